@@ -6,6 +6,7 @@
 const ITSELF: &str = "";
 
 const EXECUTED: &[(&str, &str)] = &[
+    ("cargo build -p telemetry", ITSELF),
     ("cargo test", ITSELF),
     // What begins or ends the servers that tests run on is read here; the program that `cargo up` ends in is run.
     ("cargo up", "the_three_lines_of_the_last_screen_work_when_pasted"),
