@@ -134,9 +134,13 @@ fn front(options: &ChaosOptions, plan: &Plan, cluster: &Cluster, history: &Arc<H
     // repeats are acknowledged too, and while everything is away nothing is
     #[expect(clippy::cast_precision_loss, reason = "a pace, not a figure")]
     let rate = options.events() as f64 * 1.6 / plan.length().as_secs_f64().max(1.0);
-    let query = Endpoint::parse(&cluster.query.slot.url())?;
-    let logs = Logs::new(&cluster.of_logs, &gateways, &query, Clock::System.now(), history);
+    let logs = Logs::new(&cluster.of_logs, &gateways, &queries(cluster)?[0], Clock::System.now(), history);
     Ok(Front::new(shape, cluster.tenants.clone(), gateways, logs, history, rate))
+}
+
+/// Every process that answers reads.
+fn queries(cluster: &Cluster) -> anyhow::Result<Vec<Endpoint>> {
+    cluster.queries.iter().map(|post| Endpoint::parse(&post.slot.url())).collect()
 }
 
 /// Load, faults and reads together, until the plan is carried out and enough is acknowledged.
@@ -156,7 +160,7 @@ async fn storm(
     senders.spawn(Arc::clone(&front.logs).keep_reading(end_of_load.clone()));
     senders.close();
     let raw = Raw::new(clickhouse_shards(&cluster.fresh.addresses.clickhouse)?);
-    let watcher = Watcher::new(front, &Endpoint::parse(&cluster.query.slot.url())?, raw);
+    let watcher = Watcher::new(front, &queries(cluster)?, raw);
     let watching = tokio::spawn(watcher.keep_watching(end_of_reads.clone()));
     let injector = Injector::new(cluster, &front.history);
     let injecting = tokio::spawn(Arc::clone(&injector).follow(plan.clone(), stop.clone()));

@@ -3,7 +3,7 @@
 //! Must be a run's own from the first process to the last, and leave nothing behind but the logs of a run that failed.
 
 use super::options::ChaosOptions;
-use super::plan::{GATEWAYS, WORKERS};
+use super::plan::{GATEWAYS, QUERIES, WORKERS};
 use super::service_process::ServiceProcess;
 use super::stores::Stores;
 use crate::client::{Connection, Endpoint, Exchange};
@@ -33,7 +33,7 @@ pub(super) struct Cluster {
     pub(super) of_logs: Tenant,
     pub(super) gateways: Vec<Arc<ServiceProcess>>,
     pub(super) workers: Vec<Arc<ServiceProcess>>,
-    pub(super) query: Arc<ServiceProcess>,
+    pub(super) queries: Vec<Arc<ServiceProcess>>,
     identity: Arc<ServiceProcess>,
     supervisors: Vec<AbortOnDropHandle<()>>,
 }
@@ -58,11 +58,11 @@ impl Cluster {
             slot.map(|slot| ServiceProcess::new(slot, &launch))
         };
         let identity = post(Service::Identity, 0)?;
-        let query = post(Service::Query, 0)?;
+        let queries = (0..QUERIES).map(|number| post(Service::Query, number)).collect::<Result<Vec<_>, _>>()?;
         let gateways = (0..GATEWAYS).map(|number| post(Service::Gateway, number)).collect::<Result<Vec<_>, _>>()?;
         let workers = (0..WORKERS).map(|number| post(Service::Worker, number)).collect::<Result<Vec<_>, _>>()?;
         let mut cluster =
-            Self { folder, stores, fresh, tenants, of_logs, gateways, workers, query, identity, supervisors: Vec::new() };
+            Self { folder, stores, fresh, tenants, of_logs, gateways, workers, queries, identity, supervisors: Vec::new() };
         for post in cluster.posts() {
             post.open().await?;
         }
@@ -90,7 +90,7 @@ impl Cluster {
 
     /// Every service process.
     pub(super) fn posts(&self) -> impl Iterator<Item = &Arc<ServiceProcess>> {
-        [&self.identity, &self.query].into_iter().chain(&self.gateways).chain(&self.workers)
+        [&self.identity].into_iter().chain(&self.queries).chain(&self.gateways).chain(&self.workers)
     }
 
     /// The lines of the services' logs that hold `words`.

@@ -14,7 +14,7 @@ pub enum Target {
     /// One of the workers.
     Worker(usize),
     /// The process that answers reads.
-    Query,
+    Query(usize),
     /// One of the brokers, or the way to it.
     Broker(usize),
     /// A server of the store of events, or the way to it.
@@ -101,7 +101,7 @@ impl fmt::Display for Target {
         match self {
             Self::Gateway(number) => write!(f, "gateway {}", number + 1),
             Self::Worker(number) => write!(f, "worker {}", number + 1),
-            Self::Query => f.write_str("query"),
+            Self::Query(number) => write!(f, "query {}", number + 1),
             Self::Broker(number) => write!(f, "broker {}", number + 1),
             Self::ClickHouse(0) => f.write_str("clickhouse"),
             Self::ClickHouse(number) => write!(f, "clickhouse {}", number + 1),

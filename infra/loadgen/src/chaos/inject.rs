@@ -100,7 +100,7 @@ impl Injector {
         match target {
             Target::Gateway(number) => self.cluster.gateways.get(number),
             Target::Worker(number) => self.cluster.workers.get(number),
-            Target::Query => Some(&self.cluster.query),
+            Target::Query(number) => self.cluster.queries.get(number),
             Target::Broker(_) | Target::ClickHouse(_) | Target::Postgres => None,
         }
     }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 /// Processes of each kind.
 pub(super) const GATEWAYS: usize = 2;
+pub(super) const QUERIES: usize = 2;
 pub(super) const WORKERS: usize = 2;
 
 /// Nothing is struck before the load is under way.
@@ -116,7 +117,7 @@ fn whole_deck(random: &mut StdRng, (brokers, shards): (usize, usize)) -> Vec<(Ta
     let (gateway, worker) = (Target::Gateway(random.random_range(0..GATEWAYS)), Target::Worker(random.random_range(0..WORKERS)));
     let stores = (0..brokers).map(Target::Broker).chain((0..shards).map(Target::ClickHouse)).chain([Target::Postgres]);
     let stores: Vec<Target> = stores.collect();
-    let mut deck = vec![(Target::Query, FaultKind::Kill)];
+    let mut deck: Vec<_> = (0..QUERIES).map(|number| (Target::Query(number), FaultKind::Kill)).collect();
     for target in [gateway, worker].into_iter().chain(stores.iter().copied()) {
         deck.extend([FaultKind::Kill, FaultKind::Pause, FaultKind::Terminate].map(|kind| (target, kind)));
     }
@@ -164,7 +165,7 @@ mod tests {
             let kinds: std::collections::BTreeSet<_> = plan.faults.iter().map(|fault| fault.kind.kind()).collect();
             assert_eq!(kinds.len(), 11, "seed {seed}: {kinds:?}");
             let struck: std::collections::BTreeSet<_> = plan.faults.iter().map(|fault| fault.target).collect();
-            assert_eq!(struck.len(), GATEWAYS + WORKERS + 2 + servers.0 + servers.1, "seed {seed}: {struck:?}");
+            assert_eq!(struck.len(), GATEWAYS + WORKERS + QUERIES + 1 + servers.0 + servers.1, "seed {seed}: {struck:?}");
         }
     }
 }

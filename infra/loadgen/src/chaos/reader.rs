@@ -48,11 +48,11 @@ pub(super) enum By {
     Day,
 }
 
-/// Reads one tenant.
+/// Reads one tenant, of each process in turn: what one has shown no other may take back.
 pub(super) struct Reader {
     pub(super) front: Arc<Front>,
     pub(super) tenant: usize,
-    connection: Connection,
+    connections: Vec<Connection>,
     random: SmallRng,
     pub(super) watched: Watched,
     /// What the last request that was not answered met.
@@ -60,10 +60,16 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(front: &Arc<Front>, query: &Endpoint, tenant: usize) -> Self {
+    pub(super) fn new(front: &Arc<Front>, queries: &[Endpoint], tenant: usize) -> Self {
         let random = SmallRng::seed_from_u64(front.shape.seed ^ (tenant as u64) << 32);
-        let connection = Connection::new(query.clone(), DEADLINE);
-        Self { front: Arc::clone(front), tenant, connection, random, watched: Watched::default(), met: String::new() }
+        let connections = queries.iter().map(|query| Connection::new(query.clone(), DEADLINE)).collect();
+        Self { front: Arc::clone(front), tenant, connections, random, watched: Watched::default(), met: String::new() }
+    }
+
+    /// The way to the process whose turn it is.
+    fn next(&mut self) -> &mut Connection {
+        self.connections.rotate_left(1);
+        self.connections.first_mut().expect("a run has processes that answer reads")
     }
 
     /// Every surface once.
@@ -135,7 +141,10 @@ impl Reader {
     pub(super) async fn events(&mut self, part: Part<'_>) -> Option<Vec<u32>> {
         let path = part.of("/content-owners/events?");
         let items: Vec<EventItem> = if self.random.random() {
-            let answered = self.connection.get_lines(&path, &self.owner()).await;
+            let answered = {
+                let owner = self.owner();
+                self.next().get_lines(&path, &owner).await
+            };
             let answer = self.answer("events", answered)?;
             let items = lines(&answer.body);
             let due = answer.total.map(|total| total.saturating_sub(part.offset).min(part.limit));
@@ -283,7 +292,7 @@ impl Reader {
     }
 
     async fn get(&mut self, surface: &'static str, path: &str, key: &HeaderValue) -> Option<Bytes> {
-        let answered = self.connection.get(path, key).await;
+        let answered = self.next().get(path, key).await;
         Some(self.answer(surface, answered)?.body)
     }
 

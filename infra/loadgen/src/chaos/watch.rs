@@ -38,8 +38,8 @@ pub(super) struct Table {
 }
 
 impl Watcher {
-    pub(super) fn new(front: &Arc<Front>, query: &Endpoint, raw: Raw) -> Self {
-        let readers = (0..front.tenants.len()).map(|tenant| Reader::new(front, query, tenant)).collect();
+    pub(super) fn new(front: &Arc<Front>, queries: &[Endpoint], raw: Raw) -> Self {
+        let readers = (0..front.tenants.len()).map(|tenant| Reader::new(front, queries, tenant)).collect();
         Self { front: Arc::clone(front), readers, table: Table { raw, watched: Watched::default() } }
     }
 
