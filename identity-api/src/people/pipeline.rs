@@ -58,7 +58,8 @@ struct Value {
 
 /// `GET /api/v1/identity/operator/pipeline`
 pub(crate) async fn show_pipeline(Shared(state): Shared<Arc<State>>, Operator(_): Operator) -> Result<Json<Pipeline>, ApiError> {
-    let asked = state.targets.all().iter().map(async |target| told(target, state.targets.ask(target).await));
+    let processes = state.targets.processes().await;
+    let asked = processes.iter().map(async |target| told(target, state.targets.ask(target).await));
     let targets = join_all(asked).await;
     Ok(Json(Pipeline { asked_at: state.now(), targets }))
 }

@@ -80,7 +80,26 @@ pub(crate) fn fetch_prometheus(progress: &Progress, interrupt: &Interrupt) -> Re
         checked: "apt has checked it against its signed lists",
     };
     let download = |draft: &Path, task: &Task| download::from_apt(draft, "prometheus", platform::PROMETHEUS, task, interrupt);
-    let unpack = |package: &Path, target: &Path| unpack::programs_of_deb(package, &["prometheus", "promtool"], target);
+    let programs = ["usr/bin/prometheus", "usr/bin/promtool"];
+    let unpack = |package: &Path, target: &Path| unpack::programs_of_deb(package, &programs, target);
+    tools.fetch(progress, interrupt, download, unpack)
+}
+
+/// Where nginx is, or will be.
+pub(crate) fn nginx_place() -> Result<PathBuf> {
+    Ok(Cache::of_this_user()?.place(&nginx_release()))
+}
+
+/// Brings nginx, which no server of the stack needs: only the test of the containers.
+pub(crate) fn fetch_nginx(progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+    let tools = Tools {
+        name: "nginx",
+        version: platform::NGINX,
+        release: nginx_release(),
+        checked: "apt has checked it against its signed lists",
+    };
+    let download = |draft: &Path, task: &Task| download::from_apt(draft, "nginx", platform::NGINX, task, interrupt);
+    let unpack = |package: &Path, target: &Path| unpack::programs_of_deb(package, &["usr/sbin/nginx"], target);
     tools.fetch(progress, interrupt, download, unpack)
 }
 
@@ -173,6 +192,10 @@ fn cargo_deny_release() -> String {
 
 fn postgres_tools_release() -> String {
     format!("postgres-tools-{}-{}", platform::POSTGRES_TOOLS, std::env::consts::ARCH)
+}
+
+fn nginx_release() -> String {
+    format!("nginx-{}-{}", platform::NGINX, std::env::consts::ARCH)
 }
 
 fn prometheus_release() -> String {

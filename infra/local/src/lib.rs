@@ -6,6 +6,7 @@
 //! - [`private`]: servers of one test, to be killed and paused
 //! - [`postgres_tools`]: `pg_dump` and `pg_restore`, for the test of backups
 //! - [`prometheus`]: Prometheus and promtool, for tests of what watches the services
+//! - [`nginx`]: the proxy of docker-compose.yml, for its test
 //! - [`cli`]: `cargo up`, `cargo verify`, `cargo local …`
 
 mod access;
@@ -20,7 +21,7 @@ mod kafka;
 mod kind;
 mod locks;
 mod logs;
-mod pair;
+pub mod nginx;
 mod password;
 mod platform;
 pub mod ports;
@@ -29,6 +30,7 @@ pub mod postgres_tools;
 mod prerequisites;
 pub mod private;
 mod process;
+mod programs;
 mod progress;
 pub mod prometheus;
 mod server;

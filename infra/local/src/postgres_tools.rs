@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
-use crate::{fetch, pair};
+use crate::{fetch, programs};
 
 /// The two programs.
 #[derive(Clone, Debug)]
@@ -26,6 +26,6 @@ pub fn programs() -> Result<Programs> {
 /// The same, said to somebody and interruptible.
 pub(crate) fn fetch_if_missing(progress: &Progress, interrupt: &Interrupt) -> Result<Programs> {
     let fetched = || fetch::fetch_postgres_tools(progress, interrupt).and_then(|()| fetch::postgres_tools_place());
-    let [pg_dump, pg_restore] = pair::find(["pg_dump", "pg_restore"], "python3", fetched)?;
+    let [pg_dump, pg_restore] = programs::find(["pg_dump", "pg_restore"], "python3", fetched)?;
     Ok(Programs { pg_dump, pg_restore })
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
-use crate::{fetch, pair};
+use crate::{fetch, programs};
 
 /// The two programs.
 #[derive(Clone, Debug)]
@@ -26,6 +26,6 @@ pub fn programs() -> Result<Programs> {
 /// The same, said to somebody and interruptible.
 pub(crate) fn fetch_if_missing(progress: &Progress, interrupt: &Interrupt) -> Result<Programs> {
     let fetched = || fetch::fetch_prometheus(progress, interrupt).and_then(|()| fetch::prometheus_place());
-    let [prometheus, promtool] = pair::find(["prometheus", "promtool"], "apt-get", fetched)?;
+    let [prometheus, promtool] = programs::find(["prometheus", "promtool"], "apt-get", fetched)?;
     Ok(Programs { prometheus, promtool })
 }

@@ -10,6 +10,7 @@ use anyhow::Result;
 use crate::fetch;
 use crate::interrupt::Interrupt;
 use crate::kind::Kind;
+use crate::nginx;
 use crate::postgres_tools;
 use crate::progress::Progress;
 use crate::prometheus;
@@ -81,6 +82,11 @@ impl Session {
     /// Fetches what the tests of rules and alerts need.
     pub(crate) fn fetch_prometheus(&self) -> Result<()> {
         prometheus::fetch_if_missing(&self.progress, &self.interrupt).map(drop)
+    }
+
+    /// Fetches what the test of the containers needs.
+    pub(crate) fn fetch_nginx(&self) -> Result<()> {
+        nginx::fetch_if_missing(&self.progress, &self.interrupt).map(drop)
     }
 
     /// Brings PostgreSQL's own tools if they are missing, so that no test has to.

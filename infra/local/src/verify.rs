@@ -64,6 +64,7 @@ fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()
     let mut endpoints = None;
     report.step("servers", || {
         session.fetch_prometheus()?;
+        session.fetch_nginx()?;
         session.fetch_postgres_tools()?;
         endpoints = Some(session.start()?);
         Ok(true)

@@ -5,12 +5,15 @@
 use super::exposition::Reading;
 use anyhow::{Context, ensure};
 use clap::Args;
+use futures::future::join_all;
 use reqwest::{Client, StatusCode};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt::{Display, Formatter};
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
-use url::Url;
+use url::{Host, Url};
 
 /// What one has for its whole answer.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -21,8 +24,8 @@ const MAX_TARGETS: usize = 64;
 /// What operators are shown of the pipeline.
 #[derive(Args, Clone, Debug, Default)]
 pub struct PipelineSettings {
-    /// Where every process shows its metrics, which operators see together; 64 at most [default: none; the all-in-one names
-    /// itself]
+    /// Where every process shows its metrics, which operators see together; 64 at most. Several processes behind one name are
+    /// each asked [default: none; the all-in-one names itself]
     #[arg(long, env = "TELEMETRY_METRICS_TARGETS", value_delimiter = ',', value_name = "URL[,URL…]")]
     pub metrics_targets: Vec<MetricsTarget>,
 }
@@ -30,6 +33,30 @@ pub struct PipelineSettings {
 /// An address of metrics: `http://host:port/path` and nothing else, for operators are shown it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricsTarget(Url);
+
+impl MetricsTarget {
+    /// Where its name leads; nowhere while DNS does not say.
+    async fn resolve(&self) -> Vec<IpAddr> {
+        let Some((Host::Domain(name), port)) = self.0.host().zip(self.0.port_or_known_default()) else { return Vec::new() };
+        let found = tokio::time::timeout(DEADLINE, tokio::net::lookup_host((name, port))).await;
+        found.ok().and_then(Result::ok).map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
+    }
+
+    /// One for each process where several share the name; else itself. A process with an address of either version is one.
+    fn each_of(&self, addresses: &[IpAddr]) -> Vec<Self> {
+        let first = addresses.first();
+        let version: BTreeSet<IpAddr> =
+            addresses.iter().copied().filter(|address| first.is_some_and(|first| first.is_ipv4() == address.is_ipv4())).collect();
+        if version.len() < 2 {
+            return vec![self.clone()];
+        }
+        let at = |address| {
+            let mut url = self.0.clone();
+            url.set_ip_host(address).ok().map(|()| Self(url))
+        };
+        version.into_iter().filter_map(at).collect()
+    }
+}
 
 impl FromStr for MetricsTarget {
     type Err = String;
@@ -74,8 +101,10 @@ impl Targets {
         Ok(Self { all, client })
     }
 
-    pub(crate) fn all(&self) -> &[MetricsTarget] {
-        &self.all
+    /// Each process that is behind one of the addresses now.
+    pub(super) async fn processes(&self) -> Vec<MetricsTarget> {
+        let found = join_all(self.all.iter().map(async |target| target.each_of(&target.resolve().await))).await;
+        found.into_iter().flatten().take(MAX_TARGETS).collect()
     }
 
     pub(super) async fn ask(&self, target: &MetricsTarget) -> Result<Reading, Problem> {
@@ -101,4 +130,24 @@ impl Targets {
 
 fn failed(error: &reqwest::Error) -> Problem {
     if error.is_timeout() { Problem::NoAnswerInTime } else { Problem::NoConnection }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MetricsTarget;
+
+    #[test]
+    fn each_process_behind_a_name_is_a_target_and_a_machine_with_both_versions_is_one() {
+        let target: MetricsTarget = "http://stream-workers:9464/metrics".parse().unwrap();
+        let each = |addresses: &[&str]| -> Vec<String> {
+            let addresses: Vec<_> = addresses.iter().map(|address| address.parse().unwrap()).collect();
+            target.each_of(&addresses).iter().map(ToString::to_string).collect()
+        };
+        let named = ["http://stream-workers:9464/metrics"];
+        assert_eq!(each(&[]), named);
+        assert_eq!(each(&["10.0.0.1", "10.0.0.1"]), named);
+        assert_eq!(each(&["127.0.0.1", "::1"]), named);
+        assert_eq!(each(&["10.0.0.2", "10.0.0.1"]), ["http://10.0.0.1:9464/metrics", "http://10.0.0.2:9464/metrics"]);
+        assert_eq!(each(&["fd00::1", "fd00::2"]), ["http://[fd00::1]:9464/metrics", "http://[fd00::2]:9464/metrics"]);
+    }
 }

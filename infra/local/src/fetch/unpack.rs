@@ -56,7 +56,7 @@ pub(super) fn parts_of_wheel(wheel: &Path, wanted: &[&str], target: &Path) -> Re
     Ok(())
 }
 
-/// Unpacks programs of a Debian package; `dpkg-deb` is wherever apt is.
+/// Unpacks programs of a Debian package, named by their paths there; `dpkg-deb` is wherever apt is.
 pub(super) fn programs_of_deb(package: &Path, programs: &[&str], target: &Path) -> Result<()> {
     let mut unpacker = Command::new("dpkg-deb");
     unpacker.arg("--fsys-tarfile").arg(package).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -66,8 +66,8 @@ pub(super) fn programs_of_deb(package: &Path, programs: &[&str], target: &Path) 
     for entry in archive.entries()? {
         let mut entry = entry?;
         let path = entry.path()?.into_owned();
-        let Some(place) = left.iter().position(|name| path == Path::new("./usr/bin").join(name)) else { continue };
-        let target = target.join(left.swap_remove(place));
+        let Some(place) = left.iter().position(|name| path == Path::new(".").join(name)) else { continue };
+        let target = target.join(Path::new(left.swap_remove(place)).file_name().context("a program has a name")?);
         std::io::copy(&mut entry, &mut File::create(&target)?).context("cannot unpack the package")?;
         fs::set_permissions(target, fs::Permissions::from_mode(0o755))?;
     }

@@ -2,13 +2,15 @@
 //! real servers with the accounts that the containers make. Only addresses are others: no host here has the names of containers.
 
 mod file;
+mod front;
 mod stores;
 
 use crate::secrets;
 use crate::subcommands::{PROGRAM, ended};
 use file::Service;
+use front::Front;
 use serde_json::{Value, json};
-use service_kit::testing::{TestProcess, client, eventually, free_address};
+use service_kit::testing::{TestProcess, eventually, free_address};
 use std::collections::BTreeMap;
 use std::path::Path;
 use stores::Stores;
@@ -16,10 +18,14 @@ use stores::Stores;
 /// In the order in which what they wait for is there.
 const ONE_SHOT: [&str; 2] = ["migrate", "prepare"];
 
+/// Whose session this is; a key is nobody's.
+const SIGNED_IN: &str = "/api/v1/identity/auth/session";
+
 /// The services of compose on this machine.
 struct Deployment {
     services: BTreeMap<String, Service>,
     running: BTreeMap<String, TestProcess>,
+    front: Front,
     _stores: Stores,
     _folder: tempfile::TempDir,
 }
@@ -30,12 +36,14 @@ impl Deployment {
         let folder = tempfile::tempdir().expect("a folder is made");
         let stores = Stores::start(folder.path(), &env).await;
         let mut services = file::ours(&env);
-        let elsewhere = ["mail:1025", "front:8080"].map(|name| (name, free_address().to_string()));
+        let front = free_address();
+        let elsewhere = [("mail:1025", free_address().to_string()), ("front:8080", front.to_string())];
         let addresses: Vec<_> = stores.addresses().into_iter().chain(elsewhere).collect();
         for service in services.values_mut() {
             service.settle(&addresses, folder.path());
         }
-        let mut deployment = Self { services, running: BTreeMap::new(), _stores: stores, _folder: folder };
+        let front = Front::start(folder.path(), front, &services).await;
+        let mut deployment = Self { services, running: BTreeMap::new(), front, _stores: stores, _folder: folder };
         for service in ONE_SHOT {
             deployment.run(service).await;
         }
@@ -72,10 +80,6 @@ impl Deployment {
         serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{words}: {printed}: {error}"))
     }
 
-    fn url(&self, service: &str, path: &str) -> String {
-        format!("http://{}{path}", self.services[service].environment["TELEMETRY_LISTEN"])
-    }
-
     /// Asks each to stop, as compose does.
     async fn stop(self) {
         for (name, mut process) in self.running {
@@ -90,6 +94,9 @@ impl Service {
         for (name, value) in &mut self.environment {
             for (container, here) in addresses {
                 *value = value.replace(container, here);
+            }
+            if name == "TELEMETRY_TRUSTED_PROXIES" {
+                *value = "127.0.0.0/8".to_owned(); // where the front asks from here
             }
             if name.ends_with("_LISTEN") {
                 assert!(value.starts_with("0.0.0.0:"), "{}: {name}={value} is reached by no other container", self.name);
@@ -135,22 +142,61 @@ async fn first_key(deployment: &Deployment) -> String {
     text(&deployment.admin(&mint).await, "key").to_owned()
 }
 
+/// Each path leads to the service that has it, and nothing else is to be seen from outside.
+async fn every_surface_is_behind_the_front(front: &Front, key: &str) {
+    let html = "text/html; charset=utf-8";
+    for (path, status, begins) in [
+        ("/", 200, html),
+        ("/sign-in", 200, html),
+        ("/assets/console.css", 200, "text/css"),
+        ("/resolve?url=https://www.example.com/hello", 200, "application/json"),
+        ("/ctx/unknown", 403, "application/problem+json"),
+        ("/agent/summary", 403, "application/problem+json"),
+        (SIGNED_IN, 401, "application/problem+json"),
+        ("/ingest-gateway/openapi.json", 200, "application/json"),
+        ("/query-api/openapi.json", 200, "application/json"),
+        ("/identity-api/openapi.json", 200, "application/json"),
+        ("/metrics", 404, "text/html\n"),
+        ("/ready", 404, "text/html\n"),
+    ] {
+        let (answered, said) = front.get(path, key).await;
+        assert!(answered == status && said.starts_with(begins), "{path}: {answered} {said}");
+    }
+}
+
+fn event(url: &str, more: &str) -> String {
+    json!({"events": [{"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "edge", "content_url": url,
+        "content_telemetry_id": "6a0d7c52-51a0-4c0b-9d35-1f3f1f0a7d11", "data": {"note": more}}]})
+    .to_string()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_compose_starts_is_healthy_takes_an_event_shows_it_and_stops_when_asked() {
-    let deployment = Deployment::start().await;
+    let mut deployment = Deployment::start().await;
     let key = first_key(&deployment).await;
-    let event = json!({"events": [{"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "edge",
-        "content_url": "https://www.example.com/hello", "content_telemetry_id": "6a0d7c52-51a0-4c0b-9d35-1f3f1f0a7d11"}]});
-    let request = client().post(deployment.url("ingest-gateway", "/events")).header("x-api-key", &key);
-    let taken = request.header("content-type", "application/json").body(event.to_string()).send().await.expect("it answers");
-    assert_eq!(taken.status(), 201, "{}", taken.text().await.unwrap_or_default());
-    let page = deployment.url("query-api", "/content-owners/events?from=2026-11-01T00:00:00Z&to=2026-11-02T00:00:00Z");
+    let (front, url) = (&deployment.front, "https://www.example.com/hello");
+    // more than nginx takes unless it is told otherwise
+    let (status, said) = front.post("/events", &key, event(url, &"x".repeat(2_000_000))).await;
+    assert!(said.starts_with("application/problem+json"), "nginx took it on itself to answer: {status} {said}");
+    let (status, said) = front.post("/events", &key, event(url, "")).await;
+    assert_eq!(status, 201, "{said}");
+    let page = "/content-owners/events?from=2026-11-01T00:00:00Z&to=2026-11-02T00:00:00Z";
     eventually("the event is read out", async || {
-        let answer = client().get(&page).header("x-api-key", &key).send().await.ok()?;
-        assert_eq!(answer.status(), 200);
-        answer.text().await.ok()?.contains("https://www.example.com/hello").then_some(())
+        let (status, said) = front.get(page, &key).await;
+        assert_eq!(status, 200, "{said}");
+        said.contains(url).then_some(())
     })
     .await;
+    every_surface_is_behind_the_front(front, &key).await;
+    // a service that is started again is found again; one that is away is no other's
+    let mut identity = deployment.running.remove("identity-api").expect("it runs");
+    assert_eq!(identity.terminate().await, Some(0), "{}", identity.stderr());
+    assert_eq!(front.get(SIGNED_IN, &key).await.0, 502);
+    assert_eq!(front.get(page, &key).await.0, 200);
+    let service = &deployment.services["identity-api"];
+    let again = TestProcess::start(Path::new(PROGRAM), &service.words(), &service.settings());
+    eventually("identity is reached again", async || (front.get(SIGNED_IN, &key).await.0 == 401).then_some(())).await;
+    deployment.running.insert("identity-api".to_owned(), again);
     deployment.stop().await;
 }
 
@@ -162,7 +208,8 @@ fn the_front_of_compose_leads_to_the_ports_on_which_services_listen() {
     let upstreams: Vec<&str> = front.lines().filter_map(|line| line.strip_prefix("upstream ")?.split("server ").nth(1)).collect();
     assert_eq!(upstreams.len(), 4, "{upstreams:?}");
     for upstream in upstreams {
-        let (host, port) = upstream.split(';').next().and_then(|server| server.split_once(':')).expect("a host and a port");
+        let server = upstream.split(';').next().and_then(|server| server.strip_suffix(" resolve"));
+        let (host, port) = server.and_then(|server| server.split_once(':')).expect("a host, a port, and DNS is asked again");
         assert_eq!(services[host].environment["TELEMETRY_LISTEN"], format!("0.0.0.0:{port}"), "{host}");
     }
 }

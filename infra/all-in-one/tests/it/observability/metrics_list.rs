@@ -61,6 +61,8 @@ killed forgets its counters, and a record that is delivered again after a kill i
 same, because they count keys. The test `reconcile` holds this to be exact through outages of the log and PostgreSQL. The rules record both sides over an hour
 (`telemetry:events_accepted:increase1h`, `telemetry:events_settled:increase1h`), and the alert `EventsUnaccounted` compares them with room
 for one percent, which a kill between two scrapes may cost.
+
+`dependency_up` says what `/ready` says. A gateway is ready without Kafka for as long as its spill takes records, so that its `dependency_up{dependency=\"kafka\"}` is 1 then; `gateway_log_breaker_open` is what says that Kafka is away.
 ";
 
 fn markdown() -> String {

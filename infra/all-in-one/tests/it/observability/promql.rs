@@ -12,13 +12,21 @@ type Labels = BTreeMap<String, BTreeSet<String>>;
 
 const WORDS: [&str; 10] = ["by", "on", "without", "ignoring", "and", "or", "unless", "group_left", "bool", "offset"];
 
+/// The services that Prometheus scrapes: each by its name, or all that have the name.
+pub(super) fn scraped() -> BTreeSet<String> {
+    let config = read("infra/observability/prometheus/prometheus.yml");
+    let items = || config.lines().filter_map(|line| line.trim_start().strip_prefix("- "));
+    let one = items().filter_map(|item| item.strip_suffix(":9464"));
+    let all = items().filter_map(|item| item.strip_prefix("names: [")?.strip_suffix(']')).flat_map(|names| names.split(", "));
+    one.chain(all).map(str::to_owned).collect()
+}
+
 /// Labels that Prometheus puts on everything it scrapes, by its configuration.
 fn of_targets() -> Labels {
     let config = read("infra/observability/prometheus/prometheus.yml");
     let items = || config.lines().filter_map(|line| line.trim_start().strip_prefix("- "));
     let jobs = items().filter_map(|item| item.strip_prefix("job_name: ")).map(str::to_owned).collect();
-    let services = items().filter_map(|item| item.strip_suffix(":9464")).map(str::to_owned).collect();
-    Labels::from([("job".to_owned(), jobs), ("service".to_owned(), services), ("instance".to_owned(), BTreeSet::new())])
+    Labels::from([("job".to_owned(), jobs), ("service".to_owned(), scraped()), ("instance".to_owned(), BTreeSet::new())])
 }
 
 fn of_alerts() -> Labels {

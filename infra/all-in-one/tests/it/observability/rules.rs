@@ -1,6 +1,6 @@
 //! The rules of Prometheus: read by promtool, complete, and of metrics that exist.
 
-use super::promql::faults_of;
+use super::promql::{faults_of, scraped};
 use super::rule_names::all;
 pub(crate) use super::rule_names::{alerts_in_the_rules, recorded_names, text};
 use super::{file, read};
@@ -99,7 +99,7 @@ fn what_compose_starts_is_what_prometheus_scrapes() {
     let (compose, config) = (read("docker-compose.yml"), read("infra/observability/prometheus/prometheus.yml"));
     for service in ["ingest-gateway", "stream-workers", "webhook-deliverer", "query-api", "identity-api", "console", "analysts"] {
         assert!(compose.contains(&format!("\n  {service}:\n")), "docker-compose.yml does not start {service}");
-        assert!(config.contains(&format!("- {service}:9464\n")), "prometheus.yml does not scrape {service}");
+        assert!(scraped().contains(service), "prometheus.yml does not scrape {service}");
     }
     assert!(compose.contains("./infra/observability/prometheus:/etc/prometheus:ro"), "the rules are not mounted");
     assert!(config.contains("rule_files:\n  - rules.yml\n"), "the rules are not loaded");
