@@ -30,12 +30,16 @@ const KEPT: TimeDelta = TimeDelta::days(400);
 /// For how long lines that could not be read are shown.
 const BAD_LINES_KEPT: TimeDelta = TimeDelta::days(30);
 
+/// A body that comes again, mended by its sender's settings, is what it is now; it came when it first did.
 const INSERT_HOURS: &str = "INSERT INTO drain_hours (source, organization_id, provider, drain_id, hour, batch, lines, kept, people, bad, \
         dropped, refused, bytes, lag_ms, received_at) \
     SELECT $1, $2, $3, $15, hour, $4, lines, kept, people, bad, dropped::jsonb, refused::jsonb, bytes, lag_ms, $5 \
     FROM unnest($6::timestamptz[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[], $12::text[], \
         $13::bigint[], $14::bigint[]) AS hours (hour, lines, kept, people, bad, dropped, refused, bytes, lag_ms) \
-    ON CONFLICT DO NOTHING";
+    ON CONFLICT (source, hour, batch) DO UPDATE SET lines = EXCLUDED.lines, kept = EXCLUDED.kept, people = EXCLUDED.people, \
+        bad = EXCLUDED.bad, dropped = EXCLUDED.dropped, refused = EXCLUDED.refused, bytes = EXCLUDED.bytes";
+const DELETE_OTHER_HOURS: &str = "DELETE FROM drain_hours WHERE source = $1 AND batch = $2 AND hour <> ALL($3)";
+const DELETE_BAD_LINES: &str = "DELETE FROM drain_bad_lines WHERE source = $1 AND batch = $2";
 const INSERT_BAD_LINES: &str = "INSERT INTO drain_bad_lines (source, batch, n, reason, excerpt, seen_at) \
     SELECT $1, $2, n, reason, excerpt, $3 FROM unnest($4::text[], $5::text[]) WITH ORDINALITY AS bad (reason, excerpt, n) \
     ON CONFLICT DO NOTHING";
@@ -142,7 +146,7 @@ impl Report {
             .bind(self.provider.as_str())
             .bind(batch.as_slice())
             .bind(self.received_at)
-            .bind(begins)
+            .bind(&begins)
             .bind(all(&|hour| signed(hour.lines)))
             .bind(all(&|hour| signed(hour.kept)))
             .bind(all(&|hour| signed(hour.people)))
@@ -154,6 +158,9 @@ impl Report {
             .bind(self.drain.map(|drain| drain.0))
             .execute(&mut *change)
             .await?;
+        let source = self.source();
+        sqlx::query(DELETE_OTHER_HOURS).bind(source).bind(batch.as_slice()).bind(&begins).execute(&mut *change).await?;
+        sqlx::query(DELETE_BAD_LINES).bind(source).bind(batch.as_slice()).execute(&mut *change).await?;
         let (reasons, outlines): (Vec<&str>, Vec<&str>) =
             self.body_counts.bad_lines.iter().map(|line| (line.reason, line.outline.as_str())).unzip();
         sqlx::query(INSERT_BAD_LINES)

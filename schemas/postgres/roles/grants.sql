@@ -32,7 +32,7 @@ GRANT SELECT ON organizations, api_keys, domains, drains TO telemetry_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON sessions, click_tokens TO telemetry_gateway;
 GRANT SELECT, INSERT, UPDATE ON key_uses_ingest TO telemetry_gateway;
 -- Only what is old enough is deleted; a lock on it needs UPDATE of any one column.
-GRANT SELECT, INSERT, DELETE, UPDATE (provider) ON drain_hours TO telemetry_gateway;
+GRANT SELECT, INSERT, DELETE, UPDATE ON drain_hours TO telemetry_gateway;
 GRANT SELECT, INSERT, DELETE, UPDATE (reason) ON drain_bad_lines TO telemetry_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON refused_reports TO telemetry_gateway;
 

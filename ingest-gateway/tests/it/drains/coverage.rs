@@ -43,6 +43,19 @@ async fn a_body_is_covered_once_however_often_it_comes() {
 }
 
 #[tokio::test]
+async fn a_body_that_comes_again_with_the_host_it_lacked_is_covered_as_what_became_of_it_then() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let log = format!("203.0.113.9 - - [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 9 \"-\" \"{BOT}\"\n");
+    for (provider, kept, bad) in [("combined", 0, 1), ("combined?host=a.test", 1, 0), ("combined?host=a.test", 1, 0)] {
+        assert_eq!(gateway.drain(provider, &key, log.clone()).await.status, 200);
+        let [row] = <[Value; 1]>::try_from(rows(&gateway.stores.pool, "drain_hours").await).unwrap();
+        assert_eq!((&row["lines"], &row["kept"], &row["bad"]), (&json!(1), &json!(kept), &json!(bad)), "{provider}");
+        assert_eq!(rows(&gateway.stores.pool, "drain_bad_lines").await.len(), bad, "{provider}");
+    }
+}
+
+#[tokio::test]
 async fn hours_and_bodies_are_rows_of_their_own_and_bad_lines_are_ten() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
