@@ -132,6 +132,19 @@ mod tests {
     }
 
     #[test]
+    fn a_line_is_one_event_whether_its_host_is_said_with_www_or_without() {
+        let log = r#"192.0.2.1 - - [01/Nov/2026:10:00:00 +0000] "GET /a HTTP/1.1" 200 10 "-" "GPTBot/1.2""#;
+        let key = |host: Option<&str>, hosts: &[&str]| match dry_run(DrainProvider::Combined, host, hosts, log).remove(0) {
+            Outcome::Kept(event) => event.key.0,
+            other => panic!("{other:?}"),
+        };
+        let through_the_drain = key(None, &["a.test"]);
+        assert_eq!(key(Some("www.a.test"), &[]), through_the_drain);
+        assert_eq!(key(Some("WWW.A.test"), &[]), through_the_drain);
+        assert_ne!(key(Some("b.a.test"), &[]), through_the_drain);
+    }
+
+    #[test]
     fn lines_that_name_no_host_are_of_the_only_one_that_they_can_be_of() {
         assert_eq!(kept(None, &["a.test"]), "https://a.test/a?b=1");
         assert_eq!(kept(None, &["www.a.test"]), "https://a.test/a?b=1", "a drain names hosts without www.");

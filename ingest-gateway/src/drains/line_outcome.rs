@@ -213,8 +213,11 @@ impl Judge {
             Some(id) => format!("{provider}\nrequest\n{id}"),
             None => {
                 let said = |field| fields.text(field);
+                let host = fields.host().or(self.host.as_deref()).unwrap_or_default();
+                // A drain names hosts without `www.`, and who sends the same line by hand need not.
+                let host = Site::from_domain(host).map_or_else(|_| host.to_owned(), |site| site.domain());
                 let whole = [
-                    fields.host().or(self.host.as_deref()).unwrap_or_default(),
+                    host.as_str(),
                     said(Field::Path),
                     said(Field::Query),
                     said(Field::Method),
