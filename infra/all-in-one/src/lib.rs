@@ -7,6 +7,7 @@ mod addresses;
 mod claim;
 mod demo_data;
 mod demo_env;
+mod local_receiver;
 mod secrets_key;
 mod seed;
 mod welcome;
@@ -211,6 +212,7 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     cli.sign_in = with_console(cli.sign_in.at(process.listen));
     cli.pipeline = with_own_metrics(cli.pipeline, process.metrics_listen)?;
     cli.secrets = secrets_key::set_or_kept(cli.secrets, &cli.state_dir)?;
+    cli.webhooks = local_receiver::allow(cli.webhooks, &cli.state_dir)?;
 
     let accounts = Accounts::prepare(&cli).await?;
     let identity_account = accounts.postgres(Role::Identity)?;

@@ -3,6 +3,7 @@
 //! Must take the secret of an endpoint from a file only.
 
 mod listen;
+mod tls;
 mod verify;
 
 use crate::client::Client;

@@ -2,6 +2,7 @@
 //!
 //! Must answer 2xx only to what is signed, fresh and whole, and must print a delivery once.
 
+use super::tls::{self, TlsListener};
 use crate::context::Context;
 use crate::failure::{Failure, reason};
 use crate::output::{column, write};
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
@@ -30,7 +32,11 @@ pub(crate) struct Listen {
     /// File of the secret of the endpoint
     #[arg(long, value_name = "FILE")]
     secret_file: PathBuf,
-    /// Address to listen at; the service needs HTTPS, so a tunnel or a proxy stands before it
+    /// PEM file of a certificate and its key, to speak HTTPS, which the service needs; `.local/webhook/localhost.pem` is one that
+    /// `cargo up` trusts. Without it a tunnel or a proxy has to stand before this
+    #[arg(long, value_name = "FILE")]
+    tls: Option<PathBuf>,
+    /// Address to listen at
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8787")]
     listen: SocketAddr,
     /// End after so many deliveries
@@ -53,8 +59,12 @@ pub(super) async fn run(context: &Context, what: &Listen) -> Result<(), Failure>
     let listener = TcpListener::bind(what.listen).await.map_err(failed)?;
     let at = listener.local_addr().map_err(failed)?;
     let routes = Router::new().fallback(post(receive)).layer(DefaultBodyLimit::max(MAX_BODY_BYTES)).with_state(desk);
-    let serving = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move { axum::serve(listener, routes).await }));
-    say(&format!("listening at http://{at}"));
+    let (serving, scheme) = match what.tls.as_deref().map(tls::acceptor).transpose()? {
+        Some(acceptor) => (tokio::spawn(axum::serve(TlsListener::new(listener, acceptor), routes).into_future()), "https"),
+        None => (tokio::spawn(axum::serve(listener, routes).into_future()), "http"),
+    };
+    let serving = AbortOnDropHandle::new(serving);
+    say(&format!("listening at {scheme}://{at}"));
     let columns = [column("time", "/created_at"), column("type", "/type"), column("data", "/data"), column("id", "/id")];
     let mut left = what.count;
     while left != Some(0) {

@@ -1,8 +1,11 @@
 //! Deliveries that are checked, received and asked for.
 
+use crate::listening::Listening;
+use crate::service::Service;
 use crate::terminal::Terminal;
 use schemas::webhook::signature::sign;
 use service_kit::clock::Clock;
+use service_kit::testing::{DnsRecord, TestAuthority, TestDns, free_address};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
@@ -67,4 +70,33 @@ fn a_receiver_takes_what_is_signed_once_and_refuses_the_rest() {
     let output = running.wait_with_output().unwrap();
     assert!(output.status.success());
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 1, "one delivery, one line");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_with_a_certificate_takes_what_the_service_delivers_to_this_machine() {
+    let (authority, terminal, at) = (TestAuthority::new(), Terminal::new(), free_address());
+    let (certificate, key) = authority.pem_for(&["localhost"]);
+    let (trusted, shown) = (terminal.file("authority", &authority.pem), terminal.file("server", &format!("{certificate}{key}")));
+    let here = |name: &str| if name == "localhost" { vec![DnsRecord::Address([127, 0, 0, 1].into())] } else { Vec::new() };
+    let dns = TestDns::start(here).await;
+    let allowed = [
+        ("WEBHOOK_ALLOW", format!("localhost:{}", at.port())),
+        ("WEBHOOK_EXTRA_CA", trusted.display().to_string()),
+        ("TELEMETRY_DNS_SERVER", dns.address.to_string()),
+    ];
+    let service = Service::start_with(&allowed).await;
+    let (owner, url) = (service.terminal("OWNER_KEY"), format!("https://localhost:{}/", at.port()));
+    let made = owner.run(&["webhook", "create", &url, "-o", "json"]).json();
+    let secret = terminal.file("secret", made["secret"].as_str().unwrap());
+    let (shown, secret, listen) = (shown.to_str().unwrap(), secret.to_str().unwrap(), at.to_string());
+    let wrong = terminal.run(&["webhook", "listen", "--tls", secret, "--secret-file", secret, "--listen", &listen]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("it holds no private key"), "{wrong:?}");
+    let words = ["webhook", "listen", "--tls", shown, "--secret-file", secret, "--listen", &listen, "--count", "1"];
+    let listening = Listening::start(&terminal, &words);
+    // Whoever does not speak TLS, or says nothing, keeps nobody waiting.
+    let _silent = TcpStream::connect(at).unwrap();
+    TcpStream::connect(at).unwrap().write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    owner.run(&["webhook", "send-test", &url, "--wait"]).ok();
+    let said = listening.ended().ok();
+    assert!(said.stdout.contains("webhook.test") && said.stderr.contains("listening at https://"), "{said:?}");
 }

@@ -1,0 +1,105 @@
+//! `webhook/` of the state folder: a certificate for `localhost`, so that webhooks can be tried with a receiver on this machine,
+//! `telemetry webhook listen --tls`.
+//!
+//! Must allow and trust nothing besides where the operator has said what is allowed or trusted.
+
+use anyhow::Context;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd};
+use service_kit::settings::WebhookSettings;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Where `telemetry webhook listen` listens when nothing else is said.
+const RECEIVER: &str = "localhost:8787";
+/// What the service trusts.
+const AUTHORITY: &str = "authority.pem";
+/// What the receiver shows: its certificate and the key.
+const SERVER: &str = "localhost.pem";
+
+/// The same settings with the receiver of this machine, unless receivers or an authority are set.
+pub(crate) fn allow(set: WebhookSettings, folder: &Path) -> anyhow::Result<WebhookSettings> {
+    if !set.webhook_allow.is_empty() || set.webhook_extra_ca.is_some() {
+        return Ok(set);
+    }
+    let folder = folder.join("webhook");
+    if !folder.join(SERVER).exists() {
+        make(&folder).with_context(|| format!("TELEMETRY_STATE_DIR: {} cannot be made", folder.display()))?;
+    }
+    let allowed = RECEIVER.parse().map_err(anyhow::Error::msg)?;
+    Ok(WebhookSettings { webhook_allow: allowed, webhook_extra_ca: Some(folder.join(AUTHORITY)), ..set })
+}
+
+/// An authority that signs one certificate and is forgotten; what the server needs is written last.
+fn make(folder: &Path) -> anyhow::Result<()> {
+    let mut authority = CertificateParams::new(Vec::new())?;
+    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    authority.not_after = date_time_ymd(2096, 1, 1);
+    authority.distinguished_name.push(DnType::CommonName, "receivers of webhooks on this machine");
+    let (signing, key) = (KeyPair::generate()?, KeyPair::generate()?);
+    let trusted = authority.self_signed(&signing)?.pem();
+    let mut server = CertificateParams::new(vec!["localhost".to_owned()])?;
+    server.not_after = authority.not_after;
+    let shown = server.signed_by(&key, &Issuer::new(authority, signing))?.pem();
+    fs::create_dir_all(folder)?;
+    write(&folder.join(AUTHORITY), &trusted)?;
+    write(&folder.join(SERVER), &format!("{shown}{}", key.serialize_pem()))
+}
+
+/// Appears whole or not at all, for its owner only.
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    let draft = file.with_extension("new");
+    let mut opened = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    opened.write_all(text.as_bytes())?;
+    fs::rename(draft, file).context("cannot be put in place")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::Arc;
+    use tokio_rustls::rustls::pki_types::pem::PemObject;
+    use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig, crypto};
+    use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+    #[test]
+    fn the_receiver_of_this_machine_is_allowed_unless_something_is_set_and_its_certificate_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let allowed = allow(WebhookSettings::default(), folder.path()).unwrap();
+        assert_eq!(allowed.webhook_allow.to_string(), RECEIVER);
+        let server = folder.path().join("webhook").join(SERVER);
+        let first = fs::read_to_string(&server).unwrap();
+        assert!(first.contains("BEGIN CERTIFICATE") && first.contains("PRIVATE KEY"), "{first}");
+        assert_eq!(fs::metadata(&server).unwrap().permissions().mode() & 0o777, 0o600);
+        allow(WebhookSettings::default(), folder.path()).unwrap();
+        assert_eq!(fs::read_to_string(&server).unwrap(), first);
+        let set = WebhookSettings { webhook_allow: "a.test:8443".parse().unwrap(), ..WebhookSettings::default() };
+        let left = allow(set, folder.path()).unwrap();
+        assert_eq!((left.webhook_allow.to_string(), left.webhook_extra_ca), ("a.test:8443".to_owned(), None));
+    }
+
+    #[tokio::test]
+    async fn who_trusts_the_authority_trusts_the_receiver() {
+        let folder = tempfile::tempdir().unwrap();
+        let trusted = allow(WebhookSettings::default(), folder.path()).unwrap().webhook_extra_ca.unwrap();
+        let server = folder.path().join("webhook").join(SERVER);
+        let provider = || Arc::new(crypto::ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(trusted).unwrap()).unwrap();
+        let client = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap();
+        let client = TlsConnector::from(Arc::new(client.with_root_certificates(roots).with_no_client_auth()));
+        let shown = vec![CertificateDer::from_pem_file(&server).unwrap()];
+        let acceptor = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap();
+        let acceptor = acceptor.with_no_client_auth().with_single_cert(shown, PrivateKeyDer::from_pem_file(&server).unwrap());
+        let acceptor = TlsAcceptor::from(Arc::new(acceptor.unwrap()));
+        for (name, is_trusted) in [("localhost", true), ("example.com", false)] {
+            let (one, other) = tokio::io::duplex(65_536);
+            let (called, _) = tokio::join!(client.connect(name.try_into().unwrap(), one), acceptor.accept(other));
+            assert_eq!(called.is_ok(), is_trusted, "{name}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! HTTPS for a receiver on this machine.
+//!
+//! Must not let one connection, or a handshake that does not end, keep others waiting.
+
+use crate::failure::{Failure, of_file};
+use axum::serve::Listener;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_util::task::AbortOnDropHandle;
+
+/// What a handshake may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Connections that wait to be served.
+const WAITING: usize = 16;
+
+/// What shows the certificate that a PEM file holds with its key.
+pub(super) fn acceptor(file: &Path) -> Result<TlsAcceptor, Failure> {
+    let text = std::fs::read(file).map_err(|error| of_file(file, &error))?;
+    let unfit = |why: &dyn std::fmt::Display| Failure::Usage(format!("--tls {}: {why}", file.display()));
+    let certificates: Vec<_> =
+        CertificateDer::pem_slice_iter(&text).collect::<Result<_, _>>().map_err(|_| unfit(&"not a PEM file"))?;
+    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|_| unfit(&"it holds no private key"))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.map_err(|error| unfit(&error))?.with_no_client_auth();
+    let config = config.with_single_cert(certificates, key).map_err(|error| unfit(&error))?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Connections whose handshake is done.
+pub(super) struct TlsListener {
+    address: std::io::Result<SocketAddr>,
+    ready: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
+    _accepting: AbortOnDropHandle<()>,
+}
+
+impl TlsListener {
+    pub(super) fn new(listener: TcpListener, acceptor: TlsAcceptor) -> Self {
+        let (done, ready) = mpsc::channel(WAITING);
+        let address = listener.local_addr();
+        let accepting = tokio::spawn(async move {
+            let mut listener = listener;
+            loop {
+                let (stream, peer) = Listener::accept(&mut listener).await;
+                let (acceptor, done) = (acceptor.clone(), done.clone());
+                tokio::spawn(async move {
+                    if let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await {
+                        drop(done.send((stream, peer)).await);
+                    }
+                });
+            }
+        });
+        Self { address, ready, _accepting: AbortOnDropHandle::new(accepting) }
+    }
+}
+
+impl Listener for TlsListener {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        match self.ready.recv().await {
+            Some(connection) => connection,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        match &self.address {
+            Ok(address) => Ok(*address),
+            Err(error) => Err(error.kind().into()),
+        }
+    }
+}
