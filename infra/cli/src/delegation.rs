@@ -74,8 +74,8 @@ pub(crate) struct Listed {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Created {
-    /// Organisation that may read
-    #[arg(long, value_name = "ORGANIZATION")]
+    /// Id of the organisation that may read: its people see it by `telemetry whoami`
+    #[arg(long, value_name = "ORGANIZATION_ID", value_parser = id)]
     to: Uuid,
 }
 
@@ -84,6 +84,11 @@ pub(crate) struct Requested {
     /// Domain whose owner is asked
     #[arg(value_name = "HOST")]
     domain: String,
+}
+
+/// Names are not unique, and nobody is told those of others.
+fn id(text: &str) -> Result<Uuid, String> {
+    text.parse().map_err(|_| "an organisation is named by its id; who asked for access is granted it by its name: telemetry delegation approve NAME".to_owned())
 }
 
 pub(crate) async fn run(context: &Context, noun: &DelegationNoun) -> Result<(), Failure> {

@@ -2,6 +2,7 @@
 //!
 //! Must print the key of a drain once, when the service makes it.
 
+mod health;
 mod test;
 
 use crate::client::Client;
@@ -92,7 +93,7 @@ pub(crate) async fn run(context: &Context, noun: &DrainNoun) -> Result<(), Failu
         Action::Show(one) => context.output().object(&DRAIN.find(&client, &one.id).await?),
         Action::Health(one) => {
             let id = DRAIN.id(&client, &one.id).await?;
-            context.output().object(&client.get(&DRAIN.one(&id, "/health"), &Vec::new()).await?)
+            health::print(context, &client.get(&DRAIN.one(&id, "/health"), &Vec::new()).await?)
         }
         Action::Create(created) => create(context, &client, created).await,
         Action::Rotate(one) => {

@@ -18,6 +18,7 @@ const KEY: Kind = Kind {
         column("prefix", "/prefix"),
         column("scopes", "/scopes"),
         column("last used", "/last_used_at"),
+        column("expires", "/expires_at"),
         column("revoked", "/revoked_at"),
         column("id", "/id"),
     ],

@@ -101,6 +101,9 @@ pub(super) fn run(context: &Context, what: &Test) -> Result<(), Failure> {
     }
     let sums: Vec<String> = counts.iter().map(|(becomes, lines)| format!("{lines} {becomes}")).collect();
     say(&format!("{line} lines: {}; nothing was sent", if sums.is_empty() { "none".to_owned() } else { sums.join(", ") }));
+    if line > 0 && counts.get("bad") == Some(&line) {
+        return Err(Failure::Failed(format!("no line could be read: is it a log of {}?", what.provider.as_str())));
+    }
     Ok(())
 }
 

@@ -94,16 +94,18 @@ async fn a_combined_log_that_begins_with_a_bracket_is_no_array() {
 fn a_long_log_that_is_tried_is_told_whole_as_lines_and_its_beginning_as_a_table() {
     let terminal = Terminal::new();
     let file = terminal.file("access.log", &"nonsense\n".repeat(10_003));
-    let test = |form: &str| terminal.run(&["drain", "test", file.to_str().unwrap(), "--provider", "combined", "-o", form]).ok();
+    let test = |form: &str| terminal.run(&["drain", "test", file.to_str().unwrap(), "--provider", "combined", "-o", form]);
     for (form, lines) in [("csv", 10_004), ("ndjson", 10_003), ("table", 10_001)] {
         let said = test(form);
+        assert!(said.code == 1 && said.stderr.contains("no line could be read"), "{form}: {}", said.stderr);
         assert_eq!(said.stdout.lines().count(), lines, "{form}");
         assert!(said.stderr.contains("10003 lines: 10003 bad"), "{form}: {}", said.stderr);
         assert_eq!(said.stderr.contains("and 3 are not"), form == "table", "{form}: {}", said.stderr);
     }
     let json = test("json");
     assert!(json.stderr.contains("and 3 are not"));
-    assert_eq!(json.json().as_array().unwrap().len(), 10_000);
+    let shown: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(shown.as_array().unwrap().len(), 10_000);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -121,6 +123,14 @@ async fn a_log_is_signed_by_the_secret_of_its_drain() {
     assert_eq!(owner.run(&[&import[..], &secret].concat()).json()["lines"], 1);
     let other = ["import", file.to_str().unwrap(), "--provider", "ndjson"];
     assert_eq!(owner.run(&[&other[..], &secret].concat()).code, 2, "nobody else signs");
+    owner.file("vercel.ndjson", "nonsense\n");
+    let unread = owner.run(&[&import[..], &secret, &["--from-start"]].concat());
+    assert!(unread.code == 1 && unread.stderr.contains("no line could be read"), "{unread:?}");
+    let health = owner.run(&["drain", "health", "vercel"]).ok();
+    let cells: Vec<Vec<&str>> = health.stdout.lines().map(|line| line.split_whitespace().skip(1).collect()).collect();
+    let of_the_bad = ["1", "0", "0", "1", "9", "0"];
+    assert!(cells.iter().any(|cells| cells == &of_the_bad || cells.starts_with(&["2", "0", "0", "no_request"])), "{health:?}");
+    assert!(health.stderr.contains("not_json: aaaaaaaa"), "{health:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
