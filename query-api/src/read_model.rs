@@ -312,5 +312,6 @@ mod tests {
         assert_eq!(said("Code: 241. DB::Exception: (total) memory limit exceeded: would use 9 GiB"), Code::Unavailable);
         assert_eq!((said("Code: 159"), said("Code: 1590")), (Code::Unavailable, Code::Internal));
         assert_eq!(code("SELECT count() FROM nothing").await, Code::Internal);
+        assert_eq!(code("SELECT count() FROM no_such_database.observations").await, Code::Unavailable);
     }
 }

@@ -11,6 +11,8 @@ use service_kit::http::ApiError;
 const OVERLOADED: &[u32] = &[158, 159, 202, 241, 307, 394];
 /// Codes by which ClickHouse says that another shard does not answer: end of file, DNS, timeout, network, no connection.
 const SHARD_AWAY: &[u32] = &[32, 198, 209, 210, 279];
+/// Code by which ClickHouse says that the database is not there: dropped, or not made again yet.
+const NO_DATABASE: u32 = 81;
 /// What to do about an answer that is too large, whichever read it is of.
 const LARGE: &str = "The answer is larger than one read may be. Ask with a smaller limit, for a shorter time or for one domain.";
 
@@ -21,7 +23,8 @@ pub(super) fn refused(error: Error) -> ApiError {
         _ if is_too_large(&error) => ApiError::new(Code::TooLarge, LARGE),
         Error::Network(_) | Error::TimedOut => ApiError::unavailable(error),
         Error::BadResponse(reason)
-            if code_of(reason).is_some_and(|code| OVERLOADED.contains(&code) || SHARD_AWAY.contains(&code)) =>
+            if code_of(reason)
+                .is_some_and(|code| OVERLOADED.contains(&code) || SHARD_AWAY.contains(&code) || code == NO_DATABASE) =>
         {
             ApiError::unavailable(error)
         }
