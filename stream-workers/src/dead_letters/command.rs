@@ -135,7 +135,7 @@ fn harmless(text: &str) -> String {
 enum Outcome {
     PutBack(String),
     PutBackBefore(String),
-    Unreadable(String),
+    Refused(String),
 }
 
 impl Outcome {
@@ -143,7 +143,7 @@ impl Outcome {
         let (became, detail) = match self {
             Self::PutBack(place) => ("put back", place),
             Self::PutBackBefore(place) => ("put back before", place),
-            Self::Unreadable(reason) => ("unreadable", reason),
+            Self::Refused(reason) => ("refused", reason),
         };
         [origin, became, detail].map(harmless).to_vec()
     }
@@ -152,7 +152,7 @@ impl Outcome {
         match self {
             Self::PutBack(place) => json!({"origin": origin, "became": "put_back", "place": place}),
             Self::PutBackBefore(place) => json!({"origin": origin, "became": "put_back_before", "place": place}),
-            Self::Unreadable(reason) => json!({"origin": origin, "became": "unreadable", "reason": reason}),
+            Self::Refused(reason) => json!({"origin": origin, "became": "refused", "reason": reason}),
         }
     }
 }
@@ -179,9 +179,12 @@ async fn retry(settings: &Settings, letters: &[&Letter], form: Form) -> anyhow::
         }
     }
     failed?;
-    let unreadable = outcomes.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Unreadable(_))).count();
-    if unreadable > 0 {
-        bail!("{unreadable} of {} records cannot be read by this build; `rejected show` shows them", letters.len());
+    let refused = outcomes.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Refused(_))).count();
+    if refused > 0 {
+        bail!(
+            "{refused} of {} records were not put back: a worker would set them aside again; `rejected show` shows them",
+            letters.len()
+        );
     }
     Ok(())
 }
@@ -205,7 +208,7 @@ impl<'a> Requeue<'a> {
             return Ok(Outcome::PutBackBefore(copy.clone()));
         }
         Ok(match self.refusal(letter).await? {
-            Some(reason) => Outcome::Unreadable(reason),
+            Some(reason) => Outcome::Refused(reason),
             None => Outcome::PutBack(self.put_back(letter).await?),
         })
     }

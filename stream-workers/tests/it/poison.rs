@@ -83,7 +83,7 @@ async fn poison_of_any_size_is_set_aside_and_holds_nobody_up() {
     assert!(!head.payload.is_empty() && random.starts_with(&head.payload));
     assert!(head.reason.starts_with("only 1048576 of 10485760 bytes have room here: not a record"), "{}", head.reason);
     let (code, stdout, _) = app.command(&["rejected", "retry", &head.origin]).await;
-    assert!(code == Some(1) && stdout.contains("unreadable"), "{stdout}");
+    assert!(code == Some(1) && stdout.contains("refused"), "{stdout}");
 }
 
 /// A JSON record with a defect anywhere inside is set aside whole: a batch is visible whole or not at all.

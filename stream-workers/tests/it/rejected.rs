@@ -44,8 +44,8 @@ async fn what_still_cannot_be_read_is_not_put_back() {
     let (app, origin, _) = world_with_poison().await;
     let (code, stdout, stderr) = app.command(&["rejected", "retry", &origin]).await;
     assert_eq!(code, Some(1));
-    assert!(stdout.contains(&format!("{origin}  unreadable  not a record: ")), "{stdout}");
-    assert!(stderr.contains("1 of 1 records cannot be read by this build"), "{stderr}");
+    assert!(stdout.contains(&format!("{origin}  refused  not a record: ")), "{stdout}");
+    assert!(stderr.contains("1 of 1 records were not put back"), "{stderr}");
     assert_eq!(app.log.uncommitted(&app.group()).await, 0, "nothing was put on the log");
 }
 
