@@ -10,7 +10,7 @@ use crate::interrupt::Interrupt;
 use crate::prerequisites::{Purpose, ensure_programs};
 use crate::progress::Progress;
 use crate::settings::Given;
-use crate::stack::Stack;
+use crate::stack::{Endpoints, Stack};
 use crate::workspace::Workspace;
 use crate::{clickhouse, logs, status, tether, up, verify};
 
@@ -100,8 +100,8 @@ fn start() -> Result<()> {
     let (given, interrupt) = (Given::from_environment(), Interrupt::listen()?);
     ensure_programs(Purpose::Servers, &Stack::own(&given))?;
     let stack = Stack::of(Workspace::find()?)?;
-    let endpoints = stack.start(&given, true, &Progress::spinners(), &interrupt)?;
-    println!("the settings that name them, with their passwords, are in {}", endpoints.write(stack.state())?.display());
+    stack.start(&given, true, &Progress::spinners(), &interrupt)?;
+    println!("the settings that name them, with their passwords, are in {}", Endpoints::file(stack.state()).display());
     Ok(())
 }
 

@@ -91,25 +91,27 @@ impl Stack {
         self.stop_guarded(progress, interrupt)
     }
 
-    /// Whether somebody uses the stack right now.
-    pub(crate) fn is_in_use(&self) -> Result<bool> {
-        Ok(locks::open(&self.state.join("in-use"))?.try_lock().is_err())
-    }
-
-    /// Stops every server, whoever uses it.
+    /// Stops every server. Refuses while somebody uses the stack.
     pub(crate) fn stop(&self, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
         let _guard = self.guard(|| interrupt.is_requested())?;
-        if self.is_in_use()? {
-            progress.say("somebody uses the servers: a running `cargo up` or `cargo verify` loses them now");
-        }
+        let _nobody_else = self.alone()?;
         self.stop_guarded(progress, interrupt)
+    }
+
+    /// Holds the stack for the caller alone, who is to stop it.
+    fn alone(&self) -> Result<File> {
+        let in_use = locks::open(&self.state.join("in-use"))?;
+        ensure!(
+            in_use.try_lock().is_ok(),
+            "the stack is in use: end `cargo up` and `cargo verify` first, which stop it themselves"
+        );
+        Ok(in_use)
     }
 
     /// Stops every server and deletes all that a run has left in `.local`. Refuses while somebody uses the stack.
     pub(crate) fn wipe(&self, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
         let _guard = self.guard(|| interrupt.is_requested())?;
-        let nobody_else = locks::open(&self.state.join("in-use"))?;
-        ensure!(nobody_else.try_lock().is_ok(), "the stack is in use: end `cargo up` and `cargo verify` first");
+        let _nobody_else = self.alone()?;
         self.stop_guarded(progress, interrupt)?;
         for kind in Kind::ALL.into_iter().filter(|kind| self.home(*kind).exists()) {
             let data = self.site(kind, Listen::default())?.data;

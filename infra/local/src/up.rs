@@ -12,6 +12,8 @@ use crate::subprocess::{self, Outcome};
 
 /// The package that runs everything on one address.
 const SERVICE: &str = "all-in-one";
+/// The program that is typed at it.
+const PROGRAM: &str = "telemetry";
 
 /// What can be typed after `cargo up`.
 #[derive(Debug, clap::Args)]
@@ -46,7 +48,7 @@ fn serve(options: &Options, session: &Session) -> Result<Outcome> {
     session.say("1 of 3: compiling the service; the first time this takes some minutes");
     let built = session.fetch_beside(|| {
         let mut build = subprocess::cargo(session.workspace.root());
-        build.args(["build", "--package", SERVICE]).args(options.release.then_some("--release"));
+        build.args(["build", "--package", SERVICE, "--package", PROGRAM]).args(options.release.then_some("--release"));
         building::build(build, &session.launcher, &session.interrupt)
     })?;
     if !built.is_success() {
@@ -64,6 +66,11 @@ fn serve(options: &Options, session: &Session) -> Result<Outcome> {
             .args(&options.service_args)
             .env("TELEMETRY_STATE_DIR", session.state());
         endpoints.apply(&mut service);
-        subprocess::run(service, &session.launcher, &session.interrupt).context("cannot run the service")
+        let outcome = subprocess::run(service, &session.launcher, &session.interrupt).context("cannot run the service")?;
+        if let Outcome::Exited(status) = outcome {
+            session
+                .say(&format!("the service ended by itself ({status}); what it had acknowledged is kept: run `cargo up` again"));
+        }
+        Ok(outcome)
     })
 }

@@ -47,14 +47,18 @@ impl Endpoints {
     }
 
     /// Writes them as shell assignments, for their owner's eyes only; replaced in one step.
-    pub(crate) fn write(&self, state: &Path) -> Result<PathBuf> {
-        let place = state.join("servers.env");
+    pub(super) fn write(&self, state: &Path) -> Result<()> {
+        let place = Self::file(state);
         let mut draft = tempfile::NamedTempFile::new_in(state).context("cannot write into .local")?;
         for (kind, address) in [Kind::Kafka, Kind::ClickHouse, Kind::Postgres].into_iter().zip(self.addresses()) {
             writeln!(draft, "{}='{address}'", kind.setting())?;
         }
-        draft.into_temp_path().persist(&place).context("cannot put the settings in place")?;
-        Ok(place)
+        draft.into_temp_path().persist(&place).context("cannot put the settings in place")
+    }
+
+    /// Where they stand as shell assignments.
+    pub(crate) fn file(state: &Path) -> PathBuf {
+        state.join("servers.env")
     }
 
     fn addresses(&self) -> [&str; 3] {

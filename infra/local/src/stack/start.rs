@@ -47,7 +47,9 @@ impl Stack {
         record.kept = keep || still_kept;
         record.save(&self.state)?;
         self.bring_up(&Self::own(given), &mut record, progress, interrupt)?;
-        Endpoints::assemble(given, &record)
+        let endpoints = Endpoints::assemble(given, &record)?;
+        endpoints.write(&self.state)?;
+        Ok(endpoints)
     }
 
     /// Restarts servers that died without being told to. Meant to be called again and again while the stack is in use.
