@@ -25,7 +25,8 @@ fn screen(demo: &DemoEnv, folder: &Path, now: DateTime<Utc>) -> String {
         "\nThe service is up on {base} (Kafka {}, metrics {}).\n\
          Keys, sessions and addresses are in {}; stop with Ctrl-C.\n\n\
          Open the console in a browser: {base}\n\
-         Sign in there as owner@example.com; the mail with the link is the newest file in {}.\n\n\
+         Sign in there as owner@example.com, or as operator@example.net for what operators see; the mail with the link is the\n\
+         newest file in {}.\n\n\
          Report that an agent fetched a page of example.com:\n\n\
          (. {quoted}; curl -sS {base}/events -H \"X-API-Key: $AGENT_KEY\" -H 'Content-Type: application/json' -d '{event}')\n\n\
          Read it back as the owner of example.com (within a second):\n\n\

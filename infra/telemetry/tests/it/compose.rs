@@ -188,6 +188,10 @@ async fn what_compose_starts_is_healthy_takes_an_event_shows_it_and_stops_when_a
     })
     .await;
     every_surface_is_behind_the_front(front, &key).await;
+    let (code, settled, said) = deployment.services["stream-workers"].ended(&["stream-workers", "settled"]).await;
+    assert!(code == Some(0) && settled.contains("INSERTED"), "{settled} {said}");
+    let (code, _, said) = deployment.services["prepare"].ended(&["stream-workers", "rebuild"]).await;
+    assert!(code == Some(1) && said.contains("observations"), "what is in use is not rebuilt: {said}");
     // a service that is started again is found again; one that is away is no other's
     let mut identity = deployment.running.remove("identity-api").expect("it runs");
     assert_eq!(identity.terminate().await, Some(0), "{}", identity.stderr());
