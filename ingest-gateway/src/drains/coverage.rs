@@ -38,7 +38,6 @@ const INSERT_HOURS: &str = "INSERT INTO drain_hours (source, organization_id, pr
         $13::bigint[], $14::bigint[]) AS hours (hour, lines, kept, people, bad, dropped, refused, bytes, lag_ms) \
     ON CONFLICT (source, hour, batch) DO UPDATE SET lines = EXCLUDED.lines, kept = EXCLUDED.kept, people = EXCLUDED.people, \
         bad = EXCLUDED.bad, dropped = EXCLUDED.dropped, refused = EXCLUDED.refused, bytes = EXCLUDED.bytes";
-const DELETE_OTHER_HOURS: &str = "DELETE FROM drain_hours WHERE source = $1 AND batch = $2 AND hour <> ALL($3)";
 const DELETE_BAD_LINES: &str = "DELETE FROM drain_bad_lines WHERE source = $1 AND batch = $2";
 const INSERT_BAD_LINES: &str = "INSERT INTO drain_bad_lines (source, batch, n, reason, excerpt, seen_at) \
     SELECT $1, $2, n, reason, excerpt, $3 FROM unnest($4::text[], $5::text[]) WITH ORDINALITY AS bad (reason, excerpt, n) \
@@ -146,7 +145,7 @@ impl Report {
             .bind(self.provider.as_str())
             .bind(batch.as_slice())
             .bind(self.received_at)
-            .bind(&begins)
+            .bind(begins)
             .bind(all(&|hour| signed(hour.lines)))
             .bind(all(&|hour| signed(hour.kept)))
             .bind(all(&|hour| signed(hour.people)))
@@ -159,7 +158,6 @@ impl Report {
             .execute(&mut *change)
             .await?;
         let source = self.source();
-        sqlx::query(DELETE_OTHER_HOURS).bind(source).bind(batch.as_slice()).bind(&begins).execute(&mut *change).await?;
         sqlx::query(DELETE_BAD_LINES).bind(source).bind(batch.as_slice()).execute(&mut *change).await?;
         let (reasons, outlines): (Vec<&str>, Vec<&str>) =
             self.body_counts.bad_lines.iter().map(|line| (line.reason, line.outline.as_str())).unzip();

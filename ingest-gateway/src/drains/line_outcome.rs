@@ -96,7 +96,11 @@ impl Judge {
             Err(NoRequest::Bad(reason)) => return judged(Outcome::Bad(reason), None, [0; 16]),
         };
         match self.instant(&fields) {
-            Ok(at_ms) => judged(self.outcome(&fields, at_ms), Some(at_ms), self.mark(&fields, at_ms)),
+            Ok(at_ms) => {
+                let bot = self.bots.classify(fields.text(Field::UserAgent), fields.get(Field::Category), fields.address());
+                let mark = mark(&fields, at_ms, bot.as_ref().map_or("", |bot| bot.bot.as_ref()));
+                judged(self.outcome(&fields, at_ms, bot), Some(at_ms), mark)
+            }
             Err(reason) => judged(Outcome::Bad(reason), None, [0; 16]),
         }
     }
@@ -108,11 +112,8 @@ impl Judge {
         if (EARLIEST_AT_MS..=latest).contains(&at_ms) { Ok(at_ms) } else { Err("bad_time") }
     }
 
-    fn outcome(&self, fields: &Fields<'_>, at_ms: i64) -> Outcome {
-        let user_agent = fields.text(Field::UserAgent);
-        let Some(bot) = self.bots.classify(user_agent, fields.get(Field::Category), fields.address()) else {
-            return Outcome::Person;
-        };
+    fn outcome(&self, fields: &Fields<'_>, at_ms: i64, bot: Option<Classified>) -> Outcome {
+        let Some(bot) = bot else { return Outcome::Person };
         self.of_bot(fields, at_ms, &bot).unwrap_or_else(|outcome| outcome)
     }
 
@@ -231,18 +232,19 @@ impl Judge {
         };
         named_id(self.caller.org_id.0, &name)
     }
+}
 
-    /// Tells a batch of lines from another one; neither address nor user agent is in it.
-    fn mark(&self, fields: &Fields<'_>, at_ms: i64) -> [u8; 16] {
-        let mut digest = Sha1::new();
-        digest.update(at_ms.to_be_bytes());
-        for field in [Field::RequestId, Field::Host, Field::Path, Field::Query, Field::Method, Field::Status, Field::Bytes] {
-            digest.update(fields.text(field).as_bytes());
-            digest.update([0]);
-        }
-        let bytes: [u8; 20] = digest.finalize().into();
-        *bytes.first_chunk().expect("16 of 20 bytes")
+/// Tells a batch of lines from another one: the bot is in it, and neither address nor user agent.
+fn mark(fields: &Fields<'_>, at_ms: i64, bot: &str) -> [u8; 16] {
+    let said = [Field::RequestId, Field::Host, Field::Path, Field::Query, Field::Method, Field::Status, Field::Bytes];
+    let mut digest = Sha1::new();
+    digest.update(at_ms.to_be_bytes());
+    for text in said.into_iter().map(|field| fields.text(field)).chain([bot]) {
+        digest.update(text.as_bytes());
+        digest.update([0]);
     }
+    let bytes: [u8; 20] = digest.finalize().into();
+    *bytes.first_chunk().expect("16 of 20 bytes")
 }
 
 /// `UUIDv5`.

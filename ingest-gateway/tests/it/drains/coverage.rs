@@ -55,6 +55,26 @@ async fn a_body_that_comes_again_with_the_host_it_lacked_is_covered_as_what_beca
     }
 }
 
+/// The digest of a body has no user agent, and nothing of a line without a time but its length.
+#[tokio::test]
+async fn a_body_of_others_takes_no_place_of_a_body_that_looks_like_it() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    for user_agent in ["GPTBot/1.2", "Firefox/99", "GPTBot/1.2"] {
+        let line = line("a.test", "/", user_agent, "", "r-1");
+        assert_eq!(gateway.drain("cloudflare", &key, line).await.status, 200);
+    }
+    let pool = &gateway.stores.pool;
+    let dated: Vec<(i64, i64)> = sqlx::query_as("SELECT kept, people FROM drain_hours ORDER BY 1").fetch_all(pool).await.unwrap();
+    assert_eq!(dated, [(0, 1), (1, 0)]);
+    for nonsense in ["hello there", "other world"] {
+        sqlx::query("UPDATE drain_hours SET hour = hour - interval '1 hour' WHERE bad > 0").execute(pool).await.unwrap();
+        assert_eq!(gateway.drain("cloudflare", &key, nonsense).await.status, 200);
+    }
+    let bad: i64 = sqlx::query_scalar("SELECT sum(bad)::bigint FROM drain_hours").fetch_one(pool).await.unwrap();
+    assert_eq!(bad, 2, "an hour that has lines keeps them");
+}
+
 #[tokio::test]
 async fn hours_and_bodies_are_rows_of_their_own_and_bad_lines_are_ten() {
     let gateway = Gateway::start().await;
