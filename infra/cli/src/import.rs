@@ -91,6 +91,11 @@ impl Totals {
         self.dropped += dropped.into_iter().flat_map(|all| all.values()).filter_map(Value::as_u64).sum::<u64>();
     }
 
+    /// Whether nothing of what was sent could be read.
+    fn are_all_bad(&self) -> bool {
+        self.lines > 0 && self.bad == self.lines
+    }
+
     fn told(&self, what: &Import, end: u64) -> Value {
         let mut all = json!({
             "file": what.file, "provider": what.provider, "batches": self.batches, "lines": self.lines, "bytes_read": end,
@@ -140,13 +145,10 @@ pub(crate) async fn run(context: &Context, what: &Import) -> Result<(), Failure>
     course.bar.finish_and_clear();
     let end = end?;
     context.output().object(&course.totals.told(what, end))?;
-    if course.totals.lines > 0 && course.totals.bad == course.totals.lines {
-        return Err(Failure::Failed(
-            "no line could be read; telemetry drain test says why, and --from-start sends them again once that is mended"
-                .to_owned(),
-        ));
+    match course.totals.are_all_bad() {
+        true => Err(Failure::Failed("no line could be read; telemetry drain test says why".to_owned())),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 fn secret_of(what: &Import) -> Result<Option<Secret>, Failure> {
@@ -224,7 +226,8 @@ impl Course<'_> {
             let patience = if self.what.follow { Duration::MAX } else { Duration::from_secs(self.what.patience) };
             let answer = send_until_taken(&self.client, &self.path, &self.parameters, &content, patience).await?;
             self.totals.add(&batch, &answer);
-            if let (Some(state), Some(read)) = (&self.state, self.read) {
+            // lines of which none could be read are sent again by the next run
+            if let (Some(state), Some(read), false) = (&self.state, self.read, self.totals.are_all_bad()) {
                 state.save(batch.end, read).map_err(|failure| self.after_sending(failure, batch.end))?;
             }
             self.bar.set_position(batch.end);

@@ -30,7 +30,7 @@ pub(super) fn print(context: &Context, health: &Value) -> Result<(), Failure> {
     let rows: Vec<Value> = hours.filter(|hour| hour["coverage"] == true).map(row).collect();
     context.output().list(health, &rows, &COLUMNS)?;
     match health["last_batch_at"].as_str() {
-        Some(at) => say(&format!("last batch {at}; hours without a row had no line")),
+        Some(at) => say(&format!("the last 48 hours; those without a row had no line; last batch {at}")),
         None => say("nothing has come yet"),
     }
     let bad = health["bad_lines"].as_array().into_iter().flatten();

@@ -124,8 +124,11 @@ async fn a_log_is_signed_by_the_secret_of_its_drain() {
     let other = ["import", file.to_str().unwrap(), "--provider", "ndjson"];
     assert_eq!(owner.run(&[&other[..], &secret].concat()).code, 2, "nobody else signs");
     owner.file("vercel.ndjson", "nonsense\n");
-    let unread = owner.run(&[&import[..], &secret, &["--from-start"]].concat());
-    assert!(unread.code == 1 && unread.stderr.contains("no line could be read"), "{unread:?}");
+    // Another file has its name now; what was not taken in is sent again each time.
+    for _ in 0..2 {
+        let unread = owner.run(&[&import[..], &secret].concat());
+        assert!(unread.code == 1 && unread.stderr.contains("no line could be read"), "{unread:?}");
+    }
     let health = owner.run(&["drain", "health", "vercel"]).ok();
     let cells: Vec<Vec<&str>> = health.stdout.lines().map(|line| line.split_whitespace().skip(1).collect()).collect();
     let of_the_bad = ["1", "0", "0", "1", "9", "0"];
