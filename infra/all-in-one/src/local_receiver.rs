@@ -24,14 +24,14 @@ pub(crate) fn allow(set: WebhookSettings, folder: &Path) -> anyhow::Result<Webho
         return Ok(set);
     }
     let folder = folder.join("webhook");
-    if !folder.join(SERVER).exists() {
+    if ![AUTHORITY, SERVER].iter().all(|file| folder.join(file).exists()) {
         make(&folder).with_context(|| format!("TELEMETRY_STATE_DIR: {} cannot be made", folder.display()))?;
     }
     let allowed = RECEIVER.parse().map_err(anyhow::Error::msg)?;
     Ok(WebhookSettings { webhook_allow: allowed, webhook_extra_ca: Some(folder.join(AUTHORITY)), ..set })
 }
 
-/// An authority that signs one certificate and is forgotten; what the server needs is written last.
+/// An authority that signs one certificate and is forgotten.
 fn make(folder: &Path) -> anyhow::Result<()> {
     let mut authority = CertificateParams::new(Vec::new())?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -77,6 +77,9 @@ mod tests {
         assert_eq!(fs::metadata(&server).unwrap().permissions().mode() & 0o777, 0o600);
         allow(WebhookSettings::default(), folder.path()).unwrap();
         assert_eq!(fs::read_to_string(&server).unwrap(), first);
+        fs::remove_file(allowed.webhook_extra_ca.as_ref().unwrap()).unwrap();
+        let again = allow(WebhookSettings::default(), folder.path()).unwrap();
+        assert!(again.webhook_extra_ca.unwrap().exists() && fs::read_to_string(&server).unwrap() != first, "both or none");
         let set = WebhookSettings { webhook_allow: "a.test:8443".parse().unwrap(), ..WebhookSettings::default() };
         let left = allow(set, folder.path()).unwrap();
         assert_eq!((left.webhook_allow.to_string(), left.webhook_extra_ca), ("a.test:8443".to_owned(), None));

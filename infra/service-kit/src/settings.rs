@@ -157,11 +157,12 @@ pub struct PostgresSettings {
 /// Where webhooks may go besides public HTTPS servers.
 #[derive(Args, Clone, Debug, Default)]
 pub struct WebhookSettings {
-    /// Receivers of webhooks that may be local, for development only; *:PORT is a further port of public ones
+    /// Receivers of webhooks that may be local, for development only; *:PORT is a further port of public ones [default: none; the
+    /// all-in-one allows localhost:8787]
     #[arg(long, env = "WEBHOOK_ALLOW", default_value = "", value_name = "HOST:PORT[,HOST:PORT…]", hide_default_value = true)]
     pub webhook_allow: AllowedReceivers,
     /// PEM file of the certificate of an authority, not of a server, to trust besides the system's: what signed the certificates
-    /// of receivers of one's own
+    /// of receivers of one's own [default: none; the all-in-one makes one for localhost:8787]
     #[arg(long, env = "WEBHOOK_EXTRA_CA", value_name = "FILE")]
     pub webhook_extra_ca: Option<PathBuf>,
     /// DNS server to ask where names point, instead of the system's
@@ -173,10 +174,10 @@ impl WebhookSettings {
     /// Says at start-up that a guard is down.
     pub fn warn_if_open(&self) {
         if !self.webhook_allow.is_empty() {
-            tracing::warn!(allowed = %self.webhook_allow, "WEBHOOK_ALLOW is set: more than public servers on port 443 may be called; not for production");
+            tracing::warn!(allowed = %self.webhook_allow, "more than public servers on port 443 may be called (WEBHOOK_ALLOW); not for production");
         }
         if let Some(file) = &self.webhook_extra_ca {
-            tracing::warn!(file = %file.display(), "WEBHOOK_EXTRA_CA is set: one more authority is trusted; not for production");
+            tracing::warn!(file = %file.display(), "one more authority is trusted (WEBHOOK_EXTRA_CA); not for production");
         }
     }
 }
