@@ -186,7 +186,10 @@ fn add_up(requests: &Requests, logged: &[Logged], settled: &BTreeMap<i32, Partit
             Fate::Refused => bail!("{id} was refused and is on the log"),
         }
     }
-    let lost = requests.0.iter().filter(|(id, (_, fate))| *fate == Fate::Acked && !seen.contains_key(id.as_str()));
+    // The body of a log without a line to keep leaves no record.
+    let is_lost =
+        |(id, (sent, fate)): &(&String, &(u64, Fate))| *sent > 0 && *fate == Fate::Acked && !seen.contains_key(id.as_str());
+    let lost = requests.0.iter().filter(is_lost);
     let lost: Vec<&String> = lost.map(|(id, _)| id).collect();
     ensure!(lost.is_empty(), "{} requests were accepted and are neither on the log nor in a spill: {lost:?}", lost.len());
     let acked = |id: &str| requests.0.get(id).filter(|(_, fate)| *fate == Fate::Acked).map_or(0, |(kept, _)| *kept);
@@ -266,6 +269,9 @@ mod tests {
         let mut logs = requests(&[(3, Fate::Acked), (5, Fate::Unknown)]);
         let body = logs.begin_log(6);
         logs.settle(&body, Fate::Acked);
+        // Of people's lines alone: no record.
+        let nothing_kept = logs.begin_log(0);
+        logs.settle(&nothing_kept, Fate::Acked);
         let with_body = |events: [u64; 2]| {
             let mut with_body = on_log();
             with_body.extend(events.map(|events| logged(0, &body, events)));
