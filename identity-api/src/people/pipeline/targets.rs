@@ -136,6 +136,16 @@ fn failed(error: &reqwest::Error) -> Problem {
 mod tests {
     use super::MetricsTarget;
 
+    #[tokio::test]
+    async fn a_name_is_looked_up_and_an_address_or_an_unknown_name_is_not() {
+        for (url, is_found) in
+            [("http://localhost:1/metrics", true), ("http://127.0.0.1:1/", false), ("http://a.invalid:1/", false)]
+        {
+            let target: MetricsTarget = url.parse().unwrap();
+            assert_eq!(!target.resolve().await.is_empty(), is_found, "{url}");
+        }
+    }
+
     #[test]
     fn each_process_behind_a_name_is_a_target_and_a_machine_with_both_versions_is_one() {
         let target: MetricsTarget = "http://stream-workers:9464/metrics".parse().unwrap();

@@ -1,4 +1,4 @@
-//! docker-compose.yml without Docker: each service of ours is started with exactly its command line, settings and health check, on
+//! docker-compose.yml, by itself and with docker-compose.scaled.yml on top, without Docker: each service of ours is started with exactly its command line, settings and health check, on
 //! real servers with the accounts that the containers make. Only addresses are others: no host here has the names of containers.
 
 mod file;
@@ -31,14 +31,17 @@ struct Deployment {
 }
 
 impl Deployment {
-    async fn start() -> Self {
+    async fn start(services: BTreeMap<String, Value>) -> Self {
         let env = secrets::read(&ended(&["secrets"], &[]).await.1);
         let folder = tempfile::tempdir().expect("a folder is made");
         let stores = Stores::start(folder.path(), &env).await;
-        let mut services = file::ours(&env);
+        let mut services = file::ours(services, &env);
         let front = free_address();
         let elsewhere = [("mail:1025", free_address().to_string()), ("front:8080", front.to_string())];
-        let addresses: Vec<_> = stores.addresses().into_iter().chain(elsewhere).collect();
+        let mut addresses: Vec<_> = stores.addresses().into_iter().chain(elsewhere).collect();
+        // One broker here: what three keep, chaos runs look at.
+        let broker = addresses.iter().find(|(name, _)| *name == "kafka:9092").expect("there is one").1.clone();
+        addresses.extend(["kafka-2:9092", "kafka-3:9092"].map(|name| (name, broker.clone())));
         for service in services.values_mut() {
             service.settle(&addresses, folder.path());
         }
@@ -59,17 +62,30 @@ impl Deployment {
         assert_eq!(code, Some(0), "{name}: {said}");
     }
 
-    /// Starts the others, each until its own health check says that it is up.
+    /// Starts the others.
     async fn serve(&mut self) {
-        for (name, service) in self.services.iter().filter(|(name, _)| !ONE_SHOT.contains(&name.as_str())) {
-            let check = service.health_check.clone().unwrap_or_else(|| panic!("{name} has no health check"));
-            let check: Vec<&str> = check.iter().map(String::as_str).collect();
-            assert_eq!(service.ended(&check).await.0, Some(1), "{name} is not up yet, and its health check says so");
-            let mut process = TestProcess::start(Path::new(PROGRAM), &service.words(), &service.settings());
-            eventually(&format!("{name} is healthy"), async || (service.ended(&check).await.0 == Some(0)).then_some(())).await;
-            assert!(!process.has_ended(), "{name}: {}", process.stderr());
-            self.running.insert(name.clone(), process);
+        let names: Vec<String> = self.services.keys().filter(|name| !ONE_SHOT.contains(&name.as_str())).cloned().collect();
+        for name in names {
+            self.start_one(&name).await;
         }
+    }
+
+    /// Starts a service, until its own health check says that it is up.
+    async fn start_one(&mut self, name: &str) {
+        let service = &self.services[name];
+        let check = service.health_check.clone().unwrap_or_else(|| panic!("{name} has no health check"));
+        let check: Vec<&str> = check.iter().map(String::as_str).collect();
+        assert_eq!(service.ended(&check).await.0, Some(1), "{name} is not up yet, and its health check says so");
+        let mut process = TestProcess::start(Path::new(PROGRAM), &service.words(), &service.settings());
+        eventually(&format!("{name} is healthy"), async || (service.ended(&check).await.0 == Some(0)).then_some(())).await;
+        assert!(!process.has_ended(), "{name}: {}", process.stderr());
+        self.running.insert(name.to_owned(), process);
+    }
+
+    /// Asks a service to stop.
+    async fn stop_one(&mut self, name: &str) {
+        let mut process = self.running.remove(name).unwrap_or_else(|| panic!("{name} does not run"));
+        assert_eq!(process.terminate().await, Some(0), "{name}: {}", process.stderr());
     }
 
     /// `docker compose exec identity-api telemetry identity-api admin …`
@@ -107,9 +123,10 @@ impl Service {
             // A volume that ClickHouse has too.
             self.environment.insert("TELEMETRY_ANALYST_USERS".to_owned(), folder.join("analysts.xml").display().to_string());
         }
-        if self.name == "ingest-gateway" {
+        if self.name.starts_with("ingest-gateway") {
             // The container's working folder is a volume.
-            self.environment.insert("TELEMETRY_SPILL_DIR".to_owned(), folder.join("spill").display().to_string());
+            let spill = folder.join(format!("{}.spill", self.name));
+            self.environment.insert("TELEMETRY_SPILL_DIR".to_owned(), spill.display().to_string());
         }
     }
 
@@ -172,7 +189,7 @@ fn event(url: &str, more: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_compose_starts_is_healthy_takes_an_event_shows_it_and_stops_when_asked() {
-    let mut deployment = Deployment::start().await;
+    let mut deployment = Deployment::start(file::all()).await;
     let key = first_key(&deployment).await;
     let (front, url) = (&deployment.front, "https://www.example.com/hello");
     // more than nginx takes unless it is told otherwise
@@ -180,7 +197,7 @@ async fn what_compose_starts_is_healthy_takes_an_event_shows_it_and_stops_when_a
     assert!(said.starts_with("application/problem+json"), "nginx took it on itself to answer: {status} {said}");
     let (status, said) = front.post("/events", &key, event(url, "")).await;
     assert_eq!(status, 201, "{said}");
-    let page = "/content-owners/events?from=2026-11-01T00:00:00Z&to=2026-11-02T00:00:00Z";
+    let page = "/content-owners/events?since=2026-11-01&until=2026-11-01";
     eventually("the event is read out", async || {
         let (status, said) = front.get(page, &key).await;
         assert_eq!(status, 200, "{said}");
@@ -193,34 +210,85 @@ async fn what_compose_starts_is_healthy_takes_an_event_shows_it_and_stops_when_a
     let (code, _, said) = deployment.services["prepare"].ended(&["stream-workers", "rebuild"]).await;
     assert!(code == Some(1) && said.contains("observations"), "what is in use is not rebuilt: {said}");
     // a service that is started again is found again; one that is away is no other's
-    let mut identity = deployment.running.remove("identity-api").expect("it runs");
-    assert_eq!(identity.terminate().await, Some(0), "{}", identity.stderr());
-    assert_eq!(front.get(SIGNED_IN, &key).await.0, 502);
-    assert_eq!(front.get(page, &key).await.0, 200);
-    let service = &deployment.services["identity-api"];
-    let again = TestProcess::start(Path::new(PROGRAM), &service.words(), &service.settings());
-    eventually("identity is reached again", async || (front.get(SIGNED_IN, &key).await.0 == 401).then_some(())).await;
-    deployment.running.insert("identity-api".to_owned(), again);
+    deployment.stop_one("identity-api").await;
+    assert_eq!(deployment.front.get(SIGNED_IN, &key).await.0, 502);
+    assert_eq!(deployment.front.get(page, &key).await.0, 200);
+    deployment.start_one("identity-api").await;
+    eventually("it is reached", async || (deployment.front.get(SIGNED_IN, &key).await.0 == 401).then_some(())).await;
     deployment.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_two_of_each_the_front_takes_and_shows_everything_while_one_of_each_is_away() {
+    let mut deployment = Deployment::start(file::scaled()).await;
+    let key = first_key(&deployment).await;
+    for number in ["", "-2"] {
+        let away = ["ingest-gateway", "query-api", "identity-api", "console"].map(|service| format!("{service}{number}"));
+        for name in &away {
+            deployment.stop_one(name).await;
+        }
+        let front = &deployment.front;
+        if number == "-2" {
+            // nginx still passes over those that were away before, for ten seconds
+            for path in ["/events", "/content-owners/summary", SIGNED_IN, "/sign-in"] {
+                eventually("the others are reached", async || (front.get(path, &key).await.0 != 502).then_some(())).await;
+            }
+        }
+        for _ in 0..5 {
+            let (status, said) = front.post("/events", &key, event("https://www.example.com/hello", "")).await;
+            assert_eq!(status, 201, "without {away:?}: {said}");
+            for (path, status) in [("/content-owners/summary", 200), (SIGNED_IN, 401), ("/sign-in", 200)] {
+                let (answered, said) = front.get(path, &key).await;
+                assert_eq!(answered, status, "{path} without {away:?}: {said}");
+            }
+        }
+        for name in &away {
+            deployment.start_one(name).await;
+        }
+    }
+    deployment.stop().await;
+}
+
+#[test]
+fn each_broker_of_the_scaled_file_is_one_of_three_that_know_each_other() {
+    let (services, mut seen) = (file::scaled(), std::collections::BTreeSet::new());
+    for (name, number) in [("kafka", "1"), ("kafka-2", "2"), ("kafka-3", "3")] {
+        let environment = &services[name]["environment"];
+        let text = |setting: &str| environment[setting].as_str().map_or_else(|| environment[setting].to_string(), str::to_owned);
+        assert_eq!(text("KAFKA_NODE_ID"), number);
+        assert_eq!(text("KAFKA_ADVERTISED_LISTENERS"), format!("PLAINTEXT://{name}:9092"));
+        assert_eq!(text("KAFKA_CONTROLLER_QUORUM_VOTERS"), "1@kafka:9093,2@kafka-2:9093,3@kafka-3:9093");
+        assert!(text("KAFKA_LISTENERS").ends_with("CONTROLLER://0.0.0.0:9093"), "others reach its controller");
+        assert_eq!(text("KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR"), "3");
+        assert!(seen.insert(services[name]["volumes"].to_string()), "{name} has another's data");
+    }
+    let spills = ["ingest-gateway", "ingest-gateway-2"].map(|name| services[name]["volumes"].to_string());
+    assert_ne!(spills[0], spills[1], "a spill has one gateway");
 }
 
 #[test]
 fn the_front_of_compose_leads_to_the_ports_on_which_services_listen() {
     let env = BTreeMap::from_iter(secrets::asked_for().into_iter().map(|name| (name, "x".to_owned())));
-    let services = file::ours(&env);
+    let services = file::ours(file::scaled(), &env);
     let front = file::read("infra/front/nginx.conf");
     let upstreams: Vec<&str> = front.lines().filter_map(|line| line.strip_prefix("upstream ")?.split("server ").nth(1)).collect();
     assert_eq!(upstreams.len(), 4, "{upstreams:?}");
     for upstream in upstreams {
         let server = upstream.split(';').next().and_then(|server| server.strip_suffix(" resolve"));
         let (host, port) = server.and_then(|server| server.split_once(':')).expect("a host, a port, and DNS is asked again");
-        assert_eq!(services[host].environment["TELEMETRY_LISTEN"], format!("0.0.0.0:{port}"), "{host}");
+        let named: Vec<&Service> =
+            services.values().filter(|service| service.aliases.iter().any(|alias| alias == host)).collect();
+        assert_eq!(named.len(), 2, "{host}");
+        for service in named {
+            assert!(host.ends_with(service.name.trim_end_matches("-2")), "{host} is {}", service.name);
+            assert_eq!(service.environment["TELEMETRY_LISTEN"], format!("0.0.0.0:{port}"), "{host}");
+        }
     }
 }
 
 #[test]
 fn every_service_of_compose_has_a_restart_policy_a_limit_of_memory_and_a_bounded_log() {
-    for (name, service) in file::all() {
+    for (name, service) in file::scaled() {
         let is_one_shot = ONE_SHOT.contains(&name.as_str());
         assert_eq!(service["restart"], if is_one_shot { "no" } else { "unless-stopped" }, "{name}");
         assert!(service["mem_limit"].is_string(), "{name} has no limit of memory");

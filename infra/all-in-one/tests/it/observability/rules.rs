@@ -101,6 +101,13 @@ fn what_compose_starts_is_what_prometheus_scrapes() {
         assert!(compose.contains(&format!("\n  {service}:\n")), "docker-compose.yml does not start {service}");
         assert!(scraped().contains(service), "prometheus.yml does not scrape {service}");
     }
+    let (scaled, second) = (read("docker-compose.scaled.yml"), read("infra/observability/scaled/targets.yml"));
+    let started: Vec<&str> = scaled.lines().filter_map(|line| line.trim().strip_suffix("-2:")).collect();
+    for service in started.into_iter().filter(|service| *service != "kafka") {
+        assert!(second.contains(&format!("- {service}-2:9464\n")), "the second {service} is not scraped");
+    }
+    let named = "      - source_labels: [__meta_dns_name]\n        regex: (.+)\n        target_label: service\n";
+    assert!(config.contains(named), "what DNS finds has an address for a name, and the rules ask for a service");
     assert!(compose.contains("./infra/observability/prometheus:/etc/prometheus:ro"), "the rules are not mounted");
     assert!(config.contains("rule_files:\n  - rules.yml\n"), "the rules are not loaded");
 }

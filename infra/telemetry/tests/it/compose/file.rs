@@ -14,6 +14,8 @@ pub(super) struct Service {
     /// What follows the image's entry point, the program.
     pub(super) command: Vec<String>,
     pub(super) environment: BTreeMap<String, String>,
+    /// Its further names for other containers.
+    pub(super) aliases: Vec<String>,
     /// What the health check types after the program; none where it does one thing and leaves.
     pub(super) health_check: Option<Vec<String>>,
 }
@@ -26,16 +28,38 @@ pub(super) fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Every service of the file, whatever its image.
-pub(super) fn all() -> BTreeMap<String, Value> {
-    let file: Value = serde_saphyr::from_str(&read("docker-compose.yml")).expect("docker-compose.yml is YAML");
-    let services = file["services"].as_object().expect("it has services");
+/// What one file says of every service, whatever its image.
+fn services_of(file: &str) -> BTreeMap<String, Value> {
+    let parsed: Value = serde_saphyr::from_str(&read(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let services = parsed["services"].as_object().expect("it has services");
     services.iter().map(|(name, service)| (name.clone(), service.clone())).collect()
 }
 
-/// Our own, with these values where `.env` has them.
-pub(super) fn ours(env: &BTreeMap<String, String>) -> BTreeMap<String, Service> {
-    let own = all().into_iter().filter(|(_, service)| service["image"] == IMAGE);
+/// Every service of docker-compose.yml.
+pub(super) fn all() -> BTreeMap<String, Value> {
+    services_of("docker-compose.yml")
+}
+
+/// The same with docker-compose.scaled.yml on top: what it extends has its own members instead, and its settings besides.
+pub(super) fn scaled() -> BTreeMap<String, Value> {
+    let (base, mut merged) = (all(), all());
+    for (name, over) in services_of("docker-compose.scaled.yml") {
+        let extended = over["extends"]["service"].as_str().unwrap_or(&name);
+        let mut service = base.get(extended).unwrap_or_else(|| panic!("{name}: there is no {extended}")).clone();
+        for (member, value) in over.as_object().expect("a service has members") {
+            match (service[member].as_object_mut(), value.as_object()) {
+                (Some(own), Some(more)) => own.extend(more.clone()),
+                _ => service[member] = value.clone(),
+            }
+        }
+        merged.insert(name, service);
+    }
+    merged
+}
+
+/// Our own of these, with these values where `.env` has them.
+pub(super) fn ours(services: BTreeMap<String, Value>, env: &BTreeMap<String, String>) -> BTreeMap<String, Service> {
+    let own = services.into_iter().filter(|(_, service)| service["image"] == IMAGE);
     own.map(|(name, service)| (name.clone(), Service::of(name, &service, env))).collect()
 }
 
@@ -49,6 +73,7 @@ impl Service {
         });
         Self {
             command: words(&service["command"]),
+            aliases: service["networks"]["default"]["aliases"].as_array().into_iter().flatten().map(plain).collect(),
             environment: environment.iter().map(|(name, value)| (name.clone(), filled(&plain(value), env))).collect(),
             health_check,
             name,

@@ -70,8 +70,10 @@ fn settled(address: SocketAddr, services: &BTreeMap<String, Service>) -> String 
     };
     replace("listen 8080;", &format!("listen {address};"));
     for (service, port) in [("ingest-gateway", 8081), ("query-api", 8082), ("identity-api", 8083), ("console", 8086)] {
-        let here = &services[service].environment["TELEMETRY_LISTEN"];
-        replace(&format!("server {service}:{port} resolve;"), &format!("server {here};"));
+        let alias = format!("front.{service}");
+        let named = services.values().filter(|service| service.aliases.contains(&alias));
+        let here: Vec<String> = named.map(|service| format!("server {};", service.environment["TELEMETRY_LISTEN"])).collect();
+        replace(&format!("server {alias}:{port} resolve;"), &here.join(" "));
     }
     settled
 }
