@@ -6,6 +6,7 @@
 
 mod credentials;
 mod deliveries;
+mod documents;
 mod drains;
 mod exit_codes;
 mod figures;

@@ -4,7 +4,7 @@ use crate::terminal::Terminal;
 use serde_json::Value;
 use service_kit::testing::{TestProcess, TestStores, eventually, free_address};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use tempfile::TempDir;
 
@@ -13,6 +13,7 @@ pub(crate) struct Service {
     environment: BTreeMap<String, String>,
     pub(crate) stores: TestStores,
     folder: TempDir,
+    clone: TempDir,
 }
 
 impl Service {
@@ -38,10 +39,12 @@ impl Service {
             is_up.then_some(())
         })
         .await;
+        let clone = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(folder.path(), clone.path().join(".local")).unwrap();
         let text = std::fs::read_to_string(folder.path().join("demo.env")).unwrap();
         let assignments = text.lines().filter_map(|line| line.split_once('='));
         let environment = assignments.map(|(name, value)| (name.to_owned(), value.trim_matches('\'').to_owned())).collect();
-        Self { _process: process, environment, stores, folder }
+        Self { _process: process, environment, stores, folder, clone }
     }
 
     /// A value of `demo.env`.
@@ -56,6 +59,17 @@ impl Service {
     /// A terminal whose environment names the service and one of the keys of `demo.env`.
     pub(crate) fn terminal(&self, key: &str) -> Terminal {
         Terminal::new().with("TELEMETRY_URL", self.url()).with("TELEMETRY_KEY", self.value(key))
+    }
+
+    /// A folder where `.local` is that of the service, as in the clone that runs it.
+    pub(crate) fn clone_of(&self) -> &Path {
+        self.clone.path()
+    }
+
+    /// What is named otherwise than by default, so that no two tests share it.
+    pub(crate) fn own_names(&self) -> Vec<(&'static str, String)> {
+        let addresses = ["KAFKA_BROKERS", "CLICKHOUSE_URL", "DATABASE_URL"];
+        store_settings(&self.stores).into_iter().filter(|(name, _)| !addresses.contains(name)).collect()
     }
 
     /// A terminal of an operator at the machine: its environment says where the stores are.
