@@ -337,9 +337,11 @@ impl Compared<'_> {
             .unwrap()
             .iter()
             .map(|item| {
-                let name = Some(text(&item["agent_id"]))
-                    .filter(|name| !name.is_empty())
-                    .unwrap_or_else(|| format!("{UNNAMED}; crawlers"));
+                let name = match (text(&item["agent_id"]), text(&item["platform_id"])) {
+                    (name, _) if !name.is_empty() => name,
+                    (_, platform) if platform.is_empty() => format!("{UNNAMED}; crawlers"),
+                    _ => "not named".to_owned(),
+                };
                 let steps = ["retrieved", "grounded", "cited", "presented", "engaged"].map(|step| text(&item[step]));
                 [name].into_iter().chain(steps).chain([share(&item["cited"], &item["retrieved"])]).collect()
             })
