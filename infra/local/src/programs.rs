@@ -1,4 +1,4 @@
-//! Programs that tests need: as they are fetched, or the machine's own where they cannot be. It runs neither.
+//! Programs that tests need: as they are fetched, or the machine's own where they cannot be. It runs none.
 
 use std::path::PathBuf;
 
