@@ -5,6 +5,7 @@
 mod bookkeeping;
 mod compose;
 mod documents_resolve;
+mod features;
 mod guarded;
 mod module_circles;
 mod servers;
