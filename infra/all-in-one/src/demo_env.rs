@@ -2,11 +2,10 @@
 //!
 //! Must be readable by its owner only: it is the one file that holds raw keys.
 
+use crate::own_file;
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 const FILE: &str = "demo.env";
@@ -28,13 +27,8 @@ impl DemoEnv {
     /// Replaces the file in one step, so that nobody reads half of it.
     pub(crate) fn write(&self, folder: &Path) -> anyhow::Result<()> {
         let text: String = self.0.iter().map(|(name, value)| format!("{name}='{}'\n", value.replace('\'', r"'\''"))).collect();
-        let fresh = folder.join(format!("{FILE}.new"));
-        let written = fs::create_dir_all(folder).and_then(|()| {
-            let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-            file.write_all(text.as_bytes())?;
-            fs::rename(&fresh, folder.join(FILE))
-        });
-        written.with_context(|| format!("TELEMETRY_STATE_DIR={}: demo.env cannot be written", folder.display()))
+        own_file::replace(&folder.join(FILE), &text)
+            .with_context(|| format!("TELEMETRY_STATE_DIR={}: demo.env cannot be written", folder.display()))
     }
 }
 

@@ -8,6 +8,7 @@ mod claim;
 mod demo_data;
 mod demo_env;
 mod local_receiver;
+mod own_file;
 mod secrets_key;
 mod seed;
 mod welcome;

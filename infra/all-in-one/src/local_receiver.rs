@@ -3,12 +3,10 @@
 //!
 //! Must allow and trust nothing besides where the operator has said what is allowed or trusted.
 
+use crate::own_file;
 use anyhow::Context;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd};
 use service_kit::settings::WebhookSettings;
-use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Where `telemetry webhook listen` listens when nothing else is said.
@@ -43,22 +41,14 @@ fn make(folder: &Path) -> anyhow::Result<()> {
     let mut server = CertificateParams::new(vec!["localhost".to_owned()])?;
     server.not_after = authority.not_after;
     let shown = server.signed_by(&key, &Issuer::new(authority, signing))?.pem();
-    fs::create_dir_all(folder)?;
-    write(&folder.join(AUTHORITY), &trusted)?;
-    write(&folder.join(SERVER), &format!("{shown}{}", key.serialize_pem()))
-}
-
-/// Appears whole or not at all, for its owner only.
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    let draft = file.with_extension("new");
-    let mut opened = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    opened.write_all(text.as_bytes())?;
-    fs::rename(draft, file).context("cannot be put in place")
+    own_file::replace(&folder.join(AUTHORITY), &trusted)?;
+    Ok(own_file::replace(&folder.join(SERVER), &format!("{shown}{}", key.serialize_pem()))?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::sync::Arc;
     use tokio_rustls::rustls::pki_types::pem::PemObject;
