@@ -1,5 +1,6 @@
-//! docker-compose.yml, by itself and with docker-compose.scaled.yml on top, without Docker: each service of ours is started with exactly its command line, settings and health check, on
-//! real servers with the accounts that the containers make. Only addresses are others: no host here has the names of containers.
+//! docker-compose.yml, by itself and with docker-compose.scaled.yml on top, without Docker: each service of ours is started with
+//! exactly its command line, settings and health check, on real servers with the accounts that the containers make. Only addresses
+//! are others: no host here has the names of containers.
 
 mod file;
 mod front;

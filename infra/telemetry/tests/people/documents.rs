@@ -68,9 +68,8 @@ async fn single_processes_start_beside_cargo_up_and_take_and_show_an_event() {
         running.push((address, process));
     }
     let [(gateway, _), _, (query, _)] = running.as_slice() else { panic!("a gateway, a worker and a query-api") };
-    let [owner, reader] = ["OWNER_KEY", "OWNER_KEY"].map(|key| service.terminal(key));
-    let (owner, reader) =
-        (owner.with("TELEMETRY_URL", &format!("http://{gateway}")), reader.with("TELEMETRY_URL", &format!("http://{query}")));
+    let [owner, reader] =
+        [gateway, query].map(|address| service.terminal("OWNER_KEY").with("TELEMETRY_URL", &format!("http://{address}")));
     let event = r#"{"type":"content_retrieved","source_role":"origin","timestamp":"2026-11-01T10:00:00Z","content_url":"https://www.example.com/a"}"#;
     let file = owner.file("event.json", event);
     owner.run(&["events", "send", file.to_str().unwrap()]).ok();

@@ -36,7 +36,7 @@ impl Front {
         front
     }
 
-    /// Status, kind and body of an answer.
+    /// The status of an answer; its kind, a line break and its body.
     pub(super) async fn get(&self, path: &str, key: &str) -> (u16, String) {
         self.try_get(path, key).await.unwrap_or_else(|| panic!("{path}: no answer; nginx said {}", self.process.stderr()))
     }
