@@ -157,8 +157,7 @@ impl Report {
             .bind(self.drain.map(|drain| drain.0))
             .execute(&mut *change)
             .await?;
-        let source = self.source();
-        sqlx::query(DELETE_BAD_LINES).bind(source).bind(batch.as_slice()).execute(&mut *change).await?;
+        sqlx::query(DELETE_BAD_LINES).bind(self.source()).bind(batch.as_slice()).execute(&mut *change).await?;
         let (reasons, outlines): (Vec<&str>, Vec<&str>) =
             self.body_counts.bad_lines.iter().map(|line| (line.reason, line.outline.as_str())).unzip();
         sqlx::query(INSERT_BAD_LINES)

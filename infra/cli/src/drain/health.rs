@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::options::Format;
 use crate::output::{Column, column, visible};
 use crate::talk::say;
+use schemas::identity::HEALTH_HOURS;
 use serde_json::{Value, json};
 
 const COLUMNS: [Column; 9] = [
@@ -30,7 +31,7 @@ pub(super) fn print(context: &Context, health: &Value) -> Result<(), Failure> {
     let rows: Vec<Value> = hours.filter(|hour| hour["coverage"] == true).map(row).collect();
     context.output().list(health, &rows, &COLUMNS)?;
     match health["last_batch_at"].as_str() {
-        Some(at) => say(&format!("the last 48 hours; those without a row had no line; last batch {at}")),
+        Some(at) => say(&format!("the last {HEALTH_HOURS} hours; those without a row had no line; last batch {at}")),
         None => say("nothing has come yet"),
     }
     let bad = health["bad_lines"].as_array().into_iter().flatten();

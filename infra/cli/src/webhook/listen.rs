@@ -60,7 +60,7 @@ pub(super) async fn run(context: &Context, what: &Listen) -> Result<(), Failure>
     let at = listener.local_addr().map_err(failed)?;
     let routes = Router::new().fallback(post(receive)).layer(DefaultBodyLimit::max(MAX_BODY_BYTES)).with_state(desk);
     let (serving, scheme) = match what.tls.as_deref().map(tls::acceptor).transpose()? {
-        Some(acceptor) => (tokio::spawn(axum::serve(TlsListener::new(listener, acceptor), routes).into_future()), "https"),
+        Some(acceptor) => (tokio::spawn(axum::serve(TlsListener::new(listener, at, acceptor), routes).into_future()), "https"),
         None => (tokio::spawn(axum::serve(listener, routes).into_future()), "http"),
     };
     let serving = AbortOnDropHandle::new(serving);

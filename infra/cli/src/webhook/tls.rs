@@ -38,17 +38,16 @@ pub(super) fn acceptor(file: &Path) -> Result<TlsAcceptor, Failure> {
 
 /// Connections whose handshake is done.
 pub(super) struct TlsListener {
-    address: std::io::Result<SocketAddr>,
+    address: SocketAddr,
     ready: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
     _accepting: AbortOnDropHandle<()>,
 }
 
 impl TlsListener {
-    pub(super) fn new(listener: TcpListener, acceptor: TlsAcceptor) -> Self {
+    /// Of a listener at this address.
+    pub(super) fn new(mut listener: TcpListener, address: SocketAddr, acceptor: TlsAcceptor) -> Self {
         let (done, ready) = mpsc::channel(WAITING);
-        let address = listener.local_addr();
         let accepting = tokio::spawn(async move {
-            let mut listener = listener;
             loop {
                 let (stream, peer) = Listener::accept(&mut listener).await;
                 let (acceptor, done) = (acceptor.clone(), done.clone());
@@ -75,9 +74,6 @@ impl Listener for TlsListener {
     }
 
     fn local_addr(&self) -> std::io::Result<SocketAddr> {
-        match &self.address {
-            Ok(address) => Ok(*address),
-            Err(error) => Err(error.kind().into()),
-        }
+        Ok(self.address)
     }
 }

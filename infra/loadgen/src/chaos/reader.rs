@@ -141,10 +141,8 @@ impl Reader {
     pub(super) async fn events(&mut self, part: Part<'_>) -> Option<Vec<u32>> {
         let path = part.of("/content-owners/events?");
         let items: Vec<EventItem> = if self.random.random() {
-            let answered = {
-                let owner = self.owner();
-                self.next().get_lines(&path, &owner).await
-            };
+            let owner = self.owner();
+            let answered = self.next().get_lines(&path, &owner).await;
             let answer = self.answer("events", answered)?;
             let items = lines(&answer.body);
             let due = answer.total.map(|total| total.saturating_sub(part.offset).min(part.limit));
