@@ -33,14 +33,21 @@ impl Clone {
         self.folder.path().join(".local")
     }
 
-    /// What it says on its standard output.
+    /// What it says when it does its work.
     fn local(&self, word: &str) -> String {
+        let (is_done, said) = self.tried(word);
+        assert!(is_done, "{said}");
+        said
+    }
+
+    /// Whether it did its work, and what it says.
+    fn tried(&self, word: &str) -> (bool, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_local"));
         command.arg(word).current_dir(self.folder.path()).env_remove("CARGO_MANIFEST_DIR");
         command.env_remove("DATABASE_URL").env_remove("CLICKHOUSE_URL");
         let output = command.env("KAFKA_BROKERS", self.kafka.local_addr().unwrap().to_string()).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.success(), text(&output.stdout) + &text(&output.stderr))
     }
 
     /// The ports that the process of a server listens on, as Linux tells them.
@@ -224,4 +231,19 @@ fn a17_no_web_page_and_nobody_without_the_password_can_use_the_servers_of_a_clon
     clone.local("start");
     assert_ne!(clone.entry(Kind::ClickHouse).1, password);
     assert_eq!(greeting(clone.entry(Kind::Postgres).0, "telemetry"), SASL);
+}
+
+#[test]
+fn nobody_stops_or_wipes_what_somebody_uses() {
+    let clone = Clone::new();
+    clone.local("stop");
+    let in_use = fs::File::options().append(true).open(clone.state().join("in-use")).unwrap();
+    in_use.lock_shared().unwrap();
+    for word in ["stop", "wipe"] {
+        let (is_done, said) = clone.tried(word);
+        assert!(!is_done && said.contains("the stack is in use: end `cargo up`"), "{word}: {said}");
+    }
+    drop(in_use);
+    clone.local("stop");
+    clone.local("wipe");
 }
