@@ -157,7 +157,7 @@ impl Log {
         let outcome = match handed_over {
             Ok(delivery) => match tokio::time::timeout(ACK_PATIENCE, delivery).await {
                 Ok(Ok(outcome)) => outcome,
-                Ok(Err(_)) => return Ok(self.unacknowledged("the producer was replaced")),
+                Ok(Err(_)) => return Ok(self.unacknowledged("the producer is gone")),
                 Err(_) => return Ok(self.unacknowledged("a record was not acknowledged in time")),
             },
             Err(failure) if failure.is_full_queue() => return Ok(false),

@@ -32,7 +32,7 @@ const CHECK_PAUSE: Duration = Duration::from_secs(5);
 /// How often what is acknowledged is released, and how many entries at most go unreleased.
 const RELEASE_INTERVAL: Duration = Duration::from_millis(50);
 const RELEASE_RECORDS: u64 = 4_096;
-/// How long the spill must be empty before its last file is given up; also how often the producer's health is looked at.
+/// How long the spill must be empty before its last file is given up.
 const IDLE: Duration = Duration::from_secs(1);
 
 pub(super) struct Drain {
@@ -86,15 +86,12 @@ impl Drain {
                 () = self.breaker.opened.notified() => {}
                 () = tokio::time::sleep(PROBE_PAUSE) => {}
             }
-            self.tend().await;
+            self.probe().await;
         }
     }
 
-    /// Replaces a failed producer; asks the log whether it is back, when no record is there to find out.
-    async fn tend(&self) {
-        if let Err(error) = self.link.renew_if_failed() {
-            tracing::error!("a new producer cannot be made: {error:#}");
-        }
+    /// Asks the log whether it is back, when no record is there to find out.
+    async fn probe(&self) {
         let asked = Instant::now();
         if !self.breaker.is_closed() && self.asks(|link| link.is_led(ACK_PATIENCE)).await {
             self.breaker.acknowledged(asked.elapsed());
@@ -168,7 +165,7 @@ impl<'a> Course<'a> {
                     self.finished(oldest.spilled.end, oldest.events).await;
                 }
                 Ok(Err(failure)) => self.start_again(oldest.spilled.begin, &failure.to_string()).await,
-                Err(_) => self.start_again(oldest.spilled.begin, "the producer was replaced").await,
+                Err(_) => self.start_again(oldest.spilled.begin, "the producer is gone").await,
             }
         }
     }
@@ -214,7 +211,7 @@ impl<'a> Course<'a> {
         })
         .await;
         tokio::time::sleep(PROBE_PAUSE).await;
-        self.drain.tend().await;
+        self.drain.probe().await;
     }
 
     /// Nothing to drain: gives up the space, and waits for more.
@@ -224,7 +221,7 @@ impl<'a> Course<'a> {
         let Some(inventory) = self.backlog.as_ref().map(Backlog::inventory) else { return };
         if tokio::time::timeout(pause, inventory.grown.notified()).await.is_err() {
             self.on_disk(Backlog::release_all).await;
-            self.drain.tend().await;
+            self.drain.probe().await;
         }
     }
 

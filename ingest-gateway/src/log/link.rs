@@ -1,4 +1,4 @@
-//! The producer: one per process, replaced when it fails for good, with an answer per record from its delivery report.
+//! The producer: one per process, with an answer per record from its delivery report.
 //!
 //! Must not report a delivery that was not acknowledged by every in-sync replica; `acks=all` is set where it is made.
 
@@ -13,12 +13,9 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, ThreadedProducer};
 use service_kit::kafka;
 use service_kit::settings::KafkaSettings;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-
-/// Between two new producers: what failed the first may fail the second, such as a missing permission.
-const RENEW_PAUSE: Duration = Duration::from_secs(2);
 
 /// Why a record is not on the log, as far as anybody knows.
 #[derive(Debug)]
@@ -35,19 +32,11 @@ pub(super) type Delivery = oneshot::Receiver<Result<(), Failure>>;
 /// The way to the log.
 pub(super) struct Link {
     settings: KafkaSettings,
-    reports: Reports,
-    producer: RwLock<Current>,
+    producer: Arc<ThreadedProducer<Reports>>,
     budget: Arc<Budget>,
 }
 
-/// The producer in use.
-struct Current {
-    producer: Arc<ThreadedProducer<Reports>>,
-    since: Instant,
-}
-
 /// Takes delivery reports; called by the producer's own thread.
-#[derive(Clone)]
 struct Reports {
     breaker: Arc<Breaker>,
 }
@@ -62,9 +51,8 @@ struct Flight {
 
 impl Link {
     pub(super) fn new(settings: &KafkaSettings, breaker: Arc<Breaker>, budget: Arc<Budget>) -> anyhow::Result<Self> {
-        let reports = Reports { breaker };
-        let producer = RwLock::new(produce(settings, &reports)?);
-        Ok(Self { settings: settings.clone(), reports, producer, budget })
+        let producer = ThreadedProducer::from_config_and_context(&kafka::producer_config(settings)?, Reports { breaker })?;
+        Ok(Self { settings: settings.clone(), producer: Arc::new(producer), budget })
     }
 
     /// Hands over a record of a request; none when too much is on its way already.
@@ -86,63 +74,36 @@ impl Link {
         if let Some(key) = &message.key {
             record = record.key(key.as_str());
         }
-        match self.producer().send(record) {
+        match self.producer.send(record) {
             Ok(()) => Ok(delivery),
             Err((error, _)) => Err(Failure::of_handing_over(error)),
         }
     }
 
-    /// Replaces a producer that failed for good: idempotence refuses to go on once its sequence is broken.
-    pub(super) fn renew_if_failed(&self) -> anyhow::Result<()> {
-        let Some((code, reason)) = self.producer().client().fatal_error() else { return Ok(()) };
-        let mut current = self.producer.write().unwrap_or_else(PoisonError::into_inner);
-        if current.since.elapsed() < RENEW_PAUSE {
-            return Ok(());
-        }
-        tracing::error!("the producer failed for good ({code}: {reason}); going on with a new one");
-        let old = std::mem::replace(&mut *current, produce(&self.settings, &self.reports)?);
-        metrics::producer_renewed();
-        dispose(old.producer);
-        Ok(())
-    }
-
     /// Whether any broker answers within `within`. Blocks.
     pub(super) fn answers(&self, within: Duration) -> bool {
-        self.producer().client().fetch_metadata(None, within).is_ok()
+        self.producer.client().fetch_metadata(None, within).is_ok()
     }
 
     /// Whether every partition of the topic has a leader, asked within `within`. Blocks.
     pub(super) fn is_led(&self, within: Duration) -> bool {
-        self.producer().client().fetch_metadata(Some(&self.settings.topic), within).is_ok_and(|metadata| {
+        self.producer.client().fetch_metadata(Some(&self.settings.topic), within).is_ok_and(|metadata| {
             metadata.topics().iter().all(|topic| topic.error().is_none() && topic.partitions().iter().all(|p| p.leader() >= 0))
         })
     }
 
     /// Waits for what is on its way. Blocks.
     pub(super) fn flush(&self, within: Duration) -> bool {
-        self.producer().flush(within).is_ok()
-    }
-
-    fn producer(&self) -> Arc<ThreadedProducer<Reports>> {
-        Arc::clone(&self.producer.read().unwrap_or_else(PoisonError::into_inner).producer)
+        self.producer.flush(within).is_ok()
     }
 }
 
 impl Drop for Link {
+    /// Dropping a producer blocks for up to a second, which no task can afford.
     fn drop(&mut self) {
-        dispose(self.producer());
+        let producer = Arc::clone(&self.producer);
+        std::thread::spawn(move || drop(producer));
     }
-}
-
-/// Dropping a producer blocks for up to a second, which no task can afford.
-fn dispose(producer: Arc<ThreadedProducer<Reports>>) {
-    std::thread::spawn(move || drop(producer));
-}
-
-fn produce(settings: &KafkaSettings, reports: &Reports) -> anyhow::Result<Current> {
-    let config = kafka::producer_config(settings)?;
-    let producer = ThreadedProducer::from_config_and_context(&config, reports.clone())?;
-    Ok(Current { producer: Arc::new(producer), since: Instant::now() })
 }
 
 impl ClientContext for Reports {}
@@ -197,34 +158,56 @@ const _: () = assert!(ACK_PATIENCE.as_millis() < kafka::DELIVERY_TIMEOUT.as_mill
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdkafka::consumer::{BaseConsumer, Consumer as _};
     use rdkafka::mocking::MockCluster;
     use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
+    use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
 
-    /// What the log is sent does not matter here.
-    fn message() -> Message {
-        Message::from_bytes(&[0, 0, 0, 0, 0, 0, 0, b'{', b'}']).unwrap()
+    /// A record of such bytes: what they say does not matter here.
+    fn message(bytes: &[u8]) -> Message {
+        Message::from_bytes(&[&[0; 7], bytes].concat()).unwrap()
+    }
+
+    /// Every record of the one partition of `t`.
+    fn on_the_log(brokers: &str) -> Vec<Vec<u8>> {
+        let consumer: BaseConsumer = ClientConfig::new()
+            .set("bootstrap.servers", brokers)
+            .set("group.id", "reads-by-hand")
+            .set("enable.partition.eof", "true")
+            .create()
+            .unwrap();
+        let mut partition = TopicPartitionList::new();
+        partition.add_partition_offset("t", 0, Offset::Beginning).unwrap();
+        consumer.assign(&partition).unwrap();
+        let mut found = Vec::new();
+        loop {
+            match consumer.poll(Duration::from_secs(30)).expect("the mock cluster answers") {
+                Ok(message) => found.push(message.payload().unwrap().to_vec()),
+                Err(KafkaError::PartitionEOF(_)) => return found,
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
 
     #[tokio::test]
-    async fn a_producer_that_failed_for_good_is_replaced() {
+    async fn invariant_1_what_a_new_leader_refuses_is_not_acknowledged_by_what_it_takes_after() {
         let cluster = MockCluster::new(1).unwrap();
         cluster.create_topic("t", 1, 1).unwrap();
-        let fatal = RDKafkaRespErr::RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
-        cluster.request_errors(RDKafkaApiKey::InitProducerId, &[fatal; 3]);
         let settings = KafkaSettings { topic: "t".to_owned(), ..KafkaSettings::at(cluster.bootstrap_servers()) };
         let link = Link::new(&settings, Arc::new(Breaker::new(true)), Budget::new(1_000)).unwrap();
-        let failed = match link.send_spilled(&message()) {
-            Ok(delivery) => delivery.await.unwrap(),
-            Err(failure) => Err(failure),
-        };
-        assert!(matches!(failed, Err(Failure::Passing(_))), "{failed:?}");
-        assert!(link.producer().client().fatal_error().is_some());
-
-        cluster.clear_request_errors(RDKafkaApiKey::InitProducerId);
-        tokio::time::sleep(RENEW_PAUSE).await;
-        link.renew_if_failed().unwrap();
-        assert!(link.producer().client().fatal_error().is_none());
-        let delivered = link.send_spilled(&message()).unwrap().await.unwrap();
-        assert!(delivered.is_ok(), "{delivered:?}");
+        // Connected, and with all that a producer asks of the brokers before its first record.
+        assert!(link.send_spilled(&message(b"0")).unwrap().await.unwrap().is_ok());
+        cluster.request_errors(RDKafkaApiKey::Produce, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION]);
+        // Longer than the producer lingers: both are on their way before the first is refused.
+        cluster.broker_round_trip_time(1, Duration::from_millis(500)).unwrap();
+        let first = link.send_spilled(&message(b"1")).unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let second = link.send_spilled(&message(b"2")).unwrap();
+        assert!(second.await.unwrap().is_ok());
+        assert!(first.await.unwrap().is_ok());
+        cluster.broker_round_trip_time(1, Duration::ZERO).unwrap();
+        let mut found = on_the_log(&cluster.bootstrap_servers());
+        found.sort();
+        assert_eq!(found, [b"0", b"1", b"2"]);
     }
 }
