@@ -60,6 +60,10 @@ async fn address(context: &Context, client: &Client) -> Vec<Finding> {
     findings.push(clock(context, answer.date()));
     match client.get("/ready", &Vec::new()).await {
         Ok(_) => findings.push(Finding::ok("ready", "all that the service needs is there")),
+        // A front before several services speaks for none of them.
+        Err(failure) if failure.code() == 4 => {
+            findings.push(Finding::new("ready", Verdict::Skipped, "this address does not say", "ask who runs the service"));
+        }
         Err(failure) => findings.push(Finding::new("ready", Verdict::Bad, failure.to_string(), "ask who runs the service")),
     }
     findings

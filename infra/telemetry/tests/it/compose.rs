@@ -206,6 +206,7 @@ async fn what_compose_starts_is_healthy_takes_an_event_shows_it_and_stops_when_a
     })
     .await;
     every_surface_is_behind_the_front(front, &key).await;
+    front.doctor_finds_nothing_wrong(&key).await;
     let (code, settled, said) = deployment.services["stream-workers"].ended(&["stream-workers", "settled"]).await;
     assert!(code == Some(0) && settled.contains("INSERTED"), "{settled} {said}");
     let (code, _, said) = deployment.services["prepare"].ended(&["stream-workers", "rebuild"]).await;
