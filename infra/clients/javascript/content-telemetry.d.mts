@@ -69,6 +69,7 @@ export class ApiError extends Error {
   readonly requestId?: string;
   /** Seconds. */
   readonly retryAfter?: number;
+  ofEvent(index: number): ApiError;
 }
 
 export interface Options {

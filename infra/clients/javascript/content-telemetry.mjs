@@ -9,14 +9,22 @@ const REPEATED = new Set([408, 429, 502, 503, 504]);
 
 /** The service refused a request. `faults` has one entry for each broken rule, with the event's `index`. */
 export class ApiError extends Error {
+  #problem;
+
   constructor(status, problem, retryAfter) {
     super(problem.detail ?? `The service answered ${status}.`);
+    this.#problem = problem;
     this.name = "ApiError";
     this.status = status;
     this.code = problem.code;
     this.faults = problem.errors ?? [];
     this.requestId = problem.request_id;
     this.retryAfter = retryAfter;
+  }
+
+  /** The same refusal with the faults of one event of the request. */
+  ofEvent(index) {
+    return new ApiError(this.status, { ...this.#problem, errors: this.faults.filter((fault) => fault.index === index) }, this.retryAfter);
   }
 }
 
@@ -32,10 +40,12 @@ export class ContentTelemetry {
     this.#options = { url, ingestUrl, apiKey, size, flushAfterMs, giveUpAfterMs, fetch: (...request) => fetch(...request) };
   }
 
-  /** Queues one event. Resolves once it is durable; rejects with an `ApiError` if it breaks a rule. */
+  /** Queues one event. Resolves once it is durable; rejects with an `ApiError` if it breaks a rule, and if it is no JSON. */
   report(event) {
     return new Promise((resolve, reject) => {
-      this.#queue.push({ event: { id: crypto.randomUUID(), ...event }, resolve, reject });
+      const identified = { id: crypto.randomUUID(), ...event };
+      const bytes = new TextEncoder().encode(JSON.stringify(identified)).length + 1;
+      this.#queue.push({ event: identified, bytes, resolve, reject });
       if (this.#queue.length >= this.#options.size) void this.flush();
       else this.#timer ??= setTimeout(() => void this.flush(), this.#options.flushAfterMs);
     });
@@ -89,10 +99,12 @@ export class ContentTelemetry {
     } catch (error) {
       if (error.status === 413 && batch.length > 1) return this.#deliverHalves(batch);
       const faulty = new Set((error.faults ?? []).map(({ index }) => index));
-      const refused = batch.filter((_, index) => faulty.has(index));
       const rest = batch.filter((_, index) => !faulty.has(index));
-      const isOthersFault = error.status === 422 && refused.length > 0;
-      for (const { reject } of isOthersFault ? refused : batch) reject(error);
+      const isOthersFault = error.status === 422 && rest.length < batch.length;
+      for (const [index, { reject }] of batch.entries()) {
+        if (!isOthersFault) reject(error);
+        else if (faulty.has(index)) reject(error.ofEvent(index));
+      }
       if (isOthersFault && rest.length > 0) await this.#deliver(rest);
     }
   }
@@ -126,9 +138,9 @@ export class ContentTelemetry {
     const headers = { ...request.headers, "x-api-key": this.#options.apiKey };
     const signal = AbortSignal.timeout(Math.max(1, Math.min(patienceMs, 30_000)));
     const response = await this.#options.fetch(url, { ...request, headers, redirect: "manual", signal });
-    const body = await response.json().catch(() => ({}));
-    if (response.ok) return body;
-    throw new ApiError(response.status, body, Number(response.headers.get("retry-after")) || undefined);
+    // An answer that is cut off is none: what was asked for is asked for again.
+    if (response.ok) return response.json();
+    throw new ApiError(response.status, await response.json().catch(() => ({})), Number(response.headers.get("retry-after")) || undefined);
   }
 }
 
@@ -136,13 +148,12 @@ function* batches(waiting, size) {
   let batch = [];
   let bytes = 0;
   for (const entry of waiting) {
-    const added = new TextEncoder().encode(JSON.stringify(entry.event)).length + 1;
-    if (batch.length === size || (batch.length > 0 && bytes + added > MAX_BYTES)) {
+    if (batch.length === size || (batch.length > 0 && bytes + entry.bytes > MAX_BYTES)) {
       yield batch;
       [batch, bytes] = [[], 0];
     }
     batch.push(entry);
-    bytes += added;
+    bytes += entry.bytes;
   }
   if (batch.length > 0) yield batch;
 }

@@ -4,8 +4,11 @@
 
 import { clickOf } from "./content-telemetry.mjs";
 
+const MOST_WAITING = 10_000;
+
 /** `origin` is the site's public address; a request's own Host header is not trusted. */
 export function clicks(client, origin, onError = (error) => console.error(`A click was not reported: ${error.message}`)) {
+  let waiting = 0;
   return (request) => {
     if (request.method !== "GET") return;
     const [path, query] = request.url.split(/\?(.*)/s);
@@ -13,6 +16,9 @@ export function clicks(client, origin, onError = (error) => console.error(`A cli
     page.pathname = path;
     page.search = query ?? "";
     const event = clickOf(page);
-    if (event) client.report(event).catch(onError);
+    if (!event) return;
+    if (waiting === MOST_WAITING) return onError(new Error(`${MOST_WAITING} of them wait already.`));
+    waiting += 1;
+    client.report(event).catch(onError).finally(() => (waiting -= 1));
   };
 }

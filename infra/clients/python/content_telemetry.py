@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import http.client
 import json
 import random
 import time
@@ -138,7 +139,7 @@ class ContentTelemetry:
             except urllib.error.HTTPError as answer:
                 error: Exception = _refusal(answer)
                 is_final = answer.code not in REPEATED
-            except (OSError, ValueError) as lost:
+            except (OSError, ValueError, http.client.HTTPException) as lost:
                 error, is_final = lost, False
             pause = getattr(error, "retry_after", None) or min(2**attempt / 4, 10)
             pause *= 1 + random.random() / 10
@@ -192,7 +193,7 @@ def click_of(url: str, now: datetime | None = None) -> Event | None:
 
 def verify_webhook(secret: str, headers: dict[str, str], body: bytes, now: float | None = None) -> Json:
     """The event in a webhook's raw body. Raises ValueError when it is forged or older than five minutes. Keep the ``id``s you have handled."""
-    timestamp, signature = headers["x-svc-timestamp"], headers["x-svc-signature"]
+    timestamp, signature = headers.get("x-svc-timestamp", ""), headers.get("x-svc-signature", "")
     expected = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
     if not hmac.compare_digest(expected.encode(), signature.encode()):
         raise ValueError("The signature is not the endpoint's.")

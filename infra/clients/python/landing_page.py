@@ -22,7 +22,7 @@ def _target(environ: dict[str, Any]) -> str:
     sent = environ.get("RAW_URI") or environ.get("REQUEST_URI") or ""
     if sent.startswith("/"):
         return str(sent)
-    path = (environ.get("SCRIPT_NAME", "") + environ["PATH_INFO"]).encode("latin-1", "replace")
+    path = (environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1", "replace")
     return urllib.parse.quote(path, safe="/:@!$&'()*+,;=~") + "?" + environ.get("QUERY_STRING", "")
 
 

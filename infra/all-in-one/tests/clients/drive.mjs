@@ -19,8 +19,10 @@ const session = await agent.startSession({ agent_id: "client-test" });
 
 const retrieved = (n) => ({ type: "content_retrieved", timestamp: now(), session_id: session, source_role: "agent", content_url: page(n) });
 const good = Array.from({ length: 1_200 }, (_, n) => agent.report(retrieved(n)));
-const bad = agent.report({ ...retrieved("bad"), timestamp: "yesterday" });
-await Promise.all([...good, assert.rejects(bad, (error) => error instanceof ApiError && error.status === 422 && error.faults.some(({ field }) => field === "timestamp"))]);
+const bad = [{ timestamp: "yesterday" }, { source_role: "nobody" }].map((fault) => agent.report({ ...retrieved("bad"), ...fault }));
+const isRefusedFor = (wrong) => (error) => error instanceof ApiError && error.status === 422 && error.faults.length === 1 && error.faults[0].field.endsWith(wrong);
+await assert.rejects(agent.report({ ...retrieved("no JSON"), data: { number: 1n } }), TypeError);
+await Promise.all([...good, assert.rejects(bad[0], isRefusedFor("timestamp")), assert.rejects(bad[1], isRefusedFor("source_role"))]);
 
 const uploaded = await agent.uploadSession({
   agent_id: "client-test", started_at: now(), outcome: { type: "conversion", value_amount: 1_999, currency: "EUR" },
@@ -44,6 +46,10 @@ for (const path of [link.split("#")[0].slice("https://www.example.com".length), 
 }
 site.close();
 await owner.flush();
+const errors = [];
+const stuck = clicks({ report: () => new Promise(() => {}) }, "https://www.example.com", (error) => errors.push(error.message));
+for (let visit = 0; visit <= 10_000; visit += 1) stuck({ method: "GET", url: "/?ctx=ctx_1" });
+assert.deepEqual(errors, ["10000 of them wait already."]);
 assert.equal(clickOf("https://www.example.com/?ctx=other"), undefined);
 assert.equal(clickOf(link.split("#")[0]).content_url, page(`landing?${query}`));
 await agent.endSession(session, { type: "browse" });

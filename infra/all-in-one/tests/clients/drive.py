@@ -65,6 +65,7 @@ site = ClickReporter(lambda environ, start: [b"the page"], ContentTelemetry(PROX
 path, query = link.removeprefix("https://www.example.com").split("?")
 for visited in ((path, query), ("/client/no-token", ""), ("/client/other", "ctx=unlike")):
     assert site({"REQUEST_METHOD": "GET", "PATH_INFO": visited[0], "QUERY_STRING": visited[1]}, None) == [b"the page"]
+assert site({"REQUEST_METHOD": "GET"}, None) == [b"the page"]
 site.flush()
 assert click_of("https://www.example.com/?ctx=other") is None
 assert click_of(link)["content_url"] == page(f"landing?{rest}")
@@ -83,6 +84,7 @@ def signed(timestamp):
 
 assert verify_webhook("whsec_test", signed(int(time.time())), body) == json.loads(body)
 assert "signature" in str(fails(ValueError, lambda: verify_webhook("whsec_other", signed(int(time.time())), body)))
+assert "signature" in str(fails(ValueError, lambda: verify_webhook("whsec_test", {}, body)))
 assert "too old" in str(fails(ValueError, lambda: verify_webhook("whsec_test", signed(int(time.time()) - 301), body)))
 
 print(json.dumps({"counted": {"content_retrieved": 1_200, "content_cited": 1, "content_engaged": 1}, "sessions": 2}))

@@ -1,5 +1,5 @@
 // An HTTP proxy before the service: of each path the first request is refused with `Retry-After`, the second is passed on and its
-// answer lost, the rest pass. Prints its address.
+// answer lost, the third is passed on and its answer cut off in the middle, the rest pass. Prints its address.
 
 import { createServer, request } from "node:http";
 
@@ -19,7 +19,8 @@ const server = createServer((incoming, outgoing) => {
   const passed = request({ host: service.hostname, port: service.port, method, path: url, headers }, (answer) => {
     if (attempt === 2) return answer.resume().on("end", () => outgoing.destroy());
     outgoing.writeHead(answer.statusCode, answer.headers);
-    answer.pipe(outgoing);
+    if (attempt > 3) return answer.pipe(outgoing);
+    answer.once("data", (part) => outgoing.write(part.subarray(0, part.length / 2), () => outgoing.destroy())).resume();
   });
   incoming.pipe(passed);
 });
