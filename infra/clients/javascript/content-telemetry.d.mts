@@ -69,6 +69,7 @@ export class ApiError extends Error {
   readonly requestId?: string;
   /** Seconds. */
   readonly retryAfter?: number;
+  /** The same refusal with the faults of one event of the request. */
   ofEvent(index: number): ApiError;
 }
 

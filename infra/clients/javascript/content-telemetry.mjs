@@ -9,11 +9,8 @@ const REPEATED = new Set([408, 429, 502, 503, 504]);
 
 /** The service refused a request. `faults` has one entry for each broken rule, with the event's `index`. */
 export class ApiError extends Error {
-  #problem;
-
   constructor(status, problem, retryAfter) {
     super(problem.detail ?? `The service answered ${status}.`);
-    this.#problem = problem;
     this.name = "ApiError";
     this.status = status;
     this.code = problem.code;
@@ -24,7 +21,8 @@ export class ApiError extends Error {
 
   /** The same refusal with the faults of one event of the request. */
   ofEvent(index) {
-    return new ApiError(this.status, { ...this.#problem, errors: this.faults.filter((fault) => fault.index === index) }, this.retryAfter);
+    const errors = this.faults.filter((fault) => fault.index === index);
+    return new ApiError(this.status, { detail: this.message, code: this.code, errors, request_id: this.requestId }, this.retryAfter);
   }
 }
 

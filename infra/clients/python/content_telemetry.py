@@ -23,6 +23,8 @@ from typing import Any, NotRequired, TypedDict
 MAX_EVENTS = 1_000
 MAX_BYTES = 900_000
 REPEATED = {408, 429, 502, 503, 504}
+# An answer that did not come, that is cut off, or that is no JSON.
+LOST = (OSError, ValueError, http.client.HTTPException)
 
 Json = dict[str, Any]
 
@@ -139,7 +141,7 @@ class ContentTelemetry:
             except urllib.error.HTTPError as answer:
                 error: Exception = _refusal(answer)
                 is_final = answer.code not in REPEATED
-            except (OSError, ValueError, http.client.HTTPException) as lost:
+            except LOST as lost:
                 error, is_final = lost, False
             pause = getattr(error, "retry_after", None) or min(2**attempt / 4, 10)
             pause *= 1 + random.random() / 10
@@ -152,7 +154,7 @@ class ContentTelemetry:
 def _refusal(answer: urllib.error.HTTPError) -> ApiError:
     try:
         problem = json.loads(answer.read())
-    except (OSError, ValueError):
+    except LOST:
         problem = {}
     seconds = answer.headers.get("retry-after", "")
     return ApiError(answer.code, problem if isinstance(problem, dict) else {}, float(seconds) if seconds.isdigit() else None)

@@ -1,4 +1,4 @@
-// An HTTP proxy before the service: of each path the first request is refused with `Retry-After`, the second is passed on and its
+// An HTTP proxy before the service: of each path the first request is refused with `Retry-After` and a body that is cut off, the second is passed on and its
 // answer lost, the third is passed on and its answer cut off in the middle, the rest pass. Prints its address.
 
 import { createServer, request } from "node:http";
@@ -12,8 +12,8 @@ const server = createServer((incoming, outgoing) => {
   seen.set(path, attempt);
   if (attempt === 1) {
     incoming.resume();
-    outgoing.writeHead(503, { "retry-after": "1", "content-type": "application/problem+json" });
-    return outgoing.end('{"status":503,"code":"unavailable","detail":"away"}');
+    outgoing.writeHead(503, { "retry-after": "1", "content-type": "application/problem+json", "content-length": 100 });
+    return outgoing.write('{"status":503,"code":"unavailable","detail":"away"}', () => outgoing.destroy());
   }
   const { method, url, headers } = incoming;
   const passed = request({ host: service.hostname, port: service.port, method, path: url, headers }, (answer) => {
