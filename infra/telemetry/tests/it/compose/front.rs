@@ -50,19 +50,7 @@ impl Front {
         told(request.body(body)).await.unwrap_or_else(|| panic!("{path}: no answer; nginx said {}", self.process.stderr()))
     }
 
-    /// Runs `telemetry doctor` against this address.
-    pub(super) async fn doctor_finds_nothing_wrong(&self, key: &str) {
-        let (url, key) = (self.url(""), key.to_owned());
-        let doctor = move || {
-            let mut doctor = std::process::Command::new(env!("CARGO_BIN_EXE_telemetry"));
-            doctor.args(["doctor", "--url", &url]).env("TELEMETRY_KEY", key).output()
-        };
-        let output = tokio::task::spawn_blocking(doctor).await.expect("it does not panic").expect("it runs");
-        let told = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && told.contains("ready"), "{told}\n{}", String::from_utf8_lossy(&output.stderr));
-    }
-
-    fn url(&self, path: &str) -> String {
+    pub(super) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 }
