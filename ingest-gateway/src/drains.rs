@@ -25,7 +25,7 @@ mod split;
 mod who;
 
 pub(crate) use challenge::fastly_challenge;
-pub use dry_run::DrainDryRun;
+pub use dry_run::{DrainDryRun, DryLine};
 pub use line_outcome::Outcome;
 pub use settings::DrainSettings;
 

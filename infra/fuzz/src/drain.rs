@@ -33,9 +33,9 @@ fn dry_run(provider: DrainProvider) -> DrainDryRun {
 
 fn one_by_one(body: &[u8], provider: DrainProvider) -> Option<Read> {
     let mut read = Read { lines: 0, events: Vec::new() };
-    let taken = dry_run(provider).lines(body, |outcome, _| {
-        read.lines += u64::from(!matches!(outcome, LineOutcome::Trial));
-        if let LineOutcome::Kept(event) = outcome {
+    let taken = dry_run(provider).lines(body, |line| {
+        read.lines += u64::from(!matches!(line.outcome, LineOutcome::Trial));
+        if let LineOutcome::Kept(event) = line.outcome {
             read.events.push(*event);
         }
         Ok(())

@@ -8,7 +8,7 @@ use super::inflate::Encoding;
 use super::intake::work_off;
 use super::line_outcome::{Judge, Judged, Outcome, only_host};
 use super::settings::DrainSettings;
-use super::split::Splitter;
+use super::split::{Item, Splitter};
 use crate::request::limits::Limits;
 use chrono::{DateTime, Utc};
 use schemas::bots::BotTable;
@@ -35,15 +35,24 @@ pub struct DrainDryRun {
     pub now: DateTime<Utc>,
 }
 
+/// What would become of one line.
+pub struct DryLine {
+    /// Of the line in the log, blank ones counted, or of the element in its array; from 1.
+    pub number: u64,
+    /// What it would become.
+    pub outcome: Outcome,
+    /// Its time, in milliseconds since 1970.
+    pub at_ms: Option<i64>,
+}
+
 impl DrainDryRun {
-    /// Hands over what becomes of each line, or of each element of a log that is one array, with its time in milliseconds. Blank
-    /// lines are none.
-    pub fn lines(self, log: impl Read, mut take: impl FnMut(Outcome, Option<i64>) -> io::Result<()>) -> io::Result<()> {
+    /// Hands over what becomes of each line that is not blank, or of each element of a log that is one array.
+    pub fn lines(self, log: impl Read, mut take: impl FnMut(DryLine) -> io::Result<()>) -> io::Result<()> {
         let judge = self.judge();
-        Splitter::new(log, DrainSettings::default().drain_line_bytes).items(judge.provider, |line| {
-            let Some(line) = line else { return take(Outcome::Bad("too_long"), None) };
+        Splitter::new(log, DrainSettings::default().drain_line_bytes).items(judge.provider, |Item { number, bytes }| {
+            let Some(line) = bytes else { return take(DryLine { number, outcome: Outcome::Bad("too_long"), at_ms: None }) };
             let Judged { outcome, at_ms, .. } = judge.judge(line);
-            take(outcome, at_ms)
+            take(DryLine { number, outcome, at_ms })
         })
     }
 
@@ -94,8 +103,8 @@ mod tests {
             now: DateTime::from_timestamp(1_793_527_200, 0).unwrap(),
         };
         let mut found = Vec::new();
-        let keep = |outcome, _| {
-            found.push(outcome);
+        let keep = |line: DryLine| {
+            found.push(line.outcome);
             Ok(())
         };
         dry_run.lines(log.as_bytes(), keep).unwrap();

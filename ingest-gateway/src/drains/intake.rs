@@ -13,7 +13,7 @@ use super::limiter::DrainPermit;
 use super::line::Reason;
 use super::line_outcome::{Judge, Judged, Outcome};
 use super::settings::DrainSettings;
-use super::split::{Item, Splitter};
+use super::split::Splitter;
 use crate::log::{Log, Message};
 use crate::metrics;
 use crate::record::accept::record;
@@ -92,9 +92,11 @@ pub(super) fn work_off(
     let body_counts = BodyCounts::new(judge.now.timestamp_millis());
     let mut lines = Lines { judge, settings, body_counts, events: Vec::new(), keep };
     let delivery = match judge.provider {
-        DrainProvider::Firehose => Splitter::new(body, MAX_FIREHOSE_RECORD_BYTES).records(|record| lines.take_record(record))?,
+        DrainProvider::Firehose => {
+            Splitter::new(body, MAX_FIREHOSE_RECORD_BYTES).records(|record| lines.take_record(record.bytes))?
+        }
         provider => {
-            Splitter::new(body, settings.drain_line_bytes).items(provider, |line| lines.take(line))?;
+            Splitter::new(body, settings.drain_line_bytes).items(provider, |line| lines.take(line.bytes))?;
             None
         }
     };
@@ -112,7 +114,7 @@ struct Lines<'a, K> {
 }
 
 impl<K: FnMut(LogRecord) -> io::Result<()>> Lines<'_, K> {
-    fn take(&mut self, line: Item<'_>) -> io::Result<()> {
+    fn take(&mut self, line: Option<&[u8]>) -> io::Result<()> {
         match line {
             Some(line) => self.count(line, self.judge.judge(line)),
             None => self.count_bad(&[], "too_long"),
@@ -132,7 +134,7 @@ impl<K: FnMut(LogRecord) -> io::Result<()>> Lines<'_, K> {
     }
 
     /// The lines in a record of Firehose.
-    fn take_record(&mut self, record: Item<'_>) -> io::Result<()> {
+    fn take_record(&mut self, record: Option<&[u8]>) -> io::Result<()> {
         let bytes = record.ok_or("too_long").and_then(record_lines);
         match bytes {
             Ok(bytes) => {

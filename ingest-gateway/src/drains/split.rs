@@ -2,7 +2,7 @@
 //!
 //! Must hold one line at a time, and none that is longer than allowed.
 
-use memchr::memchr2;
+use memchr::{memchr_iter, memchr2};
 use schemas::identity::DrainProvider;
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -11,8 +11,14 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// Longest id of a request that is looked for in a body.
 const MAX_ID_BYTES: usize = 256;
 
-/// A line, or that one was too long.
-pub(super) type Item<'a> = Option<&'a [u8]>;
+/// A line, or an element.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Item<'a> {
+    /// Which one it is, from 1; blank lines are counted, and handed over they are not.
+    pub(super) number: u64,
+    /// None where it is too long.
+    pub(super) bytes: Option<&'a [u8]>,
+}
 
 /// How a body is put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +35,13 @@ enum Layout {
 pub(super) struct Splitter<R> {
     reader: BufReader<R>,
     max_bytes: usize,
+    /// Lines, or elements, of which the reader is past the end.
+    passed: u64,
 }
 
 impl<R: Read> Splitter<R> {
     pub(super) fn new(reader: R, max_bytes: usize) -> Self {
-        Self { reader: BufReader::with_capacity(CHUNK_BYTES, reader), max_bytes }
+        Self { reader: BufReader::with_capacity(CHUNK_BYTES, reader), max_bytes, passed: 0 }
     }
 
     /// Hands over each line of a body, or each element of one that is an array. A combined log is no JSON: a line of it may begin with
@@ -47,7 +55,10 @@ impl<R: Read> Splitter<R> {
 
     fn lines_or_elements(mut self, take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
         match self.layout()? {
-            Layout::Array => self.elements(Layout::Array, take).map(drop),
+            Layout::Array => {
+                self.passed = 0; // of lines before it
+                self.elements(Layout::Array, take).map(drop)
+            }
             _ => self.lines(take),
         }
     }
@@ -65,7 +76,10 @@ impl<R: Read> Splitter<R> {
                 Some(b'[') => return Ok(Layout::Array),
                 Some(_) => return Ok(Layout::Lines),
                 None if chunk.is_empty() => return Ok(Layout::Lines),
-                None => self.reader.consume(blank),
+                None => {
+                    self.passed += memchr_iter(b'\n', chunk).count() as u64;
+                    self.reader.consume(blank);
+                }
             }
         }
     }
@@ -80,14 +94,20 @@ impl<R: Read> Splitter<R> {
             }
             if line.len() > self.max_bytes && line.last() != Some(&b'\n') {
                 self.reader.skip_until(b'\n')?;
-                take(None)?;
+                take(self.item(None))?;
             } else {
-                let line = line.trim_ascii();
-                if !line.is_empty() {
-                    take(Some(line))?;
+                let item = self.item(Some(line.trim_ascii()));
+                if item.bytes != Some(&[]) {
+                    take(item)?;
                 }
             }
         }
+    }
+
+    /// The next one.
+    fn item<'a>(&mut self, bytes: Option<&'a [u8]>) -> Item<'a> {
+        self.passed += 1;
+        Item { number: self.passed, bytes }
     }
 
     fn elements(mut self, layout: Layout, mut take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<Option<String>> {
@@ -101,7 +121,8 @@ impl<R: Read> Splitter<R> {
             while !rest.is_empty() {
                 let (taken, has_ended) = scanner.advance(rest)?;
                 if has_ended {
-                    take(scanner.element())?;
+                    self.passed += 1;
+                    take(Item { number: self.passed, bytes: scanner.element() })?;
                     scanner.next_element();
                 }
                 rest = &rest[taken..];
@@ -271,7 +292,7 @@ impl Scanner {
         }
     }
 
-    fn element(&self) -> Item<'_> {
+    fn element(&self) -> Option<&[u8]> {
         (!self.is_too_long).then_some(&self.element)
     }
 
@@ -294,14 +315,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn split(body: &str, max_bytes: usize) -> io::Result<Vec<Option<String>>> {
+    /// The items of a body with their numbers.
+    fn numbered(body: impl Read, max_bytes: usize) -> io::Result<Vec<(u64, Option<String>)>> {
         let mut found = Vec::new();
         let keep = |item: Item<'_>| {
-            found.push(item.map(|item| String::from_utf8(item.to_vec()).unwrap()));
+            found.push((item.number, item.bytes.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())));
             Ok(())
         };
-        Splitter::new(body.as_bytes(), max_bytes).lines_or_elements(keep)?;
+        Splitter::new(body, max_bytes).lines_or_elements(keep)?;
         Ok(found)
+    }
+
+    fn split(body: &str, max_bytes: usize) -> io::Result<Vec<Option<String>>> {
+        Ok(numbered(body.as_bytes(), max_bytes)?.into_iter().map(|(_, item)| item).collect())
     }
 
     fn some(items: &[&str]) -> Vec<Option<String>> {
@@ -322,6 +348,21 @@ mod tests {
         for empty in ["", "\n\n", "[]", " [ ] "] {
             assert_eq!(split(empty, 100).unwrap(), [], "{empty:?}");
         }
+    }
+
+    #[test]
+    fn a_line_has_the_number_that_an_editor_shows_and_an_element_that_of_its_place() {
+        let numbers = |body: &str| {
+            let whole = numbered(body.as_bytes(), 10).unwrap().into_iter().map(|(number, _)| number).collect::<Vec<_>>();
+            let dripped =
+                numbered(Dripping(body.as_bytes()), 10).unwrap().into_iter().map(|(number, _)| number).collect::<Vec<_>>();
+            assert_eq!(whole, dripped, "{body:?}");
+            whole
+        };
+        assert_eq!(numbers("a\nb\n"), [1, 2]);
+        assert_eq!(numbers("\n \r\n\ta\n\n\nb"), [3, 6], "blank lines are counted, at the beginning too");
+        assert_eq!(numbers(&format!("a\n{}\n\nb", "x".repeat(11))), [1, 2, 4], "and so is one that is too long");
+        assert_eq!(numbers("\n[7,\n\n8,\"a text too long\",9]\n"), [1, 2, 3, 4]);
     }
 
     #[test]
@@ -354,7 +395,7 @@ mod tests {
     fn elements(body: impl Read, layout: Layout, max_bytes: usize) -> (Vec<Option<Vec<u8>>>, String) {
         let mut found = Vec::new();
         let ended = Splitter::new(body, max_bytes).elements(layout, |item| {
-            found.push(item.map(<[u8]>::to_vec));
+            found.push(item.bytes.map(<[u8]>::to_vec));
             Ok(())
         });
         (found, format!("{ended:?}"))
@@ -388,7 +429,7 @@ mod tests {
         let records = |body: &str| {
             let mut found = Vec::new();
             let id = Splitter::new(body.as_bytes(), 100).records(|item| {
-                found.push(String::from_utf8(item.unwrap().to_vec()).unwrap());
+                found.push(String::from_utf8(item.bytes.unwrap().to_vec()).unwrap());
                 Ok(())
             })?;
             Ok::<_, io::Error>((id, found))

@@ -12,7 +12,7 @@ use crate::provider::provider;
 use crate::talk::say;
 use chrono::DateTime;
 use clap::Args;
-use ingest_gateway::{DrainDryRun, LineOutcome};
+use ingest_gateway::{DrainDryRun, DryLine, LineOutcome};
 use schemas::identity::DrainProvider;
 use schemas::instant;
 use schemas::site::Site;
@@ -65,12 +65,12 @@ pub(super) fn run(context: &Context, what: &Test) -> Result<(), Failure> {
         bots: what.table.load()?,
         now: context.clock.now(),
     };
-    let (mut rows, mut counts, mut stopped, mut line) = (Vec::new(), BTreeMap::new(), None, 0_u64);
+    let (mut rows, mut counts, mut stopped, mut lines) = (Vec::new(), BTreeMap::new(), None, 0_u64);
     let is_streamed = matches!(context.options.output, Format::Ndjson | Format::Csv);
     context.output().header(&COLUMNS)?;
-    let read = dry_run.lines(open(&what.file)?, |outcome, at_ms| {
-        line += 1;
-        let row = told(line, &outcome, at_ms);
+    let read = dry_run.lines(open(&what.file)?, |line| {
+        lines += 1;
+        let row = told(&line);
         *counts.entry(row["becomes"].as_str().unwrap_or_default().to_owned()).or_insert(0_u64) += 1;
         if !is_streamed {
             if rows.len() < MOST_ROWS {
@@ -95,21 +95,22 @@ pub(super) fn run(context: &Context, what: &Test) -> Result<(), Failure> {
     if !is_streamed {
         context.output().list(&json!(rows), &rows, &COLUMNS)?;
     }
-    let hidden = line - rows.len() as u64;
+    let hidden = lines - rows.len() as u64;
     if !is_streamed && hidden > 0 {
         say(&format!("the first {MOST_ROWS} lines are shown, and {hidden} are not; -o ndjson and -o csv show all"));
     }
     let sums: Vec<String> = counts.iter().map(|(becomes, lines)| format!("{lines} {becomes}")).collect();
-    say(&format!("{line} lines: {}; nothing was sent", if sums.is_empty() { "none".to_owned() } else { sums.join(", ") }));
-    if line > 0 && counts.get("bad") == Some(&line) {
+    say(&format!("{lines} lines: {}; nothing was sent", if sums.is_empty() { "none".to_owned() } else { sums.join(", ") }));
+    if lines > 0 && counts.get("bad") == Some(&lines) {
         return Err(Failure::Failed(format!("no line could be read: is it a log of {}?", what.provider.as_str())));
     }
     Ok(())
 }
 
-fn told(line: u64, outcome: &LineOutcome, at_ms: Option<i64>) -> Value {
-    let time = at_ms.and_then(DateTime::from_timestamp_millis).map(instant::text);
-    match outcome {
+fn told(told: &DryLine) -> Value {
+    let line = told.number;
+    let time = told.at_ms.and_then(DateTime::from_timestamp_millis).map(instant::text);
+    match &told.outcome {
         LineOutcome::Kept(event) => {
             let crawler = event.crawler.as_deref().cloned().unwrap_or_default();
             json!({

@@ -107,7 +107,7 @@ impl Line {
             (Work::Log(provider), Input::Body(body)) => {
                 let (host, bots) = (None, BotTable::bundled());
                 let log = DrainDryRun { provider: *provider, host, hosts: Vec::new(), bots, now };
-                log.lines(body.as_slice(), |_, _| Ok(())).is_ok()
+                log.lines(body.as_slice(), |_| Ok(())).is_ok()
             }
             (Work::Change(dry_run, _), Input::Body(body)) => dry_run(body).is_ok(),
             (Work::Manifest, Input::Session(events)) => !dry_run_manifest(events).is_empty(),

@@ -53,8 +53,8 @@ fn a_request_is_the_same_in_every_format() {
         let dry_run =
             DrainDryRun { provider: format.provider(), host: None, hosts: Vec::new(), bots: BotTable::bundled(), now: at };
         let mut outcomes = Vec::new();
-        let taken = dry_run.lines(format.line(&request).as_bytes(), |outcome, at_ms| {
-            outcomes.push((outcome, at_ms));
+        let taken = dry_run.lines(format.line(&request).as_bytes(), |line| {
+            outcomes.push((line.outcome, line.at_ms));
             Ok(())
         });
         assert!(taken.is_ok(), "{}", format.name());

@@ -26,12 +26,14 @@ fn a_log_that_is_tried_says_what_each_line_becomes_and_needs_no_service() {
         "198.51.100.7 - - [01/Nov/2026:10:00:00 +0000] \"GET /private HTTP/2.0\" 200 1 \"-\" \"Mozilla/5.0 Firefox/141.0\"\n";
     let style = log(7..8).replace("/page/7", "/a.css");
     let terminal = Terminal::new();
-    let file = terminal.file("access.log", &format!("{}{person}{style}\nnonsense\n", log(0..1)));
+    let file = terminal.file("access.log", &format!("\n{}{person}{style}\nnonsense\n", log(0..1)));
     let test = ["drain", "test", file.to_str().unwrap(), "--provider", "combined", "--host", "www.a.example"];
     let said = terminal.run(&[&test[..], &["-o", "ndjson"]].concat()).ok();
     let lines: Vec<Value> = said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let becomes: Vec<&str> = lines.iter().map(|line| line["becomes"].as_str().unwrap()).collect();
     assert_eq!(becomes, ["retrieval", "person", "dropped", "bad"]);
+    let numbers: Vec<u64> = lines.iter().map(|line| line["line"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, [2, 3, 4, 6], "those of the file, in which two lines are blank");
     assert_eq!((&lines[0]["bot"], &lines[0]["content_url"]), (&"GPTBot".into(), &"https://www.a.example/page/0".into()));
     assert_eq!(lines[2]["why"], "asset");
     assert!(!said.stdout.contains("private") && !said.stdout.contains("Firefox"), "a person's line is not shown: {said:?}");
