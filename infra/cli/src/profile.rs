@@ -74,7 +74,7 @@ pub(crate) fn run(context: &Context, noun: &ProfileNoun) -> Result<(), Failure> 
         }
         Action::Show(named) => {
             let name = name_of(context, &profiles, named);
-            let profile = profiles.profiles.get(&name).ok_or_else(|| unknown(&name))?;
+            let profile = profiles.profiles.get(&name).ok_or_else(|| Failure::Missing(unknown(&name)))?;
             context.output().object(&shown(&profiles, &name, profile))
         }
         Action::Set(named) => set(context, profiles, named),
@@ -127,7 +127,7 @@ fn set(context: &Context, mut profiles: Profiles, named: &Named) -> Result<(), F
 
 fn choose(context: &Context, mut profiles: Profiles, name: &str) -> Result<(), Failure> {
     if !profiles.profiles.contains_key(name) {
-        return Err(unknown(name));
+        return Err(Failure::Missing(unknown(name)));
     }
     profiles.current = Some(name.to_owned());
     profiles.save(&context.config_file()?)?;
@@ -138,7 +138,7 @@ fn choose(context: &Context, mut profiles: Profiles, name: &str) -> Result<(), F
 fn delete(context: &Context, mut profiles: Profiles, deleted: &Deleted) -> Result<(), Failure> {
     let name = &deleted.name;
     if !profiles.profiles.contains_key(name) {
-        return Err(unknown(name));
+        return Err(Failure::Missing(unknown(name)));
     }
     confirm(&format!("delete profile {name} and its credentials"), deleted.yes)?;
     profiles.profiles.remove(name);

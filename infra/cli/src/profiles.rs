@@ -86,14 +86,14 @@ impl Profiles {
         let Some(wanted) = name.or(self.current.as_deref()) else { return Ok(None) };
         match self.profiles.get_key_value(wanted) {
             Some((name, profile)) => Ok(Some((name, profile))),
-            None => Err(unknown(wanted)),
+            None => Err(Failure::Usage(unknown(wanted))),
         }
     }
 }
 
 /// There is no such profile.
-pub(crate) fn unknown(name: &str) -> Failure {
-    Failure::Usage(format!("there is no profile {name:?}: `telemetry profile list` shows those that are"))
+pub(crate) fn unknown(name: &str) -> String {
+    format!("there is no profile {name:?}: `telemetry profile list` shows those that are")
 }
 
 /// A name that a profile may have.

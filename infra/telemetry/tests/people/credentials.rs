@@ -147,7 +147,7 @@ fn several_profiles_stand_in_one_file_and_one_is_in_use() {
     assert_eq!(in_use(&terminal), ["one"], "the first one");
     terminal.run(&["profile", "use", "two"]).ok();
     assert_eq!(in_use(&terminal), ["two"]);
-    assert_eq!(terminal.run(&["profile", "use", "three"]).code, 2);
+    assert_eq!(terminal.run(&["profile", "use", "three"]).code, 4);
     let said = terminal.run(&["profile", "delete", "two"]);
     assert!(said.code == 2 && said.stderr.contains("--yes"), "nobody can be asked: {said:?}");
     terminal.run(&["profile", "delete", "two", "--yes"]).ok();
