@@ -248,9 +248,9 @@ fn refuse(refusal: &clap::Error, known: &[&Arg]) -> ! {
 
 /// What clap says in several lines, with the names of the settings as the environment spells them.
 fn one_line(text: &str, known: &[&Arg]) -> String {
-    let lines: Vec<&str> =
-        text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage")).filter(|line| !line.is_empty()).collect();
-    let line = lines.join(" ");
+    let is_said = |line: &&str| !line.is_empty() && !line.starts_with("For more information");
+    let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage")).filter(is_said);
+    let line = lines.collect::<Vec<_>>().join(" ");
     let is_named = |argument: &&&Arg| argument.get_long().is_some_and(|long| line.contains(&format!("--{long} ")));
     let mut names: Vec<&str> = known.iter().filter(is_named).filter_map(|argument| argument.get_env()?.to_str()).collect();
     names.sort_unstable();
@@ -299,7 +299,7 @@ mod tests {
         let refusal = Sample::try_parse_from(["sample", "--listen", "here"]).err().unwrap().to_string();
         let line = one_line(&refusal, &arguments(&Sample::command()));
         assert!(line.contains("'here'") && line.contains("in the environment: TELEMETRY_LISTEN;"), "{line}");
-        assert_eq!(line.lines().count(), 1);
+        assert_eq!((line.lines().count(), line.matches("--help").count()), (1, 1), "{line}");
     }
 
     #[test]
