@@ -12,7 +12,7 @@ use file::Service;
 use front::Front;
 use serde_json::{Value, json};
 use service_kit::testing::{TestProcess, eventually, free_address};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use stores::Stores;
 
@@ -149,15 +149,17 @@ fn text<'a>(value: &'a Value, member: &str) -> &'a str {
     value[member].as_str().unwrap_or_else(|| panic!("{member} of {value}"))
 }
 
-/// The first operator, organisation and key, as `docs/operating/compose.md` makes them; the key.
+/// The first operator, organisation and key, by the three lines of `docs/operating/compose.md`; the key.
 async fn first_key(deployment: &Deployment) -> String {
-    deployment.admin("operator add me@example.net").await;
-    let create = "organization create --name Mine --type content_owner --domain example.com --owner me@example.net";
-    let organization = text(&deployment.admin(create).await, "id").to_owned();
-    let domains = deployment.admin(&format!("domain list --organization {organization}")).await;
+    const TYPED: &str = "docker compose exec identity-api telemetry identity-api admin ";
+    let page = file::read("docs/operating/compose.md");
+    let lines: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix(TYPED)).collect();
+    let [operator, organization, key] = lines[..] else { panic!("three lines: {lines:?}") };
+    deployment.admin(operator).await;
+    let id = text(&deployment.admin(organization).await, "id").to_owned();
+    let domains = deployment.admin(&format!("domain list --organization {id}")).await;
     deployment.admin(&format!("domain verify {}", text(&domains[0], "id"))).await;
-    let mint = format!("key mint --organization {organization} --scope telemetry:read --scope telemetry:write");
-    text(&deployment.admin(&mint).await, "key").to_owned()
+    text(&deployment.admin(&key.replace("ORGANIZATION_ID", &id)).await, "key").to_owned()
 }
 
 /// Each path leads to the service that has it, and nothing else is to be seen from outside.
@@ -256,7 +258,7 @@ async fn with_two_of_each_the_front_takes_and_shows_everything_while_one_of_each
 
 #[test]
 fn each_broker_of_the_scaled_file_is_one_of_three_that_know_each_other() {
-    let (services, mut seen) = (file::scaled(), std::collections::BTreeSet::new());
+    let (services, mut seen) = (file::scaled(), BTreeSet::new());
     for (name, number) in [("kafka", "1"), ("kafka-2", "2"), ("kafka-3", "3")] {
         let environment = &services[name]["environment"];
         let text = |setting: &str| environment[setting].as_str().map_or_else(|| environment[setting].to_string(), str::to_owned);
@@ -288,6 +290,31 @@ fn the_front_of_compose_leads_to_the_ports_on_which_services_listen() {
             assert!(host.ends_with(service.name.trim_end_matches("-2")), "{host} is {}", service.name);
             assert_eq!(service.environment["TELEMETRY_LISTEN"], format!("0.0.0.0:{port}"), "{host}");
         }
+    }
+}
+
+/// Named volumes of a service: `name:path`, or `name:path:ro`; folders of the host begin with a dot.
+fn named_volumes(service: &Value) -> impl Iterator<Item = &str> {
+    let mounts = service["volumes"].as_array().into_iter().flatten().map(|mount| mount.as_str().expect("the short form"));
+    mounts.filter(|mount| !mount.starts_with('.')).map(|mount| mount.split(':').next().unwrap_or_default())
+}
+
+#[test]
+fn what_services_of_compose_wait_for_and_mount_is_declared_and_what_is_declared_is_used() {
+    for (files, services) in
+        [(&["docker-compose.yml"][..], file::all()), (&["docker-compose.yml", "docker-compose.scaled.yml"], file::scaled())]
+    {
+        for (name, service) in &services {
+            for (awaited, how) in service["depends_on"].as_object().into_iter().flatten() {
+                let other = services.get(awaited).unwrap_or_else(|| panic!("{name} waits for {awaited}, which is no service"));
+                let ends = ONE_SHOT.contains(&awaited.as_str());
+                let condition = if ends { "service_completed_successfully" } else { "service_healthy" };
+                assert_eq!(how["condition"], condition, "{name} waits for {awaited}");
+                assert_eq!(other["healthcheck"].is_null(), ends, "{awaited}");
+            }
+        }
+        let mounted: BTreeSet<String> = services.values().flat_map(named_volumes).map(str::to_owned).collect();
+        assert_eq!(mounted, file::volumes(files), "{files:?}");
     }
 }
 

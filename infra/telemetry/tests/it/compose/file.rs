@@ -1,7 +1,7 @@
 //! docker-compose.yml as Docker Compose reads it: anchors, merges and `${NAME}` resolved.
 
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The image that holds our program.
@@ -28,11 +28,20 @@ pub(super) fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+fn section(file: &str, section: &str) -> BTreeMap<String, Value> {
+    let parsed: Value = serde_saphyr::from_str(&read(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let members = parsed[section].as_object().unwrap_or_else(|| panic!("{file} has no {section}"));
+    members.iter().map(|(name, member)| (name.clone(), member.clone())).collect()
+}
+
 /// What one file says of every service, whatever its image.
 fn services_of(file: &str) -> BTreeMap<String, Value> {
-    let parsed: Value = serde_saphyr::from_str(&read(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-    let services = parsed["services"].as_object().expect("it has services");
-    services.iter().map(|(name, service)| (name.clone(), service.clone())).collect()
+    section(file, "services")
+}
+
+/// The volumes that these files declare.
+pub(super) fn volumes(files: &[&str]) -> BTreeSet<String> {
+    files.iter().flat_map(|file| section(file, "volumes").into_keys()).collect()
 }
 
 /// Every service of docker-compose.yml.
@@ -40,7 +49,7 @@ pub(super) fn all() -> BTreeMap<String, Value> {
     services_of("docker-compose.yml")
 }
 
-/// The same with docker-compose.scaled.yml on top: what it extends has its own members instead, and its settings besides.
+/// The same with docker-compose.scaled.yml on top: what it extends has its own members instead, and its settings and volumes besides.
 pub(super) fn scaled() -> BTreeMap<String, Value> {
     let (base, mut merged) = (all(), all());
     for (name, over) in services_of("docker-compose.scaled.yml") {
@@ -49,12 +58,22 @@ pub(super) fn scaled() -> BTreeMap<String, Value> {
         for (member, value) in over.as_object().expect("a service has members") {
             match (service[member].as_object_mut(), value.as_object()) {
                 (Some(own), Some(more)) => own.extend(more.clone()),
+                _ if member == "volumes" => service[member] = mounted_over(&service[member], value),
                 _ => service[member] = value.clone(),
             }
         }
         merged.insert(name, service);
     }
     merged
+}
+
+/// Volumes of both; where both have one at the same path, the upper one.
+fn mounted_over(lower: &Value, upper: &Value) -> Value {
+    let path = |mount: &String| mount.split(':').nth(1).map(str::to_owned);
+    let upper = words(upper);
+    let mut mounts = if lower.is_null() { Vec::new() } else { words(lower) };
+    mounts.retain(|mount| !upper.iter().any(|over| path(over) == path(mount)));
+    mounts.into_iter().chain(upper).collect()
 }
 
 /// Our own of these, with these values where `.env` has them.
