@@ -74,7 +74,7 @@ pub enum Command {
     Whoami(On<Nothing>),
     /// Profiles: services under names, with the credentials for them
     Profile(On<ProfileNoun>),
-    /// Organisations of the person who is signed in
+    /// Organisations of the person who is signed in; the service deletes none
     Org(On<OrgNoun>),
     /// Domains and their proof
     Domain(On<DomainNoun>),
