@@ -75,9 +75,12 @@ class ContentTelemetry:
         self._opener = urllib.request.build_opener(_NoRedirects)
 
     def report(self, events: Iterable[Event]) -> list[tuple[Event, list[Json]]]:
-        """Sends events in batches; when it returns they are durable. Returns those that break a rule, with their faults."""
+        """Sends events in batches; when it returns they are durable. Returns those that break a rule, with their faults.
+
+        Puts an ``id`` into each event that has none: when this raises, report the same events again, and each counts once.
+        """
         refused: list[tuple[Event, list[Json]]] = []
-        for batch in _batches(({"id": str(uuid.uuid4()), **event} for event in events), self._batch_size):
+        for batch in _batches(_identified(events), self._batch_size):
             refused += self._deliver(batch)
         return refused
 
@@ -91,8 +94,7 @@ class ContentTelemetry:
 
     def upload_session(self, events: Iterable[Event] = (), **session: Any) -> Json:
         """Uploads a whole session with its events."""
-        identified = [{"id": str(uuid.uuid4()), **event} for event in events]
-        return self._write("/sessions/bulk", {"session_id": str(uuid.uuid4()), **session, "events": identified})
+        return self._write("/sessions/bulk", {"session_id": str(uuid.uuid4()), **session, "events": list(_identified(events))})
 
     def link_with_token(self, session_id: str, content_url: str) -> str:
         """Makes a click token and returns the link with it."""
@@ -158,6 +160,12 @@ def _refusal(answer: urllib.error.HTTPError) -> ApiError:
         problem = {}
     seconds = answer.headers.get("retry-after", "")
     return ApiError(answer.code, problem if isinstance(problem, dict) else {}, float(seconds) if seconds.isdigit() else None)
+
+
+def _identified(events: Iterable[Event]) -> Iterator[Event]:
+    for event in events:
+        event.setdefault("id", str(uuid.uuid4()))
+        yield event
 
 
 def _batches(events: Iterable[Event], size: int) -> Iterator[list[Event]]:

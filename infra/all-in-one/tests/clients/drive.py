@@ -72,7 +72,13 @@ assert click_of(link)["content_url"] == page(f"landing?{rest}")
 agent.end_session(session, {"type": "browse"})
 
 assert fails(ApiError, ContentTelemetry(PROXY, "svc_pk_unknown").start_session).status == 401
-fails(OSError, lambda: ContentTelemetry("http://127.0.0.1:1", AGENT_KEY, give_up_after=0.3).report([retrieved("away")]))
+
+# Reported again after a failure, events are the same events, also those of which nobody said whether they were taken.
+twice = [retrieved("again-1"), retrieved("again-2")]
+fails(OSError, lambda: ContentTelemetry("http://127.0.0.1:1", AGENT_KEY, give_up_after=0.3, batch_size=1).report(twice[:1]))
+agent.report(twice)
+agent.report(twice)
+assert "id" in twice[0] and twice[0]["id"] != twice[1]["id"], twice
 
 body = json.dumps({"id": "1", "type": "delegation.created", "data": {"name": "Ünïcode"}}, ensure_ascii=False).encode()
 
@@ -87,4 +93,4 @@ assert "signature" in str(fails(ValueError, lambda: verify_webhook("whsec_other"
 assert "signature" in str(fails(ValueError, lambda: verify_webhook("whsec_test", {}, body)))
 assert "too old" in str(fails(ValueError, lambda: verify_webhook("whsec_test", signed(int(time.time()) - 301), body)))
 
-print(json.dumps({"counted": {"content_retrieved": 1_200, "content_cited": 1, "content_engaged": 1}, "sessions": 2}))
+print(json.dumps({"counted": {"content_retrieved": 1_202, "content_cited": 1, "content_engaged": 1}, "sessions": 2}))
