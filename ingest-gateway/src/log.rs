@@ -13,33 +13,32 @@
 //!
 //! Must not report success for anything less than that (invariants 1 and 2).
 
+mod append_or_spill;
 mod breaker;
-mod budget;
+mod in_flight_budget;
 mod drain;
 mod link;
 mod message;
 mod settings;
 mod spill;
 
+pub(crate) use append_or_spill::overloaded;
 pub(crate) use message::too_large as record_too_large;
 pub use settings::Durability;
 
-use crate::metrics;
 use breaker::Breaker;
-use budget::Budget;
 use drain::Drain;
-use link::{Failure, Link};
+use in_flight_budget::Budget;
+use link::Link;
 pub use message::Message;
 use schemas::log::LogRecord;
-use schemas::problem::Code;
-use service_kit::crash_point;
 use service_kit::health::{PROBE_DEADLINE, Probe};
 use service_kit::http::ApiError;
 use service_kit::kafka;
 use service_kit::settings::KafkaSettings;
-use spill::{Refusal, Spill};
+use spill::Spill;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -104,24 +103,6 @@ impl Log {
         Message::of(record, request_id)
     }
 
-    /// Appends a record and waits until it is durable.
-    pub async fn append(&self, message: &Message) -> Result<(), ApiError> {
-        let _entered = self.enter().ok_or_else(overloaded)?;
-        if self.0.breaker.is_closed()
-            && let Some(handed_over) = self.0.link.send(message)
-            && self.is_acknowledged(handed_over).await?
-        {
-            crash_point::reached("after_ack_before_answer");
-            return Ok(());
-        }
-        self.spill(message).await
-    }
-
-    /// Whether so many requests wait already that another is better refused at once.
-    pub(crate) fn is_overloaded(&self) -> bool {
-        self.0.in_progress.load(Ordering::Relaxed) >= self.0.max_in_progress
-    }
-
     /// Stops draining; what is not drained stays in the spill for the next process.
     pub async fn flush(&self) {
         self.0.stop.cancel();
@@ -151,72 +132,6 @@ impl Log {
             false => self.0.spill.as_ref().filter(|spill| spill.has_room(ROOM)).map(|_| "spilling"),
         }
     }
-
-    /// False when the record has to go to the spill.
-    async fn is_acknowledged(&self, handed_over: Result<link::Delivery, Failure>) -> Result<bool, ApiError> {
-        let outcome = match handed_over {
-            Ok(delivery) => match tokio::time::timeout(ACK_PATIENCE, delivery).await {
-                Ok(Ok(outcome)) => outcome,
-                Ok(Err(_)) => return Ok(self.unacknowledged("the producer is gone")),
-                Err(_) => return Ok(self.unacknowledged("a record was not acknowledged in time")),
-            },
-            Err(failure) if failure.is_full_queue() => return Ok(false),
-            Err(failure) => Err(failure),
-        };
-        match outcome {
-            Ok(()) => Ok(true),
-            Err(Failure::Permanent(_)) => Err(message::too_large()),
-            Err(Failure::Passing(error)) => Ok(self.unacknowledged(&error.to_string())),
-        }
-    }
-
-    fn unacknowledged(&self, reason: &str) -> bool {
-        metrics::unacknowledged();
-        self.0.breaker.open(reason);
-        false
-    }
-
-    async fn spill(&self, message: &Message) -> Result<(), ApiError> {
-        let Some(spill) = &self.0.spill else {
-            return Err(unavailable("The log does not acknowledge right now. Send the request again: repeats are counted once."));
-        };
-        match spill.append(&message.to_bytes(), u64::from(message.events)).await {
-            Ok(()) => Ok(()),
-            Err(Refusal::Full) => {
-                metrics::spill_full();
-                Err(unavailable("The log is away and the space to wait for it is used up. Send the request again later."))
-            }
-            Err(Refusal::Disk | Refusal::Slow) => Err(unavailable(
-                "The log is away and the request could not be kept for it. Send it again: repeats are counted once.",
-            )),
-        }
-    }
-
-    fn enter(&self) -> Option<Entered<'_>> {
-        let before = self.0.in_progress.fetch_add(1, Ordering::Relaxed);
-        metrics::appends_in_progress(before + 1);
-        let entered = Entered(&self.0.in_progress);
-        (before < self.0.max_in_progress).then_some(entered)
-    }
-}
-
-/// A request in progress.
-struct Entered<'a>(&'a AtomicUsize);
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        metrics::appends_in_progress(self.0.fetch_sub(1, Ordering::Relaxed) - 1);
-    }
-}
-
-/// 503 for a request that came when too many were in progress; not logged one by one.
-pub(crate) fn overloaded() -> ApiError {
-    metrics::overloaded();
-    unavailable("Too many requests are in progress; nothing was changed. Try again shortly.")
-}
-
-fn unavailable(detail: &str) -> ApiError {
-    ApiError::new(Code::Unavailable, detail)
 }
 
 /// Asked by a client of its own, which is gone before the first record: asking must not create a topic.

@@ -4,7 +4,7 @@
 
 use super::ACK_PATIENCE;
 use super::breaker::Breaker;
-use super::budget::{Budget, Reservation};
+use super::in_flight_budget::{Budget, Reservation};
 use super::message::Message;
 use crate::metrics;
 use rdkafka::client::ClientContext;
