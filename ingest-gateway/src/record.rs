@@ -3,6 +3,7 @@
 //! Must not answer before the log has acknowledged, and must not change which event a report is.
 
 pub(crate) mod batch;
+mod own_hosts;
 pub(crate) mod normalise;
 mod crawler;
 mod conversation;

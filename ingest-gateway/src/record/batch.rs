@@ -2,18 +2,16 @@
 //!
 //! Must not accept part of a batch: it is taken whole or refused whole, with every fault listed.
 
-use super::normalise::{Origin, attributed_site, normalise};
+use super::normalise::{Origin, normalise};
 use super::normalised::Normalised;
+use super::own_hosts::require_own_hosts;
 use crate::State;
 use crate::request::large::Turn;
 use crate::validate::{Binding, Context, Faults, Tokens, ValidEvent, bind_session, token_of, validate_event};
 use schemas::bots::BotTable;
-use schemas::identity::OrgType;
 use schemas::ids::OrgId;
-use schemas::problem::Code;
 use serde_json::value::RawValue;
 use service_kit::auth::Caller;
-use service_kit::directory::OwnedSite;
 use service_kit::http::ApiError;
 
 /// Validated events, with the faults found so far.
@@ -41,9 +39,7 @@ impl<'a> Batch<'a> {
         let presented = events.iter().filter_map(|(_, event)| token_of(event, context)).map(str::to_owned).collect();
         let tokens = state.tokens.resolve(presented, context.now).await?;
         let bound = self.bind_to(&tokens)?;
-        if let Some(owned) = owned_sites(state, caller).await? {
-            require_own_hosts(&bound.events, &owned)?;
-        }
+        require_own_hosts(&bound.events, state, caller).await?;
         Ok(bound)
     }
 
@@ -80,31 +76,4 @@ impl<'a> Bound<'a> {
         let Context { now, privacy_level: declared, session_id: around, told, .. } = self.context;
         Normalised { org, events, conversations, declared, around, told, now }
     }
-}
-
-/// An owner's key is bound to its verified domains; other keys report for any host (`None`).
-async fn owned_sites(state: &State, caller: &Caller) -> Result<Option<Vec<OwnedSite>>, ApiError> {
-    match caller.org_type {
-        OrgType::ContentOwner => Ok(Some(state.callers.owned_sites(caller.org_id).await?)),
-        OrgType::Platform | OrgType::Agent => Ok(None),
-    }
-}
-
-fn require_own_hosts(events: &[(ValidEvent<'_>, Binding)], owned: &[OwnedSite]) -> Result<(), ApiError> {
-    let is_told_later = |(event, binding): &(ValidEvent<'_>, Binding)| {
-        event.content_url.is_none() && matches!(binding, Binding::Unresolved { .. })
-    };
-    if events.iter().any(is_told_later) {
-        return Err(ApiError::new(
-            Code::Unavailable,
-            "Click tokens cannot be looked up right now, and with them whose host an event without a URL is about. Send the request again later.",
-        ));
-    }
-    let is_own = |(event, binding): &(ValidEvent<'_>, Binding)| {
-        attributed_site(event, binding).is_some_and(|site| owned.iter().any(|own| own.covers(site)))
-    };
-    if events.iter().all(is_own) {
-        return Ok(());
-    }
-    Err(ApiError::new(Code::Forbidden, "A content owner's key reports only for URLs on the owner's verified domains."))
 }

@@ -1,0 +1,45 @@
+//! For whose hosts a caller may report (docs/api/events.md#content-owners-keys).
+//!
+//! Must not take part of a batch: one event about a foreign host refuses them all.
+
+use super::normalise::attributed_site;
+use crate::State;
+use crate::validate::{Binding, ValidEvent};
+use schemas::identity::OrgType;
+use schemas::problem::Code;
+use service_kit::auth::Caller;
+use service_kit::directory::OwnedSite;
+use service_kit::http::ApiError;
+
+/// 403 when a content owner's key reports for a host that is not the owner's; 503 while nobody knows which host an event is about.
+pub(super) async fn require_own_hosts(
+    events: &[(ValidEvent<'_>, Binding)],
+    state: &State,
+    caller: &Caller,
+) -> Result<(), ApiError> {
+    let Some(owned) = owned_sites(state, caller).await? else { return Ok(()) };
+    let is_told_later = |(event, binding): &(ValidEvent<'_>, Binding)| {
+        event.content_url.is_none() && matches!(binding, Binding::Unresolved { .. })
+    };
+    if events.iter().any(is_told_later) {
+        return Err(ApiError::new(
+            Code::Unavailable,
+            "Click tokens cannot be looked up right now, and with them whose host an event without a URL is about. Send the request again later.",
+        ));
+    }
+    let is_own = |(event, binding): &(ValidEvent<'_>, Binding)| {
+        attributed_site(event, binding).is_some_and(|site| owned.iter().any(|own| own.covers(site)))
+    };
+    if events.iter().all(is_own) {
+        return Ok(());
+    }
+    Err(ApiError::new(Code::Forbidden, "A content owner's key reports only for URLs on the owner's verified domains."))
+}
+
+/// An owner's key is bound to its verified domains; other keys report for any host (`None`).
+async fn owned_sites(state: &State, caller: &Caller) -> Result<Option<Vec<OwnedSite>>, ApiError> {
+    match caller.org_type {
+        OrgType::ContentOwner => Ok(Some(state.callers.owned_sites(caller.org_id).await?)),
+        OrgType::Platform | OrgType::Agent => Ok(None),
+    }
+}
