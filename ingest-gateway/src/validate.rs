@@ -5,6 +5,7 @@
 mod context;
 pub(crate) mod aliases;
 pub(crate) mod members;
+pub(crate) mod timestamps;
 mod event;
 mod repeats;
 pub(crate) mod strict;

@@ -6,7 +6,7 @@ use crate::privacy::{self, redact};
 use crate::request::bodies;
 use crate::request::limits::Limits;
 use crate::request::raw::{RawObject, as_array, as_str};
-use crate::validate::{Faults, Member, members};
+use crate::validate::{Faults, Member, members, timestamps};
 use chrono::{DateTime, Utc};
 use schemas::ids::SessionId;
 use schemas::session::{MAX_PRIOR_SESSIONS, Outcome, OutcomeType, PrivacyLevel, SessionFacts};
@@ -63,7 +63,7 @@ pub(crate) fn read(
     facts.prior_session_ids = prior_sessions(object, faults);
     facts.privacy_level = privacy_level(object, faults);
     let mut instant = |name: &'static str| {
-        let at_ms = members::instant(object, Member(name), now, limits.max_ahead(), faults)?;
+        let at_ms = timestamps::instant(object, Member(name), now, limits.max_ahead(), faults)?;
         DateTime::from_timestamp_millis(at_ms)
     };
     (facts.started_at, facts.ended_at) = (instant("started_at"), instant("ended_at"));

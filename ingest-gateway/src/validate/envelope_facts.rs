@@ -2,7 +2,7 @@
 //!
 //! Must not refuse anything: what is no instant or too long is not kept, and the events are taken as before.
 
-use super::members::parse_instant;
+use super::timestamps::parse_instant;
 use crate::privacy::redact::without_click_tokens;
 use crate::request::raw::{RawObject, as_str};
 use chrono::{DateTime, Utc};

@@ -6,7 +6,7 @@ use super::aliases::{DISPLAYED, OLD_TELEMETRY_ID};
 use super::bind::goes_by_token;
 use super::context::{Context, ValidEvent};
 use super::members::KNOWN;
-use super::{Faults, Member, members, repeats, strict};
+use super::{Faults, Member, members, repeats, strict, timestamps};
 use crate::privacy::TURN;
 use crate::request::limits::MAX_DATA_LEVELS;
 use crate::request::raw::{RawObject, as_str};
@@ -30,7 +30,7 @@ pub(crate) fn validate_event<'a>(event: &'a RawValue, context: &Context<'_>, fau
 
     let event_type = read_type(&object, context, faults);
     let source_role = read_role(&object, faults);
-    let at_ms = members::instant(&object, Member("timestamp"), context.now, context.limits.max_ahead(), faults);
+    let at_ms = timestamps::instant(&object, Member("timestamp"), context.now, context.limits.max_ahead(), faults);
     if object.get("timestamp").is_none() {
         faults.add(Member("timestamp"), "required", "timestamp is required");
     }

@@ -3,7 +3,7 @@
 //! Must take null as the schemas do: absent only where the schema says that the member may be null.
 
 use crate::request::raw::{RawObject, as_array, as_str};
-use crate::validate::members::parse_rfc_3339;
+use crate::validate::timestamps::parse_rfc_3339;
 use crate::validate::{Faults, Member};
 use serde_json::value::RawValue;
 use url::Url;
