@@ -6,7 +6,7 @@
 mod access_request;
 mod analyst;
 mod delegation;
-mod delegation_request;
+mod delegation_request_lifecycle;
 pub mod domain;
 mod drain;
 mod drain_health;
@@ -19,7 +19,7 @@ mod settings;
 pub use access_request::{AccessRequest, AccessState, AccessStatus, AlreadyReviewed, Review};
 pub use analyst::{AnalystAccount, CreatedAnalystAccount};
 pub use delegation::Delegation;
-pub use delegation_request::{DelegationRequest, InvalidTransition, MAX_BULK_REQUESTS, REQUEST_LIFETIME, RequestState};
+pub use delegation_request_lifecycle::{DelegationRequest, InvalidTransition, MAX_BULK_REQUESTS, REQUEST_LIFETIME, RequestState};
 pub use domain::{Domain, VerificationMethod};
 pub use drain::{CreatedDrain, Drain, DrainProvider, DrainRole, MAX_DRAIN_HOSTS, MAX_DRAINS};
 pub use drain_health::{
