@@ -2,6 +2,7 @@
 //!
 //! Must not know what they hold.
 
+pub(crate) mod accept_header;
 pub(crate) mod page;
 pub(crate) mod streamed_answer;
 pub(crate) mod compression;

@@ -2,12 +2,13 @@
 //!
 //! Must not hold a page in memory: items go out as they come, as JSON from a size on at which they are many.
 
+use super::accept_header::Format;
 use super::streamed_answer::Written;
 use crate::parameters::paging::Paging;
 use crate::read_limiter::ReadPermit;
 use crate::read_model::{FoundPage, PageRow, Rows};
 use axum::body::Bytes;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use schemas::pages::Page;
 use serde::Serialize;
@@ -22,52 +23,6 @@ use std::vec;
 const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
 /// Where the next page begins.
 const NEXT: HeaderName = HeaderName::from_static("x-next-after");
-
-/// How a list is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
-    /// The page envelope.
-    Json,
-    /// One item a line.
-    Lines,
-    /// A header and one record an item.
-    Csv,
-}
-
-impl Format {
-    /// The format that the caller likes best of those served; the envelope when none of them is named.
-    pub(crate) fn accepted(headers: &HeaderMap) -> Self {
-        let lists = headers.get_all(header::ACCEPT).iter().filter_map(|list| list.to_str().ok());
-        let mut best = (0.0, Self::Json);
-        for (format, weight) in lists.flat_map(|list| list.split(',')).filter_map(Self::weighed) {
-            // The first of equals.
-            if weight > best.0 {
-                best = (weight, format);
-            }
-        }
-        best.1
-    }
-
-    fn weighed(range: &str) -> Option<(Self, f32)> {
-        let mut parts = range.split(';').map(str::trim);
-        let format = match parts.next()?.to_ascii_lowercase().as_str() {
-            "application/json" | "application/*" | "*/*" => Self::Json,
-            "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Self::Lines,
-            "text/csv" | "text/*" => Self::Csv,
-            _ => return None,
-        };
-        let weight = parts.find_map(|part| part.strip_prefix("q=")).map_or(Some(1.0), |weight| weight.parse().ok());
-        Some((format, weight?))
-    }
-
-    fn content_type(self) -> HeaderValue {
-        HeaderValue::from_static(match self {
-            Self::Json => "application/json",
-            Self::Lines => "application/x-ndjson",
-            Self::Csv => "text/csv; charset=utf-8",
-        })
-    }
-}
 
 /// How a list is answered.
 pub(crate) struct Answering {
@@ -164,28 +119,4 @@ fn line<T: Serialize>(format: Format, columns: &[&str], item: &T) -> Vec<u8> {
     }
     let members: BTreeMap<&str, &RawValue> = serde_json::from_str(&json).expect("an item is an object");
     record(columns.iter().map(|column| members.get(column).map(|value| cell(value)).unwrap_or_default()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_format_is_what_the_caller_likes_best() {
-        for (accept, expected) in [
-            ("", Format::Json),
-            ("*/*", Format::Json),
-            ("text/csv", Format::Csv),
-            ("TEXT/CSV; header=present", Format::Csv),
-            ("application/x-ndjson", Format::Lines),
-            ("application/json, text/csv", Format::Json),
-            ("application/json;q=0.1, text/csv;q=0.5, application/x-ndjson;q=0.4", Format::Csv),
-            ("text/csv;q=0, */*", Format::Json),
-            ("image/png", Format::Json),
-            ("text/csv;q=x", Format::Json),
-        ] {
-            let headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accept))]);
-            assert_eq!(Format::accepted(&headers), expected, "{accept}");
-        }
-    }
 }
