@@ -3,6 +3,7 @@
 //! Must have them acknowledged before the block they came in moves on: a record is never skipped.
 
 mod archive;
+mod put_back;
 mod command;
 
 pub(crate) use archive::Archive;

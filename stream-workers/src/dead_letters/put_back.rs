@@ -1,0 +1,68 @@
+//! A dead letter, put back on the log.
+//!
+//! Must put a record back as it was, once, and only where it can now be read.
+
+use super::archive::Letter;
+use crate::Settings;
+use crate::record::decode::{decode, guarded};
+use crate::resolve::Resolver;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use schemas::log::header;
+use service_kit::kafka;
+
+/// What became of a letter that was to be put back.
+pub(super) enum Outcome {
+    PutBack(String),
+    PutBackBefore(String),
+    Refused(String),
+}
+
+/// What putting records back takes.
+pub(super) struct Requeue<'a> {
+    settings: &'a Settings,
+    producer: FutureProducer,
+    resolver: Resolver,
+}
+
+impl<'a> Requeue<'a> {
+    pub(super) fn open(settings: &'a Settings) -> anyhow::Result<Self> {
+        let producer = kafka::producer_of_any_size(&settings.kafka)?;
+        Ok(Self { settings, producer, resolver: Resolver::connect(&settings.postgres)? })
+    }
+
+    /// Puts a letter back that can be read, once.
+    pub(super) async fn retry(&self, letter: &Letter) -> anyhow::Result<Outcome> {
+        if let Some(copy) = &letter.retried {
+            return Ok(Outcome::PutBackBefore(copy.clone()));
+        }
+        Ok(match self.refusal(letter).await? {
+            Some(reason) => Outcome::Refused(reason),
+            None => Outcome::PutBack(self.put_back(letter).await?),
+        })
+    }
+
+    /// Why a worker of this build would set the record aside again, if it would.
+    async fn refusal(&self, letter: &Letter) -> anyhow::Result<Option<String>> {
+        match guarded(|| decode(&letter.payload)) {
+            Ok(record) => self.resolver.refusal(record).await,
+            Err(reason) => Ok(Some(reason)),
+        }
+    }
+
+    /// Appends the record as it was, then notes that; answers where it stands. Whoever dies in between puts it back
+    /// twice, which changes no figure.
+    async fn put_back(&self, letter: &Letter) -> anyhow::Result<String> {
+        let kafka = &self.settings.kafka;
+        let copy = FutureRecord::<(), [u8]>::to(&kafka.topic).payload(&letter.payload).headers(letter.headers.clone());
+        let place = self.producer.send_result(copy).map_err(|(error, _)| error)?.await?.map_err(|(error, _)| error)?;
+        let place = format!("{}/{}/{}", kafka.topic, place.partition, place.offset);
+        let headers = OwnedHeaders::new()
+            .insert(Header { key: header::ORIGIN, value: Some(letter.origin.as_str()) })
+            .insert(Header { key: header::REASON, value: Some("put back") })
+            .insert(Header { key: header::RETRIED, value: Some(place.as_str()) });
+        let note = FutureRecord::<str, [u8]>::to(&kafka.rejected_topic).key(letter.origin.as_str()).headers(headers);
+        self.producer.send_result(note).map_err(|(error, _)| error)?.await?.map_err(|(error, _)| error)?;
+        Ok(place)
+    }
+}
