@@ -2,8 +2,8 @@
 //!
 //! Must write nothing that has to be escaped: each of these types is safe in HTML as it is.
 
-pub(crate) use crate::language::grouped;
-use crate::language::{grouped_digits, with_tenth};
+pub(crate) use crate::number_notation::grouped;
+use crate::number_notation::{grouped_digits, with_tenth};
 use askama::filters::HtmlSafe;
 use chrono::{DateTime, Datelike, SecondsFormat, Utc};
 use serde::Deserialize;
@@ -183,7 +183,7 @@ pub(crate) fn short_hour(start: DateTime<Utc>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::language::read_in;
+    use crate::number_notation::read_in;
 
     #[test]
     fn thousands_are_separated_and_the_exact_number_is_kept() {
