@@ -38,12 +38,14 @@ export class ContentTelemetry {
     this.#options = { url, ingestUrl, apiKey, size, flushAfterMs, giveUpAfterMs, fetch: (...request) => fetch(...request) };
   }
 
-  /** Queues one event. Resolves once it is durable; rejects with an `ApiError` if it breaks a rule, and if it is no JSON. */
+  /**
+   * Queues one event. Resolves once it is durable; rejects with an `ApiError` if it breaks a rule, and if it is no JSON. Puts an `id`
+   * into an event that has none: after a rejection, report the same event again, and it counts once.
+   */
   report(event) {
     return new Promise((resolve, reject) => {
-      const identified = { id: crypto.randomUUID(), ...event };
-      const bytes = new TextEncoder().encode(JSON.stringify(identified)).length + 1;
-      this.#queue.push({ event: identified, bytes, resolve, reject });
+      const text = JSON.stringify(identified(event), wellFormed);
+      this.#queue.push({ text, bytes: new TextEncoder().encode(text).length + 1, resolve, reject });
       if (this.#queue.length >= this.#options.size) void this.flush();
       else this.#timer ??= setTimeout(() => void this.flush(), this.#options.flushAfterMs);
     });
@@ -70,10 +72,10 @@ export class ContentTelemetry {
     return this.#write("/sessions/end", { session_id: sessionId, outcome });
   }
 
-  /** Uploads a whole session with its events. */
+  /** Uploads a whole session with its events; like `report`, it puts in the ids that are missing. */
   uploadSession(session) {
-    const events = (session.events ?? []).map((event) => ({ id: crypto.randomUUID(), ...event }));
-    return this.#write("/sessions/bulk", { session_id: crypto.randomUUID(), ...session, events });
+    session.session_id ??= crypto.randomUUID();
+    return this.#write("/sessions/bulk", { ...session, events: (session.events ?? []).map(identified) });
   }
 
   /** Makes a click token and returns the link with it. */
@@ -92,7 +94,7 @@ export class ContentTelemetry {
 
   async #deliver(batch) {
     try {
-      await this.#write("/events", { events: batch.map(({ event }) => event) });
+      await this.#post("/events", `{"events":[${batch.map(({ text }) => text).join()}]}`);
       for (const { resolve } of batch) resolve();
     } catch (error) {
       if (error.status === 413 && batch.length > 1) return this.#deliverHalves(batch);
@@ -113,9 +115,13 @@ export class ContentTelemetry {
     await this.#deliver(batch.slice(middle));
   }
 
-  #write(path, body, address = this.#options.ingestUrl) {
+  #write(path, body, address) {
+    return this.#post(path, JSON.stringify(body), address);
+  }
+
+  #post(path, body, address = this.#options.ingestUrl) {
     const headers = { "content-type": "application/json", "idempotency-key": crypto.randomUUID() };
-    return this.#request(`${address}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+    return this.#request(`${address}${path}`, { method: "POST", headers, body });
   }
 
   async #request(url, request) {
@@ -140,6 +146,17 @@ export class ContentTelemetry {
     if (response.ok) return response.json();
     throw new ApiError(response.status, await response.json().catch(() => ({})), Number(response.headers.get("retry-after")) || undefined);
   }
+}
+
+function identified(event) {
+  event.id ??= crypto.randomUUID();
+  return event;
+}
+
+/** No JSON that is read elsewhere has half of a pair of surrogates, as a text has that was cut in an emoji. */
+function wellFormed(name, value) {
+  if (!name.isWellFormed() || (typeof value === "string" && !value.isWellFormed())) throw new TypeError(`${name} has a lone surrogate`);
+  return value;
 }
 
 function* batches(waiting, size) {

@@ -46,6 +46,10 @@ class Event(TypedDict):
     data: NotRequired[Json]
 
 
+Refused = tuple[Event, list[Json]]
+Encoded = tuple[Event, bytes]
+
+
 class ApiError(Exception):
     """The service refused a request. ``faults`` has one entry for each broken rule, with the event's ``index``."""
 
@@ -74,13 +78,13 @@ class ContentTelemetry:
         self._give_up_after = give_up_after
         self._opener = urllib.request.build_opener(_NoRedirects)
 
-    def report(self, events: Iterable[Event]) -> list[tuple[Event, list[Json]]]:
-        """Sends events in batches; when it returns they are durable. Returns those that break a rule, with their faults.
+    def report(self, events: Iterable[Event]) -> list[Refused]:
+        """Sends events in batches; when it returns they are durable. Returns those that break a rule or are no JSON, with their faults.
 
         Puts an ``id`` into each event that has none: when this raises, report the same events again, and each counts once.
         """
-        refused: list[tuple[Event, list[Json]]] = []
-        for batch in _batches(_identified(events), self._batch_size):
+        refused: list[Refused] = []
+        for batch in _batches(_encoded(_identified(events), refused), self._batch_size):
             refused += self._deliver(batch)
         return refused
 
@@ -108,26 +112,30 @@ class ContentTelemetry:
         query = urllib.parse.urlencode({name: value for name, value in parameters.items() if value is not None})
         return self._request(urllib.request.Request(f"{self._url}{path}?{query}"))
 
-    def _deliver(self, batch: list[Event]) -> list[tuple[Event, list[Json]]]:
+    def _deliver(self, batch: list[Encoded]) -> list[Refused]:
         try:
-            self._write("/events", {"events": batch})
+            self._post("/events", b'{"events":[' + b",".join(text for _, text in batch) + b"]}")
             return []
         except ApiError as error:
             if error.status == 413 and len(batch) > 1:
                 middle = len(batch) // 2
                 return self._deliver(batch[:middle]) + self._deliver(batch[middle:])
+            if error.status == 413:
+                return [(batch[0][0], [{"field": "event", "code": "too_large", "detail": str(error)}])]
             faults: dict[int, list[Json]] = {}
             for fault in error.faults:
                 faults.setdefault(fault.get("index", -1), []).append(fault)
             if error.status != 422 or not any(index in faults for index in range(len(batch))):
                 raise
-            rest = [event for index, event in enumerate(batch) if index not in faults]
-            refused = [(event, faults[index]) for index, event in enumerate(batch) if index in faults]
+            rest = [encoded for index, encoded in enumerate(batch) if index not in faults]
+            refused = [(event, faults[index]) for index, (event, _) in enumerate(batch) if index in faults]
             return refused + (self._deliver(rest) if rest else [])
 
     def _write(self, path: str, body: Json, address: str | None = None) -> Json:
+        return self._post(path, json.dumps(body, ensure_ascii=False).encode(), address)
+
+    def _post(self, path: str, data: bytes, address: str | None = None) -> Json:
         headers = {"content-type": "application/json", "idempotency-key": str(uuid.uuid4())}
-        data = json.dumps(body, ensure_ascii=False).encode()
         request = urllib.request.Request(f"{address or self._ingest_url}{path}", data=data, headers=headers, method="POST")
         answer: Json = self._request(request)
         return answer
@@ -168,16 +176,23 @@ def _identified(events: Iterable[Event]) -> Iterator[Event]:
         yield event
 
 
-def _batches(events: Iterable[Event], size: int) -> Iterator[list[Event]]:
-    batch: list[Event] = []
-    length = 0
+def _encoded(events: Iterable[Event], refused: list[Refused]) -> Iterator[Encoded]:
     for event in events:
-        added = len(json.dumps(event, ensure_ascii=False).encode()) + 2
-        if batch and (len(batch) == size or length + added > MAX_BYTES):
+        try:
+            yield event, json.dumps(event, ensure_ascii=False, allow_nan=False).encode()
+        except (TypeError, ValueError) as error:
+            refused.append((event, [{"field": "event", "code": "not_json", "detail": str(error)}]))
+
+
+def _batches(events: Iterable[Encoded], size: int) -> Iterator[list[Encoded]]:
+    batch: list[Encoded] = []
+    length = 0
+    for event, text in events:
+        if batch and (len(batch) == size or length + len(text) >= MAX_BYTES):
             yield batch
             batch, length = [], 0
-        batch.append(event)
-        length += added
+        batch.append((event, text))
+        length += len(text) + 1
     if batch:
         yield batch
 

@@ -22,6 +22,7 @@ const good = Array.from({ length: 1_200 }, (_, n) => agent.report(retrieved(n)))
 const bad = [{ timestamp: "yesterday" }, { source_role: "nobody" }].map((fault) => agent.report({ ...retrieved("bad"), ...fault }));
 const isRefusedFor = (wrong) => (error) => error instanceof ApiError && error.status === 422 && error.faults.length === 1 && error.faults[0].field.endsWith(wrong);
 await assert.rejects(agent.report({ ...retrieved("no JSON"), data: { number: 1n } }), TypeError);
+await assert.rejects(agent.report({ ...retrieved("no JSON"), data: { text: "cut in an emoji \ud83d" } }), TypeError);
 await Promise.all([...good, assert.rejects(bad[0], isRefusedFor("timestamp")), assert.rejects(bad[1], isRefusedFor("source_role"))]);
 
 const uploaded = await agent.uploadSession({
@@ -56,8 +57,21 @@ await agent.endSession(session, { type: "browse" });
 
 const refused = new ContentTelemetry({ url: PROXY, apiKey: "svc_pk_unknown" });
 await assert.rejects(refused.startSession(), { name: "ApiError", status: 401 });
-const away = new ContentTelemetry({ url: "http://127.0.0.1:1", apiKey: AGENT_KEY, giveUpAfterMs: 300 });
-await assert.rejects(away.report(retrieved("away")));
+
+// Reported again after a failure, an event is the same event, also where it was taken and nobody said so.
+const deaf = new ContentTelemetry({ url: PROXY, apiKey: AGENT_KEY, giveUpAfterMs: 300, flushAfterMs: 1, fetch: async (...request) => {
+  await fetch(...request);
+  throw new Error("the answer is lost");
+} });
+const again = retrieved("again");
+await assert.rejects(deaf.report(again));
+await agent.report(again);
+// A batch that is too large as a whole is sent in parts, and an event that is too large by itself holds up no other.
+const narrow = new ContentTelemetry({ url: PROXY, apiKey: AGENT_KEY, flushAfterMs: 1, fetch: (url, request) =>
+  request.body.length > 2_000 ? Promise.resolve(new Response('{"status":413}', { status: 413 })) : fetch(url, request) });
+const large = { ...retrieved("large"), data: { text: "x".repeat(2_000) } };
+const beside = Array.from({ length: 20 }, (_, n) => narrow.report(retrieved(`beside-${n}`)));
+await Promise.all([assert.rejects(narrow.report(large), { name: "ApiError", status: 413 }), ...beside]);
 
 const body = JSON.stringify({ id: randomUUID(), type: "delegation.created", data: { name: "Ünïcode" } });
 const signed = (timestamp) => ({ "x-svc-timestamp": `${timestamp}`, "x-svc-signature": createHmac("sha256", "whsec_test").update(`${timestamp}.${body}`).digest("hex") });
@@ -68,4 +82,4 @@ await assert.rejects(verifyWebhook("whsec_other", signed(seconds), body), /signa
 await assert.rejects(verifyWebhook("whsec_test", { ...signed(seconds), "x-svc-signature": undefined }, body), /signature/);
 await assert.rejects(verifyWebhook("whsec_test", signed(seconds - 301), body), /too old/);
 
-console.log(JSON.stringify({ counted: { content_retrieved: 1_200, content_cited: 1, content_engaged: 1 }, sessions: 2 }));
+console.log(JSON.stringify({ counted: { content_retrieved: 1_221, content_cited: 1, content_engaged: 1 }, sessions: 2 }));
