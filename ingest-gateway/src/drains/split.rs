@@ -11,6 +11,9 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// Longest id of a request that is looked for in a body.
 const MAX_ID_BYTES: usize = 256;
 
+/// What some editors put before a text.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// A line, or an element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item<'a> {
@@ -96,7 +99,8 @@ impl<R: Read> Splitter<R> {
                 self.reader.skip_until(b'\n')?;
                 take(self.item(None))?;
             } else {
-                let item = self.item(Some(line.trim_ascii()));
+                let text = if self.passed == 0 { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line) } else { &line };
+                let item = self.item(Some(text.trim_ascii()));
                 if item.bytes != Some(&[]) {
                     take(item)?;
                 }
@@ -339,6 +343,7 @@ mod tests {
         for body in [
             "{\"a\":1}\n{\"b\":[2]}",
             "{\"a\":1}\r\n\n  \n{\"b\":[2]}\n",
+            "\u{feff}{\"a\":1}\n{\"b\":[2]}",
             " [{\"a\":1},{\"b\":[2]}]",
             "[\n{\"a\": 1} ,\n{\"b\":[ 2 ]}\n]\n",
         ] {
