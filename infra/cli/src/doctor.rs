@@ -48,7 +48,9 @@ pub(crate) struct Finding {
 
 impl Finding {
     pub(crate) fn new(check: &'static str, verdict: Verdict, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { check, verdict, found: found.into(), advice: advice.into() }
+        // A failure has lines, and a finding is one.
+        let found = found.into().lines().map(str::trim).collect::<Vec<_>>().join("; ");
+        Self { check, verdict, found, advice: advice.into() }
     }
 
     pub(crate) fn ok(check: &'static str, found: impl Into<String>) -> Self {

@@ -102,6 +102,9 @@ impl fmt::Display for Refusal {
             );
         };
         write!(f, "{} ({})", problem.detail, self.status)?;
+        if problem.detail.contains("?organization_id=") {
+            f.write_str("\n  here by --organization ID; `telemetry org list` shows yours")?;
+        }
         for fault in problem.errors.iter().take(LISTED_FAULTS) {
             let place = fault.index.map(|index| format!("event {index}, ")).unwrap_or_default();
             write!(f, "\n  {place}{}: {}", fault.field, fault.detail)?;

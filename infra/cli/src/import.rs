@@ -145,8 +145,11 @@ pub(crate) async fn run(context: &Context, what: &Import) -> Result<(), Failure>
     course.bar.finish_and_clear();
     let end = end?;
     context.output().object(&course.totals.told(what, end))?;
+    if course.totals.bad > 0 {
+        say(&format!("{} lines could not be read; telemetry drain test says why", course.totals.bad));
+    }
     match course.totals.are_all_bad() {
-        true => Err(Failure::Failed("no line could be read; telemetry drain test says why".to_owned())),
+        true => Err(Failure::Failed("no line could be read: is it a log of this provider?".to_owned())),
         false => Ok(()),
     }
 }

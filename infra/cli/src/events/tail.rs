@@ -102,6 +102,7 @@ async fn look(
 
 pub(super) async fn run(context: &Context, what: &Tail) -> Result<(), Failure> {
     let client = context.client(Asker::Either)?;
+    context.output().header(&COLUMNS)?;
     let mut shown = Shown::default();
     let (mut is_first, mut left) = (true, what.count);
     loop {

@@ -74,6 +74,8 @@ async fn a_log_goes_on_where_it_stopped_and_counts_once_however_often_it_comes()
     // by the way that a stream takes, and in another file
     let piped = ["import", "-", "--provider", "combined", "--host", "www.example.com", "-o", "json"];
     assert_eq!(owner.answer(&piped, &log(0..60)).json()["kept"], 60);
+    let some = owner.answer(&piped, &format!("{}nonsense\n", log(0..1)));
+    assert!(some.code == 0 && some.stderr.contains("1 lines could not be read"), "{some:?}");
     std::fs::write(&file, log(55..65)).unwrap();
     assert_eq!(owner.run(&import).json()["lines"], 10, "another log under the same name is read from its beginning");
     counts(&owner, 65).await;

@@ -2,6 +2,8 @@
 
 use crate::service::Service;
 use crate::terminal::Terminal;
+use schemas::identity::OrgType;
+use schemas::secrets::PlainApiKey;
 use serde_json::Value;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -79,4 +81,7 @@ async fn the_doctor_says_what_is_right_and_what_to_do_about_the_rest() {
     assert!(said.code == 1 && said.stdout.contains("svc-verify="), "{said:?}");
     let said = owner.run(&["doctor", "--url", "http://127.0.0.1:1"]);
     assert!(said.code == 1 && said.stdout.starts_with("bad "), "{said:?}");
+    let unknown = owner.file("unknown.key", PlainApiKey::mint(OrgType::ContentOwner).reveal());
+    let said = owner.run(&["doctor", "--key-file", unknown.to_str().unwrap()]);
+    assert!(said.code == 1 && said.stdout.contains("(401); request id "), "{said:?}");
 }

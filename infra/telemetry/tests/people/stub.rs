@@ -45,7 +45,12 @@ impl Stub {
 
 /// An answer with this JSON.
 pub(crate) fn ok(json: &str) -> String {
-    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{json}", json.len())
+    answer(200, json)
+}
+
+/// An answer with this status and JSON.
+pub(crate) fn answer(status: u16, json: &str) -> String {
+    format!("HTTP/1.1 {status} Said\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{json}", json.len())
 }
 
 fn read(stream: &TcpStream) -> Option<Request> {

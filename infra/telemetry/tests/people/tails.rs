@@ -1,6 +1,6 @@
 //! Events that are shown as they come.
 
-use crate::stub::{Stub, ok};
+use crate::stub::{Stub, answer, ok};
 use crate::terminal::Terminal;
 use schemas::identity::OrgType;
 use schemas::secrets::PlainApiKey;
@@ -41,4 +41,25 @@ fn more_events_than_are_remembered_are_said_to_be_more_than_are_shown() {
     assert_eq!(shown.len(), 10_001);
     assert_eq!((shown[1], shown[10_000]), (500, 10_499), "the newest");
     assert!(said.contains("more events came than the 10000 that are shown"), "{said}");
+}
+
+#[test]
+fn a_tail_as_csv_has_a_header() {
+    let stub = Stub::start(|_, request| ok(&page(&request.target, 2)));
+    let key = PlainApiKey::mint(OrgType::ContentOwner);
+    let terminal = Terminal::new().with("TELEMETRY_URL", &stub.url).with("TELEMETRY_KEY", key.reveal());
+    let said = terminal.run(&["events", "tail", "--count", "2", "-o", "csv"]).ok();
+    let lines: Vec<&str> = said.stdout.lines().collect();
+    assert!(lines.len() == 3 && lines[0].starts_with("time,"), "{lines:?}");
+}
+
+#[test]
+fn whoever_has_several_organisations_is_told_how_to_name_one_here() {
+    let refusal = json!({"type": "about:blank", "title": "t", "status": 400, "code": "invalid_parameter", "request_id": "r",
+        "detail": "Name the organisation with ?organization_id=."});
+    let stub = Stub::start(move |_, _| answer(400, &refusal.to_string()));
+    let key = PlainApiKey::mint(OrgType::ContentOwner);
+    let terminal = Terminal::new().with("TELEMETRY_URL", &stub.url).with("TELEMETRY_KEY", key.reveal());
+    let said = terminal.run(&["domain", "list"]);
+    assert!(said.code == 1 && said.stderr.contains("--organization ID"), "{said:?}");
 }
