@@ -287,7 +287,7 @@ fn listen(kind: Kind) -> Result<Listen> {
 
 fn site(kind: Kind, home: &Path, launcher: &Path) -> Result<Site> {
     let home = std::path::absolute(home).context("the folder for the data has no absolute path")?;
-    Site::new(kind, &home, Listen::default(), launcher)
+    Ok(Site { is_short_lived: true, ..Site::new(kind, &home, Listen::default(), launcher)? })
 }
 
 /// Starts the server, and beside it what ends it should this process be killed.

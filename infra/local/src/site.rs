@@ -47,6 +47,8 @@ pub(crate) struct Site {
     pub(crate) shards: Vec<u16>,
     /// What PostgreSQL and ClickHouse ask of everybody; without one they let everybody in.
     pub(crate) password: Option<Password>,
+    /// Of one test, for seconds: what pays only in a long life is left out.
+    pub(crate) is_short_lived: bool,
 }
 
 impl Site {
@@ -67,6 +69,7 @@ impl Site {
             users: None,
             shards: Vec::new(),
             password: None,
+            is_short_lived: false,
         })
     }
 
