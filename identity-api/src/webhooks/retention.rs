@@ -90,7 +90,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_ended_long_ago_is_deleted_and_what_is_pending_stays_however_old_it_is() {
-        let stores = TestStores::fresh().await;
+        let stores = TestStores::unprepared().await;
         plant(&stores.pool, &[-1, 0, 6, 8, 40]).await;
         let settings = DeliveryLogSettings { delivery_log_keep: 7, ..DeliveryLogSettings::default() };
         let handle = start(stores.pool.clone(), Clock::System, settings);
@@ -104,7 +104,7 @@ mod tests {
 
     #[tokio::test]
     async fn more_than_one_batch_goes_in_one_round() {
-        let stores = TestStores::fresh().await;
+        let stores = TestStores::unprepared().await;
         plant(&stores.pool, &[9; 2_001]).await;
         let now = Clock::System.now();
         assert_eq!(delete(&stores.pool, now - TimeDelta::days(10)).await.unwrap(), 0);

@@ -31,7 +31,7 @@ impl Alone {
         let settings = PostgresSettings { database_url: url.clone() };
         let pool = stores::postgres(&settings).unwrap();
         stores::migrate_postgres(&pool).await.unwrap();
-        let stores = TestStores { pool, postgres: settings, ..TestStores::fresh().await };
+        let stores = TestStores { pool, postgres: settings, ..TestStores::unprepared().await };
         let app = TestApp::open_on(stores, Clock::System, WebhookSettings::default(), DomainSettings::default()).await;
         Self { app: Arc::new(app), postgres: Some(postgres), url, _folder: folder }
     }

@@ -227,7 +227,7 @@ async fn a8_the_process_looks_at_due_proofs_by_itself() {
     let internet = Internet::new().await;
     let (outside, domains) = internet.settings();
     let domains = DomainSettings { proof_round: Duration::from_millis(100), ..domains };
-    let app = TestApp::open_on(TestStores::fresh().await, standstill(), outside, domains).await;
+    let app = TestApp::open_on(TestStores::unprepared().await, standstill(), outside, domains).await;
     let (_, _, key) = founded(&app, "ada@o.test").await;
     own(&app, &internet, &key, "a.test").await;
     internet.forget();

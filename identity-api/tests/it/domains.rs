@@ -11,7 +11,7 @@ use service_kit::testing::{TestReceiver, TestStores};
 
 pub(crate) async fn app_on(internet: &Internet) -> TestApp {
     let (outside, domains) = internet.settings();
-    TestApp::open_on(TestStores::fresh().await, standstill(), outside, domains).await
+    TestApp::open_on(TestStores::unprepared().await, standstill(), outside, domains).await
 }
 
 pub(crate) async fn register(app: &TestApp, key: &str, domain: &str) -> Answer {
@@ -184,7 +184,7 @@ async fn a_name_that_points_inside_is_not_called_and_looks_like_one_that_is_nowh
     let port = canary.address.port();
     let outside = WebhookSettings { webhook_allow: format!("*:{port}").parse().unwrap(), ..outside };
     let domains = DomainSettings { verification_port: port, ..domains };
-    let app = TestApp::open_on(TestStores::fresh().await, Clock::System, outside, domains).await;
+    let app = TestApp::open_on(TestStores::unprepared().await, Clock::System, outside, domains).await;
     let (_, key) = app.org("owner").await;
     let registered = register(&app, &key, "a.test").await;
     let mut answers = Vec::new();
@@ -256,7 +256,7 @@ async fn an_organisation_has_so_many_domains_and_so_many_attempts_a_minute_and_n
     let internet = Internet::new().await;
     let (outside, domains) = internet.settings();
     let domains = DomainSettings { domains_per_organization: 3, verifications_per_minute: 4, ..domains };
-    let app = TestApp::open_on(TestStores::fresh().await, Clock::System, outside, domains).await;
+    let app = TestApp::open_on(TestStores::unprepared().await, Clock::System, outside, domains).await;
     let ((_, key), (_, other)) = (app.org("owner").await, app.org("other").await);
     let mut registered = Vec::new();
     for number in 0..3 {

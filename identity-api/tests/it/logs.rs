@@ -10,7 +10,7 @@ use url::Url;
 
 #[tokio::test]
 async fn s11_x22_no_session_token_or_client_secret_is_logged_at_trace() {
-    let (stores, forged) = (TestStores::fresh().await, ForgedProvider::start().await);
+    let (stores, forged) = (TestStores::unprepared().await, ForgedProvider::start().await);
     let (mails, key) = (tempfile::tempdir().unwrap(), SecretsKey::mint());
     let listen = free_address().to_string();
     let providers = json!([{"id": "forged", "issuer": forged.issuer(), "client_id": "telemetry", "client_secret": SECRET}]);

@@ -13,7 +13,7 @@ const METRICS: (&str, &str) = ("TELEMETRY_METRICS_LISTEN", "127.0.0.1:0");
 async fn without_a_key_for_secrets_a_way_to_send_mail_and_a_public_name_it_does_not_start_and_names_the_fix_in_one_line() {
     // Ours or somebody else's: the usual port of the metrics is taken.
     let _taken = TcpListener::bind("127.0.0.1:9464");
-    let stores = TestStores::fresh().await;
+    let stores = TestStores::unprepared().await;
     let database = ("DATABASE_URL", stores.postgres.database_url.as_str());
     for key in [None, Some("hunter2")] {
         let settings: Vec<(&str, &str)> =

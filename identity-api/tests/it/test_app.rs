@@ -70,7 +70,7 @@ impl TestApp {
 
     /// With other ways to sign in.
     pub(crate) async fn open_for(clock: Clock, webhooks: WebhookSettings, sign_in: SignInSettings) -> Self {
-        Self::open_as(TestStores::fresh().await, clock, webhooks, sign_in, DomainSettings::default()).await
+        Self::open_as(TestStores::unprepared().await, clock, webhooks, sign_in, DomainSettings::default()).await
     }
 
     /// A further process on the same stores: it shares nothing else with this one, not even the time.
@@ -85,7 +85,7 @@ impl TestApp {
 
     /// At a standstill, with so many deliveries that may wait for an endpoint.
     pub(crate) async fn open_with_backlog(webhook_pending: u32) -> Self {
-        let (stores, clock) = (TestStores::fresh().await, standstill());
+        let (stores, clock) = (TestStores::unprepared().await, standstill());
         let app = Self::open_as(stores, clock, WebhookSettings::default(), sign_in(), DomainSettings::default()).await;
         let delivery_log = DeliveryLogSettings { webhook_pending, ..DeliveryLogSettings::default() };
         let settings = Settings { delivery_log, ..app.settings.clone() };

@@ -78,7 +78,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_old_session_goes_once_no_click_token_of_it_is_left_and_a_younger_one_stays() {
-        let stores = TestStores::fresh().await;
+        let stores = TestStores::with_topics().await;
         let (pool, clock) = (&stores.pool, Clock::manual(DateTime::from_timestamp(1_790_000_000, 0).unwrap()));
         let org = Seed(pool).org("agent", schemas::identity::OrgType::Agent).await.id.0;
         let (_old, linked) = (plant(pool, org, clock.now() - DAY * 61).await, plant(pool, org, clock.now() - DAY * 61).await);

@@ -113,7 +113,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_token_goes_when_its_time_is_over_and_not_before() {
-        let stores = TestStores::fresh().await;
+        let stores = TestStores::with_topics().await;
         let (clock, expiry) = (Clock::manual(start_of_time()), TokenExpiry { click_token_keep: Some(100) });
         plant(&stores.pool, 1, clock.now()).await;
         clock.advance(DAY);
@@ -130,7 +130,7 @@ mod tests {
 
     #[tokio::test]
     async fn several_gateways_delete_each_token_once_and_leave_the_others() {
-        let stores = TestStores::fresh().await;
+        let stores = TestStores::with_topics().await;
         plant(&stores.pool, 3_500, start_of_time()).await;
         plant(&stores.pool, 20, start_of_time() + DAY * 2).await;
         let before = start_of_time() + DAY;
@@ -144,7 +144,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_running_gateway_deletes_by_itself_and_stops_with_its_handle() {
-        let stores = TestStores::fresh().await;
+        let stores = TestStores::with_topics().await;
         plant(&stores.pool, 5, start_of_time()).await;
         let clock = Clock::manual(start_of_time() + TimeDelta::days(200));
         let task = start(stores.pool.clone(), clock, stores.kafka.clone(), TokenExpiry { click_token_keep: Some(100) });

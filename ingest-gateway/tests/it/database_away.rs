@@ -18,7 +18,7 @@ fn batch(id: &str) -> Value {
 
 /// A gateway on a database of its own.
 pub(crate) async fn gateway_and_database(folder: &std::path::Path) -> (Gateway, Postgres) {
-    let mut stores = TestStores::fresh().await;
+    let mut stores = TestStores::with_topics().await;
     let folder = folder.to_owned();
     let database = tokio::task::spawn_blocking(move || Postgres::start(&folder)).await.expect("starting does not panic");
     let database = database.expect("a database starts");

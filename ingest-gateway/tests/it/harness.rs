@@ -31,23 +31,23 @@ pub(crate) struct Answer {
 
 impl Gateway {
     pub(crate) async fn start() -> Self {
-        let stores = TestStores::fresh().await;
+        let stores = TestStores::with_topics().await;
         Self::start_on(stores, Durability::default()).await
     }
 
     /// A gateway with other rules about what a request may hold.
     pub(crate) async fn start_with(limits: Limits) -> Self {
-        Self::start_as(TestStores::fresh().await, |usual| Settings { limits, ..usual }).await
+        Self::start_as(TestStores::with_topics().await, |usual| Settings { limits, ..usual }).await
     }
 
     /// A gateway with other limits of drains.
     pub(crate) async fn start_draining(drains: DrainSettings) -> Self {
-        Self::start_as(TestStores::fresh().await, |usual| Settings { drains, ..usual }).await
+        Self::start_as(TestStores::with_topics().await, |usual| Settings { drains, ..usual }).await
     }
 
     /// A gateway that opens what is sealed by this key.
     pub(crate) async fn start_opening(secrets: SecretsSettings) -> Self {
-        Self::start_as(TestStores::fresh().await, |usual| Settings { secrets, ..usual }).await
+        Self::start_as(TestStores::with_topics().await, |usual| Settings { secrets, ..usual }).await
     }
 
     /// A gateway with other bounds, and a spill of its own unless they name one.

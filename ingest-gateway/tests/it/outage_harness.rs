@@ -64,7 +64,7 @@ impl Site {
     }
 
     pub(crate) async fn without_topics() -> Self {
-        let (stores, folder) = (TestStores::fresh().await, tempfile::tempdir().expect("a folder is made"));
+        let (stores, folder) = (TestStores::with_topics().await, tempfile::tempdir().expect("a folder is made"));
         let path = folder.path().to_owned();
         let broker = blocking(move || Kafka::start(&path).expect("a broker starts")).await;
         let kafka = KafkaSettings { kafka_brokers: broker.address(), ..stores.kafka.clone() };

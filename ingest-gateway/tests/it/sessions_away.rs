@@ -12,7 +12,7 @@ use uuid::Uuid;
 #[tokio::test(flavor = "multi_thread")]
 async fn f17_a_session_acknowledged_while_postgres_was_away_outlives_the_gateway() {
     let folder = tempfile::tempdir().unwrap();
-    let (mut stores, path) = (TestStores::fresh().await, folder.path().to_owned());
+    let (mut stores, path) = (TestStores::with_topics().await, folder.path().to_owned());
     let database = tokio::task::spawn_blocking(move || Postgres::start(&path)).await.unwrap().expect("a database starts");
     stores.postgres = PostgresSettings { database_url: database.url() };
     stores.pool = service_kit::stores::postgres(&stores.postgres).unwrap();

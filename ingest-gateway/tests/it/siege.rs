@@ -37,7 +37,7 @@ struct Besieged {
 
 impl Besieged {
     async fn start() -> Self {
-        let (stores, spill) = (TestStores::fresh().await, tempfile::tempdir().expect("a folder is made"));
+        let (stores, spill) = (TestStores::with_topics().await, tempfile::tempdir().expect("a folder is made"));
         let key = Seed(&stores.pool).org("agent", OrgType::Agent).await.key;
         let (mut settings, url) = process_settings(&stores, &stores.kafka, spill.path());
         // All that besiege it have one address here.

@@ -83,7 +83,7 @@ async fn a11_a_flood_of_unknown_keys_is_429_after_as_many_look_ups_as_its_addres
 /// Whoever is told that a key is unknown, and then makes it, need not wait longer than for a revocation.
 #[tokio::test(flavor = "multi_thread")]
 async fn a11_a_key_that_is_made_after_it_was_refused_works_within_a_second_and_repeats_are_not_looked_up() {
-    let stores = TestStores::fresh().await;
+    let stores = TestStores::with_topics().await;
     let before = all_look_ups(&stores).await;
     let gateway = Gateway::start_on(stores, Durability::default()).await;
     let agent = gateway.seed().org("agent", OrgType::Agent).await;

@@ -113,7 +113,7 @@ async fn s8_an_upload_repeated_twenty_times_is_the_same_events() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s10_a_started_session_outlives_a_gateway_killed_right_after_its_answer() {
-    let (stores, spill) = (TestStores::fresh().await, tempfile::tempdir().unwrap());
+    let (stores, spill) = (TestStores::with_topics().await, tempfile::tempdir().unwrap());
     let key = Seed(&stores.pool).org("agent", OrgType::Agent).await.key;
     let (settings, url) = process_settings(&stores, &stores.kafka, spill.path());
     let mut ids = Vec::new();

@@ -165,7 +165,7 @@ async fn f19_postgres_restarts_while_the_outbox_drains_and_nothing_is_missing() 
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().to_owned();
     let mut server = spawn_blocking(move || Postgres::start(&at)).await.unwrap().unwrap();
-    let fresh = TestStores::fresh().await;
+    let fresh = TestStores::unprepared().await;
     let postgres = PostgresSettings { database_url: server.url() };
     let pool = stores::postgres(&postgres).unwrap();
     stores::migrate_postgres(&pool).await.unwrap();

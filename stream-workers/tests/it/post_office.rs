@@ -68,7 +68,7 @@ pub(crate) struct Delivering {
 
 impl Office {
     pub(crate) async fn new() -> Self {
-        Self::on(TestStores::fresh().await).await
+        Self::on(TestStores::unprepared().await).await
     }
 
     pub(crate) async fn on(stores: TestStores) -> Self {

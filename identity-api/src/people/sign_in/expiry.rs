@@ -35,7 +35,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_over_before_the_day_goes_and_what_is_good_or_young_stays() {
-        let stores = TestStores::fresh().await;
+        let stores = TestStores::unprepared().await;
         let pool = &stores.pool;
         // Expired, idled out or ended so many days ago; a negative number is to come.
         let sessions = "WITH person AS (INSERT INTO users (id, email) VALUES (gen_random_uuid(), 'a@b.test') RETURNING id) \
