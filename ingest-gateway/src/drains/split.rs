@@ -38,31 +38,26 @@ enum Layout {
 pub(super) struct Splitter<R> {
     reader: BufReader<R>,
     max_bytes: usize,
-    /// Lines, or elements, of which the reader is past the end.
-    passed: u64,
 }
 
 impl<R: Read> Splitter<R> {
     pub(super) fn new(reader: R, max_bytes: usize) -> Self {
-        Self { reader: BufReader::with_capacity(CHUNK_BYTES, reader), max_bytes, passed: 0 }
+        Self { reader: BufReader::with_capacity(CHUNK_BYTES, reader), max_bytes }
     }
 
     /// Hands over each line of a body, or each element of one that is an array. A combined log is no JSON: a line of it may begin with
     /// `[` because a visitor asked for a host that does, `[::1]`, and is none the less a line.
     pub(super) fn items(self, provider: DrainProvider, take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
         match provider {
-            DrainProvider::Combined => self.lines(take),
+            DrainProvider::Combined => self.lines(0, take),
             _ => self.lines_or_elements(take),
         }
     }
 
     fn lines_or_elements(mut self, take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
         match self.layout()? {
-            Layout::Array => {
-                self.passed = 0; // of lines before it
-                self.elements(Layout::Array, take).map(drop)
-            }
-            _ => self.lines(take),
+            (Layout::Array, _) => self.elements(Layout::Array, take).map(drop),
+            (_, passed) => self.lines(passed, take),
         }
     }
 
@@ -71,51 +66,49 @@ impl<R: Read> Splitter<R> {
         self.elements(Layout::Records, take)
     }
 
-    fn layout(&mut self) -> io::Result<Layout> {
+    /// How the body is put together, and how many blank lines are passed to see it.
+    fn layout(&mut self) -> io::Result<(Layout, u64)> {
+        let mut passed = 0;
         loop {
             let chunk = self.reader.fill_buf()?;
             let blank = chunk.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
             match chunk.get(blank) {
-                Some(b'[') => return Ok(Layout::Array),
-                Some(_) => return Ok(Layout::Lines),
-                None if chunk.is_empty() => return Ok(Layout::Lines),
+                Some(b'[') => return Ok((Layout::Array, passed)),
+                Some(_) => return Ok((Layout::Lines, passed)),
+                None if chunk.is_empty() => return Ok((Layout::Lines, passed)),
                 None => {
-                    self.passed += memchr_iter(b'\n', chunk).count() as u64;
+                    passed += memchr_iter(b'\n', chunk).count() as u64;
                     self.reader.consume(blank);
                 }
             }
         }
     }
 
-    fn lines(mut self, mut take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
-        let mut line = Vec::with_capacity(4_096);
+    /// Of these lines, the first one comes after so many.
+    fn lines(mut self, passed: u64, mut take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
+        let (mut number, mut line) = (passed, Vec::with_capacity(4_096));
         loop {
             line.clear();
             let most = self.max_bytes as u64 + 1;
             if self.reader.by_ref().take(most).read_until(b'\n', &mut line)? == 0 {
                 return Ok(());
             }
+            number += 1;
             if line.len() > self.max_bytes && line.last() != Some(&b'\n') {
                 self.reader.skip_until(b'\n')?;
-                take(self.item(None))?;
+                take(Item { number, bytes: None })?;
             } else {
-                let text = if self.passed == 0 { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line) } else { &line };
-                let item = self.item(Some(text.trim_ascii()));
-                if item.bytes != Some(&[]) {
-                    take(item)?;
+                let marked = if number == 1 { line.strip_prefix(BYTE_ORDER_MARK) } else { None };
+                let text = marked.unwrap_or(&line).trim_ascii();
+                if !text.is_empty() {
+                    take(Item { number, bytes: Some(text) })?;
                 }
             }
         }
     }
 
-    /// The next one.
-    fn item<'a>(&mut self, bytes: Option<&'a [u8]>) -> Item<'a> {
-        self.passed += 1;
-        Item { number: self.passed, bytes }
-    }
-
     fn elements(mut self, layout: Layout, mut take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<Option<String>> {
-        let mut scanner = Scanner::new(layout, self.max_bytes);
+        let (mut number, mut scanner) = (0, Scanner::new(layout, self.max_bytes));
         loop {
             let chunk = self.reader.fill_buf()?;
             if chunk.is_empty() {
@@ -125,8 +118,8 @@ impl<R: Read> Splitter<R> {
             while !rest.is_empty() {
                 let (taken, has_ended) = scanner.advance(rest)?;
                 if has_ended {
-                    self.passed += 1;
-                    take(Item { number: self.passed, bytes: scanner.element() })?;
+                    number += 1;
+                    take(Item { number, bytes: scanner.element() })?;
                     scanner.next_element();
                 }
                 rest = &rest[taken..];
