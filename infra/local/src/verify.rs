@@ -113,9 +113,9 @@ fn cargo_test(session: &Session, options: &Options, targets: &[&str]) -> Command
     tests
 }
 
-/// Tests mostly wait for servers and for deadlines to pass: twice as many as there are cores keep the cores busy.
+/// Tests mostly wait for servers and for deadlines to pass: three for each core keep the cores busy.
 fn test_threads() -> usize {
-    2 * thread::available_parallelism().map_or(1, NonZeroUsize::get)
+    3 * thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 fn run_cargo(command: Command, session: &Session) -> Result<bool> {

@@ -308,18 +308,17 @@ fn funnel(retrievals: &[Retrieval<'_>], by: &str) -> Vec<Value> {
     parts.into_iter().map(item).collect()
 }
 
-/// Compares the whole list, and its pages with one random limit.
-async fn expect(app: &TestApp, key: &str, path: &str, query: &[(&str, &str)], items: &[Value], limit: usize, trace: &str) {
+/// Compares the whole list, and a page of it that begins anywhere.
+async fn expect(app: &TestApp, key: &str, path: &str, query: &[(&str, &str)], items: &[Value], random: &mut StdRng, trace: &str) {
     let total = items.len();
     let whole = app.page(key, path, &[query, &[("limit", "1000")]].concat()).await;
     assert_eq!((whole["total"].as_u64(), &whole["items"]), (Some(total as u64), &json!(items)), "{path} {trace}");
-    for offset in (0..=total).step_by(limit) {
-        let (limit_text, offset_text) = (limit.to_string(), offset.to_string());
-        let page = app.page(key, path, &[query, &[("limit", limit_text.as_str()), ("offset", &offset_text)]].concat()).await;
-        let part = &items[offset..usize::min(offset + limit, total)];
-        assert_eq!((page["total"].as_u64(), &page["items"]), (Some(total as u64), &json!(part)), "{path} {offset} {trace}");
-        assert_eq!((&page["limit"], &page["offset"]), (&json!(limit), &json!(offset)));
-    }
+    let (limit, offset) = (random.random_range(1..8), random.random_range(0..=total));
+    let (limit_text, offset_text) = (limit.to_string(), offset.to_string());
+    let page = app.page(key, path, &[query, &[("limit", limit_text.as_str()), ("offset", &offset_text)]].concat()).await;
+    let part = &items[offset..usize::min(offset + limit, total)];
+    assert_eq!((page["total"].as_u64(), &page["items"]), (Some(total as u64), &json!(part)), "{path} {limit} {offset} {trace}");
+    assert_eq!((&page["limit"], &page["offset"]), (&json!(limit), &json!(offset)));
 }
 
 /// An owner's lists over one window.
@@ -327,38 +326,38 @@ struct Compared<'a> {
     app: &'a TestApp,
     key: &'a str,
     query: &'a [(&'a str, &'a str)],
-    limit: usize,
     trace: &'a str,
 }
 
 impl Compared<'_> {
-    async fn list(&self, list: &str, more: &[(&str, &str)], items: &[Value]) {
+    async fn list(&self, list: &str, more: &[(&str, &str)], items: &[Value], random: &mut StdRng) {
         let (path, query) = (format!("/content-owners/{list}"), [self.query, more].concat());
-        expect(self.app, self.key, &path, &query, items, self.limit, self.trace).await;
+        expect(self.app, self.key, &path, &query, items, random, self.trace).await;
     }
 
-    /// In its usual order, and by one of these members.
+    /// In its usual order, or by one of these members.
     async fn sorted(&self, list: &str, more: &[(&str, &str)], items: &[Value], members: &[&str], random: &mut StdRng) {
-        self.list(list, more, items).await;
+        if random.random() {
+            return self.list(list, more, items, random).await;
+        }
         let (items, sort) = sorted(items, members, random);
-        self.list(list, &[more, &[("sort", &sort)]].concat(), &items).await;
+        self.list(list, &[more, &[("sort", &sort)]].concat(), &items, random).await;
     }
 
     /// URLs and sections; of one path, where there is one.
     async fn pages(&self, seen: &[Retrieval<'_>], path: Option<&str>, random: &mut StdRng) {
         let path: Vec<_> = path.map(|path| ("path", path)).into_iter().collect();
         let (by_url, by_section) = (urls(seen, |shown| shown.content_url.clone()), urls(seen, section_of));
-        let limit = usize::max(self.limit, by_url.len().div_ceil(3));
         for (by, items) in [("url", by_url), ("section", by_section)] {
             let asked = [&path[..], &[("by", by)]].concat();
-            Self { limit, ..*self }.sorted("urls", &asked, &items, &URL_MEMBERS, random).await;
+            self.sorted("urls", &asked, &items, &URL_MEMBERS, random).await;
         }
     }
 
     /// Corroboration and funnel, by whatever they are split.
     async fn sums(&self, seen: &[Retrieval<'_>], random: &mut StdRng) {
         self.sorted("corroboration", &[], &corroboration(seen), &CORROBORATION_MEMBERS, random).await;
-        self.list("corroboration", &[("by", "day")], &corroboration_by_day(seen)).await;
+        self.list("corroboration", &[("by", "day")], &corroboration_by_day(seen), random).await;
         for [by, name] in [["agent", "agent_id"], ["url", "content_url"], ["day", "day"]] {
             let members = [name, "retrieved", "cited", "engaged"];
             self.sorted("funnel", &[("by", by)], &funnel(seen, by), &members, random).await;
@@ -374,28 +373,27 @@ async fn every_list_equals_the_model() {
     let owners = owners(&app).await;
     let reporter = app.seed().org("Agent", schemas::identity::OrgType::Agent).await;
     app.command("SYSTEM STOP MERGES observations").await;
-    let rounds = given("MODEL_ROUNDS").unwrap_or(12);
+    let rounds = given("MODEL_ROUNDS").unwrap_or(6);
     let (mut compared, mut of_others, mut narrowed_to_some) = (0, 0, 0);
     for round in 0.. {
-        if round >= rounds && compared > rounds && of_others > 5 && narrowed_to_some > 2 {
+        if round >= rounds && compared > rounds && of_others > 0 && narrowed_to_some > 0 {
             break;
         }
-        assert!(round < 10 * rounds, "the rounds compare hardly anything: seed {seed}");
+        assert!(round < rounds + 400, "the rounds compare hardly anything: seed {seed}");
         let rows: Vec<_> = random_rows(&mut random, &[reporter.id.0.as_u128(), 1, 1 << 64, 1 << 127]);
         refill(&app, &rows, &mut random).await;
         let read = Read::random(&mut random);
         let trace = format!("seed {seed} round {round} {read:?}");
         let query = read.query();
         let query: Vec<(&str, &str)> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let limit = random.random_range(1..8);
         let own = events(&read.own(&rows, reporter.id.0), Some(reporter.id.0));
         // A reporter's own list is narrowed by time and by who reported.
         let by_time: Vec<_> = query.iter().copied().filter(|(name, _)| *name != "domain").collect();
-        expect(&app, &reporter.key, "/agent/events", &by_time, &own, limit, &trace).await;
+        expect(&app, &reporter.key, "/agent/events", &by_time, &own, &mut random, &trace).await;
         for reported_by in ["self", "other"] {
             let part: Vec<Value> = own.iter().filter(|item| item["reported_by"] == reported_by).cloned().collect();
             let asked = [&by_time[..], &[("reported_by", reported_by)]].concat();
-            expect(&app, &reporter.key, "/agent/events", &asked, &part, limit, &trace).await;
+            expect(&app, &reporter.key, "/agent/events", &asked, &part, &mut random, &trace).await;
             of_others += if reported_by == "other" { part.len() } else { 0 };
         }
 
@@ -409,10 +407,10 @@ async fn every_list_equals_the_model() {
             continue;
         };
         let items = events(&seen, None);
-        expect(&app, key, "/content-owners/events", &query, &items, limit, &trace).await;
+        expect(&app, key, "/content-owners/events", &query, &items, &mut random, &trace).await;
         let (items, asked) = narrowed(&items, &mut random);
         let asked: Vec<(&str, &str)> = asked.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        expect(&app, key, "/content-owners/events", &[&query[..], &asked].concat(), &items, limit, &trace).await;
+        expect(&app, key, "/content-owners/events", &[&query[..], &asked].concat(), &items, &mut random, &trace).await;
         let of_key = Uuid::from_u128(random.random_range(0..12)).to_string();
         for event_id in ["a", "B", "\u{e4}", "nobody", &of_key] {
             let answer = app.get(key, &format!("/content-owners/events/{event_id}"), &query).await;
@@ -423,7 +421,7 @@ async fn every_list_equals_the_model() {
         }
         let (on_path, path) = on_path(&seen, &mut random);
         narrowed_to_some += usize::from(!on_path.is_empty() && on_path.len() < seen.len());
-        let compared_with = Compared { app: &app, key, query: &query, limit, trace: &trace };
+        let compared_with = Compared { app: &app, key, query: &query, trace: &trace };
         compared_with.pages(&seen, None, &mut random).await;
         compared_with.pages(&on_path, Some(&path), &mut random).await;
         compared_with.sums(&seen, &mut random).await;

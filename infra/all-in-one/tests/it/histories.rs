@@ -19,7 +19,7 @@ use service_kit::testing::{random_seed, size};
 use town::TestApp;
 
 /// Histories of an ordinary run.
-const USUAL: usize = 40;
+const USUAL: usize = 20;
 /// Histories that go through their steps together, so that each block of rows and each moment serves many.
 const TOGETHER: usize = 40;
 /// Requests under way at a time.

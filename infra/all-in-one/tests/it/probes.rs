@@ -21,7 +21,7 @@ use table::{PROBES, Probe};
 use uuid::Uuid;
 
 /// Probes of an ordinary run; two to a comparison.
-const USUAL: usize = 2_000;
+const USUAL: usize = 1_000;
 const PARALLEL: usize = 6;
 
 /// An answer without what differs from request to request, and the whole of its text.

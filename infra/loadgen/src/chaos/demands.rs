@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_run_that_did_not_happen_is_not_clean() {
-        let options = options(&["--smoke"]);
+        let options = options(&["--events", "15000", "--faults", "16"]);
         let plan = options.plan(7);
         let whole = injected(&plan);
         let (read, unread, none) = (live(40, 100), live(5, 100), live(0, 0));

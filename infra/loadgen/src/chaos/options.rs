@@ -16,10 +16,10 @@ pub struct ChaosOptions {
     /// Repeats an earlier run: faults, their order and their targets follow from it alone
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Distinct events to be acknowledged, at least [default: 1000000; with --smoke 15000, with --outage 300 a second]
+    /// Distinct events to be acknowledged, at least [default: 1000000; with --smoke 8000, with --outage 300 a second]
     #[arg(long)]
     pub events: Option<u64>,
-    /// Faults to inject [default: 200; with --smoke 16]
+    /// Faults to inject [default: 200; with --smoke 10]
     #[arg(long)]
     pub faults: Option<usize>,
     /// A short run, for every change: about a minute
@@ -50,14 +50,14 @@ impl ChaosOptions {
     pub(super) fn events(&self) -> u64 {
         self.events.unwrap_or(match self.outage {
             Some(_) => self.outage_seconds * OUTAGE_PACE,
-            None if self.smoke => 15_000,
+            None if self.smoke => 8_000,
             None => 1_000_000,
         })
     }
 
     /// Faults to inject.
     pub(super) fn faults(&self) -> usize {
-        self.faults.unwrap_or(if self.smoke { 16 } else { 200 })
+        self.faults.unwrap_or(if self.smoke { 10 } else { 200 })
     }
 
     /// The schedule of a seed.

@@ -268,7 +268,7 @@ async fn headings_that_are_links_put_their_columns_in_order_and_back() {
     furnish(&demo).await;
     report(&demo).await;
     connect(&demo).await;
-    let (share, mut random) = (size("TEST_ROUNDS", 30), StdRng::seed_from_u64(random_seed()));
+    let (share, mut random) = (size("TEST_ROUNDS", 10), StdRng::seed_from_u64(random_seed()));
     let (mut differing, mut alike) = (BTreeSet::new(), BTreeSet::new());
     for (session, screens) in screens(&demo) {
         let mut reader = Reader::signed_in(&demo, session);

@@ -228,7 +228,7 @@ async fn s1_random_histories_of_logs_claims_and_edge_events_equal_the_model() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let mut demo = Demo::start().await;
-    let (mut compared, mut drains, rounds) = (Compared::default(), BTreeMap::<&str, String>::new(), size("TEST_ROUNDS", 3));
+    let (mut compared, mut drains, rounds) = (Compared::default(), BTreeMap::<&str, String>::new(), size("TEST_ROUNDS", 2));
     for nth in 0.. {
         if nth >= rounds && compared.is_enough() {
             break;

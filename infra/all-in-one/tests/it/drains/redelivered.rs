@@ -166,7 +166,7 @@ async fn d3_however_a_log_is_delivered_every_read_is_the_same() {
     let mut random = StdRng::seed_from_u64(seed);
     let demo = Demo::start().await;
     let mut drains: BTreeMap<&str, String> = BTreeMap::new();
-    for nth in 0..size("TEST_ROUNDS", 4) {
+    for nth in 0..size("TEST_ROUNDS", 2) {
         let log = Log::random(&mut random, nth);
         let trace = format!("seed {seed}, log {nth}, {}", log.format.name());
         claim(&demo, &log).await;

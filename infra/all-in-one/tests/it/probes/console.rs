@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 /// Probes of an ordinary run; two to a comparison.
-const USUAL: usize = 800;
+const USUAL: usize = 400;
 const PARALLEL: usize = 6;
 /// Comparisons until two answers that differ each time are an oracle.
 const ROUNDS: usize = 3;

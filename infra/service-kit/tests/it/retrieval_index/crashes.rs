@@ -24,7 +24,7 @@ async fn a_store_that_is_killed_while_it_is_compacted_loses_nothing_and_counts_n
     let settings = ClickHouseSettings::at(server.url(), "telemetry");
     stores::apply_clickhouse_ddl(&settings).await.unwrap();
     let store = Store::at(settings.clone());
-    for round in 0..size("TEST_KILLS", 6) {
+    for round in 0..size("TEST_KILLS", 4) {
         for _ in 0..3 {
             store.insert(150, random.random_range(0..1_000_000_000), 200).await;
         }

@@ -31,7 +31,7 @@ fn some(parts: Vec<DeltaPart>, random: &mut StdRng) -> Vec<DeltaPart> {
 async fn no_history_of_inserts_compactions_drops_and_merges_changes_a_figure() {
     let mut random = StdRng::seed_from_u64(random_seed());
     let (store, mut covered) = (Store::fresh().await, BTreeSet::new());
-    for number in 0..size("TEST_STEPS", 25) {
+    for number in 0..size("TEST_STEPS", 15) {
         let step = *STEPS.choose(&mut random).unwrap();
         let epoch = store.compactor.epoch().await.unwrap();
         match step {
