@@ -31,7 +31,11 @@ const TESTS: &[ThreatTest] = &[
     ("D2", "identity-api/tests/it/domain_history.rs", "i3_d2_a_registration_alone_shows_nothing_and_stops_nobody"),
     ("D2", RESOLVE, "the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed"),
     ("D3", RESOLVE, "exactly_one_of_domain_and_an_absolute_url_is_required"),
-    ("D4", "infra/all-in-one/tests/it/lookalikes.rs", "e5_every_spelling_of_a_host_has_one_owner_for_reports_and_for_resolve"),
+    (
+        "D4",
+        "infra/lab/end-to-end/tests/it/lookalikes.rs",
+        "e5_every_spelling_of_a_host_has_one_owner_for_reports_and_for_resolve",
+    ),
     ("D5", RESOLVE, "d1_d5_resolving_calls_nobody_and_has_a_rate"),
     ("G1", DELEGATIONS, "g1_only_a_content_owner_delegates_and_only_reading"),
     ("G2", DELEGATIONS, "g2_a_grantee_is_another_organisation_and_a_platform_or_an_agent"),
@@ -124,7 +128,7 @@ const TESTS: &[ThreatTest] = &[
         "identity-api/tests/it/rates.rs",
         "a15_a_partners_key_that_is_spent_elsewhere_waits_at_its_routes_and_its_other_keys_do_not",
     ),
-    ("I9", "infra/all-in-one/tests/it/metrics.rs", "i9_ten_thousand_domains_add_no_series"),
+    ("I9", "infra/lab/end-to-end/tests/it/metrics.rs", "i9_ten_thousand_domains_add_no_series"),
 ];
 
 const CONTESTS: &str = "identity-api/tests/it/domain_contests.rs";

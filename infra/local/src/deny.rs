@@ -8,6 +8,7 @@ use anyhow::Result;
 use crate::fetch;
 use crate::session::Session;
 use crate::subprocess;
+use crate::workspace::MANIFESTS;
 
 /// What has to be asked for each time; advisories are asked for where they can be had.
 const KINDS: [&str; 3] = ["bans", "licenses", "sources"];
@@ -33,14 +34,18 @@ pub(crate) fn check(session: &Session) -> Result<bool> {
 
 /// `deny` runs the program with these arguments, and tells whether it has succeeded.
 fn check_with(mut deny: impl FnMut(&[&str], bool) -> Result<bool>) -> Result<bool> {
-    let mut arguments = ["--locked", "check"].into_iter().chain(KINDS).collect::<Vec<_>>();
-    if deny(&["fetch", "db"], false)? {
-        arguments.push("advisories");
-    } else {
+    let has_advisories = deny(&["fetch", "db"], false)?;
+    if !has_advisories {
         eprintln!("advisories are NOT checked: their database, a repository of github.com, cannot be had from here");
     }
-    eprintln!("cargo deny {}", arguments.join(" "));
-    deny(&arguments, true)
+    let mut is_good = true;
+    for manifest in MANIFESTS {
+        let checked = ["--manifest-path", manifest, "--locked", "check"].into_iter().chain(KINDS);
+        let arguments: Vec<_> = checked.chain(has_advisories.then_some("advisories")).collect();
+        eprintln!("cargo deny {}", arguments.join(" "));
+        is_good &= deny(&arguments, true)?;
+    }
+    Ok(is_good)
 }
 
 #[cfg(test)]
@@ -49,18 +54,22 @@ mod tests {
 
     #[test]
     fn s19_licences_bans_and_sources_are_checked_and_advisories_where_they_can_be_had() {
-        for (has_advisories, expected) in [
-            (true, &["--locked", "check", "bans", "licenses", "sources", "advisories"][..]),
-            (false, &["--locked", "check", "bans", "licenses", "sources"]),
-        ] {
-            for is_good in [true, false] {
+        for (has_advisories, expected) in
+            [(true, "--locked check bans licenses sources advisories"), (false, "--locked check bans licenses sources")]
+        {
+            for faulty in [None, Some(MANIFESTS[0]), Some(MANIFESTS[1])] {
                 let mut asked = Vec::new();
                 let checked = check_with(|arguments, _| {
                     asked.push(arguments.join(" "));
-                    Ok(if arguments == ["fetch", "db"] { has_advisories } else { is_good })
+                    Ok(if arguments == ["fetch", "db"] {
+                        has_advisories
+                    } else {
+                        faulty.is_none_or(|one| !arguments.contains(&one))
+                    })
                 });
-                assert_eq!(checked.unwrap(), is_good, "what cargo deny says is what the step says");
-                assert_eq!(asked, ["fetch db".to_owned(), expected.join(" ")]);
+                assert_eq!(checked.unwrap(), faulty.is_none(), "what cargo deny says is what the step says");
+                let each = MANIFESTS.map(|manifest| format!("--manifest-path {manifest} {expected}"));
+                assert_eq!(asked, [&["fetch db".to_owned()], &each[..]].concat());
             }
         }
     }

@@ -3,6 +3,8 @@
 mod failures;
 
 use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,6 +19,7 @@ use crate::prerequisites::{Purpose, ensure_components, ensure_programs};
 use crate::session::Session;
 use crate::stack::Endpoints;
 use crate::subprocess;
+use crate::workspace::MANIFESTS;
 
 /// The test runner's own variable: how many tests of one crate run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
@@ -71,8 +74,8 @@ fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()
     })?;
     // `cargo test` builds a binary only for the integration tests of its own package, and these tests start all of them.
     // With the tests beside them, the binaries have the features that the tests' dependencies have: nothing is compiled twice.
-    report.step("build", || run_cargo(cargo(session, &["build", "--workspace", "--bins", "--tests"]), session))?;
-    run_tests(cargo_test(session, options, &[]), endpoints.as_ref(), session, report)
+    report.step("build", || run_each(session, &["build", "--workspace", "--bins", "--tests"]))?;
+    run_tests(tests(session, options, &[]), endpoints.as_ref(), session, report)
 }
 
 fn quick_steps(options: &Options, session: &Session, report: &mut Report) -> Result<()> {
@@ -84,7 +87,7 @@ fn quick_steps(options: &Options, session: &Session, report: &mut Report) -> Res
         endpoints = Some(session.start()?);
         Ok(true)
     })?;
-    run_tests(cargo_test(session, options, &["--lib", "--bins"]), endpoints.as_ref(), session, report)
+    run_tests(tests(session, options, &["--lib", "--bins"]), endpoints.as_ref(), session, report)
 }
 
 fn check_the_text(session: &Session, report: &mut Report) -> Result<()> {
@@ -92,30 +95,60 @@ fn check_the_text(session: &Session, report: &mut Report) -> Result<()> {
         ("format", &["fmt", "--all", "--check"][..]),
         ("lint", &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]),
     ] {
-        report.step(name, || run_cargo(cargo(session, arguments), session))?;
+        report.step(name, || run_each(session, arguments))?;
     }
     Ok(())
 }
 
-fn cargo(session: &Session, arguments: &[&str]) -> Command {
+/// Has cargo do the same in both workspaces, also in the second when it has failed in the first.
+fn run_each(session: &Session, arguments: &[&str]) -> Result<bool> {
+    let (subcommand, rest) = arguments.split_at(1);
+    let mut has_passed = true;
+    for manifest in MANIFESTS {
+        let mut cargo = cargo(session, subcommand, manifest);
+        cargo.args(rest);
+        has_passed &= run_cargo(cargo, session)?;
+    }
+    Ok(has_passed)
+}
+
+fn cargo(session: &Session, subcommand: &[&str], manifest: &str) -> Command {
     let mut cargo = subprocess::cargo(session.workspace.root());
-    cargo.args(arguments);
+    cargo.args(subcommand).args(["--manifest-path", manifest]);
     cargo
 }
 
-fn cargo_test(session: &Session, options: &Options, targets: &[&str]) -> Command {
-    let mut tests = cargo(session, &["test", "--no-fail-fast"]);
-    let names_packages = options.test_args.iter().any(|word| word == "-p" || word.starts_with("--package"));
-    tests.args(targets).args((!names_packages).then_some("--workspace")).args(&options.test_args);
-    if std::env::var_os(THREADS).is_none() {
-        tests.env(THREADS, test_threads().to_string());
-    }
-    tests
+/// The tests of each workspace, or of the one that has the packages which are asked for.
+fn tests(session: &Session, options: &Options, targets: &[&str]) -> Vec<Command> {
+    let named = packages(&options.test_args);
+    let root = session.workspace.root();
+    let has = |manifest: &str, package: &str| is_in_lab(root, package) == (manifest == MANIFESTS[1]);
+    let asked = MANIFESTS.into_iter().filter(|manifest| named.iter().all(|package| has(manifest, package)));
+    let each = asked.map(|manifest| {
+        let mut tests = cargo(session, &["test"], manifest);
+        tests.arg("--no-fail-fast").args(targets).args(named.is_empty().then_some("--workspace")).args(&options.test_args);
+        if std::env::var_os(THREADS).is_none() {
+            tests.env(THREADS, test_threads().to_string());
+        }
+        tests
+    });
+    each.collect()
 }
 
-/// Tests mostly wait for servers and for deadlines to pass: three for each core keep the cores busy.
+fn is_in_lab(root: &Path, package: &str) -> bool {
+    root.join("infra/lab").join(package).is_dir()
+}
+
+/// The packages that these words name to cargo.
+fn packages(words: &[String]) -> Vec<&str> {
+    let own = words.iter().take_while(|word| *word != "--");
+    let named = own.clone().zip(own.skip(1)).filter(|(word, _)| matches!(word.as_str(), "-p" | "--package"));
+    named.map(|(_, package)| package.as_str()).collect()
+}
+
+/// Of each workspace. Tests mostly wait for servers and for deadlines to pass: four for each core keep the cores busy.
 fn test_threads() -> usize {
-    3 * thread::available_parallelism().map_or(1, NonZeroUsize::get)
+    2 * thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 fn run_cargo(command: Command, session: &Session) -> Result<bool> {
@@ -126,10 +159,21 @@ fn run_cargo(command: Command, session: &Session) -> Result<bool> {
 }
 
 /// Runs the tests on these servers and keeps what failed ones said.
-fn run_tests(mut tests: Command, servers: Option<&Endpoints>, session: &Session, report: &mut Report) -> Result<()> {
-    servers.into_iter().for_each(|servers| servers.apply(&mut tests));
+fn run_tests(all: Vec<Command>, servers: Option<&Endpoints>, session: &Session, report: &mut Report) -> Result<()> {
     let found = Arc::new(Mutex::new(Vec::new()));
-    let outcome = report.step("tests", || session.watch(|| run_and_listen(tests, &found, session)));
+    let run_one = |mut tests: Command| {
+        servers.into_iter().for_each(|servers| servers.apply(&mut tests));
+        run_and_listen(tests, &found, session)
+    };
+    // Beside each other: the last tests of a crate are few and wait.
+    let run_all = || {
+        let outcomes = thread::scope(|scope| {
+            let runs: Vec<_> = all.into_iter().map(|tests| scope.spawn(|| run_one(tests))).collect();
+            runs.into_iter().map(|run| run.join().unwrap_or_else(|panic| resume_unwind(panic))).collect::<Result<Vec<bool>>>()
+        });
+        Ok(outcomes?.into_iter().all(|has_passed| has_passed))
+    };
+    let outcome = report.step("tests", || session.watch(run_all));
     report.failures.append(&mut found.lock().unwrap_or_else(PoisonError::into_inner));
     outcome
 }
@@ -212,6 +256,15 @@ mod tests {
     fn report(steps: &[(&'static str, bool)]) -> Report {
         let step = |(name, has_passed): &(&'static str, bool)| Step { name, has_passed: *has_passed, took: Duration::ZERO };
         Report { begun: Instant::now(), expected: &STEPS, steps: steps.iter().map(step).collect(), failures: Vec::new() }
+    }
+
+    #[test]
+    fn packages_that_are_asked_for_are_tested_in_the_workspace_that_has_them() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(packages(&words("-p query-api --test it --package console -- -p no")), ["query-api", "console"]);
+        assert_eq!(packages(&words("--test it")), [""; 0]);
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        assert!(is_in_lab(&root, "loadgen") && !is_in_lab(&root, "query-api"));
     }
 
     #[test]

@@ -95,7 +95,11 @@ const READS: &[ThreatTest] = &[
     ("D2", OWNED, "i3_d2_a_registration_alone_shows_nothing_and_stops_nobody"),
     ("D3", RESOLVE, "exactly_one_of_domain_and_an_absolute_url_is_required"),
     ("D3", RESOLVE, "the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed"),
-    ("D4", "infra/all-in-one/tests/it/lookalikes.rs", "e5_every_spelling_of_a_host_has_one_owner_for_reports_and_for_resolve"),
+    (
+        "D4",
+        "infra/lab/end-to-end/tests/it/lookalikes.rs",
+        "e5_every_spelling_of_a_host_has_one_owner_for_reports_and_for_resolve",
+    ),
     ("D5", RESOLVE, "d1_d5_resolving_calls_nobody_and_has_a_rate"),
 ];
 
@@ -123,7 +127,7 @@ const ATTACKS: &[ThreatTest] = &[
     ("S18", ROWS, "s18_two_reports_that_differ_by_their_tokens_alone_tell_nothing_of_the_sessions"),
     (
         "S18",
-        "infra/all-in-one/tests/it/whole_story/clicks.rs",
+        "infra/lab/end-to-end/tests/it/whole_story/clicks.rs",
         "s18_a_network_that_reports_by_another_s_token_learns_nothing_and_agent_and_owner_see_it_with_sharing_off_and_on_at_every_level",
     ),
 ];
@@ -134,20 +138,20 @@ const DELEGATION: &str = "query-api/tests/it/delegation.rs";
 const FILTERS: &str = "query-api/tests/it/delegated_filters.rs";
 const HELD_BACK: &str = "query-api/tests/it/held_back.rs";
 const CONDITIONS: &str = "query-api/tests/it/condition_cache.rs";
-const HISTORIES: &str = "infra/all-in-one/tests/it/histories.rs";
+const HISTORIES: &str = "infra/lab/end-to-end/tests/it/histories.rs";
 const INJECTIONS: &str = "query-api/tests/it/injections.rs";
 const LISTS: &str = "query-api/tests/it/lists.rs";
 const MANY: &str = "query-api/tests/it/many_reads.rs";
 const OWNED: &str = "identity-api/tests/it/domain_history.rs";
 const PAGING: &str = "query-api/tests/it/paging.rs";
 const PERMUTED: &str = "query-api/tests/it/permuted.rs";
-const PROBES: &str = "infra/all-in-one/tests/it/probes.rs";
+const PROBES: &str = "infra/lab/end-to-end/tests/it/probes.rs";
 const READERS: &str = "query-api/tests/it/session_readers.rs";
 const RESOLVE: &str = "query-api/tests/it/resolve.rs";
-const REVOKED: &str = "infra/all-in-one/tests/it/revocations.rs";
+const REVOKED: &str = "infra/lab/end-to-end/tests/it/revocations.rs";
 const ROWS: &str = "stream-workers/src/record/row.rs";
 const SHARED: &str = "query-api/tests/it/shared_tokens.rs";
-const SIEGED: &str = "infra/all-in-one/tests/it/reads_beside_reports.rs";
+const SIEGED: &str = "infra/lab/end-to-end/tests/it/reads_beside_reports.rs";
 const SPELLINGS: &str = "query-api/src/disclose/id_encodings.rs";
 const SQL: &str = "query-api/src/read_model.rs";
 const WALKS: &str = "query-api/tests/it/walks.rs";

@@ -22,3 +22,22 @@ fn the_program_that_is_built_beside_the_service_has_the_service_compiled_once() 
     let differing: Vec<&String> = alone.difference(&beside).collect();
     assert!(alone.len() > 100 && differing.is_empty(), "name these features in Cargo.toml for all: {differing:?}");
 }
+
+/// The packages of a lock file with their versions.
+fn locked(file: &str) -> BTreeSet<(String, String)> {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)).unwrap();
+    let value = |package: &str, name: &str| {
+        let line = package.lines().find_map(|line| line.strip_prefix(&format!("{name} = \"")))?;
+        Some(line.trim_end_matches('"').to_owned())
+    };
+    let packages = text.split("[[package]]").skip(1);
+    packages.filter_map(|package| Some((value(package, "name")?, value(package, "version")?))).collect()
+}
+
+#[test]
+fn what_both_workspaces_depend_on_is_of_one_version() {
+    let (product, lab) = (locked("Cargo.lock"), locked("infra/lab/Cargo.lock"));
+    let shared: BTreeSet<&String> = product.iter().map(|(name, _)| name).collect();
+    let other: Vec<_> = lab.iter().filter(|package| shared.contains(&package.0) && !product.contains(*package)).collect();
+    assert!(lab.len() > 300 && other.is_empty(), "the product has another version of these: {other:?}");
+}

@@ -10,7 +10,7 @@ const TESTS: &[ThreatTest] = &[
     ("A3", SLOW, "a3_a_client_that_reads_steadily_gets_all_of_its_answer"),
     ("A3", "infra/service-kit/src/server/pace.rs", "a3_a_byte_a_second_is_no_progress_and_the_least_there_has_to_be_is_exact"),
     ("S15", SLOW, "s15_a3_a_client_that_never_reads_its_answer_loses_it_and_its_connection"),
-    ("S15", "infra/all-in-one/tests/it/slow_clients.rs", "s15_whoever_does_not_read_is_cut_off_on_every_listener"),
+    ("S15", "infra/lab/end-to-end/tests/it/slow_clients.rs", "s15_whoever_does_not_read_is_cut_off_on_every_listener"),
     (
         "S15",
         "infra/service-kit/src/server/pace.rs",
@@ -62,7 +62,7 @@ const TESTS: &[ThreatTest] = &[
     ("S19", "infra/local/src/deny.rs", "s19_no_rule_about_licences_bans_sources_and_advisories_is_weakened_unnoticed"),
     ("S19", "infra/local/src/deny.rs", "s19_cargo_verify_checks_the_rules"),
     ("A17", "infra/local/tests/it/guarded.rs", "a17_no_web_page_and_nobody_without_the_password_can_use_the_servers_of_a_clone"),
-    ("A17", "infra/all-in-one/tests/it/first_screen.rs", "a17_no_key_and_no_password_is_on_the_screen_or_in_the_log"),
+    ("A17", "infra/lab/end-to-end/tests/it/first_screen.rs", "a17_no_key_and_no_password_is_on_the_screen_or_in_the_log"),
     ("A11", STRANGERS, "a11_a_flood_of_unknown_credentials_costs_as_many_look_ups_as_its_address_has_tokens"),
     ("A11", STRANGERS, "a11_a_repeated_unknown_credential_is_not_looked_up_again_and_one_made_meanwhile_works_within_a_second"),
     ("A11", STRANGERS, "a11_a_repeated_unknown_credential_pays_each_time_though_nobody_is_asked"),
@@ -137,8 +137,8 @@ const FAULTS: &[ThreatTest] = &[
     ),
 ];
 
-const LINEAR: &str = "infra/loadgen/tests/it/linear.rs";
-const OWN_ACCOUNTS: &str = "infra/all-in-one/tests/it/own_accounts.rs";
+const LINEAR: &str = "infra/lab/loadgen/tests/it/linear.rs";
+const OWN_ACCOUNTS: &str = "infra/lab/end-to-end/tests/it/own_accounts.rs";
 const PRIVILEGE: &str = "infra/service-kit/tests/it/least_privilege.rs";
 const COMPOSE: &str = "infra/local/tests/it/compose.rs";
 const SLOW: &str = "infra/service-kit/tests/it/slow_clients.rs";

@@ -217,13 +217,20 @@ fn path_attribute(attributes: &[Attribute]) -> Option<String> {
 
 /// The root file of every crate of the workspace, by a name for it: libraries and integration tests.
 pub(super) fn crate_roots(root: &Path) -> Vec<(String, PathBuf)> {
-    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).expect("the workspace has a manifest");
-    let (_, members) = manifest.split_once("members = [").expect("the workspace lists its members");
-    let (members, _) = members.split_once(']').expect("the list ends");
-    let members = members.split('"').skip(1).step_by(2);
+    let product = members(&root.join("Cargo.toml"));
+    let lab = members(&root.join("infra/lab/Cargo.toml")).into_iter().map(|member| format!("infra/lab/{member}"));
     let kinds = [("", "src/lib.rs"), (" (tests)", "tests/it/main.rs")];
-    members
-        .flat_map(|member| kinds.map(|(kind, file)| (format!("{member}{kind}"), root.join(member).join(file))))
-        .filter(|(_, file)| file.exists())
-        .collect()
+    let crates = product
+        .into_iter()
+        .chain(lab)
+        .flat_map(|member| kinds.map(|(kind, file)| (format!("{member}{kind}"), root.join(&member).join(file))));
+    crates.filter(|(_, file)| file.exists()).collect()
+}
+
+/// The folders of the crates of a workspace.
+fn members(manifest: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(manifest).expect("the workspace has a manifest");
+    let (_, members) = text.split_once("members = [").expect("the workspace lists its members");
+    let (members, _) = members.split_once(']').expect("the list ends");
+    members.split('"').skip(1).step_by(2).map(str::to_owned).collect()
 }

@@ -1,0 +1,105 @@
+//! Which test executes each command that a document names.
+//!
+//! Must name a test that really runs it: the longest beginning of a command that stands here decides.
+
+/// What `cargo test` runs needs no other test than itself: its filter must find one (`tests_of`).
+const ITSELF: &str = "";
+
+const EXECUTED: &[(&str, &str)] = &[
+    ("cargo build -p telemetry", ITSELF),
+    ("cargo test", ITSELF),
+    ("cargo lab", ITSELF),
+    // What begins or ends the servers that tests run on is read here; the program that `cargo up` ends in is run.
+    ("cargo up", "the_three_lines_of_the_last_screen_work_when_pasted"),
+    ("cargo verify", ITSELF),
+    ("cargo local", ITSELF),
+    ("cargo load -- fuzz-api", "every_answer_to_requests_made_from_the_document_is_documented"),
+    ("cargo load -- bench", "a_bench_on_binaries_at_hand_measures_every_figure"),
+    ("cargo load -- reads", "the_store_is_filled_with_the_same_rows_through_the_log_and_past_it"),
+    (
+        "cargo load -- reads --observations 12000000 --growth",
+        "growth_is_told_of_every_read_over_everything_beside_a_tenth_of_the_others_and_of_the_owners",
+    ),
+    (
+        "cargo load -- reads --growth",
+        "growth_is_told_of_every_read_over_everything_beside_a_tenth_of_the_others_and_of_the_owners",
+    ),
+    ("cargo load -- reads --through-log", "the_store_is_filled_with_the_same_rows_through_the_log_and_past_it"),
+    ("cargo load -- reads --owner-rows", "a_store_of_the_owners_rows_alone_is_measured_and_in_every_layout"),
+    ("cargo load -- drains", "logs_of_every_format_are_measured_and_a_gateway_takes_whole_bodies"),
+    ("cargo load -- linear", "bodies_of_every_write_route_are_measured"),
+    ("cargo load -- run", "a_run_with_every_complication_is_clean"),
+    ("cargo chaos", "c1_c2_c3_a_minute_of_everything_going_wrong_changes_no_figure"),
+    ("cargo chaos --plan", "c13_the_schedule_follows_from_the_seed_alone"),
+    ("cargo run --manifest-path infra/lab/Cargo.toml -p fuzz", "s13_bodies"),
+    ("cargo run -p telemetry --", "every_service_is_a_subcommand_with_a_health_check_and_help_of_its_own"),
+    ("cargo run -p telemetry -- ingest-gateway", "every_mode_explains_itself"),
+    ("cargo run -p telemetry -- identity-api admin operator", "operators_are_added_listed_and_removed"),
+    ("cargo run -p telemetry -- identity-api admin organization", "organisations_are_created_listed_and_shown"),
+    ("cargo run -p telemetry -- identity-api admin key", "keys_are_minted_listed_and_revoked_and_shown_raw_once"),
+    ("telemetry ingest-gateway", "single_processes_start_beside_cargo_up_and_take_and_show_an_event"),
+    ("telemetry query-api --listen", "single_processes_start_beside_cargo_up_and_take_and_show_an_event"),
+    ("telemetry stream-workers --listen", "single_processes_start_beside_cargo_up_and_take_and_show_an_event"),
+    ("telemetry console", "what_compose_starts_is_healthy_takes_an_event_shows_it_and_stops_when_asked"),
+    ("telemetry secrets", "every_secret_of_compose_is_made_and_is_different_each_time"),
+    ("telemetry identity-api admin", "every_subcommand_explains_itself_and_refuses_what_it_does_not_know_in_one_line"),
+    ("telemetry identity-api admin operator", "operators_are_added_listed_and_removed"),
+    ("telemetry identity-api admin organization", "organisations_are_created_listed_and_shown"),
+    ("telemetry identity-api admin key", "keys_are_minted_listed_and_revoked_and_shown_raw_once"),
+    ("telemetry identity-api admin domain", "domains_are_added_verified_listed_and_released"),
+    ("telemetry identity-api admin access-request", "access_requests_are_listed_approved_and_rejected"),
+    ("telemetry identity-api admin partner", "partners_are_trusted_and_no_longer"),
+    ("telemetry identity-api admin analyst", "accounts_of_analysts_are_made_for_who_may_read_shown_once_listed_and_revoked"),
+    ("telemetry query-api analysts", "the_process_brings_accounts_into_step_by_itself_and_ends_them_within_a_round"),
+    ("telemetry identity-api migrate", "a_dump_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
+    ("telemetry stream-workers prepare", "preparing_twice_is_as_good_as_once"),
+    ("telemetry stream-workers deliver", "s7_f34_a_delivery_survives_the_kill_of_its_deliverer_and_comes_again_as_it_was"),
+    ("telemetry stream-workers replay", "a_replay_restores_what_the_store_has_lost_in_its_range_and_of_its_organisation_alone"),
+    ("telemetry stream-workers rebuild", "an_empty_store_is_rebuilt_from_the_log_and_a_store_in_use_is_not_touched"),
+    ("telemetry stream-workers settled", "whatever_a_worker_dies_of_what_is_on_the_log_is_inserted_folded_or_rejected_once"),
+    ("telemetry stream-workers rejected list", "a_dead_letter_is_listed_and_shown_as_it_was_and_does_nothing_to_the_terminal"),
+    ("telemetry stream-workers rejected show", "a_dead_letter_is_listed_and_shown_as_it_was_and_does_nothing_to_the_terminal"),
+    ("telemetry stream-workers rejected retry", "a_retry_restores_a_record_once_and_a_second_one_changes_nothing"),
+    ("telemetry settings", "golden_nouns_of_an_organization"),
+    ("telemetry audit", "golden_nouns_of_an_organization"),
+    ("telemetry webhook", "golden_nouns_of_an_organization"),
+    ("telemetry stream-workers rejected", "golden_operators_of_the_log_and_the_store"),
+    ("telemetry whoami", "golden_a_person_and_their_organizations"),
+    ("telemetry login", "a_person_signs_in_by_the_link_of_the_mail_and_out_again"),
+    ("telemetry profile", "several_profiles_stand_in_one_file_and_one_is_in_use"),
+    ("telemetry doctor", "the_doctor_says_what_is_right_and_what_to_do_about_the_rest"),
+    ("telemetry bots check", "a_bot_is_told_by_its_name_and_its_address"),
+    ("telemetry drain", "golden_nouns_of_an_organization"),
+    ("telemetry drain create", "what_is_made_is_listed_shown_by_its_name_and_deleted_once_somebody_is_sure"),
+    ("telemetry drain test", "a_log_that_is_tried_says_what_each_line_becomes_and_needs_no_service"),
+    ("telemetry import", "a_log_goes_on_where_it_stopped_and_counts_once_however_often_it_comes"),
+    ("telemetry events import", "events_are_sent_imported_once_and_read_in_every_form"),
+    ("telemetry crawlers", "events_are_sent_imported_once_and_read_in_every_form"),
+    ("telemetry urls", "events_are_sent_imported_once_and_read_in_every_form"),
+    ("telemetry series", "events_are_sent_imported_once_and_read_in_every_form"),
+    ("promtool check", "promtool_takes_the_rules_and_the_configuration"),
+    ("promtool test", "every_alert_fires_in_one_case_of_promtool_and_stays_silent_in_another"),
+    // There is no Docker where tests run: what containers start is started without them, and how their images are made is read.
+    ("docker compose", "what_compose_starts_is_healthy_takes_an_event_shows_it_and_stops_when_asked"),
+    ("docker run", "a_file_of_secrets_is_its_owners_alone_and_never_replaced"),
+    ("docker build", "s19_every_image_is_named_by_its_digest"),
+    ("openssl rand -base64 32", "a_key_as_openssl_prints_it_is_one"),
+    ("openssl req -x509", "v7_v4_what_is_no_good_server_gets_nothing_and_is_tried_again"),
+    ("export DATABASE_URL", "keys_are_minted_listed_and_revoked_and_shown_raw_once"),
+    // The procedures of operating, step by step, by the same programs.
+    ("pg_dump", "a_dump_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
+    ("pg_restore", "a_dump_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
+    ("psql", "a_backup_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
+    ("rm -rf /backup/data", "a_backup_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
+    ("mv /backup/backup_label", "a_backup_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
+    ("rm -rf /backup/data/pg_replslot", "a_backup_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
+];
+
+/// The test that executes a command; empty when cargo's own run of the tests does.
+pub(super) fn by(words: &[String]) -> Option<&'static str> {
+    let line = words.join(" ");
+    let begins =
+        |beginning: &str| line.strip_prefix(beginning).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '/']));
+    let known = EXECUTED.iter().filter(|(beginning, _)| begins(beginning));
+    known.max_by_key(|(beginning, _)| beginning.len()).map(|(_, test)| *test)
+}

@@ -1,0 +1,202 @@
+//! What a run is driven against: a stack that runs, or one of its own; with tenants, and the processes to watch.
+//!
+//! Must leave nothing behind: processes and stores that it made go when it ends.
+
+mod demo_env;
+mod leftovers;
+pub mod place;
+mod services;
+mod stores;
+
+pub(crate) use leftovers::{folder_of_run, keep};
+pub(crate) use services::{LaunchConfig, ProcessSlot, binaries, tail};
+pub use services::{Running, Service};
+pub(crate) use stores::{Addresses, FreshStores, run_name};
+
+use crate::client::Endpoint;
+use crate::processes::{self, Watched};
+use crate::tenants::{self, Tenant};
+use anyhow::Context as _;
+use local::Kind;
+use local::private::ClickHouse;
+use local::stack::{Endpoints, Record};
+use place::Where;
+use service_kit::settings::{ClickHouseShards, PostgresSettings};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tokio::task::spawn_blocking;
+
+/// What a run is driven against.
+#[derive(Debug)]
+pub struct TestBed {
+    /// Unique; part of every name that the run makes.
+    pub name: String,
+    /// Where events go.
+    pub ingest: Endpoint,
+    /// Where reads go.
+    pub base: Endpoint,
+    /// Who the events are about.
+    pub tenants: Vec<Tenant>,
+    own: Option<Own>,
+    outside: Vec<Watched>,
+}
+
+/// A stack of the run's own.
+#[derive(Debug)]
+struct Own {
+    launch: LaunchConfig,
+    stores: FreshStores,
+    /// Those of the run alone; none where the server that runs already is used.
+    shards: Vec<ClickHouse>,
+    running: Vec<Running>,
+    workers: usize,
+}
+
+impl TestBed {
+    /// Finds or starts the stack and seeds the tenants. Workers of its own are started later, by [`TestBed::add_workers`].
+    pub async fn set(options: &Where, tenants: usize) -> anyhow::Result<Self> {
+        let name = run_name();
+        if options.start { Self::start(options, name, tenants).await } else { Self::find(options, name, tenants).await }
+    }
+
+    async fn start(options: &Where, name: String, tenants: usize) -> anyhow::Result<Self> {
+        let root = workspace_root();
+        let binaries = binaries(&root, options.binaries.as_deref(), &[]).await?;
+        let folder = folder_of_run(&root, &name)?;
+        let mut servers_there = Endpoints::of_running_stack()?;
+        let shards = shards(&folder, options.shards).await?;
+        let urls: ClickHouseShards = shards.iter().map(ClickHouse::url).collect();
+        if let Some(first) = urls.urls().first() {
+            servers_there.clickhouse_url.clone_from(first);
+        }
+        let stores = FreshStores::over_shards(servers_there, urls, &name).await?;
+        let tenants = tenants::seed(&stores.pool, &name, tenants).await?;
+        let (addresses, gateway_settings) = (stores.addresses.clone(), options.gateway_settings.clone());
+        let launch = LaunchConfig { binaries, folder, stores: addresses, gateway_settings };
+        let mut running = Vec::new();
+        for service in Service::ALL.into_iter().filter(|service| *service != Service::Worker) {
+            running.push(launch.start(service).await?);
+        }
+        let url = |wanted| running.iter().find(|running| running.service == wanted).map(|running| running.url.as_str());
+        let ingest = Endpoint::parse(url(Service::Gateway).context("there is a gateway")?)?;
+        let base = Endpoint::parse(url(Service::Query).context("there is a query-api")?)?;
+        let outside = servers(&root);
+        let own = Own { launch, stores, shards, running, workers: options.workers.unwrap_or(1).into() };
+        Ok(Self { name, ingest, base, tenants, own: Some(own), outside })
+    }
+
+    async fn find(options: &Where, name: String, tenants: usize) -> anyhow::Result<Self> {
+        let root = workspace_root();
+        let file = options.env_file.clone().unwrap_or_else(|| root.join(".local/demo.env"));
+        // a stack that is named is another one than the file's, unless the file is named too
+        let is_meant = options.base_url.is_none() || options.env_file.is_some();
+        let known = if is_meant { demo_env::read(&file) } else { BTreeMap::new() };
+        let value = |given: &Option<String>, variable: &str| given.clone().or_else(|| known.get(variable).cloned());
+        let base_url = value(&options.base_url, "BASE_URL").with_context(|| {
+            format!("no stack found: run `cargo up` (it writes {}), give --base-url, or use --start", file.display())
+        })?;
+        let ingest_url = value(&options.ingest_url, "INGEST_URL").unwrap_or_else(|| base_url.clone());
+        let ingest = Endpoint::parse(&ingest_url)?;
+        let base = Endpoint::parse(&base_url)?;
+        let tenants = match (&options.key, &options.owner_key, &options.domain) {
+            (Some(key), Some(owner_key), Some(domain)) => vec![Tenant::given(domain, key, owner_key)?],
+            _ => {
+                let database_url = value(&options.database_url, "DATABASE_URL");
+                let database_url =
+                    database_url.context("give --database-url to seed tenants, or --key, --owner-key and --domain to use one")?;
+                let pool = service_kit::stores::postgres(&PostgresSettings { database_url })?;
+                tenants::seed(&pool, &name, tenants).await?
+            }
+        };
+        let mut outside = Vec::new();
+        let surfaces = [("reads", base.address), ("ingest", ingest.address)];
+        for (surface, address) in surfaces.into_iter().filter(|(_, address)| address.ip().is_loopback()) {
+            let listener = processes::listener_on(address.port());
+            let known = |pid| outside.iter().any(|watched: &Watched| watched.pid == pid);
+            if let Some(pid) = listener.filter(|pid| !known(*pid)) {
+                outside.push(Watched { name: surface.to_owned(), pid, is_shared: true });
+            }
+        }
+        outside.extend(servers(&root));
+        Ok(Self { name, ingest, base, tenants, own: None, outside })
+    }
+
+    /// Starts the workers of a stack of our own; a stack that was found has some.
+    pub async fn add_workers(&mut self) -> anyhow::Result<()> {
+        let Some(own) = &mut self.own else { return Ok(()) };
+        if !own.running.iter().any(|running| running.service == Service::Worker) {
+            own.running.extend(own.launch.start_several(Service::Worker, own.workers).await?);
+        }
+        Ok(())
+    }
+
+    /// Replays the whole log of a stack of our own; answers what the replay said.
+    pub async fn replay(&self, rate: Option<u32>) -> anyhow::Result<String> {
+        let own = self.own.as_ref().context("only the log of a stack of its own is replayed")?;
+        let rate = rate.map(|rate| rate.to_string());
+        let arguments: Vec<&str> = ["replay"].into_iter().chain(rate.iter().flat_map(|rate| ["--rate", rate])).collect();
+        own.launch.run(Service::Worker, &arguments).await
+    }
+
+    /// The database of a stack of our own.
+    pub fn database_url(&self) -> Option<&str> {
+        self.own.as_ref().map(|own| own.launch.stores.postgres.database_url.as_str())
+    }
+
+    /// Every process worth watching, this one last.
+    pub fn watched(&self) -> Vec<Watched> {
+        let own = self.own.iter().flat_map(|own| own.running.iter().filter_map(Running::watched));
+        let shards = self.own.iter().flat_map(|own| own.shards.iter().enumerate());
+        let shard = |(place, shard): (usize, &ClickHouse)| Watched {
+            name: format!("shard {}", place + 1),
+            pid: shard.pid(),
+            is_shared: false,
+        };
+        let ourselves = Watched { name: "load (this)".to_owned(), pid: std::process::id(), is_shared: false };
+        own.chain(shards.map(shard)).chain(self.outside.iter().cloned()).chain([ourselves]).collect()
+    }
+
+    /// Stops and deletes what the run has made, except, when asked to, the logs of the services.
+    pub async fn strike(self, keep_logs: bool) -> anyhow::Result<()> {
+        let Some(own) = self.own else { return Ok(()) };
+        for running in own.running {
+            let name = running.service.name();
+            let status = running.stop().await?;
+            if !status.success() {
+                eprintln!("{name} ended with {status}");
+            }
+        }
+        own.stores.delete().await;
+        drop(own.shards);
+        if keep_logs {
+            eprintln!("the services' logs are in {}", own.launch.folder.display());
+            return keep(&own.launch.folder).context("the run's folder cannot be kept");
+        }
+        std::fs::remove_dir_all(&own.launch.folder).context("the run's folder cannot be deleted")
+    }
+}
+
+/// Servers of ClickHouse for this run alone; none where one is enough.
+async fn shards(folder: &Path, count: Option<u8>) -> anyhow::Result<Vec<ClickHouse>> {
+    let Some(count) = count.filter(|count| *count > 1) else { return Ok(Vec::new()) };
+    let folder = folder.to_owned();
+    spawn_blocking(move || ClickHouse::shards(&folder, count.into())).await?
+}
+
+/// The local servers that run now; whoever else works with them is in their figures too.
+fn servers(root: &Path) -> Vec<Watched> {
+    let record = Record::load(&root.join(".local"));
+    let watched = |kind: Kind| {
+        let process = record.running(kind)?.process?;
+        Some(Watched { name: kind.name().to_owned(), pid: process.pid, is_shared: true })
+    };
+    Kind::ALL.into_iter().filter_map(watched).collect()
+}
+
+/// The clone that holds the current folder, else the one that this program was built from.
+pub(crate) fn workspace_root() -> PathBuf {
+    let is_root = |folder: &&Path| folder.join("infra/lab/loadgen/Cargo.toml").is_file();
+    let current = std::env::current_dir().unwrap_or_default();
+    let built_from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    current.ancestors().find(is_root).map_or(built_from, Path::to_path_buf)
+}
