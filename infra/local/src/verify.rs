@@ -3,7 +3,6 @@
 mod failures;
 
 use std::num::NonZeroUsize;
-use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -146,7 +145,7 @@ fn packages(words: &[String]) -> Vec<&str> {
     named.map(|(_, package)| package.as_str()).collect()
 }
 
-/// Of each workspace. Tests mostly wait for servers and for deadlines to pass: four for each core keep the cores busy.
+/// Tests mostly wait for servers and for deadlines to pass: twice as many as there are cores keep the cores busy.
 fn test_threads() -> usize {
     2 * thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
@@ -161,17 +160,13 @@ fn run_cargo(command: Command, session: &Session) -> Result<bool> {
 /// Runs the tests on these servers and keeps what failed ones said.
 fn run_tests(all: Vec<Command>, servers: Option<&Endpoints>, session: &Session, report: &mut Report) -> Result<()> {
     let found = Arc::new(Mutex::new(Vec::new()));
-    let run_one = |mut tests: Command| {
-        servers.into_iter().for_each(|servers| servers.apply(&mut tests));
-        run_and_listen(tests, &found, session)
-    };
-    // Beside each other: the last tests of a crate are few and wait.
     let run_all = || {
-        let outcomes = thread::scope(|scope| {
-            let runs: Vec<_> = all.into_iter().map(|tests| scope.spawn(|| run_one(tests))).collect();
-            runs.into_iter().map(|run| run.join().unwrap_or_else(|panic| resume_unwind(panic))).collect::<Result<Vec<bool>>>()
-        });
-        Ok(outcomes?.into_iter().all(|has_passed| has_passed))
+        let mut has_passed = !all.is_empty();
+        for mut tests in all {
+            servers.into_iter().for_each(|servers| servers.apply(&mut tests));
+            has_passed &= run_and_listen(tests, &found, session)?;
+        }
+        Ok(has_passed)
     };
     let outcome = report.step("tests", || session.watch(run_all));
     report.failures.append(&mut found.lock().unwrap_or_else(PoisonError::into_inner));
