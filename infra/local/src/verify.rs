@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use self::failures::Failure;
 use crate::deny;
@@ -74,7 +74,7 @@ fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()
     // `cargo test` builds a binary only for the integration tests of its own package, and these tests start all of them.
     // With the tests beside them, the binaries have the features that the tests' dependencies have: nothing is compiled twice.
     report.step("build", || run_each(session, &["build", "--workspace", "--bins", "--tests"]))?;
-    run_tests(tests(session, options, &[]), endpoints.as_ref(), session, report)
+    run_tests(tests(session, options, &[])?, endpoints.as_ref(), session, report)
 }
 
 fn quick_steps(options: &Options, session: &Session, report: &mut Report) -> Result<()> {
@@ -86,7 +86,7 @@ fn quick_steps(options: &Options, session: &Session, report: &mut Report) -> Res
         endpoints = Some(session.start()?);
         Ok(true)
     })?;
-    run_tests(tests(session, options, &["--lib", "--bins"]), endpoints.as_ref(), session, report)
+    run_tests(tests(session, options, &["--lib", "--bins"])?, endpoints.as_ref(), session, report)
 }
 
 fn check_the_text(session: &Session, report: &mut Report) -> Result<()> {
@@ -118,12 +118,10 @@ fn cargo(session: &Session, subcommand: &[&str], manifest: &str) -> Command {
 }
 
 /// The tests of each workspace, or of the one that has the packages which are asked for.
-fn tests(session: &Session, options: &Options, targets: &[&str]) -> Vec<Command> {
+fn tests(session: &Session, options: &Options, targets: &[&str]) -> Result<Vec<Command>> {
     let named = packages(&options.test_args);
-    let root = session.workspace.root();
-    let has = |manifest: &str, package: &str| is_in_lab(root, package) == (manifest == MANIFESTS[1]);
-    let asked = MANIFESTS.into_iter().filter(|manifest| named.iter().all(|package| has(manifest, package)));
-    let each = asked.map(|manifest| {
+    let asked = asked_for(&named, session.workspace.root())?;
+    let each = asked.iter().map(|manifest| {
         let mut tests = cargo(session, &["test"], manifest);
         tests.arg("--no-fail-fast").args(targets).args(named.is_empty().then_some("--workspace")).args(&options.test_args);
         if std::env::var_os(THREADS).is_none() {
@@ -131,18 +129,31 @@ fn tests(session: &Session, options: &Options, targets: &[&str]) -> Vec<Command>
         }
         tests
     });
-    each.collect()
+    Ok(each.collect())
 }
 
-fn is_in_lab(root: &Path, package: &str) -> bool {
-    root.join("infra/lab").join(package).is_dir()
+/// The manifests of the workspaces that have these packages; both where none is named.
+fn asked_for(packages: &[&str], root: &Path) -> Result<&'static [&'static str]> {
+    let of_lab = packages.iter().filter(|package| root.join("infra/lab").join(package).is_dir()).count();
+    match (packages.len(), of_lab) {
+        (0, _) => Ok(&MANIFESTS),
+        (_, 0) => Ok(&MANIFESTS[..1]),
+        (all, of_lab) if all == of_lab => Ok(&MANIFESTS[1..]),
+        _ => bail!("{} are of two workspaces: test those of infra/lab in a run of their own", packages.join(", ")),
+    }
 }
 
 /// The packages that these words name to cargo.
 fn packages(words: &[String]) -> Vec<&str> {
-    let own = words.iter().take_while(|word| *word != "--");
-    let named = own.clone().zip(own.skip(1)).filter(|(word, _)| matches!(word.as_str(), "-p" | "--package"));
-    named.map(|(_, package)| package.as_str()).collect()
+    let mut own = words.iter().map(String::as_str).take_while(|word| *word != "--");
+    let mut found = Vec::new();
+    while let Some(word) = own.next() {
+        match word {
+            "-p" | "--package" => found.extend(own.next()),
+            word => found.extend(word.strip_prefix("--package=")),
+        }
+    }
+    found
 }
 
 /// Tests mostly wait for servers and for deadlines to pass: twice as many as there are cores keep the cores busy.
@@ -256,10 +267,17 @@ mod tests {
     #[test]
     fn packages_that_are_asked_for_are_tested_in_the_workspace_that_has_them() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(packages(&words("-p query-api --test it --package console -- -p no")), ["query-api", "console"]);
+        assert_eq!(
+            packages(&words("-p query-api --test it --package console --package=fuzz -- -p no")),
+            ["query-api", "console", "fuzz"]
+        );
         assert_eq!(packages(&words("--test it")), [""; 0]);
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        assert!(is_in_lab(&root, "loadgen") && !is_in_lab(&root, "query-api"));
+        let asked = |packages: &[&str]| asked_for(packages, &root).ok();
+        assert_eq!(asked(&[]), Some(&MANIFESTS[..]));
+        assert_eq!(asked(&["query-api", "console"]), Some(&["Cargo.toml"][..]));
+        assert_eq!(asked(&["loadgen", "fuzz"]), Some(&["infra/lab/Cargo.toml"][..]));
+        assert_eq!(asked(&["loadgen", "console"]), None);
     }
 
     #[test]
