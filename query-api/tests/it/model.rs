@@ -381,7 +381,11 @@ async fn every_summary_equals_the_model() {
     let owners = owners(&app).await;
     app.command("SYSTEM STOP MERGES observations").await;
     let (mut counted, rounds) = (0, size("MODEL_ROUNDS", 12));
-    for round in 0..rounds {
+    for round in 0.. {
+        if round >= rounds && counted > 4 * rounds as u64 {
+            break;
+        }
+        assert!(round < rounds + 400, "the rounds compared hardly anything: seed {seed}");
         // The two halves of the last differ in the order in which ClickHouse would put them.
         let rows = random_rows(&mut random, &[1, 2, 1 << 64, 1 << 127]);
         refill(&app, &rows, &mut random).await;
@@ -401,5 +405,4 @@ async fn every_summary_equals_the_model() {
             counted += found.total_events;
         }
     }
-    assert!(counted > rounds as u64, "the rounds compared hardly anything: seed {seed}");
 }
