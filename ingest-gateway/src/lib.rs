@@ -66,7 +66,7 @@ use service_kit::roles::{self, Role};
 use service_kit::sealing::SecretsSettings;
 use service_kit::settings::{BotSettings, KafkaSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, openapi, process, server, stores};
-use sessions::{EnvelopeWriter, SessionMemory};
+use sessions::{ReportWriter, SessionMemory};
 use sqlx::PgPool;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -160,7 +160,7 @@ pub struct State {
     tokens: ClickTokens,
     _expiry: AbortOnDropHandle<()>,
     _session_expiry: Option<AbortOnDropHandle<()>>,
-    envelope_writer: EnvelopeWriter,
+    report_writer: ReportWriter,
     memory: Arc<SessionMemory>,
     remembered: Remembered,
     idempotency: IdempotencyKeys,
@@ -196,9 +196,7 @@ impl State {
         let drains = Drains::start(&settings.drains, &settings.secrets, pool.clone(), clock.clone())?;
         let log = Log::connect(&settings.kafka, &settings.durability).await?;
         let memory = Arc::new(SessionMemory::new(pool.clone()));
-        // Beside the spill, whose lock the log holds.
-        let folder = settings.durability.spill_folder();
-        let envelope_writer = EnvelopeWriter::start(pool.clone(), Arc::clone(&memory), clock.clone(), folder.as_deref())?;
+        let report_writer = ReportWriter::start(pool.clone(), Arc::clone(&memory), clock.clone());
         Ok(Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), log.probe()],
             callers: KnownCallers::new(Directory::asked_by(&settings.clients, pool.clone()), &clock),
@@ -215,7 +213,7 @@ impl State {
                 settings.kafka.clone(),
                 &settings.session_expiry,
             ),
-            envelope_writer,
+            report_writer,
             memory,
             remembered: Remembered::new(),
             idempotency: IdempotencyKeys::new(),

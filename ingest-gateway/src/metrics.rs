@@ -44,8 +44,7 @@ measures! {
     SPILL_BYTES = Measure::gauge("gateway_spill_bytes", "bytes", "disk space of the spill");
     PENDING_RECORDS = Measure::gauge("gateway_spill_pending_records", "records", "records in the spill that are not yet on the log");
     PENDING_EVENTS = Measure::gauge("gateway_spill_pending_events", "events", "events in the spill that are not yet on the log");
-    SESSIONS_WAITING = Measure::gauge("gateway_sessions_waiting", "sessions", "sessions named by events that PostgreSQL has not taken yet, kept beside the spill");
-    SESSIONS_DROPPED = Measure::counter("gateway_sessions_dropped_total", "sessions", "sessions named by events that found no room to wait for PostgreSQL; the next event of each brings it again");
+    SESSIONS_UNWRITTEN = Measure::counter("gateway_sessions_unwritten_total", "sessions", "sessions named by events that PostgreSQL did not take in time, left to the worker to write");
     DRAIN_LINES = Measure::counter("gateway_drain_lines_total", "lines", "lines of drains whose bodies were taken in").by(&[PROVIDER, OUTCOME]);
     DRAIN_COVERAGE_WAITING = Measure::gauge("gateway_drain_coverage_waiting", "rows", "rows of coverage that wait for PostgreSQL");
     DRAIN_COVERAGE_LOST = Measure::counter("gateway_drain_coverage_lost_total", "bodies", "bodies of drains whose coverage found no room to wait for PostgreSQL; their events are kept");
@@ -68,12 +67,8 @@ pub(crate) fn drain_coverage_lost() {
     counter!(DRAIN_COVERAGE_LOST.name).increment(1);
 }
 
-pub(crate) fn sessions_waiting(sessions: usize) {
-    gauge!(SESSIONS_WAITING.name).set(sessions as f64);
-}
-
-pub(crate) fn sessions_dropped(sessions: usize) {
-    counter!(SESSIONS_DROPPED.name).increment(sessions as u64);
+pub(crate) fn sessions_unwritten(sessions: usize) {
+    counter!(SESSIONS_UNWRITTEN.name).increment(sessions as u64);
 }
 
 pub(crate) fn acknowledged_late(events: u32) {

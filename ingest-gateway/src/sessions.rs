@@ -6,15 +6,12 @@ pub(crate) mod facts;
 pub(crate) mod change;
 pub(crate) mod store;
 mod memory;
-mod envelope;
-mod envelope_writer;
-mod envelope_spill;
+mod report_writer;
 mod expiry;
 
-pub(crate) use envelope::{EnvelopeReport, Session, SessionState};
-pub(crate) use envelope_writer::EnvelopeWriter;
 pub use expiry::SessionExpiry;
 pub(crate) use expiry::start as start_expiry;
 pub(crate) use facts::privacy_level;
 pub(crate) use memory::{NeededFacts, SessionMemory};
+pub(crate) use report_writer::ReportWriter;
 pub(crate) use store::exists as session_exists;

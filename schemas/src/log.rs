@@ -9,7 +9,7 @@ use crate::event::SourceRole;
 use crate::event_key::EventKey;
 use crate::ids::{OrgId, SessionId};
 use crate::secrets::SecretHash;
-use crate::session::SessionFacts;
+use crate::session::{SessionFacts, SessionReport};
 use crate::site::ContentUrl;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -31,9 +31,10 @@ pub const REJECTED_TOPIC: &str = "telemetry.rejected.v1";
 /// | 6 | who fetched what and how it was answered, in columns of their own: a worker from before would store its event without |
 /// | 7 | another's click token beside a named session, left to look up: a worker from before would compare the two |
 /// | 8 | two reports of one microsecond whose order is not by another's session: a worker from before would order them by it |
+/// | 9 | sessions that are left to write: a worker from before would not write them |
 ///
 /// A worker sets aside what is newer than itself: update workers before gateways.
-pub const RECORD_VERSION: u16 = 8;
+pub const RECORD_VERSION: u16 = 9;
 /// Since this version an event without a URL that a click token binds has the token's.
 const URL_OF_TOKEN_SINCE: u16 = 4;
 /// Since this version an event about another host than its click token's link says which that is.
@@ -92,6 +93,9 @@ pub struct LogRecord {
     /// What the write says about a session, when it is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionFacts>,
+    /// Sessions that the events name and that PostgreSQL did not take before the answer; the worker writes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unwritten_sessions: Vec<SessionReport>,
     /// Normalised, keyed and stripped of what must not be kept.
     #[serde(default)]
     pub events: Vec<LogEvent>,

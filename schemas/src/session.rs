@@ -98,6 +98,28 @@ pub struct Outcome {
     pub extra: Option<Box<RawValue>>,
 }
 
+/// A session that events named, with what their envelope says of it; absent members say nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionReport {
+    /// The session, of the organisation that reports the events.
+    pub session_id: SessionId,
+    /// Declared disclosure level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub privacy_level: Option<PrivacyLevel>,
+    /// The session that delegated work to this one, as its reporter names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_session_id: Option<String>,
+    /// When it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<DateTime<Utc>>,
+    /// URL of the participant's manifest, unchecked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifest_ref: Option<String>,
+    /// The responding agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+}
+
 /// What one write says about a session; absent members say nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionFacts {

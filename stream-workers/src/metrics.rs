@@ -38,7 +38,7 @@ measures! {
     REJECTED = Measure::counter("worker_records_rejected_total", "records", "records that became dead letters");
     EVENTS_REJECTED = Measure::counter("worker_events_rejected_total", "events", "events of records that became dead letters, where those say how many");
     RESOLVED = Measure::counter("worker_events_resolved_total", "events", "events whose click token or agent the gateway could not look up and the worker did");
-    RESOLVE_RETRIES = Measure::counter("worker_resolve_retries_total", "lookups", "look-ups of click tokens and agents that were tried again, PostgreSQL being away");
+    RESOLVE_RETRIES = Measure::counter("worker_resolve_retries_total", "lookups", "look-ups of click tokens and agents, and writes of sessions, that were tried again, PostgreSQL being away");
     RETRIES = Measure::counter("worker_insert_retries_total", "inserts", "inserts that were tried again, by what ClickHouse lacks").by(&[WHY]);
     STOPPED = Measure::gauge("worker_insert_stopped", "boolean", "1 while ClickHouse refuses rows until somebody mends the table or the account, else 0");
     COMMIT_FAILURES = Measure::counter("worker_commit_failures_total", "commits", "offset commits that failed; the next one covers them");

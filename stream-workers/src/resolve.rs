@@ -15,10 +15,11 @@ use chrono::DateTime;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use lru::LruCache;
-use schemas::ids::{OrgId, SessionId};
+use schemas::ids::OrgId;
 use schemas::log::{LogEvent, LogRecord};
 use schemas::secrets::SecretHash;
 use service_kit::clicks::{self, Clicked, Named, RememberedClicks};
+use service_kit::sessions::Session;
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
 use sqlx::PgPool;
@@ -43,9 +44,6 @@ struct Answers {
     agents: HashMap<Session, Named>,
 }
 
-/// A session and whose it is.
-type Session = (OrgId, SessionId);
-
 /// Looks tokens up, and remembers what cannot change any more.
 pub(crate) struct Resolver {
     pool: PgPool,
@@ -56,8 +54,12 @@ pub(crate) struct Resolver {
 impl Resolver {
     /// Connects when it is first asked: a worker starts and works without PostgreSQL.
     pub(crate) fn connect(settings: &PostgresSettings) -> anyhow::Result<Self> {
+        Ok(Self::on(stores::postgres(settings)?))
+    }
+
+    pub(crate) fn on(pool: PgPool) -> Self {
         let capacity = NonZeroUsize::new(REMEMBERED).expect("the constant is not zero");
-        Ok(Self { pool: stores::postgres(settings)?, clicks: RememberedClicks::default(), agents: LruCache::new(capacity) })
+        Self { pool, clicks: RememberedClicks::default(), agents: LruCache::new(capacity) }
     }
 
     /// Turns every unresolved record of a block, if it has any, into rows or a dead letter; waits as long as PostgreSQL is
@@ -139,7 +141,7 @@ fn remembered<K: Hash + Eq, V>(mut known: impl FnMut(&K) -> Option<V>, wanted: H
 }
 
 /// Asks until PostgreSQL answers.
-async fn patiently<'a, T>(what: &str, count: usize, ask: impl Fn() -> BoxFuture<'a, Result<T, sqlx::Error>>) -> T {
+pub(crate) async fn patiently<'a, T>(what: &str, count: usize, ask: impl Fn() -> BoxFuture<'a, Result<T, sqlx::Error>>) -> T {
     let mut back_off = BackOff::default();
     loop {
         match tokio::time::timeout(DEADLINE, ask()).await {

@@ -1,9 +1,10 @@
-//! The loop: block, resolve, fold, dead letters, insert, commit; in this order and no other.
+//! The loop: block, sessions, resolve, fold, dead letters, insert, commit; in this order and no other.
 //!
 //! Must not know how any of the steps is done.
 
 mod compaction;
 pub(crate) mod log_status;
+mod session_writer;
 
 use crate::Settings;
 use crate::consume::{Block, Collector, Lag};
@@ -17,6 +18,8 @@ use log_status::Teller;
 use service_kit::clock::Clock;
 use service_kit::crash_point;
 use service_kit::settings::ClickHouseSettings;
+use service_kit::stores;
+use session_writer::SessionWriter;
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 /// One member of the group.
 pub(crate) struct Worker {
     collector: Collector,
+    sessions: SessionWriter,
     resolver: Resolver,
     rejected: RejectedTopic,
     store: Store,
@@ -33,9 +37,10 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn connect(settings: &Settings) -> anyhow::Result<Self> {
-        let collector = Collector::connect(settings)?;
+        let (collector, pool) = (Collector::connect(settings)?, stores::postgres(&settings.postgres)?);
         Ok(Self {
-            resolver: Resolver::connect(&settings.postgres)?,
+            sessions: SessionWriter::new(pool.clone(), Clock::System),
+            resolver: Resolver::on(pool),
             rejected: RejectedTopic::connect(&settings.kafka)?,
             store: Store::connect(&settings.clickhouse, Clock::System)?,
             standing: Teller::of(settings, collector.assigned())?,
@@ -70,9 +75,14 @@ impl Worker {
     }
 
     async fn process(&mut self, mut block: Block) -> anyhow::Result<()> {
-        if !block.unresolved.is_empty() {
+        if block.asks_postgres() {
+            let sessions = block.take_unwritten_sessions();
+            let resolve = async {
+                self.sessions.write(&sessions).await;
+                self.resolver.resolve(&mut block).await;
+            };
             tokio::select! {
-                () = self.resolver.resolve(&mut block) => {}
+                () = resolve => {}
                 lost = self.collector.keep_polling() => match lost? {},
             }
         }

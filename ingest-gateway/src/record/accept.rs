@@ -12,7 +12,6 @@ use lru::LruCache;
 use schemas::ids::OrgId;
 use schemas::log::{LogEvent, LogRecord, RECORD_VERSION, RecordKind};
 use schemas::session::SessionFacts;
-use service_kit::auth::Caller;
 use service_kit::http::ApiError;
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
@@ -50,18 +49,10 @@ impl State {
 
     /// Appends events; answers how many of them are new as far as this gateway remembers. A redelivery goes to
     /// the log again: it changes no figure, and memory is no proof that another gateway's record is complete.
-    pub(crate) async fn accept(
-        &self,
-        caller: &Caller,
-        kind: RecordKind,
-        session: Option<SessionFacts>,
-        events: Vec<LogEvent>,
-        request: &WriteRequest,
-        claim: &Claim<'_>,
-    ) -> Result<usize, ApiError> {
-        let count = events.len();
-        let unresolved = events.iter().filter(|event| event.is_left_to_the_worker()).count();
-        self.append(caller, kind, session, events, request).await?;
+    pub(crate) async fn accept(&self, record: &LogRecord, request: &WriteRequest, claim: &Claim<'_>) -> Result<usize, ApiError> {
+        let count = record.events.len();
+        let unresolved = record.events.iter().filter(|event| event.is_left_to_the_worker()).count();
+        self.append(record, request).await?;
         let is_known = self.remembered.add(claim.fingerprint);
         metrics::accepted(count);
         metrics::unresolved(unresolved);
@@ -69,16 +60,8 @@ impl State {
     }
 
     /// Appends one record.
-    pub(crate) async fn append(
-        &self,
-        caller: &Caller,
-        kind: RecordKind,
-        session: Option<SessionFacts>,
-        events: Vec<LogEvent>,
-        request: &WriteRequest,
-    ) -> Result<(), ApiError> {
-        let record = record(caller.org_id, kind, session, events, self.clock.now());
-        let message = |_: &Turn| self.log.message(&record, &request.request_id);
+    pub(crate) async fn append(&self, record: &LogRecord, request: &WriteRequest) -> Result<(), ApiError> {
+        let message = |_: &Turn| self.log.message(record, &request.request_id);
         self.log.append(&self.large.run(&request.body, message).await?).await
     }
 }
@@ -91,5 +74,6 @@ pub(crate) fn record(
     events: Vec<LogEvent>,
     now: DateTime<Utc>,
 ) -> LogRecord {
-    LogRecord { v: RECORD_VERSION, org, received_at_us: now.timestamp_micros(), kind, session, events }
+    let received_at_us = now.timestamp_micros();
+    LogRecord { v: RECORD_VERSION, org, received_at_us, kind, session, unwritten_sessions: Vec::new(), events }
 }

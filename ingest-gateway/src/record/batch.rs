@@ -74,6 +74,6 @@ impl<'a> Bound<'a> {
             events.push(event);
         }
         let Context { now, privacy_level: declared, session_id: around, told, .. } = self.context;
-        Normalised { org, events, conversations, declared, around, told, now }
+        Normalised { org, events, conversations, declared, around, told, unwritten: Vec::new(), now }
     }
 }

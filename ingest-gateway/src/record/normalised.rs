@@ -8,14 +8,15 @@ use crate::State;
 use crate::log::record_too_large;
 use crate::request::idempotency::Fingerprint;
 use crate::request::large::{ReceivedBody, Turn};
-use crate::sessions::{EnvelopeReport, NeededFacts, Session, SessionState};
+use crate::sessions::NeededFacts;
 use crate::validate::EnvelopeFacts;
 use chrono::{DateTime, Utc};
 use schemas::event::{MAX_STRING_BYTES, SourceRole};
 use schemas::ids::{OrgId, SessionId};
 use schemas::log::{LogEvent, MAX_RECORD_BYTES};
-use schemas::session::PrivacyLevel;
+use schemas::session::{PrivacyLevel, SessionReport};
 use service_kit::http::ApiError;
+use service_kit::sessions::{Session, SessionState};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -32,6 +33,8 @@ pub(crate) struct Normalised<'a> {
     pub(crate) around: Option<SessionId>,
     /// What is said of it, or of the only one that they name.
     pub(crate) told: EnvelopeFacts,
+    /// Sessions that they name and that PostgreSQL did not take.
+    pub(crate) unwritten: Vec<SessionReport>,
     pub(crate) now: DateTime<Utc>,
 }
 
@@ -71,14 +74,14 @@ impl Normalised<'_> {
     pub(crate) async fn fill_in(&mut self, state: &State, body: &ReceivedBody) {
         let named = self.named_sessions();
         if let Some(level) = self.declared {
-            state.memory.tighten(named.iter().map(|seen| (seen.org, seen.session)), level);
+            state.memory.tighten(named.iter().map(|report| (self.org, report.session_id)), level);
         }
-        let may_ask = state.envelope_writer.note(named).await;
+        self.unwritten = state.report_writer.write(self.org, named).await;
         let wanted = self.wanted();
         if wanted.is_empty() && self.conversations.is_empty() {
             return;
         }
-        let recalled = state.memory.recall(wanted, self.now, may_ask).await;
+        let recalled = state.memory.recall(wanted, self.now, self.unwritten.is_empty()).await;
         state.large.run(body, |turn| self.fill_in_from(turn, &recalled.known)).await;
         self.leave_nameless(&recalled.unasked);
     }
@@ -90,17 +93,23 @@ impl Normalised<'_> {
     }
 
     /// The caller's own sessions that the events name: they exist from now on, also beside a token that is not resolved yet.
-    fn named_sessions(&self) -> Vec<EnvelopeReport> {
+    fn named_sessions(&self) -> Vec<SessionReport> {
         let own = self.events.iter().filter(|event| event.session_org.is_none());
         let sessions: BTreeSet<SessionId> = own.filter_map(|event| event.session_id).collect();
         let told_of = self.around.or_else(|| sessions.first().copied().filter(|_| sessions.len() == 1));
-        let told = |session| {
-            let told = if Some(session) == told_of { self.told.clone() } else { EnvelopeFacts::default() };
-            // Around a session that only an event names, it is the agent of that event.
-            EnvelopeFacts { agent: told.agent.filter(|_| Some(session) == self.around), ..told }
+        let report = |session_id| {
+            let told = if Some(session_id) == told_of { self.told.clone() } else { EnvelopeFacts::default() };
+            SessionReport {
+                session_id,
+                privacy_level: self.declared,
+                parent_session_id: told.parent,
+                started_at: told.started_at,
+                manifest_ref: told.manifest_ref,
+                // Around a session that only an event names, it is the agent of that event.
+                agent_id: told.agent.filter(|_| Some(session_id) == self.around),
+            }
         };
-        let seen = |session| EnvelopeReport { org: self.org, session, level: self.declared, told: told(session) };
-        sessions.into_iter().map(seen).collect()
+        sessions.into_iter().map(report).collect()
     }
 
     fn wanted(&self) -> BTreeMap<Session, NeededFacts> {

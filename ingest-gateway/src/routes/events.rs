@@ -5,6 +5,7 @@
 mod envelope;
 
 use crate::State;
+use crate::record::accept::record;
 use crate::record::batch::Batch;
 use crate::request::bodies::WriteRequest;
 use crate::request::large::Turn;
@@ -16,7 +17,7 @@ use axum::extract::State as Shared;
 use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
 use envelope::Envelope;
-use schemas::log::RecordKind;
+use schemas::log::{LogRecord, RecordKind};
 use serde::Serialize;
 use service_kit::auth::{Caller, Reporter};
 use service_kit::http::ApiError;
@@ -44,7 +45,9 @@ pub(crate) async fn post_events(
     let normalise = |turn: &Turn| state.claim(turn, bound.normalise(turn, caller.org_id, idempotency_key, &state.bots), &request);
     let (mut batch, claim) = large.run(body, normalise).await?;
     batch.fill_in(&state, body).await;
-    let accepted = state.accept(&caller, RecordKind::Events, None, batch.events, &request, &claim).await?;
+    let record = record(caller.org_id, RecordKind::Events, None, batch.events, state.clock.now());
+    let record = LogRecord { unwritten_sessions: batch.unwritten, ..record };
+    let accepted = state.accept(&record, &request, &claim).await?;
     claim.keep();
     Ok((StatusCode::CREATED, Json(EventsAccepted { status: "ok", events_created: accepted })))
 }

@@ -3,13 +3,13 @@
 //! The rows change in a transaction that is committed once the log has the record, so that a request that is refused or
 //! breaks off changes nothing. Must not remember anything of it before that.
 
-use super::envelope::{Session, SessionState};
 use super::store::{self, Ended};
 use crate::{State, privacy};
 use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::{Outcome, SessionFacts};
 use service_kit::http::ApiError;
+use service_kit::sessions::{Session, SessionState};
 use sqlx::{Postgres, Transaction};
 use std::collections::HashMap;
 

@@ -4,11 +4,10 @@
 //! Resolved at acceptance and kept on the log, so that a replay years later gives the same figures. Must not stand
 //! in the way of an event: while PostgreSQL is away, of a session this gateway has not met nothing is known.
 
-use super::envelope::{Session, SessionState};
-use super::store;
 use chrono::{DateTime, TimeDelta, Utc};
 use lru::LruCache;
 use schemas::session::PrivacyLevel;
+use service_kit::sessions::{self, Session, SessionState};
 use sqlx::PgPool;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::num::NonZeroUsize;
@@ -126,12 +125,12 @@ impl SessionMemory {
     }
 
     /// What those sessions have said; nothing when PostgreSQL does not answer in time.
-    async fn ask(&self, sessions: &[Session], now: DateTime<Utc>) -> Option<HashMap<Session, SessionState>> {
-        let Ok(Ok(found)) = tokio::time::timeout(PATIENCE, store::known_of(&self.pool, sessions)).await else {
-            tracing::warn!(sessions = sessions.len(), "sessions could not be looked up; their events go without texts");
+    async fn ask(&self, asked: &[Session], now: DateTime<Utc>) -> Option<HashMap<Session, SessionState>> {
+        let Ok(Ok(found)) = tokio::time::timeout(PATIENCE, sessions::find(&self.pool, asked)).await else {
+            tracing::warn!(sessions = asked.len(), "sessions could not be looked up; their events go without texts");
             return None;
         };
-        self.learn(sessions.iter().copied(), &found, now);
-        Some(sessions.iter().map(|session| (*session, found.get(session).cloned().unwrap_or_default())).collect())
+        self.learn(asked.iter().copied(), &found, now);
+        Some(asked.iter().map(|session| (*session, found.get(session).cloned().unwrap_or_default())).collect())
     }
 }

@@ -36,8 +36,11 @@ GRANT SELECT, INSERT, DELETE, UPDATE ON drain_hours TO telemetry_gateway;
 GRANT SELECT, INSERT, DELETE, UPDATE (reason) ON drain_bad_lines TO telemetry_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON refused_reports TO telemetry_gateway;
 
--- ── stream-workers: looks up what an event by a click token, or without an agent, belongs to ───────────────────────────────────
+-- ── stream-workers: looks up what an event by a click token, or without an agent, belongs to; writes sessions that events named
+-- while PostgreSQL did not answer the gateway ──────────────────────────────────────────────────────────────────────────────────
 GRANT SELECT ON sessions, click_tokens TO telemetry_worker;
+GRANT INSERT (organization_id, session_id, privacy_level, parent_session_id, started_at, manifest_ref, agent_id, agent_named_at),
+    UPDATE (privacy_level, parent_session_id, started_at, manifest_ref, agent_id, agent_named_at) ON sessions TO telemetry_worker;
 
 -- ── stream-workers deliver: reads messages, writes what became of them ─────────────────────────────────────────────────────────
 GRANT SELECT ON webhook_endpoints, webhook_deliveries TO telemetry_deliverer;

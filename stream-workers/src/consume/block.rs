@@ -9,7 +9,9 @@ use crate::record::decode::{count_events, decode, guarded};
 use crate::record::row::ObservationRow;
 use rdkafka::message::{Headers, Message, OwnedHeaders};
 use schemas::event::MAX_STRING_BYTES;
+use schemas::ids::OrgId;
 use schemas::log::{LogEvent, LogRecord};
+use schemas::session::SessionReport;
 use schemas::site::MAX_URL_BYTES;
 use std::collections::BTreeMap;
 use tokio::time::Instant;
@@ -28,6 +30,8 @@ pub(crate) struct Block {
     pub(crate) rows: Vec<ObservationRow>,
     /// Records that become rows once PostgreSQL has said what their click tokens stand for.
     pub(crate) unresolved: Vec<Unresolved>,
+    /// What records say of sessions that PostgreSQL lacks, by partition.
+    unwritten_sessions: BTreeMap<i32, Vec<(OrgId, SessionReport)>>,
     pub(crate) dead_letters: Vec<DeadLetter>,
     pub(crate) offsets: Offsets,
     /// What is known of what became of them; what is inserted is told by the store.
@@ -56,6 +60,16 @@ impl Block {
         self.rows.len() + self.unresolved_events
     }
 
+    /// Whether it has anything to ask PostgreSQL, or to tell it.
+    pub(crate) fn asks_postgres(&self) -> bool {
+        !self.unresolved.is_empty() || !self.unwritten_sessions.is_empty()
+    }
+
+    /// Sessions that are still to be written, in the order of each partition.
+    pub(crate) fn take_unwritten_sessions(&mut self) -> Vec<(OrgId, SessionReport)> {
+        std::mem::take(&mut self.unwritten_sessions).into_values().flatten().collect()
+    }
+
     /// What is still to be looked up, for its rows or letters to be given back.
     pub(crate) fn take_unresolved(&mut self) -> Vec<Unresolved> {
         self.unresolved_events = 0;
@@ -65,7 +79,17 @@ impl Block {
     /// Reads one record; one that is not `wanted` leaves nothing but its offset.
     pub(crate) fn push(&mut self, message: &impl Message, wanted: impl Fn(&LogRecord) -> bool) {
         let payload = message.payload().unwrap_or_default();
-        let read = |record: LogRecord| wanted(&record).then(|| Read::of(record, (message.partition(), message.offset())));
+        let (partition, sessions) = (message.partition(), &mut self.unwritten_sessions);
+        let read = |mut record: LogRecord| {
+            if !wanted(&record) {
+                return None;
+            }
+            let unwritten = std::mem::take(&mut record.unwritten_sessions);
+            if !unwritten.is_empty() {
+                sessions.entry(partition).or_default().extend(unwritten.into_iter().map(|report| (record.org, report)));
+            }
+            Some(Read::of(record, (partition, message.offset())))
+        };
         match guarded(|| decode(payload).map(read)) {
             Ok(Some(Read::Rows(rows))) => self.take(rows),
             Ok(Some(Read::Unresolved(record))) => {
@@ -121,6 +145,7 @@ impl Block {
         self.rows.retain(|row| row.partition != partition);
         self.unresolved.retain(|unresolved| unresolved.letter.partition != partition);
         self.unresolved_events = self.unresolved.iter().map(|unresolved| unresolved.record.events.len()).sum();
+        self.unwritten_sessions.remove(&partition);
         self.dead_letters.retain(|letter| letter.partition != partition);
         if self.is_empty() {
             self.opened = None;
@@ -182,7 +207,7 @@ mod tests {
     use super::*;
     use rdkafka::Timestamp;
     use rdkafka::message::OwnedMessage;
-    use schemas::ids::{OrgId, SessionId};
+    use schemas::ids::SessionId;
     use schemas::log::RECORD_VERSION;
     use uuid::Uuid;
 

@@ -2,7 +2,9 @@
 //!
 //! Must not panic on any bytes, and must not let through what the table would refuse or clamp.
 
+use chrono::Datelike as _;
 use schemas::log::{LogRecord, RECORD_VERSION};
+use schemas::session::SessionReport;
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,6 +12,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const STORABLE_MS: RangeInclusive<i64> = -2_200_000_000_000..=10_400_000_000_000;
 /// Microseconds UTC in which `version` keeps its order: 1970 to 2112.
 const STORABLE_US: RangeInclusive<i64> = 0..=4_503_599_627_370_495;
+
+/// PostgreSQL's calendar begins a few years before.
+const EARLIEST_YEAR: i32 = -4_700;
 
 /// Decodes one record; the error is the reason on the dead letter.
 pub(crate) fn decode(payload: &[u8]) -> Result<LogRecord, String> {
@@ -28,7 +33,16 @@ pub(crate) fn decode(payload: &[u8]) -> Result<LogRecord, String> {
     if let Some(event) = record.events.iter().find(|event| !STORABLE_MS.contains(&event.at_ms)) {
         return Err(format!("at_ms {} is out of range", event.at_ms));
     }
+    if let Some(report) = record.unwritten_sessions.iter().find(|report| !is_storable(report)) {
+        return Err(format!("what is said of session {} cannot be stored", report.session_id));
+    }
     Ok(record)
+}
+
+/// Whether PostgreSQL has a place for it: no text with a NUL, and no instant before its calendar.
+fn is_storable(report: &SessionReport) -> bool {
+    let texts = [&report.parent_session_id, &report.manifest_ref, &report.agent_id];
+    texts.into_iter().flatten().all(|text| !text.contains('\0')) && report.started_at.is_none_or(|at| at.year() >= EARLIEST_YEAR)
 }
 
 /// Runs what looks into a record; a panic in there is that record's fault, and the reason on its dead letter.

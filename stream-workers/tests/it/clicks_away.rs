@@ -14,7 +14,7 @@ use tokio::task::spawn_blocking;
 const ISSUER: u128 = 9;
 
 /// A world whose PostgreSQL can be killed and paused.
-async fn with_own_postgres(folder: &Path) -> (TestApp, Postgres) {
+pub(crate) async fn with_own_postgres(folder: &Path) -> (TestApp, Postgres) {
     let at = folder.to_owned();
     let server = spawn_blocking(move || Postgres::start(&at)).await.unwrap().unwrap();
     let fresh = TestStores::fresh().await;

@@ -36,6 +36,7 @@ mod settled;
 mod shards;
 mod test_app;
 mod turns;
+mod unwritten_sessions;
 mod without_room;
 
 #[test]

@@ -65,7 +65,8 @@ fn check(body: &[u8], provider: DrainProvider) -> bool {
     if is_kept {
         let received_at_us = now().timestamp_micros();
         let (org, kind) = (OrgId(Uuid::nil()), RecordKind::Drain);
-        check_worker(&LogRecord { v: RECORD_VERSION, org, received_at_us, kind, session: None, events });
+        let unwritten_sessions = Vec::new();
+        check_worker(&LogRecord { v: RECORD_VERSION, org, received_at_us, kind, session: None, unwritten_sessions, events });
     }
     is_kept
 }

@@ -94,10 +94,10 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
         Some(after) => eprintln!("everything is readable after {:.1} s; looking at all of it once more", after.as_secs_f64()),
         None => eprintln!("something is still missing; looking at all of it nevertheless"),
     }
-    let sessions = reconcile::sessions_are_written(&cluster).await;
+    let worked_off = reconcile::log_is_worked_off(&cluster).await;
     watcher.look_at_everything().await;
     let (logs, mut wrong) = front.logs.settle().await;
-    wrong.extend(sessions.err().map(|error| format!("{error:#}")));
+    wrong.extend(worked_off.err().map(|error| format!("{error:#}")));
     let reconciled = reconcile::reconcile(&cluster, &front).await;
     cluster.close().await;
     history.flush();

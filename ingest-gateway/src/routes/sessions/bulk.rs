@@ -4,6 +4,7 @@
 
 use super::assigned_id;
 use crate::State;
+use crate::record::accept::record;
 use crate::record::batch::Batch;
 use crate::request::bodies::{self, WriteRequest};
 use crate::request::large::Turn;
@@ -65,7 +66,8 @@ async fn upload(state: &State, caller: &Caller, request: &WriteRequest) -> Resul
     let mut change = Change::begin(state, caller.org_id).await?;
     let outcome_recorded = change.merge(&mut facts).await?;
     large.run(body, |turn| batch.fill_in_from(turn, change.known())).await;
-    let created = state.accept(caller, RecordKind::Session, Some(facts), batch.events, request, &claim).await?;
+    let record = record(caller.org_id, RecordKind::Session, Some(facts), batch.events, state.clock.now());
+    let created = state.accept(&record, request, &claim).await?;
     change.commit().await?;
     claim.keep();
     Ok((StatusCode::CREATED, Json(SessionUploaded { status: "ok", session_id, events_created: created, outcome_recorded })))

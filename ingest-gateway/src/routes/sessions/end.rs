@@ -3,6 +3,7 @@
 //! Must answer alike for a session that is not there and for one that is somebody else's.
 
 use crate::State;
+use crate::record::accept::record;
 use crate::request::bodies::{self, WriteRequest};
 use crate::request::large::Turn;
 use crate::request::limits::Limits;
@@ -51,7 +52,8 @@ async fn end(state: &State, caller: &Caller, request: &WriteRequest) -> Result<J
         store::Ended::Yes => {}
     }
     let facts = SessionFacts { ended_at: Some(now), outcome, ..SessionFacts::of(session_id) };
-    state.append(caller, RecordKind::SessionEnded, Some(facts), Vec::new(), request).await?;
+    let record = record(caller.org_id, RecordKind::SessionEnded, Some(facts), Vec::new(), state.clock.now());
+    state.append(&record, request).await?;
     change.commit().await?;
     Ok(Json(SessionEnded { status: "ok", session_id }))
 }

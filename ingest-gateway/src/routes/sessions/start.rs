@@ -4,6 +4,7 @@
 
 use super::assigned_id;
 use crate::State;
+use crate::record::accept::record;
 use crate::request::bodies::{self, WriteRequest};
 use crate::request::large::Turn;
 use crate::request::limits::Limits;
@@ -54,7 +55,8 @@ async fn start(state: &State, caller: &Caller, request: &WriteRequest) -> Result
 
     let mut change = Change::begin(state, caller.org_id).await?;
     change.merge(&mut facts).await?;
-    state.append(caller, RecordKind::SessionStarted, Some(facts), Vec::new(), request).await?;
+    let record = record(caller.org_id, RecordKind::SessionStarted, Some(facts), Vec::new(), state.clock.now());
+    state.append(&record, request).await?;
     change.commit().await?;
     Ok((StatusCode::CREATED, Json(SessionStarted { session_id })))
 }

@@ -33,8 +33,6 @@ const READ_PATIENCE: Duration = Duration::from_secs(30);
 const DEADLINE: Duration = Duration::from_secs(10);
 /// What a gateway has in its spill.
 const PENDING: &str = "gateway_spill_pending_events ";
-/// Sessions that events named, which PostgreSQL does not have yet.
-const SESSIONS_WAITING: &str = "gateway_sessions_waiting ";
 
 /// A record, as far as it matters here.
 struct Logged {
@@ -81,7 +79,7 @@ pub(super) async fn reconcile(cluster: &Cluster, front: &Front) -> anyhow::Resul
 
 /// What is settled of each partition, once that is everything there is.
 async fn at_rest(cluster: &Cluster, kafka: &KafkaSettings) -> anyhow::Result<BTreeMap<i32, PartitionStats>> {
-    nothing_waits(cluster, PENDING, "events in its spill").await?;
+    nothing_is_spilled(cluster).await?;
     // workers are in the group that is called like the topic
     let standing = standing(kafka, &kafka.topic).await?;
     for (partition, (settled, end)) in &standing {
@@ -90,10 +88,10 @@ async fn at_rest(cluster: &Cluster, kafka: &KafkaSettings) -> anyhow::Result<BTr
     Ok(standing.into_iter().map(|(partition, (settled, _))| (partition, settled)).collect())
 }
 
-/// Waits until PostgreSQL has every session that events named: a gateway writes what it did not take once more later, and a
-/// session's document is not there before.
-pub(super) async fn sessions_are_written(cluster: &Cluster) -> anyhow::Result<()> {
-    patiently(|| nothing_waits(cluster, SESSIONS_WAITING, "sessions that PostgreSQL does not have")).await
+/// Waits until everything on the log is committed: a worker writes the sessions that a gateway could not write before that, and
+/// a session's document is not there earlier.
+pub(super) async fn log_is_worked_off(cluster: &Cluster) -> anyhow::Result<()> {
+    patiently(|| at_rest(cluster, &cluster.fresh.addresses.kafka)).await.map(drop)
 }
 
 /// Asks until it is so, for [`PATIENCE`]; then says why it is not.
@@ -108,15 +106,15 @@ async fn patiently<T, Fut: Future<Output = anyhow::Result<T>>>(ask: impl Fn() ->
     }
 }
 
-/// Whether a gauge of each gateway says 0.
-async fn nothing_waits(cluster: &Cluster, gauge: &str, what: &str) -> anyhow::Result<()> {
+/// Whether the gauge of each gateway says that its spill is empty.
+async fn nothing_is_spilled(cluster: &Cluster) -> anyhow::Result<()> {
     for gateway in &cluster.gateways {
         let mut connection = Connection::new(Endpoint::parse(&gateway.slot.metrics())?, DEADLINE);
         let asked = connection.get("/metrics", &HeaderValue::from_static("")).await;
         let Exchange::Answered(answer) = asked else { bail!("{} shows no metrics", gateway.slot.name) };
         let text = String::from_utf8_lossy(&answer.body).into_owned();
-        let waiting = text.lines().find_map(|line| line.strip_prefix(gauge)).with_context(|| format!("no word of {what}"))?;
-        ensure!(waiting == "0", "{} has {waiting} {what}", gateway.slot.name);
+        let pending = text.lines().find_map(|line| line.strip_prefix(PENDING)).context("no word of events in its spill")?;
+        ensure!(pending == "0", "{} has {pending} events in its spill", gateway.slot.name);
     }
     Ok(())
 }

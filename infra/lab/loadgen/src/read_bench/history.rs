@@ -172,6 +172,7 @@ impl Iterator for History {
                         received_at_us: (at_ms + 200) * 1_000,
                         kind: RecordKind::Events,
                         session: None,
+                        unwritten_sessions: Vec::new(),
                         events: vec![event],
                     }),
                 }

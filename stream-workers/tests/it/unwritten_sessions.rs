@@ -1,0 +1,101 @@
+//! Sessions that events named while PostgreSQL did not answer the gateway: the log has them, and the worker writes them.
+
+use crate::clicks::{REPORTER, engaged, record_of_today, session};
+use crate::clicks_away::with_own_postgres;
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp};
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::{Value, json};
+use service_kit::clock::Clock;
+use std::time::Duration;
+use uuid::Uuid;
+
+type Row = (Option<i16>, Option<String>, Option<DateTime<Utc>>, Option<String>, Option<String>, Option<DateTime<Utc>>);
+
+/// A record of one event in a session, of which its envelope said this.
+fn naming(n: u128, said: &Value) -> Value {
+    let mut record = record_of_today(NEW_YEAR_US, &[engaged(n, &json!({"session_id": said["session_id"]}))]);
+    record["unwritten_sessions"] = json!([said]);
+    record
+}
+
+async fn written(app: &TestApp, session: Uuid) -> Option<Row> {
+    let columns = "privacy_level, parent_session_id, started_at, manifest_ref, agent_id, agent_named_at";
+    let statement = format!("SELECT {columns} FROM sessions WHERE organization_id = $1 AND session_id = $2");
+    let row = sqlx::query_as(sqlx::AssertSqlSafe(statement)).bind(Uuid::from_u128(REPORTER)).bind(session);
+    row.fetch_optional(&app.stores.pool).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f17_a_session_that_the_log_has_is_written_once_postgres_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (app, mut server) = with_own_postgres(folder.path()).await;
+    let start: DateTime<Utc> = "2026-01-01T08:00:00Z".parse().unwrap();
+    let said = json!({"session_id": session(1), "privacy_level": "summary", "parent_session_id": "p", "started_at": start,
+        "manifest_ref": "m", "agent_id": "bot"});
+    let later = json!({"session_id": session(1), "privacy_level": "intent", "parent_session_id": "other", "agent_id": "other"});
+    let records = [(0, naming(0, &said)), (0, naming(1, &later)), (1, naming(2, &json!({"session_id": session(2)})))];
+
+    server.kill_9();
+    let begun = Clock::System.now() - TimeDelta::seconds(1);
+    app.put(&records).await;
+    let worker = app.worker();
+    for _ in 0..6 {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(worker.is_running(), "the worker waits for PostgreSQL");
+        assert_eq!(app.log.uncommitted(&app.group()).await, 3, "what is not written is not committed");
+    }
+    let _server = tokio::task::spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
+    app.log.caught_up(&app.group()).await;
+    worker.stop().await;
+
+    let row = written(&app, session(1)).await.expect("it is written");
+    let named_at = row.5.expect("the agent has been named");
+    assert!(named_at >= begun && named_at <= Clock::System.now(), "nobody could ask for the agent before: {named_at}");
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        row,
+        (Some(1), text("p"), Some(start), text("m"), text("bot"), Some(named_at)),
+        "the strictest level, and what came first"
+    );
+    assert_eq!(written(&app, session(2)).await, Some((None, None, None, None, None, None)));
+    assert_eq!(app.visible().await.len(), 3);
+
+    app.put(&records).await;
+    app.work_off(&app.group()).await;
+    assert_eq!(written(&app, session(1)).await, Some(row), "once more changes nothing");
+}
+
+#[tokio::test]
+async fn a_replay_brings_back_no_session_that_has_been_deleted() {
+    let app = TestApp::new().await;
+    app.put(&(0..PARTITIONS).map(|n| (n, naming(1, &json!({"session_id": session(1), "agent_id": "bot"})))).collect::<Vec<_>>())
+        .await;
+    app.work_off(&app.group()).await;
+    assert!(written(&app, session(1)).await.is_some());
+    sqlx::query("DELETE FROM sessions").execute(&app.stores.pool).await.unwrap();
+    let (code, stdout, stderr) = app.command(&["replay"]).await;
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    assert!(stdout.contains(&format!("{PARTITIONS} records")), "{stdout}");
+    assert_eq!(written(&app, session(1)).await, None);
+}
+
+#[tokio::test]
+async fn what_postgres_cannot_store_of_a_session_sets_its_record_aside_and_holds_up_nothing() {
+    let app = TestApp::new().await;
+    let bad = [json!({"agent_id": "a\0b"}), json!({"manifest_ref": "\0"}), json!({"started_at": "-9999-01-01T00:00:00Z"})];
+    let oldest = json!({"session_id": session(1), "started_at": "0000-01-01T00:00:00+14:00"});
+    for (n, members) in (10..).zip(bad) {
+        let mut said = members;
+        said["session_id"] = json!(session(n));
+        app.put(&[(0, naming(n, &said))]).await;
+    }
+    app.put(&[(0, naming(1, &oldest))]).await;
+    app.work_off(&app.group()).await;
+    assert_eq!(app.visible().await.len(), 1);
+    assert!(written(&app, session(1)).await.is_some_and(|row| row.2.is_some()));
+    for n in 10..13 {
+        assert_eq!(written(&app, session(n)).await, None);
+    }
+    let reasons: Vec<String> = app.log.set_aside().await.into_iter().map(|letter| letter.reason).collect();
+    assert!(reasons.len() == 3 && reasons.iter().all(|reason| reason.ends_with("cannot be stored")), "{reasons:?}");
+}
