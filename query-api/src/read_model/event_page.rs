@@ -191,7 +191,7 @@ fn names(filter: &mut RowFilter, candidates: &[&Candidate]) -> String {
 fn told(filter: &mut RowFilter, on_page: &[Candidate]) -> String {
     let (rows, keys) = rows_of(filter, &on_page.iter().collect::<Vec<_>>());
     let precedence = precedence(filter);
-    let shown = |(expression, name): (&str, &str)| shown_by(&precedence, &(expression, name));
+    let shown = |(expression, name): (&str, &str)| shown_by("precedence", &(expression, name));
     let id = shown_columns::id();
     let wide = [
         ("toUnixTimestamp64Milli(at)", "at_ms"),
@@ -203,7 +203,7 @@ fn told(filter: &mut RowFilter, on_page: &[Candidate]) -> String {
     ];
     let by_column = shown_columns::columns().map(|(expression, name)| shown((expression.as_str(), name)));
     let events = filter.shards.each(&format!(
-        "SELECT indexOf({keys}, event_key) AS place, {wide}, {by_column}, arraySort(groupUniqArray({ROLE})) AS roles FROM {rows} \
+        "WITH {precedence} AS precedence SELECT indexOf({keys}, event_key) AS place, {wide}, {by_column}, arraySort(groupUniqArray({ROLE})) AS roles FROM {rows} \
          GROUP BY event_key",
         wide = wide.map(shown).join(", "),
         by_column = by_column.join(", "),
