@@ -33,10 +33,10 @@ use clap::{Args, Parser, Subcommand};
 use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
 use service_kit::http::{BodyReader, Transport};
+use service_kit::process::Process;
 use service_kit::settings::ProcessSettings;
 use service_kit::{health, http, process, server};
 use std::net::SocketAddr;
-use std::process::ExitCode;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -129,12 +129,14 @@ impl State {
 }
 
 /// The process that `cli` asks for, until its end.
-pub async fn start(cli: Cli) -> ExitCode {
-    if let Some(Command::Health) = cli.command {
-        return health::report_own(cli.process.listen).await;
-    }
-    let process = cli.process.clone();
-    process::serve(&process, |stop| run(cli, Clock::System, stop)).await
+pub fn start(cli: Cli) -> Process {
+    Box::pin(async move {
+        if let Some(Command::Health) = cli.command {
+            return health::report_own(cli.process.listen).await;
+        }
+        let process = cli.process.clone();
+        process::serve(&process, |stop| run(cli, Clock::System, stop)).await
+    })
 }
 
 /// Serves until `stop`, then drains requests.

@@ -39,6 +39,7 @@ use service_kit::egress::Egress;
 use service_kit::health::{self, Probe};
 use service_kit::http::{BodyLimits, BodyReader};
 use service_kit::key_uses::KeyUses;
+use service_kit::process::Process;
 use service_kit::rates::Rates;
 use service_kit::roles::{self, Role};
 use service_kit::sealing::{Sealer, SecretsSettings};
@@ -46,7 +47,6 @@ use service_kit::settings::{PostgresSettings, ProcessSettings, Profile, WebhookS
 use service_kit::{command, http, openapi, process, server, stores};
 use sign_in::{SignIn, SignInSettings};
 use sqlx::PgPool;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -267,16 +267,18 @@ pub async fn migrate(settings: &Settings) -> anyhow::Result<()> {
 }
 
 /// The process that `cli` asks for, until its end.
-pub async fn start(cli: Cli) -> ExitCode {
-    let Cli { command, process, settings } = cli.clone();
-    match command {
-        Some(Command::Health) => health::report_own(process.listen).await,
-        Some(Command::Migrate) => process::once(async { migrate(&settings.for_commands(process.profile)?).await }).await,
-        Some(Command::Admin(admin)) => {
-            command::run(async { admin.run(&settings.for_admin(process.profile).await?, Clock::System).await }).await
+pub fn start(cli: Cli) -> Process {
+    Box::pin(async move {
+        let Cli { command, process, settings } = cli.clone();
+        match command {
+            Some(Command::Health) => health::report_own(process.listen).await,
+            Some(Command::Migrate) => process::once(async { migrate(&settings.for_commands(process.profile)?).await }).await,
+            Some(Command::Admin(admin)) => {
+                command::run(async { admin.run(&settings.for_admin(process.profile).await?, Clock::System).await }).await
+            }
+            None => process::serve(&process, |stop| run(cli, Clock::System, stop)).await,
         }
-        None => process::serve(&process, |stop| run(cli, Clock::System, stop)).await,
-    }
+    })
 }
 
 /// Serves until `stop`, then drains requests.

@@ -61,6 +61,7 @@ use service_kit::health::{self, Probe};
 use service_kit::http::{ApiError, BodyReader};
 use service_kit::key_uses::KeyUses;
 use service_kit::measures;
+use service_kit::process::Process;
 use service_kit::rates::Rates;
 use service_kit::roles::{self, Role};
 use service_kit::sealing::SecretsSettings;
@@ -68,7 +69,6 @@ use service_kit::settings::{BotSettings, KafkaSettings, PostgresSettings, Proces
 use service_kit::{http, openapi, process, server, stores};
 use sessions::{ReportWriter, SessionMemory};
 use sqlx::PgPool;
-use std::process::ExitCode;
 use std::sync::Arc;
 use tokens::ClickTokens;
 use tokio_util::sync::CancellationToken;
@@ -239,12 +239,14 @@ impl State {
 }
 
 /// The process that `cli` asks for, until its end.
-pub async fn start(cli: Cli) -> ExitCode {
-    if let Some(Command::Health) = cli.command {
-        return health::report_own(cli.process.listen).await;
-    }
-    let process = cli.process.clone();
-    process::serve(&process, |stop| run(cli, Clock::System, stop)).await
+pub fn start(cli: Cli) -> Process {
+    Box::pin(async move {
+        if let Some(Command::Health) = cli.command {
+            return health::report_own(cli.process.listen).await;
+        }
+        let process = cli.process.clone();
+        process::serve(&process, |stop| run(cli, Clock::System, stop)).await
+    })
 }
 
 /// Serves until `stop`, then drains requests and the producer.

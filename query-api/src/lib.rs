@@ -58,12 +58,12 @@ use service_kit::health::{self, Probe};
 use service_kit::http::Transport;
 use service_kit::key_uses::KeyUses;
 use service_kit::measures;
+use service_kit::process::Process;
 use service_kit::rates::Rates;
 use service_kit::roles::{self, Role};
 use service_kit::settings::{BotSettings, ClickHouseSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, openapi, process, server, stores};
 use sqlx::PgPool;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -207,15 +207,17 @@ fn router_over(transport: Transport, state: Arc<State>) -> Router {
 }
 
 /// The process that `cli` asks for, until its end.
-pub async fn start(cli: Cli) -> ExitCode {
-    if let Some(Command::Health) = cli.command {
-        return health::report_own(cli.process.listen).await;
-    }
-    let process = cli.process.clone();
-    if let Some(Command::Analysts(settings)) = cli.command {
-        return process::serve(&process, |stop| keep_analysts(&process, &cli.settings, &settings, stop)).await;
-    }
-    process::serve(&process, |stop| run(cli, stop)).await
+pub fn start(cli: Cli) -> Process {
+    Box::pin(async move {
+        if let Some(Command::Health) = cli.command {
+            return health::report_own(cli.process.listen).await;
+        }
+        let process = cli.process.clone();
+        if let Some(Command::Analysts(settings)) = cli.command {
+            return process::serve(&process, |stop| keep_analysts(&process, &cli.settings, &settings, stop)).await;
+        }
+        process::serve(&process, |stop| run(cli, stop)).await
+    })
 }
 
 /// Keeps the accounts of analysts until `stop`, with `/health` and `/ready` beside it.

@@ -42,6 +42,7 @@ use service_kit::clock::Clock;
 use service_kit::command::OutputOptions;
 use service_kit::health::{self, Probe};
 use service_kit::measures;
+use service_kit::process::Process;
 use service_kit::roles::{self, Judged, Role};
 use service_kit::settings::{ClickHouseSettings, KafkaSettings, Needed, PostgresSettings, ProcessSettings, Profile};
 use service_kit::{http, kafka, openapi, process, server, stores, telemetry};
@@ -136,24 +137,30 @@ impl Tuning {
 }
 
 /// The process that `cli` asks for, until its end.
-pub async fn start(cli: Cli) -> ExitCode {
-    let Cli { command, process, settings } = cli;
-    let command = command.unwrap_or(Command::Run);
-    // All but these two need the log and the stores.
-    let settings = match &command {
-        Command::Deliver(own) => return process::serve(&process, |stop| deliver::run(&process, own, stop)).await,
-        Command::Health => return health::report_own(process.listen).await,
-        _ => settings.or_refuse(),
-    };
-    let settings = || settings.under(process.profile);
-    match command {
-        Command::Prepare => process::once(async { prepare(&settings()?).await }).await,
-        Command::Replay(options) => run_command(&process, async { replay(&settings()?, &options, Clock::System).await }).await,
-        Command::Rebuild(options) => run_command(&process, async { rebuild(&settings()?, &options, Clock::System).await }).await,
-        Command::Settled(output) => run_command(&process, async { print_settled(&settings()?, output.form()).await }).await,
-        Command::Rejected(what) => run_command(&process, async { what.run(&settings()?).await }).await,
-        _ => process::serve(&process, |stop| async { run(&process, &settings()?, stop).await }).await,
-    }
+pub fn start(cli: Cli) -> Process {
+    Box::pin(async move {
+        let Cli { command, process, settings } = cli;
+        let command = command.unwrap_or(Command::Run);
+        // All but these two need the log and the stores.
+        let settings = match &command {
+            Command::Deliver(own) => return process::serve(&process, |stop| deliver::run(&process, own, stop)).await,
+            Command::Health => return health::report_own(process.listen).await,
+            _ => settings.or_refuse(),
+        };
+        let settings = || settings.under(process.profile);
+        match command {
+            Command::Prepare => process::once(async { prepare(&settings()?).await }).await,
+            Command::Replay(options) => {
+                run_command(&process, async { replay(&settings()?, &options, Clock::System).await }).await
+            }
+            Command::Rebuild(options) => {
+                run_command(&process, async { rebuild(&settings()?, &options, Clock::System).await }).await
+            }
+            Command::Settled(output) => run_command(&process, async { print_settled(&settings()?, output.form()).await }).await,
+            Command::Rejected(what) => run_command(&process, async { what.run(&settings()?).await }).await,
+            _ => process::serve(&process, |stop| async { run(&process, &settings()?, stop).await }).await,
+        }
+    })
 }
 
 /// A mode that ends by itself; it may have to say that it waits for a store.

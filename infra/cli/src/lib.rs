@@ -57,6 +57,7 @@ use org::OrgNoun;
 use profile::ProfileNoun;
 use reads::{Funnel, List, Series, Sorted, Summary, Urls, Whole};
 use service_kit::clock::Clock;
+use service_kit::process::Process;
 use session::SessionNoun;
 use settings::SettingsNoun;
 use sign_in::{Login, Nothing};
@@ -130,16 +131,18 @@ pub struct On<T: Args> {
 /// Does it; the exit code says how it went (docs/cli.md#exit-codes).
 ///
 /// `program` is the whole program that this is a part of.
-pub async fn run(command: Command, program: clap::Command, clock: Clock) -> ExitCode {
-    match dispatch(command, program, clock).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            if !matches!(failure, Failure::Closed) {
-                talk::complain(&failure);
+pub fn run(command: Command, program: clap::Command, clock: Clock) -> Process {
+    Box::pin(async {
+        match dispatch(command, program, clock).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => {
+                if !matches!(failure, Failure::Closed) {
+                    talk::complain(&failure);
+                }
+                ExitCode::from(failure.code())
             }
-            ExitCode::from(failure.code())
         }
-    }
+    })
 }
 
 async fn dispatch(command: Command, program: clap::Command, clock: Clock) -> Result<(), Failure> {

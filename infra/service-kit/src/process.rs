@@ -7,6 +7,7 @@ use crate::server::DRAIN_DEADLINE;
 use crate::settings::ProcessSettings;
 use crate::telemetry;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,10 @@ pub fn main(all: impl Future<Output = ExitCode>) -> ExitCode {
     runtime.shutdown_timeout(BLOCKED_GRACE);
     code
 }
+
+/// A process that has been asked for, until its end. Boxed: code of its futures is generated with its service, and the crates of
+/// services compile side by side, which the program that starts them all comes after.
+pub type Process = Pin<Box<dyn Future<Output = ExitCode>>>;
 
 /// A process that works until it is asked to stop, with logs and metrics: [`run`] once both are there.
 pub async fn serve<F, Fut>(settings: &ProcessSettings, work: F) -> ExitCode
