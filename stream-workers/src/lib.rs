@@ -2,8 +2,9 @@
 //!
 //! 1. Poll records into a block: until it is 500 ms old, 99,000 rows or 32 MiB large (`consume`).
 //! 2. Decode each as it arrives; what cannot be decoded becomes a dead letter (`record::decode`, `dead_letters`).
-//! 3. Resolve the click tokens that the gateway could not look up; while PostgreSQL is away, wait. A record with a
-//!    token that is not good becomes a dead letter; a block without any asks nothing (`resolve`).
+//! 3. Write the sessions that PostgreSQL did not take from the gateway, and resolve the click tokens that the gateway could not look
+//!    up; while PostgreSQL is away, wait. A record with a token that is not good becomes a dead letter; a block without any asks
+//!    nothing (`worker::session_writer`, `resolve`).
 //! 4. Fold: equal observations collapse, the first stays (`record::fold`).
 //! 5. Acknowledge the dead letters of the block, then insert its rows as one block; retry for ever (`store`).
 //! 6. Commit the offsets (`worker`).

@@ -16,8 +16,9 @@ use tokio::time::timeout;
 
 /// Waiting for a free connection, or for a new one.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
-/// What the server gives one statement, in milliseconds.
-const STATEMENT_TIMEOUT: &str = "3000";
+/// What the server gives one statement, and a transaction between two statements, in milliseconds: a process that is gone without a
+/// word, or with the network, keeps its locks no longer.
+const LIMITS: [(&str, &str); 2] = [("statement_timeout", "3000"), ("idle_in_transaction_session_timeout", "30000")];
 /// What a connection that comes back may take to be done with its last statement; longer than the server gives that.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(4);
 /// What an idle connection may take to say that it is there, so that a new one can be made while its caller waits.
@@ -37,8 +38,7 @@ pub fn postgres(settings: &PostgresSettings) -> anyhow::Result<PgPool> {
 
 /// The same with settings of the session, for functions of the database that go by them.
 pub fn postgres_with(settings: &PostgresSettings, session: &[(&str, String)]) -> anyhow::Result<PgPool> {
-    let options =
-        postgres_options(settings)?.options([("statement_timeout", STATEMENT_TIMEOUT)]).options(session.iter().cloned());
+    let options = postgres_options(settings)?.options(LIMITS).options(session.iter().cloned());
     let pool = PgPoolOptions::new().acquire_timeout(ACQUIRE_TIMEOUT).max_connections(MAX_CONNECTIONS);
     // The pool's own pings wait for ever: a connection that the network has swallowed would keep its place until the system
     // gives it up, a quarter of an hour later.

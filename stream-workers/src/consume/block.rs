@@ -260,11 +260,19 @@ mod tests {
     fn what_came_from_a_partition_that_was_taken_away_is_left_out_whole() {
         let good = r#"{"v":1,"org":"00000000-0000-0000-0000-000000000001","received_at_us":1790000000000000,"kind":"events",
             "events":[{"key":"0000000000000000000000000000000a","type":"content_engaged","at_ms":1790000000000}]}"#;
+        let naming = |partition: i32| {
+            let session = Uuid::from_u128(u128::try_from(partition).unwrap());
+            format!(r#""unwritten_sessions":[{{"session_id":"{session}"}}],"events":["#)
+        };
         let mut block = Block::default();
         for (partition, offset, payload) in [(0, 5, good), (1, 7, good), (1, 8, "poison"), (0, 6, good), (1, 9, good)] {
-            block.push(&message(partition, offset, payload), |_| true);
+            let payload = payload.replace(r#""events":["#, &naming(partition));
+            block.push(&message(partition, offset, &payload), |_| true);
         }
         block.forget(1);
+        let sessions: Vec<u128> =
+            block.take_unwritten_sessions().iter().map(|(_, report)| report.session_id.0.as_u128()).collect();
+        assert_eq!(sessions, [0, 0]);
         assert_eq!((block.rows.len(), block.dead_letters.len()), (2, 0));
         assert!(block.rows.iter().all(|row| row.partition == 0));
         assert_eq!(block.offsets, Offsets::from([(0, (5, 6))]));

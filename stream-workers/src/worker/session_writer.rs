@@ -1,7 +1,8 @@
 //! Sessions that events named while PostgreSQL did not answer the gateway: their records hold what is said of them, and it is
-//! written here, once a block and before its offsets are committed.
+//! written here, once a block and before its rows are inserted.
 //!
-//! Must wait for PostgreSQL as long as it is away: nobody else has them. Must change nothing by writing them twice.
+//! Must wait for PostgreSQL as long as it is away: nobody else is sure to have them. Must change nothing by writing them twice, and
+//! must not wait for ever for what PostgreSQL refuses to store.
 
 use crate::resolve::patiently;
 use futures::FutureExt as _;
@@ -10,6 +11,7 @@ use schemas::session::SessionReport;
 use service_kit::clock::Clock;
 use service_kit::sessions;
 use sqlx::PgPool;
+use sqlx::error::DatabaseError;
 
 /// Most reports of one statement.
 const MAX_AT_ONCE: usize = 1_000;
@@ -28,7 +30,31 @@ impl SessionWriter {
     /// could ask for it before.
     pub(super) async fn write(&self, reports: &[(OrgId, SessionReport)]) {
         for some in reports.chunks(MAX_AT_ONCE) {
-            patiently("sessions", some.len(), || sessions::write(&self.pool, some, self.clock.now()).boxed()).await;
+            if !self.is_stored(some).await {
+                for one in some {
+                    if !self.is_stored(std::slice::from_ref(one)).await {
+                        let (org, session) = (one.0, one.1.session_id);
+                        tracing::error!(%org, %session, "PostgreSQL refuses what events say of this session; it is not written");
+                    }
+                }
+            }
         }
     }
+
+    /// False when PostgreSQL refuses one of them as data.
+    async fn is_stored(&self, reports: &[(OrgId, SessionReport)]) -> bool {
+        let write = || async {
+            match sessions::write(&self.pool, reports, self.clock.now()).await {
+                Err(error) if is_about_data(&error) => Ok(false),
+                written => written.map(|_| true),
+            }
+        };
+        patiently("sessions", reports.len(), || write().boxed()).await
+    }
+}
+
+/// Class 22 is what cannot be a value, class 23 what breaks a constraint.
+fn is_about_data(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    code.is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
 }

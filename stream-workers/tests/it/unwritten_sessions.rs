@@ -44,6 +44,7 @@ async fn f17_a_session_that_the_log_has_is_written_once_postgres_is_back() {
         assert!(worker.is_running(), "the worker waits for PostgreSQL");
         assert_eq!(app.log.uncommitted(&app.group()).await, 3, "what is not written is not committed");
     }
+    assert_eq!(app.visible().await.len(), 0, "an event that can be read has its session");
     let _server = tokio::task::spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
     app.log.caught_up(&app.group()).await;
     worker.stop().await;
@@ -82,7 +83,12 @@ async fn a_replay_brings_back_no_session_that_has_been_deleted() {
 #[tokio::test]
 async fn what_postgres_cannot_store_of_a_session_sets_its_record_aside_and_holds_up_nothing() {
     let app = TestApp::new().await;
-    let bad = [json!({"agent_id": "a\0b"}), json!({"manifest_ref": "\0"}), json!({"started_at": "-9999-01-01T00:00:00Z"})];
+    let bad = [
+        json!({"agent_id": "a\0b"}),
+        json!({"manifest_ref": "\0"}),
+        json!({"parent_session_id": "\0"}),
+        json!({"started_at": "-4714-01-01T00:00:00Z"}),
+    ];
     let oldest = json!({"session_id": session(1), "started_at": "0000-01-01T00:00:00+14:00"});
     for (n, members) in (10..).zip(bad) {
         let mut said = members;
@@ -93,9 +99,23 @@ async fn what_postgres_cannot_store_of_a_session_sets_its_record_aside_and_holds
     app.work_off(&app.group()).await;
     assert_eq!(app.visible().await.len(), 1);
     assert!(written(&app, session(1)).await.is_some_and(|row| row.2.is_some()));
-    for n in 10..13 {
+    for n in 10..14 {
         assert_eq!(written(&app, session(n)).await, None);
     }
     let reasons: Vec<String> = app.log.set_aside().await.into_iter().map(|letter| letter.reason).collect();
-    assert!(reasons.len() == 3 && reasons.iter().all(|reason| reason.ends_with("cannot be stored")), "{reasons:?}");
+    assert!(reasons.len() == 4 && reasons.iter().all(|reason| reason.ends_with("cannot be stored")), "{reasons:?}");
+}
+
+#[tokio::test]
+async fn as_many_sessions_are_written_as_a_request_may_name_and_more_than_a_statement_has() {
+    let app = TestApp::new().await;
+    for part in 0..3 {
+        let sessions = (part * 1_000..(part + 1) * 1_000).map(session);
+        let mut record = naming(part, &json!({"session_id": session(part)}));
+        record["unwritten_sessions"] = sessions.map(|session| json!({"session_id": session})).collect();
+        app.put(&[(0, record)]).await;
+    }
+    app.work_off(&app.group()).await;
+    let written: i64 = sqlx::query_scalar("SELECT count(*) FROM sessions").fetch_one(&app.stores.pool).await.unwrap();
+    assert_eq!(written, 3_000);
 }
