@@ -56,6 +56,7 @@ use schemas::secrets::SecretHash;
 use service_kit::auth::Caller;
 use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
+use service_kit::database::Database;
 use service_kit::directory::{Directory, HasDirectory};
 use service_kit::health::{self, Probe};
 use service_kit::http::{ApiError, BodyReader};
@@ -193,10 +194,11 @@ impl State {
         let pool = stores::postgres(&settings.postgres)?;
         stores::check_postgres(&pool).await?;
         measures::announce(MEASURES);
+        let [reads, writes] = [(); 2].map(|()| Database::new(pool.clone(), clock.clone()));
         let drains = Drains::start(&settings.drains, &settings.secrets, pool.clone(), clock.clone())?;
         let log = Log::connect(&settings.kafka, &settings.durability).await?;
-        let memory = Arc::new(SessionMemory::new(pool.clone()));
-        let report_writer = ReportWriter::start(pool.clone(), Arc::clone(&memory), clock.clone());
+        let memory = Arc::new(SessionMemory::new(reads.clone()));
+        let report_writer = ReportWriter::start(writes, Arc::clone(&memory), clock.clone());
         Ok(Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), log.probe()],
             callers: KnownCallers::new(Directory::asked_by(&settings.clients, pool.clone()), &clock),
@@ -205,7 +207,7 @@ impl State {
             uses: KeyUses::start(pool.clone(), key_uses::TELL),
             refusals: Refusals::start(pool.clone()),
             _refusals_expiry: refusals::start_expiry(pool.clone(), clock.clone()),
-            tokens: ClickTokens::new(pool.clone()),
+            tokens: ClickTokens::new(reads),
             _expiry: tokens::start_expiry(pool.clone(), clock.clone(), settings.kafka.clone(), settings.expiry.clone()),
             _session_expiry: sessions::start_expiry(
                 pool.clone(),

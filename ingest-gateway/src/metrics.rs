@@ -44,7 +44,7 @@ measures! {
     SPILL_BYTES = Measure::gauge("gateway_spill_bytes", "bytes", "disk space of the spill");
     PENDING_RECORDS = Measure::gauge("gateway_spill_pending_records", "records", "records in the spill that are not yet on the log");
     PENDING_EVENTS = Measure::gauge("gateway_spill_pending_events", "events", "events in the spill that are not yet on the log");
-    SESSIONS_UNWRITTEN = Measure::counter("gateway_sessions_unwritten_total", "sessions", "sessions named by events that PostgreSQL did not take in time, left to the worker to write");
+    SESSIONS_UNWRITTEN = Measure::counter("gateway_sessions_unwritten_total", "sessions", "sessions of requests that PostgreSQL did not take in time; the records of these leave them to the worker");
     DRAIN_LINES = Measure::counter("gateway_drain_lines_total", "lines", "lines of drains whose bodies were taken in").by(&[PROVIDER, OUTCOME]);
     DRAIN_COVERAGE_WAITING = Measure::gauge("gateway_drain_coverage_waiting", "rows", "rows of coverage that wait for PostgreSQL");
     DRAIN_COVERAGE_LOST = Measure::counter("gateway_drain_coverage_lost_total", "bodies", "bodies of drains whose coverage found no room to wait for PostgreSQL; their events are kept");

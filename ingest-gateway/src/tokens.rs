@@ -17,7 +17,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
 use axum::http::{Request, StatusCode};
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use schemas::clicks::{CLICK_TOKEN_LIFETIME, ClickToken, site_of};
 use schemas::identity::OrgType;
 use schemas::ids::{OrgId, SessionId};
@@ -26,37 +26,21 @@ use schemas::secrets::{PlainClickToken, SecretHash};
 use schemas::site::ContentUrl;
 use service_kit::auth::Reporter;
 use service_kit::clicks::{self, Clicked, RememberedClicks};
+use service_kit::database::Database;
 use service_kit::http::ApiError;
-use service_kit::log_throttle::LogThrottle;
-use sqlx::PgPool;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-/// What the question may take.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// Pause between questions while PostgreSQL is away, so that requests do not queue behind it.
-const ASK_AGAIN: TimeDelta = TimeDelta::seconds(1);
 
 /// The table `click_tokens`: this crate is its only writer.
 pub(crate) struct ClickTokens {
-    pool: PgPool,
+    database: Database,
     /// For when PostgreSQL is away: a token never comes to stand for anything else.
     known: Mutex<RememberedClicks>,
-    away: Mutex<Away>,
-}
-
-/// Whether PostgreSQL is.
-#[derive(Default)]
-struct Away {
-    /// Nobody asks before.
-    ask_at: Option<DateTime<Utc>>,
-    said: LogThrottle,
 }
 
 impl ClickTokens {
-    pub(crate) fn new(pool: PgPool) -> Self {
-        Self { pool, known: Mutex::default(), away: Mutex::default() }
+    pub(crate) fn new(database: Database) -> Self {
+        Self { database, known: Mutex::default() }
     }
 
     /// What the presented tokens stand for; unknown and expired ones are missing from the answer. While PostgreSQL is
@@ -68,7 +52,7 @@ impl ClickTokens {
         let hashed = |token: String| (PlainClickToken::presented(&token).hash(), token);
         let by_hash: HashMap<SecretHash, String> = presented.into_iter().map(hashed).collect();
         let hashes: Vec<SecretHash> = by_hash.keys().copied().collect();
-        let found = self.ask(&hashes, now).await?;
+        let found = self.ask(&hashes).await?;
         let is_answered = found.is_some();
         let found = found.unwrap_or_else(|| self.remembered(&hashes));
         let outcome = |(hash, token): (SecretHash, String)| match found.get(&hash) {
@@ -80,48 +64,15 @@ impl ClickTokens {
     }
 
     /// PostgreSQL's answer; none while it is away.
-    async fn ask(&self, hashes: &[SecretHash], now: DateTime<Utc>) -> Result<Option<HashMap<SecretHash, Clicked>>, ApiError> {
-        if !self.may_ask(now) {
-            return Ok(None);
-        }
-        let why = match tokio::time::timeout(PATIENCE, clicks::find(&self.pool, hashes)).await {
-            Ok(Ok(found)) => {
-                self.away.lock().expect("no holder of the lock panics").ask_at = None;
-                let mut known = self.known.lock().expect("no holder of the lock panics");
-                for (hash, clicked) in &found {
-                    known.put(*hash, clicked.clone());
-                }
-                return Ok(Some(found));
+    async fn ask(&self, hashes: &[SecretHash]) -> Result<Option<HashMap<SecretHash, Clicked>>, ApiError> {
+        let found = self.database.ask(clicks::find(self.database.pool(), hashes)).await?;
+        if let Some(found) = &found {
+            let mut known = self.known.lock().expect("no holder of the lock panics");
+            for (hash, clicked) in found {
+                known.put(*hash, clicked.clone());
             }
-            Ok(Err(error)) => {
-                let (text, error) = (error.to_string(), ApiError::from(error));
-                if error.code() != Code::Unavailable {
-                    return Err(error);
-                }
-                text
-            }
-            Err(_) => format!("no answer within {PATIENCE:?}"),
-        };
-        let mut away = self.away.lock().expect("no holder of the lock panics");
-        away.ask_at = Some(now + ASK_AGAIN);
-        if away.said.is_due() {
-            tracing::warn!("click tokens cannot be looked up, the worker will: {why}");
         }
-        Ok(None)
-    }
-
-    /// Always, but while PostgreSQL is away: then one request after each pause, and the others go on without.
-    fn may_ask(&self, now: DateTime<Utc>) -> bool {
-        let mut away = self.away.lock().expect("no holder of the lock panics");
-        // A clock that was set back must not make the pause longer.
-        let is_pause = |ask_at: DateTime<Utc>| now < ask_at && ask_at - now <= ASK_AGAIN;
-        if away.ask_at.is_some_and(is_pause) {
-            return false;
-        }
-        if away.ask_at.is_some() {
-            away.ask_at = Some(now + ASK_AGAIN);
-        }
-        true
+        Ok(found)
     }
 
     fn remembered(&self, hashes: &[SecretHash]) -> HashMap<SecretHash, Clicked> {
@@ -146,7 +97,7 @@ impl ClickTokens {
         .bind(&click.content_url)
         .bind(now)
         .bind(click.expires_at)
-        .execute(&self.pool)
+        .execute(self.database.pool())
         .await?;
         Ok(())
     }

@@ -17,6 +17,7 @@ pub mod crash_point;
 
 // The stores.
 mod connections;
+pub mod database;
 pub mod stores;
 pub mod roles;
 pub mod retrieval_index;

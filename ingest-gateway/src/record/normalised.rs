@@ -42,6 +42,8 @@ pub(crate) struct Normalised<'a> {
 const SURELY_FITS: usize = 1024 * 1024;
 /// What a record holds beside its events: the facts of a session, key and headers.
 const BESIDE_EVENTS: usize = 256 * 1024;
+/// Most that a session which only its events name adds to it: its id and its level.
+const REPORT_OF_SESSION: usize = 96;
 
 impl Normalised<'_> {
     /// Names the observations, whatever else the request says.
@@ -67,7 +69,8 @@ impl Normalised<'_> {
         }
         let bytes = serde_json::to_vec(&self.events).map_err(ApiError::internal)?.len();
         let agents: usize = self.events.iter().filter(|event| is_nameless(event)).map(|_| MAX_STRING_BYTES).sum();
-        if bytes + agents + BESIDE_EVENTS > MAX_RECORD_BYTES { Err(record_too_large()) } else { Ok(()) }
+        let sessions = REPORT_OF_SESSION * self.events.len();
+        if bytes + agents + sessions + BESIDE_EVENTS > MAX_RECORD_BYTES { Err(record_too_large()) } else { Ok(()) }
     }
 
     /// Has the sessions noted that the events name, and fills in what is known of them; the events came in `body`.
@@ -172,4 +175,24 @@ fn session_of(event: &LogEvent, reporter: OrgId) -> Option<Session> {
 
 fn is_nameless(event: &LogEvent) -> bool {
     event.agent_id.is_none() && !event.is_unresolved()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_only_its_events_name_adds_no_more_to_a_record_than_is_reckoned_with() {
+        let report = |level| SessionReport {
+            session_id: SessionId(uuid::Uuid::max()),
+            privacy_level: Some(level),
+            parent_session_id: None,
+            started_at: None,
+            manifest_ref: None,
+            agent_id: None,
+        };
+        let longest = PrivacyLevel::ALL.map(|level| serde_json::to_string(&report(level)).unwrap().len()).into_iter().max();
+        let comma = 1;
+        assert!(longest.is_some_and(|longest| longest + comma <= REPORT_OF_SESSION), "{longest:?}");
+    }
 }

@@ -7,19 +7,16 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use lru::LruCache;
 use schemas::session::PrivacyLevel;
+use service_kit::database::Database;
 use service_kit::sessions::{self, Session, SessionState};
-use sqlx::PgPool;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
-use std::time::Duration;
 
 /// Sessions remembered at a time.
 const REMEMBERED: usize = 100_000;
 /// How long what can still change is believed: a named agent never changes, and nothing is stricter than `minimal`.
 const BELIEVED: TimeDelta = TimeDelta::seconds(10);
-/// What the question may take.
-const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Which of it an event needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,14 +47,14 @@ pub(crate) struct Recalled {
 
 /// Sessions by id, as of when they were asked for.
 pub(crate) struct SessionMemory {
-    pool: PgPool,
+    database: Database,
     known: Mutex<LruCache<Session, (SessionState, DateTime<Utc>)>>,
 }
 
 impl SessionMemory {
-    pub(crate) fn new(pool: PgPool) -> Self {
+    pub(crate) fn new(database: Database) -> Self {
         let capacity = NonZeroUsize::new(REMEMBERED).expect("the constant is not zero");
-        Self { pool, known: Mutex::new(LruCache::new(capacity)) }
+        Self { database, known: Mutex::new(LruCache::new(capacity)) }
     }
 
     /// Takes over what was found out about sessions; one that is not among `found` has said nothing.
@@ -124,12 +121,10 @@ impl SessionMemory {
         (found, stale)
     }
 
-    /// What those sessions have said; nothing when PostgreSQL does not answer in time.
+    /// What those sessions have said; nothing while PostgreSQL is away.
     async fn ask(&self, asked: &[Session], now: DateTime<Utc>) -> Option<HashMap<Session, SessionState>> {
-        let Ok(Ok(found)) = tokio::time::timeout(PATIENCE, sessions::find(&self.pool, asked)).await else {
-            tracing::warn!(sessions = asked.len(), "sessions could not be looked up; their events go without texts");
-            return None;
-        };
+        let found = self.database.ask(sessions::find(self.database.pool(), asked)).await;
+        let found = found.inspect_err(|error| tracing::error!(?error, "sessions cannot be looked up")).ok()??;
         self.learn(asked.iter().copied(), &found, now);
         Some(asked.iter().map(|session| (*session, found.get(session).cloned().unwrap_or_default())).collect())
     }

@@ -2,7 +2,8 @@
 //! real emitters never call start.
 //!
 //! Must not stand in the way of an event: what PostgreSQL does not take in time travels in the events' record, and the worker
-//! writes it (docs/adr/0006-sessions-and-the-log.md).
+//! writes it (docs/adr/0006-sessions-and-the-log.md). This gateway goes on trying too, so that PostgreSQL has it before a worker
+//! that is behind; what it remembers for that may be lost.
 
 use super::SessionMemory;
 use crate::metrics;
@@ -10,24 +11,22 @@ use lru::LruCache;
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::{PrivacyLevel, SessionReport};
 use service_kit::clock::Clock;
-use service_kit::sessions;
+use service_kit::database::Database;
+use service_kit::sessions::{self, Session};
 use sha2::{Digest, Sha256};
-use sqlx::PgPool;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// Sessions remembered as written, so that only the first event of each costs a write.
-const REMEMBERED: usize = 100_000;
+/// Sessions remembered as written, so that only the first event of each costs a write; and as left to the worker.
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(100_000).expect("the constant is not zero");
 /// Requests that may wait for a statement.
 const MAX_WAITING: usize = 100_000;
 /// Most reports of one statement, but for those of its last request.
 const MAX_AT_ONCE: usize = 1_000;
-/// What a statement may take: requests wait for it.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// How long PostgreSQL counts as away after it did not take a statement: nobody waits for it meanwhile.
-const AWAY: Duration = Duration::from_secs(2);
+/// Between two attempts to write what was left to the worker.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// A session, and what is said of it, however long that is.
 type Fingerprint = (OrgId, SessionId, Option<PrivacyLevel>, Option<[u8; 16]>);
@@ -35,29 +34,38 @@ type Fingerprint = (OrgId, SessionId, Option<PrivacyLevel>, Option<[u8; 16]>);
 /// What a request reports, and where it hears whether that is written.
 type Waiting = (Vec<(OrgId, SessionReport)>, oneshot::Sender<bool>);
 
+/// What was reported, as far as it is remembered.
+struct Reported {
+    written: LruCache<Fingerprint, ()>,
+    /// What the log has and PostgreSQL lacks, as far as this gateway knows. It tries too: events that come in the meantime have to
+    /// know a level that was declared.
+    left: LruCache<Session, SessionReport>,
+}
+
 /// Handle on the writer of reports; many requests share one statement.
 #[derive(Clone)]
 pub(crate) struct ReportWriter {
-    written: Arc<Mutex<LruCache<Fingerprint, ()>>>,
+    reported: Arc<Mutex<Reported>>,
     queue: mpsc::Sender<Waiting>,
 }
 
 impl ReportWriter {
     /// Starts the writer, which tells `memory` what it learns; it ends when the last handle is gone.
-    pub(crate) fn start(pool: PgPool, memory: Arc<SessionMemory>, clock: Clock) -> Self {
+    pub(crate) fn start(database: Database, memory: Arc<SessionMemory>, clock: Clock) -> Self {
         let (queue, incoming) = mpsc::channel(MAX_WAITING);
-        let capacity = NonZeroUsize::new(REMEMBERED).expect("the constant is not zero");
-        let written = Arc::new(Mutex::new(LruCache::new(capacity)));
-        tokio::spawn(Writer { pool, clock, memory, written: Arc::clone(&written), away_until: None }.run(incoming));
-        Self { written, queue }
+        let reported = Arc::new(Mutex::new(Reported { written: LruCache::new(REMEMBERED), left: LruCache::new(REMEMBERED) }));
+        tokio::spawn(Writer { database, clock, memory, reported: Arc::clone(&reported) }.run(incoming));
+        Self { reported, queue }
     }
 
     /// Has the organisation's sessions written, and waits for it, so that the next call of the reporter finds them. Answers those
     /// that PostgreSQL did not take in time.
     pub(crate) async fn write(&self, org: OrgId, mut reports: Vec<SessionReport>) -> Vec<SessionReport> {
         {
-            let mut written = self.written.lock().expect("no holder of the lock panics");
-            reports.retain(|report| written.get(&fingerprint(org, report)).is_none());
+            let mut reported = self.reported.lock().expect("no holder of the lock panics");
+            reports.retain(|report| {
+                reported.left.contains(&(org, report.session_id)) || reported.written.get(&fingerprint(org, report)).is_none()
+            });
         }
         if reports.is_empty() {
             return reports;
@@ -68,21 +76,61 @@ impl ReportWriter {
             return Vec::new();
         }
         metrics::sessions_unwritten(reports.len());
+        self.reported.lock().expect("no holder of the lock panics").leave(org, &reports);
         reports
     }
 }
 
+impl Reported {
+    fn leave(&mut self, org: OrgId, reports: &[SessionReport]) {
+        for report in reports {
+            match self.left.get_mut(&(org, report.session_id)) {
+                Some(left) => left.add(report),
+                None => drop(self.left.put((org, report.session_id), report.clone())),
+            }
+        }
+    }
+
+    /// What was left of these sessions, and of some others, the oldest first.
+    fn left_with(&self, reports: &[(OrgId, SessionReport)]) -> Vec<(OrgId, SessionReport)> {
+        let own = reports.iter().filter_map(|(org, report)| Some((*org, self.left.peek(&(*org, report.session_id))?.clone())));
+        let others = self.left.iter().rev().take(MAX_AT_ONCE).map(|((org, _), report)| (*org, report.clone()));
+        own.chain(others).collect()
+    }
+
+    /// PostgreSQL has these, of which some were left before.
+    fn learn(&mut self, left: &[(OrgId, SessionReport)], reports: &[(OrgId, SessionReport)]) {
+        for (org, report) in left.iter().chain(reports) {
+            self.written.put(fingerprint(*org, report), ());
+        }
+        for (org, report) in left {
+            let session = (*org, report.session_id);
+            // More may have been left of it meanwhile.
+            if self.left.peek(&session) == Some(report) {
+                self.left.pop(&session);
+            }
+        }
+    }
+}
+
 struct Writer {
-    pool: PgPool,
+    database: Database,
     clock: Clock,
     memory: Arc<SessionMemory>,
-    written: Arc<Mutex<LruCache<Fingerprint, ()>>>,
-    away_until: Option<Instant>,
+    reported: Arc<Mutex<Reported>>,
 }
 
 impl Writer {
-    async fn run(mut self, mut waiting: mpsc::Receiver<Waiting>) {
-        while let Some(first) = waiting.recv().await {
+    async fn run(self, mut waiting: mpsc::Receiver<Waiting>) {
+        loop {
+            let first = tokio::select! {
+                first = waiting.recv() => first,
+                () = tokio::time::sleep(AGAIN), if self.has_left() => {
+                    self.write(&[]).await;
+                    continue;
+                }
+            };
+            let Some(first) = first else { return };
             let mut group = vec![first];
             while group.iter().map(|(reports, _)| reports.len()).sum::<usize>() < MAX_AT_ONCE
                 && let Ok(next) = waiting.try_recv()
@@ -90,8 +138,7 @@ impl Writer {
                 group.push(next);
             }
             let (reports, answers): (Vec<_>, Vec<_>) = group.into_iter().unzip();
-            let is_away = self.away_until.is_some_and(|until| Instant::now() < until);
-            let is_written = !is_away && self.write(&reports.concat()).await;
+            let is_written = self.write(&reports.concat()).await;
             for answer in answers {
                 // who was cut off does not hear it
                 let _ = answer.send(is_written);
@@ -99,25 +146,27 @@ impl Writer {
         }
     }
 
-    /// Whether PostgreSQL has taken them.
-    async fn write(&mut self, reports: &[(OrgId, SessionReport)]) -> bool {
-        let asked_at = self.clock.now();
-        let error = match tokio::time::timeout(PATIENCE, sessions::write(&self.pool, reports, asked_at)).await {
-            Ok(Ok(known)) => {
-                self.away_until = None;
-                self.memory.learn(reports.iter().map(|(org, report)| (*org, report.session_id)), &known, asked_at);
-                let mut written = self.written.lock().expect("no holder of the lock panics");
-                for (org, report) in reports {
-                    written.put(fingerprint(*org, report), ());
-                }
-                return true;
+    fn has_left(&self) -> bool {
+        !self.reported.lock().expect("no holder of the lock panics").left.is_empty()
+    }
+
+    /// Whether PostgreSQL has taken these, with what was left before them.
+    async fn write(&self, reports: &[(OrgId, SessionReport)]) -> bool {
+        let (asked_at, left) = (self.clock.now(), self.reported.lock().expect("no holder of the lock panics").left_with(reports));
+        // What was said first goes first.
+        let all = [&left, reports].concat();
+        match self.database.ask(sessions::write(self.database.pool(), &all, asked_at)).await {
+            Ok(Some(known)) => {
+                self.memory.learn(all.iter().map(|(org, report)| (*org, report.session_id)), &known, asked_at);
+                self.reported.lock().expect("no holder of the lock panics").learn(&left, reports);
+                true
             }
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "no answer".to_owned(),
-        };
-        self.away_until = Some(Instant::now() + AWAY);
-        tracing::warn!(sessions = reports.len(), "sessions are left to the worker to write: {error}");
-        false
+            Ok(None) => false,
+            Err(error) => {
+                tracing::error!(?error, sessions = all.len(), "sessions are left to the worker to write");
+                false
+            }
+        }
     }
 }
 

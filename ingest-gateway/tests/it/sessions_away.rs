@@ -1,5 +1,6 @@
 //! Sessions that only events named, while PostgreSQL is away and the gateway dies: the log has them.
 
+use crate::database_away::gateway_and_database;
 use crate::harness::{Gateway, retrieval, with};
 use crate::outage_harness::process_settings;
 use ingest_gateway::Durability;
@@ -7,9 +8,9 @@ use local::private::Postgres;
 use schemas::identity::OrgType;
 use schemas::ids::SessionId;
 use schemas::session::{PrivacyLevel, SessionReport};
-use serde_json::json;
+use serde_json::{Value, json};
 use service_kit::settings::PostgresSettings;
-use service_kit::testing::{Seed, TestProcess, TestStores, client};
+use service_kit::testing::{Seed, TestProcess, TestStores, client, eventually};
 use uuid::Uuid;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,4 +73,46 @@ async fn f17_a_session_acknowledged_while_postgres_was_away_outlives_the_gateway
         agent_id: Some("bot".to_owned()),
     });
     assert_eq!(left, expected.collect::<Vec<_>>(), "what PostgreSQL had taken is not left to the worker");
+}
+
+/// The worker may be behind: until it has written what was declared, the gateway that took the declaration goes by it.
+#[tokio::test(flavor = "multi_thread")]
+async fn f17_what_was_declared_while_postgres_was_away_holds_at_its_gateway_as_soon_as_postgres_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (gateway, database) = gateway_and_database(folder.path()).await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let naming = |session: Uuid, around: Value| {
+        let event = with(retrieval("https://a.test/"), json!({"session_id": session}));
+        with(json!({"session_id": session, "events": [event]}), around)
+    };
+    let row = async |session: Uuid| {
+        let statement = "SELECT privacy_level, manifest_ref, agent_id FROM sessions WHERE session_id = $1";
+        let row = sqlx::query_as::<_, (Option<i16>, Option<String>, Option<String>)>(statement).bind(session);
+        row.fetch_optional(&gateway.stores.pool).await.unwrap()
+    };
+    assert_eq!(gateway.post(&key, &naming(Uuid::new_v4(), json!({}))).await.status, 201, "the key is known from here on");
+    database.pause();
+    let (strict, quiet) = (Uuid::new_v4(), Uuid::new_v4());
+    let declared = json!({"privacy_level": "minimal", "agent_id": "bot", "manifest_ref": "first"});
+    assert_eq!(gateway.post(&key, &naming(strict, declared)).await.status, 201);
+    assert_eq!(gateway.post(&key, &naming(strict, json!({"privacy_level": "full", "manifest_ref": "second"}))).await.status, 201);
+    assert_eq!(gateway.post(&key, &naming(quiet, json!({"agent_id": "bot"}))).await.status, 201);
+    database.resume();
+    eventually("a session is written before the answer again", || async {
+        let fresh = Uuid::new_v4();
+        assert_eq!(gateway.post(&key, &naming(fresh, json!({}))).await.status, 201);
+        row(fresh).await
+    })
+    .await;
+
+    let turn = json!({"type": "turn_completed", "timestamp": "2026-11-01T10:00:00Z", "session_id": strict,
+        "turn": {"privacy_level": "full", "query_text": "text-of-a-turn", "query_tokens": 3}});
+    assert_eq!(gateway.post(&key, &json!({"events": [turn]})).await.status, 201);
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(row(strict).await, Some((Some(0), text("first"), text("bot"))), "no worker has been there");
+    let count = usize::try_from(gateway.record_count()).unwrap();
+    let last = gateway.record_texts(count).await.into_iter().find(|record| record.contains("query_tokens")).unwrap();
+    assert!(!last.contains("text-of-a-turn"), "the level that was declared holds: {last}");
+    assert!(last.contains(r#""agent_id":"bot""#) && !last.contains("is_nameless"), "and so does the agent: {last}");
+    eventually("a session that nothing names any more is written too", || row(quiet)).await;
 }

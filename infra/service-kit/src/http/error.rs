@@ -105,8 +105,9 @@ impl ApiError {
 /// A statement that PostgreSQL refused is our fault; everything else means that it could not be asked.
 impl From<sqlx::Error> for ApiError {
     fn from(error: sqlx::Error) -> Self {
-        // 57xxx: operator intervention (statement timeout, shutdown); 53xxx: out of resources; 08xxx: connection.
-        let is_passing = |code: &str| ["57", "53", "08", "40"].iter().any(|class| code.starts_with(class));
+        // 57xxx: operator intervention (statement timeout, shutdown); 53xxx: out of resources; 08xxx: connection; 25006: a
+        // replica that is not the primary yet.
+        let is_passing = |code: &str| ["57", "53", "08", "40", "25006"].iter().any(|class| code.starts_with(class));
         match &error {
             sqlx::Error::Database(refusal) if !refusal.code().is_some_and(|code| is_passing(&code)) => Self::internal(error),
             sqlx::Error::RowNotFound
