@@ -58,3 +58,33 @@ fn is_about_data(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(DatabaseError::code);
     code.is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schemas::ids::SessionId;
+    use service_kit::testing::TestStores;
+    use uuid::Uuid;
+
+    #[tokio::test]
+    async fn what_postgres_refuses_of_one_session_holds_up_no_other() {
+        let stores = TestStores::fresh().await;
+        let (org, text) = (OrgId(Uuid::from_u128(1)), |text: &str| Some(text.to_owned()));
+        let report = |n, agent_id| SessionReport {
+            session_id: SessionId(Uuid::from_u128(n)),
+            privacy_level: None,
+            parent_session_id: None,
+            started_at: None,
+            manifest_ref: None,
+            agent_id,
+        };
+        let reports = [report(1, text("bot")), report(2, text("no\0text")), report(3, None)].map(|report| (org, report));
+        SessionWriter::new(stores.pool.clone(), Clock::System).write(&reports).await;
+        let written: Vec<(Uuid, Option<String>)> =
+            sqlx::query_as("SELECT session_id, agent_id FROM sessions ORDER BY session_id")
+                .fetch_all(&stores.pool)
+                .await
+                .unwrap();
+        assert_eq!(written, [(Uuid::from_u128(1), text("bot")), (Uuid::from_u128(3), None)]);
+    }
+}
