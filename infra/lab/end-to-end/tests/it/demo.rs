@@ -114,6 +114,8 @@ pub(crate) fn settings(stores: &TestStores, folder: &Path) -> Vec<(&'static str,
         ("TELEMETRY_METRICS_LISTEN", service_kit::testing::free_address().to_string()),
         ("TELEMETRY_STATE_DIR", folder.display().to_string()),
         ("TELEMETRY_GROUP", stores.name.clone()),
+        // What is reported is there soon: while a test waits for it, it asks ClickHouse again and again.
+        ("TELEMETRY_BLOCK_AGE_MS", "50".to_owned()),
     ];
     own.into_iter().chain(stores.environment()).collect()
 }
