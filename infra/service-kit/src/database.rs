@@ -33,6 +33,13 @@ struct Away {
     said: LogThrottle,
 }
 
+impl Away {
+    fn is_pause(&self, now: DateTime<Utc>) -> bool {
+        // A clock that was set back must not make the pause longer.
+        self.ask_at.is_some_and(|ask_at| now < ask_at && ask_at - now <= ASK_AGAIN)
+    }
+}
+
 impl Database {
     /// PostgreSQL counts as there until it does not answer.
     pub fn new(pool: PgPool, clock: Clock) -> Self {
@@ -42,6 +49,11 @@ impl Database {
     /// For the question to be asked.
     pub fn pool(&self) -> &PgPool {
         &self.pool
+    }
+
+    /// Whether a question would get no answer now, nor be asked.
+    pub fn is_away(&self) -> bool {
+        self.away.lock().expect("no holder of the lock panics").is_pause(self.clock.now())
     }
 
     /// The answer; none while PostgreSQL is away. The error is what PostgreSQL refuses when it is there.
@@ -72,8 +84,7 @@ impl Database {
     fn answers_if_asked(&self) -> Option<u64> {
         let mut away = self.away.lock().expect("no holder of the lock panics");
         let now = self.clock.now();
-        // A clock that was set back must not make the pause longer.
-        if away.ask_at.is_some_and(|ask_at| now < ask_at && ask_at - now <= ASK_AGAIN) {
+        if away.is_pause(now) {
             return None;
         }
         if away.ask_at.is_some() {
@@ -118,10 +129,13 @@ mod tests {
         for _ in 0..1_000 {
             ask_for_nothing(&database).await;
         }
+        assert!(database.is_away());
         clock.advance(ASK_AGAIN);
+        assert!(!database.is_away(), "somebody may try");
         let asked = async { database.ask(pending::<Result<(), _>>()).await.unwrap() };
         let others = async {
             tokio::task::yield_now().await;
+            assert!(database.is_away(), "while another tries");
             ask_for_nothing(&database).await;
         };
         assert_eq!(tokio::join!(asked, others).0, None);

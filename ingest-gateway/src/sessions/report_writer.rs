@@ -46,6 +46,7 @@ struct Reported {
 #[derive(Clone)]
 pub(crate) struct ReportWriter {
     reported: Arc<Mutex<Reported>>,
+    database: Database,
     queue: mpsc::Sender<Waiting>,
 }
 
@@ -54,8 +55,8 @@ impl ReportWriter {
     pub(crate) fn start(database: Database, memory: Arc<SessionMemory>, clock: Clock) -> Self {
         let (queue, incoming) = mpsc::channel(MAX_WAITING);
         let reported = Arc::new(Mutex::new(Reported { written: LruCache::new(REMEMBERED), left: LruCache::new(REMEMBERED) }));
-        tokio::spawn(Writer { database, clock, memory, reported: Arc::clone(&reported) }.run(incoming));
-        Self { reported, queue }
+        tokio::spawn(Writer { database: database.clone(), clock, memory, reported: Arc::clone(&reported) }.run(incoming));
+        Self { reported, database, queue }
     }
 
     /// Has the organisation's sessions written, and waits for it, so that the next call of the reporter finds them. Answers those
@@ -70,10 +71,13 @@ impl ReportWriter {
         if reports.is_empty() {
             return reports;
         }
-        let (done, is_done) = oneshot::channel();
-        let waiting = reports.iter().map(|report| (org, report.clone())).collect();
-        if self.queue.try_send((waiting, done)).is_ok() && is_done.await.unwrap_or(false) {
-            return Vec::new();
+        // The writer tries what was left, so that no request has to.
+        if !self.database.is_away() {
+            let (done, is_done) = oneshot::channel();
+            let waiting = reports.iter().map(|report| (org, report.clone())).collect();
+            if self.queue.try_send((waiting, done)).is_ok() && is_done.await.unwrap_or(false) {
+                return Vec::new();
+            }
         }
         metrics::sessions_unwritten(reports.len());
         self.reported.lock().expect("no holder of the lock panics").leave(org, &reports);
