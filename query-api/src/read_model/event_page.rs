@@ -10,7 +10,7 @@ use super::Telemetry;
 use super::caps::of_any_size;
 use super::event_order::{Candidate as Placed, OF_ALL_TOLD, on_page, undecided};
 use super::owners_page::by_key;
-use super::party::{precedence, retrievals, shown_by};
+use super::party::{retrievals, shown, with_precedence};
 use super::row_filter::RowFilter;
 use super::rows::{EventRow, FoundPage};
 use super::shards::Shards;
@@ -183,15 +183,13 @@ fn rows_of(filter: &mut RowFilter, candidates: &[&Candidate]) -> (String, String
 
 fn names(filter: &mut RowFilter, candidates: &[&Candidate]) -> String {
     let (rows, _) = rows_of(filter, candidates);
-    let id = shown_by(&precedence(filter), &(shown_columns::id().as_str(), "id"));
-    filter.shards.each(&format!("SELECT event_key, {id} FROM {rows} GROUP BY event_key"))
+    let (with_precedence, id) = (with_precedence(filter), shown(&(shown_columns::id().as_str(), "id")));
+    filter.shards.each(&format!("{with_precedence} SELECT event_key, {id} FROM {rows} GROUP BY event_key"))
 }
 
 /// The items of a page, in the order in which they are given.
 fn told(filter: &mut RowFilter, on_page: &[Candidate]) -> String {
     let (rows, keys) = rows_of(filter, &on_page.iter().collect::<Vec<_>>());
-    let precedence = precedence(filter);
-    let shown = |(expression, name): (&str, &str)| shown_by("precedence", &(expression, name));
     let id = shown_columns::id();
     let wide = [
         ("toUnixTimestamp64Milli(at)", "at_ms"),
@@ -201,11 +199,12 @@ fn told(filter: &mut RowFilter, on_page: &[Candidate]) -> String {
         ("data", "reported"),
         ("extra", "unknown"),
     ];
-    let by_column = shown_columns::columns().map(|(expression, name)| shown((expression.as_str(), name)));
+    let by_column = shown_columns::columns().map(|(expression, name)| shown(&(expression.as_str(), name)));
     let events = filter.shards.each(&format!(
-        "WITH {precedence} AS precedence SELECT indexOf({keys}, event_key) AS place, {wide}, {by_column}, arraySort(groupUniqArray({ROLE})) AS roles FROM {rows} \
-         GROUP BY event_key",
-        wide = wide.map(shown).join(", "),
+        "{with_precedence} SELECT indexOf({keys}, event_key) AS place, {wide}, {by_column}, \
+         arraySort(groupUniqArray({ROLE})) AS roles FROM {rows} GROUP BY event_key",
+        with_precedence = with_precedence(filter),
+        wide = wide.each_ref().map(shown).join(", "),
         by_column = by_column.join(", "),
     ));
     format!(

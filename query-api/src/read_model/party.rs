@@ -17,28 +17,28 @@ const PRECEDENCE: &str = "bitShiftLeft(toUInt256(if(source_role = '', 5, toUInt8
 /// What is read of an event: an expression on its representing observation, and its name.
 type Shown<'a> = (&'a str, &'a str);
 
-/// The precedence in this read: where a walk has begun, what was accepted later comes after everything else.
-pub(super) fn precedence(filter: &RowFilter) -> String {
+/// What a statement with [`shown`] columns begins with: the precedence in this read. Where a walk has begun, what was accepted later
+/// comes after everything else. Named once: ClickHouse takes each mention of an expression apart again, which was a fifth of what
+/// such a read cost.
+pub(super) fn with_precedence(filter: &RowFilter) -> String {
     let late = filter.is_late.as_ref().map(|is_late| format!("bitShiftLeft(toUInt256({is_late}), 200) + "));
-    format!("{}{PRECEDENCE}", late.unwrap_or_default())
+    format!("WITH {}{PRECEDENCE} AS precedence", late.unwrap_or_default())
 }
 
-/// A column as the first observation by `precedence` has it.
-pub(super) fn shown_by(precedence: &str, (expression, name): &Shown<'_>) -> String {
-    format!("argMin({expression}, {precedence}) AS {name}")
+/// A column as the first observation by the precedence has it.
+pub(super) fn shown((expression, name): &Shown<'_>) -> String {
+    format!("argMin({expression}, precedence) AS {name}")
 }
 
 /// One row per event in the window: its key, `shown_at`, and the columns asked for.
 pub(super) fn retrievals(filter: &RowFilter, shown_columns: &[Shown<'_>], aggregates: &[&str]) -> String {
-    // Named once: ClickHouse takes each mention of an expression apart again, which was a fifth of what such a read cost.
-    let precedence = precedence(filter);
-    let shown = |column: &Shown<'_>| shown_by("precedence", column);
     let mut columns = vec![shown(&("at", "shown_at"))];
     columns.extend(shown_columns.iter().map(shown));
     columns.extend(aggregates.iter().map(|aggregate| (*aggregate).to_owned()));
     filter.shards.each(&format!(
-        "WITH {precedence} AS precedence SELECT event_key, {columns} FROM {first_reports} WHERE {visible} \
+        "{with_precedence} SELECT event_key, {columns} FROM {first_reports} WHERE {visible} \
          GROUP BY event_key HAVING {in_time}",
+        with_precedence = with_precedence(filter),
         columns = columns.join(", "),
         first_reports = filter.shards.first_reports(&found(filter)),
         visible = filter.visible,
