@@ -102,12 +102,12 @@ impl Reported {
         own.chain(others).collect()
     }
 
-    /// PostgreSQL has these, of which some were left before.
-    fn learn(&mut self, left: &[(OrgId, SessionReport)], reports: &[(OrgId, SessionReport)]) {
-        for (org, report) in left.iter().chain(reports) {
+    /// PostgreSQL has these, of which the first were left before.
+    fn learn(&mut self, reports: &[(OrgId, SessionReport)], of_left: usize) {
+        for (org, report) in reports {
             self.written.put(fingerprint(*org, report), ());
         }
-        for (org, report) in left {
+        for (org, report) in &reports[..of_left] {
             let session = (*org, report.session_id);
             // More may have been left of it meanwhile.
             if self.left.peek(&session) == Some(report) {
@@ -130,7 +130,7 @@ impl Writer {
             let first = tokio::select! {
                 first = waiting.recv() => first,
                 () = tokio::time::sleep(AGAIN), if self.has_left() => {
-                    self.write(&[]).await;
+                    self.write(Vec::new()).await;
                     continue;
                 }
             };
@@ -142,7 +142,7 @@ impl Writer {
                 group.push(next);
             }
             let (reports, answers): (Vec<_>, Vec<_>) = group.into_iter().unzip();
-            let is_written = self.write(&reports.concat()).await;
+            let is_written = self.write(reports.into_iter().flatten().collect()).await;
             for answer in answers {
                 // who was cut off does not hear it
                 let _ = answer.send(is_written);
@@ -155,14 +155,16 @@ impl Writer {
     }
 
     /// Whether PostgreSQL has taken these, with what was left before them.
-    async fn write(&self, reports: &[(OrgId, SessionReport)]) -> bool {
-        let (asked_at, left) = (self.clock.now(), self.reported.lock().expect("no holder of the lock panics").left_with(reports));
+    async fn write(&self, reports: Vec<(OrgId, SessionReport)>) -> bool {
+        let asked_at = self.clock.now();
         // What was said first goes first.
-        let all = [&left, reports].concat();
+        let mut all = self.reported.lock().expect("no holder of the lock panics").left_with(&reports);
+        let of_left = all.len();
+        all.extend(reports);
         match self.database.ask(sessions::write(self.database.pool(), &all, asked_at)).await {
             Ok(Some(known)) => {
                 self.memory.learn(all.iter().map(|(org, report)| (*org, report.session_id)), &known, asked_at);
-                self.reported.lock().expect("no holder of the lock panics").learn(&left, reports);
+                self.reported.lock().expect("no holder of the lock panics").learn(&all, of_left);
                 true
             }
             Ok(None) => false,

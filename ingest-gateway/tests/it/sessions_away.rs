@@ -11,7 +11,14 @@ use schemas::session::{PrivacyLevel, SessionReport};
 use serde_json::{Value, json};
 use service_kit::settings::PostgresSettings;
 use service_kit::testing::{Seed, TestProcess, TestStores, client, eventually};
+use sqlx::PgPool;
 use uuid::Uuid;
+
+/// Level, manifest and agent of a session, as PostgreSQL has them.
+async fn row(pool: &PgPool, session: Uuid) -> Option<(Option<i16>, Option<String>, Option<String>)> {
+    let statement = "SELECT privacy_level, manifest_ref, agent_id FROM sessions WHERE session_id = $1";
+    sqlx::query_as(statement).bind(session).fetch_optional(pool).await.expect("the table answers")
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f17_a_session_acknowledged_while_postgres_was_away_outlives_the_gateway() {
@@ -36,12 +43,7 @@ async fn f17_a_session_acknowledged_while_postgres_was_away_outlives_the_gateway
         let request = client().post(format!("{url}/events")).header("content-type", "application/json");
         request.header("x-api-key", &agent.key).body(body).send().await.unwrap().status().as_u16()
     };
-    let known = async |session: Uuid| {
-        let statement =
-            "SELECT privacy_level, manifest_ref, agent_id FROM sessions WHERE organization_id = $1 AND session_id = $2";
-        let row = sqlx::query_as::<_, (Option<i16>, Option<String>, Option<String>)>(statement).bind(agent.id.0).bind(session);
-        row.fetch_optional(&stores.pool).await.unwrap()
-    };
+    let known = async |session: Uuid| row(&stores.pool, session).await;
 
     let (mut gateway, url) = start().await;
     assert_eq!(post(&url, Uuid::new_v4()).await, 201, "the key is known from here on");
@@ -85,11 +87,7 @@ async fn f17_what_was_declared_while_postgres_was_away_holds_at_its_gateway_as_s
         let event = with(retrieval("https://a.test/"), json!({"session_id": session}));
         with(json!({"session_id": session, "events": [event]}), around)
     };
-    let row = async |session: Uuid| {
-        let statement = "SELECT privacy_level, manifest_ref, agent_id FROM sessions WHERE session_id = $1";
-        let row = sqlx::query_as::<_, (Option<i16>, Option<String>, Option<String>)>(statement).bind(session);
-        row.fetch_optional(&gateway.stores.pool).await.unwrap()
-    };
+    let row = async |session: Uuid| row(&gateway.stores.pool, session).await;
     assert_eq!(gateway.post(&key, &naming(Uuid::new_v4(), json!({}))).await.status, 201, "the key is known from here on");
     database.pause();
     let (strict, quiet) = (Uuid::new_v4(), Uuid::new_v4());
