@@ -57,6 +57,11 @@ impl Framing {
         Self { place: ParserState::Head, head: Vec::new() }
     }
 
+    /// Whether what has arrived ends with a whole request.
+    pub(super) fn is_between_requests(&self) -> bool {
+        self.place == ParserState::Head && self.head.is_empty()
+    }
+
     /// Looks at what has arrived, and appends to `passed` what the parser behind may see.
     pub(super) fn pass(&mut self, bytes: &[u8], passed: &mut Vec<u8>) {
         let mut at = 0;

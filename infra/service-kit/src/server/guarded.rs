@@ -1,4 +1,5 @@
-//! The stream of one connection: what comes in is framed as HTTP/1.1 wants it, what goes out is taken in time.
+//! The stream of one connection: what comes in is framed as HTTP/1.1 wants it, what goes out is taken in time, and a request that is
+//! answered before its end gets that answer.
 //!
 //! Must cut a slow client off with a reset: what it has not read is then dropped at once, also by the kernel.
 
@@ -13,11 +14,15 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep};
 
 /// Bytes that the kernel keeps of an answer beyond what is on its way.
 const UNSENT_BYTES: u32 = 64 * 1024;
 /// How long the kernel goes on with a client that acknowledges nothing, or has no room, also after we have closed.
 const GONE_AFTER: Duration = Duration::from_secs(30);
+
+/// How long the rest of a request is read and dropped after its answer.
+const LINGERING: Duration = Duration::from_secs(5);
 
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 16 * 1024;
@@ -29,12 +34,30 @@ pub(super) struct Guarded {
     passed: Vec<u8>,
     seen: usize,
     progress: Progress,
+    /// Until when the rest of a request is dropped, once nothing more is written.
+    lingering: Option<Pin<Box<Sleep>>>,
 }
 
 impl Guarded {
     pub(super) fn new(stream: TcpStream, pace: Pace) -> Self {
         tune(&stream);
-        Self { stream, framing: Framing::new(), passed: Vec::new(), seen: 0, progress: Progress::new(pace) }
+        Self { stream, framing: Framing::new(), passed: Vec::new(), seen: 0, progress: Progress::new(pace), lingering: None }
+    }
+
+    /// Drops what the client still sends. Closed at once, the connection would be reset by it, and the answer lost (RFC 9112, 9.6).
+    fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let until = self.lingering.get_or_insert_with(|| Box::pin(sleep(LINGERING)));
+        if until.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        loop {
+            let mut bytes = [MaybeUninit::uninit(); READ_BYTES];
+            let mut arrived = ReadBuf::uninit(&mut bytes);
+            ready!(Pin::new(&mut self.stream).poll_read(context, &mut arrived))?;
+            if arrived.filled().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+        }
     }
 
     fn watched(&mut self, wrote: Poll<io::Result<usize>>, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
@@ -110,6 +133,9 @@ impl AsyncWrite for Guarded {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        if self.lingering.is_none() {
+            ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
+        }
+        if self.framing.is_between_requests() { Poll::Ready(Ok(())) } else { self.poll_linger(context) }
     }
 }
