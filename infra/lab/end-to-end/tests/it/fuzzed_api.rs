@@ -22,7 +22,6 @@ async fn every_answer_to_requests_made_from_the_document_is_documented() {
     let base = demo.env("BASE_URL").to_owned();
     let plan = Plan { base, env: demo.env.clone(), requests: REQUESTS, seed: random_seed(), connections: 8 };
     let findings = fuzz_api::run(&plan, &CancellationToken::new()).await.unwrap_or_else(|error| panic!("{error:#}"));
-    eprintln!("{findings}");
     assert_eq!(findings.failed, 0, "{findings}");
     assert!(findings.sent > REQUESTS * 9 / 10, "nearly every shot is a request: {findings}");
     let answered =

@@ -4,8 +4,7 @@
 
 use super::contract::Contract;
 use super::shot::Shot;
-use super::shots::LARGE_BODY;
-use super::wire::{HANG, HttpResponse};
+use super::wire::HttpResponse;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -26,8 +25,6 @@ pub struct Findings {
     pub sent: u64,
     /// By operation and status.
     pub counts: BTreeMap<(String, u16), u64>,
-    /// Of bodies over every limit, how many were cut off without an answer.
-    pub cut_off: u64,
     /// How many were told to come again (503 with `Retry-After`).
     pub told_to_wait: u64,
     /// How many broke a rule.
@@ -51,14 +48,11 @@ impl Judge {
     pub(super) fn judge(&self, contract: &Contract, base: &str, shot: &Shot, heard: Result<HttpResponse, String>) {
         let operation = &contract.operations[shot.operation];
         let fault = match &heard {
-            // refused by its length and closed: what is still being written then may tear the answer away with it
-            Err(why) if why != HANG && shot.body.as_ref().is_some_and(|body| body.len() >= LARGE_BODY) => None,
             Err(why) => Some(why.clone()),
             Ok(answer) => check(contract, shot, answer).err(),
         };
         let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         inside.findings.sent += 1;
-        inside.findings.cut_off += u64::from(heard.is_err() && fault.is_none());
         if let Ok(answer) = &heard {
             let name = if shot.is_astray { "(another path or method)" } else { &operation.id };
             *inside.findings.counts.entry((name.to_owned(), answer.status)).or_default() += 1;
@@ -127,6 +121,9 @@ fn curl(base: &str, shot: &Shot) -> String {
 
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for failure in &self.failures {
+            writeln!(f, "FAILED {failure}")?;
+        }
         let mut operations: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         let mut statuses: BTreeMap<u16, u64> = BTreeMap::new();
         for ((operation, status), count) in &self.counts {
@@ -141,11 +138,8 @@ impl fmt::Display for Findings {
         if !self.never_done.is_empty() {
             writeln!(f, "never answered 2xx or 3xx: {}", self.never_done.join(", "))?;
         }
-        for failure in &self.failures {
-            writeln!(f, "FAILED {failure}")?;
-        }
-        let Self { sent, cut_off, told_to_wait, failed, .. } = self;
-        write!(f, "{sent} requests, {cut_off} too large and cut off, {told_to_wait} told to come again, {failed} broke a rule")
+        let Self { sent, told_to_wait, failed, .. } = self;
+        write!(f, "{sent} requests, {told_to_wait} told to come again, {failed} broke a rule")
     }
 }
 

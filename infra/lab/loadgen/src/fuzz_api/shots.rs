@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Larger than any surface takes.
-pub(super) const LARGE_BODY: usize = 1024 * 1024 + 64 * 1024;
+const LARGE_BODY: usize = 1024 * 1024 + 64 * 1024;
 /// Ends the session that asks; a session of the run must outlive it.
 const ENDS_ITS_CREDENTIAL: &str = "end_user_session";
 

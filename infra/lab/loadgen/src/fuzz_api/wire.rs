@@ -16,9 +16,9 @@ use std::io::Read;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Longer than this is a hang: a read refuses by itself after ten seconds. Its name below.
+/// Longer than this is a hang: a read refuses by itself after ten seconds.
 const LONGEST_ANSWER: Duration = Duration::from_secs(15);
-pub(super) const HANG: &str = "no answer within 15 s";
+const HANG: &str = "no answer within 15 s";
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
 /// What came back.
