@@ -57,9 +57,9 @@ impl Framing {
         Self { place: ParserState::Head, head: Vec::new() }
     }
 
-    /// Whether what has arrived ends with a whole request.
-    pub(super) fn is_between_requests(&self) -> bool {
-        self.place == ParserState::Head && self.head.is_empty()
+    /// Whether more of a request is to come whose head was passed on, so that it may be answered by now.
+    pub(super) fn is_inside_request(&self) -> bool {
+        self.place != ParserState::Head
     }
 
     /// Looks at what has arrived, and appends to `passed` what the parser behind may see.

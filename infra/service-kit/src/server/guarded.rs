@@ -136,6 +136,6 @@ impl AsyncWrite for Guarded {
         if self.lingering.is_none() {
             ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
         }
-        if self.framing.is_between_requests() { Poll::Ready(Ok(())) } else { self.poll_linger(context) }
+        if self.framing.is_inside_request() { self.poll_linger(context) } else { Poll::Ready(Ok(())) }
     }
 }

@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use axum::routing::{get, post};
 use service_kit::http::with_boundary;
 use service_kit::telemetry::exposition;
-use service_kit::testing::TestServer;
+use service_kit::testing::{TestServer, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -216,6 +216,22 @@ async fn a12_bodies_may_hold_bare_line_feeds_and_whole_requests_and_the_connecti
             assert_eq!(answer.matches("\r\n\r\nhello").count(), 2, "{size}: {answer}");
             assert_eq!(echoed, 3, "{size}: {answer}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a3_whoever_keeps_a_refused_request_open_has_its_connection_for_seconds_and_no_longer() {
+    for server in listeners().await {
+        let mut stream = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).await.unwrap();
+        stream.write_all(b"POST /unknown HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert_eq!(statuses(&answer), ["404"]);
+        eventually("a byte now and then is answered with a reset", async || {
+            let wrote = stream.try_write(b"1");
+            wrote.is_err_and(|error| error.kind() != std::io::ErrorKind::WouldBlock).then_some(())
+        })
+        .await;
     }
 }
 
