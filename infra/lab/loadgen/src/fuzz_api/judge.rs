@@ -3,7 +3,7 @@
 //! Must keep a failure with all that is needed to see it again.
 
 use super::contract::{Contract, Operation};
-use super::shot::Shot;
+use super::shot::{Aim, Shot};
 use super::wire::HttpResponse;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -54,7 +54,7 @@ impl Judge {
         let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         inside.findings.sent += 1;
         if let Ok(answer) = &heard {
-            let name = if shot.is_astray { "(another path or method)" } else { &operation.id };
+            let name = if shot.aim == Aim::Documented { &operation.id } else { "(another path or method)" };
             *inside.findings.counts.entry((name.to_owned(), answer.status)).or_default() += 1;
             inside.findings.told_to_wait += u64::from(answer.status == 503 && answer.says_when);
         }
@@ -94,15 +94,17 @@ fn check(contract: &Contract, shot: &Shot, answer: &HttpResponse) -> Result<(), 
     if shot.method == "HEAD" {
         return Ok(());
     }
-    if shot.is_astray {
-        if answer.status < 400 {
-            return Ok(());
-        }
-        let as_any_error = contract.check_problem(answer.status, &answer.content_type, &answer.body);
-        // `/drains/fir%65hose` is another spelling of the same path.
-        return as_any_error.or_else(|why| check_documented(contract, operation, answer).map_err(|_| why));
+    if shot.aim == Aim::Documented {
+        return check_documented(contract, operation, answer);
     }
-    check_documented(contract, operation, answer)
+    if answer.status < 400 {
+        return Ok(());
+    }
+    let as_any_error = contract.check_problem(answer.status, &answer.content_type, &answer.body);
+    match shot.aim {
+        Aim::Respelt => as_any_error.or_else(|why| check_documented(contract, operation, answer).map_err(|_| why)),
+        Aim::Documented | Aim::Astray => as_any_error,
+    }
 }
 
 fn check_documented(contract: &Contract, operation: &Operation, answer: &HttpResponse) -> Result<(), String> {
@@ -167,7 +169,7 @@ mod tests {
             let status = if nth < away { 503 } else { 404 };
             let (content_type, body) = ("application/problem+json".to_owned(), Bytes::from("{}"));
             let answer = HttpResponse { status, content_type, says_when, headers: Vec::new(), body };
-            let shot = Shot { is_astray: true, method: "HEAD".to_owned(), ..Shot::get("/health") };
+            let shot = Shot { aim: Aim::Astray, method: "HEAD".to_owned(), ..Shot::get("/health") };
             judge.judge(&contract, "http://a.test", &shot, Ok(answer));
         }
         judge.findings(&contract)
@@ -185,19 +187,22 @@ mod tests {
     }
 
     #[test]
-    fn an_error_on_another_path_has_the_one_shape_or_that_of_the_same_path_spelt_differently() {
+    fn an_error_has_the_shape_of_all_but_where_the_same_path_in_other_letters_has_one_of_its_own() {
         let contract = contract();
-        let judged = |operation: &str, body: &'static str| {
+        let judged = |operation: &str, aim: Aim, body: &'static str| {
             let judge = Judge::default();
             let operation = contract.operations.iter().position(|found| found.id == operation).unwrap();
-            let shot = Shot { operation, is_astray: true, ..Shot::get("/") };
+            let shot = Shot { operation, aim, ..Shot::get("/") };
             let (content_type, body) = ("application/json".to_owned(), Bytes::from(body));
             let answer = HttpResponse { status: 400, content_type, says_when: false, headers: Vec::new(), body };
             judge.judge(&contract, "http://a.test", &shot, Ok(answer));
             judge.findings(&contract).failed
         };
         let firehose = r#"{"errorMessage":"no","requestId":"","timestamp":1795815640180}"#;
-        assert_eq!((judged("post_drain", firehose), judged("post_drain", "{}"), judged("post_events", firehose)), (0, 1, 1));
+        assert_eq!(judged("post_drain", Aim::Respelt, firehose), 0);
+        assert_eq!(judged("post_drain", Aim::Respelt, "{}"), 1);
+        assert_eq!(judged("post_drain", Aim::Astray, firehose), 1);
+        assert_eq!(judged("post_events", Aim::Respelt, firehose), 1);
     }
 
     #[test]

@@ -1,5 +1,16 @@
 //! One request, before it is sent.
 
+/// Where a request goes, by the document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Aim {
+    /// To the path of its operation, by its method.
+    Documented,
+    /// To that path in other letters, which mean the same: `/drains/fir%65hose`.
+    Respelt,
+    /// To another path, or by another method.
+    Astray,
+}
+
 /// A request.
 #[derive(Clone, Debug)]
 pub(super) struct Shot {
@@ -9,13 +20,12 @@ pub(super) struct Shot {
     pub(super) target: String,
     pub(super) headers: Vec<(String, Vec<u8>)>,
     pub(super) body: Option<Vec<u8>>,
-    /// Whether it goes to another path, or by another method, than the document says.
-    pub(super) is_astray: bool,
+    pub(super) aim: Aim,
 }
 
 impl Shot {
     pub(super) fn get(target: &str) -> Self {
         let target = target.to_owned();
-        Self { operation: 0, method: "GET".to_owned(), target, headers: Vec::new(), body: None, is_astray: false }
+        Self { operation: 0, method: "GET".to_owned(), target, headers: Vec::new(), body: None, aim: Aim::Documented }
     }
 }

@@ -6,7 +6,7 @@ use super::body::Maker;
 use super::contract::{Contract, Operation, Parameter};
 use super::created::{CREDENTIALS, Created, CreatedObjects, fitting};
 use super::hostile;
-use super::shot::Shot;
+use super::shot::{Aim, Shot};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
@@ -62,14 +62,16 @@ impl Shots {
             target,
             headers,
             body: self.body(operation, &known, way),
-            is_astray: false,
+            aim: Aim::Documented,
         };
         match way {
             75..85 => self.spoil_headers(&mut shot),
             85..93 => self.lead_astray(&mut shot),
             93..97 if contract.operation(ENDS_ITS_CREDENTIAL).is_none_or(|ends| ends.path != operation.path) => {
                 shot.method = (*hostile::METHODS.choose(&mut self.random).unwrap_or(&"X")).to_owned();
-                shot.is_astray = shot.method != operation.method;
+                if shot.method != operation.method {
+                    shot.aim = Aim::Astray;
+                }
             }
             _ => {}
         }
@@ -190,7 +192,7 @@ impl Shots {
     }
 
     fn lead_astray(&mut self, shot: &mut Shot) {
-        shot.is_astray = true;
+        shot.aim = Aim::Astray;
         let segment = hostile::SEGMENTS.choose(&mut self.random).unwrap_or(&"a");
         shot.target = match self.random.random_range(0..7) {
             0 => format!("{}/", shot.target),
@@ -199,7 +201,10 @@ impl Shots {
             3 => shot.target.to_ascii_uppercase(),
             4 => shot.target.replacen('/', "/./", 1),
             5 => format!("/{segment}{}", shot.target),
-            _ => shot.target.replacen('e', "%65", 1),
+            _ => {
+                shot.aim = Aim::Respelt;
+                shot.target.replacen('e', "%65", 1)
+            }
         };
     }
 }

@@ -1,6 +1,6 @@
 //! One connection at a time, and any request that HTTP/1.1 can carry.
 //!
-//! Must not ask twice what a fresh connection failed to answer.
+//! Must not ask twice: an answer that is lost is a failure.
 
 use super::shot::Shot;
 use crate::client::{Endpoint, dial};
@@ -18,7 +18,6 @@ use tokio::time::timeout;
 
 /// Longer than this is a hang: a read refuses by itself after ten seconds.
 const LONGEST_ANSWER: Duration = Duration::from_secs(15);
-const HANG: &str = "no answer within 15 s";
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
 /// What came back.
@@ -52,16 +51,6 @@ impl Wire {
 
     /// The answer, or what went wrong; nothing when the shot cannot be written as a request.
     pub(super) async fn exchange(&mut self, shot: &Shot) -> Option<Result<HttpResponse, String>> {
-        let is_kept = self.sender.as_ref().is_some_and(|sender| !sender.is_closed());
-        let outcome = self.once(shot).await?;
-        // a kept connection may have been closed as the request left: only what a fresh one answers counts
-        if outcome.is_err() && is_kept && outcome.as_ref().err().is_some_and(|why| why != HANG) {
-            return self.once(shot).await;
-        }
-        Some(outcome)
-    }
-
-    async fn once(&mut self, shot: &Shot) -> Option<Result<HttpResponse, String>> {
         let request = self.request(shot)?;
         match timeout(LONGEST_ANSWER, self.open()).await {
             Ok(Ok(())) => {}
@@ -69,8 +58,10 @@ impl Wire {
             Err(_) => return Some(Err("no connection within 15 s".to_owned())),
         }
         let sender = self.sender.as_mut()?;
-        let outcome = timeout(LONGEST_ANSWER, answer(sender, request)).await.unwrap_or_else(|_| Err(HANG.to_owned()));
-        if outcome.is_err() {
+        let outcome = timeout(LONGEST_ANSWER, answer(sender, request)).await;
+        let outcome = outcome.unwrap_or_else(|_| Err("no answer within 15 s".to_owned()));
+        // Whoever answers without having read a body closes, and the next request would race with that.
+        if outcome.is_err() || shot.body.is_some() {
             self.sender = None;
         }
         Some(outcome)
