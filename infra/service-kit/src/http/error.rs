@@ -106,8 +106,8 @@ impl ApiError {
 impl From<sqlx::Error> for ApiError {
     fn from(error: sqlx::Error) -> Self {
         // 57xxx: operator intervention (statement timeout, shutdown); 53xxx: out of resources; 08xxx: connection; 25006: a
-        // replica that is not the primary yet.
-        let is_passing = |code: &str| ["57", "53", "08", "40", "25006"].iter().any(|class| code.starts_with(class));
+        // replica that is not the primary yet; 25P03: a transaction that paused for too long.
+        let is_passing = |code: &str| ["57", "53", "08", "40", "25006", "25P03"].iter().any(|class| code.starts_with(class));
         match &error {
             sqlx::Error::Database(refusal) if !refusal.code().is_some_and(|code| is_passing(&code)) => Self::internal(error),
             sqlx::Error::RowNotFound
