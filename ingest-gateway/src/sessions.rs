@@ -6,6 +6,7 @@ pub(crate) mod facts;
 pub(crate) mod change;
 pub(crate) mod store;
 mod memory;
+mod left;
 mod report_writer;
 mod expiry;
 

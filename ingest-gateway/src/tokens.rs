@@ -119,6 +119,7 @@ pub(crate) async fn create_click_token(
     }
     let request = WriteRequest::read(&state, &caller, request).await?;
     let (session_id, url) = state.large.run(&request.body, |turn| read_wish(request.body.read(turn))).await?;
+    state.report_writer.write_left(caller.org_id, session_id).await?;
     if !session_exists(&state.pool, caller.org_id, session_id).await? {
         return Err(ApiError::new(Code::NotFound, "You have no such session."));
     }

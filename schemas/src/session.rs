@@ -121,6 +121,11 @@ pub struct SessionReport {
 }
 
 impl SessionReport {
+    /// A report that says nothing but that there is the session.
+    pub fn of(session_id: SessionId) -> Self {
+        Self { session_id, privacy_level: None, parent_session_id: None, started_at: None, manifest_ref: None, agent_id: None }
+    }
+
     /// Takes over what a later report says besides: what was said first stays, and the level only tightens.
     pub fn add(&mut self, later: &Self) {
         self.privacy_level = [self.privacy_level, later.privacy_level].into_iter().flatten().min();

@@ -23,7 +23,9 @@ pub(crate) struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    pub(crate) async fn begin(state: &'a State, org: OrgId) -> Result<Self, ApiError> {
+    /// Begins one of this session; what it said while PostgreSQL was away comes first, because it may have declared a level.
+    pub(crate) async fn begin(state: &'a State, org: OrgId, session: SessionId) -> Result<Self, ApiError> {
+        state.report_writer.write_left(org, session).await?;
         let transaction = state.pool.begin().await?;
         Ok(Self { state, org, transaction, begun_at: state.clock.now(), known: HashMap::new() })
     }

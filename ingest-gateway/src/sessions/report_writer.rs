@@ -6,20 +6,24 @@
 //! that is behind; what it remembers for that may be lost.
 
 use super::SessionMemory;
+use super::left::LeftReports;
 use crate::metrics;
 use lru::LruCache;
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::{PrivacyLevel, SessionReport};
 use service_kit::clock::Clock;
 use service_kit::database::Database;
-use service_kit::sessions::{self, Session};
+use service_kit::http::ApiError;
+use service_kit::log_throttle::LogThrottle;
+use service_kit::sessions;
 use sha2::{Digest, Sha256};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 
-/// Sessions remembered as written, so that only the first event of each costs a write; and as left to the worker.
+/// Sessions remembered as written, so that only the first event of each costs a write.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(100_000).expect("the constant is not zero");
 /// Requests that may wait for a statement.
 const MAX_WAITING: usize = 100_000;
@@ -37,9 +41,7 @@ type Waiting = (Vec<(OrgId, SessionReport)>, oneshot::Sender<bool>);
 /// What was reported, as far as it is remembered.
 struct Reported {
     written: LruCache<Fingerprint, ()>,
-    /// What the log has and PostgreSQL lacks, as far as this gateway knows. It tries too: events that come in the meantime have to
-    /// know a level that was declared.
-    left: LruCache<Session, SessionReport>,
+    left: LeftReports,
 }
 
 /// Handle on the writer of reports; many requests share one statement.
@@ -54,8 +56,10 @@ impl ReportWriter {
     /// Starts the writer, which tells `memory` what it learns; it ends when the last handle is gone.
     pub(crate) fn start(database: Database, memory: Arc<SessionMemory>, clock: Clock) -> Self {
         let (queue, incoming) = mpsc::channel(MAX_WAITING);
-        let reported = Arc::new(Mutex::new(Reported { written: LruCache::new(REMEMBERED), left: LruCache::new(REMEMBERED) }));
-        tokio::spawn(Writer { database: database.clone(), clock, memory, reported: Arc::clone(&reported) }.run(incoming));
+        let reported = Arc::new(Mutex::new(Reported { written: LruCache::new(REMEMBERED), left: LeftReports::default() }));
+        let said = LogThrottle::default();
+        let writer = Writer { database: database.clone(), clock, memory, reported: Arc::clone(&reported), said };
+        tokio::spawn(writer.run(incoming));
         Self { reported, database, queue }
     }
 
@@ -80,40 +84,28 @@ impl ReportWriter {
             }
         }
         metrics::sessions_unwritten(reports.len());
-        self.reported.lock().expect("no holder of the lock panics").leave(org, &reports);
+        let mut reported = self.reported.lock().expect("no holder of the lock panics");
+        reports.iter().for_each(|report| reported.left.add(org, report));
         reports
+    }
+
+    /// Has PostgreSQL take what was left of the session, for whoever goes by what PostgreSQL has of it; 503 where it does not yet.
+    pub(crate) async fn write_left(&self, org: OrgId, session: SessionId) -> Result<(), ApiError> {
+        let is_left = self.reported.lock().expect("no holder of the lock panics").left.contains(&(org, session));
+        if !is_left || self.write(org, vec![SessionReport::of(session)]).await.is_empty() {
+            return Ok(());
+        }
+        Err(ApiError::unavailable(anyhow::anyhow!("PostgreSQL lacks what a session said while it was away")))
     }
 }
 
 impl Reported {
-    fn leave(&mut self, org: OrgId, reports: &[SessionReport]) {
-        for report in reports {
-            match self.left.get_mut(&(org, report.session_id)) {
-                Some(left) => left.add(report),
-                None => drop(self.left.put((org, report.session_id), report.clone())),
-            }
-        }
-    }
-
-    /// What was left of these sessions, and of some others, the oldest first.
-    fn left_with(&self, reports: &[(OrgId, SessionReport)]) -> Vec<(OrgId, SessionReport)> {
-        let own = reports.iter().filter_map(|(org, report)| Some((*org, self.left.peek(&(*org, report.session_id))?.clone())));
-        let others = self.left.iter().rev().take(MAX_AT_ONCE).map(|((org, _), report)| (*org, report.clone()));
-        own.chain(others).collect()
-    }
-
     /// PostgreSQL has these, of which the first were left before.
     fn learn(&mut self, reports: &[(OrgId, SessionReport)], of_left: usize) {
         for (org, report) in reports {
             self.written.put(fingerprint(*org, report), ());
         }
-        for (org, report) in &reports[..of_left] {
-            let session = (*org, report.session_id);
-            // More may have been left of it meanwhile.
-            if self.left.peek(&session) == Some(report) {
-                self.left.pop(&session);
-            }
-        }
+        reports[..of_left].iter().for_each(|(org, report)| self.left.remove(*org, report));
     }
 }
 
@@ -122,19 +114,20 @@ struct Writer {
     clock: Clock,
     memory: Arc<SessionMemory>,
     reported: Arc<Mutex<Reported>>,
+    said: LogThrottle,
 }
 
 impl Writer {
-    async fn run(self, mut waiting: mpsc::Receiver<Waiting>) {
+    async fn run(mut self, mut waiting: mpsc::Receiver<Waiting>) {
+        let mut pause = AGAIN;
         loop {
-            let first = tokio::select! {
-                first = waiting.recv() => first,
-                () = tokio::time::sleep(AGAIN), if self.has_left() => {
-                    self.write(Vec::new()).await;
-                    continue;
-                }
+            // Reports that wait go first, also without a pause.
+            let Ok(first) = timeout(pause, waiting.recv()).await else {
+                pause = if self.has_left() && self.write(Vec::new()).await { Duration::ZERO } else { AGAIN };
+                continue;
             };
             let Some(first) = first else { return };
+            pause = AGAIN;
             let mut group = vec![first];
             while group.iter().map(|(reports, _)| reports.len()).sum::<usize>() < MAX_AT_ONCE
                 && let Ok(next) = waiting.try_recv()
@@ -155,10 +148,10 @@ impl Writer {
     }
 
     /// Whether PostgreSQL has taken these, with what was left before them.
-    async fn write(&self, reports: Vec<(OrgId, SessionReport)>) -> bool {
+    async fn write(&mut self, reports: Vec<(OrgId, SessionReport)>) -> bool {
         let asked_at = self.clock.now();
         // What was said first goes first.
-        let mut all = self.reported.lock().expect("no holder of the lock panics").left_with(&reports);
+        let mut all = self.reported.lock().expect("no holder of the lock panics").left.with(&reports, MAX_AT_ONCE);
         let of_left = all.len();
         all.extend(reports);
         match self.database.ask(sessions::write(self.database.pool(), &all, asked_at)).await {
@@ -169,7 +162,9 @@ impl Writer {
             }
             Ok(None) => false,
             Err(error) => {
-                tracing::error!(?error, sessions = all.len(), "sessions are left to the worker to write");
+                if self.said.is_due() {
+                    tracing::error!(?error, sessions = all.len(), "sessions are left to the worker to write");
+                }
                 false
             }
         }

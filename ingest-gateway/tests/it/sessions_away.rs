@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use service_kit::settings::PostgresSettings;
 use service_kit::testing::{Seed, TestProcess, TestStores, client, eventually};
 use sqlx::PgPool;
+use std::path::Path;
 use uuid::Uuid;
 
 /// Level, manifest and agent of a session, as PostgreSQL has them.
@@ -81,15 +82,8 @@ async fn f17_a_session_acknowledged_while_postgres_was_away_outlives_the_gateway
 #[tokio::test(flavor = "multi_thread")]
 async fn f17_what_was_declared_while_postgres_was_away_holds_at_its_gateway_as_soon_as_postgres_is_back() {
     let folder = tempfile::tempdir().unwrap();
-    let (gateway, database) = gateway_and_database(folder.path()).await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
-    let naming = |session: Uuid, around: Value| {
-        let event = with(retrieval("https://a.test/"), json!({"session_id": session}));
-        with(json!({"session_id": session, "events": [event]}), around)
-    };
+    let (gateway, database, key) = away(folder.path()).await;
     let row = async |session: Uuid| row(&gateway.stores.pool, session).await;
-    assert_eq!(gateway.post(&key, &naming(Uuid::new_v4(), json!({}))).await.status, 201, "the key is known from here on");
-    database.pause();
     let (strict, quiet) = (Uuid::new_v4(), Uuid::new_v4());
     let declared = json!({"privacy_level": "minimal", "agent_id": "bot", "manifest_ref": "first"});
     assert_eq!(gateway.post(&key, &naming(strict, declared)).await.status, 201);
@@ -113,4 +107,59 @@ async fn f17_what_was_declared_while_postgres_was_away_holds_at_its_gateway_as_s
     assert!(!last.contains("text-of-a-turn"), "the level that was declared holds: {last}");
     assert!(last.contains(r#""agent_id":"bot""#) && !last.contains("is_nameless"), "and so does the agent: {last}");
     eventually("a session that nothing names any more is written too", || row(quiet)).await;
+}
+
+/// A gateway that knows a key, beside a PostgreSQL that has just been paused.
+async fn away(folder: &Path) -> (Gateway, Postgres, String) {
+    let (gateway, database) = gateway_and_database(folder).await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    assert_eq!(gateway.post(&key, &naming(Uuid::new_v4(), json!({}))).await.status, 201, "the key is known from here on");
+    database.pause();
+    (gateway, database, key)
+}
+
+/// One event of the session, in an envelope that says this of it.
+fn naming(session: Uuid, around: Value) -> Value {
+    let event = with(retrieval("https://a.test/"), json!({"session_id": session}));
+    with(json!({"session_id": session, "events": [event]}), around)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f17_a_quiet_gateway_writes_what_it_left_by_itself_once_postgres_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (gateway, database, key) = away(folder.path()).await;
+    let session = Uuid::new_v4();
+    assert_eq!(gateway.post(&key, &naming(session, json!({"privacy_level": "minimal"}))).await.status, 201);
+    database.resume();
+    let written = eventually("nobody reports anything more", || row(&gateway.stores.pool, session)).await;
+    assert_eq!(written, (Some(0), None, None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s4_f17_calls_of_a_session_go_by_what_it_declared_while_postgres_was_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let (gateway, database, key) = away(folder.path()).await;
+    let session = Uuid::new_v4();
+    assert_eq!(gateway.post(&key, &naming(session, json!({"privacy_level": "minimal"}))).await.status, 201);
+    database.resume();
+    let calls = [
+        (
+            "/sessions/bulk",
+            json!({"session_id": session, "privacy_level": "full", "events": [{"type": "turn_completed",
+            "timestamp": "2026-11-01T10:00:00Z", "turn": {"privacy_level": "full", "query_text": "text-of-a-turn", "query_tokens": 3}}]}),
+        ),
+        ("/click-tokens", json!({"session_id": session, "content_url": "https://a.test/"})),
+        ("/sessions/end", json!({"session_id": session})),
+    ];
+    for (path, body) in calls {
+        let answered = eventually("PostgreSQL has what was left", async || {
+            let answered = gateway.post_to(path, &key, &body).await;
+            (answered.status != 503).then_some(answered)
+        });
+        let answered = answered.await;
+        assert!(matches!(answered.status, 200 | 201), "{path}: {}", answered.status);
+    }
+    let count = usize::try_from(gateway.record_count()).unwrap();
+    let turn = gateway.record_texts(count).await.into_iter().find(|record| record.contains("query_tokens")).unwrap();
+    assert!(!turn.contains("text-of-a-turn"), "the level that was declared holds: {turn}");
 }
