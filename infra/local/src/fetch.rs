@@ -184,6 +184,20 @@ pub(crate) fn fetch_cargo_deny(progress: &Progress, interrupt: &Interrupt) -> Re
     Ok(())
 }
 
+/// The file of Kafka's classes in their release.
+pub(crate) const KAFKA_CLASSES: &str = "classes.jsa";
+
+/// What brokers of this version have loaded, in the cache.
+pub(crate) fn kafka_classes_release() -> String {
+    tool_release("kafka-classes", platform::KAFKA)
+}
+
+/// The classes of Kafka for Java, where a broker has left them.
+pub(crate) fn kafka_classes() -> Option<PathBuf> {
+    let file = Cache::of_this_user().ok()?.place(&kafka_classes_release()).join(KAFKA_CLASSES);
+    file.is_file().then_some(file)
+}
+
 /// A version of what only tests need, in the cache.
 fn tool_release(name: &str, version: &str) -> String {
     format!("{name}-{version}-{}", std::env::consts::ARCH)

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::access::Guard;
+use crate::fetch;
 use crate::site::{Broker, Site};
 
 /// Any 16 bytes in base64 do: a cluster is told apart by its ports.
@@ -45,6 +46,7 @@ pub(crate) fn prepare(site: &Site) -> Result<()> {
 
 pub(crate) fn command(site: &Site) -> Command {
     let mut command = java(&site.software, site.is_short_lived);
+    command.args(site.class_archive.iter().map(|file| format!("-XX:ArchiveClassesAtExit={}", file.display())));
     command.arg("kafka.Kafka").arg(config_file(site)).current_dir(&site.home);
     command
 }
@@ -90,6 +92,7 @@ fn java(software: &Path, is_short_lived: bool) -> Command {
         // The second compiler and the other collectors take most of the processor until they pay.
         command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]);
     }
+    command.args(fetch::kafka_classes().map(|file| format!("-XX:SharedArchiveFile={}", file.display())));
     command.arg("-Xmx512m").arg("-cp").arg(software.join("*"));
     command.args(["-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS"]);
     command.args(CHATTY.map(|logger| format!("-Dorg.slf4j.simpleLogger.log.{logger}=warn")));

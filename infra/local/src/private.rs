@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 pub use crate::access::Guard;
 use crate::access::Users;
-use crate::fetch;
+use crate::fetch::{self, Cache};
 use crate::interrupt::Interrupt;
 use crate::kind::{Kind, Listen};
 use crate::ports::Ports;
@@ -275,7 +275,29 @@ fn users(file: &Path, environment: &[(&str, &str)]) -> Users {
 /// Fetches the release if it is missing, and names the launcher.
 fn fetched(kind: Kind) -> Result<PathBuf> {
     fetch::fetch(&[kind], &Progress::lines(), &Interrupt::default())?;
-    Workspace::find()?.ensure_launcher()
+    let launcher = Workspace::find()?.ensure_launcher()?;
+    if kind == Kind::Kafka {
+        archive_classes(&launcher)?;
+    }
+    Ok(launcher)
+}
+
+/// Has a broker leave the classes that it loads in the cache, unless one has: Java maps them into the memory of others, which start
+/// in half of the time. A Java that cannot, or of another build, starts them as it does without.
+fn archive_classes(launcher: &Path) -> Result<()> {
+    let (cache, release) = (Cache::of_this_user()?, fetch::kafka_classes_release());
+    if cache.has(&release) {
+        return Ok(());
+    }
+    cache.tidy(&release);
+    let fill = |draft: &Path| {
+        let mut site = site(Kind::Kafka, &draft.join(Kind::Kafka.name()), launcher)?;
+        site.listen = listen(Kind::Kafka)?;
+        site.class_archive = Some(draft.join("release").join(fetch::KAFKA_CLASSES));
+        Server::launch(site)?.terminate();
+        Ok(())
+    };
+    cache.fill(&release, &Interrupt::default(), fill).context("cannot archive the classes of Kafka")
 }
 
 /// Free ports: only Kafka has a second one.

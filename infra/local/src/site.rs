@@ -49,6 +49,8 @@ pub(crate) struct Site {
     pub(crate) password: Option<Password>,
     /// Of one test, for seconds: what pays only in a long life is left out.
     pub(crate) is_short_lived: bool,
+    /// Where Kafka, once it is asked to stop, leaves the classes that it has loaded.
+    pub(crate) class_archive: Option<PathBuf>,
 }
 
 impl Site {
@@ -70,6 +72,7 @@ impl Site {
             shards: Vec::new(),
             password: None,
             is_short_lived: false,
+            class_archive: None,
         })
     }
 

@@ -23,6 +23,15 @@ fn kafka_comes_back_on_its_port_after_kill_9() {
 }
 
 #[test]
+fn a_broker_starts_with_the_classes_that_another_has_left() {
+    install_launcher();
+    let folder = tempfile::tempdir().unwrap();
+    let kafka = Kafka::start(folder.path()).unwrap();
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", kafka.pid())).unwrap();
+    assert!(maps.contains("/classes.jsa"), "they are mapped into its memory");
+}
+
+#[test]
 fn postgres_comes_back_on_its_port_after_kill_9() {
     install_launcher();
     let folder = tempfile::tempdir().unwrap();
