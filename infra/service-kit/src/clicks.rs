@@ -3,8 +3,8 @@
 //! Must not decide by the clock of whoever asks: a token counts when it was valid as its event was accepted, and an agent when
 //! it had been named by then.
 
+use crate::byte_lru::ByteLru;
 use chrono::{DateTime, Utc};
-use lru::LruCache;
 use schemas::ids::{OrgId, SessionId};
 use schemas::secrets::SecretHash;
 use sqlx::PgPool;
@@ -48,10 +48,7 @@ impl Named {
 }
 
 /// Clicks that were looked up before, as many as a budget of memory holds: a link may be long.
-pub struct RememberedClicks {
-    clicks: LruCache<SecretHash, Clicked>,
-    bytes: usize,
-}
+pub struct RememberedClicks(ByteLru<SecretHash, Clicked>);
 
 impl RememberedClicks {
     /// Most bytes; some 100,000 clicks of usual length.
@@ -61,20 +58,12 @@ impl RememberedClicks {
 
     /// Takes one down; the ones asked for least recently give way.
     pub fn put(&mut self, hash: SecretHash, clicked: Clicked) {
-        self.bytes += Self::size(&clicked);
-        if let Some(before) = self.clicks.put(hash, clicked) {
-            self.bytes -= Self::size(&before);
-        }
-        while self.bytes > Self::BUDGET
-            && let Some((_, oldest)) = self.clicks.pop_lru()
-        {
-            self.bytes -= Self::size(&oldest);
-        }
+        self.0.put(hash, clicked);
     }
 
     /// What the token stands for, if it is remembered.
     pub fn get(&mut self, hash: &SecretHash) -> Option<&Clicked> {
-        self.clicks.get(hash)
+        self.0.get(hash)
     }
 
     fn size(clicked: &Clicked) -> usize {
@@ -85,7 +74,7 @@ impl RememberedClicks {
 
 impl Default for RememberedClicks {
     fn default() -> Self {
-        Self { clicks: LruCache::unbounded(), bytes: 0 }
+        Self(ByteLru::new(Self::BUDGET, Self::size))
     }
 }
 
@@ -145,8 +134,8 @@ mod tests {
             remembered.put(hash(n), clicked(8_192));
             remembered.put(hash(n), clicked(8_192));
         }
-        assert!(remembered.bytes <= RememberedClicks::BUDGET && remembered.get(&hash(0)).is_none());
-        assert_eq!(remembered.clicks.len(), RememberedClicks::BUDGET / (8_192 + RememberedClicks::BESIDE_TEXTS));
+        assert!(remembered.0.bytes() <= RememberedClicks::BUDGET && remembered.get(&hash(0)).is_none());
+        assert_eq!(remembered.0.len(), RememberedClicks::BUDGET / (8_192 + RememberedClicks::BESIDE_TEXTS));
         assert!(remembered.get(&hash(9_999)).is_some());
     }
 }

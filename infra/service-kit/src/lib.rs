@@ -11,6 +11,7 @@ pub mod clock;
 pub mod telemetry;
 pub mod measures;
 pub mod log_throttle;
+pub mod byte_lru;
 pub mod health;
 pub mod housekeeping;
 pub mod crash_point;

@@ -3,9 +3,9 @@
 //!
 //! Must not grow with the length of an outage: what gives way is written by the worker, which has it from the log.
 
-use lru::LruCache;
 use schemas::ids::OrgId;
 use schemas::session::SessionReport;
+use service_kit::byte_lru::ByteLru;
 use service_kit::sessions::Session;
 
 /// Most bytes; some 100,000 sessions that say little of themselves.
@@ -14,59 +14,44 @@ const BUDGET: usize = 32 * 1024 * 1024;
 const BESIDE_TEXTS: usize = 320;
 
 /// What PostgreSQL lacks of what was reported, by session, as many as the budget holds.
-pub(super) struct LeftReports {
-    reports: LruCache<Session, SessionReport>,
-    bytes: usize,
-}
+pub(super) struct LeftReports(ByteLru<Session, SessionReport>);
 
 impl Default for LeftReports {
     fn default() -> Self {
-        Self { reports: LruCache::unbounded(), bytes: 0 }
+        Self(ByteLru::new(BUDGET, size))
     }
 }
 
 impl LeftReports {
     pub(super) fn is_empty(&self) -> bool {
-        self.reports.is_empty()
+        self.0.is_empty()
     }
 
     pub(super) fn contains(&self, session: &Session) -> bool {
-        self.reports.contains(session)
+        self.0.peek(session).is_some()
     }
 
     /// Adds a report to what was left of its session; the sessions that were named least recently give way.
     pub(super) fn add(&mut self, org: OrgId, report: &SessionReport) {
         let session = (org, report.session_id);
-        let mut whole = self.take(&session).unwrap_or_else(|| SessionReport::of(report.session_id));
+        let mut whole = self.0.pop(&session).unwrap_or_else(|| SessionReport::of(report.session_id));
         whole.add(report);
-        self.bytes += size(&whole);
-        self.reports.put(session, whole);
-        while self.bytes > BUDGET
-            && let Some((_, oldest)) = self.reports.pop_lru()
-        {
-            self.bytes -= size(&oldest);
-        }
+        self.0.put(session, whole);
     }
 
     /// What was left of the sessions of these reports, and of so many others, the oldest first.
     pub(super) fn with(&self, reports: &[(OrgId, SessionReport)], others: usize) -> Vec<(OrgId, SessionReport)> {
-        let own = reports.iter().filter_map(|(org, report)| Some((*org, self.reports.peek(&(*org, report.session_id))?.clone())));
-        let others = self.reports.iter().rev().take(others).map(|((org, _), report)| (*org, report.clone()));
+        let own = reports.iter().filter_map(|(org, report)| Some((*org, self.0.peek(&(*org, report.session_id))?.clone())));
+        let others = self.0.oldest_first().take(others).map(|((org, _), report)| (*org, report.clone()));
         own.chain(others).collect()
     }
 
     /// Forgets a report that PostgreSQL has taken, unless more was left of its session meanwhile.
     pub(super) fn remove(&mut self, org: OrgId, report: &SessionReport) {
         let session = (org, report.session_id);
-        if self.reports.peek(&session) == Some(report) {
-            self.take(&session);
+        if self.0.peek(&session) == Some(report) {
+            self.0.pop(&session);
         }
-    }
-
-    fn take(&mut self, session: &Session) -> Option<SessionReport> {
-        let taken = self.reports.pop(session)?;
-        self.bytes -= size(&taken);
-        Some(taken)
     }
 }
 
@@ -117,13 +102,13 @@ mod tests {
             let long =
                 SessionReport { parent_session_id: text(), manifest_ref: text(), agent_id: text(), ..report(number % 7_000) };
             left.add(ORG, &long);
-            assert!(left.bytes <= BUDGET, "after {number}");
+            assert!(left.0.bytes() <= BUDGET, "after {number}");
         }
-        assert_eq!(left.bytes, kept(&left).iter().map(size).sum::<usize>());
-        assert!(left.bytes > BUDGET / 2 && !left.contains(&(ORG, report(6_000).session_id)), "the oldest gave way");
+        assert_eq!(left.0.bytes(), kept(&left).iter().map(size).sum::<usize>());
+        assert!(left.0.bytes() > BUDGET / 2 && !left.contains(&(ORG, report(6_000).session_id)), "the oldest gave way");
         for report in kept(&left) {
             left.remove(ORG, &report);
         }
-        assert!(left.is_empty() && left.bytes == 0);
+        assert!(left.is_empty() && left.0.bytes() == 0);
     }
 }
