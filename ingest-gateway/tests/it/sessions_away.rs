@@ -6,7 +6,7 @@ use crate::outage_harness::process_settings;
 use ingest_gateway::Durability;
 use local::private::Postgres;
 use schemas::identity::OrgType;
-use schemas::ids::SessionId;
+use schemas::ids::{OrgId, SessionId};
 use schemas::session::{PrivacyLevel, SessionReport};
 use serde_json::{Value, json};
 use service_kit::settings::PostgresSettings;
@@ -16,9 +16,9 @@ use std::path::Path;
 use uuid::Uuid;
 
 /// Level, manifest and agent of a session, as PostgreSQL has them.
-async fn row(pool: &PgPool, session: Uuid) -> Option<(Option<i16>, Option<String>, Option<String>)> {
-    let statement = "SELECT privacy_level, manifest_ref, agent_id FROM sessions WHERE session_id = $1";
-    sqlx::query_as(statement).bind(session).fetch_optional(pool).await.expect("the table answers")
+async fn row(pool: &PgPool, org: OrgId, session: Uuid) -> Option<(Option<i16>, Option<String>, Option<String>)> {
+    let statement = "SELECT privacy_level, manifest_ref, agent_id FROM sessions WHERE organization_id = $1 AND session_id = $2";
+    sqlx::query_as(statement).bind(org.0).bind(session).fetch_optional(pool).await.expect("the table answers")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,7 +44,7 @@ async fn f17_a_session_acknowledged_while_postgres_was_away_outlives_the_gateway
         let request = client().post(format!("{url}/events")).header("content-type", "application/json");
         request.header("x-api-key", &agent.key).body(body).send().await.unwrap().status().as_u16()
     };
-    let known = async |session: Uuid| row(&stores.pool, session).await;
+    let known = async |session: Uuid| row(&stores.pool, agent.id, session).await;
 
     let (mut gateway, url) = start().await;
     assert_eq!(post(&url, Uuid::new_v4()).await, 201, "the key is known from here on");
@@ -82,8 +82,8 @@ async fn f17_a_session_acknowledged_while_postgres_was_away_outlives_the_gateway
 #[tokio::test(flavor = "multi_thread")]
 async fn f17_what_was_declared_while_postgres_was_away_holds_at_its_gateway_as_soon_as_postgres_is_back() {
     let folder = tempfile::tempdir().unwrap();
-    let (gateway, database, key) = away(folder.path()).await;
-    let row = async |session: Uuid| row(&gateway.stores.pool, session).await;
+    let (gateway, database, org, key) = away(folder.path()).await;
+    let row = async |session: Uuid| row(&gateway.stores.pool, org, session).await;
     let (strict, quiet) = (Uuid::new_v4(), Uuid::new_v4());
     let declared = json!({"privacy_level": "minimal", "agent_id": "bot", "manifest_ref": "first"});
     assert_eq!(gateway.post(&key, &naming(strict, declared)).await.status, 201);
@@ -110,12 +110,22 @@ async fn f17_what_was_declared_while_postgres_was_away_holds_at_its_gateway_as_s
 }
 
 /// A gateway that knows a key, beside a PostgreSQL that has just been paused.
-async fn away(folder: &Path) -> (Gateway, Postgres, String) {
+async fn away(folder: &Path) -> (Gateway, Postgres, OrgId, String) {
     let (gateway, database) = gateway_and_database(folder).await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let agent = gateway.seed().org("agent", OrgType::Agent).await;
+    let (org, key) = (agent.id, agent.key);
     assert_eq!(gateway.post(&key, &naming(Uuid::new_v4(), json!({}))).await.status, 201, "the key is known from here on");
     database.pause();
-    (gateway, database, key)
+    (gateway, database, org, key)
+}
+
+/// A session that has declared the strictest level while PostgreSQL was away, which is back.
+async fn declared(folder: &Path) -> (Gateway, Postgres, OrgId, String, Uuid) {
+    let (gateway, database, org, key) = away(folder).await;
+    let session = Uuid::new_v4();
+    assert_eq!(gateway.post(&key, &naming(session, json!({"privacy_level": "minimal"}))).await.status, 201);
+    database.resume();
+    (gateway, database, org, key, session)
 }
 
 /// One event of the session, in an envelope that says this of it.
@@ -127,21 +137,15 @@ fn naming(session: Uuid, around: Value) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn f17_a_quiet_gateway_writes_what_it_left_by_itself_once_postgres_is_back() {
     let folder = tempfile::tempdir().unwrap();
-    let (gateway, database, key) = away(folder.path()).await;
-    let session = Uuid::new_v4();
-    assert_eq!(gateway.post(&key, &naming(session, json!({"privacy_level": "minimal"}))).await.status, 201);
-    database.resume();
-    let written = eventually("nobody reports anything more", || row(&gateway.stores.pool, session)).await;
+    let (gateway, _database, org, _, session) = declared(folder.path()).await;
+    let written = eventually("nobody reports anything more", || row(&gateway.stores.pool, org, session)).await;
     assert_eq!(written, (Some(0), None, None));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s4_f17_calls_of_a_session_go_by_what_it_declared_while_postgres_was_away() {
     let folder = tempfile::tempdir().unwrap();
-    let (gateway, database, key) = away(folder.path()).await;
-    let session = Uuid::new_v4();
-    assert_eq!(gateway.post(&key, &naming(session, json!({"privacy_level": "minimal"}))).await.status, 201);
-    database.resume();
+    let (gateway, _database, _, key, session) = declared(folder.path()).await;
     let calls = [
         (
             "/sessions/bulk",
