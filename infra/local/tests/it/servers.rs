@@ -28,7 +28,8 @@ fn a_broker_starts_with_the_classes_that_another_has_left() {
     let folder = tempfile::tempdir().unwrap();
     let kafka = Kafka::start(folder.path()).unwrap();
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", kafka.pid())).unwrap();
-    assert!(maps.contains("/classes.jsa"), "they are mapped into its memory");
+    // Java has an archive of its own classes besides.
+    assert!(maps.contains("/kafka-classes-"), "they are mapped into its memory: {maps}");
 }
 
 #[test]
