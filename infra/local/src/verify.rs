@@ -156,9 +156,9 @@ fn packages(words: &[String]) -> Vec<&str> {
     found
 }
 
-/// Tests mostly wait for servers and for deadlines to pass: twice as many as there are cores keep the cores busy.
+/// Tests mostly wait for servers and for deadlines to pass: four times as many as there are cores keep the cores busy.
 fn test_threads() -> usize {
-    2 * thread::available_parallelism().map_or(1, NonZeroUsize::get)
+    4 * thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 fn run_cargo(command: Command, session: &Session) -> Result<bool> {
