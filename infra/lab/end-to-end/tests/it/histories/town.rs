@@ -19,6 +19,7 @@ use schemas::secrets::{PlainApiKey, PlainClickToken};
 use schemas::site::Site;
 use serde::Serialize;
 use serde_json::Value;
+use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
 use service_kit::retrieval_index::Compactor;
 use service_kit::sealing::{SecretsKey, SecretsSettings};
@@ -120,6 +121,8 @@ impl TestApp {
     async fn on(stores: TestStores, proxy: Option<ClickHouseProxy>) -> Self {
         let clock = Clock::manual(DateTime::from_timestamp_millis(NEW_YEAR_MS).unwrap());
         let mail = tempfile::tempdir().unwrap();
+        // thousands of keys come from one address, however fast this machine is
+        let clients = ClientSettings { refused_rate: 0, ..ClientSettings::default() };
         let identity = identity_api::Settings {
             postgres: stores.postgres.clone(),
             secrets: SecretsSettings { secrets_key: Some(SecretsKey::mint()) },
@@ -128,6 +131,7 @@ impl TestApp {
             sign_in: SignInSettings {
                 public_url: Some("http://telemetry.test".parse().unwrap()),
                 identity_rate: 0,
+                clients: clients.clone(),
                 ..SignInSettings::default()
             },
             domains: DomainSettings::default(),
@@ -136,7 +140,7 @@ impl TestApp {
         };
         let url = proxy.as_ref().map_or(&*stores.clickhouse.clickhouse_url, ClickHouseProxy::url).to_owned();
         let read = ClickHouseSettings { clickhouse_url: url, ..stores.clickhouse.clone() };
-        let query = query_api::Settings::on(read, stores.postgres.clone());
+        let query = query_api::Settings { clients, ..query_api::Settings::on(read, stores.postgres.clone()) };
         let identity = identity_api::State::connect(&identity, clock.clone()).await.unwrap();
         let query = query_api::State::connect_at(&query, clock.clone()).await.unwrap();
         let router = query_api::routes(query).merge(identity_api::routes(identity));
