@@ -1,7 +1,7 @@
 //! From the events of a session to what a click manifest may show of them. Pure.
 //!
 //! Must show only what the table of `event_data::manifest` names, and no value that holds the session's id: everything else is withheld,
-//! also what this build has never heard of (docs/api/click-tokens.md#members-of-a-manifest; threats C6 to C9 and C12).
+//! also what this build has never heard of (docs/api/click-tokens.md#members-of-a-manifest; CT6 to CT9 and CT12 of docs/threats.md).
 
 mod id_encodings;
 

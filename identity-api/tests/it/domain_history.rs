@@ -1,4 +1,4 @@
-//! Who owns a host from when to when, and which of its history they see (threat rows R7, D2, I3; S4).
+//! Who owns a host from when to when, and which of its history they see (R7, RS2, I3; S4).
 
 use crate::domains::{app_on, own, register, release, verify};
 use crate::internet::Internet;
@@ -36,7 +36,7 @@ fn later(app: &TestApp) -> DateTime<Utc> {
 }
 
 #[tokio::test]
-async fn i3_d2_a_registration_alone_shows_nothing_and_stops_nobody() {
+async fn i3_rs2_a_registration_alone_shows_nothing_and_stops_nobody() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;
     let ((squatter, squatting), (owner, key)) = (app.org("squatter").await, app.org("owner").await);

@@ -27,16 +27,16 @@ const TESTS: &[ThreatTest] = &[
     ("X27", "identity-api/tests/it/cross_site.rs", "x27_no_other_site_may_read_an_answer_and_nobody_keeps_it"),
     ("X28", "identity-api/tests/it/object_ids.rs", "x29_x28_whatever_stands_in_the_place_of_an_id_is_not_there"),
     ("X29", "identity-api/tests/it/object_ids.rs", "x29_x28_whatever_stands_in_the_place_of_an_id_is_not_there"),
-    ("D1", RESOLVE, "d1_d5_resolving_calls_nobody_and_has_a_rate"),
-    ("D2", "identity-api/tests/it/domain_history.rs", "i3_d2_a_registration_alone_shows_nothing_and_stops_nobody"),
-    ("D2", RESOLVE, "the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed"),
-    ("D3", RESOLVE, "exactly_one_of_domain_and_an_absolute_url_is_required"),
+    ("RS1", RESOLVE, "rs1_rs5_resolving_calls_nobody_and_has_a_rate"),
+    ("RS2", "identity-api/tests/it/domain_history.rs", "i3_rs2_a_registration_alone_shows_nothing_and_stops_nobody"),
+    ("RS2", RESOLVE, "the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed"),
+    ("RS3", RESOLVE, "exactly_one_of_domain_and_an_absolute_url_is_required"),
     (
-        "D4",
+        "RS4",
         "infra/lab/end-to-end/tests/it/lookalikes.rs",
         "e5_every_spelling_of_a_host_has_one_owner_for_reports_and_for_resolve",
     ),
-    ("D5", RESOLVE, "d1_d5_resolving_calls_nobody_and_has_a_rate"),
+    ("RS5", RESOLVE, "rs1_rs5_resolving_calls_nobody_and_has_a_rate"),
     ("G1", DELEGATIONS, "g1_only_a_content_owner_delegates_and_only_reading"),
     ("G2", DELEGATIONS, "g2_a_grantee_is_another_organisation_and_a_platform_or_an_agent"),
     ("G3", RACES, "s12_of_forty_grants_of_a_pair_one_wins_and_of_forty_revocations_one_is_told"),
@@ -69,7 +69,7 @@ const TESTS: &[ThreatTest] = &[
     ("W8", RACES, "w8_after_an_endpoint_is_disabled_nothing_is_written_for_it"),
     ("I1", ORGANIZATIONS, "i1_a_key_founds_nothing_and_the_other_types_are_asked_for_elsewhere"),
     ("I2", ORGANIZATIONS, "i2_members_that_are_not_the_callers_to_set_are_refused"),
-    ("I3", "identity-api/tests/it/domain_history.rs", "i3_d2_a_registration_alone_shows_nothing_and_stops_nobody"),
+    ("I3", "identity-api/tests/it/domain_history.rs", "i3_rs2_a_registration_alone_shows_nothing_and_stops_nobody"),
     ("I4", "identity-api/tests/it/access_requests.rs", "i4_a_person_sees_their_own_requests_of_each_type"),
     ("I5", "identity-api/tests/it/access_requests.rs", "i5_every_fault_of_a_request_is_told_at_once_and_nothing_is_stored"),
     ("I6", "identity-api/tests/it/settings.rs", "i6_changes_of_two_flags_at_once_keep_both"),
@@ -151,9 +151,9 @@ const WEBHOOKS: &str = "identity-api/tests/it/webhooks.rs";
 
 #[test]
 fn every_row_has_a_test_that_exists() {
-    let of_callers = threat_rows('X', 18..=29).chain(threat_rows('D', 1..=5));
-    let of_identity = threat_rows('G', 1..=12).chain(threat_rows('W', 1..=8)).chain(threat_rows('I', 1..=9));
+    let of_callers = threat_rows("X", 18..=29).chain(threat_rows("RS", 1..=5));
+    let of_identity = threat_rows("G", 1..=12).chain(threat_rows("W", 1..=8)).chain(threat_rows("I", 1..=9));
     let found =
-        [2, 4, 5, 8, 10, 11, 14, 15].into_iter().flat_map(|row| threat_rows('A', row..=row)).chain(threat_rows('S', 17..=17));
+        [2, 4, 5, 8, 10, 11, 14, 15].into_iter().flat_map(|row| threat_rows("A", row..=row)).chain(threat_rows("S", 17..=17));
     every_row_has_a_test(TESTS, of_callers.chain(of_identity).chain(found));
 }

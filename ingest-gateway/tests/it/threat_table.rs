@@ -1,4 +1,4 @@
-//! Which test stands for which threat to the write surface: transport and parsing (X), events (E), sessions (S).
+//! Which test stands for which threat to the write surface: transport and parsing (X), events (E), sessions (SE).
 //!
 //! Must name a test for every row, and only tests that exist.
 
@@ -78,21 +78,21 @@ const TESTS: &[ThreatTest] = &[
     ("E22", THREATS, "e22_an_events_own_session_wins_over_the_envelopes"),
     ("E23", REFUSALS, "the_envelope_keeps_its_own_rules"),
     ("E24", THREATS, "e24_x12_hostile_text_is_stored_as_it_is"),
-    ("S1", SESSIONS, "a_session_starts_with_any_or_no_members"),
-    ("S2", OF_SESSIONS, "s2_a_manifest_that_is_named_is_not_fetched"),
-    ("S2", SESSIONS, "what_a_session_may_not_say_is_named"),
-    ("S3", OF_SESSIONS, "s3_naming_anothers_session_as_prior_tells_and_changes_nothing"),
-    ("S3", SESSIONS, "what_a_session_may_not_say_is_named"),
-    ("S4", SESSIONS, "events_of_a_session_that_nobody_started_create_it"),
-    ("S4", EMITTERS, "the_stricter_of_envelope_and_turn_decides_what_is_kept"),
-    ("S5", SESSIONS, "a_session_is_only_ever_its_reporters"),
-    ("S5", OF_SESSIONS, "s5_s7_uploading_anothers_session_id_makes_a_session_of_ones_own"),
-    ("S6", SESSIONS, "the_first_outcome_stays"),
-    ("S6", SESSIONS, "parallel_ends_agree_on_one_outcome"),
-    ("S7", OF_SESSIONS, "s5_s7_uploading_anothers_session_id_makes_a_session_of_ones_own"),
-    ("S8", OF_SESSIONS, "s8_an_upload_repeated_twenty_times_is_the_same_events"),
-    ("S9", SESSIONS, "what_a_session_may_not_say_is_named"),
-    ("S10", OF_SESSIONS, "s10_a_started_session_outlives_a_gateway_killed_right_after_its_answer"),
+    ("SE1", SESSIONS, "a_session_starts_with_any_or_no_members"),
+    ("SE2", OF_SESSIONS, "se2_a_manifest_that_is_named_is_not_fetched"),
+    ("SE2", SESSIONS, "what_a_session_may_not_say_is_named"),
+    ("SE3", OF_SESSIONS, "se3_naming_anothers_session_as_prior_tells_and_changes_nothing"),
+    ("SE3", SESSIONS, "what_a_session_may_not_say_is_named"),
+    ("SE4", SESSIONS, "events_of_a_session_that_nobody_started_create_it"),
+    ("SE4", EMITTERS, "the_stricter_of_envelope_and_turn_decides_what_is_kept"),
+    ("SE5", SESSIONS, "a_session_is_only_ever_its_reporters"),
+    ("SE5", OF_SESSIONS, "se5_se7_uploading_anothers_session_id_makes_a_session_of_ones_own"),
+    ("SE6", SESSIONS, "the_first_outcome_stays"),
+    ("SE6", SESSIONS, "parallel_ends_agree_on_one_outcome"),
+    ("SE7", OF_SESSIONS, "se5_se7_uploading_anothers_session_id_makes_a_session_of_ones_own"),
+    ("SE8", OF_SESSIONS, "se8_an_upload_repeated_twenty_times_is_the_same_events"),
+    ("SE9", SESSIONS, "what_a_session_may_not_say_is_named"),
+    ("SE10", OF_SESSIONS, "se10_a_started_session_outlives_a_gateway_killed_right_after_its_answer"),
 ];
 
 /// What was found by attacking the service.
@@ -128,6 +128,6 @@ const THREATS: &str = "ingest-gateway/tests/it/threats.rs";
 
 #[test]
 fn every_row_has_a_test_that_exists() {
-    every_row_has_a_test(TESTS, threat_rows('X', 1..=21).chain(threat_rows('E', 1..=24)).chain(threat_rows('S', 1..=10)));
+    every_row_has_a_test(TESTS, threat_rows("X", 1..=21).chain(threat_rows("E", 1..=24)).chain(threat_rows("SE", 1..=10)));
     every_row_has_a_test(FOUND, ["A1", "A11", "A16", "S15"].map(str::to_owned));
 }

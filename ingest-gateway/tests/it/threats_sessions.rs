@@ -1,4 +1,4 @@
-//! The threats to sessions (S2, S3, S5, S7, S8, S10) that `sessions` does not cover.
+//! The threats to sessions (SE2, SE3, SE5, SE7, SE8, SE10) that `sessions` does not cover.
 //!
 //! Must keep the names that `threat_table` lists.
 
@@ -22,7 +22,7 @@ fn cited(id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn s2_a_manifest_that_is_named_is_not_fetched() {
+async fn se2_a_manifest_that_is_named_is_not_fetched() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("agent", OrgType::Agent).await.key;
     let canary = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -50,7 +50,7 @@ async fn s2_a_manifest_that_is_named_is_not_fetched() {
 }
 
 #[tokio::test]
-async fn s3_naming_anothers_session_as_prior_tells_and_changes_nothing() {
+async fn se3_naming_anothers_session_as_prior_tells_and_changes_nothing() {
     let gateway = Gateway::start().await;
     let (mine, theirs) = (gateway.seed().org("one", OrgType::Agent).await, gateway.seed().org("two", OrgType::Agent).await);
     let url = &gateway.server.url;
@@ -69,7 +69,7 @@ async fn s3_naming_anothers_session_as_prior_tells_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn s5_s7_uploading_anothers_session_id_makes_a_session_of_ones_own() {
+async fn se5_se7_uploading_anothers_session_id_makes_a_session_of_ones_own() {
     let gateway = Gateway::start().await;
     let (mine, theirs) = (gateway.seed().org("one", OrgType::Agent).await, gateway.seed().org("two", OrgType::Agent).await);
     let url = &gateway.server.url;
@@ -96,7 +96,7 @@ async fn s5_s7_uploading_anothers_session_id_makes_a_session_of_ones_own() {
 }
 
 #[tokio::test]
-async fn s8_an_upload_repeated_twenty_times_is_the_same_events() {
+async fn se8_an_upload_repeated_twenty_times_is_the_same_events() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("agent", OrgType::Agent).await.key;
     let without_id = with(cited("x"), json!({"id": null}));
@@ -112,7 +112,7 @@ async fn s8_an_upload_repeated_twenty_times_is_the_same_events() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s10_a_started_session_outlives_a_gateway_killed_right_after_its_answer() {
+async fn se10_a_started_session_outlives_a_gateway_killed_right_after_its_answer() {
     let (stores, spill) = (TestStores::with_topics().await, tempfile::tempdir().unwrap());
     let key = Seed(&stores.pool).org("agent", OrgType::Agent).await.key;
     let (settings, url) = process_settings(&stores, &stores.kafka, spill.path());

@@ -141,7 +141,7 @@ mod tests {
     use uuid::Uuid;
 
     #[test]
-    fn c6_a_session_id_is_found_in_every_spelling_alone_and_within_other_text() {
+    fn ct6_a_session_id_is_found_in_every_spelling_alone_and_within_other_text() {
         let mut random = StdRng::seed_from_u64(random_seed());
         for _ in 0..300 {
             let session = SessionId(Uuid::from_u128(random.random()));

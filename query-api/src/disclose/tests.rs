@@ -120,7 +120,7 @@ fn collect(value: &Value, strings: &mut Vec<String>) {
 }
 
 #[test]
-fn s10_c6_c7_c8_c9_ten_thousand_sessions_show_at_each_level_no_more_than_the_table_and_never_their_id() {
+fn s10_ct6_ct7_ct8_ct9_ten_thousand_sessions_show_at_each_level_no_more_than_the_table_and_never_their_id() {
     let mut seeds = StdRng::seed_from_u64(random_seed());
     let consents = Consents::to(&SITES[..2]);
     let mut shown = [0_usize; 4];
@@ -177,7 +177,7 @@ fn turn(level: Option<&str>) -> SessionEvent {
 }
 
 #[test]
-fn c7_each_level_shows_what_it_is_to_show() {
+fn ct7_each_level_shows_what_it_is_to_show() {
     let data = json!({"citation_type": "paraphrase", "position": "supporting", "excerpt_tokens": 12, "cached": true, "scope": "turn",
         "query_text": SECRET, "excerpt_chars": 80});
     let session = SessionId(Uuid::from_u128(7));

@@ -1,4 +1,4 @@
-//! `GET /ctx/{token}`: who may ask, who has agreed, and what is shown (threats C1 to C13, acceptance S10).
+//! `GET /ctx/{token}`: who may ask, who has agreed, and what is shown (CT1 to CT13, S10).
 
 use crate::sessions_world::{Clicks, Reported, reported, urls_of};
 use chrono::TimeDelta;
@@ -57,7 +57,7 @@ async fn a_manifest_is_exactly_as_specified() {
 }
 
 #[tokio::test]
-async fn c2_c10_malformed_unknown_expired_and_unshared_tokens_get_the_very_same_404() {
+async fn ct2_ct10_malformed_unknown_expired_and_unshared_tokens_get_the_very_same_404() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(3)).await;
     let (token, unshared) = (clicks.token(session, PAGE).await, clicks.token(session, PAGE).await);
@@ -83,7 +83,7 @@ async fn c2_c10_malformed_unknown_expired_and_unshared_tokens_get_the_very_same_
 }
 
 #[tokio::test]
-async fn c11_a_token_is_valid_for_ninety_days_and_not_a_moment_longer() {
+async fn ct11_a_token_is_valid_for_ninety_days_and_not_a_moment_longer() {
     let clicks = Clicks::start().await;
     let token = clicks.token(clicks.session(None).await, PAGE).await;
     clicks.clock.advance(TimeDelta::days(90) - TimeDelta::seconds(1));
@@ -95,7 +95,7 @@ async fn c11_a_token_is_valid_for_ninety_days_and_not_a_moment_longer() {
 }
 
 #[tokio::test]
-async fn c5_only_a_platforms_or_an_agents_key_that_may_read_looks_tokens_up() {
+async fn ct5_only_a_platforms_or_an_agents_key_that_may_read_looks_tokens_up() {
     let clicks = Clicks::start().await;
     let path = format!("/ctx/{}", clicks.token(clicks.session(None).await, PAGE).await);
     let seed = clicks.app.seed();
@@ -115,7 +115,7 @@ async fn c5_only_a_platforms_or_an_agents_key_that_may_read_looks_tokens_up() {
 }
 
 #[test]
-fn c1_tokens_share_no_beginning_and_their_bits_are_even() {
+fn ct1_tokens_share_no_beginning_and_their_bits_are_even() {
     let tokens: Vec<String> = (0..100_000).map(|_| PlainClickToken::mint().reveal().to_owned()).collect();
     let beginnings: HashSet<&str> = tokens.iter().map(|token| &token["ctx_".len().."ctx_".len() + 8]).collect();
     assert_eq!(beginnings.len(), tokens.len(), "one in fifty thousand runs may share one by chance");
@@ -133,7 +133,7 @@ fn c1_tokens_share_no_beginning_and_their_bits_are_even() {
 }
 
 #[tokio::test]
-async fn c1_look_ups_of_one_key_are_limited() {
+async fn ct1_look_ups_of_one_key_are_limited() {
     let clicks = Clicks::start_with(ClickSettings { click_lookup_rate: 1 }).await;
     let mut refused = None;
     for _ in 0..20 {
@@ -150,7 +150,7 @@ async fn c1_look_ups_of_one_key_are_limited() {
 }
 
 #[tokio::test]
-async fn c8_c10_both_consents_count_from_the_next_look_up_on_and_the_longest_verified_host_decides() {
+async fn ct8_ct10_both_consents_count_from_the_next_look_up_on_and_the_longest_verified_host_decides() {
     let clicks = Clicks::start().await;
     let blog = clicks.app.seed().owner_of("blog.example.com").await;
     let session = clicks.session(Some(3)).await;
@@ -233,7 +233,7 @@ async fn a_session_without_a_level_is_shown_as_its_strictest_turn_asks() {
 }
 
 #[tokio::test]
-async fn c13_an_answer_is_not_stored_and_sends_no_referrer() {
+async fn ct13_an_answer_is_not_stored_and_sends_no_referrer() {
     let clicks = Clicks::start().await;
     let token = clicks.token(clicks.session(None).await, PAGE).await;
     for answer in [clicks.look_up(&token).await, clicks.look_up("ctx_unknown").await] {
@@ -243,7 +243,7 @@ async fn c13_an_answer_is_not_stored_and_sends_no_referrer() {
 }
 
 #[tokio::test]
-async fn c13_no_token_is_logged_at_any_level() {
+async fn ct13_no_token_is_logged_at_any_level() {
     let clicks = Clicks::start().await;
     let (known, unknown) = (clicks.token(clicks.session(None).await, PAGE).await, PlainClickToken::mint().reveal().to_owned());
     let listen = free_address();

@@ -11,7 +11,7 @@ use uuid::Uuid;
 const PAGE: &str = "https://www.example.com/page";
 
 #[tokio::test]
-async fn s10_c6_c7_sessions_through_the_stores_show_no_more_than_their_level_and_never_their_id() {
+async fn s10_ct6_ct7_sessions_through_the_stores_show_no_more_than_their_level_and_never_their_id() {
     let clicks = Clicks::start().await;
     let mut random = StdRng::seed_from_u64(random_seed());
     let (mut rows, mut planted) = (Vec::new(), Vec::new());

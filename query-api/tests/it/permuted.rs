@@ -1,4 +1,4 @@
-//! Whatever the order, the repeats and the merges: the same bytes (acceptance C4), and figures that agree (R13).
+//! Whatever the order, the repeats and the merges: the same bytes (C4), and figures that agree (R13).
 
 use crate::model::{Read, each_on_one_host, owners, random_rows, refill};
 use crate::model_lists::given;

@@ -79,7 +79,7 @@ async fn exactly_one_of_domain_and_an_absolute_url_is_required() {
 }
 
 #[tokio::test]
-async fn d1_d5_resolving_calls_nobody_and_has_a_rate() {
+async fn rs1_rs5_resolving_calls_nobody_and_has_a_rate() {
     let canary = TestReceiver::canary().await;
     let app = TestApp::with(ResolveSettings { resolve_rate: 20 }).await;
     app.seed().owner_of("example.com").await;

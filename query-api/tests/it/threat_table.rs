@@ -5,29 +5,29 @@
 use service_kit::testing::{ThreatTest, every_row_has_a_test, threat_rows};
 
 const TESTS: &[ThreatTest] = &[
-    ("C1", CLICKS, "c1_tokens_share_no_beginning_and_their_bits_are_even"),
-    ("C1", CLICKS, "c1_look_ups_of_one_key_are_limited"),
-    ("C2", CLICKS, "c2_c10_malformed_unknown_expired_and_unshared_tokens_get_the_very_same_404"),
-    ("C3", MADE, "a_click_token_binds_an_engagement_to_its_session"),
-    ("C4", MADE, "a_click_token_binds_an_engagement_to_its_session"),
-    ("C5", CLICKS, "c5_only_a_platforms_or_an_agents_key_that_may_read_looks_tokens_up"),
-    ("C5", "ingest-gateway/tests/it/credentials.rs", "s3_every_write_route_answers_every_credential_as_the_table_says"),
-    ("C6", DISCLOSE, "s10_c6_c7_c8_c9_ten_thousand_sessions_show_at_each_level_no_more_than_the_table_and_never_their_id"),
-    ("C6", SPELLINGS, "c6_a_session_id_is_found_in_every_spelling_alone_and_within_other_text"),
+    ("CT1", CLICKS, "ct1_tokens_share_no_beginning_and_their_bits_are_even"),
+    ("CT1", CLICKS, "ct1_look_ups_of_one_key_are_limited"),
+    ("CT2", CLICKS, "ct2_ct10_malformed_unknown_expired_and_unshared_tokens_get_the_very_same_404"),
+    ("CT3", MADE, "a_click_token_binds_an_engagement_to_its_session"),
+    ("CT4", MADE, "a_click_token_binds_an_engagement_to_its_session"),
+    ("CT5", CLICKS, "ct5_only_a_platforms_or_an_agents_key_that_may_read_looks_tokens_up"),
+    ("CT5", "ingest-gateway/tests/it/credentials.rs", "s3_every_write_route_answers_every_credential_as_the_table_says"),
+    ("CT6", DISCLOSE, "s10_ct6_ct7_ct8_ct9_ten_thousand_sessions_show_at_each_level_no_more_than_the_table_and_never_their_id"),
+    ("CT6", SPELLINGS, "ct6_a_session_id_is_found_in_every_spelling_alone_and_within_other_text"),
     (
-        "C6",
+        "CT6",
         "query-api/tests/it/clicks_planted.rs",
-        "s10_c6_c7_sessions_through_the_stores_show_no_more_than_their_level_and_never_their_id",
+        "s10_ct6_ct7_sessions_through_the_stores_show_no_more_than_their_level_and_never_their_id",
     ),
-    ("C7", DISCLOSE, "c7_each_level_shows_what_it_is_to_show"),
-    ("C7", CLICKS, "a_session_without_a_level_is_shown_as_its_strictest_turn_asks"),
-    ("C8", CLICKS, "c8_c10_both_consents_count_from_the_next_look_up_on_and_the_longest_verified_host_decides"),
-    ("C9", CLICKS, "a_manifest_is_exactly_as_specified"),
-    ("C10", CLICKS, "c8_c10_both_consents_count_from_the_next_look_up_on_and_the_longest_verified_host_decides"),
-    ("C11", CLICKS, "c11_a_token_is_valid_for_ninety_days_and_not_a_moment_longer"),
-    ("C12", CLICKS, "a_manifest_is_exactly_as_specified"),
-    ("C13", CLICKS, "c13_no_token_is_logged_at_any_level"),
-    ("C13", CLICKS, "c13_an_answer_is_not_stored_and_sends_no_referrer"),
+    ("CT7", DISCLOSE, "ct7_each_level_shows_what_it_is_to_show"),
+    ("CT7", CLICKS, "a_session_without_a_level_is_shown_as_its_strictest_turn_asks"),
+    ("CT8", CLICKS, "ct8_ct10_both_consents_count_from_the_next_look_up_on_and_the_longest_verified_host_decides"),
+    ("CT9", CLICKS, "a_manifest_is_exactly_as_specified"),
+    ("CT10", CLICKS, "ct8_ct10_both_consents_count_from_the_next_look_up_on_and_the_longest_verified_host_decides"),
+    ("CT11", CLICKS, "ct11_a_token_is_valid_for_ninety_days_and_not_a_moment_longer"),
+    ("CT12", CLICKS, "a_manifest_is_exactly_as_specified"),
+    ("CT13", CLICKS, "ct13_no_token_is_logged_at_any_level"),
+    ("CT13", CLICKS, "ct13_an_answer_is_not_stored_and_sends_no_referrer"),
 ];
 
 const REFUSED: &str = "a_domain_that_is_not_the_callers_is_refused_the_same_whether_it_exists_or_not";
@@ -90,17 +90,17 @@ const READS: &[ThreatTest] = &[
     ("R18", SQL, "a_client_of_reads_cannot_write"),
     ("R18", SIEGED, "r18_reports_are_taken_while_a_hundred_reads_of_a_year_are_under_way"),
     ("R19", "query-api/tests/it/routes.rs", "r19_no_other_method_or_spelling_of_any_path_gets_around_the_key"),
-    ("D1", RESOLVE, "d1_d5_resolving_calls_nobody_and_has_a_rate"),
-    ("D2", RESOLVE, "the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed"),
-    ("D2", OWNED, "i3_d2_a_registration_alone_shows_nothing_and_stops_nobody"),
-    ("D3", RESOLVE, "exactly_one_of_domain_and_an_absolute_url_is_required"),
-    ("D3", RESOLVE, "the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed"),
+    ("RS1", RESOLVE, "rs1_rs5_resolving_calls_nobody_and_has_a_rate"),
+    ("RS2", RESOLVE, "the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed"),
+    ("RS2", OWNED, "i3_rs2_a_registration_alone_shows_nothing_and_stops_nobody"),
+    ("RS3", RESOLVE, "exactly_one_of_domain_and_an_absolute_url_is_required"),
+    ("RS3", RESOLVE, "the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed"),
     (
-        "D4",
+        "RS4",
         "infra/lab/end-to-end/tests/it/lookalikes.rs",
         "e5_every_spelling_of_a_host_has_one_owner_for_reports_and_for_resolve",
     ),
-    ("D5", RESOLVE, "d1_d5_resolving_calls_nobody_and_has_a_rate"),
+    ("RS5", RESOLVE, "rs1_rs5_resolving_calls_nobody_and_has_a_rate"),
 ];
 
 /// What was found by attack.
@@ -161,7 +161,7 @@ const MADE: &str = "ingest-gateway/tests/it/sessions.rs";
 
 #[test]
 fn every_row_has_a_test_that_exists() {
-    every_row_has_a_test(TESTS, threat_rows('C', 1..=13));
+    every_row_has_a_test(TESTS, threat_rows("CT", 1..=13));
     every_row_has_a_test(ATTACKS, ["A6", "A7", "A13", "A16", "S18"].map(str::to_owned));
-    every_row_has_a_test(READS, threat_rows('R', 1..=19).chain(threat_rows('D', 1..=5)));
+    every_row_has_a_test(READS, threat_rows("R", 1..=19).chain(threat_rows("RS", 1..=5)));
 }

@@ -69,5 +69,5 @@ const RECEIVERS: &str = "stream-workers/tests/it/receivers.rs";
 #[test]
 fn every_row_has_a_test_that_exists() {
     let faults = ["W8", "F9", "F18", "F19", "F34", "F35"].map(str::to_owned);
-    every_row_has_a_test(TESTS, threat_rows('V', 1..=15).chain(faults));
+    every_row_has_a_test(TESTS, threat_rows("V", 1..=15).chain(faults));
 }

@@ -1,4 +1,4 @@
-//! F14 to F16: ClickHouse takes no rows for a while, or for good until somebody mends it. Nothing is skipped, nothing
+//! F14, F15, F16: ClickHouse takes no rows for a while, or for good until somebody mends it. Nothing is skipped, nothing
 //! becomes a dead letter, and nobody has to start the worker again.
 
 use crate::scrape;

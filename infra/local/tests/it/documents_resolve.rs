@@ -4,6 +4,7 @@
 //! Must not go by what happens to lie in the folder: `.local`, `target` and what git ignores are nobody's reference.
 
 mod headings;
+mod ids;
 mod mentions;
 mod tree;
 
@@ -96,6 +97,19 @@ fn every_test_that_documents_name_exists() {
         }
     }
     assert_none(&dangling);
+}
+
+/// Ids stand before names of tests, in tables of threats and in comments.
+#[test]
+fn every_id_of_a_property_or_a_threat_is_explained_and_every_explained_one_is_named_in_the_code() {
+    let tree = Tree::read();
+    let document = tree.text("docs/threats.md").expect("there is a document of properties and threats");
+    let explained: BTreeSet<String> = ids::explained(document).map(str::to_owned).collect();
+    assert_eq!(explained.len(), ids::explained(document).count(), "an id is explained twice");
+    let named: BTreeSet<String> = tree.code().flat_map(ids::named).collect();
+    let unexplained = named.difference(&explained).map(|id| format!("docs/threats.md does not explain {id}"));
+    let unnamed = explained.difference(&named).map(|id| format!("no test, table or comment names {id}"));
+    assert_none(&unexplained.chain(unnamed).collect());
 }
 
 /// The index says of every operation of the OpenAPI documents where it is described.

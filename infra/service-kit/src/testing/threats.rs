@@ -40,9 +40,9 @@ fn above_declaration<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// The rows of one letter, from and to these numbers.
-pub fn threat_rows(letter: char, numbers: std::ops::RangeInclusive<u32>) -> impl Iterator<Item = String> {
-    numbers.map(move |number| format!("{letter}{number}"))
+/// The rows of `docs/threats.md` whose ids have these letters, from and to these numbers.
+pub fn threat_rows(letters: &str, numbers: std::ops::RangeInclusive<u32>) -> impl Iterator<Item = String> {
+    numbers.map(move |number| format!("{letters}{number}"))
 }
 
 #[cfg(test)]

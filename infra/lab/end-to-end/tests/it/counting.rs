@@ -1,7 +1,7 @@
 //! C4 and C5, from the log to the answer: order, repeats, delays of months and full replays change no byte of a read;
 //! one retrieval seen by any number of observers is one.
 //!
-//! `C4_CASES=1000` and `C5_CASES=1000` run as many as the acceptance asks for.
+//! `C4_CASES=1000` and `C5_CASES=1000` are what a release is checked with.
 
 use crate::pipeline::Pipeline;
 use clap::Parser;

@@ -1,5 +1,5 @@
 //! U4: people of other organisations name in the console's paths, queries and forms what is a tenant's. Each page must be the one
-//! that the same address gets for what is not there, and say nothing of the tenant. How many: `PROBES` (acceptance asks for 100000).
+//! that the same address gets for what is not there, and say nothing of the tenant. How many: `PROBES` (100000 before a release).
 //!
 //! Must take its addresses from the console's own route table, so that a new one is probed.
 

@@ -1,0 +1,50 @@
+//! Ids of properties and threats: which `docs/threats.md` explains, and which the code names.
+
+/// One or two capitals and one or two digits, and nothing else: `S12`, `CT3`.
+fn is_id(word: &str) -> bool {
+    let letters = word.chars().take_while(char::is_ascii_uppercase).count();
+    let digits = word.len() - letters;
+    (1..=2).contains(&letters) && (1..=2).contains(&digits) && word[letters..].bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The ids that have a row.
+pub(crate) fn explained(document: &str) -> impl Iterator<Item = &str> {
+    let first_cells = document.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next());
+    first_cells.filter(|cell| is_id(cell))
+}
+
+/// The ids by which names of functions, comments and tables of threats of a source file go.
+pub(crate) fn named(code: &str) -> impl Iterator<Item = String> {
+    code.lines().map(str::trim_start).flat_map(|line| {
+        let of_comment = line.starts_with("//").then(|| words(line)).into_iter().flatten();
+        let ids = of_comment.chain(of_table(line)).filter(|word| is_id(word)).map(str::to_owned);
+        ids.chain(before_a_name(line)).collect::<Vec<_>>()
+    })
+}
+
+/// Of `("X1", HOSTILE, "x1_slow…"),`: `X1`.
+fn of_table(line: &str) -> Option<&str> {
+    line.trim_start_matches('(').strip_prefix('"')?.split_once("\",").map(|(id, _)| id)
+}
+
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty())
+}
+
+/// Of `fn s12_g6_of_forty()`: `S12` and `G6`.
+fn before_a_name(line: &str) -> impl Iterator<Item = String> {
+    let name = line.split_once("fn ").map_or("", |(_, name)| name);
+    let is_lower = |part: &&str| !part.contains(|character: char| character.is_ascii_uppercase());
+    name.split('_').take_while(is_lower).map(str::to_uppercase).take_while(|part| is_id(part))
+}
+
+#[test]
+fn ids_are_found_in_names_comments_and_tables_and_nowhere_else() {
+    let code = concat!(
+        "//! S12: forty callers (G3), of U+1F600.\n  (\"X1\", HOSTILE, \"A9\"),\n  \"V13\",\n[\"F9\"]\n",
+        "async fn s7_v10_a_delivery() { let h2_x = \"A9, B8\"; }\nfn e2e_x() {}\n"
+    );
+    assert_eq!(named(code).collect::<Vec<_>>(), ["S12", "G3", "X1", "V13", "S7", "V10"]);
+    let document = "| id |\n|---|\n| SE4 | it holds |\n| Every | E5 |\nsee C1 |\n";
+    assert_eq!(explained(document).collect::<Vec<_>>(), ["SE4"]);
+}
