@@ -106,7 +106,8 @@ fn every_id_of_a_property_or_a_threat_is_explained_and_every_explained_one_is_na
     let document = tree.text("docs/threats.md").expect("there is a document of properties and threats");
     let explained: BTreeSet<String> = ids::explained(document).map(str::to_owned).collect();
     assert_eq!(explained.len(), ids::explained(document).count(), "an id is explained twice");
-    let named: BTreeSet<String> = tree.code().flat_map(ids::named).collect();
+    let code = tree.lines().filter(|(name, _, _)| !tree::is_a(name, "md"));
+    let named: BTreeSet<String> = code.flat_map(|(_, _, line)| ids::named(line)).collect();
     let unexplained = named.difference(&explained).map(|id| format!("docs/threats.md does not explain {id}"));
     let unnamed = explained.difference(&named).map(|id| format!("no test, table or comment names {id}"));
     assert_none(&unexplained.chain(unnamed).collect());

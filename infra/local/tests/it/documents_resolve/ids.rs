@@ -13,13 +13,12 @@ pub(crate) fn explained(document: &str) -> impl Iterator<Item = &str> {
     first_cells.filter(|cell| is_id(cell))
 }
 
-/// The ids by which names of functions, comments and tables of threats of a source file go.
-pub(crate) fn named(code: &str) -> impl Iterator<Item = String> {
-    code.lines().map(str::trim_start).flat_map(|line| {
-        let of_comment = line.starts_with("//").then(|| words(line)).into_iter().flatten();
-        let ids = of_comment.chain(of_table(line)).filter(|word| is_id(word)).map(str::to_owned);
-        ids.chain(before_a_name(line)).collect::<Vec<_>>()
-    })
+/// The ids that a line of source names: before the name of a function, in a comment, or in a table of threats.
+pub(crate) fn named(line: &str) -> impl Iterator<Item = String> {
+    let line = line.trim_start();
+    let of_comment = line.starts_with("//").then(|| words(line)).into_iter().flatten();
+    let ids = of_comment.chain(of_table(line)).filter(|word| is_id(word)).map(str::to_owned);
+    ids.chain(before_a_name(line))
 }
 
 /// Of `("X1", HOSTILE, "x1_slow…"),`: `X1`.
@@ -44,7 +43,7 @@ fn ids_are_found_in_names_comments_and_tables_and_nowhere_else() {
         "//! S12: forty callers (G3), of U+1F600.\n  (\"X1\", HOSTILE, \"A9\"),\n  \"V13\",\n[\"F9\"]\n",
         "async fn s7_v10_a_delivery() { let h2_x = \"A9, B8\"; }\nfn e2e_x() {}\n"
     );
-    assert_eq!(named(code).collect::<Vec<_>>(), ["S12", "G3", "X1", "V13", "S7", "V10"]);
+    assert_eq!(code.lines().flat_map(named).collect::<Vec<_>>(), ["S12", "G3", "X1", "V13", "S7", "V10"]);
     let document = "| id |\n|---|\n| SE4 | it holds |\n| Every | E5 |\nsee C1 |\n";
     assert_eq!(explained(document).collect::<Vec<_>>(), ["SE4"]);
 }
