@@ -37,7 +37,7 @@ async fn a_2xx_means_durable() {
 async fn without_a_spill_nothing_is_promised_while_the_broker_is_away() {
     let mut site = Site::new().await;
     let gateway = site.start(&[("TELEMETRY_SPILL_MAX_BYTES", "0")]).await;
-    assert_eq!(gateway.sender.post("up").await.status, 201);
+    gateway.sender.post_until_acknowledged("up").await;
 
     site.kill_broker().await;
     assert_eq!(gateway.sender.post("first").await.status, 503, "once the log has not acknowledged in time");

@@ -165,6 +165,14 @@ impl Sender {
         self.post_event(id, &with(retrieval("https://a.test/"), json!({"id": id}))).await
     }
 
+    /// Posts until the log has acknowledged one in time, which on a busy machine may not be the first.
+    pub(crate) async fn post_until_acknowledged(&self, id: &str) {
+        let begun = Instant::now();
+        while self.post(id).await.status != 201 {
+            assert!(begun.elapsed() < Duration::from_secs(120), "the log acknowledges nothing");
+        }
+    }
+
     pub(crate) async fn post_event(&self, id: &str, event: &Value) -> Outcome {
         let started = Instant::now();
         let request = self.client.post(&self.url).header("content-type", "application/json");
