@@ -108,6 +108,10 @@ impl KafkaSecurity {
         }
         if protocol.is_encrypted() {
             config.set("ssl.endpoint.identification.algorithm", "https");
+            if self.kafka_ca.is_none() {
+                // Those of the system, wherever the OpenSSL that is linked would look for its own.
+                config.set("ssl.ca.location", "probe");
+            }
         }
         if !protocol.signs_in() {
             if let Some(user) = &self.kafka_user {
@@ -176,6 +180,21 @@ mod tests {
         let absent = KafkaSecurity { kafka_security: Protocol::Ssl, ..ca };
         assert!(refusal(&absent).starts_with("TELEMETRY_KAFKA_CA=/nowhere.pem: "), "{}", refusal(&absent));
         assert!(!format!("{plain:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn brokers_are_vouched_for_by_the_systems_authorities_or_by_those_that_are_set() {
+        let authorities = |security: &KafkaSecurity| {
+            let mut config = ClientConfig::new();
+            security.apply(&mut config).unwrap();
+            config.get("ssl.ca.location").map(str::to_owned)
+        };
+        let tls = KafkaSecurity { kafka_security: Protocol::Ssl, ..KafkaSecurity::default() };
+        assert_eq!(authorities(&tls).as_deref(), Some("probe"));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let own = KafkaSecurity { kafka_ca: Some(file.path().to_owned()), ..tls };
+        assert_eq!(authorities(&own).as_deref(), file.path().to_str());
+        assert_eq!(authorities(&KafkaSecurity::default()), None);
     }
 
     #[test]
