@@ -2,8 +2,8 @@
 # Health checks stand in docker-compose.yml, because each service listens elsewhere.
 
 FROM rust:1.95-bookworm@sha256:6258907abe69656e41cd992e0b705cdcfabcbbe3db374f92ed2d47121282d4a1 AS build
-# This image has what librdkafka's configure and make need: a C compiler, make, the headers of zlib, and
-# the Perl that OpenSSL is configured with; OpenSSL is compiled in, so that the second image needs none.
+# This image has what librdkafka's configure and make need: a C compiler, make, and the headers and archives of zlib and
+# OpenSSL. OpenSSL is linked in, so that the second image needs none.
 WORKDIR /source
 COPY . .
 # Compiled dependencies live in cache mounts, not in a layer: a changed Cargo.lock recompiles only what it changed, and
@@ -12,6 +12,7 @@ COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/source/target,sharing=locked \
     cargo clean --release --workspace \
+ && export OPENSSL_STATIC=1 OPENSSL_INCLUDE_DIR=/usr/include OPENSSL_LIB_DIR=/usr/lib/$(gcc -print-multiarch) \
  && cargo build --release --locked --package telemetry \
  && install -D target/release/telemetry /binaries/telemetry
 

@@ -46,13 +46,15 @@ const FETCHERS: [Tool; 3] = [
     Tool { program: "node", packages: ["nodejs", "nodejs", "nodejs", "node"] },
     Tool { program: "npm", packages: ["npm", "nodejs-npm", "npm", "node"] },
 ];
-const COMPILERS: [Tool; 5] = [
+/// What librdkafka is compiled with to speak TLS.
+const OPENSSL: &str = "OpenSSL's headers";
+const COMPILERS: [Tool; 6] = [
     Tool { program: "cmake", packages: ["cmake", "cmake", "cmake", "cmake"] },
     Tool { program: "make", packages: ["make", "make", "make", "make"] },
     Tool { program: "cc", packages: ["gcc", "gcc", "gcc", "gcc"] },
     Tool { program: "c++", packages: ["g++", "gcc-c++", "g++", "gcc"] },
-    // What OpenSSL's own configuration is written in.
-    Tool { program: "perl", packages: ["perl", "perl", "perl", "perl"] },
+    Tool { program: "pkg-config", packages: ["pkg-config", "pkgconf-pkg-config", "pkgconf", "pkgconf"] },
+    Tool { program: OPENSSL, packages: ["libssl-dev", "openssl-devel", "openssl-dev", "openssl@3"] },
 ];
 /// What the pages of the console are looked at with.
 const BROWSER: [Tool; 2] = [
@@ -132,8 +134,22 @@ fn missing_tools(purpose: Purpose, own: &[Kind]) -> Result<Vec<&'static Tool>> {
         needed.push(&PYTHON);
         needed.extend(&BROWSER);
     }
-    needed.retain(|tool| !is_installed(tool.program) || (tool.program == "java" && !java_is_recent()));
+    needed.retain(|tool| !is_there(tool));
     Ok(needed)
+}
+
+fn is_there(tool: &Tool) -> bool {
+    match tool.program {
+        "java" => is_installed("java") && java_is_recent(),
+        OPENSSL => settings::openssl_folder().is_some() || pkg_config_knows("openssl"),
+        program => is_installed(program),
+    }
+}
+
+fn pkg_config_knows(library: &str) -> bool {
+    let mut command = Command::new("pkg-config");
+    command.args(["--exists", library]).stdin(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }
 
 /// Whether the search path has it.

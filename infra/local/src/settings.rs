@@ -32,6 +32,13 @@ pub(crate) fn running_package() -> Option<PathBuf> {
     read("CARGO_MANIFEST_DIR").map(PathBuf::from)
 }
 
+/// Where OpenSSL is, as its crate looks for it where pkg-config does not know: `OPENSSL_DIR`, else Homebrew's folder.
+pub(crate) fn openssl_folder() -> Option<PathBuf> {
+    let of_homebrew =
+        || ["/opt/homebrew/opt/openssl@3", "/usr/local/opt/openssl@3"].into_iter().map(PathBuf::from).find(|path| path.is_dir());
+    read("OPENSSL_DIR").map(PathBuf::from).or_else(of_homebrew)
+}
+
 /// The folders that are searched for programs.
 pub(crate) fn search_path() -> Vec<PathBuf> {
     read("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
