@@ -9,7 +9,7 @@ use super::Telemetry;
 use super::caps::of_any_size;
 use super::event_order::{Candidate as Placed, OF_ALL_TOLD, on_page, undecided};
 use super::owned::Owned;
-use super::retrievals::{Column, key, retrievals, retrievals_between, roles, shown, with_moved};
+use super::retrievals::{Column, key, retrievals, retrievals_near, roles, shown, with_moved};
 use super::row_filter::Bound;
 use super::rows::{EventRow, FoundPage};
 use super::shards::Shards;
@@ -198,14 +198,15 @@ pub(super) fn candidates(owned: &Owned) -> String {
     );
     let columns = candidate_columns();
     let ends = [Bound::worked_out(">=", "page_at.2"), Bound::worked_out("<", "page_at.3")];
-    let near = retrievals_between(owned, &ends, &columns);
+    let near = retrievals_near(owned, &ends, &columns);
+    let is_between = ends.each_ref().map(|end| end.on("at")).join(" AND ");
     format!(
         "{steps}, ({page_at}) AS page_at \
          SELECT assumeNotNull(page_at.1) AS total, arrayJoin(emptyArrayToSingle(groupArray(items))) AS held FROM ( \
            SELECT groupArray(item) AS items FROM ( \
              SELECT (toString(site), event_key, org, observer, roles, {ms}, newer, received) AS item, intDiv(rowNumberInAllBlocks(), {HELD}) AS chunk \
              FROM (SELECT *, toUInt64(assumeNotNull(page_at.4) + rank() OVER (ORDER BY at DESC) - 1) AS newer, \
-                     count() OVER (PARTITION BY at) AS tied, {reached} AS is_reached FROM ({near})) \
+                     count() OVER (PARTITION BY at) AS tied, {reached} AS is_reached FROM ({near}) WHERE {is_between}) \
              WHERE is_reached AND newer + tied > {{offset:UInt64}}) \
            GROUP BY chunk)",
         steps = with_moved(owned),

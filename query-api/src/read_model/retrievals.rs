@@ -115,7 +115,7 @@ pub(super) fn with(owned: &Owned) -> String {
     if owned.shards.is_one() { of_both_tiers(owned) } else { String::new() }
 }
 
-/// The same for [`retrievals_between`], which one server alone is asked for.
+/// The same for [`retrievals_near`], which one server alone is asked for.
 pub(super) fn with_moved(owned: &Owned) -> String {
     steps(&unmerged(owned, true), owned)
 }
@@ -180,12 +180,13 @@ pub(super) fn retrievals(owned: &Owned, columns: &[Column]) -> String {
 
 /// The same within a statement that is [`whole`] or on one server.
 pub(super) fn retrievals_here(owned: &Owned, columns: &[Column]) -> String {
-    found(owned, owned.window(), &[], columns)
+    found(owned, [owned.window(); 2], &[], columns)
 }
 
-/// The same between other ends. The steps before it are [`with_moved`].
-pub(super) fn retrievals_between(owned: &Owned, ends: &[Bound], columns: &[Column]) -> String {
-    found(owned, ends, &[], columns)
+/// All that happened between these ends, and open ones of other times, which the statement leaves out itself: an end that it works
+/// out is worked out anew wherever it is named. The steps before it are [`with_moved`].
+pub(super) fn retrievals_near(owned: &Owned, ends: &[Bound], columns: &[Column]) -> String {
+    found(owned, [ends, &[]], &[], columns)
 }
 
 /// Those of type `content_retrieved` that a server saw, within a statement that is [`whole`].
@@ -195,10 +196,11 @@ fn retrieved_and_seen(owned: &Owned, columns: &[Column]) -> String {
         Column { base: is_retrieval("event_type"), open: is_retrieval("told[1].7") },
         Column { base: SEEN_BY_A_SERVER.to_owned(), open: format!("arrayExists(report -> report.5 IN ({SERVERS}), told)") },
     ];
-    found(owned, owned.window(), &conditions, columns)
+    found(owned, [owned.window(); 2], &conditions, columns)
 }
 
-fn found(owned: &Owned, ends: &[Bound], conditions: &[Column], columns: &[Column]) -> String {
+/// Between the first ends of the base, and between the others of the open ones.
+fn found(owned: &Owned, [ends, open_ends]: [&[Bound]; 2], conditions: &[Column], columns: &[Column]) -> String {
     let all = |text: fn(&Column) -> &str| conditions.iter().map(|one| format!(" AND {}", text(one))).collect::<String>();
     let list = |text: fn(&Column) -> &str| columns.iter().map(text).collect::<Vec<_>>().join(", ");
     format!(
@@ -215,7 +217,7 @@ fn found(owned: &Owned, ends: &[Bound], conditions: &[Column], columns: &[Column
         near = near(ends),
         in_time = owned.in_time("site", "at", ends),
         is_wanted = owned.is_wanted(str::to_owned, reporter),
-        open_in_time = owned.in_time("first_site", "told[1].6", ends),
+        open_in_time = owned.in_time("first_site", "told[1].6", open_ends),
         open_is_wanted = owned.is_wanted(|field| format!("told[1].{}", place(field)), reporter),
     )
 }
