@@ -4,9 +4,7 @@ use crate::scrape::series;
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, event, record};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use rdkafka::TopicPartitionList;
 use rdkafka::admin::{AdminOptions, AlterConfig, ResourceSpecifier};
-use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::FutureRecord;
 use serde_json::json;
 use service_kit::kafka;
@@ -209,16 +207,7 @@ async fn who_is_read_alone_is_not_blamed_for_what_kills_beside_it() {
 
 /// What stands beside the committed offsets of the group, by partition.
 async fn notes(app: &TestApp) -> Vec<String> {
-    let (settings, group) = (app.stores.kafka.clone(), app.group());
-    tokio::task::spawn_blocking(move || {
-        let consumer: BaseConsumer = kafka::client(&settings).unwrap().set("group.id", &group).create().unwrap();
-        let mut asked = TopicPartitionList::new();
-        asked.add_partition_range(&settings.topic, 0, PARTITIONS - 1);
-        let committed = consumer.committed_offsets(asked, Duration::from_secs(30)).unwrap();
-        committed.elements().iter().map(|found| found.metadata().to_owned()).collect()
-    })
-    .await
-    .unwrap()
+    app.log.committed_metadata(&app.group()).await
 }
 
 /// Whoever dies while it decodes leaves word of that; whoever is asked to stop does not.
