@@ -191,7 +191,9 @@ fn fingerprint(org: OrgId, report: &SessionReport) -> Fingerprint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chrono::DateTime;
     use serde_json::{Value, json};
+    use sqlx::PgPool;
     use std::collections::HashSet;
     use uuid::Uuid;
 
@@ -201,6 +203,25 @@ mod tests {
         let mut report = json!({"session_id": Uuid::nil()});
         report.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
         serde_json::from_value(report).unwrap()
+    }
+
+    #[tokio::test]
+    async fn while_postgres_is_away_no_request_waits_for_it() {
+        // Whoever connects is connected, and hears nothing.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("postgres://nobody@{}/none", silent.local_addr().unwrap());
+        let clock = Clock::manual(DateTime::from_timestamp(1_790_000_000, 0).unwrap());
+        let database = Database::new(PgPool::connect_lazy(&url).unwrap(), clock.clone());
+        let writer = ReportWriter::start(database.clone(), Arc::new(SessionMemory::new(database)), clock);
+        let of_session = |number| vec![SessionReport::of(SessionId(Uuid::from_u128(number)))];
+        assert_eq!(writer.write(ORG, of_session(1)).await.len(), 1, "the first finds out");
+        for number in [1, 2] {
+            tokio::select! {
+                biased;
+                unwritten = writer.write(ORG, of_session(number)) => assert_eq!(unwritten, of_session(number)),
+                () = std::future::ready(()) => panic!("a request waits for a PostgreSQL that is away"),
+            }
+        }
     }
 
     #[test]
