@@ -12,6 +12,7 @@ mod database;
 mod egress;
 mod encrypted_stores;
 mod least_privilege;
+mod postgres_refusals;
 mod raw_requests;
 mod rebinding;
 mod retrieval_index;
