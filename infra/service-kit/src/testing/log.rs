@@ -76,42 +76,28 @@ impl TestLog {
 
     /// How many records of the topic a group has not committed.
     pub async fn uncommitted(&self, group: &str) -> i64 {
-        self.of_group(group, |topic, ends, committed| {
-            let next = |partition: i32| match committed.find_partition(topic, partition).map(|found| found.offset()) {
+        let (settings, group) = (self.settings.clone(), group.to_owned());
+        tokio::task::spawn_blocking(move || {
+            let consumer = observer(&settings, &group);
+            let ends = ends(&consumer, &settings.topic);
+            let committed = committed(&consumer, &settings.topic, ends.iter().map(|(partition, _)| *partition));
+            let next = |partition: i32| match committed.find_partition(&settings.topic, partition).map(|found| found.offset()) {
                 Some(Offset::Offset(next)) => next,
                 _ => 0,
             };
             ends.iter().map(|(partition, end)| end - next(*partition)).sum()
         })
         .await
+        .expect("the observer does not panic")
     }
 
     /// What stands beside the committed offsets of a group, by partition; empty where nothing does.
     pub async fn committed_metadata(&self, group: &str) -> Vec<String> {
-        self.of_group(group, |topic, ends, committed| {
-            let of_partition =
-                |partition: i32| committed.find_partition(topic, partition).map(|found| found.metadata().to_owned());
-            ends.iter().map(|(partition, _)| of_partition(*partition).unwrap_or_default()).collect()
-        })
-        .await
-    }
-
-    /// What is told of the topic by its name, the ends of its partitions, and what a group has committed of them.
-    async fn of_group<T: Send + 'static>(
-        &self,
-        group: &str,
-        tell: impl FnOnce(&str, &[(i32, i64)], &TopicPartitionList) -> T + Send + 'static,
-    ) -> T {
         let (settings, group) = (self.settings.clone(), group.to_owned());
         tokio::task::spawn_blocking(move || {
             let consumer = observer(&settings, &group);
-            let ends = ends(&consumer, &settings.topic);
-            let mut asked = TopicPartitionList::new();
-            for (partition, _) in &ends {
-                asked.add_partition(&settings.topic, *partition);
-            }
-            let committed = patiently("the coordinator", || consumer.committed_offsets(asked.clone(), BROKER_PATIENCE));
-            tell(&settings.topic, &ends, &committed)
+            let committed = committed(&consumer, &settings.topic, partitions(&consumer, &settings.topic));
+            committed.elements().iter().map(|found| found.metadata().to_owned()).collect()
         })
         .await
         .expect("the observer does not panic")
@@ -183,13 +169,26 @@ fn observer(settings: &KafkaSettings, group: &str) -> BaseConsumer {
     kafka::client(settings).expect("the settings are good").set("group.id", group).create().expect("a consumer is made")
 }
 
-/// Each partition and the offset after its last record.
-fn ends(consumer: &BaseConsumer, topic: &str) -> Vec<(i32, i64)> {
+fn partitions(consumer: &BaseConsumer, topic: &str) -> Vec<i32> {
     let metadata = patiently("the broker", || consumer.fetch_metadata(Some(topic), BROKER_PATIENCE));
     let mut partitions: Vec<i32> = metadata.topics()[0].partitions().iter().map(MetadataPartition::id).collect();
     partitions.sort_unstable();
+    partitions
+}
+
+/// Each partition and the offset after its last record.
+fn ends(consumer: &BaseConsumer, topic: &str) -> Vec<(i32, i64)> {
     let end = |partition| patiently("the leader", || consumer.fetch_watermarks(topic, partition, BROKER_PATIENCE)).1;
-    partitions.into_iter().map(|partition| (partition, end(partition))).collect()
+    partitions(consumer, topic).into_iter().map(|partition| (partition, end(partition))).collect()
+}
+
+/// What the consumer's group has committed of these partitions, in their order.
+fn committed(consumer: &BaseConsumer, topic: &str, partitions: impl IntoIterator<Item = i32>) -> TopicPartitionList {
+    let mut asked = TopicPartitionList::new();
+    for partition in partitions {
+        asked.add_partition(topic, partition);
+    }
+    patiently("the coordinator", || consumer.committed_offsets(asked.clone(), BROKER_PATIENCE))
 }
 
 /// Asks again while a new topic or group is still settling.
