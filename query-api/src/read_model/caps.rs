@@ -28,7 +28,7 @@ pub(super) fn of_any_size(query: Query) -> Query {
 }
 
 /// Rewrites that nothing here gains by, and that look through every step once for each key of the groupings and orders above it:
-/// half of what a statement of many steps takes to plan.
+/// up to half of what a statement of many steps takes to plan.
 pub(super) const PLANNING: &[(&str, &str)] = &[
     ("optimize_aggregators_of_group_by_keys", "0"),
     ("optimize_group_by_function_keys", "0"),
