@@ -1,4 +1,4 @@
-//! The way out over real sockets, and the stores as services sign in to them.
+//! The way out over real sockets, the stores as services sign in to them, and what callers hear of refusals.
 //!
 //! Must not look inside the crate, and must not need a server that the test has not started itself, but for the store of
 //! `retrieval_index`.
