@@ -188,11 +188,12 @@ pub(crate) async fn read_own_events(
 
 /// The note where the body has no place for it.
 const NOTE_HEADER: HeaderName = HeaderName::from_static("x-corroboration-note");
-const NOTE: &str = "Who reported each retrieval of a day; the four parts add up. Agreement of two organisations makes a \
-    retrieval likely, not certain; a server of the very organisation that claims a retrieval is no second one. Claimed by the agent only can mean that no edge or origin of yours reports \
-    here, that the answer came from a cache, that the two did not share a correlation id, or that it did not happen. \
-    Seen by servers only can mean that the agent does not report, or not yet; whose agent it was is then not known. \
-    Late reports move a retrieval from one part to another.";
+const NOTE: &str = "Each retrieval of a day is in exactly one of the four counts. A claim that a server of another \
+    organization also saw is likely, but not certain; a server of the organization that made the claim doesn't confirm it. \
+    A claim without a matching server report can mean that no CDN or web server of yours reports here, that the response \
+    came from a cache, that the two reports had different correlation IDs, or that the retrieval didn't happen. \
+    A retrieval that only servers saw means that the agent doesn't report, or hasn't reported yet, so the agent is unknown. \
+    Late reports can move a retrieval from one count to another.";
 
 /// `GET /content-owners/corroboration`, by agent when the caller does not say.
 pub(crate) async fn read_corroboration(
