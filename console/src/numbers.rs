@@ -27,11 +27,21 @@ pub(crate) struct Share {
     pub(crate) whole: u64,
 }
 
-/// What became of a count since the period before.
+/// Smallest earlier count of a percentage: +1,900 % of 1 says less than +19.
+pub(crate) const MIN_BASE: u64 = 10;
+
+/// How a count differs from the period before: in percent, from fewer than [`MIN_BASE`] in numbers, from 0 as new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) now: u64,
     pub(crate) before: u64,
+}
+
+/// How a share differs from the period before, in percentage points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ShareChange {
+    pub(crate) now: Share,
+    pub(crate) before: Share,
 }
 
 /// An instant: UTC to the second; once the script has run, the reader's zone, with UTC on hover.
@@ -67,6 +77,7 @@ impl HtmlSafe for Count {}
 impl HtmlSafe for Digits {}
 impl HtmlSafe for Share {}
 impl HtmlSafe for Change {}
+impl HtmlSafe for ShareChange {}
 impl HtmlSafe for Time {}
 
 impl Display for Count {
@@ -136,7 +147,7 @@ impl Display for Share {
                     with_tenth(permille / 10, permille % 10)
                 )
             }
-            None => f.write_str("<span class=\"none\" title=\"nothing to share\">\u{2013}</span>"),
+            None => f.write_str("<span class=\"none\" title=\"no data\">\u{2013}</span>"),
         }
     }
 }
@@ -144,22 +155,51 @@ impl Display for Share {
 impl Display for Change {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let (now, before) = (self.now, self.before);
-        let (kind, sign, word) = match now.cmp(&before) {
-            std::cmp::Ordering::Greater => ("up", "+", "more"),
-            std::cmp::Ordering::Less => ("down", "\u{2212}", "less"),
-            std::cmp::Ordering::Equal => return f.write_str("<span class=\"change\">unchanged</span>"),
-        };
+        let Some((kind, sign)) = direction(now, before) else { return f.write_str(NO_CHANGE) };
         if before == 0 {
-            return f.write_str("<span class=\"change up\">new</span>");
+            return f.write_str(NEW);
         }
-        let difference = Share { part: now.abs_diff(before), whole: before };
-        let permille = difference.permille().unwrap_or_default();
-        write!(f, "<span class=\"change {kind}\" title=\"{word} than {}\">{sign}", grouped(before))?;
+        let difference = now.abs_diff(before);
+        write!(f, "<span class=\"change {kind}\" title=\"previously {}\">{sign}", grouped(before))?;
+        let permille = Share { part: difference, whole: before }.permille().unwrap_or_default();
         match permille {
+            _ if before < MIN_BASE => f.write_str(&grouped(difference))?,
             ..1_000 => write!(f, "{}&thinsp;%", with_tenth(permille / 10, permille % 10))?,
             _ => write!(f, "{}&thinsp;%", grouped((permille + 5) / 10))?,
         }
         f.write_str("</span>")
+    }
+}
+
+const NO_CHANGE: &str = "<span class=\"change\">no change</span>";
+const NEW: &str = "<span class=\"change up\">new</span>";
+
+/// The class and the sign of a change, if there is one.
+fn direction(now: u64, before: u64) -> Option<(&'static str, &'static str)> {
+    match now.cmp(&before) {
+        std::cmp::Ordering::Greater => Some(("up", "+")),
+        std::cmp::Ordering::Less => Some(("down", "\u{2212}")),
+        std::cmp::Ordering::Equal => None,
+    }
+}
+
+impl Display for ShareChange {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let (now, before) = match (self.now.permille(), self.before.permille()) {
+            (None, _) => return f.write_str("<span class=\"none\" title=\"nothing to compare\">\u{2013}</span>"),
+            (_, None) => return f.write_str(NEW),
+            (Some(now), Some(before)) => (now, before),
+        };
+        // The difference of the shares as they are shown, so that a reader who subtracts them gets it too.
+        let Some((kind, sign)) = direction(now, before) else { return f.write_str(NO_CHANGE) };
+        let points = now.abs_diff(before);
+        let unit = if points == 10 { "point" } else { "points" };
+        write!(
+            f,
+            "<span class=\"change {kind}\" title=\"percentage points; previously {}&thinsp;%\">{sign}{}&nbsp;{unit}</span>",
+            with_tenth(before / 10, before % 10),
+            with_tenth(points / 10, points % 10)
+        )
     }
 }
 
@@ -216,8 +256,8 @@ mod tests {
                 "<data value=\"1500\">1,5&nbsp;s</data>",
                 "<data value=\"1234.56\">1.234,6</data>",
                 "<data value=\"1/3\">33,3&thinsp;%</data>",
-                "<span class=\"change up\" title=\"more than 1.000\">+4.900&thinsp;%</span>",
-                "<span class=\"change up\" title=\"more than 1.000\">+10,0&thinsp;%</span>",
+                "<span class=\"change up\" title=\"previously 1.000\">+4.900&thinsp;%</span>",
+                "<span class=\"change up\" title=\"previously 1.000\">+10,0&thinsp;%</span>",
             ]
         );
         let exact = |shown: &str| shown.split('>').next().unwrap().to_owned();
@@ -249,12 +289,35 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_told_against_the_period_before() {
+    fn a_change_of_a_count_is_a_percentage() {
         let shown = |now, before| Change { now, before }.to_string();
-        assert_eq!(shown(110, 100), "<span class=\"change up\" title=\"more than 100\">+10.0&thinsp;%</span>");
-        assert_eq!(shown(1, 1_000), "<span class=\"change down\" title=\"less than 1,000\">\u{2212}99.9&thinsp;%</span>");
-        assert_eq!(shown(50_000, 10), "<span class=\"change up\" title=\"more than 10\">+499,900&thinsp;%</span>");
+        assert_eq!(shown(110, 100), "<span class=\"change up\" title=\"previously 100\">+10.0&thinsp;%</span>");
+        assert_eq!(shown(1, 1_000), "<span class=\"change down\" title=\"previously 1,000\">\u{2212}99.9&thinsp;%</span>");
+        assert_eq!(shown(15, MIN_BASE), "<span class=\"change up\" title=\"previously 10\">+50.0&thinsp;%</span>");
+        assert_eq!(shown(100, 100), "<span class=\"change\">no change</span>");
+    }
+
+    #[test]
+    fn a_change_from_a_small_count_is_not_a_percentage() {
+        let shown = |now, before| Change { now, before }.to_string();
+        assert_eq!(shown(18_791, 1), "<span class=\"change up\" title=\"previously 1\">+18,790</span>");
+        assert_eq!(shown(16, MIN_BASE - 1), "<span class=\"change up\" title=\"previously 9\">+7</span>");
+        assert_eq!(shown(0, 3), "<span class=\"change down\" title=\"previously 3\">\u{2212}3</span>");
         assert_eq!(shown(5, 0), "<span class=\"change up\">new</span>");
-        assert_eq!(shown(0, 0), "<span class=\"change\">unchanged</span>");
+        assert_eq!(shown(0, 0), "<span class=\"change\">no change</span>");
+    }
+
+    #[test]
+    fn a_change_of_a_share_is_in_percentage_points() {
+        let shown = |now: (u64, u64), before: (u64, u64)| {
+            let share = |(part, whole)| Share { part, whole };
+            ShareChange { now: share(now), before: share(before) }.to_string()
+        };
+        let before = "title=\"percentage points; previously 50.0&thinsp;%\"";
+        assert_eq!(shown((2, 3), (1, 2)), format!("<span class=\"change up\" {before}>+16.7&nbsp;points</span>"));
+        assert_eq!(shown((49, 100), (50, 100)), format!("<span class=\"change down\" {before}>\u{2212}1.0&nbsp;point</span>"));
+        assert_eq!(shown((500, 1_000), (1, 2)), NO_CHANGE);
+        assert_eq!((shown((1, 2), (0, 0)).as_str(), shown((0, 1), (0, 9)).as_str()), (NEW, NO_CHANGE));
+        assert!(shown((0, 0), (1, 2)).contains('\u{2013}'));
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::api::Parameters;
 use crate::failure::Failure;
-use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
 use serde::Deserialize;
 
 /// The choices that a screen offers, with the days each of them covers.
@@ -82,10 +82,10 @@ impl Window {
             let window = Self { since, until, period: None, domain, seen_by };
             return is_ordered
                 .then_some(window)
-                .ok_or_else(|| Failure::Unreadable("The first day is after the last one.".to_owned()));
+                .ok_or_else(|| Failure::Unreadable("The start date is after the end date.".to_owned()));
         }
         let wanted = if asked.period.is_empty() { USUAL } else { &asked.period };
-        let unknown = || Failure::Unreadable("There is no such period.".to_owned());
+        let unknown = || Failure::Unreadable("period must be one of: today, 7d, 30d, 90d.".to_owned());
         let (period, _, days) = CHOICES.into_iter().find(|(name, ..)| *name == wanted).ok_or_else(unknown)?;
         let until = now.date_naive();
         Ok(Self { since: until - TimeDelta::days(days - 1), until, period: Some(period), domain, seen_by })
@@ -96,10 +96,18 @@ impl Window {
         Self { since: day, until: day, period: None, ..self.clone() }
     }
 
-    /// As many days, right before.
-    pub(crate) fn before(&self) -> Self {
+    /// What this window is compared with, at a moment.
+    pub(crate) fn comparison(&self, now: DateTime<Utc>) -> Comparison {
         let until = self.since.pred_opt().unwrap_or(self.since);
-        Self { since: until - TimeDelta::days(self.days() - 1), until, period: None, ..self.clone() }
+        let whole = Self { since: until - TimeDelta::days(self.days() - 1), until, period: None, ..self.clone() };
+        let elapsed = now - midnight(self.since);
+        let part = match now.date_naive() {
+            today if today < self.since || today > self.until => Part::Whole,
+            today if today == self.until => Part::ToSameHour,
+            _ => Part::Elapsed,
+        };
+        let end = (part != Part::Whole).then(|| midnight(whole.since) + elapsed);
+        Comparison { whole, end, part }
     }
 
     pub(crate) fn days(&self) -> i64 {
@@ -178,8 +186,77 @@ impl Window {
     }
 }
 
+/// The period that a window is compared with: the same number of days right before it. If the window is not over, only as much of
+/// that period as has elapsed of the window, so that like hours are compared with like hours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Comparison {
+    whole: Window,
+    /// The end, unless it is that of the last day.
+    end: Option<DateTime<Utc>>,
+    part: Part,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Whole,
+    /// The window ends today.
+    ToSameHour,
+    /// The window ends after today.
+    Elapsed,
+}
+
+impl Comparison {
+    /// The parameters of a read.
+    pub(crate) fn parameters(&self) -> Parameters {
+        let mut parameters = self.whole.parameters();
+        if let Some(end) = self.end {
+            parameters
+                .iter_mut()
+                .filter(|(name, _)| *name == "until")
+                .for_each(|(_, until)| *until = schemas::instant::text(end));
+        }
+        parameters
+    }
+
+    /// For the line below a figure.
+    pub(crate) fn label(&self) -> String {
+        match self.part {
+            Part::ToSameHour if self.whole.days() == 1 => "vs same hours of the previous day".to_owned(),
+            Part::ToSameHour => format!("vs {}, up to the same hour", self.days()),
+            Part::Elapsed => format!("vs same part of the {}", self.days()),
+            Part::Whole => format!("vs {}", self.days()),
+        }
+    }
+
+    /// For the end of a sentence.
+    pub(crate) fn in_words(&self) -> String {
+        match self.part {
+            Part::ToSameHour if self.whole.days() == 1 => "in the same hours of the previous day".to_owned(),
+            Part::ToSameHour => format!("in the {}, up to the same hour", self.days()),
+            Part::Elapsed => format!("in the same part of the {}", self.days()),
+            Part::Whole if self.whole.days() == 1 => "on the previous day".to_owned(),
+            Part::Whole => format!("in the {}", self.days()),
+        }
+    }
+
+    fn days(&self) -> String {
+        match self.whole.days() {
+            1 => "previous day".to_owned(),
+            days => format!("previous {days} days"),
+        }
+    }
+}
+
+fn midnight(day: NaiveDate) -> DateTime<Utc> {
+    day.and_time(NaiveTime::MIN).and_utc()
+}
+
 fn day(text: &str, which: &str) -> Result<NaiveDate, Failure> {
-    let unreadable = || Failure::Unreadable(format!("The day \u{201c}{which}\u{201d} is none; write it as in 2026-01-31."));
+    let unreadable = || {
+        Failure::Unreadable(format!(
+            "The \u{201c}{which}\u{201d} date is invalid. Use the format YYYY-MM-DD, for example 2026-01-31."
+        ))
+    };
     // A year may have a sign and more digits: such days are as far away as a calendar goes, and have none before them.
     let is_day = text.len() == 10 && text.starts_with(|first: char| first.is_ascii_digit());
     if is_day { text.parse().map_err(|_| unreadable()) } else { Err(unreadable()) }
@@ -200,17 +277,15 @@ mod tests {
     }
 
     #[test]
-    fn a_period_ends_today_and_the_one_before_it_touches_it() {
+    fn a_period_ends_today() {
         let week = window("7d", "", "").unwrap();
         assert_eq!((week.since.to_string(), week.until.to_string()), ("2026-02-23".into(), "2026-03-01".into()));
-        let before = week.before();
-        assert_eq!((before.since.to_string(), before.until.to_string()), ("2026-02-16".into(), "2026-02-22".into()));
         assert_eq!(window("", "", ""), window("30d", "", ""));
         assert_eq!((window("today", "", "").unwrap().bucket(), week.bucket()), ("hour", "day"));
     }
 
     #[test]
-    fn days_that_are_none_and_days_in_the_wrong_order_are_refused() {
+    fn rejects_invalid_and_reversed_dates() {
         assert_eq!(window("", "2026-01-31", "2026-01-31").unwrap().days(), 1);
         for (since, until) in [
             ("2026-02-01", "2026-01-31"),
@@ -225,16 +300,61 @@ mod tests {
     }
 
     #[test]
-    fn the_first_and_the_last_day_that_can_be_written_have_a_window_before_them() {
+    fn the_longest_window_can_be_compared() {
         let all = window("", "0000-01-01", "9999-12-31").unwrap();
-        assert_eq!(all.before().days(), all.days());
+        assert_eq!(all.comparison(at("2026-03-01T00:00:00Z")).whole.days(), all.days());
+    }
+
+    /// Since, until, label and the end of a sentence.
+    fn compared(since: &str, until: &str, now: &str) -> [String; 4] {
+        let comparison = window("", since, until).unwrap().comparison(at(now));
+        let parameters = comparison.parameters();
+        [parameters[0].1.clone(), parameters[1].1.clone(), comparison.label(), comparison.in_words()]
     }
 
     #[test]
-    fn what_a_link_keeps_is_read_back() {
+    fn a_window_that_is_over_is_compared_with_whole_days() {
+        let after = "2026-03-02T00:00:00Z";
+        let expected = ["2026-02-28", "2026-02-28", "vs previous day", "on the previous day"];
+        assert_eq!(compared("2026-03-01", "2026-03-01", after), expected);
+        let expected = ["2026-02-16", "2026-02-22", "vs previous 7 days", "in the previous 7 days"];
+        assert_eq!(compared("2026-02-23", "2026-03-01", after), expected);
+    }
+
+    #[test]
+    fn today_is_compared_up_to_the_same_hour() {
+        let now = "2026-03-01T14:25:36.500Z";
+        let label = "vs same hours of the previous day";
+        let expected = ["2026-02-28", "2026-02-28T14:25:36.500Z", label, "in the same hours of the previous day"];
+        assert_eq!(compared("2026-03-01", "2026-03-01", now), expected);
+        let label = "vs previous 7 days, up to the same hour";
+        let expected = ["2026-02-16", "2026-02-22T14:25:36.500Z", label, "in the previous 7 days, up to the same hour"];
+        assert_eq!(compared("2026-02-23", "2026-03-01", now), expected);
+        let begun = compared("2026-03-01", "2026-03-01", "2026-03-01T00:00:00Z");
+        assert_eq!(begun[1], "2026-02-28T00:00:00.000Z", "nothing has elapsed, so nothing is compared");
+        assert_eq!(compared("2026-03-01", "2026-03-01", "2026-03-01T23:59:59.999Z")[1], "2026-02-28T23:59:59.999Z");
+    }
+
+    #[test]
+    fn a_window_that_ends_later_is_compared_by_its_elapsed_part() {
+        let label = "vs same part of the previous 10 days";
+        let expected = ["2026-02-17", "2026-02-19T12:00:00.000Z", label, "in the same part of the previous 10 days"];
+        assert_eq!(compared("2026-02-27", "2026-03-08", "2026-03-01T12:00:00Z"), expected);
+        assert_eq!(compared("2026-03-02", "2026-03-03", "2026-03-01T12:00:00Z")[..2], ["2026-02-28", "2026-03-01"]);
+    }
+
+    #[test]
+    fn a_comparison_keeps_domain_and_partner() {
+        let window = Window { domain: "a.example".into(), seen_by: "x".into(), ..window("today", "", "").unwrap() };
+        let parameters = window.comparison(at("2026-03-01T12:00:00Z")).parameters();
+        assert_eq!(parameters[2..], [("domain", "a.example".to_owned()), ("seen_by", "x".to_owned())]);
+    }
+
+    #[test]
+    fn a_link_keeps_period_domain_and_partner() {
         let window = Window { domain: "a&b.example".into(), ..window("", "2026-01-01", "2026-01-31").unwrap() };
         let seen = Window { seen_by: "x&y".into(), ..window.clone() };
-        assert_eq!(seen.before().query_of("7d"), "period=7d&domain=a%26b.example&seen_by=x%26y");
+        assert_eq!(seen.query_of("7d"), "period=7d&domain=a%26b.example&seen_by=x%26y");
         assert_eq!((seen.parameters()[3].clone(), seen.own()), (("seen_by", "x&y".to_owned()), window.clone()));
         assert_eq!(window.query(), "since=2026-01-01&until=2026-01-31&domain=a%26b.example");
         assert_eq!(window.query_of("7d"), "period=7d&domain=a%26b.example");

@@ -100,10 +100,10 @@ pub(crate) async fn show(
     let filters = Filters::read(&state, &member, "corroboration", &asked).await?;
     let (limit, offset) = (LIMIT.to_string(), asked.offset.to_string());
     let parameters = filters.window.parameters_and(&[("sort", &asked.sort), ("limit", &limit), ("offset", &offset)]);
-    let api = member.api();
+    let (api, whole) = (member.api(), filters.window.parameters());
     let (page, days) = tokio::try_join!(
         api.get::<Corroboration>("/content-owners/corroboration", &parameters),
-        overview::corroboration(&api, &filters.window),
+        overview::corroboration(&api, &whole),
     )?;
     let claims = overview::claims(&days);
     let address = format!("{}?{}", filters.here, filters.window.query_and(&[("sort", &asked.sort)]));

@@ -5,16 +5,16 @@
 use super::{Behind, Filters};
 use crate::State;
 use crate::answers::{CorroboratedDay, FunnelItem, List, Series, SeriesItem, SourceCount, Summary};
-use crate::api::Asker;
+use crate::api::{Asker, Parameters};
 use crate::chart::{Chart, Sparkline};
 use crate::coverage::{Coverage, Covered};
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
-use crate::numbers::{Change, Count, Share, grouped};
+use crate::numbers::{Change, Count, Share, ShareChange, grouped};
 use crate::query::Query;
 use crate::session::Member;
 use crate::sort::Headings;
-use crate::window::{PeriodParameters, Window};
+use crate::window::{Comparison, PeriodParameters, Window};
 use askama::Template;
 use axum::extract::State as Shared;
 use chrono::NaiveDate;
@@ -59,7 +59,7 @@ struct Tile {
     name: &'static str,
     label: &'static str,
     figure: Figure,
-    change: Change,
+    change: Difference,
     compared: String,
     sparkline: Sparkline,
 }
@@ -69,13 +69,28 @@ enum Figure {
     Share(Share),
 }
 
+enum Difference {
+    Count(Change),
+    Share(ShareChange),
+}
+
 impl askama::filters::HtmlSafe for Figure {}
+impl askama::filters::HtmlSafe for Difference {}
 
 impl std::fmt::Display for Figure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Count(count) => count.fmt(f),
             Self::Share(share) => share.fmt(f),
+        }
+    }
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Count(change) => change.fmt(f),
+            Self::Share(change) => change.fmt(f),
         }
     }
 }
@@ -92,17 +107,19 @@ pub(crate) async fn show(
     let series = |split| window.parameters_and(&[("by", window.bucket()), ("split", split)]);
     let by_agent = [("by", "agent"), ("sort", asked.sort.as_str()), ("limit", AGENTS)];
     let (shown, by_agent) = (series(split), window.parameters_and(&by_agent));
-    let (before, by_type) = (window.before(), series("type"));
+    let by_type = series("type");
+    let (whole, comparison) = (window.parameters(), window.comparison(state.clock.now()));
+    let before = comparison.parameters();
     let (now, earlier, types, drawn, funnel, seen, seen_earlier, hours) = tokio::try_join!(
-        summary(&api, window),
+        summary(&api, &whole),
         summary(&api, &before),
         api.get::<Series>("/content-owners/series", &by_type),
         // By step is asked anyway.
         async { if split == "type" { Ok(None) } else { api.get::<Series>("/content-owners/series", &shown).await.map(Some) } },
         api.get::<List<FunnelItem>>("/content-owners/funnel", &by_agent),
-        corroboration(&api, window),
+        corroboration(&api, &whole),
         corroboration(&api, &before),
-        covered(&api, window),
+        covered(&api, &whole),
     )?;
     let is_hourly = window.bucket() == "hour";
     let types = by_step(types.items, is_hourly).until(state.clock.now());
@@ -115,8 +132,8 @@ pub(crate) async fn show(
         frame: member.frame("Overview", &window.query()),
         home: member.organization.home(),
         total: Count(now.total_events),
-        sentence: sentence(window, &now, &earlier),
-        tiles: tiles(window, (&now, &earlier), &types, (&seen, &seen_earlier)),
+        sentence: sentence(window, &comparison, &now, &earlier),
+        tiles: tiles(&comparison.label(), (&now, &earlier), &types, (&seen, &seen_earlier)),
         splits: SPLITS,
         split,
         chart,
@@ -138,20 +155,21 @@ fn by_step(mut items: Vec<SeriesItem>, is_hourly: bool) -> Chart {
     Chart::of("Events", &items, is_hourly, |item| item.event_type.clone()).ordered(&TYPES)
 }
 
-async fn summary(api: &Asker, window: &Window) -> Result<Summary, Failure> {
-    api.get("/content-owners/summary", &window.parameters()).await
+async fn summary(api: &Asker, period: &Parameters) -> Result<Summary, Failure> {
+    api.get("/content-owners/summary", period).await
 }
 
-async fn covered(api: &Asker, window: &Window) -> Result<Covered, Failure> {
-    api.get("/content-owners/coverage", &window.parameters()).await
+async fn covered(api: &Asker, period: &Parameters) -> Result<Covered, Failure> {
+    api.get("/content-owners/coverage", period).await
 }
 
 /// Every day, however many pages they take.
-pub(super) async fn corroboration(api: &Asker, window: &Window) -> Result<Vec<CorroboratedDay>, Failure> {
+pub(super) async fn corroboration(api: &Asker, period: &Parameters) -> Result<Vec<CorroboratedDay>, Failure> {
     let mut all: Vec<CorroboratedDay> = Vec::new();
     loop {
         let offset = all.len().to_string();
-        let parameters = window.parameters_and(&[("by", "day"), ("limit", "1000"), ("offset", &offset)]);
+        let page = [("by", "day".to_owned()), ("limit", "1000".to_owned()), ("offset", offset)];
+        let parameters = period.iter().cloned().chain(page).collect();
         let page: List<CorroboratedDay> = api.get("/content-owners/corroboration", &parameters).await?;
         let is_last = page.items.is_empty();
         all.extend(page.items);
@@ -171,7 +189,7 @@ fn named(agent_id: &str) -> String {
     if agent_id.is_empty() { "no agent’s name".to_owned() } else { agent_id.to_owned() }
 }
 
-fn sentence(window: &Window, now: &Summary, earlier: &Summary) -> String {
+fn sentence(window: &Window, comparison: &Comparison, now: &Summary, earlier: &Summary) -> String {
     let times = |number: u64| if number == 1 { "once".to_owned() } else { format!("{} times", grouped(number)) };
     let (retrieved, before) = (now.of_type("content_retrieved"), earlier.of_type("content_retrieved"));
     let agents = match now.agents.iter().filter(|agent| !agent.agent_id.is_empty()).count() {
@@ -180,31 +198,29 @@ fn sentence(window: &Window, now: &Summary, earlier: &Summary) -> String {
         more => format!(", by {more} agents that report themselves"),
     };
     let (cited, clicked) = (now.of_type("content_cited"), now.of_type("content_engaged"));
-    let trend = match before {
-        0 => "There is nothing from as many days before to compare with.".to_owned(),
-        _ => format!("In as many days before, it was retrieved {}.", times(before)),
-    };
-    let (told, retrieved, cited) = (window.told(), times(retrieved), times(cited));
+    let before = if before == 0 { "none".to_owned() } else { times(before) };
+    let (told, earlier, retrieved, cited) = (window.told(), comparison.in_words(), times(retrieved), times(cited));
     let clicks = if clicked == 1 { "one click".to_owned() } else { format!("{} clicks", grouped(clicked)) };
-    format!("Your content was retrieved {retrieved} {told}{agents}. It was cited {cited} and led to {clicks}. {trend}")
+    format!(
+        "Your content was retrieved {retrieved} {told}{agents}, compared with {before} {earlier}. \
+         It was cited {cited} and led to {clicks}."
+    )
 }
 
 fn tiles(
-    window: &Window,
+    compared: &str,
     (now, earlier): (&Summary, &Summary),
     types: &Chart,
     (seen, seen_earlier): (&[CorroboratedDay], &[CorroboratedDay]),
 ) -> Vec<Tile> {
-    let compared = format!("against {} days before", window.days());
     let count = |name: &'static str, label: &'static str, event_type: &str, line: usize| Tile {
         name,
         label,
         figure: Figure::Count(Count(now.of_type(event_type))),
-        change: Change { now: now.of_type(event_type), before: earlier.of_type(event_type) },
-        compared: compared.clone(),
+        change: Difference::Count(Change { now: now.of_type(event_type), before: earlier.of_type(event_type) }),
+        compared: compared.to_owned(),
         sparkline: Sparkline { figures: types.lines[line].figures.clone(), is_open: types.is_open },
     };
-    let both = |rows: &[CorroboratedDay]| rows.iter().map(|row| row.seen_by_both.0).sum::<u64>();
     // The days or weeks of the chart: one of which nothing is told keeps its place.
     let mut by_start: BTreeMap<NaiveDate, u64> = types.starts.iter().map(|start| (start.date_naive(), 0)).collect();
     for row in seen {
@@ -219,8 +235,8 @@ fn tiles(
             name: "corroborated",
             label: "Claims a server saw",
             figure: Figure::Share(claims(seen)),
-            change: Change { now: both(seen), before: both(seen_earlier) },
-            compared: "in number".to_owned(),
+            change: Difference::Share(ShareChange { now: claims(seen), before: claims(seen_earlier) }),
+            compared: compared.to_owned(),
             sparkline: Sparkline { figures: by_start.into_values().collect(), is_open: types.is_open },
         },
     ]
