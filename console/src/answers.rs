@@ -265,6 +265,7 @@ pub(crate) struct CorroboratedDay {
     pub(crate) claimed_by_agent_only: Count,
 }
 
+/// An item of `GET /content-owners/corroboration`
 #[derive(Debug, Deserialize)]
 pub(crate) struct Corroborated {
     pub(crate) day: chrono::NaiveDate,
@@ -275,14 +276,6 @@ pub(crate) struct Corroborated {
     pub(crate) claimed_by_agent_only: Count,
     pub(crate) seen_by_server_only: Count,
     pub(crate) seen_by_neither: Count,
-}
-
-/// `GET /content-owners/corroboration`
-#[derive(Debug, Deserialize)]
-pub(crate) struct Corroboration {
-    pub(crate) note: String,
-    pub(crate) items: Vec<Corroborated>,
-    pub(crate) total: u64,
 }
 
 #[derive(Debug, Deserialize)]

@@ -36,7 +36,7 @@ impl Api {
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .build()
-            .context("the HTTP client of the console")?;
+            .context("failed to build the HTTP client of the console")?;
         Ok(Self { client, base })
     }
 }

@@ -220,8 +220,11 @@ impl Chart {
 
     /// What a screen reader says of it.
     pub(crate) fn told(&self) -> String {
-        let totals: Vec<String> = self.lines.iter().map(|line| format!("{} {}", grouped(line.total().0), line.name)).collect();
-        format!("{}: {} in all; the highest point is {}.", self.title, totals.join(", "), grouped(self.peak()))
+        let totals: Vec<String> = self.lines.iter().map(|line| format!("{}: {}", line.name, grouped(line.total().0))).collect();
+        if totals.is_empty() {
+            return format!("{}. No data.", self.title);
+        }
+        format!("{}. {}. Highest value: {}.", self.title, totals.join(", "), grouped(self.peak()))
     }
 
     /// The picture alone.
@@ -257,7 +260,7 @@ impl Display for Picture<'_> {
         for (at, start) in chart.starts.iter().enumerate() {
             let (left, right) = bounds(at, chart.starts.len());
             let figures: Vec<_> =
-                chart.lines.iter().map(|line| format!("{} {}", grouped(line.figures[at]), escaped(&line.name))).collect();
+                chart.lines.iter().map(|line| format!("{} {}", escaped(&line.name), grouped(line.figures[at]))).collect();
             let of = if chart.bucket.is_week() { "week of " } else { "" };
             let label = format!("{of}{}: {}", chart.mark(*start), figures.join(", "));
             write!(
@@ -456,7 +459,7 @@ mod tests {
         // From a Thursday to a Friday.
         assert_eq!((chart.lines[0].figures[0], chart.lines[0].figures[1], chart.lines[0].figures[13]), (4, 7, 5));
         assert_eq!(chart.rows()[0].0, "week of 29 Dec 2025");
-        assert!(chart.picture().to_string().contains("<title>week of 29 Dec: 4 a</title>"), "{}", chart.picture());
+        assert!(chart.picture().to_string().contains("<title>week of 29 Dec: a 4</title>"), "{}", chart.picture());
         assert_eq!(chart.begin_of(first.date_naive()).to_string(), "2025-12-29");
         // The weeks between two days are there, and those that have not begun are not.
         let apart = |days_apart| {

@@ -1,6 +1,6 @@
-//! Hours of which a server has told, and those of which nothing is known: as a strip, in words, and as a table.
+//! Hours that server logs cover, and hours without data: as a strip, in words, and as a table.
 //!
-//! Must not show an hour without a line as a zero, and must say nothing of hours that have not begun.
+//! Must not show an hour without data as a zero, or hours that have not begun at all.
 
 use crate::numbers::{Time, grouped};
 use askama::filters::HtmlSafe;
@@ -76,13 +76,20 @@ impl Coverage {
 
     /// In a sentence.
     pub(crate) fn told(&self) -> String {
-        let hours = |number: u64| if number == 1 { "one hour".to_owned() } else { format!("{} hours", grouped(number)) };
         match (self.covered(), self.uncovered()) {
-            (0, 0) => "No hour has passed.".to_owned(),
-            (0, _) => "No server has told of any hour: what was fetched then is not known.".to_owned(),
-            (_, 0) => "A server has told of every hour.".to_owned(),
+            (0, 0) => "This period hasn\u{2019}t started yet.".to_owned(),
+            (0, _) => "No server logs cover this period. What crawlers fetched is unknown, not zero.".to_owned(),
+            (1, 0) => "Server logs cover the whole hour.".to_owned(),
+            (covered, 0) => format!("Server logs cover all {} hours.", grouped(covered)),
             (covered, uncovered) => {
-                format!("A server has told of {}. Nothing is known of {}: that is not a zero.", hours(covered), hours(uncovered))
+                let whole = covered + uncovered;
+                let percent = ((covered * 200 + whole) / (whole * 2)).clamp(1, 99);
+                let (covered, whole) = (grouped(covered), grouped(whole));
+                let rest = match uncovered {
+                    1 => "One hour has no data and isn\u{2019}t counted as zero.".to_owned(),
+                    more => format!("{} hours have no data and aren\u{2019}t counted as zero.", grouped(more)),
+                };
+                format!("Server logs cover {covered} of {whole} hours ({percent}\u{202f}%). {rest}")
             }
         }
     }
@@ -240,12 +247,21 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_without_a_line_is_hatched_and_told() {
+    fn hours_without_data_are_hatched_and_counted() {
         let coverage = hours("2026-03-01T00:00:00Z", &[true, false]);
         let strip = coverage.strip().to_string();
         let parts = "<rect class=\"uncovered\" fill=\"url(#unknown)\" width=\"960\" height=\"16\"/><path class=\"covered\" d=\"M0 0h480v16h-480z\"/>";
         assert!(strip.contains(parts), "{strip}");
-        assert!(coverage.told().contains("not a zero"), "{}", coverage.told());
+        let told = |covered: &[bool]| hours("2026-03-01T00:00:00Z", covered).told();
+        let half = "Server logs cover 1 of 2 hours (50\u{202f}%). One hour has no data and isn\u{2019}t counted as zero.";
+        assert_eq!(coverage.told(), half);
+        let nearly = [&[true; 299][..], &[false]].concat();
+        assert!(told(&nearly).contains("299 of 300 hours (99\u{202f}%)"), "{}", told(&nearly));
+        let most = [&[true; 681][..], &[false; 29]].concat();
+        let rest = "hours (96\u{202f}%). 29 hours have no data and aren\u{2019}t counted as zero.";
+        assert_eq!(told(&most), format!("Server logs cover 681 of 710 {rest}"));
+        assert_eq!(told(&[true; 2]), "Server logs cover all 2 hours.");
+        assert!(told(&[false; 2]).contains("unknown, not zero"), "{}", told(&[false; 2]));
         assert_eq!(Coverage::default().strip().to_string(), "");
     }
 }

@@ -71,18 +71,18 @@ impl Failure {
     fn sentences(&self) -> (String, String) {
         let (title, detail) = match self {
             Self::SignedOut => ("Signed out", "Sign in again."),
-            Self::NotFound => ("Not found", "There is no such page, or it is not yours to see."),
-            Self::Unreadable(detail) => ("Not understood", detail.as_str()),
-            Self::WrongMethod => ("Not a page", "This address takes a form. Go to the page that the form stands on."),
+            Self::NotFound => ("Not found", "Page not found, or you don\u{2019}t have access."),
+            Self::Unreadable(detail) => ("Invalid address", detail.as_str()),
+            Self::WrongMethod => ("Not a page", "This address only accepts forms. Open the page that contains the form."),
             Self::NotTaken(error) => (error.code().title(), error.detail()),
             Self::Foreign => (
-                "Refused",
-                "A form has to come from a page of the console itself. Open the page again and repeat the change there.",
+                "Form rejected",
+                "Forms must be sent from the console itself. Open the page in the console and make the change there.",
             ),
             Self::Refused(problem) => (problem.title.as_str(), problem.detail.as_str()),
             Self::Away(_) => (
-                "No answer",
-                "The service does not answer right now. If you changed something, look whether it was done before you repeat it.",
+                "Service not responding",
+                "The service isn\u{2019}t responding. Try again. If you were saving, check whether it was saved.",
             ),
         };
         (title.to_owned(), detail.to_owned())
@@ -117,7 +117,7 @@ impl IntoResponse for Failure {
             return response;
         }
         if let Self::Away(error) = &self {
-            tracing::warn!("the API was not understood: {error:#}");
+            tracing::warn!("unexpected response of the API: {error:#}");
         }
         let (title, detail) = self.sentences();
         let mut response = self.status().into_response();

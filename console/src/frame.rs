@@ -94,7 +94,7 @@ impl<T: Template> IntoResponse for Page<T> {
         match self.0.render() {
             Ok(html) => Html(html).into_response(),
             Err(error) => {
-                tracing::error!("a page was not rendered: {error}");
+                tracing::error!("failed to render a page: {error}");
                 StatusCode::INTERNAL_SERVER_ERROR.into_response()
             }
         }

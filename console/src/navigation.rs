@@ -1,6 +1,6 @@
-//! Which screens there are, for whom, and in which order: one line a screen.
+//! The navigation: one line per screen, in order, for each kind of organization.
 //!
-//! Must hold no logic but who sees a line.
+//! Must contain no logic but who sees a line. A label is the title of its screen, so that the current one is marked.
 
 use crate::answers::{Membership, OrgKind, Whoami};
 
@@ -22,51 +22,51 @@ pub(crate) struct Link {
     pub(crate) is_here: bool,
 }
 
-/// A screen: heading, label, path beneath the organisation, whether it shows a period.
+/// A screen: heading, label, path below the organization, whether it shows a period.
 type Line = (&'static str, &'static str, &'static str, bool);
 
 const OWNER: &[Line] = &[
-    ("What happened", "Overview", "overview", true),
-    ("What happened", "Events", "events", true),
-    ("What happened", "Pages", "pages", true),
-    ("What happened", "Corroboration", "corroboration", true),
-    ("What happened", "Funnel", "funnel", true),
-    ("What happened", "Agents", "agents", true),
-    ("What happened", "Crawlers", "crawlers", true),
-    ("Set up", "Get started", "start", false),
-    ("Set up", "Domains", "domains", false),
+    ("Analytics", "Overview", "overview", true),
+    ("Analytics", "Events", "events", true),
+    ("Analytics", "Pages", "pages", true),
+    ("Analytics", "Confirmed claims", "corroboration", true),
+    ("Analytics", "Funnel", "funnel", true),
+    ("Analytics", "Agents", "agents", true),
+    ("Analytics", "Crawlers", "crawlers", true),
+    ("Setup", "Get started", "start", false),
+    ("Setup", "Domains", "domains", false),
 ];
 
 const AGENT: &[Line] = &[
-    ("What you reported", "Reported", "reported", true),
-    ("What you reported", "Own events", "reports", true),
-    ("What you reported", "Clicks", "clicks", true),
+    ("Analytics", "Overview", "reported", true),
+    ("Analytics", "Events", "reports", true),
+    ("Analytics", "Visits", "clicks", true),
 ];
 
-/// What every organisation has, whatever its kind, after its own lines.
+/// The screens that every organization has, after those of its kind.
 const EVERY_ORGANIZATION: &[Line] = &[
-    ("Set up", "Drains", "drains", false),
-    ("Set up", "API keys", "keys", false),
-    ("Set up", "Refused reports", "refused", false),
-    ("Share", "Partners", "partners", false),
-    ("Share", "Webhooks", "webhooks", false),
-    ("Organisation", "Members", "members", false),
-    ("Organisation", "Settings", "settings", false),
-    ("Organisation", "Audit trail", "audit", false),
+    ("Setup", "Log drains", "drains", false),
+    ("Setup", "API keys", "keys", false),
+    ("Setup", "Rejected reports", "refused", false),
+    ("Sharing", "Partners", "partners", false),
+    ("Sharing", "Webhooks", "webhooks", false),
+    ("Organization", "Members", "members", false),
+    ("Organization", "Settings", "settings", false),
+    ("Organization", "Audit trail", "audit", false),
 ];
 
 const PERSON: &[(&str, &str, &str)] =
-    &[("You", "Organisations", "/console/organizations"), ("You", "Agents and platforms", "/console/requests")];
+    &[("Account", "Organizations", "/console/organizations"), ("Account", "Agents and platforms", "/console/requests")];
 
 const OPERATOR: &[(&str, &str, &str)] = &[
     ("Operator", "Requests to review", "/console/operator/requests"),
-    ("Operator", "All organisations", "/console/operator/organizations"),
+    ("Operator", "All organizations", "/console/operator/organizations"),
     ("Operator", "Trusted partners", "/console/operator/organizations?trusted_partner=true"),
     ("Operator", "Pipeline", "/console/operator/pipeline"),
     ("Operator", "All webhooks", "/console/operator/webhooks"),
 ];
 
-/// The screens of an organisation, and those of the person.
+/// The screens of an organization, and those of the person.
 pub(crate) fn of_member(who: &Whoami, organization: &Membership, title: &str, query: &str) -> Vec<Group> {
     let lines = if organization.org_type == OrgKind::ContentOwner { OWNER } else { AGENT };
     let mut groups = Vec::new();
@@ -79,7 +79,7 @@ pub(crate) fn of_member(who: &Whoami, organization: &Membership, title: &str, qu
     groups
 }
 
-/// The screens of a person without an organisation.
+/// The screens of a person without an organization.
 pub(crate) fn of_person(who: &Whoami, title: &str) -> Vec<Group> {
     let mut groups = Vec::new();
     let operator = if who.is_operator { OPERATOR } else { &[] };

@@ -15,8 +15,8 @@ use uuid::Uuid;
 /// The field that every such form has (`Frame::once`).
 pub(crate) const FIELD: &str = "once";
 const SENT_BEFORE: &str =
-    "It was sent before, and nothing was made again. A secret is shown once: who has lost it makes another one.";
-const WITHOUT_NUMBER: &str = "It is older than the page. Nothing was made: fill it in again.";
+    "This form was already sent, so nothing was created again. A secret is shown only once. Lost it? Create a new one.";
+const WITHOUT_NUMBER: &str = "This form is out of date, so nothing was created. Fill it in again.";
 /// How many forms a browser remembers.
 const KEPT: usize = 16;
 /// A week: longer than an answer stays open.
@@ -77,7 +77,7 @@ fn refusal(detail: &str, request_id: &str) -> Problem {
     let code = Code::Conflict;
     Problem {
         kind: format!("urn:problem:{}", code.as_str()),
-        title: "The form was not taken".to_owned(),
+        title: "Form not accepted".to_owned(),
         status: code.status(),
         detail: detail.to_owned(),
         code: code.as_str().to_owned(),

@@ -21,7 +21,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
         let parsed = Parsed::<T>::from_request_parts(parts, state).await;
-        parsed.map(|Parsed(asked)| Self(asked)).map_err(|_| Failure::Unreadable("The address cannot be read.".to_owned()))
+        parsed
+            .map(|Parsed(asked)| Self(asked))
+            .map_err(|_| Failure::Unreadable("The address contains an invalid parameter.".to_owned()))
     }
 }
 

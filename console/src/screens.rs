@@ -84,20 +84,45 @@ pub(crate) struct Narrowed {
     pub(crate) agent_id: String,
 }
 
-/// The types to choose among, and in words.
+/// The types to choose among, and their labels.
 const TYPES: [(&str, &str); 6] = [
-    ("content_retrieved", "retrieved"),
-    ("content_grounded", "grounded"),
-    ("content_cited", "cited"),
-    ("content_presented", "presented"),
-    ("content_engaged", "clicked"),
-    ("checkout_completed", "checkout completed"),
+    ("content_retrieved", "Fetch"),
+    ("content_grounded", "Grounding"),
+    ("content_cited", "Citation"),
+    ("content_presented", "Presentation"),
+    ("content_engaged", "Engagement"),
+    ("checkout_completed", "Checkout"),
 ];
 
-/// A type in the words of charts, filters and columns.
+/// The label of an event's type.
 pub(crate) fn step(event_type: &str) -> &str {
     let known = TYPES.iter().find(|(name, _)| *name == event_type);
     known.map_or_else(|| event_type.strip_prefix("content_").unwrap_or(event_type), |(_, step)| step)
+}
+
+/// The roles in which a fetch may be reported, in the order of precedence.
+pub(crate) const ROLES: [&str; 4] = ["agent", "edge", "origin", "index"];
+
+/// The label of the role in which an event was reported, for the owner of the content.
+pub(crate) fn reporter(source_role: &str) -> &str {
+    match source_role {
+        "agent" => "AI agent",
+        "edge" => "CDN",
+        "origin" => "Your server",
+        "index" => "Marketplace",
+        "" => UNKNOWN,
+        other => other,
+    }
+}
+
+/// The label of a missing value.
+pub(crate) const UNKNOWN: &str = "Unknown";
+/// The label of events without an agent.
+pub(crate) const UNDECLARED: &str = "Crawlers (undeclared)";
+
+/// The label of an agent, which may have reported without a name.
+pub(crate) fn agent_name(agent_id: &str) -> String {
+    if agent_id.is_empty() { UNKNOWN.to_owned() } else { agent_id.to_owned() }
 }
 
 impl Narrowed {
@@ -336,7 +361,7 @@ impl Pager {
     pub(crate) fn told(&self) -> String {
         let total = crate::numbers::grouped(self.total);
         if self.after.is_some() || self.is_later {
-            return format!("{total} in all");
+            return format!("{total} total");
         }
         let last = self.offset.saturating_add(self.limit).min(self.total);
         let shown =
@@ -356,7 +381,7 @@ impl Pager {
 pub(crate) fn beside_secret<T>(is_new: bool, asked: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match asked {
         Err(failure) if is_new => {
-            tracing::warn!("a new secret is shown without what stands beside it: {failure:?}");
+            tracing::warn!("showing a new secret without the list beside it: {failure:?}");
             Ok(None)
         }
         asked => asked.map(Some),

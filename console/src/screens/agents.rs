@@ -2,7 +2,7 @@
 //!
 //! Must call an agent what it calls itself; who runs it is not known here.
 
-use super::{Behind, Filters, Pager};
+use super::{Behind, Filters, Pager, agent_name};
 use crate::State;
 use crate::answers::{AgentCount, Series, Summary};
 use crate::chart::Chart;
@@ -60,7 +60,6 @@ pub(crate) async fn show(
         api.get::<Summary>("/content-owners/summary", &all),
         api.get::<Series>("/content-owners/series", &split),
     )?;
-    let name = |agent: &str| if agent.is_empty() { "not named".to_owned() } else { agent.to_owned() };
     let headings = filters.headings(&asked, &[], "-events");
     headings.sort(&mut summary.agents, AgentCount::key);
     let address = format!("{}?{}", filters.here, window.query_and(&[("sort", &asked.sort)]));
@@ -69,7 +68,7 @@ pub(crate) async fn show(
         headings,
         frame: member.frame("Agents", &window.query()),
         home: member.organization.home(),
-        chart: Chart::of("Events by agent", &series.items, window.bucket() == "hour", |item| name(&item.agent_id))
+        chart: Chart::of("Events by agent", &series.items, window.bucket() == "hour", |item| agent_name(&item.agent_id))
             .until(state.clock.now()),
         agents: summary.agents,
         pager,

@@ -5,7 +5,7 @@
 use super::events::as_text;
 use super::reported::{SUMMARY, behind_outcomes};
 use super::reports::OWN_EVENTS;
-use super::{Behind, Filters, Pager};
+use super::{Behind, Filters, Pager, reporter};
 use crate::State;
 use crate::answers::{Clicks, Outcomes, OwnEvent, TypeCount};
 use crate::failure::Failure;
@@ -44,6 +44,11 @@ impl OwnEvent {
     /// What was done, where the event says it.
     fn engagement(&self) -> String {
         self.event_data.get("engagement_type").map(as_text).unwrap_or_default()
+    }
+
+    /// The role in which the site, or a network of its, reported it.
+    fn reporter(&self) -> &str {
+        if self.source_role == "origin" { "Site" } else { reporter(&self.source_role) }
     }
 
     /// What was paid, in minor units of a currency, as it was reported; empty where the event does not say it.
@@ -86,7 +91,7 @@ pub(crate) async fn show(
     summary.outcomes.sort(&headings);
     Ok(Page(ClicksPage {
         headings,
-        frame: member.frame("Clicks", &filters.window.query()),
+        frame: member.frame("Visits", &filters.window.query()),
         home: member.organization.home(),
         summary,
         clicks: page.items,

@@ -1,10 +1,10 @@
-//! The agent's claim beside what servers saw: both, claimed only, seen only, by agent and day.
+//! Confirmed claims: fetches that agents claim beside those that servers saw, by agent and day.
 //!
 //! Must add up the rows of the whole period and no others: a row is a row of the API.
 
 use super::{Behind, Filters, Pager, overview};
 use crate::State;
-use crate::answers::{Corroborated, Corroboration};
+use crate::answers::{Corroborated, List};
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::numbers::{Count, Share};
@@ -29,7 +29,6 @@ pub(crate) struct CorroborationPage {
     home: String,
     /// Over the whole period.
     claims: Share,
-    note: String,
     rows: Vec<Corroborated>,
     pager: Pager,
     behind: Behind,
@@ -102,17 +101,16 @@ pub(crate) async fn show(
     let parameters = filters.window.parameters_and(&[("sort", &asked.sort), ("limit", &limit), ("offset", &offset)]);
     let (api, whole) = (member.api(), filters.window.parameters());
     let (page, days) = tokio::try_join!(
-        api.get::<Corroboration>("/content-owners/corroboration", &parameters),
+        api.get::<List<Corroborated>>("/content-owners/corroboration", &parameters),
         overview::corroboration(&api, &whole),
     )?;
     let claims = overview::claims(&days);
     let address = format!("{}?{}", filters.here, filters.window.query_and(&[("sort", &asked.sort)]));
     Ok(Page(CorroborationPage {
         headings: filters.headings(&asked, &[], "-day"),
-        frame: member.frame("Corroboration", &filters.window.query()),
+        frame: member.frame("Confirmed claims", &filters.window.query()),
         home: member.organization.home(),
         claims,
-        note: page.note,
         rows: page.items,
         pager: Pager::numbered(address, page.total, asked.offset, LIMIT),
         behind: Behind::of(&state, &member, "corroboration", "/content-owners/corroboration", &parameters),

@@ -26,7 +26,7 @@ use std::sync::Arc;
 const LIMIT: &str = "1000";
 const CRAWLERS: &str = "/content-owners/crawlers";
 /// What the chart may be split by: in addresses and for the API, and in words.
-const SPLITS: [(&str, &str); 3] = [("operator", "By operator"), ("purpose", "By purpose"), ("status", "By status")];
+const SPLITS: [(&str, &str); 3] = [("operator", "By operator"), ("purpose", "By purpose"), ("status", "By status code")];
 
 /// `GET /content-owners/crawlers`
 #[derive(Deserialize)]
@@ -197,12 +197,12 @@ impl Most {
     }
 }
 
-/// What an operator says that it fetches for, in words.
+/// The label of the purpose for which an operator fetches.
 fn purpose(name: &str) -> &str {
     match name {
-        "training" => "to train models",
-        "search" => "for a search index",
-        "user" => "because a person asks",
+        "training" => "Training",
+        "search" => "Search index",
+        "user" => "User request",
         other => other,
     }
 }
@@ -216,7 +216,7 @@ fn over_time(split: &str, mut items: Vec<SeriesItem>, is_hourly: bool) -> Chart 
         _ => item.operator.clone(),
     };
     items.retain(|item| !name(item).is_empty());
-    Chart::of("Retrievals", &items, is_hourly, name)
+    Chart::of("Fetches", &items, is_hourly, name)
 }
 
 #[derive(Template)]

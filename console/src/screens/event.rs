@@ -3,7 +3,7 @@
 //! Must show what others wrote as text and nothing else, and no report as that of another observer.
 
 use super::events::as_text;
-use super::{Behind, SeenAs};
+use super::{Behind, ROLES, SeenAs, reporter};
 use crate::State;
 use crate::answers::{OneEvent, Report};
 use crate::api::Parameters;
@@ -18,9 +18,6 @@ use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// The observers that an event may have, in the order of precedence.
-const OBSERVERS: [&str; 4] = ["agent", "edge", "origin", "index"];
-
 #[derive(Template)]
 #[template(path = "event.html")]
 pub(crate) struct EventPage {
@@ -34,7 +31,10 @@ pub(crate) struct EventPage {
     behind: Behind,
 }
 
-/// What each observer says of one thing; empty where it says nothing.
+/// The row of each reporter's own id of the event.
+const EVENT_ID: &str = "Event ID";
+
+/// What each reporter says of one thing; empty where it says nothing.
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
     name: String,
@@ -44,13 +44,13 @@ struct Row {
 impl Row {
     /// Whether two observers say different things. Each chooses the id of its own report.
     fn differs(&self) -> bool {
-        self.name != "event" && self.values.iter().filter(|value| !value.is_empty()).collect::<BTreeSet<_>>().len() > 1
+        self.name != EVENT_ID && self.values.iter().filter(|value| !value.is_empty()).collect::<BTreeSet<_>>().len() > 1
     }
 }
 
 impl Report {
-    fn observer(&self) -> &str {
-        if self.source_role.is_empty() { "somebody without a role" } else { &self.source_role }
+    fn reporter(&self) -> &str {
+        reporter(&self.source_role)
     }
 }
 
@@ -59,21 +59,21 @@ impl OneEvent {
         super::step(&self.event_type)
     }
 
-    /// What the reports come to, in words.
+    /// Who reported it, in a sentence.
     fn told(&self) -> &'static str {
         match self.corroboration.as_deref() {
-            Some("seen_by_both") => "An agent claims this retrieval, and a server of another organisation saw it.",
-            Some("claimed_by_agent_only") => "An agent claims this retrieval. No server of another organisation has told of it.",
-            Some("seen_by_server_only") => "A server is reported to have seen this retrieval. No agent claims it.",
-            Some(_) => "Neither an agent nor a server that delivers pages has told of this retrieval.",
-            None => "Only retrievals are seen by several: of every other step its agent tells alone.",
+            Some("seen_by_both") => "An AI agent claims this fetch, and a server of another organization confirmed it.",
+            Some("claimed_by_agent_only") => "An AI agent claims this fetch. No server of another organization has confirmed it.",
+            Some("seen_by_server_only") => "A server reported this fetch. No AI agent claims it.",
+            Some(_) => "Neither an AI agent nor a CDN or web server reported this fetch.",
+            None => "Only fetches can have more than one reporter. Other events have one.",
         }
     }
 
-    /// Those who have not told of a retrieval.
+    /// The labels of the roles in which nobody reported a fetch.
     fn silent(&self) -> String {
-        let is_silent = |name: &&&str| self.reports.iter().all(|report| report.source_role != **name);
-        let silent: Vec<&str> = OBSERVERS.iter().filter(is_silent).copied().collect();
+        let is_silent = |role: &&str| self.reports.iter().all(|report| report.source_role != *role);
+        let silent: Vec<&str> = ROLES.into_iter().filter(is_silent).map(reporter).collect();
         if self.corroboration.is_some() { silent.join(", ") } else { String::new() }
     }
 }
@@ -132,7 +132,8 @@ fn window(at: &str) -> Result<Parameters, Failure> {
     if at.is_empty() {
         return Ok(Vec::new());
     }
-    let at: DateTime<Utc> = at.parse().map_err(|_| Failure::Unreadable("The address names no moment.".to_owned()))?;
+    let at: DateTime<Utc> =
+        at.parse().map_err(|_| Failure::Unreadable("at must be a time such as 2026-01-31T12:00:00Z.".to_owned()))?;
     let end = at.checked_add_signed(TimeDelta::milliseconds(1)).unwrap_or(at);
     Ok(vec![("since", schemas::instant::text(at)), ("until", schemas::instant::text(end))])
 }
@@ -144,11 +145,11 @@ fn rows(reports: &[Report]) -> Vec<Row> {
         values: reports.iter().map(|report| value(report).clone()).collect(),
     };
     let own = [
-        of("page", |report| &report.content_url),
-        of("agent", |report| &report.agent_id),
-        of("platform", |report| &report.platform_id),
-        of("session", |report| &report.session_id),
-        of("event", |report| &report.event_id),
+        of("Page", |report| &report.content_url),
+        of("Agent", |report| &report.agent_id),
+        of("Platform", |report| &report.platform_id),
+        of("Session ID", |report| &report.session_id),
+        of(EVENT_ID, |report| &report.event_id),
     ];
     let names: BTreeSet<&String> = reports.iter().flat_map(|report| report.event_data.keys()).collect();
     let facts = names.into_iter().map(|name| Row {
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_observer_says_stands_beside_what_the_others_say_or_do_not_say() {
+    fn each_row_has_a_value_of_every_reporter() {
         let reports = [
             report("agent", "alpha", &json!({"purpose": "user"})),
             report("edge", "", &json!({"purpose": "training", "status": 200})),
@@ -180,9 +181,9 @@ mod tests {
         let rows = rows(&reports);
         let told: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.values.join("|"), row.differs())).collect();
         let expected = [
-            ("page", "https://a.test/|https://a.test/", false),
-            ("agent", "alpha|", false),
-            ("event", "of-agent|of-edge", false),
+            ("Page", "https://a.test/|https://a.test/", false),
+            ("Agent", "alpha|", false),
+            (EVENT_ID, "of-agent|of-edge", false),
             ("purpose", "user|training", true),
             ("status", "|200", false),
         ];
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_a_window_of_a_millisecond_and_what_is_none_is_refused() {
+    fn a_time_is_a_window_of_one_millisecond() {
         let named = window("2026-01-01T00:00:00.999Z").unwrap();
         assert_eq!(named[1].1, "2026-01-01T00:00:01.000Z");
         assert!(window("").unwrap().is_empty() && window("yesterday").is_err() && window("+262142-12-31T23:59:59.999Z").is_ok());

@@ -2,7 +2,7 @@
 //!
 //! Must show what others wrote as text and nothing else.
 
-use super::{Behind, Filters, Pager};
+use super::{Behind, Filters, Pager, ROLES, reporter};
 use crate::State;
 use crate::answers::{Event, List};
 use crate::failure::Failure;
@@ -18,9 +18,6 @@ use std::sync::Arc;
 
 const EVENTS: &str = "/content-owners/events";
 const LIMIT: u64 = 50;
-/// The observers that a row has a place for.
-const OBSERVERS: [&str; 4] = ["agent", "edge", "origin", "index"];
-
 #[derive(Template)]
 #[template(path = "events.html")]
 pub(crate) struct Events {
@@ -58,11 +55,11 @@ pub(crate) struct Live {
 }
 
 impl Event {
-    /// Which of the observers reported it, in the same order in every row.
-    pub(crate) fn observers(&self) -> Vec<(&'static str, bool)> {
+    /// The roles in which it was reported, each with its label, in the same order in every row.
+    pub(crate) fn reporters(&self) -> Vec<(&'static str, &'static str)> {
         let seen = self.event_data.get("observers").and_then(Value::as_array);
         let has = |name: &str| seen.is_some_and(|seen| seen.iter().any(|observer| observer == name));
-        OBSERVERS.iter().map(|name| (*name, has(name))).collect()
+        ROLES.into_iter().filter(|role| has(role)).map(|role| (role, reporter(role))).collect()
     }
 
     /// What was reported besides, as text.

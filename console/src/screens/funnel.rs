@@ -2,7 +2,7 @@
 //!
 //! Must compute no step: each is a figure of the API.
 
-use super::{Behind, Filters, Pager};
+use super::{Behind, Filters, Pager, UNDECLARED, UNKNOWN};
 use crate::State;
 use crate::answers::{FunnelItem, List};
 use crate::failure::Failure;
@@ -34,10 +34,8 @@ pub(crate) struct Funnel {
 
 impl FunnelItem {
     fn label(&self) -> &str {
-        [&self.day, &self.content_url, &self.agent_id]
-            .into_iter()
-            .find(|label| !label.is_empty())
-            .map_or("not named", String::as_str)
+        let unnamed = if self.platform_id.is_empty() { UNDECLARED } else { UNKNOWN };
+        [&self.day, &self.content_url, &self.agent_id].into_iter().find(|label| !label.is_empty()).map_or(unnamed, String::as_str)
     }
 }
 

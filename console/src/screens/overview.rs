@@ -1,8 +1,8 @@
-//! What happened, in one sentence, five figures, a chart and a table of agents.
+//! The overview: a summary in words, five figures, a chart, and a table of agents.
 //!
 //! Must show each figure as the API answers it: a sum or a share is made of figures that stand in one answer.
 
-use super::{Behind, Filters};
+use super::{Behind, Filters, agent_name, reporter};
 use crate::State;
 use crate::answers::{CorroboratedDay, FunnelItem, List, Series, SeriesItem, SourceCount, Summary};
 use crate::api::{Asker, Parameters};
@@ -21,15 +21,15 @@ use chrono::NaiveDate;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The types that the chart tells apart, and how it names them.
+/// The types in the chart, and their labels.
 const TYPES: [(&str, &str); 5] = [
-    ("content_retrieved", "retrieved"),
-    ("content_grounded", "grounded"),
-    ("content_cited", "cited"),
-    ("content_presented", "presented"),
-    ("content_engaged", "clicked"),
+    ("content_retrieved", "Fetches"),
+    ("content_grounded", "Groundings"),
+    ("content_cited", "Citations"),
+    ("content_presented", "Presentations"),
+    ("content_engaged", "Engagements"),
 ];
-const SPLITS: [(&str, &str); 3] = [("type", "By step"), ("agent", "By agent"), ("role", "By observer")];
+const SPLITS: [(&str, &str); 3] = [("type", "By type"), ("agent", "By agent"), ("role", "By reporter")];
 const AGENTS: &str = "10";
 
 #[derive(Template)]
@@ -124,8 +124,8 @@ pub(crate) async fn show(
     let is_hourly = window.bucket() == "hour";
     let types = by_step(types.items, is_hourly).until(state.clock.now());
     let drawn = drawn.map(|drawn| match split {
-        "agent" => Chart::of("Events by agent", &drawn.items, is_hourly, |item| named(&item.agent_id)),
-        _ => Chart::of("Events by observer", &drawn.items, is_hourly, |item| item.source_role.clone()),
+        "agent" => Chart::of("Events by agent", &drawn.items, is_hourly, |item| agent_name(&item.agent_id)),
+        _ => Chart::of("Events by reporter", &drawn.items, is_hourly, |item| reporter(&item.source_role).to_owned()),
     });
     let chart = drawn.map_or_else(|| types.clone(), |drawn| drawn.until(state.clock.now()));
     Ok(Page(Overview {
@@ -179,14 +179,10 @@ pub(super) async fn corroboration(api: &Asker, period: &Parameters) -> Result<Ve
     }
 }
 
-/// How many of the retrievals that agents claim a server of another organisation saw.
+/// The share of claimed fetches that a server of another organization confirmed.
 pub(super) fn claims(rows: &[CorroboratedDay]) -> Share {
     let both: u64 = rows.iter().map(|row| row.seen_by_both.0).sum();
     Share { part: both, whole: both + rows.iter().map(|row| row.claimed_by_agent_only.0).sum::<u64>() }
-}
-
-fn named(agent_id: &str) -> String {
-    if agent_id.is_empty() { "no agent’s name".to_owned() } else { agent_id.to_owned() }
 }
 
 fn sentence(window: &Window, comparison: &Comparison, now: &Summary, earlier: &Summary) -> String {
@@ -194,16 +190,16 @@ fn sentence(window: &Window, comparison: &Comparison, now: &Summary, earlier: &S
     let (retrieved, before) = (now.of_type("content_retrieved"), earlier.of_type("content_retrieved"));
     let agents = match now.agents.iter().filter(|agent| !agent.agent_id.is_empty()).count() {
         0 => String::new(),
-        1 => ", by one agent that reports itself".to_owned(),
-        more => format!(", by {more} agents that report themselves"),
+        1 => " One agent reported its activity.".to_owned(),
+        more => format!(" {} agents reported their activity.", grouped(more as u64)),
     };
-    let (cited, clicked) = (now.of_type("content_cited"), now.of_type("content_engaged"));
+    let (cited, engaged) = (now.of_type("content_cited"), now.of_type("content_engaged"));
     let before = if before == 0 { "none".to_owned() } else { times(before) };
     let (told, earlier, retrieved, cited) = (window.told(), comparison.in_words(), times(retrieved), times(cited));
-    let clicks = if clicked == 1 { "one click".to_owned() } else { format!("{} clicks", grouped(clicked)) };
+    let engagements = if engaged == 1 { "one engagement".to_owned() } else { format!("{} engagements", grouped(engaged)) };
     format!(
-        "Your content was retrieved {retrieved} {told}{agents}, compared with {before} {earlier}. \
-         It was cited {cited} and led to {clicks}."
+        "Your content was fetched {retrieved} {told}, compared with {before} {earlier}. \
+         It was cited {cited} and led to {engagements}.{agents}"
     )
 }
 
@@ -221,19 +217,19 @@ fn tiles(
         compared: compared.to_owned(),
         sparkline: Sparkline { figures: types.lines[line].figures.clone(), is_open: types.is_open },
     };
-    // The days or weeks of the chart: one of which nothing is told keeps its place.
+    // The days or weeks of the chart, also those without claims.
     let mut by_start: BTreeMap<NaiveDate, u64> = types.starts.iter().map(|start| (start.date_naive(), 0)).collect();
     for row in seen {
         *by_start.entry(types.begin_of(row.day)).or_default() += row.seen_by_both.0;
     }
     vec![
-        count("retrieved", "Retrievals", "content_retrieved", 0),
-        count("cited", "Cited", "content_cited", 2),
-        count("presented", "Presented", "content_presented", 3),
-        count("clicked", "Clicks", "content_engaged", 4),
+        count("retrieved", "Fetches", "content_retrieved", 0),
+        count("cited", "Citations", "content_cited", 2),
+        count("presented", "Presentations", "content_presented", 3),
+        count("clicked", "Engagements", "content_engaged", 4),
         Tile {
             name: "corroborated",
-            label: "Claims a server saw",
+            label: "Claims confirmed",
             figure: Figure::Share(claims(seen)),
             change: Difference::Share(ShareChange { now: claims(seen), before: claims(seen_earlier) }),
             compared: compared.to_owned(),

@@ -1,4 +1,4 @@
-//! First steps: prove a domain, mint a key, send an event, and see it arrive while the page is open.
+//! First steps: verify a domain, create a key, send an event, and see it arrive while the page is open.
 //!
 //! Must know what is done from the API alone, so that the steps can be gone in any order and on any device.
 
@@ -19,10 +19,10 @@ pub(crate) struct Start {
     frame: Frame,
     home: String,
     domains: Vec<Domain>,
-    has_proof: bool,
+    is_verified: bool,
     has_key: bool,
-    may_mint: bool,
-    /// Who mints keys, where the reader may not.
+    may_create_keys: bool,
+    /// Who creates keys, if the reader may not.
     owners: String,
     trial: String,
     arrival: Arrival,
@@ -44,14 +44,14 @@ pub(crate) async fn show(Shared(state): Shared<Arc<State>>, member: Member) -> R
     let api = member.api();
     let domains: Vec<Domain> = api.get("/api/v1/identity/domains", &Vec::new()).await?;
     let keys: Vec<ApiKey> = api.get("/api/v1/identity/api-keys", &Vec::new()).await?;
-    let proved = domains.iter().find(|domain| domain.verified);
-    let named = proved.or(domains.first()).map_or("example.com", |domain| domain.domain.as_str());
+    let verified = domains.iter().find(|domain| domain.verified);
+    let named = verified.or(domains.first()).map_or("example.com", |domain| domain.domain.as_str());
     Ok(Page(Start {
         frame: member.frame("Get started", "").live(),
         home: member.organization.home(),
-        has_proof: proved.is_some(),
+        is_verified: verified.is_some(),
         has_key: keys.iter().any(|key| key.revoked_at.is_none()),
-        may_mint: member.organization.is_owner(),
+        may_create_keys: member.organization.is_owner(),
         owners: members::owners(&member).await?,
         trial: report(&state, "YOUR-KEY", named),
         arrival: read(&member).await?,
