@@ -183,7 +183,7 @@ async fn u4_what_a_name_server_answers_is_counted_and_shown_only_where_it_is_a_t
         ("svc-verify=of-yesterday".to_owned(), "a TXT record is there, with another value: svc-verify=of-yesterday; expected"),
     ] {
         zone.lock().unwrap().insert("_content-telemetry.hostile.test".to_owned(), text);
-        browser.press("Check now").await;
+        browser.press("Verify domain").await;
         browser.shows(said).await;
         assert_eq!(browser.run(FOUND).await, json!({"told": [], "made": [], "is_shown": false}));
     }
@@ -236,7 +236,7 @@ async fn u4_a_page_of_somebody_else_neither_frames_the_console_nor_sends_its_for
         );
         assert_eq!(browser.run_until_done_with(&send, &json!([])).await, "sent", "{site}");
         browser.run("document.forms[0].submit()").await;
-        browser.shows("A form has to come from a page of the console itself").await;
+        browser.shows("Forms must be sent from the console itself").await;
         assert_eq!(names().await, before, "{site}");
     }
     // The same form sent by the console's own page makes the key.

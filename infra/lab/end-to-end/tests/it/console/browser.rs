@@ -388,7 +388,7 @@ async fn look_at_a_year(demo: &Demo, browser: &Browser) {
             let is_charted = ["overview", "crawlers", "agents", "reported"].contains(&screen.split('?').next().unwrap());
             let (weeks, expected) = (weeks.await, if is_charted { 53 } else { 0 });
             assert!(weeks.as_u64().is_some_and(|weeks| (expected..=expected + 1).contains(&weeks)), "{screen}: {weeks} weeks");
-            let has_columns = browser.text("main").await.contains("Each column stands for several hours");
+            let has_columns = browser.text("main").await.contains("Each column covers several hours");
             assert_eq!(has_columns, ["overview", "crawlers"].contains(&screen.split('?').next().unwrap()), "{screen}");
         }
     }
@@ -400,7 +400,7 @@ async fn look_at_a_year(demo: &Demo, browser: &Browser) {
             browser.open(&demo.url(&address)).await;
             let bytes = bytes_of(browser, &address).await;
             assert!((20 * 1024..=MAX_BYTES).contains(&bytes), "{screen} of {days} days takes {bytes} bytes");
-            assert!(browser.text("main").await.contains(&format!("By {parts},")), "{screen} of {days} days");
+            assert!(browser.text("main").await.contains(&format!("Grouped by {parts} (UTC")), "{screen} of {days} days");
         }
     }
 }
@@ -482,7 +482,7 @@ async fn u5_the_first_event_arrives_without_reloading() {
     let sent = demo.post(demo.env("AGENT_KEY"), &crate::demo::retrieval("agent", "3f0c2a36-5a61-4f6b-8f4e-52f3a4f0d009")).await;
     assert_eq!(sent.status, 201);
     eventually("the event is on the page", || async {
-        browser.run(text).await.as_str()?.contains("The first event is here").then_some(())
+        browser.run(text).await.as_str()?.contains("Your first event arrived").then_some(())
     })
     .await;
     assert_eq!(browser.run("return window.isTheSamePage").await, true);

@@ -86,14 +86,14 @@ async fn report(demo: &Demo, random: &mut StdRng, now: DateTime<Utc>) {
 
 /// Of each row of the list: time, type, page, what was paid, agent, session, role.
 fn rows(page: &Page) -> Vec<[String; 7]> {
-    let body = page.between("aria-label=\"Clicks\"><table>", "</table>").unwrap_or_default();
+    let body = page.between("aria-label=\"Visits\"><table>", "</table>").unwrap_or_default();
     let row = |row: &str| {
         let within = |before: &str, after: &str| {
             let found = row.split_once(before).and_then(|(_, rest)| rest.split_once(after));
             unescaped(found.map_or("", |(text, _)| text)).trim().to_owned()
         };
         let agent = match within("</td><td>", "</td>") {
-            none if none.contains("not named") => String::new(),
+            none if none.contains("Unknown") => String::new(),
             named => named,
         };
         [
@@ -103,7 +103,7 @@ fn rows(page: &Page) -> Vec<[String; 7]> {
             within("<td class=\"number\">", "</td>"),
             agent,
             within("/sessions/", "\""),
-            within("\">as ", "<"),
+            within("<span class=\"badge ", "\""),
         ]
     };
     body.split("<tr>").skip(2).map(row).collect()
@@ -163,7 +163,7 @@ async fn u1_every_click_and_figure_on_the_page_is_the_apis_and_nobody_is_named_w
         assert_eq!(shown, told(&items), "{trace}");
         assert_eq!(summary["clicks"]["total_events"], items.len(), "{trace}");
         if items.is_empty() {
-            assert!(page.html.contains("Nobody reported a click by your tokens"), "{trace}: {}", page.html);
+            assert!(page.html.contains("No visits "), "{trace}: {}", page.html);
             continue;
         }
         figures(&page, &summary, &trace);
@@ -213,12 +213,12 @@ async fn without_clicks_the_page_says_how_they_come_about() {
     let mut agent = Reader::signed_in(&demo, "AGENT_SESSION");
     let own = format!("/console/o/{}", demo.env("AGENT_ORG_ID"));
     let page = agent.open(&format!("{own}/clicks")).await;
-    assert!(page.html.contains("Nobody reported a click by your tokens in the last 30 days"), "{}", page.html);
-    assert!(page.html.contains("POST /click-tokens") && !page.html.contains("How sessions ended"), "{}", page.html);
+    assert!(page.html.contains("No visits in the last 30 days"), "{}", page.html);
+    assert!(page.html.contains("POST /click-tokens") && !page.html.contains("Session outcomes"), "{}", page.html);
     let link = Link::make(&demo, Some("answer-engine")).await;
     link.end(&demo, json!({"type": "browse"})).await;
     let page = agent.open(&format!("{own}/clicks")).await;
-    assert!(page.html.contains("POST /click-tokens") && page.html.contains("How sessions ended"), "{}", page.html);
+    assert!(page.html.contains("POST /click-tokens") && page.html.contains("Session outcomes"), "{}", page.html);
     for bad in ["period=ever", "after=nowhere", "offset=x"] {
         assert_eq!(agent.open(&format!("{own}/clicks?{bad}")).await.status, 400, "{bad}");
     }

@@ -99,7 +99,7 @@ async fn the_page_of_a_drain_shows_what_the_api_says_of_it() {
     let page = said(&mut owner, &drain, "6 lines, 1 AI").await;
     assert!(page.html.contains("of AI, answered 403") && page.html.contains("styles, scripts, pictures"), "{}", page.html);
     assert!(page.html.contains("The newest bad lines") && page.html.contains("no line: not known"), "{}", page.html);
-    assert!(page.html.contains("A server has told of one hour. Nothing is known of 47 hours"), "{}", page.html);
+    assert!(page.html.contains("Server logs cover 1 of 48 hours (2\u{202f}%). 47 hours have no data"), "{}", page.html);
 }
 
 #[tokio::test]

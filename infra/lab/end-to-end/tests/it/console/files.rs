@@ -38,7 +38,7 @@ async fn every_list_of_identity_is_a_file_of_what_the_api_lists_without_formulas
         ("audit", "audit", "audit".to_owned()),
     ] {
         let page = owner.open(&format!("{own}/{screen}")).await;
-        assert!(page.html.contains("The API call behind this"), "{screen}");
+        assert!(page.html.contains("API request"), "{screen}");
         let file = page.all_between("<a href=\"", "\"").map(unescaped).find(|to| to.contains(&format!("/export/{list}.csv")));
         let file = file.unwrap_or_else(|| panic!("{screen} has no file of {list}: {}", page.html));
         let answer = owner.open(&file).await;
@@ -131,7 +131,7 @@ async fn every_table_of_every_page_is_a_file_and_shows_the_call_behind_it() {
             for section in sections.into_iter().filter(|section| section.contains("<table")) {
                 let names = section.split("aria-label=\"").skip(1).filter_map(|rest| rest.split_once("\"><table"));
                 let names: BTreeSet<String> = names.map(|(name, _)| unescaped(name)).collect();
-                assert!(section.contains("The API call behind this"), "{address}: {names:?} has no call behind it");
+                assert!(section.contains("API request"), "{address}: {names:?} has no call behind it");
                 let files = section.split("<a href=\"").skip(1).filter_map(|rest| rest.split_once('"'));
                 let files: Vec<String> = files.map(|(to, _)| unescaped(to)).filter(|to| to.contains("/export/")).collect();
                 assert!(files.len() >= 2, "{address}: {names:?} is no file");

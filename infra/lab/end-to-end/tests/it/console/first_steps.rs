@@ -27,7 +27,7 @@ async fn sign_in(browser: &Browser, demo: &Demo, email: &str) {
 
 /// The key that is shown once, minted from the page that leads to keys.
 async fn mint(browser: &Browser) -> String {
-    browser.press("Mint a key").await;
+    browser.press("Create key").await;
     browser.fill("name", "first steps").await;
     browser.press("Mint it").await;
     browser.shows("it is shown this once").await;
@@ -58,16 +58,16 @@ async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_in_a_browse
     browser.fill("name", "First Steps").await;
     browser.fill("domain", DOMAIN).await;
     browser.press("Create it").await;
-    browser.shows("Three steps until").await;
-    browser.press("Check now").await;
+    browser.shows("Three steps to see").await;
+    browser.press("Verify domain").await;
     browser.shows("Not proved yet").await;
     let line = browser.text("code[id^=line-]").await;
     zone.lock().unwrap().insert(format!("_content-telemetry.{DOMAIN}"), line);
-    browser.press("Check now").await;
+    browser.press("Verify domain").await;
     browser.shows("proved by a TXT record").await;
 
     browser.press("Get started").await;
-    browser.shows("Whatever reports events signs in with a key").await;
+    browser.shows("Sources use an API key to report events").await;
     assert!(mint(&browser).await.starts_with("svc_pub_"));
     let command = browser.text("#trial").await;
     browser.press("Get started").await;
@@ -75,10 +75,10 @@ async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_in_a_browse
     browser.run("window.isTheSamePage = true").await;
     let pasted = Command::new("bash").args(["-c", &command]).output().await.unwrap();
     assert!(String::from_utf8_lossy(&pasted.stdout).contains("\"events_created\":1"), "{command}: {pasted:?}");
-    browser.shows("The first event is here").await;
+    browser.shows("Your first event arrived").await;
     assert_eq!(browser.run("return window.isTheSamePage").await, true, "it appears by itself");
-    browser.press("See what happened").await;
-    browser.shows("Your content was retrieved once").await;
+    browser.press("View overview").await;
+    browser.shows("Your content was fetched once").await;
     assert_eq!(figure(&browser, "retrieved").await, "1");
     browser.press("Sign out").await;
     browser.shows("Mail me a link").await;

@@ -188,8 +188,9 @@ impl Shown {
             return Self::Time(time.to_owned());
         }
         let text = cell.split(['<', '>']).step_by(2).find(|text| !text.trim().is_empty()).unwrap_or_default();
-        let is_known =
-            !["<span class=\"muted\">", "<span class=\"none\"", "not named"].iter().any(|unknown| cell.starts_with(unknown));
+        let is_known = !["<span class=\"muted\">", "<span class=\"none\"", "Unknown", "Crawlers (undeclared)"]
+            .iter()
+            .any(|unknown| cell.starts_with(unknown));
         if is_known && !text.is_empty() { Self::Text(unescaped(text).trim().to_owned()) } else { Self::Unknown }
     }
 }

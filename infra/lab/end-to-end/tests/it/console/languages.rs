@@ -34,8 +34,8 @@ async fn figures_are_written_as_the_readers_language_writes_them_and_files_as_pr
         let overview = reader.open(&format!("{home}/overview")).await;
         let shown = format!("data-figure=\"retrieved\"><data value=\"1050\">{count}</data>");
         assert!(overview.html.contains(&shown), "{languages}: {shown}: {}", overview.html);
-        assert!(overview.html.contains(&format!("retrieved {count} times")), "{languages}: the sentence: {}", overview.html);
-        assert!(overview.html.contains(&format!("{count} retrieved")), "{languages}: the chart's title: {}", overview.html);
+        assert!(overview.html.contains(&format!("fetched {count} times")), "{languages}: the sentence: {}", overview.html);
+        assert!(overview.html.contains(&format!("Fetches: {count}")), "{languages}: the chart's title: {}", overview.html);
         assert!(
             overview.html.contains(&format!("<data value=\"1050/1050\">{permille}&thinsp;%")),
             "{languages}: {}",

@@ -6,7 +6,7 @@
 use super::Reader;
 use super::reader::{Page, unescaped};
 use crate::demo::{Demo, answer};
-use chrono::{DateTime, Datelike, NaiveDate, TimeDelta, Utc, Weekday};
+use chrono::{DateTime, Datelike, NaiveDate, SecondsFormat, TimeDelta, Utc, Weekday};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -16,19 +16,31 @@ use service_kit::testing::{random_seed, size};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Types and what they are called, in the order of the chart.
+/// Types and their labels, in the order of the chart.
 const STEPS: [(&str, &str); 5] = [
-    ("content_retrieved", "retrieved"),
-    ("content_grounded", "grounded"),
-    ("content_cited", "cited"),
-    ("content_presented", "presented"),
-    ("content_engaged", "clicked"),
+    ("content_retrieved", "Fetches"),
+    ("content_grounded", "Groundings"),
+    ("content_cited", "Citations"),
+    ("content_presented", "Presentations"),
+    ("content_engaged", "Engagements"),
 ];
+/// The same in a list of events.
+const EVENTS: [(&str, &str); 6] = [
+    ("content_retrieved", "Fetch"),
+    ("content_grounded", "Grounding"),
+    ("content_cited", "Citation"),
+    ("content_presented", "Presentation"),
+    ("content_engaged", "Engagement"),
+    ("checkout_completed", "Checkout"),
+];
+/// Changes from fewer events are not percentages.
+const MIN_BASE: u64 = 10;
 const OF_AGENTS: usize = 120;
 const OF_EDGE: usize = 20;
 /// Lines that a chart tells apart.
 const LINES: usize = 5;
-const UNNAMED: &str = "no agent\u{2019}s name";
+const UNKNOWN: &str = "Unknown";
+const UNDECLARED: &str = "Crawlers (undeclared)";
 
 /// Events of eight agents, one of them without a name, and of the owner's edge; some of an hour that has not come.
 async fn report(demo: &Demo, random: &mut StdRng, now: DateTime<Utc>) {
@@ -106,10 +118,27 @@ impl View {
         format!("since={}&until={}{}", self.since, self.until, self.rest)
     }
 
-    /// As many days before.
-    fn before(&self) -> Self {
+    /// What the API is asked for the same days before, up to the same hour if the last day is not over.
+    fn before(&self, now: DateTime<Utc>) -> String {
         let days = self.until - self.since + TimeDelta::days(1);
-        Self { since: self.since - days, until: self.until - days, ..self.clone() }
+        let (since, until) = (self.since - days, self.until - days);
+        if now.date_naive() < self.since || now.date_naive() > self.until {
+            return format!("since={since}&until={until}{}", self.rest);
+        }
+        let end = (now - days).to_rfc3339_opts(SecondsFormat::Millis, true);
+        format!("since={since}&until={end}{}", self.rest)
+    }
+
+    /// The label of the comparison.
+    fn compared(&self, today: NaiveDate) -> String {
+        let days = (self.until - self.since).num_days() + 1;
+        let previous = if days == 1 { "previous day".to_owned() } else { format!("previous {days} days") };
+        match today {
+            today if today == self.until && days == 1 => "vs same hours of the previous day".to_owned(),
+            today if today == self.until => format!("vs {previous}, up to the same hour"),
+            today if today >= self.since && today < self.until => format!("vs same part of the {previous}"),
+            _ => format!("vs {previous}"),
+        }
     }
 
     /// Whether a chart of it goes by week.
@@ -162,6 +191,17 @@ fn told(list: &Value, names: &[&str]) -> Vec<Vec<String>> {
 
 fn share(part: &Value, whole: &Value) -> String {
     if whole == 0 { "\u{2013}".to_owned() } else { format!("{part}/{whole}") }
+}
+
+/// The label of a role.
+fn reporter(role: &str) -> &str {
+    match role {
+        "agent" => "AI agent",
+        "edge" => "CDN",
+        "origin" => "Your server",
+        "index" => "Marketplace",
+        other => panic!("{other} is not a role"),
+    }
 }
 
 /// The figure of an answer's counts by type.
@@ -284,50 +324,68 @@ impl Compared<'_> {
         let now = self.api(&format!("/content-owners/summary?{}", view.api())).await;
         let path = format!("overview?{}&split={split}", view.shown);
         if now["total_events"] == 0 {
-            assert!(self.page(&path).await.html.contains("Nothing was reported"), "{}", self.trace);
+            assert!(self.page(&path).await.html.contains("No events "), "{}", self.trace);
             return;
         }
-        let title = [("agent", "Events by agent"), ("role", "Events by observer"), ("type", "Events")]
+        let title = [("agent", "Events by agent"), ("role", "Events by reporter"), ("type", "Events")]
             .into_iter()
             .find(|(known, _)| *known == split)
             .unwrap()
             .1;
         let named = |item: &Value| match split {
-            "agent" => Some(text(&item["agent_id"])).map(|name| if name.is_empty() { UNNAMED.to_owned() } else { name }),
-            "role" => Some(text(&item["source_role"])),
+            "agent" => Some(text(&item["agent_id"])).map(|name| if name.is_empty() { UNKNOWN.to_owned() } else { name }),
+            "role" => Some(reporter(&text(&item["source_role"])).to_owned()),
             _ => STEPS.iter().find(|(kind, _)| item["event_type"] == *kind).map(|(_, step)| (*step).to_owned()),
         };
+        let opened = Clock::System.now();
         let page = self.chart(view, (&path, "/content-owners/series"), title, named).await;
 
-        let earlier = self.api(&format!("/content-owners/summary?{}", view.before().api())).await;
-        let [counts, earlier] = [&now["events_by_type"], &earlier["events_by_type"]];
+        // The page compares with a moment between these two.
+        let mut earlier = Vec::new();
+        for moment in [opened, Clock::System.now()] {
+            let summary = self.api(&format!("/content-owners/summary?{}", view.before(moment))).await;
+            earlier.push(summary["events_by_type"].clone());
+        }
+        let counts = &now["events_by_type"];
+        let compared = view.compared(opened.date_naive());
+        assert_eq!(page.html.matches(&format!("<span>{compared}</span>")).count(), 5, "{}: {compared}", self.trace);
         for (figure, kind) in
             [("retrieved", STEPS[0].0), ("cited", STEPS[2].0), ("presented", STEPS[3].0), ("clicked", STEPS[4].0)]
         {
-            let (count, before) = (of_type(counts, kind), of_type(earlier, kind));
+            let count = of_type(counts, kind);
             assert_eq!(page.figure(figure), count.to_string(), "{}: {figure}", self.trace);
             let tile = page.between(&format!("data-figure=\"{figure}\""), "</svg>").unwrap();
-            let change = match (count, before) {
-                (count, before) if count == before => "unchanged".to_owned(),
+            let change = |before: u64| match (count, before) {
+                (count, before) if count == before => ">no change<".to_owned(),
                 (_, 0) => ">new<".to_owned(),
-                (count, before) => format!("title=\"{} than {before}\"", if count > before { "more" } else { "less" }),
+                (count, before) if before < MIN_BASE => {
+                    let sign = if count > before { "+" } else { "\u{2212}" };
+                    format!("title=\"previously {before}\">{sign}{}</span>", count.abs_diff(before))
+                }
+                (_, before) => format!("title=\"previously {before}\">"),
             };
-            assert!(tile.contains(&change), "{}: {figure} {change}: {tile}", self.trace);
+            let changes: Vec<String> = earlier.iter().map(|earlier| change(of_type(earlier, kind))).collect();
+            assert!(changes.iter().any(|change| tile.contains(change)), "{}: {figure} {changes:?}: {tile}", self.trace);
         }
         let times = |count: u64| if count == 1 { "once".to_owned() } else { format!("{count} times") };
-        let clicks = of_type(counts, STEPS[4].0);
-        let clicks = if clicks == 1 { "one click".to_owned() } else { format!("{clicks} clicks") };
-        let sentence = format!("It was cited {} and led to {clicks}.", times(of_type(counts, STEPS[2].0)));
-        let retrieved = format!("Your content was retrieved {} ", times(of_type(counts, STEPS[0].0)));
+        let engagements = of_type(counts, STEPS[4].0);
+        let engagements = if engagements == 1 { "one engagement".to_owned() } else { format!("{engagements} engagements") };
+        let sentence = format!("It was cited {} and led to {engagements}.", times(of_type(counts, STEPS[2].0)));
+        let fetched = format!("Your content was fetched {} ", times(of_type(counts, STEPS[0].0)));
         assert!(
-            page.html.contains(&sentence) && page.html.contains(&retrieved),
-            "{}: {retrieved} {sentence}: {}",
+            page.html.contains(&sentence) && page.html.contains(&fetched),
+            "{}: {fetched} {sentence}: {}",
             self.trace,
             page.html
         );
+        let before = |earlier: &Value| match of_type(earlier, STEPS[0].0) {
+            0 => ", compared with none ".to_owned(),
+            more => format!(", compared with {} ", times(more)),
+        };
+        assert!(earlier.iter().any(|earlier| page.html.contains(&before(earlier))), "{}: {}", self.trace, page.html);
         for source in now["events_by_source"].as_array().unwrap() {
             let role = text(&source["source_role"]);
-            let shown = format!("<span class=\"badge {role}\">{role}</span> <data value=\"{}\">", source["count"]);
+            let shown = format!("<span class=\"badge {role}\">{}</span> <data value=\"{}\">", reporter(&role), source["count"]);
             assert!(page.html.contains(&shown), "{}: {shown}", self.trace);
         }
 
@@ -339,8 +397,8 @@ impl Compared<'_> {
             .map(|item| {
                 let name = match (text(&item["agent_id"]), text(&item["platform_id"])) {
                     (name, _) if !name.is_empty() => name,
-                    (_, platform) if platform.is_empty() => format!("{UNNAMED}; crawlers"),
-                    _ => "not named".to_owned(),
+                    (_, platform) if platform.is_empty() => UNDECLARED.to_owned(),
+                    _ => UNKNOWN.to_owned(),
                 };
                 let steps = ["retrieved", "grounded", "cited", "presented", "engaged"].map(|step| text(&item[step]));
                 [name].into_iter().chain(steps).chain([share(&item["cited"], &item["retrieved"])]).collect()
@@ -357,8 +415,7 @@ impl Compared<'_> {
             .unwrap()
             .iter()
             .map(|agent| {
-                let name =
-                    Some(text(&agent["agent_id"])).filter(|name| !name.is_empty()).unwrap_or_else(|| "not named".to_owned());
+                let name = Some(text(&agent["agent_id"])).filter(|name| !name.is_empty()).unwrap_or_else(|| UNKNOWN.to_owned());
                 let share = share(&agent["event_count"], &summary["total_events"]);
                 vec![name, text(&agent["platform_id"]), text(&agent["event_count"]), share, text(&agent["session_count"])]
             })
@@ -389,23 +446,22 @@ impl Compared<'_> {
             .iter()
             .map(|event| {
                 let kind = text(&event["event_type"]);
-                let step = STEPS.iter().find(|(known, _)| *known == kind).map_or("checkout completed", |(_, step)| *step);
-                let agent =
-                    Some(text(&event["agent_id"])).filter(|name| !name.is_empty()).unwrap_or_else(|| "not named".to_owned());
-                vec![text(&event["event_timestamp"]), format!("{step}: all its observers"), agent]
+                let (_, step) = EVENTS.iter().find(|(known, _)| *known == kind).unwrap();
+                let agent = Some(text(&event["agent_id"])).filter(|name| !name.is_empty()).unwrap_or_else(|| UNKNOWN.to_owned());
+                vec![text(&event["event_timestamp"]), format!("{step}: all reports"), agent]
             })
             .collect();
         assert_eq!(shown, expected, "{}: events", self.trace);
         let urls: Vec<String> = page.all_between("<td class=\"url\"><details><summary>", "</summary>").map(unescaped).collect();
         assert_eq!(urls, told(&events["items"], &["content_url"]).concat(), "{}: pages of events", self.trace);
         if number(&events["total"]) > 50 {
-            assert!(page.html.contains(&format!("{} in all", events["total"])), "{}: {}", self.trace, page.html);
+            assert!(page.html.contains(&format!("{} total", events["total"])), "{}: {}", self.trace, page.html);
         }
 
         let seen = self.api(&format!("/content-owners/corroboration?{}&limit=50", view.api())).await;
         let page = self.page(&format!("corroboration?{}", view.shown)).await;
         let shown: Vec<[String; 2]> =
-            table(&page, "Corroboration").into_iter().map(|row| [row[0].clone(), row[8].clone()]).collect();
+            table(&page, "Confirmed claims").into_iter().map(|row| [row[0].clone(), row[8].clone()]).collect();
         let expected = seen["items"]
             .as_array()
             .unwrap()
@@ -418,8 +474,8 @@ impl Compared<'_> {
     async fn files(&mut self, view: &View, page: &Page) {
         let listed = self.api(&format!("/content-owners/urls?{}{}&limit=1000", view.api(), view.pages)).await;
         if listed["total"] == 0 {
-            let said = if view.pages.contains("path=") { "No page on" } else { "No page was used" };
-            assert!(page.html.contains(said) && page.html.contains(">Look at 90 days</a>"), "{}: {}", self.trace, page.html);
+            let said = if view.pages.contains("path=") { "No activity on" } else { "No page activity" };
+            assert!(page.html.contains(said) && page.html.contains(">Show 90 days</a>"), "{}: {}", self.trace, page.html);
             assert_eq!(page.html.contains(">Show all pages</a>"), view.pages.contains("path="), "{}", self.trace);
             return;
         }
@@ -453,7 +509,7 @@ impl Compared<'_> {
             assert_eq!(page.figure(figure), told.to_string(), "{}: {figure}", self.trace);
         }
         let mut agents = told(&summary["agents"], &["agent_id", "event_count", "session_count"]);
-        agents.iter_mut().filter(|agent| agent[0].is_empty()).for_each(|agent| agent[0] = "not named".to_owned());
+        agents.iter_mut().filter(|agent| agent[0].is_empty()).for_each(|agent| agent[0] = UNKNOWN.to_owned());
         assert_eq!(table(&page, "Your agents"), agents, "{}", self.trace);
         assert_eq!(table(&page, "Events by type"), told(&summary["events_by_type"], &["event_type", "count"]), "{}", self.trace);
     }

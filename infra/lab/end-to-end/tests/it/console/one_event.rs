@@ -105,7 +105,7 @@ async fn u1_a_list_of_events_is_narrowed_as_the_api_narrows_it_from_other_pages_
         assert_eq!(records, expected, "{query}: {file}");
     }
     let none = owner.open(&format!("{own}/events?agent_id=nobody")).await;
-    assert!(none.html.contains("No such events") && none.html.contains("Show all events"), "{}", none.html);
+    assert!(none.html.contains("No matching events") && none.html.contains("Show all events"), "{}", none.html);
     let compared = owner.open(&format!("{own}/corroboration")).await;
     let to =
         compared.all_between("<th scope=\"row\"><a href=\"", "\"").map(unescaped).find(|to| to.contains("agent_id=")).unwrap();
@@ -132,7 +132,7 @@ async fn a_step_has_one_name_in_the_filter_in_the_list_and_on_its_page() {
         let chosen = page.between(&format!("<option value=\"{name}\" selected>"), "<").unwrap_or_else(|| panic!("{}", page.html));
         let rows = links(&page);
         assert_eq!(rows.len(), 1, "{name}: {rows:?}");
-        assert!(page.html.contains(&format!("\">{chosen}<span class=\"hidden\">: all its observers")), "{chosen}: {}", page.html);
+        assert!(page.html.contains(&format!("\">{chosen}<span class=\"hidden\">: all reports")), "{chosen}: {}", page.html);
         let chosen = chosen.to_owned();
         let shown = owner.open(&rows[0]).await;
         assert_eq!(shown.between("<h1>", "</h1>"), Some(chosen.as_str()), "{name}");

@@ -67,11 +67,11 @@ async fn a_path_that_nothing_is_on_and_one_that_is_none_are_told_and_lead_back()
     let home = format!("/console/o/{}", demo.env("OWNER_ORG_ID"));
     let none = owner.open(&format!("{home}/pages?{WINDOW}&path=/BLOG/*")).await;
     assert_eq!(none.status, 200);
-    assert!(none.html.contains("No page on <code>/BLOG/*</code> was used from 2026-09-01 to 2026-09-30"), "{}", none.html);
-    assert!(link(&none, "Look at 90 days").ends_with("path=%2FBLOG%2F*"));
-    assert!(none.html.contains("percent-encoded there"), "{}", none.html);
+    assert!(none.html.contains("No activity on <code>/BLOG/*</code> from 2026-09-01 to 2026-09-30"), "{}", none.html);
+    assert!(link(&none, "Show 90 days").ends_with("path=%2FBLOG%2F*"));
+    assert!(none.html.contains("Paths are case-sensitive"), "{}", none.html);
     let sections = owner.open(&format!("{home}/pages?since=2020-01-01&until=2020-01-02&by=section&sort=last_seen")).await;
-    let longer = link(&sections, "Look at 90 days");
+    let longer = link(&sections, "Show 90 days");
     assert!(longer.contains("by=section") && longer.contains("sort=last_seen"), "what the rows are of stays: {longer}");
     assert_eq!(urls(&owner.open(&link(&none, "Show all pages")).await).len(), 50);
     for (path, said) in [
@@ -96,7 +96,7 @@ async fn a_path_that_nothing_is_on_and_one_that_is_none_are_told_and_lead_back()
     for path in ["", "&path=/blog/*"] {
         for other in ["domain=other.example", "by=agent", "seen_by=nobody", "period=ever", "sort=nothing"] {
             let refused = owner.open(&format!("{home}/pages?{other}{path}")).await;
-            assert!([400, 403].contains(&refused.status) && !refused.html.contains("Write a path"), "{other}: {}", refused.html);
+            assert!([400, 403].contains(&refused.status) && !refused.html.contains("Enter a path"), "{other}: {}", refused.html);
         }
     }
 }
@@ -129,7 +129,7 @@ async fn a_section_leads_to_the_pages_of_its_host_and_one_that_nobody_can_ask_fo
     assert_eq!(urls(&news), ["https://news.example.com/blog/a", "https://news.example.com/blog/b"]);
     assert!(news.html.contains("<option selected>news.example.com</option>"), "{}", news.html);
     let whole = owner.open(&link(&sections, expected[2])).await;
-    let told = "Only <code>/blog/*</code> of example.com and of the hosts beneath it.";
+    let told = "Showing only <code>/blog/*</code> on example.com and its subdomains.";
     assert!(urls(&whole).len() == 3 && whole.html.contains(told), "a domain has its hosts: {}", whole.html);
     assert!(!sections.html.contains("a*b/*</a>"), "the API refuses such a path: {}", sections.html);
 }

@@ -50,9 +50,9 @@ async fn an_owner_sees_in_the_console_what_the_api_answers_the_partner_while_it_
         let counted = counted.find(|counted| counted["event_type"] == event_type).unwrap();
         assert_eq!(overview.figure(figure), counted["count"].to_string(), "{figure}");
     }
-    let banner = "As <strong>Demo Network</strong> sees it";
+    let banner = "viewing your data as <strong>Demo Network</strong> sees it";
     let back = format!("{home}/overview?period=30d");
-    assert!(overview.html.contains(banner) && overview.html.contains(&format!("<a href=\"{back}\">back")), "{}", overview.html);
+    assert!(overview.html.contains(banner) && overview.html.contains(&format!("<a href=\"{back}\">Back")), "{}", overview.html);
     assert!(!owner.open(&back).await.html.contains("sees it"), "one's own view says nothing of a partner");
 
     // Every link to another screen with a period, and every file, keeps it.

@@ -118,14 +118,14 @@ async fn an_address_that_cannot_be_read_is_answered_with_a_page() {
     for address in addresses {
         let page = owner.open(&address).await;
         assert!(
-            page.status == 400 && page.html.contains("The address cannot be read."),
+            page.status == 400 && page.html.contains("The address contains an invalid parameter."),
             "{address}: {}: {}",
             page.status,
             page.html
         );
     }
     let page = owner.open(&format!("{own}/overview?since=-99999-1-1&until=%2B99999-1-1")).await;
-    assert!(page.status == 400 && page.html.contains("write it as in"), "{}: {}", page.status, page.html);
+    assert!(page.status == 400 && page.html.contains("Use the format YYYY-MM-DD"), "{}: {}", page.status, page.html);
 }
 
 /// The part of a page is not the sign-in page: the whole page goes there.

@@ -114,7 +114,7 @@ async fn u4_a_planted_session_ends_at_the_sign_in_and_no_foreign_page_signs_anyb
     for host in ["localhost", "127.0.0.1"] {
         browser.open(&foreign.address.replace("localhost", host)).await;
         browser.run("document.forms[0].submit()").await;
-        browser.shows("A form has to come from a page of the console itself").await;
+        browser.shows("Forms must be sent from the console itself").await;
         assert_eq!(sessions(&browser, &demo).await, own, "{host}");
     }
     browser.open(&demo.url("/console/organizations")).await;

@@ -54,9 +54,9 @@ async fn a_heading_keeps_what_is_shown_and_pager_period_filter_and_file_keep_the
     assert_eq!(urls(&sections), ["https://example.com/", "https://example.com/Blog/*", "https://example.com/blog/*"]);
     for by in ["url", "day"] {
         let funnel = owner.open(&format!("{}/funnel?{WINDOW}&by={by}", home(&demo))).await;
-        let funnel = owner.open(&link(&funnel, "Retrieved")).await;
+        let funnel = owner.open(&link(&funnel, "Fetched")).await;
         assert!(
-            funnel.address.contains(&format!("by={by}")) && order(&funnel) == [("Retrieved", "descending")],
+            funnel.address.contains(&format!("by={by}")) && order(&funnel) == [("Fetched", "descending")],
             "{}",
             funnel.address
         );
@@ -88,7 +88,7 @@ async fn a_chart_split_otherwise_leaves_the_order_of_the_tables_beneath_it() {
     let chosen = turned.all_between("aria-current=\"true\">", "<").collect::<Vec<_>>();
     assert!(chosen.contains(&"By purpose"), "{chosen:?}");
     let bots = |page: &Page| -> Vec<String> {
-        let table = page.between("Bot by bot", "</table>").unwrap();
+        let table = page.between("<h2>Bots", "</table>").unwrap();
         table.split("<th scope=\"row\">").skip(1).map(|row| row.split('<').next().unwrap().to_owned()).collect()
     };
     assert_eq!(

@@ -58,7 +58,7 @@ async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_without_a_s
     assert!(page.html.contains("Not proved yet") && page.html.contains("_content-telemetry."), "{}", page.html);
     let verify = page.actions().iter().find(|action| action.ends_with("/verify")).unwrap().clone();
     let opened = reader.open(&verify).await;
-    assert!(opened.status == 405 && opened.html.contains("This address takes a form"), "{}: {}", opened.status, opened.html);
+    assert!(opened.status == 405 && opened.html.contains("This address only accepts forms"), "{}: {}", opened.status, opened.html);
     let keys = reader.open(&format!("{home}/keys")).await;
     let early = reader.press(&keys, "/keys", &[("name", "too early"), ("scope", "telemetry:write")]).await;
     assert!(early.html.contains("prove your domain</a>"), "{}", early.html);
@@ -85,7 +85,7 @@ async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_without_a_s
     let reader = tokio::sync::Mutex::new(reader);
     let arrived = eventually("the event is on the page", || async {
         let page = reader.lock().await.open(&format!("{home}/start/arrival")).await;
-        page.html.contains("The first event is here").then_some(page)
+        page.html.contains("Your first event arrived").then_some(page)
     })
     .await;
     assert!(!arrived.html.contains("hx-trigger"), "what has arrived is not asked for again");
