@@ -26,7 +26,7 @@ use std::sync::Arc;
 const LIMIT: &str = "1000";
 const CRAWLERS: &str = "/content-owners/crawlers";
 /// What the chart may be split by: in addresses and for the API, and in words.
-const SPLITS: [(&str, &str); 3] = [("operator", "By operator"), ("purpose", "By purpose"), ("status", "By status code")];
+const SPLITS: [(&str, &str); 3] = [("operator", "By operator"), ("purpose", "By purpose"), ("status", "By status")];
 
 /// `GET /content-owners/crawlers`
 #[derive(Deserialize)]
