@@ -3,12 +3,11 @@
 //! Must name no other organisation: who holds a domain now is told by `/resolve`, and names are strangers' words. Must not fail
 //! a change that is made already.
 
-use crate::people::mail::Mailer;
+use crate::people::mail::{Mailer, minute};
 use crate::request::email_address::EmailAddress;
 use chrono::{DateTime, Utc};
 use schemas::identity::domain::{TXT_LABEL, TXT_PREFIX};
 use schemas::ids::OrgId;
-use schemas::instant;
 use sqlx::PgPool;
 
 /// What has become of a domain.
@@ -27,37 +26,44 @@ pub(super) enum Notice<'a> {
 impl Notice<'_> {
     fn subject(self) -> String {
         match self {
-            Self::Lost { domain, .. } => format!("{domain} is no longer held by your organisation"),
-            Self::Won { domain } => format!("{domain} is held by your organisation now"),
-            Self::Missing { domain, .. } => format!("The proof of {domain} is missing"),
-            Self::Lapsed { domain } => format!("{domain} has lapsed"),
+            Self::Lost { domain, .. } => format!("{domain} now belongs to another organization"),
+            Self::Won { domain } => format!("{domain} now belongs to your organization"),
+            Self::Missing { domain, .. } => format!("The verification record of {domain} is missing"),
+            Self::Lapsed { domain } => format!("{domain} is no longer verified"),
         }
     }
 
     fn text(self) -> String {
         match self {
             Self::Lost { domain, was_attested } => {
-                let basis = if was_attested { "on the word of somebody else" } else { "by a proof that is no longer published" };
+                let reason = if was_attested {
+                    "A partner or operator had vouched for your organization, but it had not verified the domain itself."
+                } else {
+                    "The verification record of your organization was no longer published."
+                };
                 format!(
-                    "Another organisation has proved by DNS that {domain} is theirs, and holds it from now on. Yours held it {basis}.\n\n\
-                     If that is wrong, look at who can change the DNS of {domain}, then register and verify it again.\n"
+                    "Another organization verified {domain} by DNS. The domain no longer belongs to your organization in Content \
+                     Telemetry. {reason}\n\n\
+                     If this is a mistake, check who can change the DNS records of {domain}. Then add the domain again and verify \
+                     it.\n"
                 )
             }
             Self::Won { domain } => format!(
-                "Your organisation has proved by DNS that {domain} is its own, and holds it from now on. Until now another \
-                 organisation held it; what happened until now stays theirs to see.\n\n\
-                 Leave the TXT record where it is: it is looked at again.\n"
+                "Your organization verified {domain} by DNS and now owns it in Content Telemetry. Until now, the domain belonged to \
+                 another organization. You can see its data from now on, but not from before.\n\n\
+                 Keep the TXT record in place. It's checked again regularly.\n"
             ),
             Self::Missing { domain, token, until } => format!(
-                "The proof that {domain} belongs to your organisation is no longer published. Publish it again until {}, as a TXT \
-                 record {TXT_LABEL}.{domain} with\n\n{TXT_PREFIX}{token}\n\n\
-                 or where it stood before. After that your organisation no longer holds the domain.\n",
-                instant::text(until)
+                "The record that verifies {domain} for your organization was not found. If it stays missing, the domain is no longer \
+                 verified after {}.\n\n\
+                 To keep the domain, publish the record again where it was before, or add a TXT record named \
+                 {TXT_LABEL}.{domain} with this value:\n\n{TXT_PREFIX}{token}\n",
+                minute(until)
             ),
             Self::Lapsed { domain } => format!(
-                "The proof that {domain} belongs to your organisation was missing for too long: your organisation holds the domain \
-                 no more, and does not see what happens there from now on.\n\n\
-                 Register and verify it again to hold it again.\n"
+                "The verification record of {domain} was missing for too long. The domain is no longer verified, and your \
+                 organization can no longer see its data.\n\n\
+                 To get the domain back, add it again and verify it.\n"
             ),
         }
     }

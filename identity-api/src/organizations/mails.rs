@@ -5,12 +5,11 @@
 
 use crate::State;
 use crate::domains::registrations::Voucher;
-use crate::people::mail::Mailer;
+use crate::people::mail::{Mailer, minute};
 use crate::request::email_address::EmailAddress;
 use chrono::{DateTime, TimeDelta, Utc};
-use schemas::identity::{AccessRequest, AccessState, Invite, OrgType};
+use schemas::identity::{AccessRequest, AccessState, Invite, OrgType, Role};
 use schemas::ids::{InviteId, OrgId};
-use schemas::instant;
 use schemas::secrets::PlainInvite;
 use sqlx::PgPool;
 use std::sync::Arc;
@@ -39,17 +38,21 @@ pub(crate) async fn send_invite(state: &State, letter: Letter) -> Invite {
 /// The link first, where there is a page for people; programs find the token in a line of its own.
 async fn mail_invite(state: &State, invite: &Invite, to: &EmailAddress, token: &PlainInvite) -> anyhow::Result<()> {
     let organization = shown_name(&state.pool, invite.organization_id).await?;
-    let until = instant::text(invite.expires_at);
     let link = state.sign_in.invite_link(token);
-    let open =
-        link.map(|link| format!("Open this link to accept, signed in with this address:\n\n{link}\n\n")).unwrap_or_default();
+    let open = link.map(|link| format!("To accept, open this link and sign in with this email address:\n\n{link}\n\n"));
+    let open = open.unwrap_or_default();
     let text = format!(
-        "You are invited to {organization} as {role}.\n\n{open}\
-         It can be accepted once, until {until}. The organisation's id is {id}. Programs sign in with this address and claim the invite with this token:\n\n\
+        "You are invited to join {organization} on Content Telemetry as {role}.\n\n{open}\
+         The invite works once and expires on {until}. If you didn't expect it, ignore this email.\n\n\
+         Scripts sign in with this email address, then send this token to POST /api/v1/identity/invites/claim as \
+         {{\"token\": \"...\"}}:\n\n\
          {token}\n\n\
-         POST /api/v1/identity/invites/claim {{\"token\": \"...\"}}\n\n\
-         Whoever did not expect this mail can ignore it.\n",
-        role = invite.role.as_str(),
+         Organization ID: {id}\n",
+        role = match invite.role {
+            Role::Owner => "an owner",
+            Role::Member => "a member",
+        },
+        until = minute(invite.expires_at),
         id = invite.organization_id,
         token = token.reveal(),
     );
@@ -70,7 +73,7 @@ async fn shown_name(pool: &PgPool, org: OrgId) -> Result<String, sqlx::Error> {
     .bind(Voucher::Partner.method())
     .fetch_optional(pool)
     .await?;
-    Ok(named.map_or_else(|| "an organisation".to_owned(), |(name, domain)| format!("{name} ({domain})")))
+    Ok(named.map_or_else(|| "an organization".to_owned(), |(name, domain)| format!("{name} ({domain})")))
 }
 
 /// How long operators are told of no further request while one that they were told of waits: whoever has many addresses asks often.
@@ -79,21 +82,22 @@ const TOLD_ONCE_IN: TimeDelta = TimeDelta::hours(1);
 /// Tells operators that a request waits for them, after the answer. What its requester wrote is in the list.
 pub(crate) fn tell_operators(state: &Arc<State>, request: &AccessRequest) {
     let (telling, id, since) = (Arc::clone(state), request.id, request.created_at - TOLD_ONCE_IN);
-    let whose = if request.org_type == OrgType::Agent { "an agent's" } else { "a platform's" };
-    let text = format!("A request for {whose} organisation waits for a review.");
+    let kind = if request.org_type == OrgType::Agent { "an agent" } else { "a platform" };
+    let text =
+        format!("Someone requested {kind} organization. Approve or reject the request. Other requests may be pending, too.");
     state.sign_in.mails().spawn(async move {
         let operators = sqlx::query_scalar(
             "SELECT email FROM users WHERE is_operator AND NOT EXISTS ( \
                  SELECT FROM access_requests WHERE status = 'pending' AND id < $1 AND created_at > $2) ORDER BY email",
         );
         let operators = operators.bind(id.0).bind(since).fetch_all(&telling.pool).await;
-        telling.tell(operators, "A request waits for a review", &text).await;
+        telling.tell(operators, "New organization request to review", &text).await;
     });
 }
 
 /// The paragraph of the link, where there is a page for people.
 pub(crate) fn opening(entrance: Option<Url>) -> String {
-    entrance.map(|link| format!("\nOpen this link to go on:\n\n{link}\n")).unwrap_or_default()
+    entrance.map(|link| format!("\nOpen the console:\n\n{link}\n")).unwrap_or_default()
 }
 
 async fn note_mailed(pool: &PgPool, id: InviteId, now: DateTime<Utc>) -> bool {
@@ -118,8 +122,9 @@ async fn mail_verdict(pool: &PgPool, mailer: &Mailer, entrance: Option<Url>, req
         AccessState::Approved { review, .. } => ("approved", review),
         AccessState::Rejected { review } => ("rejected", review),
     };
-    let note = review.note.as_ref().map(|note| format!("\n{note}\n")).unwrap_or_default();
+    let note = review.note.as_ref().map(|note| format!("\nNote from the operator:\n\n{note}\n")).unwrap_or_default();
     let open = opening(entrance);
-    let text = format!("Your request for the {} organisation {name} is {verdict}.\n{note}{open}", request.org_type.as_str());
-    mailer.send(&to, &format!("Your request for {name} is {verdict}"), &text).await
+    let text =
+        format!("An operator {verdict} your request for the {} organization {name}.\n{note}{open}", request.org_type.as_str());
+    mailer.send(&to, &format!("Your request for {name} was {verdict}"), &text).await
 }

@@ -4,6 +4,7 @@
 
 use crate::request::email_address::EmailAddress;
 use anyhow::{Context, bail, ensure};
+use chrono::{DateTime, Utc};
 use clap::Args;
 use lettre::message::header::{ContentTransferEncoding, ContentType};
 use lettre::message::{Body, Mailbox};
@@ -123,6 +124,11 @@ impl Mailer {
             }
         }
     }
+}
+
+/// Returns a time as emails show it, rounded down to the minute.
+pub(crate) fn minute(time: DateTime<Utc>) -> String {
+    time.format("%Y-%m-%d %H:%M UTC").to_string()
 }
 
 /// Plain ASCII goes as it is, so that a link or a command in a file can be copied whole: the library would fold it.

@@ -85,7 +85,7 @@ async fn the_mail_with_a_verdict_leads_to_where_the_requester_goes_on() {
         let filed = app.ask_for(&ada, AGENT_REQUESTS, verdict).await;
         app.review(&operator, filed.text("id"), verdict).await;
         let mail = app.mails().into_iter().rfind(|mail| mail.contains("To: ada@a.test\r\n")).unwrap();
-        assert!(mail.contains(&format!("request for {verdict} is")), "{mail}");
+        assert!(mail.contains(&format!("request for {verdict} was")), "{mail}");
         assert!(mail.contains("\r\n\r\nhttps://console.example.com/sign-in/arrived\r\n"), "{mail}");
     }
 }
@@ -102,7 +102,10 @@ async fn operators_are_mailed_that_a_request_waits_once_an_hour_at_most_and_in_o
         };
         let mails = eventually(&format!("{count} mails"), mails).await;
         let told = mails.iter().filter(|mail| mail.contains("To: op@svc.test\r\n"));
-        assert!(told.clone().all(|mail| mail.contains("waits for a review") && !mail.contains("Bargain")), "{mails:?}");
+        assert!(
+            told.clone().all(|mail| mail.contains("organization request to review") && !mail.contains("Bargain")),
+            "{mails:?}"
+        );
         assert_eq!(told.count(), count, "{mails:?}");
     };
     let first = app.ask_for(&ada, AGENT_REQUESTS, "Bargain").await;
@@ -151,7 +154,7 @@ async fn an_approval_makes_the_requester_an_owner_of_the_right_type() {
     let mails: Vec<String> = app.mails().into_iter().filter(|mail| mail.contains("To: ada@a.test")).collect();
     assert_eq!(mails.len(), 2, "the requester hears of it");
     for (mail, name) in mails.iter().zip(["platform", "agent"]) {
-        assert!(mail.contains("To: ada@a.test") && mail.contains(&format!("Your request for {name} is approved")), "{mail}");
+        assert!(mail.contains("To: ada@a.test") && mail.contains(&format!("Your request for {name} was approved")), "{mail}");
         assert!(mail.contains("welcome"), "{mail}");
     }
     let by_operator = "SELECT count(*) FROM audit_log a JOIN users u ON u.id = a.actor_id \

@@ -89,9 +89,9 @@ async fn a8_a_fresh_dns_proof_takes_a_host_that_is_held_on_somebodys_word_and_bo
 
     assert_eq!(app.audited(squatter).await.last().map(String::as_str), Some("domain.lost"));
     assert_eq!(app.audited(owner).await.last().map(String::as_str), Some("domain.verified"));
-    mailed(&app, "sam@s.test", "a.test is no longer held by your organisation").await;
-    mailed(&app, "ada@o.test", "a.test is held by your organisation now").await;
-    let told = app.mails().into_iter().filter(|mail| mail.contains("Subject: a.test is"));
+    mailed(&app, "sam@s.test", "a.test now belongs to another organization").await;
+    mailed(&app, "ada@o.test", "a.test now belongs to your organization").await;
+    let told = app.mails().into_iter().filter(|mail| mail.contains("Subject: a.test now belongs"));
     assert_eq!(
         told.filter(|mail| !mail.contains("Squatter") && !mail.contains("ada-o.test.test")).count(),
         2,
@@ -134,7 +134,7 @@ async fn a8_a_proof_that_stands_keeps_a_host_and_one_that_is_gone_does_not() {
     let again = register(&app, &first_key, "a.test").await;
     publish_text(&internet, &again);
     assert_eq!(verify(&app, &first_key, &again, &["dns_txt"]).await.refusal(), (409, "conflict"));
-    mailed(&app, "ada@o.test", "a.test is no longer held by your organisation").await;
+    mailed(&app, "ada@o.test", "a.test now belongs to another organization").await;
 }
 
 #[tokio::test]
@@ -232,7 +232,7 @@ async fn a8_the_process_looks_at_due_proofs_by_itself() {
     own(&app, &internet, &key, "a.test").await;
     internet.forget();
     app.clock.advance(TimeDelta::days(30));
-    mailed(&app, "ada@o.test", "The proof of a.test is missing").await;
+    mailed(&app, "ada@o.test", "The verification record of a.test is missing").await;
 }
 
 #[tokio::test]
@@ -251,7 +251,7 @@ async fn a8_every_proof_is_looked_at_again_and_lapses_after_seven_days_without_i
     internet.forget();
     app.clock.advance(TimeDelta::days(30));
     assert_eq!(look(&app).await, looked(0, 1, 0));
-    mailed(&app, "ada@o.test", "The proof of a.test is missing").await;
+    mailed(&app, "ada@o.test", "The verification record of a.test is missing").await;
     for _ in 0..24 {
         assert_eq!(look(&app).await, looked(0, 0, 0), "not sooner than after six hours");
         app.clock.advance(TimeDelta::hours(6));
@@ -274,7 +274,14 @@ async fn a8_every_proof_is_looked_at_again_and_lapses_after_seven_days_without_i
     assert_eq!((owner_of(&app, "a.test").await, owner_of(&app, "b.test").await), (None, Some(attested)), "and no other");
     assert_eq!(app.audited(owner).await.last().map(String::as_str), Some("domain.lapsed"));
     let told = subjects(&app, "ada@o.test");
-    assert_eq!(told, ["The proof of a.test is missing", "The proof of a.test is missing", "a.test has lapsed"]);
+    assert_eq!(
+        told,
+        [
+            "The verification record of a.test is missing",
+            "The verification record of a.test is missing",
+            "a.test is no longer verified"
+        ]
+    );
     app.clock.advance(TimeDelta::days(60));
     assert_eq!(look(&app).await, looked(0, 0, 0));
     // As after a release: who comes back sees what they saw.

@@ -59,7 +59,11 @@ async fn the_mail_to_the_invited_holds_the_token_that_claims() {
     let token = mailed_token(&app);
     let mails = app.mails();
     let [mail] = mails.as_slice() else { panic!("one mail: {mails:?}") };
-    assert!(mail.contains("To: bob@a.test\r\n") && mail.contains("You are invited to an organisation as member"), "{mail}");
+    assert!(
+        mail.contains("To: bob@a.test\r\n")
+            && mail.contains("You are invited to join an organization on Content Telemetry as a member"),
+        "{mail}"
+    );
     let bob = app.person("bob@a.test").await;
     assert_eq!(app.claim(&bob, &token).await.text("role"), "member");
 }

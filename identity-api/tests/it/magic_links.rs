@@ -193,7 +193,7 @@ async fn the_mail_says_its_link_first_and_the_page_behind_it_signs_in() {
     let mail = app.mails().remove(0);
     let (_, text) = mail.split_once("\r\n\r\n").unwrap();
     let link = format!("http://telemetry.test{MAGIC_LINK}?token={token}");
-    assert!(text.starts_with(&format!("Open this link to sign in:\r\n\r\n{link}\r\n")), "{text}");
+    assert!(text.starts_with(&format!("You requested a link to sign in to Content Telemetry:\r\n\r\n{link}\r\n")), "{text}");
     assert_eq!(text.matches(&token).count(), 1, "{text}");
 
     // Programs that read mail open it too: that redeems nothing.
@@ -262,9 +262,9 @@ async fn who_asks_does_not_wait_for_the_mail_nor_hear_of_its_failure() {
     app.token_mailed("c@example.com", 1).await;
 }
 
-/// A mail of before may lie there, and the newest may be an invite to somebody else.
+/// The folder may contain an older email, and the newest may be an invite for somebody else.
 #[tokio::test]
-async fn the_lines_of_the_guide_take_the_token_of_the_sign_in_mail_that_was_asked_for() {
+async fn the_guide_reads_the_token_of_the_requested_email() {
     let app = TestApp::open().await;
     app.ask_to_sign_in("me@example.com").await;
     app.token_mailed("me@example.com", 1).await;
@@ -276,11 +276,11 @@ async fn the_lines_of_the_guide_take_the_token_of_the_sign_in_mail_that_was_aske
     assert_eq!(app.invite(&ada, org.text("id"), "bob@a.test", "member").await.status, 201);
     assert!(app.mails().pop().unwrap().contains("To: bob@a.test"));
     let guide = include_str!("../../../docs/guide.md");
-    let wait = guide.lines().find(|line| line.starts_with("until MAIL=")).unwrap();
-    let (_, read) = guide.split_once("{\\\"token\\\": \\\"$(").unwrap();
-    let (read, _) = read.split_once(")\\\"}").unwrap();
-    let script = format!("{wait}\n{read}").replace(".local/mail", app.mail_dir.path().to_str().unwrap());
-    let script = script.replace(".local/asked", asked.path().to_str().unwrap());
+    let lines: Vec<&str> = guide.lines().skip_while(|line| *line != "touch .local/before-email").collect();
+    let starts = |prefix: &str| lines.iter().position(|line| line.starts_with(prefix)).unwrap();
+    let read = lines[starts("for try in")..=starts("SIGN_IN_TOKEN=")].join("\n");
+    let script = format!("{read}\necho \"$SIGN_IN_TOKEN\"").replace(".local/mail", app.mail_dir.path().to_str().unwrap());
+    let script = script.replace(".local/before-email", asked.path().to_str().unwrap());
     let ran = tokio::process::Command::new("bash").args(["-c", &script]).output().await.unwrap();
     assert_eq!(String::from_utf8(ran.stdout).unwrap().trim_end(), token, "{script}");
 }

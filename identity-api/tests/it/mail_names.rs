@@ -33,7 +33,7 @@ async fn a10_an_organisation_without_a_verified_domain_is_not_named_in_a_mail_to
     let org = founded.text("id").to_owned();
     assert_eq!(app.invite(&eve, &org, "victim@v.test", "member").await.status, 201);
     let mail = app.mails().pop().unwrap();
-    assert!(mail.contains("To: victim@v.test\r\n") && mail.contains("Subject: You are invited to an organisation\r\n"), "{mail}");
+    assert!(mail.contains("To: victim@v.test\r\n") && mail.contains("Subject: You are invited to an organization\r\n"), "{mail}");
     assert!(!mail.contains("locked") && mail.contains(&org), "{mail}");
 
     app.seed().verify(org.parse().unwrap(), "b.test").await;

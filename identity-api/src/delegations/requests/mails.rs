@@ -13,8 +13,10 @@ pub(super) fn tell_owners(state: &Arc<State>, filed: &[&DelegationRequest]) {
     state.sign_in.mails().spawn(async move {
         for grantor in grantors {
             let text = format!(
-                "A platform or an agent asks your organisation ({grantor}) to let it read what is reported about your pages. \
-                 An owner approves or denies it within {} days. Until somebody approves, it reads nothing.",
+                "A platform or AI agent requested access to the data about your pages. This email doesn't show its name \
+                 because we haven't verified it.\n\n\
+                 Review the request under Partners. It expires in {} days. Nothing is shared unless an owner approves it.\n\n\
+                 Organization ID: {grantor}",
                 REQUEST_LIFETIME.num_days(),
             );
             let owners = sqlx::query_scalar(
@@ -22,7 +24,7 @@ pub(super) fn tell_owners(state: &Arc<State>, filed: &[&DelegationRequest]) {
                  WHERE m.organization_id = $1 AND m.role = 'owner' ORDER BY u.email",
             );
             let owners = owners.bind(grantor.0).fetch_all(&telling.pool).await;
-            telling.tell(owners, "Somebody asks to read your figures", &text).await;
+            telling.tell(owners, "A partner requests access to your data", &text).await;
         }
     });
 }

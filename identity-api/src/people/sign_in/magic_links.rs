@@ -85,7 +85,7 @@ pub(crate) async fn send_magic_link(
 async fn mail_link(state: &State, email: &EmailAddress) -> anyhow::Result<()> {
     let token = PlainSignInToken::mint();
     if store(state, email, &token).await? {
-        state.mailer.send(email, "Sign in", &text(state, &token)).await?;
+        state.mailer.send(email, "Sign in to Content Telemetry", &text(state, &token)).await?;
     }
     Ok(())
 }
@@ -133,9 +133,9 @@ fn text(state: &State, token: &PlainSignInToken) -> String {
     let mut link = state.sign_in.page();
     link.query_pairs_mut().append_pair("token", token.reveal());
     format!(
-        "Open this link to sign in:\n\n{link}\n\n\
-         It works once, for {minutes} minutes. If you did not ask for it, ignore this mail.\n\n\
-         Programs POST the token of the link as {{\"token\": \"...\"}} to\n{verify}\n",
+        "You requested a link to sign in to Content Telemetry:\n\n{link}\n\n\
+         The link works once and expires in {minutes} minutes. If you didn't request it, ignore this email.\n\n\
+         Scripts send the token of the link as {{\"token\": \"...\"}} to\nPOST {verify}\n",
         minutes = LIFETIME.num_minutes(),
         verify = state.sign_in.address_of(VERIFY),
     )
@@ -206,7 +206,7 @@ async fn redeem(connection: &mut PgConnection, state: &State, token: &PlainSignI
     .bind(state.now())
     .fetch_optional(&mut *connection)
     .await?;
-    let refuse = || ApiError::new(Code::Unauthenticated, "The sign-in token is unknown, used or expired; ask for another mail.");
+    let refuse = || ApiError::new(Code::Unauthenticated, "The sign-in token is unknown, used or expired. Request another link.");
     let email = email.as_deref().and_then(|email| EmailAddress::parse(email).ok()).ok_or_else(refuse)?;
     sqlx::query("UPDATE magic_links SET redeemed_at = $2 WHERE email = $1 AND redeemed_at IS NULL")
         .bind(email.as_str())

@@ -32,13 +32,13 @@ pub(crate) async fn show_sign_in_page(
     // Also what makes it safe to stand in the page.
     let is_shaped = |token: &str| token.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
     if token.is_empty() || token.len() > MAX_TOKEN_BYTES || !is_shaped(&token) {
-        return Err(ApiError::new(Code::InvalidParameter, "The link is not whole; open it as it stands in the mail."));
+        return Err(ApiError::new(Code::InvalidParameter, "The link is incomplete. Open the whole link from the email."));
     }
     Ok(page(
         "Sign in",
         &format!(
             "<form method=\"post\" action=\"{ACTION}\"><input type=\"hidden\" name=\"token\" value=\"{token}\">\
-             <p>You asked for a link to sign in. It works once.</p><button>Sign in</button></form>"
+             <p>To finish signing in, click the button. The link works only once.</p><button>Sign in</button></form>"
         ),
     ))
 }
