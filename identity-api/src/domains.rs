@@ -162,7 +162,7 @@ pub(crate) async fn register_domain(
     admit_one_more(&mut transaction, &actor, state.verification.most_domains()).await?;
     let registered = registrations::insert(&mut transaction, actor.credential.into(), actor.org_id, &site, now).await?;
     let Some(domain) = registered else {
-        return Err(ApiError::new(Code::Conflict, "The organisation has registered this domain already."));
+        return Err(ApiError::new(Code::Conflict, "The organization has already added this domain."));
     };
     transaction.commit().await?;
     Ok((StatusCode::CREATED, Json(domain)))

@@ -142,25 +142,26 @@ impl ProofFinder {
 
 impl Claim<'_> {
     fn fault(self, method: VerificationMethod, lack: Lack) -> Fault {
-        let place = match method {
-            VerificationMethod::DnsTxt => format!("a TXT record {TXT_LABEL}.{} with {TXT_PREFIX}<token>", self.domain),
+        let (place, expected) = match method {
+            VerificationMethod::DnsTxt => (format!("{TXT_LABEL}.{}", self.domain), format!("{TXT_PREFIX}<token>")),
             VerificationMethod::WellKnown => {
-                format!("a 200 at https://{}{MANIFEST_PATH} with the token in {MANIFEST_MEMBER}", self.domain)
+                (format!("https://{}{MANIFEST_PATH}", self.domain), format!("the token in {MANIFEST_MEMBER}"))
             }
             VerificationMethod::MetaTag => {
-                format!("a 200 at https://{}/ with <meta name=\"{META_NAME}\"> in its head", self.domain)
+                (format!("https://{}/", self.domain), format!("the token in <meta name=\"{META_NAME}\"> in its head"))
             }
         };
         let (code, what) = match lack {
-            Lack::NoAnswer => ("no_answer", "nothing answers as expected".to_owned()),
-            Lack::NoToken => ("no_token", "the token is not in what answers".to_owned()),
-            Lack::OtherTexts(texts) => ("no_token", texts.told()),
+            Lack::NoAnswer if method == VerificationMethod::DnsTxt => ("no_answer", format!("No TXT record found at {place}")),
+            Lack::NoAnswer => ("no_answer", format!("No response with status 200 from {place}")),
+            Lack::NoToken => ("no_token", format!("The token is missing at {place}")),
+            Lack::OtherTexts(texts) => ("no_token", texts.told(&place)),
         };
         Fault {
             index: None,
             field: method.as_str().to_owned(),
             code: code.to_owned(),
-            detail: format!("{what}; expected {place}"),
+            detail: format!("{what}; expected {expected}"),
         }
     }
 }
@@ -174,13 +175,13 @@ impl OtherTexts {
         Self { records: texts.len(), token: token.map(str::to_owned) }
     }
 
-    fn told(&self) -> String {
+    fn told(&self, place: &str) -> String {
         let instead = match self.records {
-            1 => "a TXT record is there, with another value".to_owned(),
-            more => format!("{more} TXT records are there, none of them with the value"),
+            1 => format!("The TXT record at {place} has another value"),
+            more => format!("None of the {more} TXT records at {place} has the token"),
         };
         match &self.token {
-            Some(token) => format!("{instead}: {TXT_PREFIX}{token}"),
+            Some(token) => format!("{instead}; found {TXT_PREFIX}{token}"),
             None => instead,
         }
     }
@@ -235,14 +236,15 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_under_the_label_instead_is_told_as_a_number_and_as_a_token_alone() {
-        let told = |texts: &[&str]| OtherTexts::among(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).told();
-        assert_eq!(told(&["svc-verify=t-0_Z "]), "a TXT record is there, with another value: svc-verify=t-0_Z");
-        assert_eq!(told(&["v=spf1", "svc-verify=t0"]), "2 TXT records are there, none of them with the value: svc-verify=t0");
+    fn other_txt_records_are_reported_by_count_and_token() {
+        let told =
+            |texts: &[&str]| OtherTexts::among(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).told("a.test");
+        assert_eq!(told(&["svc-verify=t-0_Z "]), "The TXT record at a.test has another value; found svc-verify=t-0_Z");
+        assert_eq!(told(&["v=spf1", "svc-verify=t0"]), "None of the 2 TXT records at a.test has the token; found svc-verify=t0");
         for other in
             ["v=spf1 10.0.0.1", "svc-verify=", "svc-verify=a b", "svc-verify=<b>", &format!("svc-verify={}", "a".repeat(129))]
         {
-            assert_eq!(told(&[other]), "a TXT record is there, with another value", "{other}");
+            assert_eq!(told(&[other]), "The TXT record at a.test has another value", "{other}");
         }
     }
 

@@ -36,7 +36,7 @@ impl Voucher {
 }
 
 pub(crate) fn owned_by_another() -> ApiError {
-    ApiError::new(Code::Conflict, "Another organisation has verified this domain.")
+    ApiError::new(Code::Conflict, "Another organization has verified this domain.")
 }
 
 /// Registers a domain of a content owner, unverified.
@@ -51,7 +51,7 @@ pub(crate) async fn register(
         return Err(rule_broken("domain", "only a content owner has domains"));
     }
     let registered = insert(transaction, author, org, site, now).await?;
-    registered.ok_or_else(|| ApiError::new(Code::Conflict, "The organisation has registered this domain."))
+    registered.ok_or_else(|| ApiError::new(Code::Conflict, "The organization has already added this domain."))
 }
 
 /// The new registration; `None` when the organisation has the domain registered already.

@@ -60,7 +60,7 @@ impl Verification {
     }
 
     pub(super) fn admit(&self, org: OrgId) -> Result<(), ApiError> {
-        let slower = "The organisation verifies more often than it may; wait as Retry-After says.";
+        let slower = "Too many verification attempts. Try again in a minute.";
         self.attempts.admit(org).map_err(|refusal| refusal.with_detail(slower))
     }
 

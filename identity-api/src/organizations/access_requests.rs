@@ -158,7 +158,7 @@ async fn require_room(transaction: &mut PgConnection, person: UserId) -> Result<
     if pending < MAX_PENDING {
         return Ok(());
     }
-    Err(ApiError::new(Code::Conflict, format!("{MAX_PENDING} of your requests wait for a review; ask again after one.")))
+    Err(ApiError::new(Code::Conflict, format!("You already have {MAX_PENDING} pending requests. Wait until one is reviewed.")))
 }
 
 /// `GET /api/v1/identity/platform-access-requests`

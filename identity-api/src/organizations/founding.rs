@@ -112,7 +112,7 @@ async fn require_room(transaction: &mut PgConnection, founder: UserId) -> Result
     if founded < MAX_FOUNDED {
         return Ok(());
     }
-    Err(ApiError::new(Code::Conflict, format!("You have founded {MAX_FOUNDED} organisations; an operator can add more.")))
+    Err(ApiError::new(Code::Conflict, format!("You can create at most {MAX_FOUNDED} organizations. Ask an operator for more.")))
 }
 
 /// What is refused of a body for its own sake.

@@ -158,7 +158,7 @@ async fn require_no_member(transaction: &mut PgConnection, org: OrgId, email: &s
     .bind(email)
     .fetch_one(transaction)
     .await?;
-    if is_member { Err(ApiError::new(Code::Conflict, "The person is a member of the organisation.")) } else { Ok(()) }
+    if is_member { Err(ApiError::new(Code::Conflict, "This person is already a member of the organization.")) } else { Ok(()) }
 }
 
 async fn require_room(transaction: &mut PgConnection, org: OrgId, now: DateTime<Utc>) -> Result<(), ApiError> {
@@ -243,7 +243,7 @@ pub(crate) async fn withdraw_invite(
 ) -> Result<StatusCode, ApiError> {
     let mut transaction = state.pool.begin().await?;
     let org = Standing::of_owner(&mut transaction, &org, person.user_id).await?;
-    let no_invite = || ApiError::new(Code::NotFound, "There is no such invite.");
+    let no_invite = || ApiError::new(Code::NotFound, "Invite not found.");
     let id: InviteId = id.parse().map_err(|_| no_invite())?;
     let found: Option<(bool, bool)> = sqlx::query_as(
         "SELECT claimed_at IS NOT NULL, withdrawn_at IS NOT NULL FROM invites WHERE id = $1 AND organization_id = $2 FOR NO KEY UPDATE",
@@ -253,7 +253,7 @@ pub(crate) async fn withdraw_invite(
     .fetch_optional(&mut *transaction)
     .await?;
     match found.ok_or_else(no_invite)? {
-        (true, _) => return Err(ApiError::new(Code::Conflict, "The invite is already claimed; remove the member.")),
+        (true, _) => return Err(ApiError::new(Code::Conflict, "The invite was already accepted. Remove the member instead.")),
         (false, true) => return Ok(StatusCode::NO_CONTENT),
         (false, false) => {}
     }

@@ -140,5 +140,5 @@ async fn require_another_owner(transaction: &mut PgConnection, org: OrgId) -> Re
     if owners > 1 {
         return Ok(());
     }
-    Err(ApiError::new(Code::Conflict, "An organisation keeps its last owner; make somebody else an owner first."))
+    Err(ApiError::new(Code::Conflict, "An organization needs at least one owner. Make another member an owner first."))
 }

@@ -7,18 +7,19 @@ use schemas::site::{Site, is_public_suffix};
 
 /// The canonical host, when somebody can own it: public, and not one that many share (`co.uk`, `github.io`).
 pub(crate) fn ownable(domain: &str) -> Result<Site, &'static str> {
-    let site = Site::from_domain(domain).map_err(|_| "domain must be a host name somebody can own, as in example.com")?;
+    let site =
+        Site::from_domain(domain).map_err(|_| "domain must be a domain name such as example.com, without https:// or a path")?;
     let domain = site.domain();
     let is_public = receiver_url(&format!("https://{domain}/"), &AllowedReceivers::default()).is_ok();
     if !is_public {
         return Err("domain is reserved for private networks");
     }
     if is_public_suffix(&domain) {
-        return Err("domain is a public suffix, beneath which many own names");
+        return Err("domain is a public suffix such as co.uk. Enter a domain below it");
     }
     // It would be the owner of what lies beneath the name that begins with `www.` once, and has not proved that one.
     if domain.starts_with("www.www.") {
-        return Err("domain begins with www. more than once; register it without");
+        return Err("domain starts with www. more than once. Enter it without www.");
     }
     Ok(site)
 }

@@ -45,7 +45,7 @@ pub(crate) async fn rotate_secret(
         .await?;
     let row = row.ok_or_else(not_found)?;
     if row.disabled_at.is_some() {
-        return Err(ApiError::new(Code::Conflict, "The webhook endpoint is disabled; its secret signs nothing any more."));
+        return Err(ApiError::new(Code::Conflict, "The webhook endpoint is disabled. Enable it to replace its secret."));
     }
     let change = Change { action: "webhook.secret_rotated", object_kind: "webhook_endpoint", object_id: id.0, detail: json!({}) };
     audit::record(&mut transaction, &actor, state.now(), change).await?;

@@ -203,7 +203,7 @@ async fn domains_are_added_verified_listed_and_released() {
     let added = json_of(&app, &format!("domain add --organization {org} A.test.")).await;
     assert_eq!((text(&added, "domain"), &added["verified"]), ("a.test", &json!(false)));
     assert_eq!(owner().await, None);
-    assert!(refusal(&app, &format!("domain add --organization {org} a.test"), 1).await.contains("has registered"));
+    assert!(refusal(&app, &format!("domain add --organization {org} a.test"), 1).await.contains("already added"));
     let verified = json_of(&app, &format!("domain verify {}", text(&added, "id"))).await;
     assert_eq!((&verified["verified"], text(&verified, "verification_method")), (&json!(true), "operator"));
     assert_eq!(owner().await, Some(org));

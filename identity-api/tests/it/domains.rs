@@ -143,7 +143,7 @@ async fn what_does_not_prove_a_domain_is_said_by_way_and_in_coarse_words() {
     internet.publish_page("a.test/", 200, &format!("<body>{token}<meta name=content-telemetry-verification content={token}>"));
     let lacking = verify(&app, &key, &registered, &all).await;
     assert_eq!(codes(&lacking), [("dns_txt", "no_token"), ("well_known", "no_token"), ("meta_tag", "no_token")]);
-    let instead = format!("a TXT record is there, with another value: svc-verify={foreign}; expected a TXT record");
+    let instead = format!("The TXT record at _content-telemetry.a.test has another value; found svc-verify={foreign}; expected");
     assert!(lacking.body["errors"][0]["detail"].as_str().unwrap().starts_with(&instead), "{}", lacking.body);
     // The right thing with the wrong status, or too large to be a manifest.
     let manifest = json!({"verification_token": token}).to_string();

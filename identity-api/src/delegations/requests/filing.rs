@@ -92,7 +92,7 @@ async fn address(state: &State, actor: &Actor, new: NewRequest) -> Result<Filing
     let owner = state.directory.owner_of(&site).await?;
     let owner = owner.ok_or_else(|| ApiError::new(Code::NotFound, "No organisation has verified this domain."))?;
     if owner.id == actor.org_id {
-        return Err(rule_broken("domain", "domain belongs to the organisation that asks"));
+        return Err(rule_broken("domain", "domain belongs to your own organization"));
     }
     let org_type = organization::type_of(&state.pool, actor.org_id).await?;
     if !org_type.is_some_and(OrgType::is_platform_or_agent) {
@@ -132,7 +132,7 @@ async fn file(
     .fetch_one(&mut *transaction)
     .await?;
     if is_delegated {
-        return Err(ApiError::new(Code::Conflict, "There is an active delegation from the owner of this domain."));
+        return Err(ApiError::new(Code::Conflict, "The owner of this domain has already given you access."));
     }
     let names: Vec<&str> = filing.scopes.iter().map(|scope| scope.as_str()).collect();
     let id: Option<Uuid> = sqlx::query_scalar(
@@ -148,7 +148,8 @@ async fn file(
     .bind(now + REQUEST_LIFETIME)
     .fetch_optional(&mut *transaction)
     .await?;
-    let id = id.ok_or_else(|| ApiError::new(Code::Conflict, "The owner of this domain has a pending request already."))?;
+    let id =
+        id.ok_or_else(|| ApiError::new(Code::Conflict, "You already have a pending request to the owner of this domain."))?;
     let filed = locked(transaction, DelegationRequestId(id)).await?;
     let data = Data::DelegationRequest(Box::new(filed.clone()));
     let event = Event { to: &[grantor], kind: EventType::DelegationRequestCreated, at: now, data };

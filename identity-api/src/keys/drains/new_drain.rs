@@ -64,7 +64,7 @@ pub(super) fn parse(body: &[u8], org_type: OrgType, sites: &[OwnedSite]) -> Resu
 
 fn hosts(named: &[String], own: Option<&[OwnedSite]>) -> Result<Vec<String>, Fault> {
     if named.len() > MAX_DRAIN_HOSTS {
-        return Err(fault("hosts", format!("hosts may name {MAX_DRAIN_HOSTS} at most")));
+        return Err(fault("hosts", format!("hosts must contain at most {MAX_DRAIN_HOSTS} hosts")));
     }
     let mut hosts = named.iter().map(|host| host_of(host, own)).collect::<Result<Vec<_>, _>>()?;
     hosts.sort_unstable();
@@ -73,11 +73,11 @@ fn hosts(named: &[String], own: Option<&[OwnedSite]>) -> Result<Vec<String>, Fau
 }
 
 fn host_of(named: &str, own: Option<&[OwnedSite]>) -> Result<String, Fault> {
-    let site = Site::from_domain(named).map_err(|_| fault("hosts", "hosts must be host names, as in www.example.com"))?;
+    let site = Site::from_domain(named).map_err(|_| fault("hosts", "hosts must be hostnames such as www.example.com"))?;
     if own.is_none_or(|own| own.iter().any(|verified| verified.covers(&site))) {
         return Ok(site.domain());
     }
-    Err(fault("hosts", "hosts must lie within verified domains of the organisation"))
+    Err(fault("hosts", "hosts must be within the verified domains of your organization"))
 }
 
 fn sampling(declared: Option<f64>) -> Result<f64, Fault> {
@@ -90,7 +90,7 @@ fn sampling(declared: Option<f64>) -> Result<f64, Fault> {
 fn secret(given: Option<String>, provider: Option<DrainProvider>) -> Result<Option<String>, Fault> {
     let Some(secret) = given else { return Ok(None) };
     if provider.is_some_and(|provider| provider != DrainProvider::Vercel) {
-        return Err(fault("secret", "secret is what Vercel signs with; another provider signs nothing"));
+        return Err(fault("secret", "secret is only for Vercel drains"));
     }
     if secret.is_empty() || secret.len() > MAX_SECRET_BYTES || secret.chars().any(char::is_control) {
         return Err(fault("secret", format!("secret must have 1 to {MAX_SECRET_BYTES} bytes and no control characters")));
@@ -101,7 +101,7 @@ fn secret(given: Option<String>, provider: Option<DrainProvider>) -> Result<Opti
 fn service(given: Option<String>, provider: Option<DrainProvider>) -> Result<Option<String>, Fault> {
     let Some(service) = given else { return Ok(None) };
     if provider.is_some_and(|provider| provider != DrainProvider::Fastly) {
-        return Err(fault("fastly_service_id", "fastly_service_id is of drains of Fastly only"));
+        return Err(fault("fastly_service_id", "fastly_service_id is only for Fastly drains"));
     }
     let is_id = (1..=MAX_SERVICE_ID_CHARS).contains(&service.len()) && service.chars().all(|char| char.is_ascii_alphanumeric());
     let rule = format!("fastly_service_id must have 1 to {MAX_SERVICE_ID_CHARS} letters and digits");

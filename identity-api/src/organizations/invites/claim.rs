@@ -89,7 +89,7 @@ pub(crate) async fn claim_invite(
 
 /// The invite, when this person can claim it now. The organisation is locked before the invite, as everywhere.
 async fn open(transaction: &mut PgConnection, token: &PlainInvite, person: &Person, now: DateTime<Utc>) -> Result<Row, ApiError> {
-    let no_invite = || ApiError::new(Code::NotFound, "There is no such invite.");
+    let no_invite = || ApiError::new(Code::NotFound, "Invite not found. Open the link from the latest invite email.");
     let hash = token.hash();
     let org: Option<Uuid> = sqlx::query_scalar("SELECT organization_id FROM invites WHERE token_hash = $1")
         .bind(hash.as_bytes().as_slice())
@@ -104,16 +104,19 @@ async fn open(transaction: &mut PgConnection, token: &PlainInvite, person: &Pers
     .fetch_one(transaction)
     .await?;
     if !row.email.eq_ignore_ascii_case(&person.email) {
-        return Err(ApiError::new(Code::Forbidden, "The invite is for another address; sign in with the one it was mailed to."));
+        return Err(ApiError::new(
+            Code::Forbidden,
+            "The invite is for another email address. Sign in with the address it was sent to.",
+        ));
     }
     if row.withdrawn_at.is_some() {
         return Err(no_invite());
     }
     if row.claimed_at.is_some() {
-        return Err(ApiError::new(Code::Conflict, "The invite is already claimed."));
+        return Err(ApiError::new(Code::Conflict, "The invite was already accepted."));
     }
     if now >= row.expires_at {
-        return Err(ApiError::new(Code::Expired, "The invite is expired; ask for a new one."));
+        return Err(ApiError::new(Code::Expired, "The invite has expired. Ask for a new one."));
     }
     Ok(row)
 }
