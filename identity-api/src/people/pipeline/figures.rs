@@ -66,48 +66,47 @@ impl Figure {
 
 /// What operators are shown, in the order of the pipeline.
 pub const FIGURES: &[Figure] = &[
-    figure(GATEWAY, "gateway_log_breaker_open", "boolean", "1 while the log does not acknowledge")
+    figure(GATEWAY, "gateway_log_breaker_open", "boolean", "1 while Kafka does not acknowledge")
         .wakes("LogNotAcknowledging", Limit::Above(0.0)),
-    figure(GATEWAY, "gateway_spill_pending_records", "records", "Records in the spill, not yet on the log")
+    figure(GATEWAY, "gateway_spill_pending_records", "records", "Records in the spill, not yet in Kafka")
         .wakes("SpillInUse", Limit::Above(0.0)),
-    figure(GATEWAY, "gateway_spill_bytes", "bytes", "Disk space of the spill")
+    figure(GATEWAY, "gateway_spill_bytes", "bytes", "Disk space used by the spill")
         .wakes("SpillNearlyFull", Limit::ShareOf(SPILL_QUOTA, 0.7)),
-    figure(GATEWAY, "gateway_spill_full_total", "records", "Records refused because the spill was full")
+    figure(GATEWAY, "gateway_spill_full_total", "records", "Records rejected because the spill was full")
         .wakes("SpillFull", Limit::Growth),
-    figure(GATEWAY, "gateway_spill_write_failures_total", "writes", "Writes that the spill's disk refused")
+    figure(GATEWAY, "gateway_spill_write_failures_total", "writes", "Failed writes to the spill")
         .wakes("SpillWriteFailing", Limit::Growth),
-    figure(GATEWAY, "gateway_spill_set_aside_total", "files", "Parts of the spill that were set aside")
-        .wakes("SpillSetAside", Limit::Growth),
-    figure(GATEWAY, "gateway_requests_overloaded_total", "requests", "Requests refused because too many were in progress")
+    figure(GATEWAY, "gateway_spill_set_aside_total", "files", "Spill files set aside").wakes("SpillSetAside", Limit::Growth),
+    figure(GATEWAY, "gateway_requests_overloaded_total", "requests", "Requests rejected because too many were in progress")
         .wakes("GatewayOverloaded", Limit::Growth),
     figure(WORKER, "worker_lag_seconds", "seconds", "Age of the oldest record that was read and is not committed")
         .wakes("WorkerLagging", Limit::Above(30.0)),
-    figure(WORKER, "worker_insert_stopped", "boolean", "1 while ClickHouse refuses every row")
+    figure(WORKER, "worker_insert_stopped", "boolean", "1 while ClickHouse rejects every row")
         .wakes("WorkerStopped", Limit::Above(0.0)),
-    figure(WORKER, "worker_partitions_assigned", "partitions", "Partitions that it works off"),
+    figure(WORKER, "worker_partitions_assigned", "partitions", "Partitions assigned to the worker"),
     figure(WORKER, "worker_records_rejected_total", "records", "Records that became dead letters")
         .wakes("RecordsSetAside", Limit::Growth),
-    figure(WORKER, "worker_records_missed_total", "records", "Records that the log dropped before they were read")
+    figure(WORKER, "worker_records_missed_total", "records", "Records Kafka deleted before they were read")
         .wakes("RecordsMissed", Limit::Growth),
-    figure(WORKER, "worker_missing_records", "records", "The same since counting began, by the commits of its partitions"),
-    figure(WORKER, "worker_offsets_missing_total", "partitions", "Partitions that had no offset and are read again")
+    figure(WORKER, "worker_missing_records", "records", "Missed records since counting began, by committed offsets"),
+    figure(WORKER, "worker_offsets_missing_total", "partitions", "Partitions without an offset, read again from the start")
         .wakes("OffsetsMissing", Limit::Growth),
-    figure(WORKER, "worker_commit_failures_total", "commits", "Commits that failed; the next one covers them"),
-    figure(WORKER, "worker_delta_age_seconds", "seconds", "Age of the oldest report that is not compacted")
+    figure(WORKER, "worker_commit_failures_total", "commits", "Failed commits, covered by the next commit"),
+    figure(WORKER, "worker_delta_age_seconds", "seconds", "Age of the oldest report not yet compacted")
         .wakes("IndexNotCompacted", Limit::Above(30.0)),
-    figure(WORKER, "worker_delta_rows", "reports", "Reports that are not compacted"),
-    figure(DELIVERER, "webhook_deliveries_pending", "deliveries", "Deliveries that wait"),
-    figure(DELIVERER, "webhook_deliveries_overdue_seconds", "seconds", "How long the oldest due delivery has been due")
+    figure(WORKER, "worker_delta_rows", "reports", "Reports not yet compacted"),
+    figure(DELIVERER, "webhook_deliveries_pending", "deliveries", "Pending deliveries"),
+    figure(DELIVERER, "webhook_deliveries_overdue_seconds", "seconds", "How long the oldest delivery is overdue")
         .wakes("WebhooksOverdue", Limit::Above(300.0)),
-    figure(DELIVERER, "webhook_deliveries_dead_total", "deliveries", "Deliveries given up after eight attempts")
+    figure(DELIVERER, "webhook_deliveries_dead_total", "deliveries", "Deliveries that failed after eight attempts")
         .wakes("WebhooksDeadLettered", Limit::Growth),
-    figure(DELIVERER, "webhook_claims_failing", "boolean", "1 while it cannot take on what is due")
+    figure(DELIVERER, "webhook_claims_failing", "boolean", "1 while due deliveries cannot be claimed")
         .wakes("WebhooksNotClaimed", Limit::Above(0.0)),
-    figure(DELIVERER, "webhook_organizations_without_room", "organisations", "Organisations whose deliveries found no room")
+    figure(DELIVERER, "webhook_organizations_without_room", "organisations", "Organizations whose queue was full")
         .wakes("WebhooksWithoutRoom", Limit::Above(2.0)),
-    figure(DELIVERER, "webhook_unsigned_total", "attempts", "Attempts put off because a secret could not be opened")
+    figure(DELIVERER, "webhook_unsigned_total", "attempts", "Attempts postponed because a secret could not be decrypted")
         .wakes("WebhooksUnsigned", Limit::Growth),
-    figure("query-api", "query_reads_under_way", "reads", "Reads under way"),
+    figure("query-api", "query_reads_under_way", "reads", "Reads in progress"),
 ];
 
 /// Shown as the limit of what it bounds.
