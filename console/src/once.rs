@@ -15,7 +15,7 @@ use uuid::Uuid;
 /// The field that every such form has (`Frame::once`).
 pub(crate) const FIELD: &str = "once";
 const SENT_BEFORE: &str =
-    "This form was already sent, so nothing was created again. A secret is shown only once. Lost it? Create a new one.";
+    "This form was already sent, so nothing new was created. A secret is shown only once. Lost it? Create a new one.";
 const WITHOUT_NUMBER: &str = "This form is out of date, so nothing was created. Fill it in again.";
 /// How many forms a browser remembers.
 const KEPT: usize = 16;
