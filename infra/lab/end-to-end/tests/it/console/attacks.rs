@@ -179,8 +179,8 @@ async fn u4_what_a_name_server_answers_is_counted_and_shown_only_where_it_is_a_t
     browser.press("Add").await;
     browser.shows("_content-telemetry.hostile.test").await;
     for (text, said) in [
-        (format!("svc-verify={HOSTILE}"), "a TXT record is there, with another value; expected"),
-        ("svc-verify=of-yesterday".to_owned(), "a TXT record is there, with another value: svc-verify=of-yesterday; expected"),
+        (format!("svc-verify={HOSTILE}"), "The TXT record at _content-telemetry.hostile.test has another value; expected"),
+        ("svc-verify=of-yesterday".to_owned(), "has another value; found svc-verify=of-yesterday; expected"),
     ] {
         zone.lock().unwrap().insert("_content-telemetry.hostile.test".to_owned(), text);
         browser.press("Verify domain").await;
@@ -243,8 +243,8 @@ async fn u4_a_page_of_somebody_else_neither_frames_the_console_nor_sends_its_for
     browser.sign_in(&demo, "OWNER_SESSION").await;
     browser.open(&demo.url(&format!("/console/o/{}/keys", demo.env("OWNER_ORG_ID")))).await;
     browser.fill("name", "meant so").await;
-    browser.press("Mint it").await;
-    browser.shows("it is shown this once").await;
+    browser.press("Create key").await;
+    browser.shows("shown only once").await;
     assert_eq!(names().await.len(), before.len() + 1);
     serving.abort();
 }

@@ -518,7 +518,7 @@ async fn u5_the_first_lines_of_a_drain_arrive_without_reloading() {
     };
     assert_eq!(feed(&demo, &key, &["GPTBot/1.2", "Mozilla/5.0", "Mozilla/4.0"].map(line).concat()).await, 200);
     eventually("the lines are on the page", || async {
-        browser.run(text).await.as_str()?.contains("3 lines, 1 AI, 2 people\u{2019}s dropped").then_some(())
+        browser.run(text).await.as_str()?.contains("3 lines: 1 AI request, 2 human requests").then_some(())
     })
     .await;
     assert_eq!(browser.run("return window.isTheSamePage").await, true);
@@ -577,7 +577,7 @@ async fn u4_an_open_page_whose_session_ended_leads_to_the_sign_in_page_by_itself
             (browser.run(here).await == demo.url("/sign-in")).then_some(())
         })
         .await;
-        assert!(browser.text("main").await.contains("Mail me a link"), "{address}");
+        assert!(browser.text("main").await.contains("Send sign-in link"), "{address}");
         assert!(browser.complaints().await.is_empty(), "{address}");
     }
 }

@@ -24,10 +24,10 @@ async fn a_partner_asks_and_is_let_in_and_out_and_denied_by_buttons() {
     for answer in ["/approve", "/deny"] {
         let page = agent.open(&format!("{theirs}/partners")).await;
         let page = agent.press(&page, "/partners", &[("domain", "example.com")]).await;
-        assert!(page.html.contains("You asked the owners of these domains"), "{answer}: {}", page.html);
+        assert!(page.html.contains("You sent these requests"), "{answer}: {}", page.html);
         let page = owner.open(&format!("{own}/partners")).await;
         let page = owner.press(&page, answer, &[]).await;
-        assert!(page.html.contains("Nobody asks to read"), "{answer}: {}", page.html);
+        assert!(page.html.contains("No open requests"), "{answer}: {}", page.html);
         let let_in = listed(&demo, "delegations?role=grantor").await;
         assert_eq!(let_in.len(), before + usize::from(answer == "/approve"), "{answer}: {let_in:?}");
         if answer == "/approve" {
@@ -102,7 +102,7 @@ async fn what_is_shown_once_is_not_made_again_when_its_answer_is_loaded_again() 
     for (screen, action, typed, secret, list) in [
         (&keys, "/keys", &[("name", "once")][..], "id=\"minted\"", "api-keys"),
         (&hooks, "/webhooks", &hook, "id=\"secret\"", "webhooks"),
-        (&format!("{drains}?with=code"), "/drains", &[("name", "once")], "The new key stands in", "drains"),
+        (&format!("{drains}?with=code"), "/drains", &[("name", "once")], "contains the new key", "drains"),
     ] {
         let page = owner.open(screen).await;
         let made = owner.press(&page, action, typed).await;
@@ -110,7 +110,7 @@ async fn what_is_shown_once_is_not_made_again_when_its_answer_is_loaded_again() 
         let there = listed(&demo, list).await.len();
         for _ in 0..2 {
             let again = owner.press(&page, action, typed).await;
-            assert!(again.html.contains("nothing was made again") && !again.html.contains(secret), "{action}: {}", again.html);
+            assert!(again.html.contains("nothing new was created") && !again.html.contains(secret), "{action}: {}", again.html);
         }
         assert_eq!(listed(&demo, list).await.len(), there, "{action}");
         let page = owner.open(screen).await;
@@ -118,13 +118,13 @@ async fn what_is_shown_once_is_not_made_again_when_its_answer_is_loaded_again() 
         assert!(another.html.contains(secret), "another form makes another one: {}", another.html);
         assert_eq!(listed(&demo, list).await.len(), there + 1, "{action}");
     }
-    for (list, screen, secret) in [("webhooks", &hooks, "id=\"secret\""), ("drains", &drains, "The new key stands in")] {
+    for (list, screen, secret) in [("webhooks", &hooks, "id=\"secret\""), ("drains", &drains, "contains the new key")] {
         let id = listed(&demo, list).await[0]["id"].as_str().unwrap().to_owned();
         let page = owner.open(&format!("{screen}/{id}")).await;
         assert!(owner.press(&page, "/rotate", &[]).await.html.contains(secret));
         let rotated = audited(&demo).await;
         let again = owner.press(&page, "/rotate", &[]).await;
-        assert!(again.html.contains("nothing was made again") && !again.html.contains(secret), "{list}: {}", again.html);
+        assert!(again.html.contains("nothing new was created") && !again.html.contains(secret), "{list}: {}", again.html);
         assert_eq!(audited(&demo).await, rotated, "{list}");
     }
 }

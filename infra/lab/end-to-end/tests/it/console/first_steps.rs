@@ -16,11 +16,11 @@ const DOMAIN: &str = "first-steps.test";
 async fn sign_in(browser: &Browser, demo: &Demo, email: &str) {
     browser.open(&demo.url("/")).await;
     browser.fill("email", email).await;
-    browser.press("Mail me a link").await;
-    browser.shows("Look at your mail").await;
+    browser.press("Send sign-in link").await;
+    browser.shows("Check your email").await;
     let link = eventually("the mail arrives", || async { mailed_link(demo, email) }).await;
     browser.open(&link).await;
-    browser.shows("You opened a link from your mail").await;
+    browser.shows("To finish signing in").await;
     browser.press("Sign in").await;
     browser.shows(email).await;
 }
@@ -29,8 +29,8 @@ async fn sign_in(browser: &Browser, demo: &Demo, email: &str) {
 async fn mint(browser: &Browser) -> String {
     browser.press("Create key").await;
     browser.fill("name", "first steps").await;
-    browser.press("Mint it").await;
-    browser.shows("it is shown this once").await;
+    browser.press("Create key").await;
+    browser.shows("shown only once").await;
     browser.text("#minted").await
 }
 
@@ -54,20 +54,20 @@ async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_in_a_browse
     let browser = Browser::start().await;
     sign_in(&browser, &demo, "publisher@first-steps.test").await;
 
-    browser.shows("Create an organisation").await;
+    browser.shows("Create organization").await;
     browser.fill("name", "First Steps").await;
     browser.fill("domain", DOMAIN).await;
-    browser.press("Create it").await;
+    browser.press("Create organization").await;
     browser.shows("Three steps to see").await;
     browser.press("Verify domain").await;
-    browser.shows("Not proved yet").await;
+    browser.shows("Not verified yet").await;
     let line = browser.text("code[id^=line-]").await;
     zone.lock().unwrap().insert(format!("_content-telemetry.{DOMAIN}"), line);
     browser.press("Verify domain").await;
-    browser.shows("proved by a TXT record").await;
+    browser.shows("Verified by TXT record").await;
 
     browser.press("Get started").await;
-    browser.shows("Sources use an API key to report events").await;
+    browser.shows("You need an API key to report events").await;
     assert!(mint(&browser).await.starts_with("svc_pub_"));
     let command = browser.text("#trial").await;
     browser.press("Get started").await;
@@ -81,7 +81,7 @@ async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_in_a_browse
     browser.shows("Your content was fetched once").await;
     assert_eq!(figure(&browser, "retrieved").await, "1");
     browser.press("Sign out").await;
-    browser.shows("Mail me a link").await;
+    browser.shows("Send sign-in link").await;
     let complaints = browser.complaints().await;
     assert!(complaints.is_empty(), "{complaints:?}");
 }
@@ -91,28 +91,28 @@ async fn u5_who_builds_an_agent_asks_an_operator_approves_and_both_see_what_came
     let demo = Demo::start().await;
     let (developer, operator) = (Browser::start().await, Browser::start().await);
     sign_in(&developer, &demo, "developer@first-steps.test").await;
-    developer.press("Ask for its organisation").await;
+    developer.press("Request an organization").await;
     developer.shows("An operator reviews each request").await;
     developer.fill("org_name", "First Robot").await;
     developer.fill("use_case", "Answers questions, and says which pages it read.").await;
-    developer.press("Ask").await;
-    developer.shows("What you asked for").await;
-    assert_eq!(developer.text("td .badge").await, "pending");
+    developer.press("Send request").await;
+    developer.shows("Your requests").await;
+    assert_eq!(developer.text("td .badge").await, "Pending");
 
     sign_in(&operator, &demo, "operator@example.net").await;
     operator.shows("First Robot").await;
     operator.shows("says which pages it read").await;
     operator.press("Approve").await;
-    operator.shows("No request waits").await;
-    operator.press("All organisations").await;
+    operator.shows("No pending requests").await;
+    operator.press("All organizations").await;
     operator.shows("First Robot").await;
     operator.press("Pipeline").await;
     until_it_says(&operator, "worker_lag_seconds").await;
 
     developer.press("Agents and platforms").await;
-    developer.shows("approved").await;
-    developer.press("Open it").await;
-    developer.shows("You have reported nothing").await;
+    developer.shows("Approved").await;
+    developer.press("Open").await;
+    developer.shows("No events reported").await;
     let key = mint(&developer).await;
     let now = service_kit::clock::Clock::System.now().to_rfc3339();
     let event = |kind: &str| {
@@ -121,10 +121,10 @@ async fn u5_who_builds_an_agent_asks_an_operator_approves_and_both_see_what_came
     };
     assert_eq!(demo.post(&key, &event("content_cited")).await.status, 201);
     assert_eq!(demo.post(&key, &event("content_eaten")).await.status, 422);
-    developer.press("Reported").await;
+    developer.press("Overview").await;
     until_it_says(&developer, "first-robot").await;
     assert_eq!(figure(&developer, "events").await, "1");
-    developer.press("Refused reports").await;
+    developer.press("Rejected reports").await;
     until_it_says(&developer, "422").await;
     for browser in [developer, operator] {
         let complaints = browser.complaints().await;

@@ -30,12 +30,12 @@ async fn an_invite_is_accepted_once_from_its_link_by_who_was_invited_and_by_nobo
     let mut stranger = Reader::signed_in(&demo, "USER_SESSION");
     let page = stranger.open(&link).await;
     let refused = stranger.press(&page, "/sign-in/invite", &[]).await;
-    assert!(refused.html.contains("for another address") && refused.html.contains("Request <code>"), "{}", refused.html);
+    assert!(refused.html.contains("for another email address") && refused.html.contains("Request <code>"), "{}", refused.html);
 
     let mut invited = Reader::nobody(&demo);
     let page = invited.open(&link).await;
     assert!(page.status == 200 && page.headers["referrer-policy"] == "no-referrer", "nobody learns the token from the page");
-    assert!(!page.html.contains("<script>") && page.html.contains("Sign in with the address"), "{}", page.html);
+    assert!(!page.html.contains("<script>") && page.html.contains("Sign in with the email address"), "{}", page.html);
     let kept = page.headers["set-cookie"].to_str().unwrap();
     assert!(kept.contains("; HttpOnly; SameSite=Lax"), "no script reads the token: {kept}");
     invited.press(&page, "/sign-in", &[("email", INVITED)]).await;
@@ -43,10 +43,10 @@ async fn an_invite_is_accepted_once_from_its_link_by_who_was_invited_and_by_nobo
     let page = invited.open(&sign_in).await;
     let page = invited.press(&page, "/sign-in/finish", &[]).await;
     assert_eq!(page.address, "/sign-in/invite", "who has signed in comes back to the invite, without its token in the address");
-    assert!(page.html.contains("Accept the invite") && page.headers["referrer-policy"] == "no-referrer", "{}", page.html);
+    assert!(page.html.contains("Accept invite") && page.headers["referrer-policy"] == "no-referrer", "{}", page.html);
     for _ in 0..2 {
         let page = invited.open(&link).await;
-        assert!(page.html.contains("Accept the invite"), "opening it accepts nothing: {}", page.html);
+        assert!(page.html.contains("Accept invite"), "opening it accepts nothing: {}", page.html);
     }
     let landing = invited.open(&link).await;
     let page = invited.press(&landing, "/sign-in/invite", &[]).await;
@@ -63,5 +63,5 @@ async fn a_token_that_is_none_is_text_and_is_refused() {
     let page = somebody.open("/sign-in/invite?token=%22%3E%3Cscript%3Ealert(1)%3C/script%3E").await;
     assert!(!page.html.contains("<script>alert"), "{}", page.html);
     let refused = somebody.press(&page, "/sign-in/invite", &[]).await;
-    assert!(refused.html.contains("There is no such invite"), "{}", refused.html);
+    assert!(refused.html.contains("Invite not found"), "{}", refused.html);
 }

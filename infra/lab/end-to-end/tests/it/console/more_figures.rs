@@ -501,7 +501,7 @@ impl Compared<'_> {
         let summary = self.api(&format!("/agent/summary?{}", view.api())).await;
         let path = format!("reported?{}", view.shown);
         if summary["total_events"] == 0 {
-            assert!(self.page(&path).await.html.contains("You have reported nothing"), "{}", self.trace);
+            assert!(self.page(&path).await.html.contains("No events reported"), "{}", self.trace);
             return;
         }
         let page = self.chart(view, (&path, "/agent/series"), "Events by type", |item| Some(text(&item["event_type"]))).await;

@@ -114,22 +114,22 @@ async fn an_operator_reads_why_each_webhook_fails_and_nothing_that_is_the_owners
 
     let mut operator = Reader::signed_in(&scene.demo, "OPERATOR_SESSION");
     let page = operator.open(SCREEN).await;
-    let texts = [at_errs, "Answered 500, which is no success.", at_refuses, "Nobody answered the connection."];
+    let texts = [at_errs, "Returned 500, expected 2xx.", at_refuses, "Connection failed."];
     assert!(texts.iter().all(|text| page.html.contains(text)) && !page.html.contains(at_works), "{}", page.html);
     scene.assert_tells_no_secret(&page.html, SCREEN);
     let all = operator.open(&format!("{SCREEN}?which=all")).await;
-    assert!(all.html.contains(at_works) && all.html.contains("answered 204 after"), "{}", all.html);
+    assert!(all.html.contains(at_works) && all.html.contains("returned 204 after"), "{}", all.html);
     let others = format!("{SCREEN}?which=all&organization_id={}", scene.demo.env("NETWORK_ORG_ID"));
     let others = operator.open(&others).await;
-    assert!(others.html.contains("There is no webhook") && !others.html.contains(at_errs), "{}", others.html);
+    assert!(others.html.contains("No webhooks") && !others.html.contains(at_errs), "{}", others.html);
     let organizations = operator.open("/console/operator/organizations?q=Example+Publisher").await;
     let link = organizations.all_between("href=\"", "\"").map(unescaped).find(|to| to.starts_with(SCREEN) && to.contains("_id="));
     assert!(operator.open(&link.unwrap()).await.html.contains(at_works), "the list of organisations leads to each one's");
 
     for (hook, why) in [
-        (errs, "Answered 500, which is no success; it is tried again."),
-        (refuses, "Nobody answered the connection; it is tried again."),
-        (works, "Answered 204 after"),
+        (errs, "Returned 500, expected 2xx. Will be retried."),
+        (refuses, "Connection failed. Will be retried."),
+        (works, "Returned 204 after"),
     ] {
         let link = format!("{SCREEN}/{hook}");
         assert!(all.html.contains(&link), "{link} in {}", all.html);
@@ -150,7 +150,7 @@ async fn an_operator_reads_why_each_webhook_fails_and_nothing_that_is_the_owners
 
     let mut owner = Reader::signed_in(&scene.demo, "OWNER_SESSION");
     let trail = owner.open(&format!("/console/o/{}/audit", scene.demo.env("OWNER_ORG_ID"))).await;
-    for said in ["webhook.read", "webhook.deliveries_read", "an operator", errs] {
+    for said in ["webhook.read", "webhook.deliveries_read", "Operator", errs] {
         assert!(trail.html.contains(said), "{said}: {}", trail.html);
     }
     assert!(!trail.html.contains("operator@example.net"), "operators are not named: {}", trail.html);
@@ -164,12 +164,12 @@ async fn an_operator_finds_the_failing_webhook_by_its_links_in_a_browser() {
     browser.sign_in(&scene.demo, "OPERATOR_SESSION").await;
     browser.open(&scene.demo.url("/console/operator/pipeline")).await;
     browser.press("All webhooks").await;
-    browser.shows("Answered 500, which is no success.").await;
+    browser.shows("Returned 500, expected 2xx.").await;
     browser.press(&scene.hosts[0]).await;
-    browser.shows("It fails. Answered 500, which is no success.").await;
-    browser.shows("Answered 500, which is no success; it is tried again.").await;
-    browser.press("its webhooks").await;
-    browser.shows("It works: the latest attempt answered 204").await;
+    browser.shows("Failing. Returned 500, expected 2xx.").await;
+    browser.shows("Returned 500, expected 2xx. Will be retried.").await;
+    browser.press("All its webhooks").await;
+    browser.shows("The last attempt returned 204").await;
     let complaints = browser.complaints().await;
     assert!(complaints.is_empty(), "{complaints:?}");
 }
@@ -179,9 +179,9 @@ async fn where_no_webhook_fails_the_page_says_so_and_an_endpoint_of_nobody_is_no
     let demo = Demo::start().await;
     let mut operator = Reader::signed_in(&demo, "OPERATOR_SESSION");
     let page = operator.open(SCREEN).await;
-    assert!(page.status == 200 && page.html.contains("No webhook fails"), "{}", page.html);
+    assert!(page.status == 200 && page.html.contains("No failing webhooks"), "{}", page.html);
     let all = operator.open(&format!("{SCREEN}?which=all")).await;
-    assert!(all.html.contains("There is no webhook"), "{}", all.html);
+    assert!(all.html.contains("No webhooks"), "{}", all.html);
     for id in ["01900000-0000-7000-8000-000000000000", "nothing"] {
         assert_eq!(operator.open(&format!("{SCREEN}/{id}")).await.status, 404, "{id}");
     }

@@ -47,7 +47,7 @@ async fn u5_a_button_leads_to_the_provider_and_back_to_the_console() {
 
     let refused = Reader::nobody(&demo).open("/sign-in/arrived?refused=1").await;
     assert!(
-        refused.status == 401 && refused.html.contains("was not completed") && refused.html.contains(button),
+        refused.status == 401 && refused.html.contains("Sign-in with the provider failed") && refused.html.contains(button),
         "{}",
         refused.html
     );

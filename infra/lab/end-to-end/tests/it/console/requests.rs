@@ -18,7 +18,7 @@ async fn ask(reader: &mut Reader, kind: &str, name: &str) -> String {
 async fn an_organisation_is_asked_for_reviewed_and_opened_in_the_console() {
     let demo = Demo::start().await;
     let mut somebody = Reader::signed_in(&demo, "USER_SESSION");
-    assert!(ask(&mut somebody, "agent", "Reading Robot").await.contains(">pending<"));
+    assert!(ask(&mut somebody, "agent", "Reading Robot").await.contains(">Pending<"));
     ask(&mut somebody, "platform", "Measuring Ltd").await;
 
     let mut operator = Reader::signed_in(&demo, "OPERATOR_SESSION");
@@ -32,14 +32,14 @@ async fn an_organisation_is_asked_for_reviewed_and_opened_in_the_console() {
     let page = operator.press(&page, "/approve", &[]).await;
     assert!(!page.html.contains("Reading Robot"), "{}", page.html);
     let page = operator.press(&page, "/reject", &[("note", "Say <b>who</b> you are")]).await;
-    assert!(page.html.contains("No request waits"), "{}", page.html);
+    assert!(page.html.contains("No pending requests"), "{}", page.html);
     let approved = operator.open("/console/operator/requests?status=approved").await;
     assert!(approved.html.contains("Reading Robot") && approved.actions().iter().all(|action| !action.ends_with("/approve")));
 
     let page = somebody.open("/console/requests").await;
-    assert!(page.html.contains(">approved<") && page.html.contains(">rejected<"), "{}", page.html);
+    assert!(page.html.contains(">Approved<") && page.html.contains(">Rejected<"), "{}", page.html);
     assert!(page.html.contains("who") && !page.html.contains("<b>who"), "the note is text: {}", page.html);
-    let link = page.between("<td><a href=\"", "\">Open it").unwrap().to_owned();
+    let link = page.between("<td><a href=\"", "\">Open<").unwrap().to_owned();
     let opened = somebody.open(&link).await;
     assert!(opened.status == 200 && opened.address.ends_with("/reported"), "{}: {}", opened.address, opened.html);
 }
@@ -57,12 +57,12 @@ async fn what_operators_see_is_refused_to_everybody_else() {
     }
     let operator = tokio::sync::Mutex::new(Reader::signed_in(&demo, "OPERATOR_SESSION"));
     let shown = [
-        "Every address answers, 1 address",
+        "1 address reachable",
         demo.env("METRICS_URL"),
         "worker_lag_seconds",
         "gateway_spill_bytes",
         "webhook_deliveries_pending",
-        "Which webhooks fail",
+        "Failing webhooks",
         "/api/v1/identity/operator/pipeline",
     ];
     // On a busy machine the metrics may take longer than they have, and a process has figures once it is at work.
@@ -87,5 +87,5 @@ async fn what_operators_see_is_refused_to_everybody_else() {
     let theirs = operator.open(&link).await;
     assert!(theirs.html.contains("Example Publisher") && !theirs.html.contains("Demo Agent"), "{}", theirs.html);
     let none = operator.open("/console/operator/organizations?q=%3Cscript%3Ealert(1)").await;
-    assert!(none.html.contains("No organisation") && !none.html.contains("<script>alert"), "{}", none.html);
+    assert!(none.html.contains("No organizations") && !none.html.contains("<script>alert"), "{}", none.html);
 }

@@ -42,8 +42,8 @@ impl Foreign {
 async fn asked_for_a_link(browser: &Browser, demo: &Demo) -> String {
     browser.open(&demo.url("/sign-in")).await;
     browser.fill("email", VICTIM).await;
-    browser.press("Mail me a link").await;
-    browser.shows("Look at your mail").await;
+    browser.press("Send sign-in link").await;
+    browser.shows("Check your email").await;
     eventually("the mail arrives", || async { mailed_link(demo, VICTIM) }).await
 }
 
@@ -61,7 +61,7 @@ async fn u4_the_link_of_a_mail_is_told_to_nobody_works_once_and_signs_in_the_dev
     let (asking, opening) = (Browser::start().await, Browser::start().await);
     let link = asked_for_a_link(&asking, &demo).await;
     opening.open(&link).await;
-    opening.shows("You opened a link from your mail").await;
+    opening.shows("To finish signing in").await;
     let leave = "const link = document.createElement('a'); link.href = ADDRESS; document.body.append(link); link.click()";
     opening.run(&leave.replace("ADDRESS", &json!(foreign.address).to_string())).await;
     opening.shows("A prize").await;
@@ -72,7 +72,7 @@ async fn u4_the_link_of_a_mail_is_told_to_nobody_works_once_and_signs_in_the_dev
 
     opening.open(&link).await;
     opening.press("Sign in").await;
-    opening.shows("Create an organisation").await;
+    opening.shows("Create organization").await;
     let after = opening.run("return [location.href.includes('token'), document.referrer]").await;
     assert_eq!(after, json!([false, ""]), "the token is neither in the address nor told to the next page");
     assert_eq!(sessions(&opening, &demo).await.len(), 1);

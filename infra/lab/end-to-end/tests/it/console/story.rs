@@ -36,7 +36,7 @@ async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_without_a_s
     let page = first_device.open("/").await;
     assert_eq!((page.status, page.address.as_str()), (200, "/sign-in"));
     let page = first_device.press(&page, "/sign-in", &[("email", "publisher@console.test")]).await;
-    assert!(page.html.contains("Look at your mail"), "{}", page.html);
+    assert!(page.html.contains("Check your email"), "{}", page.html);
     let link = eventually("the mail arrives", || async { mailed_link(&demo, "publisher@console.test") }).await;
     let path = link.strip_prefix(demo.env("BASE_URL")).expect("the link leads to the console").to_owned();
     let mut reader = Reader::nobody(&demo);
@@ -55,17 +55,17 @@ async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_without_a_s
     let home = page.address.trim_end_matches("/start").to_owned();
     let page = reader.press(&page, "/verify", &[]).await;
     assert!(page.html.contains("role=\"alert\""), "it says what was found instead: {}", page.html);
-    assert!(page.html.contains("Not proved yet") && page.html.contains("_content-telemetry."), "{}", page.html);
+    assert!(page.html.contains("Not verified yet") && page.html.contains("_content-telemetry."), "{}", page.html);
     let verify = page.actions().iter().find(|action| action.ends_with("/verify")).unwrap().clone();
     let opened = reader.open(&verify).await;
-    assert!(opened.status == 405 && opened.html.contains("This address only accepts forms"), "{}: {}", opened.status, opened.html);
+    assert!(opened.status == 405 && opened.html.contains("only accepts form submissions"), "{}: {}", opened.status, opened.html);
     let keys = reader.open(&format!("{home}/keys")).await;
     let early = reader.press(&keys, "/keys", &[("name", "too early"), ("scope", "telemetry:write")]).await;
-    assert!(early.html.contains("prove your domain</a>"), "{}", early.html);
+    assert!(early.html.contains("verify your domain</a>"), "{}", early.html);
     let line = page.all_between("<code id=\"line-", "</code>").next().and_then(|code| code.split_once('>')).unwrap().1;
     zone.lock().unwrap().insert(format!("_content-telemetry.{DOMAIN}"), unescaped(line));
     let page = reader.press(&page, "/verify", &[]).await;
-    assert!(page.html.contains("proved by a TXT record"), "{}", page.html);
+    assert!(page.html.contains("Verified by TXT record"), "{}", page.html);
 
     // mints a key, which is shown once
     let page = reader.open(&format!("{home}/keys")).await;

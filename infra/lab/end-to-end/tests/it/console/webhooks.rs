@@ -32,13 +32,13 @@ async fn an_endpoint_is_tried_paused_and_deleted_from_its_page() {
     eventually("the test failed", || async { identity(&demo, "webhooks").await[0]["last_attempt"].is_object().then_some(()) })
         .await;
     let list = owner.open(&format!("{}/webhooks", home(&demo))).await;
-    assert!(list.html.contains("failing</span>") && list.html.contains("no public address"), "{}", list.html);
+    assert!(list.html.contains("Failing</span>") && list.html.contains("no public address"), "{}", list.html);
 
     let page = owner.press(&page, "/disable", &[]).await;
-    assert!(page.html.contains("disabled") && !page.actions().iter().any(|action| action.ends_with("/test")), "{}", page.html);
+    assert!(page.html.contains("Disabled") && !page.actions().iter().any(|action| action.ends_with("/test")), "{}", page.html);
     assert!(identity(&demo, &format!("webhooks/{id}")).await["disabled_at"].is_string());
     let list = owner.open(&format!("{}/webhooks", home(&demo))).await;
-    assert!(list.html.contains("disabled</span>") && !list.html.contains("failing</span>"), "{}", list.html);
+    assert!(list.html.contains("Disabled</span>") && !list.html.contains("Failing</span>"), "{}", list.html);
     let page = owner.press(&page, "/enable", &[]).await;
     assert!(page.actions().iter().any(|action| action.ends_with("/test")), "{}", page.html);
     assert!(identity(&demo, &format!("webhooks/{id}")).await["disabled_at"].is_null());
@@ -78,15 +78,15 @@ async fn every_delivery_of_a_long_log_is_reached_and_one_that_was_given_up_is_se
         let second = reader.open(&link(&first, "Next")).await;
         assert_eq!((rows(&first), rows(&second)), (50, MORE_THAN_A_PAGE - 50), "{path}: {}", second.html);
         assert_eq!(rows(&reader.open(&link(&second, "Previous")).await), 50, "{path}");
-        let waiting = reader.open(&link(&first, "Waiting")).await;
+        let waiting = reader.open(&link(&first, "Pending")).await;
         let rest = reader.open(&link(&waiting, "Next")).await;
         assert_eq!((rows(&waiting), rows(&rest)), (50, MORE_THAN_A_PAGE - 51), "{path}: the next part is of the same choice");
-        let given_up = reader.open(&link(&second, "Given up")).await;
+        let given_up = reader.open(&link(&second, "Dead letters")).await;
         assert!(rows(&given_up) == 1 && given_up.html.contains("/deliveries?status=dead_letter"), "{path}: {}", given_up.html);
         let file = reader.open(&link(&given_up, "CSV")).await.html;
         assert!(file.lines().count() == 2 && file.contains(&sent[0]), "{path}: {file}");
         let delivered = reader.open(&link(&first, "Delivered")).await;
-        assert!(rows(&delivered) == 0 && delivered.html.contains("There is no such delivery"), "{path}: {}", delivered.html);
+        assert!(rows(&delivered) == 0 && delivered.html.contains("No deliveries with this status"), "{path}: {}", delivered.html);
     }
     let given_up = owner.open(&format!("{}/webhooks/{hook}?status=dead_letter", home(&demo))).await;
     owner.press(&given_up, "/redeliver", &[]).await;
