@@ -73,7 +73,7 @@ impl Platform {
             Block { title: file.name.to_owned(), place: file.place, text }
         };
         let command = self.command.replace("{url}", url).replace("{host}", host(url)).replace("{key}", key);
-        let last = Block { title: "The key, and what to run".to_owned(), place: "", text: command };
+        let last = Block { title: "Command to run, with the key".to_owned(), place: "", text: command };
         self.files.iter().map(file).chain([last]).collect()
     }
 }

@@ -21,9 +21,9 @@ pub(super) const ALL: &[Platform] = &[
         asks: None,
         command: "TELEMETRY_URL='{url}' DRAIN_KEY='{key}' CLOUDFLARE_API_TOKEN='…' ZONE_ID='…' sh logpush.sh",
         files: &[
-            file!("cloudflare/custom-fields.json", "the headers that are logged besides"),
-            file!("cloudflare/logpush-job.json", "the Logpush job, which sends with the key in a header", true),
-            file!("cloudflare/logpush.sh", "beside the two others; it makes both of Cloudflare's calls"),
+            file!("cloudflare/custom-fields.json", "Additional headers to log"),
+            file!("cloudflare/logpush-job.json", "The Logpush job, with the drain key in a header", true),
+            file!("cloudflare/logpush.sh", "Save next to the other two files. Makes both Cloudflare API calls."),
         ],
     },
     Platform {
@@ -31,12 +31,12 @@ pub(super) const ALL: &[Platform] = &[
         label: "Fastly",
         provider: "fastly",
         role: None,
-        asks: Some(("fastly_service_id", "Id of the Fastly service")),
+        asks: Some(("fastly_service_id", "Fastly service ID")),
         command: "TF_VAR_telemetry_url='{url}' TF_VAR_drain_key='{key}' terraform apply",
         files: &[
-            file!("fastly/log-format.txt", "Log format, on one line, version 2"),
-            file!("fastly/condition.vcl", "Condition, a response condition"),
-            file!("fastly/logging.tf", "the same as Terraform, beside the two others"),
+            file!("fastly/log-format.txt", "Log format, version 2, on one line"),
+            file!("fastly/condition.vcl", "Response condition"),
+            file!("fastly/logging.tf", "The same in Terraform. Save next to the other two files."),
         ],
     },
     Platform {
@@ -46,7 +46,7 @@ pub(super) const ALL: &[Platform] = &[
         role: None,
         asks: None,
         command: "TF_VAR_telemetry_url='{url}' TF_VAR_drain_key='{key}' TF_VAR_contract_id='…' TF_VAR_group_id='…' TF_VAR_properties='[\"…\"]' terraform apply",
-        files: &[file!("akamai/datastream.tf", "a DataStream 2 stream, as Terraform")],
+        files: &[file!("akamai/datastream.tf", "A DataStream 2 stream in Terraform")],
     },
     Platform {
         name: "cloudfront",
@@ -55,16 +55,16 @@ pub(super) const ALL: &[Platform] = &[
         role: None,
         asks: None,
         command: "TF_VAR_telemetry_url='{url}' TF_VAR_drain_key='{key}' TF_VAR_backup_bucket_arn='…' terraform apply",
-        files: &[file!("cloudfront/firehose.tf", "real-time logs through Firehose, as Terraform")],
+        files: &[file!("cloudfront/firehose.tf", "Real-time logs through Firehose, in Terraform")],
     },
     Platform {
         name: "vercel",
         label: "Vercel",
         provider: "vercel",
         role: None,
-        asks: Some(("secret", "Secret of your own choice, with which Vercel signs")),
+        asks: Some(("secret", "Signing secret. Choose any value; Vercel uses it to sign requests.")),
         command: "TELEMETRY_URL='{url}' DRAIN_KEY='{key}' DRAIN_SECRET='…' VERCEL_TOKEN='…' TEAM_ID='…' PROJECT_ID='…' sh drain.sh",
-        files: &[file!("vercel/drain.sh", "makes the log drain of a project")],
+        files: &[file!("vercel/drain.sh", "Creates the log drain of a Vercel project")],
     },
     Platform {
         name: "nginx",
@@ -74,9 +74,9 @@ pub(super) const ALL: &[Platform] = &[
         asks: None,
         command: "# with Vector\nTELEMETRY_URL='{url}' DRAIN_KEY='{key}' vector --config vector.yaml\n\n# or with Fluent Bit\nTELEMETRY_HOST='{host}' DRAIN_KEY='{key}' fluent-bit --config fluent-bit.yaml",
         files: &[
-            file!("nginx/json-log.conf", "into http { }; its access_log into server { }"),
-            file!("vector/vector.yaml", "from the file to the drain, with Vector"),
-            file!("fluent-bit/fluent-bit.yaml", "the same with Fluent Bit"),
+            file!("nginx/json-log.conf", "Add to http { }, and its access_log to server { }"),
+            file!("vector/vector.yaml", "Sends the log file to the drain with Vector"),
+            file!("fluent-bit/fluent-bit.yaml", "The same with Fluent Bit"),
         ],
     },
     Platform {
@@ -87,10 +87,10 @@ pub(super) const ALL: &[Platform] = &[
         asks: None,
         command: "printf '%s' '{key}' | npx wrangler secret put DRAIN_KEY\nnpx wrangler deploy   # with DRAIN_URL {url}/drains/ndjson",
         files: &[
-            file!("cloudflare/wrangler.toml", "in a folder of its own"),
-            file!("cloudflare/worker.mjs", "beside it"),
-            file!("lines.mjs", "in the folder above"),
-            file!("fastly/compute.mjs", "for Fastly Compute, beside lines.mjs"),
+            file!("cloudflare/wrangler.toml", "Save in a new folder"),
+            file!("cloudflare/worker.mjs", "Save in the same folder"),
+            file!("lines.mjs", "Save in the parent folder"),
+            file!("fastly/compute.mjs", "For Fastly Compute. Save next to lines.mjs."),
         ],
     },
     Platform {
@@ -101,8 +101,8 @@ pub(super) const ALL: &[Platform] = &[
         asks: None,
         command: "export DRAIN_URL='{url}/drains/ndjson' DRAIN_KEY='{key}'   # then start your server",
         files: &[
-            file!("node/middleware.mjs", "Node.js: Express, Connect, node:http"),
-            file!("lines.mjs", "for Node.js, in the folder above"),
+            file!("node/middleware.mjs", "Node.js: Express, Connect or node:http"),
+            file!("lines.mjs", "For Node.js. Save in the parent folder."),
             file!("python/middleware.py", "Python: any WSGI server"),
         ],
     },
@@ -113,6 +113,6 @@ pub(super) const ALL: &[Platform] = &[
         role: None,
         asks: None,
         command: "curl -sS '{url}/drains/combined' -H 'X-API-Key: {key}' -H 'Content-Type: text/plain' --data-binary @access.log",
-        files: &[file!("nginx/combined-log.conf", "for nginx: the combined format, with the host and an id of the request")],
+        files: &[file!("nginx/combined-log.conf", "nginx: combined format with the host and a request ID")],
     },
 ];

@@ -44,18 +44,18 @@ struct Watched {
 impl Watched {
     fn state(&self) -> &'static str {
         match (self.deleted_at.is_some(), self.disabled_at.is_some(), self.is_failing, self.last_attempt.is_some()) {
-            (true, ..) => "deleted",
-            (_, true, ..) => "disabled",
-            (_, _, true, _) => "failing",
-            (.., true) => "works",
-            _ => "not tried",
+            (true, ..) => "Deleted",
+            (_, true, ..) => "Disabled",
+            (_, _, true, _) => "Failing",
+            (.., true) => "Working",
+            _ => "Not tried yet",
         }
     }
 
     fn badge(&self) -> &'static str {
         match self.state() {
-            "works" => "good",
-            "not tried" => "",
+            "Working" => "good",
+            "Not tried yet" => "",
             _ => "bad",
         }
     }
@@ -63,17 +63,17 @@ impl Watched {
     /// How it stands and why, as one sentence.
     fn told(&self) -> String {
         let by = match self.disabled_by.as_deref() {
-            Some("user") => " by somebody of the organisation",
-            Some("key") => " by a key of the organisation",
+            Some("user") => " by a member of the organization",
+            Some("key") => " by an API key of the organization",
             Some("operator") => " by an operator",
             Some("system") => " by the service",
             _ => "",
         };
         match (self.state(), &self.last_attempt) {
-            (gone @ ("deleted" | "disabled"), _) => format!("{}{by}; nothing is sent to it.", sentence(gone)),
-            ("failing", Some(attempt)) => format!("{}.", sentence(&attempt.told())),
-            (_, Some(attempt)) => format!("It works: the latest attempt {}.", attempt.told()),
-            (_, None) => "Nothing has been tried yet.".to_owned(),
+            (gone @ ("Deleted" | "Disabled"), _) => format!("{gone}{by}. Nothing is sent to this endpoint."),
+            ("Failing", Some(attempt)) => format!("{}.", sentence(&attempt.told())),
+            (_, Some(attempt)) => format!("The last attempt {}.", attempt.told()),
+            (_, None) => "No delivery attempts yet.".to_owned(),
         }
     }
 
@@ -185,25 +185,25 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_says_how_it_stands_and_why_in_one_sentence() {
+    fn endpoint_status_has_a_sentence() {
         let at = "2026-11-01T10:00:00.000Z";
         let failed = json!({"at": at, "outcome": "bad_status", "status_code": 500, "duration_ms": 7});
         let taken = json!({"at": at, "outcome": "delivered", "status_code": 204, "duration_ms": 7});
         for (changed, state, told) in [
-            (json!({}), "not tried", "Nothing has been tried yet."),
-            (json!({"is_failing": true, "last_attempt": failed}), "failing", "Answered 500, which is no success."),
-            (json!({"last_attempt": taken}), "works", "It works: the latest attempt answered 204 after 7 ms."),
+            (json!({}), "Not tried yet", "No delivery attempts yet."),
+            (json!({"is_failing": true, "last_attempt": failed}), "Failing", "Returned 500, expected 2xx."),
+            (json!({"last_attempt": taken}), "Working", "The last attempt returned 204 after 7 ms."),
             (
                 json!({"disabled_at": at, "disabled_by": "user", "last_attempt": failed}),
-                "disabled",
-                "Disabled by somebody of the organisation; nothing is sent to it.",
+                "Disabled",
+                "Disabled by a member of the organization. Nothing is sent to this endpoint.",
             ),
             (
                 json!({"disabled_at": at, "deleted_at": at, "disabled_by": "key"}),
-                "deleted",
-                "Deleted by a key of the organisation; nothing is sent to it.",
+                "Deleted",
+                "Deleted by an API key of the organization. Nothing is sent to this endpoint.",
             ),
-            (json!({"disabled_at": at}), "disabled", "Disabled; nothing is sent to it."),
+            (json!({"disabled_at": at}), "Disabled", "Disabled. Nothing is sent to this endpoint."),
         ] {
             let endpoint = watched(&changed);
             assert_eq!((endpoint.state(), endpoint.told().as_str()), (state, told), "{changed}");

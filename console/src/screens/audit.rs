@@ -39,10 +39,10 @@ impl Entry {
     fn who(&self) -> &str {
         match (self.actor.name.as_deref(), self.actor.kind.as_str()) {
             (Some(name), _) => name,
-            (None, "operator") => "an operator",
-            (None, "system") => "the service",
-            (None, "key") => "a key",
-            (None, _) => "somebody else",
+            (None, "operator") => "Operator",
+            (None, "system") => "Service",
+            (None, "key") => "API key",
+            (None, _) => "Another organization",
         }
     }
 

@@ -47,7 +47,7 @@ impl Domain {
 
     /// Whether it is proved, and by what.
     fn state(&self) -> String {
-        if self.verified { format!("proved by {}", self.held_by()) } else { "not proved yet".to_owned() }
+        if self.verified { format!("Verified by {}", self.held_by()) } else { "Not verified".to_owned() }
     }
 
     fn key(&self, column: &str) -> Option<Key> {
@@ -62,9 +62,11 @@ impl Domain {
     /// By what it is held, in words.
     pub(crate) fn held_by(&self) -> &str {
         match self.verification_method.as_deref() {
-            Some("dns_txt") => "a TXT record",
-            Some("attested" | "partner_attested") => "a partner's word",
-            Some("operator") => "an operator's word",
+            Some("dns_txt") => "TXT record",
+            Some("well_known") => "website file",
+            Some("meta_tag") => "meta tag",
+            Some("attested" | "partner_attested") => "a partner",
+            Some("operator") => "an operator",
             Some(other) => other,
             None => "",
         }
@@ -96,8 +98,8 @@ pub(crate) async fn verify(member: Member, Path(named): Path<HashMap<String, Str
 fn not_yet(failure: Failure) -> Failure {
     let Failure::Refused(mut problem) = failure else { return failure };
     if problem.status == 422 {
-        "Not proved yet".clone_into(&mut problem.title);
-        "The value was not found. A change in the DNS can take an hour or longer to be seen: check again then. What was found instead, and what was looked for:"
+        "Not verified yet".clone_into(&mut problem.title);
+        "The token was not found. A DNS change can take an hour or longer to become visible. Check again later. Checked:"
             .clone_into(&mut problem.detail);
     }
     Failure::Refused(problem)

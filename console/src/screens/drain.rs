@@ -91,12 +91,36 @@ impl Dropped {
     /// Why, in words.
     fn told(&self) -> String {
         match self.reason.as_str() {
-            "method" => "neither GET nor HEAD".to_owned(),
-            "subrequest" => "asked by the CDN itself".to_owned(),
-            "other_host" => "of a host that is not this drain's".to_owned(),
-            "asset" => "styles, scripts, pictures and the like".to_owned(),
-            "no_request" => "about no request".to_owned(),
+            "method" => "not GET or HEAD".to_owned(),
+            "subrequest" => "made by the CDN itself".to_owned(),
+            "other_host" => "for a host this drain doesn\u{2019}t cover".to_owned(),
+            "asset" => "styles, scripts, images and other assets".to_owned(),
+            "no_request" => "not a request".to_owned(),
             other => other.replace('_', " "),
+        }
+    }
+}
+
+impl BadLine {
+    /// Why the line is unreadable, in words.
+    fn told(&self) -> &str {
+        match self.reason.as_str() {
+            "not_json" => "Not a JSON object",
+            "not_an_event" => "Not a log event",
+            "not_a_record" => "Not a Firehose record",
+            "not_combined" => "Not in the combined format",
+            "too_few_fields" => "Too few fields",
+            "too_many_fields" => "Too many fields",
+            "too_long" => "Line too long",
+            "no_time" => "No time",
+            "bad_time" => "Invalid time",
+            "no_host" => "No host",
+            "bad_host" => "Invalid host",
+            "no_path" => "No path",
+            "no_status" => "No status code",
+            "bad_url" => "Invalid URL",
+            "bad_text" => "Invalid text",
+            other => other,
         }
     }
 }
@@ -167,10 +191,11 @@ impl Lines {
     fn told(&self) -> String {
         let Figures { lines, kept, people, .. } = &self.figures;
         if lines.0 == 0 {
-            return "Lines have arrived, but none of the last 48 hours".to_owned();
+            return "No lines in the last 48 hours".to_owned();
         }
-        let word = if lines.0 == 1 { "line" } else { "lines" };
-        format!("{} {word}, {} AI, {} people\u{2019}s dropped", grouped(lines.0), grouped(kept.0), grouped(people.0))
+        let counted = |count: &Count, one: &str| format!("{} {one}{}", grouped(count.0), if count.0 == 1 { "" } else { "s" });
+        let requests = [counted(kept, "AI request"), counted(people, "human request")];
+        format!("{}: {}", counted(lines, "line"), requests.join(", "))
     }
 }
 
@@ -247,7 +272,7 @@ pub(super) async fn view(
     let chosen = chosen.filter(|chosen| chosen.provider == drain.provider);
     let platform = chosen.or(platforms.first().copied()).ok_or_else(|| unknown(&drain.provider))?;
     Ok(Page(DrainPage {
-        frame: member.frame("Drains", "").live(),
+        frame: member.frame("Log drains", "").live(),
         home: member.organization.home(),
         may_change: member.organization.is_owner(),
         blocks: platform.blocks(state.public_base(), made.as_ref().map(|made| made.drain.key.as_str())),

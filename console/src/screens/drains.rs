@@ -121,7 +121,7 @@ async fn view(
     headings.sort(&mut drains, key);
     Ok(Page(Drains {
         headings,
-        frame: member.frame("Drains", ""),
+        frame: member.frame("Log drains", ""),
         home: member.organization.home(),
         may_change: member.organization.is_owner(),
         is_owner_of_content: member.is_owner_of_content(),

@@ -24,10 +24,10 @@ const KEYS: &str = "/api/v1/identity/api-keys";
 
 /// What a key may do: the scope, and in words.
 const SCOPES: [(&str, &str); 4] = [
-    ("telemetry:write", "report events"),
-    ("telemetry:read", "read what happened"),
-    ("identity:read", "see domains, keys and partners"),
-    ("identity:write", "change domains, keys and partners"),
+    ("telemetry:write", "Send events"),
+    ("telemetry:read", "Read data"),
+    ("identity:read", "View domains, keys, partners and other settings"),
+    ("identity:write", "Change domains, keys, partners and other settings"),
 ];
 /// Those that are ticked at first.
 const USUAL: [&str; 2] = ["telemetry:write", "telemetry:read"];
@@ -61,7 +61,7 @@ impl Keys {
 
 impl ApiKey {
     fn title(&self) -> &str {
-        self.name.as_deref().filter(|name| !name.is_empty()).unwrap_or("without a name")
+        self.name.as_deref().filter(|name| !name.is_empty()).unwrap_or("Unnamed")
     }
 
     fn maker(&self) -> &str {

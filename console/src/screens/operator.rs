@@ -28,7 +28,7 @@ const REQUESTS: &str = "/api/v1/identity/operator/access-requests";
 const HERE: &str = "/console/operator/organizations";
 const ORGANIZATIONS: &str = "/api/v1/identity/operator/organizations";
 /// What can be chosen: in addresses and for the API, and in words.
-const STATES: [(&str, &str); 3] = [("pending", "Waiting"), ("approved", "Approved"), ("rejected", "Rejected")];
+const STATES: [(&str, &str); 3] = [("pending", "Pending"), ("approved", "Approved"), ("rejected", "Rejected")];
 const LIMIT: u64 = 50;
 
 #[derive(Template)]
@@ -143,6 +143,6 @@ pub(crate) async fn organizations(
     let mut organizations: Vec<Listed> = person.api.get(ORGANIZATIONS, &parameters).await?;
     let behind = Behind::of_operator(&state, "organizations", ORGANIZATIONS, &query);
     let pager = Pager::of_part(format!("{HERE}?{query}"), &mut organizations, asked.offset, LIMIT);
-    let title = if asked.trusted_partner == "true" { "Trusted partners" } else { "All organisations" };
+    let title = if asked.trusted_partner == "true" { "Trusted partners" } else { "All organizations" };
     Ok(Page(AllOrganizations { frame: person.frame(title), title, headings, asked, organizations, pager, behind }))
 }

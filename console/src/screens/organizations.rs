@@ -42,5 +42,5 @@ pub(crate) async fn found(person: SignedIn, form: Form) -> Result<Response, Fail
 }
 
 fn page(person: SignedIn, problem: Outcome, name: String, domain: String) -> Page<Organizations> {
-    Page(Organizations { frame: person.frame("Organisations"), person, problem, name, domain })
+    Page(Organizations { frame: person.frame("Organizations"), person, problem, name, domain })
 }

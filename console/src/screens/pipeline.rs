@@ -115,11 +115,11 @@ pub(crate) async fn show(Shared(state): Shared<Arc<State>>, person: SignedIn) ->
 impl Problem {
     fn told(self) -> &'static str {
         match self {
-            Self::NoConnection => "No connection: it does not run, or not there.",
-            Self::NoAnswerInTime => "No complete answer within two seconds.",
-            Self::BadStatus => "It answers with another status than 200.",
-            Self::TooLarge => "Its answer is larger than metrics are.",
-            Self::NotMetrics => "What it answers is no metrics of this service.",
+            Self::NoConnection => "Connection failed. Check that the process runs at this address.",
+            Self::NoAnswerInTime => "No complete response within two seconds.",
+            Self::BadStatus => "The status code isn\u{2019}t 200.",
+            Self::TooLarge => "The response is too large.",
+            Self::NotMetrics => "The response doesn\u{2019}t contain metrics of this service.",
         }
     }
 }
@@ -131,7 +131,7 @@ impl Target {
     }
 
     fn reason(&self) -> &'static str {
-        self.problem.map_or("It is away.", Problem::told)
+        self.problem.map_or("Unreachable.", Problem::told)
     }
 }
 
@@ -191,19 +191,19 @@ impl Pipeline {
         let Standing { away, over, lacking, grown } = self.standing();
         let all = numbered(self.targets.len(), "address", "addresses");
         let answer = match away {
-            0 => format!("Every address answers, {all} in all"),
-            _ => format!("{away} of {all} away"),
+            0 => format!("{all} reachable"),
+            _ => format!("{away} of {all} unreachable"),
         };
         let over = match over {
-            0 => "no figure is over its limit".to_owned(),
-            _ => format!("{} over the limit", numbered(over, "figure", "figures")),
+            0 => "no metric over its limit".to_owned(),
+            _ => format!("{} over the limit", numbered(over, "metric", "metrics")),
         };
         let mut told = format!("{answer}; {over}");
         if lacking > 0 {
-            told += &format!("; {} without a store", numbered(lacking, "address", "addresses"));
+            told += &format!("; {} without a database or Kafka", numbered(lacking, "address", "addresses"));
         }
         if grown > 0 {
-            told += &format!("; {} grown that should stand at zero since the start", numbered(grown, "counter", "counters"));
+            told += &format!("; {} increased since the process started", numbered(grown, "alert counter", "alert counters"));
         }
         told + "."
     }
@@ -215,7 +215,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_sentence_counts_what_is_away_over_its_limit_or_grown_and_takes_nothing_unknown_for_good_or_bad() {
+    fn summary_counts_unreachable_over_limit_and_increased() {
         let figure = |metric: &str, value: Option<f64>, is_over: Option<bool>| json!({"metric": metric, "process": "p", "says": "", "unit": "seconds", "value": value, "limit": 1.0, "is_over": is_over, "alert": "A"});
         let target = |is_reachable: bool, is_up: bool, figures: serde_json::Value| json!({"address": "a", "is_reachable": is_reachable, "problem": null, "dependencies": {"kafka": is_up}, "figures": figures});
         let told = |targets: serde_json::Value| {
@@ -224,15 +224,13 @@ mod tests {
             (pipeline.is_well(), pipeline.told())
         };
         let well = target(true, true, json!([figure("a", Some(0.5), Some(false)), figure("b", None, None)]));
-        assert_eq!(
-            told(json!([well])),
-            (true, "Every address answers, 1 address in all; no figure is over its limit.".to_owned())
-        );
+        assert_eq!(told(json!([well])), (true, "1 address reachable; no metric over its limit.".to_owned()));
         let bad = target(true, false, json!([figure("a", Some(2.0), Some(true)), figure("b_total", Some(2.0), None)]));
         let (is_well, said) = told(json!([bad, target(false, true, json!([]))]));
         assert!(
             !is_well
-                && said.starts_with("1 of 2 addresses away; 1 figure over the limit; 1 address without a store; 1 counter grown"),
+                && said
+                    == "1 of 2 addresses unreachable; 1 metric over the limit; 1 address without a database or Kafka; 1 alert counter increased since the process started.",
             "{said}"
         );
     }

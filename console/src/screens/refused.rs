@@ -66,7 +66,7 @@ pub(crate) async fn show(
     let mut reasons: Vec<Reason> = member.api().get(REFUSED, &parameters).await?;
     let home = member.organization.home();
     Ok(Page(Refused {
-        frame: member.frame("Refused reports", ""),
+        frame: member.frame("Rejected reports", ""),
         choices: CHOICES,
         period,
         told,

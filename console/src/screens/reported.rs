@@ -47,6 +47,12 @@ struct OwnAgent {
     session_count: Count,
 }
 
+impl SourceCount {
+    fn role(&self) -> &str {
+        super::reporter(&self.source_role)
+    }
+}
+
 impl OwnAgent {
     fn key(&self, column: &str) -> Option<Key> {
         match column {
@@ -130,7 +136,7 @@ pub(crate) async fn show(
     summary.outcomes.sort(&headings);
     Ok(Page(Reported {
         headings,
-        frame: member.frame("Reported", &window.query()),
+        frame: member.frame("Overview", &window.query()),
         home: member.organization.home(),
         summary,
         pager,

@@ -29,6 +29,10 @@ impl OwnEvent {
         self.event_data.iter().map(|(name, value)| (name.as_str(), as_text(value))).collect()
     }
 
+    fn role(&self) -> &str {
+        super::reporter(&self.source_role)
+    }
+
     fn is_own(&self) -> bool {
         self.reported_by == "self"
     }
@@ -57,7 +61,7 @@ pub(crate) async fn show(
     let (page, next) = member.api().get_with_next::<OwnEvent>(OWN_EVENTS, &parameters).await?;
     let address = format!("{}?{}", filters.here, filters.window.query());
     Ok(Page(Reports {
-        frame: member.frame("Own events", &filters.window.query()),
+        frame: member.frame("Events", &filters.window.query()),
         home: member.organization.home(),
         reports: page.items,
         pager: Pager::by_cursor(address, page.total, LIMIT, next, !asked.after.is_empty()),

@@ -47,11 +47,21 @@ impl AccessRequest {
         }
     }
 
+    /// The status in words.
+    pub(crate) fn state(&self) -> &str {
+        match self.status.as_str() {
+            "pending" => "Pending",
+            "approved" => "Approved",
+            "rejected" => "Rejected",
+            other => other,
+        }
+    }
+
     fn key(&self, column: &str) -> Option<Key> {
         match column {
             "name" => Some(Key::text(&self.org_name)),
             "kind" => Some(Key::text(self.org_type.label())),
-            "state" => Some(Key::text(&self.status)),
+            "state" => Some(Key::text(self.state())),
             "asked" => Some(Key::time(Some(self.created_at))),
             "reviewed" => Some(Key::time(self.reviewed_at)),
             _ => None,

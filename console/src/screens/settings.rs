@@ -35,14 +35,14 @@ fn flag(kind: OrgKind, settings: &Settings) -> Flag {
     match kind {
         OrgKind::ContentOwner => Flag {
             name: "visible_in_click_token_lookups",
-            title: "Show your pages to whoever is clicked through",
-            effect: "When an AI's user clicks from an answer to a site, that site can look up by the click's token what the answer was made of. With this on, what happened on your verified domains is in what they see; with it off, your pages are left out. Off unless you turn it on.",
+            title: "Include your pages in click token lookups",
+            effect: "AI agents can add a click token to the links in an answer. A platform or agent that receives the token can look up which pages the answer used. If you turn this on, lookups can include pages of your verified domains. Off by default.",
             is_set: settings.visible_in_click_token_lookups,
         },
         OrgKind::Agent | OrgKind::Platform => Flag {
             name: "share_sessions_via_click_tokens",
-            title: "Let your click tokens be looked up",
-            effect: "With this on, a site to which your users click through can look up by the token what the answer was made of, as far as the owners of the content agree. With it off, your tokens tell nothing. It holds for tokens made before, too, and can be taken back at any time.",
+            title: "Allow lookups of your click tokens",
+            effect: "A platform or agent that receives one of your click tokens can then look up which pages the answer used, limited to content owners who allow it. The setting applies to existing tokens too, and you can change it at any time. Off by default.",
             is_set: settings.share_sessions_via_click_tokens,
         },
     }

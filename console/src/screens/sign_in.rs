@@ -110,8 +110,8 @@ pub(crate) async fn arrived(
         return Redirect::to(next(&state, &headers)).into_response();
     }
     let problem = Problem {
-        title: "The provider's sign-in was not completed".to_owned(),
-        detail: "Start again, or have a link mailed to you.".to_owned(),
+        title: "Sign-in with the provider failed".to_owned(),
+        detail: "Try again, or get a sign-in link by email.".to_owned(),
         ..used_up(&api.request_id)
     };
     page(&api, Step::Address, Some(problem)).await
@@ -158,9 +158,9 @@ fn used_up(request_id: &str) -> Problem {
     let code = Code::Unauthenticated;
     Problem {
         kind: format!("urn:problem:{}", code.as_str()),
-        title: "The link no longer works".to_owned(),
+        title: "This link no longer works".to_owned(),
         status: code.status(),
-        detail: "It was used, or is older than a quarter of an hour. Ask for another mail.".to_owned(),
+        detail: "It was already used or is more than 15 minutes old. Request a new link.".to_owned(),
         code: code.as_str().to_owned(),
         request_id: request_id.to_owned(),
         see: None,

@@ -23,13 +23,14 @@ use uuid::Uuid;
 const WEBHOOKS: &str = "/api/v1/identity/webhooks";
 /// What can be told of: the type, and in words.
 const TYPES: [(&str, &str); 4] = [
-    ("delegation_request.created", "somebody asks to read your figures"),
-    ("delegation.created", "a partner may read them"),
-    ("delegation.revoked", "a partner may no longer"),
-    ("invite.claimed", "an owner whom you set up has come"),
+    ("delegation_request.created", "Data access requested"),
+    ("delegation.created", "Data access granted"),
+    ("delegation.revoked", "Data access revoked"),
+    ("invite.claimed", "Invite to an organization you set up accepted"),
 ];
 /// How deliveries can be chosen: in addresses and for the API, and in words.
-const STATES: [(&str, &str); 4] = [("", "All"), ("pending", "Waiting"), ("dead_letter", "Given up"), ("delivered", "Delivered")];
+const STATES: [(&str, &str); 4] =
+    [("", "All"), ("pending", "Pending"), ("dead_letter", "Dead letters"), ("delivered", "Delivered")];
 const DELIVERIES: u64 = 50;
 
 /// Which part of the log of an endpoint an address asks for.
@@ -121,17 +122,17 @@ impl Endpoint {
 
     fn state(&self) -> &'static str {
         match (self.disabled_at.is_some(), self.failure().is_some(), self.last_attempt.is_some()) {
-            (true, ..) => "disabled",
-            (_, true, _) => "failing",
-            (.., true) => "works",
-            _ => "not tried",
+            (true, ..) => "Disabled",
+            (_, true, _) => "Failing",
+            (.., true) => "Working",
+            _ => "Not tried yet",
         }
     }
 
     fn badge(&self) -> &'static str {
         match self.state() {
-            "works" => "good",
-            "not tried" => "",
+            "Working" => "good",
+            "Not tried yet" => "",
             _ => "bad",
         }
     }
@@ -151,18 +152,18 @@ impl Attempt {
     /// What happened, in words.
     pub(crate) fn told(&self) -> String {
         match (self.outcome.as_str(), self.status_code) {
-            ("delivered", Some(code)) => format!("answered {code} after {} ms", self.duration_ms),
-            ("bad_status", Some(code)) => format!("answered {code}, which is no success"),
-            ("no_public_address", _) => "its name leads to no public address".to_owned(),
-            ("unreachable", _) => "nobody answered the connection".to_owned(),
-            ("timeout", _) => format!("no answer within {} ms", self.duration_ms),
-            ("not_http", _) => "what answered does not speak HTTP".to_owned(),
-            ("tls_expired", _) => "its certificate has expired".to_owned(),
-            ("tls_not_yet_valid", _) => "its certificate is not valid yet".to_owned(),
-            ("tls_unknown_authority", _) => "nobody known has signed its certificate".to_owned(),
-            ("tls_other_name", _) => "its certificate is for another name".to_owned(),
-            ("tls_authority_as_server", _) => "its certificate is an authority's, and no server's".to_owned(),
-            ("tls", _) => "TLS with it did not come about".to_owned(),
+            ("delivered", Some(code)) => format!("returned {code} after {} ms", self.duration_ms),
+            ("bad_status", Some(code)) => format!("returned {code}, expected 2xx"),
+            ("no_public_address", _) => "hostname has no public address".to_owned(),
+            ("unreachable", _) => "connection failed".to_owned(),
+            ("timeout", _) => format!("no response within {} ms", self.duration_ms),
+            ("not_http", _) => "response is not HTTP".to_owned(),
+            ("tls_expired", _) => "TLS certificate has expired".to_owned(),
+            ("tls_not_yet_valid", _) => "TLS certificate is not valid yet".to_owned(),
+            ("tls_unknown_authority", _) => "TLS certificate is not signed by a trusted authority".to_owned(),
+            ("tls_other_name", _) => "TLS certificate is for another hostname".to_owned(),
+            ("tls_authority_as_server", _) => "TLS certificate is a CA certificate, not a server certificate".to_owned(),
+            ("tls", _) => "TLS handshake failed".to_owned(),
             (other, _) => other.replace('_', " "),
         }
     }
@@ -177,7 +178,14 @@ pub(crate) fn sentence(told: &str) -> String {
 impl Delivery {
     /// The state in words: a delivery that has failed and is tried again is pending to the API.
     pub(crate) fn state(&self) -> &str {
-        if self.status == "pending" && self.attempts > 0 { "failed, tried again" } else { &self.status }
+        match self.status.as_str() {
+            "pending" if self.attempts > 0 => "Retrying",
+            "pending" => "Pending",
+            "delivered" => "Delivered",
+            "dead_letter" => "Dead letter",
+            "dropped" => "Dropped",
+            other => other,
+        }
     }
 
     pub(crate) fn badge(&self) -> &'static str {
@@ -192,11 +200,11 @@ impl Delivery {
     pub(crate) fn why(&self) -> String {
         let attempt = self.last_attempt.as_ref().map(|attempt| sentence(&attempt.told()));
         match (self.status.as_str(), attempt) {
-            ("pending", None) => "Not tried yet.".to_owned(),
-            ("pending", Some(told)) => format!("{told}; it is tried again."),
-            ("dead_letter", Some(told)) => format!("{told}; given up after eight attempts."),
-            ("dropped", Some(told)) => format!("{told}; the endpoint was disabled before it was tried again."),
-            ("dropped", None) => "The endpoint was disabled, or too many waited for it.".to_owned(),
+            ("pending", None) => "Not attempted yet.".to_owned(),
+            ("pending", Some(told)) => format!("{told}. Will be retried."),
+            ("dead_letter", Some(told)) => format!("{told}. Stopped after eight attempts."),
+            ("dropped", Some(told)) => format!("{told}. The endpoint was disabled before the next attempt."),
+            ("dropped", None) => "The endpoint was disabled, or its queue was full.".to_owned(),
             (_, Some(told)) => format!("{told}."),
             (other, None) => sentence(&other.replace('_', " ")) + ".",
         }
@@ -371,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_in_which_an_attempt_ends_and_every_state_has_words_and_no_name_of_the_api() {
+    fn every_outcome_and_status_has_a_sentence() {
         for outcome in AttemptOutcome::ALL.map(AttemptOutcome::as_str) {
             let code = ["delivered", "bad_status"].contains(&outcome).then_some(500);
             for status in DeliveryStatus::ALL.map(DeliveryStatus::as_str) {
@@ -379,19 +387,19 @@ mod tests {
                 assert!(!why.contains('_') && why.ends_with('.') && why.len() > 12, "{status} {outcome}: {why}");
                 assert!(why.contains(' ') && why.chars().next().is_some_and(char::is_uppercase), "{status} {outcome}: {why}");
                 let spelt = outcome.replace('_', " ");
-                assert!(!why.to_lowercase().starts_with(&format!("{spelt};")), "{outcome} has no words: {why}");
+                assert!(!why.to_lowercase().starts_with(&format!("{spelt}.")), "{outcome} has no words: {why}");
             }
         }
     }
 
     #[test]
-    fn a_delivery_says_why_it_failed_and_what_comes_next() {
+    fn delivery_sentence_names_the_result_and_next_step() {
         for (status, attempt, why) in [
-            ("pending", None, "Not tried yet."),
-            ("pending", Some(("bad_status", Some(500))), "Answered 500, which is no success; it is tried again."),
-            ("dead_letter", Some(("unreachable", None)), "Nobody answered the connection; given up after eight attempts."),
-            ("delivered", Some(("delivered", Some(204))), "Answered 204 after 7 ms."),
-            ("dropped", None, "The endpoint was disabled, or too many waited for it."),
+            ("pending", None, "Not attempted yet."),
+            ("pending", Some(("bad_status", Some(500))), "Returned 500, expected 2xx. Will be retried."),
+            ("dead_letter", Some(("unreachable", None)), "Connection failed. Stopped after eight attempts."),
+            ("delivered", Some(("delivered", Some(204))), "Returned 204 after 7 ms."),
+            ("dropped", None, "The endpoint was disabled, or its queue was full."),
         ] {
             assert_eq!(delivery(status, attempt).why(), why);
         }
