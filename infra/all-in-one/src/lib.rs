@@ -240,8 +240,8 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     if cli.demo_data {
         let reported = demo_data::report(&demo, clock.now()).await?;
         println!(
-            "demo data: {} fetches seen by an edge, {} by an origin, {} sessions of agents and {} reports of clicks on their links are reported",
-            reported.edge, reported.origin, reported.sessions, reported.clicks
+            "Sent sample data: {} fetches from a CDN, {} from a web server, {} agent sessions and {} visit events",
+            reported.edge, reported.origin, reported.sessions, reported.visit_events
         );
     }
     welcome::print(&demo, &cli.state_dir, clock.now());

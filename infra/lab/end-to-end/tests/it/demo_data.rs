@@ -10,11 +10,11 @@ fn count(list: &Value, member: &str, name: &str) -> u64 {
     entries.filter(|entry| entry[member] == name).filter_map(|entry| entry["count"].as_u64()).sum()
 }
 
-/// A stack with those days, once every report is counted, and what it says of them: fetches of the edge and the origin, sessions, reports of clicks.
+/// A running service with those days, all counted, and the numbers that it prints: fetches of the CDN and of the server, sessions, events of visits.
 pub(crate) async fn demo_with_data() -> (Demo, [u64; 4]) {
     let demo = Demo::start_with(&[("TELEMETRY_DEMO_DATA", "true".to_owned())]).await;
     let said = demo.process.stdout();
-    let line = said.lines().find(|line| line.starts_with("demo data: ")).unwrap_or_else(|| panic!("it says so: {said}"));
+    let line = said.lines().find(|line| line.starts_with("Sent sample data: ")).unwrap_or_else(|| panic!("{said}"));
     let numbers: Vec<u64> = line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();
     let [edge, origin, sessions, clicks] = numbers[..] else { panic!("{line}") };
     eventually("every report is counted", || async {
@@ -54,7 +54,7 @@ async fn sixty_days_of_demo_data_are_there_for_the_owner_and_the_agent() {
     let page = demo.client.get(demo.url(&format!("/console/o/{}/clicks", demo.env("AGENT_ORG_ID"))));
     let page = page.header("cookie", format!("telemetry-session={}", demo.env("AGENT_SESSION"))).send().await.unwrap();
     let page = page.text().await.unwrap();
-    assert!(page.contains("aria-label=\"Clicks\"") && page.contains("-User/1.0</td>"), "{page}");
+    assert!(page.contains("aria-label=\"Visits\"") && page.contains("-User/1.0</td>"), "{page}");
     let crawlers = demo.get(owner, "/content-owners/crawlers?limit=1000").await.body;
     assert!(crawlers["unattributed"]["clicks"].as_u64() > Some(20), "{crawlers}");
     for operator in ["OpenAI", "Anthropic", "Perplexity"] {
