@@ -181,7 +181,6 @@ impl State {
         let targets = Targets::new(&settings.pipeline)?;
         let rates = Rates::per_key(settings.sign_in.identity_rate);
         let partner_rates = Rates::per_key(settings.sign_in.identity_rate);
-        settings.webhooks.warn_if_open();
         let pool = stores::postgres_with(&settings.postgres, &settings.delivery_log.session())?;
         stores::check_postgres(&pool).await?;
         let verification = Verification::new(&settings.domains, egress);
@@ -288,6 +287,7 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
         cli.settings.harden()?;
         roles::refuse_privileged(&cli.settings.postgres, Role::Identity).await?;
     }
+    cli.settings.webhooks.warn_if_open();
     let state = State::connect(&cli.settings, clock).await?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
     let _watch = health::watch(state.probes());

@@ -213,6 +213,8 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     cli.sign_in = with_console(cli.sign_in.at(process.listen));
     cli.pipeline = with_own_metrics(cli.pipeline, process.metrics_listen)?;
     cli.secrets = secrets_key::set_or_kept(cli.secrets, &cli.state_dir)?;
+    // Before the defaults: they are no reason to warn.
+    cli.webhooks.warn_if_open();
     cli.webhooks = local_receiver::allow(cli.webhooks, &cli.state_dir)?;
 
     let accounts = Accounts::prepare(&cli).await?;

@@ -171,13 +171,13 @@ pub struct WebhookSettings {
 }
 
 impl WebhookSettings {
-    /// Says at start-up that a guard is down.
+    /// Logs a warning for each setting that weakens the protection of outgoing webhooks. Called at start-up.
     pub fn warn_if_open(&self) {
         if !self.webhook_allow.is_empty() {
-            tracing::warn!(allowed = %self.webhook_allow, "more than public servers on port 443 may be called (WEBHOOK_ALLOW); not for production");
+            tracing::warn!(allowed = %self.webhook_allow, "WEBHOOK_ALLOW permits webhook targets other than public servers on port 443; don't use it in production");
         }
         if let Some(file) = &self.webhook_extra_ca {
-            tracing::warn!(file = %file.display(), "one more authority is trusted (WEBHOOK_EXTRA_CA); not for production");
+            tracing::warn!(file = %file.display(), "WEBHOOK_EXTRA_CA adds a trusted certificate authority; don't use it in production");
         }
     }
 }

@@ -109,6 +109,13 @@ async fn the_three_lines_of_the_last_screen_work_when_pasted() {
     assert!(screen.contains("demo.env"), "{screen}");
 }
 
+#[tokio::test]
+async fn defaults_log_no_warning() {
+    let demo = Demo::start().await;
+    let said = demo.process.stdout() + &demo.process.stderr();
+    assert!(!said.contains("WEBHOOK_"), "{said}");
+}
+
 /// What a terminal shows may end up in a log that others read.
 #[tokio::test]
 async fn a17_no_key_and_no_password_is_on_the_screen_or_in_the_log() {
