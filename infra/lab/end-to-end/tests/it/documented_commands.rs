@@ -1,15 +1,19 @@
-//! N1: every command that a document names is executed by a test, small where it is long. What runs a command is in `executed`;
-//! here each command is also read by the program it is for, as it stands in the document.
+//! N1: every command that a document names is executed by a test, small where it is long. `pasted` runs the blocks of the documents
+//! for newcomers. `executed` names the test for each other command; here its program also parses it as the document has it.
 //!
-//! Must not run a command that ends or wipes the servers these tests are on: those are read only.
+//! Must not run a command that stops or wipes the servers that these tests use: those are only parsed.
 
+mod blocks;
 mod executed;
+mod expected;
 mod found;
+mod pasted;
+pub(crate) mod shell;
 mod tests_of;
 
 use clap::error::ErrorKind;
 use clap::{Command, CommandFactory};
-use found::{Found, curl_blocks, root};
+use found::{Found, root, with_requests};
 use std::collections::BTreeMap;
 use tests_of::Packages;
 
@@ -114,56 +118,13 @@ fn every_command_that_documents_name_is_executed_by_a_test() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Requests to copy stand in these only, where the next test runs them in this order.
-const WITH_REQUESTS: [&str; 9] = [
-    "README.md",
-    "docs/guide.md",
-    "docs/start/agent.md",
-    "docs/start/analyst.md",
-    "docs/start/cdn.md",
-    "docs/start/counting.md",
-    "docs/start/operator.md",
-    "docs/start/partner.md",
-    "docs/start/publisher.md",
-];
-
 #[test]
-fn requests_to_paste_stand_only_where_a_test_pastes_them() {
-    let mut files: Vec<String> = curl_blocks().into_iter().map(|(file, _)| file).collect();
-    files.dedup();
-    assert_eq!(files, WITH_REQUESTS);
-}
-
-/// What a reader pastes from top to bottom, in one shell; a request that is refused ends it.
-#[tokio::test]
-async fn the_documented_requests_work_when_pasted_from_top_to_bottom() {
-    const HEAD: &str = r#"set -euo pipefail
-telemetry() {
-  TEST_SERVICE_WORDS=$(printf '%s\037' "$@") "$PROGRAM" as_the_service --exact --ignored --nocapture --test-threads=2 | sed '/^running 1 test$/d' ||
-    { echo "failed: telemetry $*" >&2; return 1; }
-}
-curl() {
-  command curl --fail-with-body "$@" || { echo "refused: $*" >&2; return 1; }
-}
-"#;
-    let demo = crate::demo::Demo::start().await;
-    let there = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink(demo.folder(), there.path().join(".local")).unwrap();
-    let blocks: Vec<String> = curl_blocks().into_iter().map(|(_, block)| block).collect();
-    assert!(blocks.len() >= 4, "the documents have requests for every surface");
-    let script = format!("{HEAD}{}", blocks.join("\n"));
-    let ran = tokio::process::Command::new("bash")
-        .args(["-c", &script])
-        .env("PROGRAM", std::env::current_exe().unwrap())
-        .env("TELEMETRY_CONFIG", there.path().join("profiles.json"))
-        .current_dir(there.path())
-        .output()
-        .await
-        .unwrap();
-    let said = format!("{}\n{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    assert!(ran.status.success(), "{said}");
-    // The last one is the manifest of the token that was made before.
-    assert!(said.contains("\"click_content_url\""), "{said}");
+fn documents_with_requests_are_pasted_by_a_test() {
+    let files = with_requests();
+    assert!(files.len() >= 4, "{files:?}");
+    for file in files {
+        assert!(pasted::DOCUMENTS.contains(&file.as_str()), "{file} has requests that no test pastes: add it to `pasted`");
+    }
 }
 
 /// `openssl rand -base64 32`, or where there is none what prints the same.

@@ -132,29 +132,6 @@ async fn a17_no_key_and_no_password_is_on_the_screen_or_in_the_log() {
     assert!(said.contains("$OWNER_KEY") && !said.contains("svc_pub_") && !said.contains("svc_pk_"), "{said}");
 }
 
-/// The last of them reads the mail that the second one sent.
-#[tokio::test]
-async fn the_lines_of_the_guide_sign_a_person_in() {
-    let demo = Demo::start().await;
-    let there = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink(demo.folder(), there.path().join(".local")).unwrap();
-    let guide = include_str!("../../../../../docs/guide.md").replace("\\\n", "");
-    let lines: Vec<&str> = guide.lines().collect();
-    let first = lines.iter().position(|line| line.starts_with("touch .local/asked")).expect("the guide notes when it asks");
-    let last = lines.iter().position(|line| line.contains("/auth/magic-link/verify")).expect("the guide uses the token");
-    let script = lines[first..=last].join("\n");
-    let mut shell = Command::new("bash");
-    let ran = shell.args(["-c", &script]).current_dir(there.path()).env("BASE_URL", demo.env("BASE_URL")).output().await.unwrap();
-    let answers: Vec<Value> = serde_json::Deserializer::from_slice(&ran.stdout).into_iter().map(Result::unwrap).collect();
-    let [asked, opened] = answers.as_slice() else { panic!("{answers:?} {}", String::from_utf8_lossy(&ran.stderr)) };
-    assert_eq!(asked, &json!({"status": "accepted"}));
-    assert_eq!(opened["user"]["email"], "me@example.com", "{opened}");
-    for session in [opened["session_id"].as_str().unwrap(), demo.env("OWNER_SESSION")] {
-        let me = demo.client.get(demo.url("/api/v1/identity/auth/session")).bearer_auth(session);
-        assert_eq!(answer(me).await.status, 200);
-    }
-}
-
 /// The demo keys are for the developer's eyes only.
 #[tokio::test]
 async fn demo_env_is_readable_by_its_owner_only() {

@@ -1,5 +1,7 @@
 //! The commands that Markdown files name: each line of a `sh` block, and code spans that begin with a program's name.
 
+use super::blocks::Page;
+use super::pasted::DOCUMENTS;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -59,39 +61,29 @@ fn every_document_is_looked_at() {
     }
 }
 
-/// The `sh` blocks of a document.
-fn blocks(text: &str) -> impl Iterator<Item = &str> {
-    text.split("\n```sh\n").skip(1).filter_map(|rest| rest.split("\n```").next())
+/// The documents that have requests in a block.
+pub(super) fn with_requests() -> Vec<String> {
+    let is_request = |line: &str| line.starts_with("curl ") || line.starts_with("until curl ") || line.contains("=$(curl ");
+    let has_one =
+        |(name, text): &(String, String)| Page::read(name, text).blocks.iter().any(|block| block.text.lines().any(is_request));
+    documents().into_iter().filter(has_one).map(|(name, _)| name).collect()
 }
 
-/// Whether a block makes requests, and does not only speak of them in a comment.
-fn is_request(block: &str) -> bool {
-    block.lines().any(|line| line.starts_with("curl ") || line.starts_with("until curl ") || line.contains("=$(curl "))
-}
-
-/// The blocks that hold requests, with their files.
-pub(super) fn curl_blocks() -> Vec<(String, String)> {
-    let of = |(file, text): (String, String)| {
-        let own: Vec<String> = blocks(&text).filter(|block| is_request(block)).map(str::to_owned).collect();
-        own.into_iter().map(move |block| (file.clone(), block))
-    };
-    documents().into_iter().flat_map(of).collect()
-}
-
-/// Every command of every document once, save requests, which are run as blocks.
+/// Every command of every document once, except those of blocks that `pasted` runs.
 pub(super) fn commands() -> Vec<Found> {
     let mut found = Vec::new();
     for (file, text) in documents() {
-        for block in blocks(&text).filter(|block| !is_request(block)) {
-            let lines = lines_of(block);
+        let is_run = DOCUMENTS.contains(&file.as_str());
+        for block in Page::read(&file, &text).blocks.iter().filter(|block| !is_run || !block.is_pasted()) {
+            let lines = lines_of(&block.text);
             found.extend(lines.into_iter().filter_map(|line| Found::of(&file, &line, true)));
         }
         for span in spans(&text) {
             found.extend(alternatives(span).iter().filter_map(|line| Found::of(&file, line, false)));
         }
     }
-    let mut told = HashSet::new();
-    found.retain(|found| told.insert((found.words.clone(), found.variables.clone(), found.is_whole)));
+    let mut known = HashSet::new();
+    found.retain(|found| known.insert((found.words.clone(), found.variables.clone(), found.is_whole)));
     found
 }
 

@@ -1,0 +1,190 @@
+//! Pastes every block of a document from top to bottom, in bash and in zsh, and compares the output with what the document shows.
+//!
+//! Must leave no block out silently: `blocks` lists the commands that no test can paste, with the reason.
+
+use super::blocks::Page;
+use super::expected::missing;
+use super::shell::{Desk, Ran, Rejected, Shell};
+use crate::demo::Demo;
+use std::time::Duration;
+
+/// Time limit of a whole document in one shell; a loop that never ends is killed then.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Documents to paste, each with a test of its name.
+macro_rules! documents {
+    ($($(#[$mark:meta])* $test:ident $path:literal)*) => {
+        /// Their paths.
+        pub(super) const DOCUMENTS: &[&str] = &[$($path),*];
+        $(
+            #[tokio::test]
+            $(#[$mark])*
+            async fn $test() {
+                paste($path).await;
+            }
+        )*
+    };
+}
+
+documents! {
+    readme "README.md"
+    cli "docs/cli.md"
+    guide "docs/guide.md"
+    publisher "docs/start/publisher.md"
+    cdn "docs/start/cdn.md"
+    agent "docs/start/agent.md"
+    partner "docs/start/partner.md"
+    analyst "docs/start/analyst.md"
+    operator "docs/start/operator.md"
+    counting "docs/start/counting.md"
+}
+
+/// Each shell has a service of its own, so that the figures in the document are right in both.
+async fn paste(document: &str) {
+    let text = std::fs::read_to_string(super::found::root().join(document)).unwrap();
+    let page = Page::read(document, &text);
+    let mut faults = page.faults();
+    for shell in Shell::ALL {
+        let demo = Demo::start().await;
+        faults.extend(faults_in(&page, shell, &Desk::new(demo.folder()), &demo.process.stdout()).await);
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// What goes wrong in this shell; `screen` is what `cargo up` prints.
+async fn faults_in(page: &Page, shell: Shell, desk: &Desk, screen: &str) -> Vec<String> {
+    let pasted: Vec<_> = page.pasted().collect();
+    let once: Vec<&str> = pasted.iter().map(|block| block.text.as_str()).collect();
+    // Pasting a page again works, too.
+    let times = if shell == Shell::Bash { 2 } else { 1 };
+    let Ran { outputs, mut failures, rejected } = desk.paste(shell, &once.repeat(times), LIMIT).await;
+    let block_of = |place: usize| pasted.get(place % pasted.len().max(1));
+    for Rejected { block, status, command } in rejected {
+        // A document shows that a request is rejected by showing its status.
+        let expected = block_of(block).and_then(|block| block.expected.as_deref()).unwrap_or_default();
+        if !expected.lines().any(|line| line == status) {
+            failures.push((block, format!("status {status}: {command}")));
+        }
+    }
+    let mut faults = Vec::new();
+    let mut add = |line: usize, text: &str| faults.push(format!("{}:{line} in {shell}: {text}", page.name));
+    for (place, failure) in failures {
+        let again = if place < pasted.len() { "" } else { "pasted again, " };
+        let printed = outputs.get(place).map_or("", String::as_str);
+        let line = block_of(place).map_or(0, |block| block.line);
+        add(line, &format!("{again}{failure}\n  its output:\n{printed}"));
+    }
+    let started = page.blocks.iter().filter(|block| block.starts_service()).map(|block| (block, screen));
+    for (block, output) in pasted.iter().copied().zip(outputs.iter().map(String::as_str)).chain(started) {
+        for line in missing(block.expected.as_deref().unwrap_or_default(), output) {
+            add(block.line, &format!("the output has no line `{line}`:\n{output}"));
+        }
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn faults_of(shell: Shell, document: &str) -> Vec<String> {
+        let local = tempfile::tempdir().unwrap();
+        std::fs::write(local.path().join("demo.env"), "BASE_URL='http://localhost'\n").unwrap();
+        let page = Page::read("page.md", document);
+        faults_in(&page, shell, &Desk::new(local.path()), "Console  http://127.0.0.1:8080").await
+    }
+
+    fn sh(block: &str) -> String {
+        format!("# Page\n\n```sh\n{block}\n```\n")
+    }
+
+    #[tokio::test]
+    async fn a_page_that_works_has_no_faults() {
+        let page = "# Page\n\n```sh\ncargo up\n```\n\n```text\nConsole  http://…\n```\n\n## 1\n\n```sh\n. .local/demo.env\n\
+            ID=$(date +%s)\nNAME='it'\"'\"'s'\nprintf '%s' \"$BASE_URL\"\n```\n\n```text\nhttp://localhost\n```\n\n```sh\n\
+            for try in 1 2 3; do\n  [ \"$try\" = 2 ] && break\ndone\necho \"{\\\"id\\\": \\\"$ID\\\"}\" \\\n  | cat\n\
+            echo '{\n  \"a!\": \"#b\"}' > .local/body.json\ncat .local/body.json docs/README.md | head -n 2\n```\n\n\
+            ```text\n{\"id\": \"…\"}\n\"a!\": …\n```\n";
+        for shell in Shell::ALL {
+            assert_eq!(faults_of(shell, page).await, [""; 0]);
+        }
+    }
+
+    #[tokio::test]
+    async fn failing_commands_are_named() {
+        for (block, expected) in [
+            ("ls /nonexistent\ntrue", "ls /nonexistent"),
+            ("false | cat\ntrue", "false | cat"),
+            ("X=$(false)\necho \"$X\"", "X="),
+            ("nosuchprogram\ntrue", "nosuchprogram"),
+            ("echo \"$UNSET_VARIABLE\"\ntrue", "UNSET_VARIABLE"),
+            ("echo \"wow!bar\"\ntrue", "event not found"),
+            ("echo )\ntrue", "error near"),
+            ("export PATH=\"$PWD/target/debug:$PATH\"\ntelemetry nosuchcommand | cat\ntrue", "telemetry nosuchcommand"),
+            ("X=$(curl -sS http://127.0.0.1:1/ | cat)\ntrue", "status 7: curl -sS http://127.0.0.1:1/"),
+        ] {
+            for shell in Shell::ALL {
+                let faults = faults_of(shell, &sh(block)).await.join("\n");
+                assert!(faults.contains(&format!("page.md:3 in {shell}: ")) && faults.contains(expected), "{block}: {faults}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_only_zsh_refuses_is_found() {
+        for block in ["# comment", "echo http://localhost/?a=b", "status=1", "echo =nosuch"] {
+            assert_eq!(faults_of(Shell::Bash, &sh(block)).await, [""; 0], "{block}");
+            assert!(!faults_of(Shell::Zsh, &sh(block)).await.is_empty(), "{block}");
+        }
+    }
+
+    #[tokio::test]
+    async fn blocks_without_an_end_are_named() {
+        // Without a terminal, bash reads ahead, so that commands find no further lines.
+        for (block, shells) in [("echo 'open", &Shell::ALL[..]), ("cat <<EOF", &Shell::ALL), ("cat", &[Shell::Zsh])] {
+            for shell in shells.iter().copied() {
+                let page = format!("{}\n```sh\necho next\n```\n", sh(block));
+                let faults = faults_of(shell, &page).await.join("\n");
+                assert!(faults.contains(&format!("page.md:3 in {shell}: it has no end")), "{block}: {faults}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_loop_that_never_ends_is_killed() {
+        let local = tempfile::tempdir().unwrap();
+        for shell in Shell::ALL {
+            let desk = Desk::new(local.path());
+            let ran = desk.paste(shell, &["echo begins", "for ((;;)); do sleep 0.1; done"], Duration::from_secs(2)).await;
+            assert!(ran.failures.iter().any(|(_, failure)| failure.contains("did not end within 2 s")), "{:?}", ran.failures);
+        }
+    }
+
+    #[tokio::test]
+    async fn output_that_differs_is_named() {
+        let page = "```sh\necho one\n```\n\n```text\none\ntwo\n```\n\n```sh\ncargo up\n```\n\n```text\nAddress  …\n```\n";
+        for shell in Shell::ALL {
+            let faults = faults_of(shell, page).await;
+            assert_eq!(faults.len(), 2, "{faults:?}");
+            assert!(faults[0].contains("page.md:1") && faults[0].contains("the output has no line `two`"), "{faults:?}");
+            assert!(faults[1].contains("page.md:10") && faults[1].contains("no line `Address  …`"), "{faults:?}");
+        }
+    }
+
+    /// The programs of a page reach the service, and operators reach PostgreSQL.
+    #[tokio::test]
+    async fn a_page_uses_the_running_service() {
+        let page = "```sh\n. .local/demo.env\nexport PATH=\"$PWD/target/debug:$PATH\"\n\
+            export TELEMETRY_URL=$BASE_URL TELEMETRY_KEY=$OWNER_KEY DATABASE_URL\ntelemetry summary -o json\n\
+            telemetry identity-api admin operator list\ncurl -sS \"$BASE_URL/health\"\n```\n\n\
+            ```text\noperator@example.net\n{\"status\":\"ok\"}\n```\n\n```sh\n\
+            curl -sS \"$BASE_URL/content-owners/summary\"\n```\n\n```sh\n\
+            curl -sS -w '\\n%{http_code}\\n' \"$BASE_URL/content-owners/summary\"\n```\n\n```text\n401\n```\n";
+        let demo = Demo::start().await;
+        for shell in Shell::ALL {
+            let faults = faults_in(&Page::read("page.md", page), shell, &Desk::new(demo.folder()), "").await;
+            let is_rejected = |fault: &String| fault.contains("page.md:15") && fault.contains("status 401: curl");
+            assert!(!faults.is_empty() && faults.iter().all(is_rejected), "{faults:?}");
+        }
+    }
+}
