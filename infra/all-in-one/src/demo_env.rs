@@ -1,12 +1,12 @@
-//! `.local/demo.env`: the demo tenant's addresses and secrets as shell assignments.
+//! `.local/demo.env`: the addresses and secrets of the demo tenant as shell assignments.
 //!
-//! Must be readable by its owner only: it is the one file that holds raw keys.
+//! Must be readable by its owner only, because it contains keys.
 
 use crate::own_file;
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const FILE: &str = "demo.env";
 
@@ -28,14 +28,8 @@ impl DemoEnv {
     pub(crate) fn write(&self, folder: &Path) -> anyhow::Result<()> {
         let text: String = self.0.iter().map(|(name, value)| format!("{name}='{}'\n", value.replace('\'', r"'\''"))).collect();
         own_file::replace(&folder.join(FILE), &text)
-            .with_context(|| format!("TELEMETRY_STATE_DIR={}: demo.env cannot be written", folder.display()))
+            .with_context(|| format!("TELEMETRY_STATE_DIR={}: cannot write demo.env", folder.display()))
     }
-}
-
-/// Where the file is, from wherever one looks.
-pub(crate) fn place(folder: &Path) -> PathBuf {
-    let place = folder.join(FILE);
-    place.canonicalize().unwrap_or(place)
 }
 
 /// What an earlier run wrote; empty when there was none.

@@ -246,7 +246,7 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
             reported.edge, reported.origin, reported.sessions, reported.visit_events
         );
     }
-    welcome::print(&demo, &cli.state_dir, clock.now());
+    welcome::print(&demo, &cli.state_dir);
 
     // All end by the same token; a worker that fails ends the process, so that nobody reads stale figures.
     let mut stopped_early = Ok(());

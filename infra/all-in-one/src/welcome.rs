@@ -1,41 +1,65 @@
-//! The last screen of `cargo up`: what runs where, and three lines to paste.
+//! The last screen of `cargo up`: where the service is, and a command to try.
 //!
-//! Must print only lines that work as they are, and no key and no password: what is printed may end up in a log. The lines read
-//! keys from `demo.env`.
+//! Must print no key and no password, because what is printed may end up in a log: the command reads them from `demo.env`.
 
-use crate::demo_env::{self, DemoEnv};
-use chrono::{DateTime, SecondsFormat, Utc};
-use std::path::Path;
+use crate::demo_env::DemoEnv;
+use std::path::{Path, PathBuf};
+
+/// The command line, which `cargo up` builds beside the service.
+const PROGRAM: &str = "telemetry";
 
 /// Prints the screen.
-pub(crate) fn print(demo: &DemoEnv, folder: &Path, now: DateTime<Utc>) {
-    println!("{}", screen(demo, folder, now));
+pub(crate) fn print(demo: &DemoEnv, folder: &Path) {
+    let here = std::env::current_dir().and_then(|here| here.canonicalize()).unwrap_or_default();
+    let shown = |path: PathBuf| shown(&path.canonicalize().unwrap_or(path), &here);
+    let program = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(PROGRAM))).filter(|file| file.exists());
+    let (keys, mail) = (shown(folder.join("demo.env")), shown(folder.join("mail")));
+    println!("{}", screen(demo.get("BASE_URL"), &keys, &mail, &program.map_or(PROGRAM.to_owned(), shown)));
 }
 
-fn screen(demo: &DemoEnv, folder: &Path, now: DateTime<Utc>) -> String {
-    let (base, file) = (demo.get("BASE_URL"), demo_env::place(folder));
-    let quoted = format!("'{}'", file.display().to_string().replace('\'', r"'\''"));
-    let event = format!(
-        r#"{{"events":[{{"type":"content_retrieved","timestamp":"{}","source_role":"agent","session_id":"{}","content_url":"https://www.example.com/first","content_telemetry_id":"{}"}}]}}"#,
-        now.to_rfc3339_opts(SecondsFormat::Millis, true),
-        uuid::Uuid::new_v4(),
-        uuid::Uuid::new_v4(),
-    );
+/// With the folders of `cargo up`, the last three lines have at most 100 characters each.
+fn screen(base: &str, keys: &str, mail: &str, program: &str) -> String {
     format!(
-        "\nThe service is up on {base} (Kafka {}, metrics {}).\n\
-         Keys, sessions and addresses are in {}; stop with Ctrl-C.\n\n\
-         Open the console in a browser: {base}\n\
-         Sign in there as owner@example.com, or as operator@example.net for what operators see; the mail with the link is the\n\
-         newest file in {}.\n\n\
-         Report that an agent fetched a page of example.com:\n\n\
-         (. {quoted}; curl -sS {base}/events -H \"X-API-Key: $AGENT_KEY\" -H 'Content-Type: application/json' -d '{event}')\n\n\
-         Read it back as the owner of example.com (within a second):\n\n\
-         (. {quoted}; curl -sS {base}/content-owners/summary -H \"X-API-Key: $OWNER_KEY\")\n\n\
-         Ask who answers for a page:\n\n\
-         curl -sS '{base}/resolve?url=https://www.example.com/first'\n",
-        demo.get("KAFKA_BROKERS"),
-        demo.get("METRICS_URL"),
-        file.display(),
-        folder.join("mail").display(),
+        "\nThe service is running; Ctrl-C stops it. Demo keys and addresses are in {keys}.\n\
+         Paste the command below into a second terminal, in the root of this clone.\n\n\
+         Console  {base} (sign in as owner@example.com; emails are files in {mail})\n\
+         Try it   . {keys}; TELEMETRY_KEY=$OWNER_KEY {program} doctor --url $BASE_URL\n\
+         Docs     docs/README.md"
     )
+}
+
+/// A path as a word of a shell, relative to `here` if it lies in it.
+fn shown(path: &Path, here: &Path) -> String {
+    let path = path.strip_prefix(here).unwrap_or(path).display().to_string();
+    // The shell looks for a name without a slash elsewhere.
+    let path = if path.contains('/') { path } else { format!("./{path}") };
+    let is_plain = path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte));
+    if is_plain { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_three_lines_are_short() {
+        let here = Path::new("/srv/clone");
+        for profile in ["debug", "release"] {
+            let [keys, mail, program] = [".local/demo.env".into(), ".local/mail".into(), format!("target/{profile}/telemetry")]
+                .map(|path| shown(&here.join(path), here));
+            let screen = screen("http://127.0.0.1:28080", &keys, &mail, &program);
+            let lines: Vec<&str> = screen.lines().rev().take(3).collect();
+            assert!(lines.iter().all(|line| line.chars().count() <= 100), "{screen}");
+            let command = format!(" . .local/demo.env; TELEMETRY_KEY=$OWNER_KEY target/{profile}/telemetry doctor ");
+            assert!(lines[1].contains(&command), "{screen}");
+        }
+    }
+
+    #[test]
+    fn paths_are_words_of_a_shell() {
+        let shown = |path: &str| shown(Path::new(path), Path::new("/srv/clone"));
+        assert_eq!(shown("/srv/clone/demo.env"), "./demo.env");
+        assert_eq!(shown("/srv/state/demo.env"), "/srv/state/demo.env");
+        assert_eq!(shown("/srv/it's here/demo.env"), r"'/srv/it'\''s here/demo.env'");
+    }
 }

@@ -34,7 +34,7 @@ impl Service {
         let screen = Mutex::new(&mut process);
         eventually("the service is up", || async {
             let mut process = screen.lock().unwrap();
-            let is_up = process.stdout().contains("/resolve?url=");
+            let is_up = process.stdout().contains("docs/README.md");
             assert!(is_up || !process.has_ended(), "it ended early and said:\n{}", process.stderr());
             is_up.then_some(())
         })
