@@ -48,6 +48,6 @@ async fn clickhouse(cli: &Cli, role: Role) -> anyhow::Result<ClickHouseSettings>
     if stores::clickhouse_answers(&stores::clickhouse(&own)?, LOOK).await {
         return Ok(own);
     }
-    tracing::warn!(account = role.name(), "ClickHouse lets this account not in; the one that is set is used instead");
+    tracing::warn!(account = role.name(), "cannot sign in to ClickHouse with this account; using that of CLICKHOUSE_URL");
     Ok(cli.clickhouse.clone())
 }

@@ -19,14 +19,16 @@ pub(crate) fn claim(folder: &Path) -> anyhow::Result<Claim> {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false).open(folder.join(FILE))
     });
-    let file = opened.with_context(|| format!("TELEMETRY_STATE_DIR={place}: cannot be written"))?;
+    let file = opened.with_context(|| format!("TELEMETRY_STATE_DIR={place}: cannot write to this folder"))?;
     match file.try_lock() {
         Ok(()) => Ok(Claim(file)),
         Err(TryLockError::WouldBlock) => {
             anyhow::bail!(
-                "TELEMETRY_STATE_DIR={place}: the service runs from this folder already; stop it, or name another folder"
+                "TELEMETRY_STATE_DIR={place}: the service is already running with this folder; stop it, or set another folder"
             )
         }
-        Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("TELEMETRY_STATE_DIR={place}: cannot be claimed")),
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("TELEMETRY_STATE_DIR={place}: cannot lock this folder"))
+        }
     }
 }

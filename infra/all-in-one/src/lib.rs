@@ -1,6 +1,6 @@
 //! Every surface on one address, for local runs: the same routers and the same worker as the services alone.
 //!
-//! Must not do anything a service does not do by itself, except seed the demo tenant and say what to try.
+//! Must not do anything a service does not do by itself, except create the demo tenant and print what to try.
 
 mod accounts;
 mod addresses;
@@ -43,14 +43,14 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-/// Runs every surface on one address, for local use
+/// Run all services in one process on one address, for development
 #[derive(Parser, Clone, Debug)]
 #[command(name = "all-in-one", version)]
 pub struct Cli {
-    /// Address of every HTTP surface [default: 127.0.0.1:8080, or a free port when that is taken]
+    /// Address of the API and the console [default: 127.0.0.1:8080, or a free port when that is taken]
     #[arg(long, env = "TELEMETRY_LISTEN", value_name = "HOST:PORT")]
     listen: Option<SocketAddr>,
-    /// Address of the Prometheus listener [default: 127.0.0.1:9464, or a free port when that is taken]
+    /// Address of the Prometheus metrics [default: 127.0.0.1:9464, or a free port when that is taken]
     #[arg(long, env = "TELEMETRY_METRICS_LISTEN", value_name = "HOST:PORT")]
     metrics_listen: Option<SocketAddr>,
     /// Log filter, as in `info` or `warn,ingest_gateway=debug`
@@ -59,13 +59,13 @@ pub struct Cli {
     /// Log format
     #[arg(long, env = "TELEMETRY_LOG_FORMAT", default_value = "text", value_enum)]
     log_format: LogFormat,
-    /// What it may be run on; the all-in-one is for development
+    /// Environment; the all-in-one refuses `production`
     #[arg(long, env = "TELEMETRY_PROFILE", default_value = "development", value_enum)]
     profile: Profile,
-    /// Folder of `demo.env`, of `mail`, and of `secrets.key` when no key is set
+    /// Folder for `demo.env`, emails, and `secrets.key` if no key is set
     #[arg(long, env = "TELEMETRY_STATE_DIR", default_value = ".local", value_name = "DIR")]
     state_dir: PathBuf,
-    /// Report sixty days of made-up data about the demo tenant; a day that was reported before is not changed
+    /// Send 60 days of sample data for the demo tenant; days sent before don't change
     #[arg(long, env = "TELEMETRY_DEMO_DATA", value_name = "BOOL", action = clap::ArgAction::Set, num_args = 0..=1, default_value_t = false, default_missing_value = "true")]
     demo_data: bool,
     #[command(flatten)]
@@ -193,11 +193,11 @@ fn with_console(mut sign_in: SignInSettings) -> SignInSettings {
     sign_in
 }
 
-/// Prepares the stores, seeds the demo tenant, serves until `stop`.
+/// Prepares the stores, creates the demo tenant, and serves until `stop`.
 pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
     ensure!(
         !cli.profile.is_production(),
-        "TELEMETRY_PROFILE=production: the all-in-one makes a demo tenant whose keys stand in a file; run the services, or set it to development"
+        "TELEMETRY_PROFILE=production: the all-in-one creates a demo tenant and writes its keys to a file; run the services separately, or set it to development"
     );
     let _claim = claim::claim(&cli.state_dir)?;
     let listener = addresses::listen(cli.listen).await?;

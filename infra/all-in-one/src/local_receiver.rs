@@ -23,7 +23,7 @@ pub(crate) fn allow(set: WebhookSettings, folder: &Path) -> anyhow::Result<Webho
     }
     let folder = folder.join("webhook");
     if ![AUTHORITY, SERVER].iter().all(|file| folder.join(file).exists()) {
-        make(&folder).with_context(|| format!("TELEMETRY_STATE_DIR: {} cannot be made", folder.display()))?;
+        make(&folder).with_context(|| format!("TELEMETRY_STATE_DIR: cannot create {}", folder.display()))?;
     }
     let allowed = RECEIVER.parse().map_err(anyhow::Error::msg)?;
     Ok(WebhookSettings { webhook_allow: allowed, webhook_extra_ca: Some(folder.join(AUTHORITY)), ..set })
@@ -35,7 +35,7 @@ fn make(folder: &Path) -> anyhow::Result<()> {
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     authority.not_after = date_time_ymd(2096, 1, 1);
-    authority.distinguished_name.push(DnType::CommonName, "receivers of webhooks on this machine");
+    authority.distinguished_name.push(DnType::CommonName, "Webhook receivers on this machine");
     let (signing, key) = (KeyPair::generate()?, KeyPair::generate()?);
     let trusted = authority.self_signed(&signing)?.pem();
     let mut server = CertificateParams::new(vec!["localhost".to_owned()])?;

@@ -21,9 +21,9 @@ pub(crate) fn set_or_kept(set: SecretsSettings, folder: &Path) -> anyhow::Result
         Err(error) if error.kind() == ErrorKind::NotFound => keep_fresh(folder).and_then(|()| fs::read_to_string(&path)),
         other => other,
     };
-    let kept = kept.with_context(|| format!("TELEMETRY_STATE_DIR={}: {FILE} cannot be kept", folder.display()))?;
+    let kept = kept.with_context(|| format!("TELEMETRY_STATE_DIR={}: cannot write {FILE}", folder.display()))?;
     let kept = SecretsSettings { secrets_key: Some(SecretsKey::from(kept)) };
-    kept.sealer().with_context(|| format!("{}: not a key; put back the one that was there", path.display()))?;
+    kept.sealer().with_context(|| format!("{}: not a valid key; restore the original file", path.display()))?;
     Ok(kept)
 }
 

@@ -81,7 +81,8 @@ pub(crate) async fn seed(
     let tenant = Tenant { directory: Directory::new(pool.clone()), pool, clock, earlier: demo_env::read(&cli.state_dir) };
     let mut env = addresses(cli, process);
     for org in &ORGS {
-        let id = tenant.seed_org(org, &mut env).await.with_context(|| format!("seeding {}", org.name))?;
+        let id =
+            tenant.seed_org(org, &mut env).await.with_context(|| format!("cannot create the demo organization {}", org.name))?;
         if let Some((variable, email)) = org.person {
             let person = organizations::ensure_user(&tenant.pool, email, false).await?;
             organizations::ensure_owner(&tenant.pool, id, person).await?;

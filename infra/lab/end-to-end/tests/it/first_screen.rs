@@ -86,7 +86,7 @@ async fn a_second_process_in_the_same_folder_is_refused_before_it_writes_anythin
     let mut second = TestProcess::start(Path::new(BINARY), &[], &settings(&demo.stores, demo.folder()));
     assert_eq!(second.exit_code().await, Some(1), "{}", second.stderr());
     let said = second.stderr();
-    let expected = format!("TELEMETRY_STATE_DIR={}: the service runs from this folder already", demo.folder().display());
+    let expected = format!("TELEMETRY_STATE_DIR={}: the service is already running with this folder", demo.folder().display());
     assert!(said.contains(&expected) && said.lines().count() == 1, "{said}");
     assert_eq!(written(), before);
     assert_eq!(answer(demo.client.get(demo.url("/ready"))).await.status, 200);

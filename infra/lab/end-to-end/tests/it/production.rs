@@ -106,7 +106,7 @@ async fn each_binary_refuses_in_one_line_what_is_good_for_development_only() {
         }
     }
     let line = refusal("all-in-one", &[], &clean()).await;
-    assert!(line.starts_with("TELEMETRY_PROFILE=production: the all-in-one makes a demo tenant"), "{line}");
+    assert!(line.starts_with("TELEMETRY_PROFILE=production: the all-in-one creates a demo tenant"), "{line}");
 }
 
 /// Three brokers, with no proxy between them and us.
