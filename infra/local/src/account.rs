@@ -33,7 +33,7 @@ impl Account {
         let ids = users
             .lines()
             .find_map(nobody_in)
-            .context("PostgreSQL refuses to run as root and /etc/passwd has no user nobody: add one")?;
+            .context("PostgreSQL doesn't run as root, and /etc/passwd has no user nobody: add one")?;
         Ok(Self { ids: Some(ids) })
     }
 
@@ -49,7 +49,7 @@ impl Account {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
         if let Some((user, group)) = self.ids {
-            chown(folder, Some(user), Some(group)).with_context(|| format!("cannot give {} away", folder.display()))?;
+            chown(folder, Some(user), Some(group)).with_context(|| format!("cannot change the owner of {}", folder.display()))?;
         }
         Ok(())
     }

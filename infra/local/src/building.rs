@@ -50,8 +50,8 @@ type Bar = Option<(u32, u32)>;
 fn line(bar: Option<&(u32, u32)>, after: Duration) -> String {
     let minutes = after.as_secs_f32() / 60.0;
     match bar {
-        Some((done, all)) => format!("compiling: {done} of {all} crates after {minutes:.1} min"),
-        None => format!("compiling: cargo is getting ready, after {minutes:.1} min"),
+        Some((done, all)) => format!("Compiled {done} of {all} crates ({minutes:.1} min)"),
+        None => format!("Preparing the build ({minutes:.1} min)"),
     }
 }
 
@@ -74,7 +74,7 @@ fn take(piece: &str, bar: &Mutex<Bar>) {
     let text = text.trim_end();
     match counts(text) {
         Some(counts) => *bar.lock().unwrap_or_else(PoisonError::into_inner) = Some(counts),
-        None if text.trim().is_empty() => {}
+        None if text.trim().is_empty() || is_download_bar(text) => {}
         None => eprintln!("{text}"),
     }
 }
@@ -84,6 +84,11 @@ fn counts(text: &str) -> Bar {
     let rest = text.trim_start().strip_prefix("Building [")?;
     let (done, all) = rest.split_once("] ")?.1.split(':').next()?.split_once('/')?;
     Some((done.trim().parse().ok()?, all.trim().parse().ok()?))
+}
+
+/// ` Downloading 12 crates, remaining bytes: 3.0MiB`, which cargo prints many times a second.
+fn is_download_bar(text: &str) -> bool {
+    text.trim_start().strip_prefix("Downloading ").is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -96,9 +101,11 @@ mod tests {
         for other in ["   Compiling sqlx v0.9.0", "warning: Building [x", "    Blocking waiting for file lock", ""] {
             assert_eq!(counts(other), None, "{other}");
         }
+        assert!(is_download_bar(" Downloading 355 crates, remaining bytes: 3.0MiB"));
+        assert!(!is_download_bar(" Downloading crates ...") && !is_download_bar("  Downloaded 356 crates (38.8MiB) in 5.32s"));
         let bar = Mutex::new(None);
         pass_on(&b"   Compiling a v1\r\n    Building [>    ] 1/9: a\r\x1b[K    Building [>>   ] 2/9: b\r"[..], &bar);
         assert_eq!(*bar.lock().unwrap(), Some((2, 9)));
-        assert_eq!(line(Some(&(2, 9)), Duration::from_secs(90)), "compiling: 2 of 9 crates after 1.5 min");
+        assert_eq!(line(Some(&(2, 9)), Duration::from_secs(90)), "Compiled 2 of 9 crates (1.5 min)");
     }
 }

@@ -15,11 +15,11 @@ use crate::workspace::Workspace;
 use crate::{clickhouse, logs, status, tether, up, verify};
 
 const AFTER_HELP: &str = "\
-The servers listen on 127.0.0.1 only, on their usual ports (9092, 5432, 8123) if these are free. Their data and logs are
-in .local of this clone; the downloaded releases are shared by all clones of one user.
-A server you already have is used instead if its setting is given: KAFKA_BROKERS, DATABASE_URL, CLICKHOUSE_URL.";
+The servers listen on 127.0.0.1, on their default ports (9092, 5432, 8123) if those are free. Their data and logs are in
+.local in this clone. Downloads are shared by all clones of a user.
+To use a server you already have, set KAFKA_BROKERS, DATABASE_URL or CLICKHOUSE_URL.";
 
-/// The local stack: real Kafka, PostgreSQL and ClickHouse for runs and tests on this machine, without Docker.
+/// Run Kafka, PostgreSQL and ClickHouse on this machine for development and tests, without Docker
 #[derive(Debug, Parser)]
 #[command(name = "cargo local", bin_name = "cargo local", version, arg_required_else_help = true, after_help = AFTER_HELP)]
 struct Cli {
@@ -29,30 +29,31 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Start the servers and run the whole service until Ctrl-C (`cargo up`)
+    /// Build and run the whole service until Ctrl-C (`cargo up`)
     ///
-    /// Fetches the servers the first time, builds the service, starts both. Servers that die meanwhile are started
-    /// again. They are stopped at the end unless `cargo local start` or another run needs them.
+    /// Downloads the servers the first time, builds the service, and starts both. Restarts servers that stop unexpectedly.
+    /// Stops the servers at the end unless you started them with `cargo local start` or another command uses them.
     Up(up::Options),
-    /// Check format and lints, start the servers and run all tests (`cargo verify`)
+    /// Run all checks and tests, as CI does (`cargo verify`)
     ///
-    /// This is all that CI runs. Beside a running `cargo up` it uses the same servers and leaves them alone.
+    /// Checks format, lints and dependencies, starts the servers and runs the tests. While `cargo up` is running, it uses
+    /// the same servers and leaves them running.
     Verify(verify::Options),
     /// Start the servers and leave them running
     ///
-    /// Writes the three settings that name them to .local/servers.env. What already runs and answers is left as it is.
+    /// Writes their addresses and passwords to .local/servers.env. Servers that are already running are left as they are.
     Start,
-    /// Stop the servers, whoever uses them; data is kept
+    /// Stop the servers and keep their data; fails while `cargo up` or `cargo verify` uses them
     Stop,
-    /// Show each server's state, address, data and log; exit code 0 if all are up, else 3
+    /// Show each server's state, address, data size and log; exits with 0 if all are up, otherwise 3
     Status,
-    /// Stop the servers and delete their data and logs
+    /// Stop the servers and delete everything in .local: data, logs, demo keys and emails
     Wipe {
-        /// Delete the downloaded releases too, for all clones of this user
+        /// Also delete the downloads, which all clones of this user share
         #[arg(long)]
         cache: bool,
     },
-    /// Show the end of the logs
+    /// Show the end of the servers' logs
     Logs(logs::Options),
     #[command(hide = true)]
     ClickhouseServer(clickhouse::Serve),
@@ -62,7 +63,7 @@ enum Command {
     InstallLauncher,
 }
 
-/// What can be typed, for who checks what documents say.
+/// Returns the command line's definition, for tests of the documents.
 #[must_use]
 pub fn command() -> clap::Command {
     <Cli as clap::CommandFactory>::command()
@@ -101,19 +102,19 @@ fn start() -> Result<()> {
     ensure_programs(Purpose::Servers, &Stack::own(&given))?;
     let stack = Stack::of(Workspace::find()?)?;
     stack.start(&given, true, &Progress::spinners(), &interrupt)?;
-    println!("the settings that name them, with their passwords, are in {}", Endpoints::file(stack.state()).display());
+    println!("Their addresses and passwords are in {}", Endpoints::file(stack.state()).display());
     Ok(())
 }
 
 fn wipe(cache: bool) -> Result<()> {
     let progress = Progress::spinners();
     Stack::of(Workspace::find()?)?.wipe(&progress, &Interrupt::listen()?)?;
-    progress.say("deleted what the servers had in .local");
+    progress.say("Deleted all data in .local");
     let releases = Cache::of_this_user()?;
     if cache && releases.root().exists() {
         let place = releases.root().display();
         std::fs::remove_dir_all(releases.root()).with_context(|| format!("cannot delete {place}"))?;
-        progress.say(&format!("deleted {place}"));
+        progress.say(&format!("Deleted {place}"));
     }
     Ok(())
 }

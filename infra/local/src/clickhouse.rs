@@ -108,7 +108,7 @@ pub(crate) fn serve(options: &Serve) -> Result<()> {
         .chain(config)
         .map(CString::new)
         .collect::<Result<_, _>>()
-        .context("a path holds a zero byte")?;
+        .context("a path contains a zero byte")?;
     run_engine(options.library.as_os_str(), arguments)
 }
 
@@ -124,7 +124,8 @@ fn run_engine(library: &OsStr, arguments: Vec<CString>) -> Result<()> {
     let engine = unsafe { libloading::Library::new(library) }.context("cannot load ClickHouse")?;
     let engine = Box::leak(Box::new(engine));
     // SAFETY: this is the signature in the library's own header, chdb.h
-    let run = unsafe { engine.get::<QueryCmdline>(b"chdb_query_cmdline\0") }.context("this ClickHouse lacks its entry point")?;
+    let run =
+        unsafe { engine.get::<QueryCmdline>(b"chdb_query_cmdline\0") }.context("the ClickHouse library has no entry point")?;
     // SAFETY: `pointers` holds `count` valid strings and a final null, and outlives the call
     unsafe { run(count, pointers.as_mut_ptr()) };
     Ok(())
@@ -226,6 +227,6 @@ fn request(port: u16, line: &str, password: Option<&Password>, body: &str) -> Re
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
     let answer = String::from_utf8_lossy(&answer).into_owned();
-    ensure!(answer.starts_with("HTTP/1.1 200"), "clickhouse answers {}", answer.trim());
+    ensure!(answer.starts_with("HTTP/1.1 200"), "ClickHouse returned {}", answer.trim());
     Ok(answer)
 }

@@ -36,7 +36,7 @@ pub(crate) fn check(session: &Session) -> Result<bool> {
 fn check_with(mut deny: impl FnMut(&[&str], bool) -> Result<bool>) -> Result<bool> {
     let has_advisories = deny(&["fetch", "db"], false)?;
     if !has_advisories {
-        eprintln!("advisories are NOT checked: their database, a repository of github.com, cannot be had from here");
+        eprintln!("Security advisories are NOT checked: cannot download their database from github.com");
     }
     let mut is_good = true;
     for manifest in MANIFESTS {

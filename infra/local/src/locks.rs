@@ -26,8 +26,8 @@ fn wait(attempt: impl Fn() -> Result<(), TryLockError>, give_up: impl Fn() -> bo
     loop {
         match attempt() {
             Ok(()) => return Ok(()),
-            Err(TryLockError::Error(error)) => return Err(error).context("this file system knows no locks"),
-            Err(TryLockError::WouldBlock) if give_up() => bail!("interrupted while another run of `cargo local` was busy"),
+            Err(TryLockError::Error(error)) => return Err(error).context("this file system doesn't support locks"),
+            Err(TryLockError::WouldBlock) if give_up() => bail!("interrupted while waiting for another command to finish"),
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(50)),
         }
     }

@@ -26,9 +26,9 @@ enum Source {
 /// What can be typed after `cargo local logs`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Whose log; those of all servers if left out
+    /// Server whose log to show; all servers by default
     source: Option<Source>,
-    /// Go on with what is added, until Ctrl-C
+    /// Keep printing new lines until Ctrl-C
     #[arg(short, long)]
     follow: bool,
 }
@@ -107,7 +107,7 @@ impl Source {
 
     fn absence(self) -> String {
         match self {
-            Self::Service => "there is no log file of the service: it writes to the terminal of `cargo up`".to_owned(),
+            Self::Service => "the service has no log file: it logs to the terminal of `cargo up`".to_owned(),
             _ => format!("{} has no log yet: run `cargo local start`", self.folder()),
         }
     }

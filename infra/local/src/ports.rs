@@ -33,7 +33,7 @@ impl Ports {
                 return Ok(port);
             }
         }
-        bail!("found no free port between {} and {}: something holds them all", RANGE.start, RANGE.end)
+        bail!("no free port between {} and {}", RANGE.start, RANGE.end)
     }
 
     /// Marks a port as spoken for without asking whether it is free.

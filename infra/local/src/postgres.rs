@@ -24,7 +24,7 @@ const SERVICES: [&str; 5] =
     ["telemetry_gateway", "telemetry_worker", "telemetry_deliverer", "telemetry_query", "telemetry_identity"];
 
 /// Who may come in: whoever has a password.
-const GUARDED: &str = "# written by `cargo local start` each time
+const GUARDED: &str = "# written at each start
 host all all 127.0.0.1/32 scram-sha-256
 host replication all 127.0.0.1/32 scram-sha-256
 ";
@@ -44,7 +44,7 @@ fn create(site: &Site, account: Account) -> Result<()> {
     // made beside its place and renamed: a half-made cluster is never taken for a whole one
     let draft = site.data.with_extension("new");
     if draft.exists() {
-        fs::remove_dir_all(&draft).context("cannot remove PostgreSQL's half-made data")?;
+        fs::remove_dir_all(&draft).context("cannot delete PostgreSQL's incomplete data")?;
     }
     account.own_folder(&draft)?;
     let mut initdb = program(site, account, "initdb");
@@ -58,7 +58,7 @@ fn create(site: &Site, account: Account) -> Result<()> {
 /// Gives every account its password and the tables to their owner, also those of a cluster that an earlier build has made.
 fn guard(site: &Site, account: Account, password: &Password) -> Result<()> {
     // made by initdb, so that it belongs to the server's account
-    fs::write(site.data.join("pg_hba.conf"), GUARDED).context("cannot write who may come into PostgreSQL")?;
+    fs::write(site.data.join("pg_hba.conf"), GUARDED).context("cannot write pg_hba.conf")?;
     let (note, wanted) = (site.home.join("guarded"), password.sha256());
     if fs::read_to_string(&note).is_ok_and(|set| set == wanted) {
         return Ok(());
@@ -73,7 +73,7 @@ fn guard(site: &Site, account: Account, password: &Password) -> Result<()> {
         format!("DO $$ BEGIN {} END $$\nALTER DATABASE {TELEMETRY} OWNER TO {OWNER}\n", statements.collect::<Vec<_>>().join(" "));
     single(site, account, &site.data, "postgres", &accounts)?;
     single(site, account, &site.data, TELEMETRY, OWN)?;
-    fs::write(note, wanted).context("cannot note that PostgreSQL has its password")
+    fs::write(note, wanted).context("cannot record that PostgreSQL has its password")
 }
 
 /// One line, as the single-user server wants it. What belongs to an extension stays with it; large objects are nobody's.
@@ -96,7 +96,7 @@ fn single(site: &Site, account: Account, data: &Path, database: &str, lines: &st
     // -j would end statements at an empty line; a failed one must fail all
     single.arg("--single").arg("-D").arg(data).args(["-c", "unix_socket_directories=", "-c", "exit_on_error=on"]);
     single.args(["-c", SCRAM_ITERATIONS, database]);
-    finish(single, lines, "set PostgreSQL up")
+    finish(single, lines, "set up PostgreSQL")
 }
 
 pub(crate) fn command(site: &Site) -> Command {
@@ -129,8 +129,8 @@ pub(crate) fn probe(port: u16) -> Result<()> {
         let mut head = [0; 5];
         stream.read_exact(&mut head)?;
         let [tag, length @ ..] = head;
-        let length = usize::try_from(i32::from_be_bytes(length)).context("this is not postgres")?;
-        ensure!((4..1 << 20).contains(&length), "this is not postgres");
+        let length = usize::try_from(i32::from_be_bytes(length)).context("the server is not PostgreSQL")?;
+        ensure!((4..1 << 20).contains(&length), "the server is not PostgreSQL");
         let mut body = vec![0; length - 4];
         stream.read_exact(&mut body)?;
         match tag {
@@ -157,7 +157,7 @@ fn remove_stale_lock(data: &Path) -> Result<()> {
     if is_held {
         return Ok(());
     }
-    fs::remove_file(lock).context("cannot remove the lock of a PostgreSQL that was killed")
+    fs::remove_file(lock).context("cannot delete the lock file of a PostgreSQL that was killed")
 }
 
 fn is_postgres(pid: u32, data: &Path) -> bool {

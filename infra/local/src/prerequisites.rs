@@ -1,5 +1,5 @@
-//! The programs that must be there before anything else: found, installed if we may, or named in one line with the
-//! command that brings them. It installs nothing but what is missing, and only through the system's package manager.
+//! The programs that the other commands need. Installs missing ones with the system's package manager if we are root, otherwise
+//! fails with the command that installs them.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -46,8 +46,8 @@ const FETCHERS: [Tool; 3] = [
     Tool { program: "node", packages: ["nodejs", "nodejs", "nodejs", "node"] },
     Tool { program: "npm", packages: ["npm", "nodejs-npm", "npm", "node"] },
 ];
-/// What librdkafka is compiled with to speak TLS.
-const OPENSSL: &str = "OpenSSL's headers";
+/// librdkafka needs them for TLS.
+const OPENSSL: &str = "the OpenSSL headers";
 const COMPILERS: [Tool; 6] = [
     Tool { program: "cmake", packages: ["cmake", "cmake", "cmake", "cmake"] },
     Tool { program: "make", packages: ["make", "make", "make", "make"] },
@@ -56,12 +56,12 @@ const COMPILERS: [Tool; 6] = [
     Tool { program: "pkg-config", packages: ["pkg-config", "pkgconf-pkg-config", "pkgconf", "pkgconf"] },
     Tool { program: OPENSSL, packages: ["libssl-dev", "openssl-devel", "openssl-dev", "openssl@3"] },
 ];
-/// What the pages of the console are looked at with.
+/// Runs the tests of the console.
 const BROWSER: [Tool; 2] = [
     Tool { program: "chromium", packages: ["chromium", "chromium", "chromium", "chromium"] },
     Tool { program: "chromedriver", packages: ["chromium-driver", "chromedriver", "chromium-chromedriver", "chromedriver"] },
 ];
-/// Runs what docs/api/webhooks.md shows to users of webhooks.
+/// Runs the examples of docs/api/webhooks.md.
 const PYTHON: Tool = Tool { program: "python3", packages: ["python3", "python3", "python3", "python"] };
 const MANAGERS: [Manager; 4] = [
     Manager {
@@ -75,7 +75,7 @@ const MANAGERS: [Manager; 4] = [
     Manager { program: "brew", install: &["install"], refresh: None, column: 3 },
 ];
 
-/// Makes sure that everything needed to run `own` servers (and to build, if so) is installed.
+/// Installs the programs that are missing for this purpose and for running `own` servers.
 pub(crate) fn ensure_programs(purpose: Purpose, own: &[Kind]) -> Result<()> {
     let missing = missing_tools(purpose, own)?;
     if missing.is_empty() {
@@ -84,18 +84,18 @@ pub(crate) fn ensure_programs(purpose: Purpose, own: &[Kind]) -> Result<()> {
     let names: Vec<&str> = missing.iter().map(|tool| tool.program).collect();
     let names = names.join(", ").replace("java", "java (17 or newer)");
     let Some(manager) = MANAGERS.iter().find(|manager| is_installed(manager.program)) else {
-        bail!("missing: {names}; install them with your system's package manager");
+        bail!("missing programs: {names}. Install them with your system's package manager");
     };
     let mut packages: Vec<&str> = missing.iter().filter_map(|tool| tool.packages.get(manager.column).copied()).collect();
     packages.dedup();
     if !account::is_root() || manager.program == "brew" {
         let sudo = if manager.program == "brew" { "" } else { "sudo " };
-        bail!("missing: {names}; install them with `{sudo}{} install {}`", manager.program, packages.join(" "));
+        bail!("missing programs: {names}. To install them: {sudo}{} install {}", manager.program, packages.join(" "));
     }
-    eprintln!("missing: {names}; installing {} with {}", packages.join(", "), manager.program);
+    eprintln!("Missing programs: {names}. Installing {} with {}", packages.join(", "), manager.program);
     install(manager, &packages)?;
     let still: Vec<&str> = missing_tools(purpose, own)?.iter().map(|tool| tool.program).collect();
-    ensure!(still.is_empty(), "{} installed, but still missing or too old: {}", packages.join(", "), still.join(", "));
+    ensure!(still.is_empty(), "installed {}, but these are still missing or too old: {}", packages.join(", "), still.join(", "));
     Ok(())
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn ensure_components() -> Result<()> {
         let mut version = Command::new(settings::cargo());
         version.args([component, "--version"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if !version.status().is_ok_and(|status| status.success()) {
-            eprintln!("cargo {component} is missing; running `rustup component add rustfmt clippy`");
+            eprintln!("Missing cargo {component}. Running `rustup component add rustfmt clippy`");
             let status = Command::new("rustup").args(["component", "add", "rustfmt", "clippy"]).status();
             ensure!(
                 status.is_ok_and(|status| status.success()),

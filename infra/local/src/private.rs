@@ -321,7 +321,7 @@ fn bring_up(site: &Site) -> Result<(Child, Tether)> {
         }
         Ok(())
     })?;
-    let tether = tether.with_context(|| format!("{} ended right after it came up", site.kind.name()))?;
+    let tether = tether.with_context(|| format!("{} stopped right after it started", site.kind.title()))?;
     Ok((child, tether))
 }
 

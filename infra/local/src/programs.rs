@@ -15,7 +15,7 @@ pub(crate) fn find<const N: usize>(
 ) -> Result<[PathBuf; N]> {
     let fetched = match is_installed(client) {
         true => fetch(),
-        false => Err(anyhow!("missing: {}; install them with your system's package manager", names.join(" and "))),
+        false => Err(anyhow!("missing programs: {}. Install them with your system's package manager", names.join(" and "))),
     };
     let own = |name: &str| settings::search_path().into_iter().map(|folder| folder.join(name)).find(|file| file.is_file());
     match fetched {

@@ -32,21 +32,21 @@ impl Progress {
         }
     }
 
-    /// Announces a longer piece of work.
+    /// Announces a longer piece of work, as in `Downloading Kafka 4.3.0`.
     #[must_use]
-    pub(crate) fn begin(&self, what: String) -> Task {
+    pub(crate) fn begin(&self, what: &str) -> Task {
         let bar = self.bars.as_ref().map(|bars| {
             let bar = bars.add(ProgressBar::new_spinner());
             let style = ProgressStyle::with_template("{spinner} {prefix}: {msg} ({elapsed})");
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-            bar.set_prefix(what.clone());
+            bar.set_prefix(what.to_owned());
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
         if bar.is_none() {
-            self.say(&format!("{what}: started"));
+            self.say(what);
         }
-        Task { progress: self.clone(), bar, what, begun: Instant::now() }
+        Task { progress: self.clone(), bar, begun: Instant::now() }
     }
 }
 
@@ -55,24 +55,23 @@ impl Progress {
 pub(crate) struct Task {
     progress: Progress,
     bar: Option<ProgressBar>,
-    what: String,
     begun: Instant,
 }
 
 impl Task {
-    /// What it does right now, and the bytes it has on disk so far.
+    /// Shows the current step and the bytes on disk.
     pub(crate) fn step(&self, doing: &str, bytes: u64) {
         if let Some(bar) = &self.bar {
             bar.set_message(format!("{doing}, {} so far", HumanBytes(bytes)));
         }
     }
 
-    /// It is done; `result` says what there is now.
+    /// Prints the result, as in `Downloaded Kafka 4.3.0`, and the time it took.
     pub(crate) fn done(self, result: &str) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        self.progress.say(&format!("{}: {result} ({:.1} s)", self.what, self.begun.elapsed().as_secs_f32()));
+        self.progress.say(&format!("{result} ({:.1} s)", self.begun.elapsed().as_secs_f32()));
     }
 }
 

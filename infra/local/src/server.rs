@@ -66,7 +66,7 @@ impl Site {
                 outcome => {
                     end(&mut child);
                     interrupt.check()?;
-                    let reason = outcome.err().unwrap_or_else(|| anyhow!("it ended by itself"));
+                    let reason = outcome.err().unwrap_or_else(|| anyhow!("it stopped by itself"));
                     return Err(self.failure(&reason));
                 }
             }
@@ -83,7 +83,7 @@ impl Site {
         let stderr = log.try_clone()?;
         // a group of its own: Ctrl-C in the terminal must not reach it
         command.stdin(Stdio::null()).stdout(log).stderr(stderr).process_group(0);
-        command.spawn().with_context(|| format!("cannot start {}", self.kind.name()))
+        command.spawn().with_context(|| format!("cannot start {}", self.kind.title()))
     }
 
     /// True once it answers, false if it ended instead.
@@ -99,7 +99,7 @@ impl Site {
             interrupt.check()?;
             let written = fs::metadata(self.log()).map_or(0, |log| log.len());
             if let Some(waited) = patience.ends(written, Instant::now()) {
-                bail!("it did not answer within {} s ({refusal:#})", waited.as_secs());
+                bail!("it didn't respond within {} s ({refusal:#})", waited.as_secs());
             }
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -117,8 +117,8 @@ impl Site {
         let log = String::from_utf8_lossy(&log);
         let lines: Vec<&str> = log.lines().collect();
         let tail = lines.get(lines.len().saturating_sub(LOG_TAIL_LINES)..).unwrap_or_default().join("\n");
-        let (name, hint) = (self.kind.name(), self.kind.hint());
-        anyhow!("{name} did not come up: {reason:#}; the end of {}:\n{tail}\n{name}: {hint}", self.log().display())
+        let (name, hint) = (self.kind.title(), self.kind.hint());
+        anyhow!("{name} didn't start: {reason:#}\nThe end of {}:\n{tail}\n{hint}", self.log().display())
     }
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn probe(kind: Kind, port: u16) -> Result<()> {
 /// Puts a log that has grown too large aside, replacing the one put aside before.
 fn rotate(log: &Path) -> Result<()> {
     if fs::metadata(log).is_ok_and(|log| log.len() > LOG_LIMIT_BYTES) {
-        fs::rename(log, log.with_extension("log.old")).context("cannot put the old log aside")?;
+        fs::rename(log, log.with_extension("log.old")).context("cannot rotate the log")?;
     }
     Ok(())
 }

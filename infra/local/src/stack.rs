@@ -81,11 +81,11 @@ impl Stack {
         let _guard = self.guard(|| interrupt.is_insisted())?;
         let others = locks::open(&self.state.join("in-use"))?;
         if others.try_lock().is_err() {
-            progress.say("the servers stay up: somebody else uses them");
+            progress.say("The servers keep running: another command uses them.");
             return Ok(());
         }
         if self.record().kept {
-            progress.say("the servers stay up as `cargo local start` left them; `cargo local stop` stops them");
+            progress.say("The servers keep running because `cargo local start` started them. To stop them: `cargo local stop`");
             return Ok(());
         }
         self.stop_guarded(progress, interrupt)
@@ -103,7 +103,7 @@ impl Stack {
         let in_use = locks::open(&self.state.join("in-use"))?;
         ensure!(
             in_use.try_lock().is_ok(),
-            "the stack is in use: end `cargo up` and `cargo verify` first, which stop it themselves"
+            "the servers are in use: end `cargo up` and `cargo verify` first; that stops the servers, too"
         );
         Ok(in_use)
     }
@@ -147,7 +147,7 @@ impl Stack {
         for (kind, process) in &leaving {
             let limit = STOP_LIMIT.saturating_sub(begun.elapsed());
             if !process.wait_until_gone(limit, || interrupt.is_insisted()) {
-                progress.say(&format!("{} did not stop in time and was killed; its data is kept", kind.name()));
+                progress.say(&format!("{} didn't stop in time and was killed; its data is kept", kind.title()));
                 process.kill_tree();
             }
         }
@@ -157,9 +157,9 @@ impl Stack {
         record.kept = false;
         record.save(&self.state)?;
         if !leaving.is_empty() {
-            let mut names: Vec<&str> = leaving.iter().map(|(kind, _)| kind.name()).collect();
+            let mut names: Vec<&str> = leaving.iter().map(|(kind, _)| kind.title()).collect();
             names.dedup();
-            progress.say(&format!("stopped {} ({:.1} s)", names.join(", "), begun.elapsed().as_secs_f32()));
+            progress.say(&format!("Stopped {} ({:.1} s)", names.join(", "), begun.elapsed().as_secs_f32()));
         }
         Ok(())
     }

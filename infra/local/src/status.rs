@@ -43,10 +43,10 @@ struct Row {
 
 fn given_row(kind: Kind, address: &str) -> Row {
     let is_up = check_given(kind, address).is_ok();
-    let state = if is_up { "up" } else { "not answering" };
+    let state = if is_up { "up" } else { "not responding" };
     // the address itself may hold a password
-    let address = format!("as {} says", kind.setting());
-    let cells = [kind.name(), "yours", state, "-", &address, "-", "-"].map(str::to_owned);
+    let address = format!("see {}", kind.setting());
+    let cells = [kind.name(), "external", state, "-", &address, "-", "-"].map(str::to_owned);
     Row { is_up, cells }
 }
 
@@ -57,8 +57,8 @@ fn own_row(stack: &Stack, kind: Kind) -> Row {
     let is_up = running.is_some_and(|entry| probe(kind, entry.listen.port).is_ok());
     let state = match (known.and_then(|entry| entry.process), running) {
         (_, Some(_)) if is_up => "up",
-        (_, Some(_)) => "not answering",
-        (Some(_), None) => "dead",
+        (_, Some(_)) => "not responding",
+        (Some(_), None) => "crashed",
         (None, None) => "stopped",
     };
     let pid = running.and_then(|entry| entry.process).map_or("-".to_owned(), |process| process.pid.to_string());

@@ -18,13 +18,13 @@ const PROGRAM: &str = "telemetry";
 /// What can be typed after `cargo up`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Build the service with optimisations
+    /// Build the service with optimizations
     #[arg(long)]
     release: bool,
-    /// Let the service report sixty days of made-up data about the demo tenant
+    /// Send 60 days of sample data for the demo tenant
     #[arg(long)]
     demo_data: bool,
-    /// Passed on to the service, after `--`
+    /// Arguments for the service, after `--`
     #[arg(last = true)]
     service_args: Vec<String>,
 }
@@ -45,7 +45,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 
 fn serve(options: &Options, session: &Session) -> Result<Outcome> {
     ensure_programs(Purpose::Build, &session.own())?;
-    session.say("1 of 3: compiling the service; the first time this takes some minutes");
+    session.say("Step 1 of 3: building the service (the first build takes several minutes)");
     let built = session.fetch_beside(|| {
         let mut build = subprocess::cargo(session.workspace.root());
         build.args(["build", "--package", SERVICE, "--package", PROGRAM]).args(options.release.then_some("--release"));
@@ -54,9 +54,9 @@ fn serve(options: &Options, session: &Session) -> Result<Outcome> {
     if !built.is_success() {
         return Ok(built);
     }
-    session.say("2 of 3: starting the servers");
+    session.say("Step 2 of 3: starting the servers");
     let endpoints = session.start_for_service()?;
-    session.say("3 of 3: starting the service");
+    session.say("Step 3 of 3: starting the service");
     session.watch(|| {
         let mut service = subprocess::cargo(session.workspace.root());
         service.args(["run", "--quiet", "--package", SERVICE]).args(options.release.then_some("--release"));
@@ -68,8 +68,7 @@ fn serve(options: &Options, session: &Session) -> Result<Outcome> {
         endpoints.apply(&mut service);
         let outcome = subprocess::run(service, &session.launcher, &session.interrupt).context("cannot run the service")?;
         if let Outcome::Exited(status) = outcome {
-            session
-                .say(&format!("the service ended by itself ({status}); what it had acknowledged is kept: run `cargo up` again"));
+            session.say(&format!("The service stopped by itself ({status}). Accepted data is safe: run `cargo up` again."));
         }
         Ok(outcome)
     })

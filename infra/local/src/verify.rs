@@ -34,10 +34,10 @@ const LAST_LINES: Duration = Duration::from_secs(5);
 /// What can be typed after `cargo verify`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Format, lints and unit tests alone
+    /// Run only format, lints and unit tests
     #[arg(long)]
     quick: bool,
-    /// Passed on to `cargo test`, after `--`
+    /// Arguments for `cargo test`, after `--`
     #[arg(last = true)]
     test_args: Vec<String>,
 }
@@ -139,7 +139,7 @@ fn asked_for(packages: &[&str], root: &Path) -> Result<&'static [&'static str]> 
         (0, _) => Ok(&MANIFESTS),
         (_, 0) => Ok(&MANIFESTS[..1]),
         (all, of_lab) if all == of_lab => Ok(&MANIFESTS[1..]),
-        _ => bail!("{} are of two workspaces: test those of infra/lab in a run of their own", packages.join(", ")),
+        _ => bail!("{} are in two workspaces: test the packages of infra/lab separately", packages.join(", ")),
     }
 }
 
@@ -238,7 +238,7 @@ impl Report {
 
     fn print(&self) {
         for failure in &self.failures {
-            eprintln!("\n---- {} failed, and said last ----", failure.test);
+            eprintln!("\n---- {} failed; its last output ----", failure.test);
             failure.lines.iter().for_each(|line| eprintln!("{line}"));
         }
         eprintln!();

@@ -30,7 +30,7 @@ impl Workspace {
             .chain([built_from])
             .find_map(|start| start.ancestors().find(|folder| is_root(folder)).map(Path::to_path_buf))
             .map(|root| Self { root })
-            .context("this is not inside a clone of the repository: change into one and run it again")
+            .context("the current folder is not in a clone of the repository")
     }
 
     /// The folder that holds the root manifest.
@@ -65,7 +65,7 @@ impl Workspace {
         let mut file = tempfile::NamedTempFile::new_in(&folder).context("cannot write into .local/bin")?;
         std::io::Write::write_all(&mut file, &bytes).context("cannot write the launcher")?;
         fs::set_permissions(file.path(), fs::Permissions::from_mode(0o755))?;
-        file.into_temp_path().persist(&launcher).context("cannot put the launcher in place")?;
+        file.into_temp_path().persist(&launcher).context("cannot install the launcher")?;
         Ok(launcher)
     }
 

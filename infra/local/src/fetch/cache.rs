@@ -24,7 +24,7 @@ impl Cache {
     /// `~/.cache` for people; a place that other accounts can read for root, whose PostgreSQL runs as one.
     pub(crate) fn of_this_user() -> Result<Self> {
         let base = if account::is_root() { Some(PathBuf::from("/var/cache")) } else { settings::user_cache() };
-        let base = base.context("cannot tell where to keep the servers: set HOME or XDG_CACHE_HOME")?;
+        let base = base.context("no folder for downloads: set HOME or XDG_CACHE_HOME")?;
         Ok(Self { root: base.join("content-telemetry") })
     }
 

@@ -33,17 +33,17 @@ impl Checksums {
     pub fn verify(&self, file: &Path, section: &str) -> Result<()> {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let Some(line) = self.lines(section).find(|line| line.name == name) else {
-            bail!("infra/local/checksums has no line for {section}/{name}: add one if you trust it");
+            bail!("infra/local/checksums has no checksum of {section}/{name}: add one if you trust the file");
         };
         let found = match line.algorithm {
             "sha256" => digest::<Sha256>(file)?,
             "sha512" => digest::<Sha512>(file)?,
-            other => bail!("infra/local/checksums names an unknown algorithm {other}"),
+            other => bail!("infra/local/checksums: unknown algorithm {other}"),
         };
         ensure!(
             found == line.digest,
-            "{section}/{name} is not the file we know: expected {} {}, found {found}; \
-             it was thrown away, so run the command again, and if that repeats ask who runs your package mirror",
+            "{section}/{name} has the wrong checksum: expected {} {}, found {found}. The file was deleted: run the command \
+             again. If it fails again, ask the operator of your package mirror",
             line.algorithm,
             line.digest
         );
@@ -57,8 +57,8 @@ impl Checksums {
         let found: BTreeSet<String> = names.collect::<std::io::Result<_>>()?;
         let missing: Vec<&str> = expected.difference(&found).map(String::as_str).collect();
         let unknown: Vec<&str> = found.difference(&expected).map(String::as_str).collect();
-        ensure!(missing.is_empty(), "the download of {section} lacks {}: try again, then ask your mirror", missing.join(", "));
-        ensure!(unknown.is_empty(), "the download of {section} holds files nobody vouches for: {}", unknown.join(", "));
+        ensure!(missing.is_empty(), "the download of {section} is missing {}: run the command again", missing.join(", "));
+        ensure!(unknown.is_empty(), "the download of {section} contains unknown files: {}", unknown.join(", "));
         expected.iter().try_for_each(|name| self.verify(&folder.join(name), section))
     }
 

@@ -65,7 +65,7 @@ pub(super) fn from_apt(draft: &Path, package: &str, version: &str, task: &Task, 
         run_in(&target, apt, draft, "apt-get", task, interrupt)?;
     }
     let mut found = fs::read_dir(&target)?.flatten().map(|entry| entry.path());
-    found.find(|file| file.extension().is_some_and(|kind| kind == "deb")).context("apt-get left no package behind")
+    found.find(|file| file.extension().is_some_and(|kind| kind == "deb")).context("apt-get downloaded no package")
 }
 
 /// Downloads one wheel and returns it; nothing is installed.
@@ -76,7 +76,7 @@ pub(super) fn from_pip(draft: &Path, package: &str, version: &str, task: &Task, 
     pip.arg(&target).arg(format!("{package}=={version}"));
     run(pip, draft, "pip", task, interrupt)?;
     let mut found = fs::read_dir(&target)?.flatten().map(|entry| entry.path());
-    found.find(|file| file.extension().is_some_and(|kind| kind == "whl")).context("pip left no wheel behind")
+    found.find(|file| file.extension().is_some_and(|kind| kind == "whl")).context("pip downloaded no wheel")
 }
 
 /// Compiles a program of crates.io, without optimisation, into `release/bin`.
@@ -114,7 +114,7 @@ fn run_in(folder: &Path, mut command: Command, draft: &Path, name: &str, task: &
         let said = fs::read_to_string(output).unwrap_or_default();
         let lines: Vec<&str> = said.lines().collect();
         let tail = lines.get(lines.len().saturating_sub(OUTPUT_TAIL_LINES)..).unwrap_or_default().join("\n");
-        bail!("{name} failed; check the network and {name}'s proxy and mirror settings, then run it again; it said:\n{tail}");
+        bail!("{name} failed. Check the network and {name}'s proxy and mirror settings, then try again. Its output:\n{tail}");
     }
     Ok(())
 }

@@ -12,12 +12,12 @@ use liblzma::read::XzDecoder;
 
 /// Unpacks the one `.txz` that the jar holds.
 pub(super) fn txz_inside_jar(jar: &Path, target: &Path) -> Result<()> {
-    let mut archive = zip::ZipArchive::new(File::open(jar)?).context("the jar cannot be read")?;
+    let mut archive = zip::ZipArchive::new(File::open(jar)?).context("cannot read the jar")?;
     let names: Vec<String> = archive.file_names().flatten().map(std::borrow::Cow::into_owned).collect();
-    let name = names.iter().find(|name| name.ends_with(".txz")).context("the jar holds no .txz")?;
+    let name = names.iter().find(|name| name.ends_with(".txz")).context("the jar contains no .txz")?;
     let inner = archive.by_name(name)?;
     // tar refuses entries that would land outside `target`
-    tar::Archive::new(XzDecoder::new(inner)).unpack(target).context("the .txz cannot be unpacked")
+    tar::Archive::new(XzDecoder::new(inner)).unpack(target).context("cannot unpack the .txz")
 }
 
 /// Unpacks one file of a `.tgz`.
@@ -33,12 +33,12 @@ pub(super) fn one_file_of_tgz(tarball: &Path, wanted: &str, target: &Path) -> Re
             return Ok(fs::set_permissions(target, fs::Permissions::from_mode(0o755))?);
         }
     }
-    bail!("the tarball holds no {wanted}")
+    bail!("the tarball contains no {wanted}")
 }
 
 /// Unpacks what a wheel holds under these names, or beneath one that ends with a slash.
 pub(super) fn parts_of_wheel(wheel: &Path, wanted: &[&str], target: &Path) -> Result<()> {
-    let mut archive = zip::ZipArchive::new(File::open(wheel)?).context("the wheel cannot be read")?;
+    let mut archive = zip::ZipArchive::new(File::open(wheel)?).context("cannot read the wheel")?;
     let mut left = wanted.to_vec();
     for place in 0..archive.len() {
         let mut entry = archive.by_index(place)?;
@@ -52,7 +52,7 @@ pub(super) fn parts_of_wheel(wheel: &Path, wanted: &[&str], target: &Path) -> Re
             fs::set_permissions(file, fs::Permissions::from_mode(0o755))?;
         }
     }
-    ensure!(left.is_empty(), "{} lacks {}", wheel.display(), left.join(", "));
+    ensure!(left.is_empty(), "{} doesn't contain {}", wheel.display(), left.join(", "));
     Ok(())
 }
 
@@ -71,6 +71,6 @@ pub(super) fn programs_of_deb(package: &Path, programs: &[&str], target: &Path) 
         std::io::copy(&mut entry, &mut File::create(&target)?).context("cannot unpack the package")?;
         fs::set_permissions(target, fs::Permissions::from_mode(0o755))?;
     }
-    ensure!(left.is_empty() && unpacker.wait()?.success(), "{} lacks {}", package.display(), left.join(", "));
+    ensure!(left.is_empty() && unpacker.wait()?.success(), "{} doesn't contain {}", package.display(), left.join(", "));
     Ok(())
 }

@@ -36,7 +36,7 @@ impl Endpoints {
         let address = |kind: Kind, given: &Option<String>| {
             let running = || record.running(kind).map(|entry| address_of(kind, entry));
             given.clone().or_else(running).with_context(|| {
-                format!("{} is not running: run `cargo local start`, or run the tests with `cargo verify`", kind.name())
+                format!("{} is not running: run `cargo local start`, or run the tests with `cargo verify`", kind.title())
             })
         };
         Ok(Self {
@@ -125,10 +125,10 @@ pub(crate) fn check_given(kind: Kind, address: &str) -> Result<()> {
     if !answers {
         let hosts: Vec<String> = address.split(',').map(|one| host_and_port(one, usual_port)).collect();
         bail!(
-            "{} is set, but nothing answers at {}: correct it, or unset it to use the local {}",
+            "{} is set, but no server responds at {}: correct it, or unset it to use the local {}",
             kind.setting(),
             hosts.join(", "),
-            kind.name()
+            kind.title()
         );
     }
     Ok(())
@@ -151,7 +151,7 @@ mod tests {
     fn what_the_environment_names_comes_first_and_what_is_missing_is_named_with_its_remedy() {
         let mut given = Given { kafka_brokers: Some("k:1".into()), clickhouse_url: Some("http://c".into()), database_url: None };
         let error = Endpoints::assemble(&given, &Record::default()).unwrap_err().to_string();
-        assert_eq!(error, "postgres is not running: run `cargo local start`, or run the tests with `cargo verify`");
+        assert_eq!(error, "PostgreSQL is not running: run `cargo local start`, or run the tests with `cargo verify`");
         given.database_url = Some("postgres://p".into());
         assert_eq!(Endpoints::assemble(&given, &Record::default()).unwrap().kafka_brokers, "k:1");
     }

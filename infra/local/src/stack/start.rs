@@ -35,7 +35,7 @@ impl Stack {
         for kind in Kind::ALL {
             if let Some(address) = given_address(given, kind) {
                 check_given(kind, address)?;
-                progress.say(&format!("{}: using the one that {} names", kind.name(), kind.setting()));
+                progress.say(&format!("{}: using the server in {}", kind.title(), kind.setting()));
             }
         }
         fetch::fetch(&Self::own(given), progress, interrupt)?;
@@ -66,8 +66,8 @@ impl Stack {
         let dead = dead(&record);
         for kind in &dead {
             progress.say(&format!(
-                "{} died and is started again; its log is {}",
-                kind.name(),
+                "{} stopped unexpectedly and is being restarted; its log is {}",
+                kind.title(),
                 self.home(*kind).join("server.log").display()
             ));
         }
@@ -81,10 +81,10 @@ impl Stack {
             let mut site = self.site(*kind, listen)?;
             if let Some(process) = record.running(*kind).and_then(|entry| entry.process) {
                 if answers(&site, process, interrupt)? {
-                    progress.say(&format!("{} runs already on {}", kind.name(), own_address(*kind, listen.port)));
+                    progress.say(&format!("{} is already running at {}", kind.title(), own_address(*kind, listen.port)));
                     continue;
                 }
-                progress.say(&format!("{} does not answer and is replaced", kind.name()));
+                progress.say(&format!("{} isn't responding and is being restarted", kind.title()));
                 process.kill_tree();
             }
             for stray in site.strays() {
@@ -155,11 +155,11 @@ fn choose_ports(sites: &mut [Site], record: &Record) -> Result<()> {
 }
 
 fn launch(site: &Site, progress: &Progress, interrupt: &Interrupt) -> Result<Process> {
-    let task = progress.begin(format!("starting {} {}", site.kind.name(), site.kind.version()));
+    let task = progress.begin(&format!("Starting {} {}", site.kind.title(), site.kind.version()));
     if !site.data.starts_with(&site.home) {
         progress.say(&format!(
-            "{}: its account nobody cannot enter this clone, so its data is in {}",
-            site.kind.name(),
+            "{} runs as the user nobody, who can't open this clone, so its data is in {}",
+            site.kind.title(),
             site.data.display()
         ));
     }
@@ -167,6 +167,6 @@ fn launch(site: &Site, progress: &Progress, interrupt: &Interrupt) -> Result<Pro
     let process = Process::of(child.id());
     // somebody has to collect its exit status, else it lingers as a zombie when it dies
     std::thread::spawn(move || child.wait());
-    task.done(&own_address(site.kind, site.listen.port));
-    process.ok_or_else(|| anyhow::anyhow!("{} ended right after it came up: see {}", site.kind.name(), site.log().display()))
+    task.done(&format!("{} is up at {}", site.kind.title(), own_address(site.kind, site.listen.port)));
+    process.ok_or_else(|| anyhow::anyhow!("{} stopped right after it started: see {}", site.kind.title(), site.log().display()))
 }

@@ -51,7 +51,7 @@ fn a_flipped_byte_is_refused_with_both_digests() {
     assert!(error.contains("found "), "{error}");
 
     let error = checksums.verify(&file, "postgres").unwrap_err().to_string();
-    assert!(error.contains("no line for postgres/broker.jar"), "{error}");
+    assert!(error.contains("no checksum of postgres/broker.jar"), "{error}");
 }
 
 #[test]

@@ -242,7 +242,7 @@ fn nobody_stops_or_wipes_what_somebody_uses() {
     in_use.lock_shared().unwrap();
     for word in ["stop", "wipe"] {
         let (is_done, said) = clone.tried(word);
-        assert!(!is_done && said.contains("the stack is in use: end `cargo up`"), "{word}: {said}");
+        assert!(!is_done && said.contains("the servers are in use: end `cargo up`"), "{word}: {said}");
     }
     drop(in_use);
     clone.local("stop");
