@@ -63,6 +63,8 @@ const BROWSER: [Tool; 2] = [
 ];
 /// Runs the examples of docs/api/webhooks.md.
 const PYTHON: Tool = Tool { program: "python3", packages: ["python3", "python3", "python3", "python"] };
+/// Runs the commands of the documents, as the default shell of macOS does.
+const ZSH: Tool = Tool { program: "zsh", packages: ["zsh", "zsh", "zsh", "zsh"] };
 const MANAGERS: [Manager; 4] = [
     Manager {
         program: "apt-get",
@@ -131,7 +133,7 @@ fn missing_tools(purpose: Purpose, own: &[Kind]) -> Result<Vec<&'static Tool>> {
         needed.extend(&COMPILERS);
     }
     if purpose == Purpose::Verify {
-        needed.push(&PYTHON);
+        needed.extend([&PYTHON, &ZSH]);
         needed.extend(&BROWSER);
     }
     needed.retain(|tool| !is_there(tool));
