@@ -1,4 +1,4 @@
-//! `telemetry audit`: what was changed for the organisation, and which of its reports were refused (docs/api/identity.md#audit-trail).
+//! `telemetry audit`: the organization's audit log and its rejected reports (docs/api/identity.md#audit-trail).
 //!
 //! Must not change anything.
 
@@ -10,7 +10,14 @@ use crate::reads::Part;
 use crate::window::Moment;
 use clap::{Args, Subcommand};
 
-const ENTRIES: [Column; 6] = [
+const ENTRIES: [Column; 5] = [
+    column("time", "/at"),
+    column("action", "/action"),
+    column("by", "/actor"),
+    column("object", "/object_kind"),
+    column("object ID", "/object_id"),
+];
+const CSV_ENTRIES: [Column; 6] = [
     column("at", "/at"),
     column("by", "/actor/kind"),
     column("name", "/actor/name"),
@@ -38,14 +45,16 @@ pub struct AuditNoun {
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Action {
     /// List changes, newest first
+    #[command(after_help = example!("audit list --action api_key.created"))]
     List(Listed),
-    /// List why reports were refused, the latest first
+    /// List why reports were rejected, latest first
+    #[command(after_help = example!("audit refused --since 24h"))]
     Refused(Refused),
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Listed {
-    /// Only this action, as `api_key.created`
+    /// Only this action, such as api_key.created
     #[arg(long, value_name = "ACTION")]
     action: Option<String>,
     #[command(flatten)]
@@ -54,7 +63,7 @@ pub(crate) struct Listed {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Refused {
-    /// Begin of the window: 30m, 24h, 7d or 4w before now, or an instant [default: 7d]
+    /// Start: a time before now (30m, 24h, 7d, 4w) or an instant [default: 7d]
     #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
     since: Option<Moment>,
     #[command(flatten)]
@@ -66,17 +75,22 @@ pub(crate) async fn run(context: &Context, noun: &AuditNoun) -> Result<(), Failu
         Action::List(what) => {
             let mut parameters = what.part.parameters();
             parameters.extend(what.action.clone().map(|action| ("action", action)));
-            list(context, "/api/v1/identity/audit", &parameters, &ENTRIES).await
+            list(context, "/api/v1/identity/audit", &parameters, (&ENTRIES, &CSV_ENTRIES)).await
         }
         Action::Refused(what) => {
             let mut parameters = what.part.parameters();
             parameters.extend(what.since.as_ref().map(|since| ("since", since.at(context.clock.now()))));
-            list(context, "/api/v1/identity/refused-reports", &parameters, &REFUSALS).await
+            list(context, "/api/v1/identity/refused-reports", &parameters, (&REFUSALS, &REFUSALS)).await
         }
     }
 }
 
-async fn list(context: &Context, path: &str, parameters: &Parameters, columns: &[Column]) -> Result<(), Failure> {
+async fn list(
+    context: &Context,
+    path: &str,
+    parameters: &Parameters,
+    (columns, csv_columns): (&[Column], &[Column]),
+) -> Result<(), Failure> {
     let all = context.client(Asker::Either)?.get(path, parameters).await?;
-    context.output().list(&all, all.as_array().map(Vec::as_slice).unwrap_or_default(), columns)
+    context.output().list_as(&all, all.as_array().map(Vec::as_slice).unwrap_or_default(), columns, csv_columns)
 }

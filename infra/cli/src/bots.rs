@@ -1,9 +1,10 @@
-//! `telemetry bots check`: who a user agent is, by the table that the service uses (docs/api/crawlers.md#bot-table).
+//! `telemetry bots check`: identifies a user agent with the service's bot table (docs/api/crawlers.md#bot-table).
 //!
-//! Must not ask anybody: neither the user agent nor the address leaves the machine.
+//! Must not use the network: neither the user agent nor the address leaves the machine.
 
 use crate::context::Context;
 use crate::failure::{Failure, of_file};
+use crate::words::{ip_check, purpose};
 use clap::{Args, Subcommand};
 use schemas::bots::{BotTable, Classified};
 use serde_json::json;
@@ -20,19 +21,20 @@ pub struct BotsNoun {
 
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Action {
-    /// Say what bot a user agent and an address would be
+    /// Identify a bot by its user agent, and verify its IP address
+    #[command(after_help = example!("bots check 'Mozilla/5.0 (compatible; GPTBot/1.2)' 132.196.86.7"))]
     Check(Check),
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Check {
-    /// User agent as it stands in a request
+    /// User agent of the request
     #[arg(value_name = "USER_AGENT")]
     user_agent: String,
-    /// Address that the request came from
+    /// IP address of the request
     #[arg(value_name = "ADDRESS")]
     address: Option<IpAddr>,
-    /// What the CDN calls it, as Cloudflare's `VerifiedBotCategory`
+    /// Bot category from the CDN, such as Cloudflare's VerifiedBotCategory
     #[arg(long, value_name = "CATEGORY")]
     category: Option<String>,
     #[command(flatten)]
@@ -42,7 +44,7 @@ pub(crate) struct Check {
 /// Which table.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Table {
-    /// Table of bots instead of the bundled one, as the service takes it in `TELEMETRY_BOTS_FILE`
+    /// Bot table to use instead of the bundled one, as in TELEMETRY_BOTS_FILE
     #[arg(long, value_name = "FILE")]
     bots_file: Option<PathBuf>,
 }
@@ -57,7 +59,7 @@ impl Table {
 fn read(file: &Path) -> Result<Arc<BotTable>, Failure> {
     let text = std::fs::read_to_string(file).map_err(|error| of_file(file, &error))?;
     let table = BotTable::parse(&text);
-    table.map(Arc::new).map_err(|error| Failure::Usage(format!("{}: no table of bots: {error}", file.display())))
+    table.map(Arc::new).map_err(|error| Failure::Usage(format!("{}: invalid bot table: {error}", file.display())))
 }
 
 pub(crate) fn run(context: &Context, noun: &BotsNoun) -> Result<(), Failure> {
@@ -65,12 +67,22 @@ pub(crate) fn run(context: &Context, noun: &BotsNoun) -> Result<(), Failure> {
     let table = what.table.load()?;
     let found = table.classify(&what.user_agent, what.category.as_deref(), what.address);
     let text = |of: fn(&Classified) -> &Arc<str>| found.as_ref().map(of).map(ToString::to_string);
-    context.output().object(&json!({
+    let answer = json!({
         "bot": text(|found| &found.bot),
         "operator": text(|found| &found.operator),
         "purpose": found.as_ref().map(|found| found.purpose),
         "verified": found.as_ref().and_then(|found| found.verified),
         "documentation": text(|found| &found.documentation),
         "table": table.version().to_string(),
-    }))
+    });
+    let known = |member: &str| answer[member].as_str().unwrap_or("Unknown").to_owned();
+    let facts = [
+        ("Bot", known("bot")),
+        ("Operator", known("operator")),
+        ("Purpose", purpose(&known("purpose")).to_owned()),
+        ("IP check", ip_check(&answer["verified"]).to_owned()),
+        ("Documentation", known("documentation")),
+        ("Bot table", known("table")),
+    ];
+    context.output().object_as(&answer, &facts)
 }

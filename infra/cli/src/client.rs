@@ -1,9 +1,8 @@
-//! The one way to the service: a request, its answer, and what an answer that is an error means.
+//! The HTTP client: sends requests, and turns error responses into failures.
 //!
-//! Must not follow a redirect, so that a credential reaches the address it is for and no other, and must say of a failure nothing that
-//! was sent.
+//! Must not follow redirects, so that a credential reaches only its own address, and must not repeat in an error what was sent.
 
-use crate::failure::{Failure, Refusal, chain};
+use crate::failure::{Failure, Refusal, root_cause};
 use crate::secret::Secret;
 use axum::body::Bytes;
 use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, DATE, RETRY_AFTER, USER_AGENT};
@@ -74,7 +73,7 @@ impl Client {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if base.scheme() == "https" && roots.is_empty() {
-            return Err(Failure::Failed("this system trusts no certificate authority: install ca-certificates".to_owned()));
+            return Err(Failure::Failed("no trusted certificate authorities found: install ca-certificates".to_owned()));
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
@@ -125,7 +124,7 @@ impl Client {
         let request = self.request(method, path, parameters, content)?;
         let asked = tokio::time::timeout(DEADLINE, self.http.request(request)).await;
         let response =
-            asked.map_err(|_| self.unreachable("no answer in time"))?.map_err(|error| self.unreachable(&chain(&error)))?;
+            asked.map_err(|_| self.unreachable("no response in time"))?.map_err(|error| self.unreachable(&root_cause(&error)))?;
         let (parts, body) = response.into_parts();
         if parts.status.is_success() {
             let date = parts.headers.get(DATE).cloned();
@@ -146,7 +145,7 @@ impl Client {
         content: Content,
     ) -> Result<Request<Full<Bytes>>, Failure> {
         let mut request = Request::builder().method(method).uri(self.url(path, parameters).as_str());
-        let headers = request.headers_mut().ok_or_else(|| Failure::Usage(format!("{}: not an address", self.base)))?;
+        let headers = request.headers_mut().ok_or_else(|| Failure::Usage(format!("{}: invalid address", self.base)))?;
         *headers = content.headers;
         let said = [(CONTENT_TYPE, content.media_type), (CONTENT_ENCODING, content.encoding), (ACCEPT, content.accept)];
         for (name, value) in said {
@@ -160,7 +159,7 @@ impl Client {
         };
         if let Some((name, value)) = credential {
             let value = HeaderValue::try_from(value);
-            let mut value = value.map_err(|_| Failure::Usage("the credential holds what no header may hold".to_owned()))?;
+            let mut value = value.map_err(|_| Failure::Usage("the credential contains invalid characters".to_owned()))?;
             value.set_sensitive(true);
             headers.insert(name, value);
         }
@@ -181,7 +180,7 @@ impl Client {
     }
 
     fn unreachable(&self, why: &str) -> Failure {
-        Failure::Unreachable(format!("{} cannot be reached: {why}", self.base))
+        Failure::Unreachable(format!("cannot reach {}: {why}", self.base))
     }
 }
 
@@ -204,7 +203,7 @@ impl Answer {
         if body.is_empty() {
             return Ok(Value::Null);
         }
-        let foreign = |_| Failure::Failed("the server answered with something else than JSON: is the address right?".to_owned());
+        let foreign = |_| Failure::Failed("the server didn't return JSON: check the service address".to_owned());
         serde_json::from_slice(&body).map_err(foreign)
     }
 
@@ -226,5 +225,5 @@ fn retry_after(headers: &HeaderMap) -> Option<u64> {
 }
 
 fn cut() -> Failure {
-    Failure::Unreachable("the answer ended before it was complete: ask again".to_owned())
+    Failure::Unreachable("the response ended early: try again".to_owned())
 }

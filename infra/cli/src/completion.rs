@@ -1,6 +1,6 @@
-//! `telemetry completion`: what a shell needs to complete commands and options.
+//! `telemetry completion`: shell completion scripts.
 //!
-//! Must describe the whole program, also those commands that are not of this crate.
+//! Must cover the whole program, including the commands of other crates.
 
 use crate::failure::Failure;
 use crate::output::write;
@@ -10,7 +10,7 @@ use clap_complete::Shell;
 /// A shell.
 #[derive(Args, Clone, Debug)]
 pub struct Completion {
-    /// Shell that completes
+    /// Shell to print the script for
     #[arg(value_name = "SHELL", value_enum)]
     shell: Shell,
 }

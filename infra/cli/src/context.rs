@@ -1,6 +1,6 @@
-//! What a command works with: the clock, the options, the profile that is meant, and a client by the right credential.
+//! What a command runs with: the clock, the options, the profile and a client with the right credential.
 //!
-//! Must not send a profile's credential to another address than the profile's own.
+//! Must not send a profile's credential to any address but the profile's own.
 
 use crate::client::{Client, Credential};
 use crate::failure::Failure;
@@ -12,27 +12,27 @@ use service_kit::clock::Clock;
 use std::path::PathBuf;
 use url::Url;
 
-/// By whom a command may be asked for.
+/// Whose credential a command accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asker {
-    /// Anybody.
+    /// None is needed.
     Nobody,
-    /// An organisation.
+    /// An API key.
     Key,
-    /// A person.
+    /// A user session.
     Person,
-    /// Either; a key goes before a session.
+    /// Either; a key takes precedence over a session.
     Either,
 }
 
-/// What one run of the program knows.
+/// The state of one run of the program.
 pub(crate) struct Context {
     pub(crate) clock: Clock,
     pub(crate) options: Options,
 }
 
 impl Context {
-    /// Where answers go.
+    /// Where results are printed.
     pub(crate) fn output(&self) -> Output {
         Output { format: self.options.output }
     }
@@ -42,7 +42,7 @@ impl Context {
         self.options.config.clone().map_or_else(usual_file, Ok)
     }
 
-    /// The folder for what is remembered beside the profiles.
+    /// The folder with the progress of imports, next to the profiles.
     pub(crate) fn state_folder(&self) -> Result<PathBuf, Failure> {
         let file = self.config_file()?;
         Ok(file.parent().map(PathBuf::from).unwrap_or_default().join("imports"))
@@ -53,13 +53,13 @@ impl Context {
         Profiles::load(&self.config_file()?)
     }
 
-    /// The profile that is meant; none where there is none.
+    /// The selected profile, if any.
     pub(crate) fn profile(&self) -> Result<Option<Profile>, Failure> {
         let profiles = self.profiles()?;
         Ok(profiles.chosen(self.options.profile.as_deref())?.map(|(_, profile)| profile.clone()))
     }
 
-    /// The service, by a credential that it takes of such an asker.
+    /// A client for the service, with a credential of this kind.
     pub(crate) fn client(&self, asker: Asker) -> Result<Client, Failure> {
         let profile = self.profile()?;
         let base = self.base(profile.as_ref())?;
@@ -73,25 +73,23 @@ impl Context {
         Client::new(base, credential, organization)
     }
 
-    /// The address: that of the options or the environment, else the profile's.
+    /// The address from the options or the environment, else from the profile.
     pub(crate) fn base(&self, profile: Option<&Profile>) -> Result<Url, Failure> {
         if let Some(given) = &self.options.url {
             return address(given);
         }
         profile.map(|profile| profile.url.clone()).ok_or_else(|| {
-            Failure::Usage(
-                "which service? name its address with --url or TELEMETRY_URL, or run `telemetry login --url URL`".to_owned(),
-            )
+            Failure::Usage("no service address: set --url or TELEMETRY_URL, or run `telemetry login --url URL`".to_owned())
         })
     }
 
-    /// The key of the file that was named.
+    /// The key in `--key-file`.
     pub(crate) fn key_of_file(&self) -> Result<Option<Secret>, Failure> {
         let Some(file) = &self.options.key_file else { return Ok(None) };
         Secret::read(file)?.into_key(&file.display().to_string()).map(Some)
     }
 
-    /// The key that was given for this run alone.
+    /// The key for this run only.
     fn given_key(&self) -> Result<Option<Secret>, Failure> {
         if let Some(key) = self.key_of_file()? {
             return Ok(Some(key));
@@ -109,7 +107,7 @@ impl Context {
         let session = own.filter(|_| takes_session).and_then(|profile| profile.session.as_ref());
         let Some(session) = session else { return Ok(None) };
         if session.expires_at <= self.clock.now() {
-            return Err(Failure::NoCredential(format!("the session of {} is over: run `telemetry login`", session.email)));
+            return Err(Failure::NoCredential(format!("the session of {} has expired: run `telemetry login`", session.email)));
         }
         Ok(Some(Credential::Session(session.secret.clone())))
     }
@@ -117,16 +115,18 @@ impl Context {
     fn without_credential(&self, asker: Asker, base: &Url, profile: Option<&Profile>) -> Failure {
         if let Some(profile) = profile.filter(|profile| profile.url.origin() != base.origin()) {
             return Failure::NoCredential(format!(
-                "the profile's credentials are for {} and are not sent to {base}: give another key, or take another profile",
+                "the profile's credentials are for {} and are not sent to {base}: use another key or profile",
                 profile.url
             ));
         }
         Failure::NoCredential(
             match asker {
-                Asker::Person => "this is for a person who is signed in: run `telemetry login`",
-                Asker::Key => "this takes an API key: name its file with --key-file, or set TELEMETRY_KEY, or keep it with `telemetry profile set`",
+                Asker::Person => "this command requires a signed-in user: run `telemetry login`",
+                Asker::Key => {
+                    "this command requires an API key: use --key-file, set TELEMETRY_KEY, or save one with `telemetry profile set`"
+                }
                 Asker::Either | Asker::Nobody => {
-                    "who asks? run `telemetry login`, or give an API key with --key-file or TELEMETRY_KEY"
+                    "no credential: run `telemetry login`, or provide an API key with --key-file or TELEMETRY_KEY"
                 }
             }
             .to_owned(),

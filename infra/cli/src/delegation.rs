@@ -1,6 +1,6 @@
-//! `telemetry delegation`: who may read whose figures, and who asks to (docs/api/identity.md#delegations).
+//! `telemetry delegation`: grants access to figures and requests it (docs/api/identity.md#delegations).
 //!
-//! Must not decide anything: granting and taking back are the grantor's, and the service says so.
+//! Must leave all decisions to the service.
 
 use crate::context::{Asker, Context};
 use crate::failure::Failure;
@@ -14,6 +14,8 @@ use uuid::Uuid;
 
 const DELEGATION: Kind = Kind {
     noun: "delegation",
+    delete: ("revoke", "Revoked"),
+    csv: None,
     path: "delegations",
     name: "grantee_name",
     columns: &[
@@ -26,6 +28,8 @@ const DELEGATION: Kind = Kind {
 };
 const REQUEST: Kind = Kind {
     noun: "delegation request",
+    delete: ("delete", "Deleted"),
+    csv: None,
     path: "delegation-requests",
     name: "requester_name",
     columns: &[
@@ -47,48 +51,57 @@ pub struct DelegationNoun {
 
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Action {
-    /// List the delegations in force
+    /// List active delegations
+    #[command(after_help = example!("delegation list --role grantor"))]
     List(Listed),
-    /// Show one
+    /// Show a delegation
+    #[command(after_help = example!("delegation show 'A Partner'"))]
     Show(One),
-    /// Let an organisation read
+    /// Share your data with an organization
+    #[command(after_help = example!("delegation create --to 0195f3a0-0000-7000-8000-000000000042"))]
     Create(Created),
-    /// Take a delegation back
+    /// Stop sharing your data with an organization
+    #[command(after_help = example!("delegation delete 'A Partner'"))]
     Delete(Gone),
-    /// List the requests that wait for an answer
+    /// List pending requests for access
+    #[command(after_help = example!("delegation requests --role grantor"))]
     Requests(Listed),
-    /// Ask the owner of a domain for one
+    /// Ask the owner of a domain for access to its data
+    #[command(after_help = example!("delegation request newspaper.example"))]
     Request(Requested),
-    /// Grant what is asked for
+    /// Approve a request for access
+    #[command(after_help = example!("delegation approve 'A Partner'"))]
     Approve(One),
-    /// Deny what is asked for
+    /// Deny a request for access
+    #[command(after_help = example!("delegation deny 'A Partner'"))]
     Deny(One),
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Listed {
-    /// On which side the organisation stands
+    /// Only those in which your organization has this role
     #[arg(long, value_parser = ["grantor", "grantee"])]
     role: Option<String>,
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Created {
-    /// Id of the organisation that may read: its people see it by `telemetry whoami`
+    /// ID of the organization; its members see it in `telemetry whoami`
     #[arg(long, value_name = "ORGANIZATION_ID", value_parser = id)]
     to: Uuid,
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Requested {
-    /// Domain whose owner is asked
+    /// Domain whose data you want to read
     #[arg(value_name = "HOST")]
     domain: String,
 }
 
-/// Names are not unique, and nobody is told those of others.
+/// Names are not unique, and other organizations' names are not shown.
 fn id(text: &str) -> Result<Uuid, String> {
-    text.parse().map_err(|_| "an organisation is named by its id; who asked for access is granted it by its name: telemetry delegation approve NAME".to_owned())
+    text.parse()
+        .map_err(|_| "use the organization's ID; to accept a request by name, run telemetry delegation approve NAME".to_owned())
 }
 
 pub(crate) async fn run(context: &Context, noun: &DelegationNoun) -> Result<(), Failure> {
@@ -108,7 +121,7 @@ pub(crate) async fn run(context: &Context, noun: &DelegationNoun) -> Result<(), 
         Action::Deny(one) => {
             let id = REQUEST.id(&client, &one.id).await?;
             client.change(Method::POST, &REQUEST.one(&id, "/deny"), None).await?;
-            say("the request is denied");
+            say("Denied the request.");
             Ok(())
         }
     }

@@ -1,6 +1,6 @@
-//! `telemetry doctor`: from the address to the first event, what is right and what to do about what is not.
+//! `telemetry doctor`: checks the way from the address to the first event, and suggests fixes.
 //!
-//! Must change nothing, and must say of every check that was not made that it was not.
+//! Must change nothing, and must list every skipped check.
 
 mod checks;
 
@@ -14,10 +14,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// What to look at.
+/// What to check.
 #[derive(Args, Clone, Debug)]
 pub struct Doctor {
-    /// Domain whose DNS and manifest are looked at
+    /// Domain to check, including its DNS record and manifest
     #[arg(long, value_name = "HOST")]
     domain: Option<String>,
 }
@@ -30,9 +30,9 @@ pub(crate) enum Verdict {
     Ok,
     /// Works, and may surprise.
     Warning,
-    /// Has to be mended.
+    /// Has to be fixed.
     Bad,
-    /// Was not looked at.
+    /// Was not checked.
     Skipped,
 }
 
@@ -42,13 +42,13 @@ pub(crate) struct Finding {
     check: &'static str,
     verdict: Verdict,
     found: String,
-    /// What to do; empty where there is nothing to do.
+    /// What to do; empty if nothing.
     advice: String,
 }
 
 impl Finding {
     pub(crate) fn new(check: &'static str, verdict: Verdict, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        // A failure has lines, and a finding is one.
+        // an error has several lines, and a finding has one
         let found = found.into().lines().map(str::trim).collect::<Vec<_>>().join("; ");
         Self { check, verdict, found, advice: advice.into() }
     }
@@ -62,7 +62,7 @@ pub(crate) async fn run(context: &Context, what: &Doctor) -> Result<(), Failure>
     let findings = checks::all(context, what.domain.as_deref()).await?;
     print(context, &findings)?;
     let bad = findings.iter().filter(|finding| finding.verdict == Verdict::Bad).count();
-    if bad == 0 { Ok(()) } else { Err(Failure::Failed(format!("{bad} of {} checks say what has to be mended", findings.len()))) }
+    if bad == 0 { Ok(()) } else { Err(Failure::Failed(format!("{bad} of {} checks failed", findings.len()))) }
 }
 
 fn print(context: &Context, findings: &[Finding]) -> Result<(), Failure> {
@@ -77,7 +77,7 @@ fn print(context: &Context, findings: &[Finding]) -> Result<(), Failure> {
         let (word, color) = match finding.verdict {
             Verdict::Ok => ("ok     ", AnsiColor::Green),
             Verdict::Warning => ("warning", AnsiColor::Yellow),
-            Verdict::Bad => ("bad    ", AnsiColor::Red),
+            Verdict::Bad => ("failed ", AnsiColor::Red),
             Verdict::Skipped => ("skipped", AnsiColor::BrightBlack),
         };
         let style = Style::new().fg_color(Some(color.into()));

@@ -1,6 +1,6 @@
-//! `telemetry domain`: registrations and their proof (docs/api/identity.md#domains).
+//! `telemetry domain`: registers and verifies domains (docs/api/identity.md#domains).
 //!
-//! Must leave it to the service to say whether a domain is proved.
+//! Must leave the check to the service.
 
 use crate::client::Client;
 use crate::context::{Asker, Context};
@@ -18,6 +18,8 @@ const DOMAIN: Kind = Kind {
     noun: "domain",
     path: "domains",
     name: "domain",
+    delete: ("release", "Released"),
+    csv: None,
     columns: &[
         column("domain", "/domain"),
         column("verified", "/verified"),
@@ -26,7 +28,7 @@ const DOMAIN: Kind = Kind {
         column("id", "/id"),
     ],
 };
-/// Between two looks; the service looks ten times a minute at most.
+/// Between two checks; the service allows ten per minute.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 /// Domains.
@@ -38,34 +40,39 @@ pub struct DomainNoun {
 
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Action {
-    /// List the registrations
+    /// List the organization's domains
+    #[command(after_help = example!("domain list"))]
     List,
-    /// Show one, with the token that proves it
+    /// Show a domain and its verification token
+    #[command(after_help = example!("domain show newspaper.example"))]
     Show(One),
-    /// Register a domain
+    /// Register a domain, and print the DNS record that verifies it
+    #[command(after_help = example!("domain create newspaper.example"))]
     Create(Created),
-    /// Have the proof looked for
+    /// Verify a domain
+    #[command(after_help = example!("domain verify newspaper.example --wait"))]
     Verify(Verified),
     /// Release a domain
+    #[command(after_help = example!("domain delete newspaper.example"))]
     Delete(Gone),
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Created {
-    /// Host name
+    /// Domain to register
     #[arg(value_name = "HOST")]
     domain: String,
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Verified {
-    /// Id or host name
+    /// ID or name of the domain
     #[arg(value_name = "ID")]
     id: String,
-    /// Look again until the proof is found
+    /// Check again until the domain is verified
     #[arg(long)]
     wait: bool,
-    /// Seconds for which --wait looks
+    /// Maximum seconds to wait with --wait
     #[arg(long, value_name = "SECONDS", default_value_t = 900, requires = "wait")]
     patience: u64,
 }
@@ -89,7 +96,7 @@ pub(crate) async fn run(context: &Context, noun: &DomainNoun) -> Result<(), Fail
 fn say_record(domain: &Value) {
     let (host, token) = (text(&domain["domain"]), text(&domain["verification_token"]));
     say(&format!(
-        "publish this TXT record, then run `telemetry domain verify {host} --wait`:\n_content-telemetry.{host}  TXT  svc-verify={token}"
+        "Publish this TXT record, then run `telemetry domain verify {host} --wait`:\n_content-telemetry.{host}  TXT  svc-verify={token}"
     ));
 }
 
@@ -99,17 +106,17 @@ async fn verify(context: &Context, client: &Client, what: &Verified) -> Result<(
     let (begun, patience) = (Instant::now(), Duration::from_secs(what.patience));
     loop {
         let failure = match client.change(Method::POST, &path, Some(&json!({}))).await {
-            Ok(proved) => return context.output().object(&proved),
+            Ok(verified) => return context.output().object(&verified),
             Err(failure) => failure,
         };
-        // 422 says what was found instead; it may be otherwise soon
+        // 422: not verified yet
         let may_pass = failure.is_passing() || failure.status() == Some(422);
         let pause = LOOK_AGAIN.max(Duration::from_secs(failure.retry_after().unwrap_or_default()));
         if !what.wait || !may_pass || begun.elapsed() + pause > patience {
             say_record(&domain);
             return Err(failure);
         }
-        say(&format!("not yet: {failure}\nlooking again in {} s", pause.as_secs()));
+        say(&format!("Not verified yet: {failure}\nChecking again in {} s.", pause.as_secs()));
         sleep(pause).await;
     }
 }

@@ -1,6 +1,6 @@
-//! `telemetry drain`: log streams, and what their lines would become (docs/api/identity.md#drains).
+//! `telemetry drain`: manages log drains and tests log files (docs/api/identity.md#drains).
 //!
-//! Must print the key of a drain once, when the service makes it.
+//! Must print the key of a drain only when it is created.
 
 mod health;
 mod test;
@@ -9,20 +9,36 @@ use crate::client::Client;
 use crate::context::{Asker, Context};
 use crate::failure::Failure;
 use crate::identity::{Gone, Kind, One, body, say_secret};
-use crate::output::column;
+use crate::options::Format;
+use crate::output::{column, phrase, text};
 use crate::provider::provider;
 use crate::secret::Secret;
 use axum::http::Method;
 use clap::{Args, Subcommand};
 use schemas::identity::{DrainProvider, DrainRole};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 const DRAIN: Kind = Kind {
     noun: "drain",
+    delete: ("delete", "Deleted"),
     path: "drains",
     name: "name",
     columns: &[
+        column("name", "/name"),
+        column("provider", "/provider"),
+        phrase("hosts", |drain| match text(&drain["hosts"]) {
+            hosts if hosts.is_empty() => "all".to_owned(),
+            hosts => hosts,
+        }),
+        phrase("last line", |drain| match drain["health"]["last_batch_at"].as_str() {
+            Some(at) => at.to_owned(),
+            None => "never".to_owned(),
+        }),
+        phrase("state", |drain| health::state(&drain["health"]).to_owned()),
+        column("id", "/id"),
+    ],
+    csv: Some(&[
         column("name", "/name"),
         column("provider", "/provider"),
         column("hosts", "/hosts"),
@@ -30,7 +46,7 @@ const DRAIN: Kind = Kind {
         column("sampling", "/sampling"),
         column("path", "/path"),
         column("id", "/id"),
-    ],
+    ]),
 };
 
 /// Drains.
@@ -42,43 +58,50 @@ pub struct DrainNoun {
 
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Action {
-    /// List the drains
+    /// List log drains with their last line and state
+    #[command(after_help = example!("drain list"))]
     List,
-    /// Show one
+    /// Show a drain's settings
+    #[command(after_help = example!("drain show 'Web server'"))]
     Show(One),
-    /// Show what it brought in the last 48 hours
+    /// Show what a drain received in the last 48 hours
+    #[command(after_help = example!("drain health 'Web server'"))]
     Health(One),
-    /// Make a drain, and the key that feeds it
+    /// Create a drain, and print its key, which is shown only once
+    #[command(after_help = example!("drain create 'Web server' --provider combined --host www.newspaper.example"))]
     Create(Created),
-    /// Make another key; the one before works for an hour more
+    /// Replace a drain's key; the old key keeps working for one hour
+    #[command(after_help = example!("drain rotate 'Web server'"))]
     Rotate(One),
-    /// Delete a drain and its keys
+    /// Delete a drain and revoke its keys
+    #[command(after_help = example!("drain delete 'Web server'"))]
     Delete(Gone),
-    /// Say of each line of a log what it would become; nothing is sent
+    /// Show how each line of a log file would be counted, without sending it
+    #[command(after_help = example!("drain test access.log --provider combined --host www.newspaper.example"))]
     Test(test::Test),
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Created {
-    /// Name
+    /// Name of the drain
     #[arg(value_name = "NAME")]
     name: String,
-    /// Who sends the lines
+    /// Provider that sends the logs
     #[arg(long, value_name = "PROVIDER", value_parser = provider())]
     provider: DrainProvider,
-    /// Host whose lines are taken; may be said again [default: every host that the organisation may report for]
+    /// Host to accept lines for, repeatable [default: all hosts you can report for]
     #[arg(long = "host", value_name = "HOST")]
     hosts: Vec<String>,
-    /// Who observed: `edge` or `origin`; without it what is usual for the provider
+    /// Source of the log: edge (CDN) or origin (your server) [default: by provider]
     #[arg(long, value_name = "ROLE")]
     role: Option<DrainRole>,
-    /// Share of the lines that is sent, above 0 to 1
+    /// Fraction of lines that the provider sends, above 0 and up to 1
     #[arg(long, value_name = "SHARE")]
     sampling: Option<f64>,
-    /// File of the secret with which Vercel signs, `-` for standard input
+    /// File with Vercel's signing secret, or - for stdin
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
-    /// Service that Fastly asks for before it sends
+    /// ID of the Fastly service that sends the logs
     #[arg(long, value_name = "ID")]
     fastly_service_id: Option<String>,
 }
@@ -89,6 +112,7 @@ pub(crate) async fn run(context: &Context, noun: &DrainNoun) -> Result<(), Failu
         _ => context.client(Asker::Either)?,
     };
     match &noun.action {
+        Action::List if context.options.output == Format::Table => list(context, &client).await,
         Action::List => DRAIN.list(context, &client, None).await,
         Action::Show(one) => context.output().object(&DRAIN.find(&client, &one.id).await?),
         Action::Health(one) => {
@@ -106,6 +130,16 @@ pub(crate) async fn run(context: &Context, noun: &DrainNoun) -> Result<(), Failu
         Action::Delete(gone) => DRAIN.delete(context, &client, gone).await,
         Action::Test(what) => test::run(context, what),
     }
+}
+
+/// Prints all drains with their health.
+async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
+    let mut drains = client.get(&DRAIN.all(), &Vec::new()).await?;
+    let items = drains.as_array_mut().map(Vec::as_mut_slice).unwrap_or_default();
+    for drain in items.iter_mut() {
+        drain["health"] = client.get(&DRAIN.one(&text(&drain["id"]), "/health"), &Vec::new()).await?;
+    }
+    context.output().list(&Value::Null, items, DRAIN.columns)
 }
 
 async fn create(context: &Context, client: &Client, what: &Created) -> Result<(), Failure> {

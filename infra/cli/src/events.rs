@@ -1,6 +1,6 @@
-//! `telemetry events`: list, tail, send, import (docs/api/events.md).
+//! `telemetry events`: list, tail, send and import (docs/api/events.md).
 //!
-//! Must send nothing of a file that is no JSON.
+//! Must send nothing from a file that isn't JSON.
 
 mod import;
 mod tail;
@@ -9,16 +9,18 @@ use crate::client::Content;
 use crate::context::{Asker, Context};
 use crate::failure::{Failure, of_file};
 use crate::log_file::open;
-use crate::output::{Column, column};
+use crate::output::{Column, column, phrase, text};
 use crate::reads::{Part, Window, list};
+use crate::words;
 use axum::body::Bytes;
 use axum::http::Method;
 use clap::{Args, Subcommand};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Largest body that the service takes.
+/// Largest body that the service accepts.
 const MAX_BODY_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Events.
@@ -31,12 +33,16 @@ pub struct EventsNoun {
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Action {
     /// List events, newest first
+    #[command(after_help = example!("events list --since 1h"))]
     List(Listed),
-    /// Show the newest events by their time, again and again until interrupted; a late event of an older time may be missed
+    /// Watch new events until interrupted; events that arrive late may be missed
+    #[command(after_help = example!("events tail --lines 20"))]
     Tail(tail::Tail),
-    /// Send one body as it is: a request with `events`, one event, or an array of events
+    /// Send one event, an array of events or a request body
+    #[command(after_help = example!("events send event.json"))]
     Send(Sent),
-    /// Send a file of events, one JSON object a line; what was sent before counts once
+    /// Import events from a JSON lines file; events sent before don't count again
+    #[command(after_help = example!("events import events.ndjson --from-line 1001"))]
     Import(import::Import),
 }
 
@@ -46,19 +52,27 @@ pub(crate) struct Listed {
     window: Window,
     #[command(flatten)]
     part: Part,
-    /// What the organisation reported itself, and what others did with its click tokens
+    /// List your own reports and those that used your click tokens
     #[arg(long, conflicts_with_all = ["domain", "delegated_from"])]
     agent: bool,
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Sent {
-    /// File of the body, `-` for standard input
+    /// JSON file, or - for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
 const COLUMNS: [Column; 6] = [
+    column("time", "/event_timestamp"),
+    phrase("type", |event| words::event_type(&text(&event["event_type"])).0.to_owned()),
+    column("page", "/content_url"),
+    phrase("agent", agent),
+    phrase("reported by", reporters),
+    column("event ID", "/event_id"),
+];
+const CSV_COLUMNS: [Column; 6] = [
     column("time", "/event_timestamp"),
     column("type", "/event_type"),
     column("seen by", "/event_data/observers"),
@@ -67,7 +81,21 @@ const COLUMNS: [Column; 6] = [
     column("id", "/event_id"),
 ];
 
-/// Where events are read.
+/// The agent behind an event, or the bot that a server saw.
+fn agent(event: &Value) -> String {
+    let names = [&event["agent_id"], &event["event_data"]["bot_name"]];
+    let known = names.into_iter().filter_map(Value::as_str).find(|name| !name.is_empty());
+    known.unwrap_or("Unknown").to_owned()
+}
+
+/// Who reported an event.
+fn reporters(event: &Value) -> String {
+    let observers = event["event_data"]["observers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let roles = if observers.is_empty() { std::slice::from_ref(&event["source_role"]) } else { observers };
+    roles.iter().map(|role| words::reporter(&text(role)).to_owned()).collect::<Vec<_>>().join(", ")
+}
+
+/// The path that events are read from.
 fn path(is_agent: bool) -> &'static str {
     if is_agent { "/agent/events" } else { "/content-owners/events" }
 }
@@ -89,7 +117,7 @@ async fn send(context: &Context, file: &Path) -> Result<(), Failure> {
     let taken = open(file)?.take(MAX_BODY_BYTES + 1).read_to_string(&mut text).map_err(|error| of_file(file, &error))?;
     if taken as u64 > MAX_BODY_BYTES {
         return Err(Failure::Usage(format!(
-            "{}: a request holds {MAX_BODY_BYTES} bytes at most; `events import` cuts",
+            "{}: larger than {MAX_BODY_BYTES} bytes; `telemetry events import` sends it in parts",
             file.display()
         )));
     }
@@ -101,7 +129,7 @@ async fn send(context: &Context, file: &Path) -> Result<(), Failure> {
 
 /// The body of a request, around a text that is one event or an array of them; its numbers stay as they are written.
 fn envelope(text: &str) -> Result<String, String> {
-    let broken = |error: serde_json::Error| format!("no JSON (line {}, column {})", error.line(), error.column());
+    let broken = |error: serde_json::Error| format!("invalid JSON (line {}, column {})", error.line(), error.column());
     let raw: &RawValue = serde_json::from_str(text).map_err(broken)?;
     match raw.get().as_bytes().first() {
         Some(b'[') => Ok(format!("{{\"events\":{raw}}}")),
@@ -110,7 +138,7 @@ fn envelope(text: &str) -> Result<String, String> {
             let is_request = members.contains_key("events") || members.contains_key("event");
             Ok(if is_request { raw.to_string() } else { format!("{{\"events\":[{raw}]}}") })
         }
-        _ => Err("neither an object nor an array".to_owned()),
+        _ => Err("must be a JSON object or array".to_owned()),
     }
 }
 
@@ -119,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_goes_as_it_is_and_an_event_or_an_array_goes_in_a_request() {
+    fn events_and_arrays_are_wrapped_and_requests_are_not() {
         let request = r#"{"events": [{"n": 1.50}]}"#;
         assert_eq!(envelope(request).as_deref(), Ok(request));
         assert_eq!(envelope(r#"{"type": "x", "n": 1.50}"#).as_deref(), Ok(r#"{"events":[{"type": "x", "n": 1.50}]}"#));

@@ -1,39 +1,39 @@
-//! Why a command did not do what it was asked to, and the exit code that says so (docs/cli.md#exit-codes).
+//! Errors of commands and their exit codes (docs/cli.md#exit-codes).
 //!
-//! Must not hold a secret: what is said here goes to the terminal and into the logs of whoever runs the command.
+//! Must not contain a secret: errors go to the terminal and to the logs of whoever runs the command.
 
 use schemas::problem::Problem;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::io;
 
-/// Faults of one request that are listed; the answer may hold a hundred.
+/// Faults that are listed; a response may contain a hundred.
 const LISTED_FAULTS: usize = 20;
 
 /// What went wrong.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// 1: it was tried and is not so.
+    /// 1: it was tried and failed.
     Failed(String),
-    /// 2: the command line, a file or a setting cannot be used; nothing was sent.
+    /// 2: the command line, a file or a setting is invalid; nothing was sent.
     Usage(String),
-    /// 3: there is no credential for it.
+    /// 3: a credential is missing.
     NoCredential(String),
-    /// 4: there is no such thing.
+    /// 4: not found.
     Missing(String),
-    /// 5: nobody answered.
+    /// 5: no response.
     Unreachable(String),
-    /// By its status: what the service answered.
+    /// By its status: the service returned an error.
     Refused(Box<Refusal>),
-    /// 0: whoever reads the output has seen enough.
+    /// 0: the reader of the output closed it.
     Closed,
 }
 
-/// An answer that is an error.
+/// An error response.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: u16,
     pub(crate) problem: Option<Problem>,
-    /// Seconds after which to try again, where the answer says so.
+    /// Seconds to wait before the next try, from `Retry-After`.
     pub(crate) retry_after: Option<u64>,
 }
 
@@ -56,25 +56,25 @@ impl Failure {
         }
     }
 
-    /// The same, found after something was sent: the exit code that says otherwise would be wrong.
+    /// The same error after something was sent, where exit code 2 would be wrong.
     pub(crate) fn after_sending(self, before: &str) -> Self {
         match self {
-            Self::Usage(text) => Self::Failed(format!("{text}; lines before {before} were sent")),
+            Self::Usage(text) => Self::Failed(format!("{text}; everything before {before} was sent")),
             other => other,
         }
     }
 
-    /// Whether the same may go well later.
+    /// Whether a later try may succeed.
     pub(crate) fn is_passing(&self) -> bool {
         self.code() == 5
     }
 
-    /// Seconds that the service asks for before the next try.
+    /// Seconds that the service asks to wait before the next try.
     pub(crate) fn retry_after(&self) -> Option<u64> {
         if let Self::Refused(refusal) = self { refusal.retry_after } else { None }
     }
 
-    /// The status of the answer, where there was one.
+    /// The status of the response, if there was one.
     pub(crate) fn status(&self) -> Option<u16> {
         if let Self::Refused(refusal) = self { Some(refusal.status) } else { None }
     }
@@ -95,15 +95,11 @@ impl fmt::Display for Failure {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(problem) = &self.problem else {
-            return write!(
-                f,
-                "the server answered {} and nothing that this program can read; is the address right?",
-                self.status
-            );
+            return write!(f, "the server returned status {} without an error message: check the service address", self.status);
         };
         write!(f, "{} ({})", problem.detail, self.status)?;
         if problem.detail.contains("?organization_id=") {
-            f.write_str("\n  here by --organization ID; `telemetry org list` shows yours")?;
+            f.write_str("\n  use --organization ID; `telemetry org list` shows your organizations")?;
         }
         for fault in problem.errors.iter().take(LISTED_FAULTS) {
             let place = fault.index.map(|index| format!("event {index}, ")).unwrap_or_default();
@@ -123,12 +119,12 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A fault of a file, with its name.
+/// A file error, with the file's name.
 pub(crate) fn of_file(file: &std::path::Path, error: &io::Error) -> Failure {
     Failure::Usage(format!("{}: {}", file.display(), reason(error)))
 }
 
-/// What the system says, without its number.
+/// The system's message, without its number.
 pub(crate) fn reason(error: &io::Error) -> String {
     let mut text = error.to_string();
     if let Some(at) = text.find(" (os error") {
@@ -137,16 +133,11 @@ pub(crate) fn reason(error: &io::Error) -> String {
     text
 }
 
-/// An error with those beneath it, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut inner = error.source();
-    while let Some(error) = inner {
-        let said = error.to_string();
-        if !text.contains(&said) {
-            let _ = write!(text, ": {said}");
-        }
-        inner = error.source();
+/// The innermost error, which says what happened.
+pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
     }
-    text
+    cause.downcast_ref::<io::Error>().map_or_else(|| cause.to_string(), reason)
 }

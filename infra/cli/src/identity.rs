@@ -1,6 +1,6 @@
-//! What the nouns of identity have in common: one list, one thing of it, a change (docs/api/identity.md).
+//! Lists, lookups and changes that the identity commands share (docs/api/identity.md).
 //!
-//! Must find a thing by its id, or by the name that people give it, and never one of two that have the same.
+//! Must find a thing by its ID or its name, and must reject a name that two things have.
 
 use crate::client::Client;
 use crate::context::Context;
@@ -14,18 +14,18 @@ use serde_json::{Value, json};
 /// One thing.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct One {
-    /// Id, or the name by which it is listed
+    /// ID or name, as shown by `list`
     #[arg(value_name = "ID")]
     pub(crate) id: String,
 }
 
-/// One thing that is to go.
+/// One thing to delete.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Gone {
-    /// Id, or the name by which it is listed
+    /// ID or name, as shown by `list`
     #[arg(value_name = "ID")]
     pub(crate) id: String,
-    /// Do not ask
+    /// Don't ask for confirmation
     #[arg(long)]
     pub(crate) yes: bool,
 }
@@ -33,22 +33,27 @@ pub(crate) struct Gone {
 /// A kind of thing.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
-    /// As people call one.
+    /// What messages call it.
     pub(crate) noun: &'static str,
-    /// Below `/api/v1/identity/`.
+    /// What deleting one is called, before and after: "revoke" and "Revoked".
+    pub(crate) delete: (&'static str, &'static str),
+    /// Path below `/api/v1/identity/`.
     pub(crate) path: &'static str,
-    /// Its member that people know it by.
+    /// The member with its name.
     pub(crate) name: &'static str,
+    /// The columns of tables.
     pub(crate) columns: &'static [Column],
+    /// The columns of CSV, if they differ.
+    pub(crate) csv: Option<&'static [Column]>,
 }
 
 impl Kind {
-    /// The path of all of them.
+    /// The path of the list.
     pub(crate) fn all(&self) -> String {
         format!("/api/v1/identity/{}", self.path)
     }
 
-    /// The path of one, with what is below it.
+    /// The path of one, and below it.
     pub(crate) fn one(&self, id: &str, below: &str) -> String {
         format!("{}/{id}{below}", self.all())
     }
@@ -61,10 +66,11 @@ impl Kind {
         narrowed: Option<(&'static str, String)>,
     ) -> Result<(), Failure> {
         let all = client.get(&self.all(), &narrowed.into_iter().collect()).await?;
-        context.output().list(&all, all.as_array().map(Vec::as_slice).unwrap_or_default(), self.columns)
+        let items = all.as_array().map(Vec::as_slice).unwrap_or_default();
+        context.output().list_as(&all, items, self.columns, self.csv.unwrap_or(self.columns))
     }
 
-    /// The one of this id or name.
+    /// Finds the one with this ID or name.
     pub(crate) async fn find(&self, client: &Client, wanted: &str) -> Result<Value, Failure> {
         let all = client.get(&self.all(), &Vec::new()).await?;
         let items = all.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -74,19 +80,22 @@ impl Kind {
         }
         let named: Vec<&Value> = items.iter().filter(|item| item[self.name].as_str() == Some(wanted)).collect();
         match named.as_slice() {
-            [] => Err(Failure::Missing(format!("there is no {} {wanted:?}", self.noun))),
+            [] => Err(Failure::Missing(format!("{} not found: {wanted:?}", self.noun))),
             [one] => Ok((*one).clone()),
-            several => Err(Failure::Usage(format!("{} {}s are called {wanted:?}: say its id", several.len(), self.noun))),
+            several => Err(Failure::Usage(format!("{} {}s are named {wanted:?}: use an ID instead", several.len(), self.noun))),
         }
     }
 
-    /// The id of the one of this id or name.
+    /// Returns the ID of the one with this ID or name.
     pub(crate) async fn id(&self, client: &Client, wanted: &str) -> Result<String, Failure> {
         let one = self.find(client, wanted).await?;
-        one["id"].as_str().map(str::to_owned).ok_or_else(|| Failure::Failed(format!("the {} has no id", self.noun)))
+        one["id"]
+            .as_str()
+            .map(str::to_owned)
+            .ok_or_else(|| Failure::Failed(format!("the service returned a {} without an ID", self.noun)))
     }
 
-    /// Makes one; what is shown of it only this once is said to be so.
+    /// Creates one, and prints a reminder to save its secret.
     pub(crate) async fn create(&self, context: &Context, client: &Client, body: &Value) -> Result<(), Failure> {
         let made = client.change(Method::POST, &self.all(), Some(body)).await?;
         context.output().object(&made)?;
@@ -94,27 +103,28 @@ impl Kind {
         Ok(())
     }
 
-    /// Ends one, after asking.
+    /// Deletes one, after asking.
     pub(crate) async fn delete(&self, context: &Context, client: &Client, gone: &Gone) -> Result<(), Failure> {
         let one = self.find(client, &gone.id).await?;
         let (id, name) = (text(&one["id"]), visible(&text(&one[self.name])));
-        confirm(&format!("delete {} {name} ({id})", self.noun), gone.yes)?;
+        let (delete, deleted) = self.delete;
+        confirm(&format!("{delete} {} {name} ({id})", self.noun), gone.yes)?;
         let after = client.change(Method::DELETE, &self.one(&id, ""), None).await?;
-        say(&format!("{} {name} is deleted", self.noun));
+        say(&format!("{deleted} {} {name}.", self.noun));
         if after.is_null() { Ok(()) } else { context.output().object(&after) }
     }
 }
 
-/// Says of an answer that holds a secret that this is its only showing.
+/// Reminds to save a secret, which the service returns only once.
 pub(crate) fn say_secret(made: &Value) {
     for (member, what) in [("key", "key"), ("secret", "secret")] {
         if made[member].is_string() {
-            say(&format!("the {what} is shown this once: keep it now"));
+            say(&format!("Save the {what} now: it is shown only once."));
         }
     }
 }
 
-/// The members that are said.
+/// A JSON body of the members that have a value.
 pub(crate) fn body(members: impl IntoIterator<Item = (&'static str, Option<Value>)>) -> Value {
     json!(members.into_iter().filter_map(|(name, value)| Some((name, value?))).collect::<std::collections::BTreeMap<_, _>>())
 }

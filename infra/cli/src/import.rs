@@ -1,10 +1,10 @@
-//! `telemetry import`: log files by the way that CDNs' streams take, so that a line that comes both ways counts once.
+//! `telemetry import`: sends log files to the endpoint of drains, so that a line that a drain sent too counts once.
 //!
 //! ```text
 //!  file ── a thread: lines ──► batches ── POST /drains/{provider} ──► 200 ──► state file
 //! ```
 //!
-//! Must read no line twice that was taken in, and must lose none: the state follows the answer.
+//! Must not send accepted lines again, and must not skip any: the state is saved after the response.
 
 mod batch;
 mod head;
@@ -40,33 +40,33 @@ const WAITING: usize = 1_024;
 /// A log file.
 #[derive(Args, Clone, Debug)]
 pub struct Import {
-    /// File of the log, plain or gzip; `-` for standard input
+    /// Log file, plain or gzip, or - for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Who wrote the log
+    /// Format of the log
     #[arg(long, value_name = "PROVIDER", value_parser = provider())]
     provider: DrainProvider,
-    /// Host of lines that name none
+    /// Host for lines that don't name one
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
-    /// Who observed: `edge` or `origin`; without it what the drain or the provider says
+    /// Source of the log: edge (CDN) or origin (your server) [default: by provider]
     #[arg(long, value_name = "ROLE")]
     role: Option<DrainRole>,
-    /// File of the secret with which Vercel signs, where the drain has one, `-` for standard input
+    /// File with the drain's Vercel signing secret, or - for stdin
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
-    /// Go on with what is added to the file, also after it was rotated
+    /// Keep importing lines that are added to the file, even after log rotation
     #[arg(long)]
     follow: bool,
-    /// Begin anew, whatever was imported before
+    /// Import from the start of the file, including lines imported before
     #[arg(long)]
     from_start: bool,
-    /// Seconds for which a batch is tried again while the service is away; with --follow for ever
+    /// Seconds to keep retrying a batch; unlimited with --follow
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     patience: u64,
 }
 
-/// What a run has brought in.
+/// What a run has sent.
 #[derive(Default)]
 struct Totals {
     batches: u64,
@@ -91,16 +91,37 @@ impl Totals {
         self.dropped += dropped.into_iter().flat_map(|all| all.values()).filter_map(Value::as_u64).sum::<u64>();
     }
 
-    /// Whether nothing of what was sent could be read.
+    /// Whether no line was readable.
     fn are_all_bad(&self) -> bool {
         self.lines > 0 && self.bad == self.lines
     }
 
-    fn told(&self, what: &Import, end: u64) -> Value {
+    /// The result as a table shows it.
+    fn facts(&self, what: &Import, end: u64) -> Vec<(&'static str, String)> {
+        let batches = if self.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", self.batches) };
+        let mut facts = vec![
+            ("File", what.file.display().to_string()),
+            ("Lines read", self.lines.to_string()),
+            ("Lines sent", format!("{} in {batches}", self.lines)),
+        ];
+        if what.provider != DrainProvider::Firehose {
+            facts.extend([
+                ("AI requests", self.kept.to_string()),
+                ("Human requests", self.people.to_string()),
+                ("Skipped", self.dropped.to_string()),
+                ("Rejected (status not 2xx)", self.refused.to_string()),
+                ("Unreadable", self.bad.to_string()),
+            ]);
+        }
+        facts.push(("File read up to", format!("byte {end}")));
+        facts
+    }
+
+    fn json(&self, what: &Import, end: u64) -> Value {
         let mut all = json!({
             "file": what.file, "provider": what.provider, "batches": self.batches, "lines": self.lines, "bytes_read": end,
         });
-        // Firehose is answered in its own form, which counts nothing.
+        // the response to Firehose has a form of its own, without counts
         if let Some(all) = all.as_object_mut().filter(|_| what.provider != DrainProvider::Firehose) {
             let counts = json!({
                 "kept": self.kept, "people": self.people, "dropped": self.dropped, "refused": self.refused, "bad": self.bad,
@@ -119,7 +140,7 @@ struct Course<'a> {
     parameters: Parameters,
     secret: Option<Secret>,
     state: Option<StateFile>,
-    /// Which file is read; none while none is, and of standard input.
+    /// The file that is open; none for standard input.
     read: Option<Identity>,
     totals: Totals,
     bar: ProgressBar,
@@ -132,24 +153,27 @@ pub(crate) async fn run(context: &Context, what: &Import) -> Result<(), Failure>
     let path = format!("/drains/{}", what.provider.as_str());
     let said = [("host", what.host.clone()), ("role", what.role.map(|role| role.as_str().to_owned()))];
     let parameters: Parameters = said.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-    // what one organisation's key has brought in is not with another's
-    let Some(Credential::Key(key)) = client.credential() else { return Err(Failure::NoCredential("a key imports".to_owned())) };
+    // each key has its own progress, because another organization has none of these lines
+    let Some(Credential::Key(key)) = client.credential() else {
+        return Err(Failure::NoCredential("importing requires an API key".to_owned()));
+    };
     let state = state_of(context, what, &format!("{}{path}{parameters:?}{}", client.base(), key.digest()))?;
     let from = state.as_ref().map_or(Ok(0), StateFile::offset)?;
     if from > 0 {
-        say(&format!("going on at byte {from}, where the last import stopped; --from-start begins anew"));
+        say(&format!("Continuing at byte {from}, where the last import stopped. Use --from-start to import the whole file."));
     }
     let bar = bar(&what.file, what.follow, from);
     let mut course = Course { what, client, path, parameters, secret, state, read: None, totals: Totals::default(), bar };
     let end = course.take_in(context, from).await;
     course.bar.finish_and_clear();
     let end = end?;
-    context.output().object(&course.totals.told(what, end))?;
+    context.output().object_as(&course.totals.json(what, end), &course.totals.facts(what, end))?;
     if course.totals.bad > 0 {
-        say(&format!("{} lines could not be read; telemetry drain test says why", course.totals.bad));
+        let lines = if course.totals.bad == 1 { "1 line".to_owned() } else { format!("{} lines", course.totals.bad) };
+        say(&format!("{lines} could not be read. `telemetry drain test` shows why."));
     }
     match course.totals.are_all_bad() {
-        true => Err(Failure::Failed("no line could be read: is it a log of this provider?".to_owned())),
+        true => Err(Failure::Failed("no line could be read; check --provider".to_owned())),
         false => Ok(()),
     }
 }
@@ -157,10 +181,10 @@ pub(crate) async fn run(context: &Context, what: &Import) -> Result<(), Failure>
 fn secret_of(what: &Import) -> Result<Option<Secret>, Failure> {
     let Some(file) = &what.secret_file else { return Ok(None) };
     if what.provider != DrainProvider::Vercel {
-        return Err(Failure::Usage("--secret-file is for logs of vercel: no other provider signs".to_owned()));
+        return Err(Failure::Usage("--secret-file requires --provider vercel".to_owned()));
     }
     if file == &what.file && file == Path::new("-") {
-        return Err(Failure::Usage("the log and the secret cannot both be standard input".to_owned()));
+        return Err(Failure::Usage("the log and the secret can't both come from standard input".to_owned()));
     }
     Secret::read(file).map(Some)
 }
@@ -207,7 +231,7 @@ impl Course<'_> {
                 Ok(Some(Piece::Opened { identity, from })) => {
                     self.send(context, batch).await?;
                     if self.read.is_some() {
-                        say("the file was replaced: going on with the new one");
+                        say("The file was replaced. Continuing with the new file.");
                     }
                     self.read = identity;
                     batch = Batch::after(from);
@@ -234,7 +258,7 @@ impl Course<'_> {
                 state.save(batch.end, read).map_err(|failure| self.after_sending(failure, batch.end))?;
             }
             self.bar.set_position(batch.end);
-            self.bar.set_message(format!("{} lines, {} retrievals", self.totals.lines, self.totals.kept));
+            self.bar.set_message(format!("{} lines, {} AI requests", self.totals.lines, self.totals.kept));
         }
         Ok(Batch::after(batch.end))
     }

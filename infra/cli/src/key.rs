@@ -1,6 +1,6 @@
 //! `telemetry key`: API keys (docs/api/identity.md#api-keys).
 //!
-//! Must print a key once, when the service makes it.
+//! Must print a key only when it is created.
 
 use crate::context::{Asker, Context};
 use crate::failure::Failure;
@@ -13,6 +13,8 @@ const KEY: Kind = Kind {
     noun: "key",
     path: "api-keys",
     name: "name",
+    delete: ("revoke", "Revoked"),
+    csv: None,
     columns: &[
         column("name", "/name"),
         column("prefix", "/prefix"),
@@ -33,22 +35,26 @@ pub struct KeyNoun {
 
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Action {
-    /// List the keys, revoked ones too
+    /// List all keys, including revoked ones
+    #[command(after_help = example!("key list"))]
     List,
-    /// Show one; the key itself is shown when it is made and never again
+    /// Show a key's name, prefix and scopes, but not the key itself
+    #[command(after_help = example!("key show 'Nightly export'"))]
     Show(One),
-    /// Make a key
+    /// Create a key, which is shown only once
+    #[command(after_help = example!("key create 'Nightly export' --scope telemetry:read"))]
     Create(Created),
     /// Revoke a key
+    #[command(after_help = example!("key delete 'Nightly export'"))]
     Delete(Gone),
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Created {
-    /// Name
+    /// Name of the key
     #[arg(value_name = "NAME")]
     name: String,
-    /// What it may do; may be said again [default: telemetry:read, telemetry:write and identity:read]
+    /// Scope, repeatable [default: telemetry:read, telemetry:write, identity:read]
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The service from a terminal: one command for each noun, the public API and nothing else behind it.
+//! The command line for people: one command per noun, and a client of the public API.
 //!
 //! ```text
 //!  options, environment, profile ──► context ──► client ──► the service
@@ -6,7 +6,15 @@
 //!                           standard output ◄── output
 //! ```
 //!
-//! Must print data on standard output and everything else on standard error, and must not take or show a secret where others see it.
+//! Must print data on standard output and everything else on standard error, and must not read or show a secret where other users
+//! can see it.
+
+/// The example at the end of a command's help.
+macro_rules! example {
+    ($arguments:literal) => {
+        concat!("Example:\n  telemetry ", $arguments)
+    };
+}
 
 mod audit;
 mod bots;
@@ -38,6 +46,7 @@ mod sign_in;
 mod talk;
 mod webhook;
 mod window;
+mod words;
 
 use audit::AuditNoun;
 use bots::BotsNoun;
@@ -64,62 +73,75 @@ use sign_in::{Login, Nothing};
 use std::process::ExitCode;
 use webhook::WebhookNoun;
 
-/// What a person can ask for.
+/// A command for people.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
-    /// Sign in by a mail, and keep the session in the profile
+    /// Sign in by email and save the session in a profile
+    #[command(after_help = example!("login --url https://telemetry.example --email ada@newspaper.example"))]
     Login(On<Login>),
-    /// End the session of the profile
+    /// Sign out and delete the session from the profile
+    #[command(after_help = example!("logout"))]
     Logout(On<Nothing>),
-    /// Show who asks, and for which organisation
+    /// Show the current user or key, its organization and its permissions
+    #[command(after_help = example!("whoami"))]
     Whoami(On<Nothing>),
-    /// Profiles: services under names, with the credentials for them
+    /// Manage profiles, which store service addresses and credentials
     Profile(On<ProfileNoun>),
-    /// Organisations of the person who is signed in; the service deletes none
+    /// Manage your organizations and their members
     Org(On<OrgNoun>),
-    /// Domains and their proof
+    /// Register and verify domains
     Domain(On<DomainNoun>),
-    /// API keys
+    /// Manage API keys
     Key(On<KeyNoun>),
-    /// Delegations: who may read whose figures
+    /// Share data with partners, or request access to a publisher's data
     Delegation(On<DelegationNoun>),
-    /// Webhook endpoints, and help for receivers
+    /// Manage webhook endpoints and test receivers
     Webhook(On<WebhookNoun>),
-    /// Settings of the organisation
+    /// Show or change the organization's settings
     Settings(On<SettingsNoun>),
-    /// What was changed for the organisation, and what of its reports was refused
+    /// Show the organization's audit log and rejected reports
     Audit(On<AuditNoun>),
-    /// Log streams of CDNs and servers
+    /// Manage log drains for CDNs and web servers
     Drain(On<DrainNoun>),
-    /// Events: list, tail, send, import
+    /// List, watch, send and import events
     Events(On<EventsNoun>),
-    /// Take a log file in, as if its provider had streamed it; a line that came already counts once
+    /// Import a CDN or web server log; lines imported before don't count again
+    #[command(after_help = example!("import access.log --provider combined --host www.newspaper.example"))]
     Import(On<Import>),
-    /// Bots by their user agents
+    /// Identify bots by user agent
     Bots(On<BotsNoun>),
-    /// Totals of a window
+    /// Show total events and sessions, by type, reporter and agent
+    #[command(after_help = example!("summary --since 7d"))]
     Summary(On<Summary>),
-    /// Events over time
+    /// Show events over time
+    #[command(after_help = example!("series --since 30d --split type"))]
     Series(On<Series>),
-    /// Pages by events
+    /// Show events by page or section
+    #[command(after_help = example!("urls --since 7d --path '/blog/*' --sort -content_cited"))]
     Urls(On<Urls>),
-    /// Bots that fetched, and what came back
+    /// Show which bots fetched your pages
+    #[command(after_help = example!("crawlers --since 7d"))]
     Crawlers(On<List>),
-    /// Hours of which anything is known
+    /// Show the hours that have data from a server or CDN
+    #[command(after_help = example!("coverage --since 7d"))]
     Coverage(On<Whole>),
-    /// Retrieved, grounded, cited, presented, engaged
+    /// Show fetches, groundings, citations, presentations and engagements
+    #[command(after_help = example!("funnel --since 30d --by agent"))]
     Funnel(On<Funnel>),
-    /// Retrievals that both an agent and a server tell of, or one of them
+    /// Compare the fetches that agents claim with those that servers saw
+    #[command(after_help = example!("corroboration --since 7d"))]
     Corroboration(On<Sorted>),
-    /// Sessions of an agent
+    /// Export an agent's sessions
     Session(On<SessionNoun>),
-    /// Say what is right between here and the first event, and what to do about what is not
+    /// Check the connection, the credential and a domain, and suggest fixes
+    #[command(after_help = example!("doctor --domain newspaper.example"))]
     Doctor(On<Doctor>),
-    /// Print the completion script of a shell
+    /// Print a shell completion script
+    #[command(after_help = example!("completion zsh"))]
     Completion(Completion),
 }
 
-/// A command, and on which service by whom.
+/// A command with the options that every command has.
 #[derive(Args, Clone, Debug)]
 pub struct On<T: Args> {
     #[command(flatten)]
@@ -128,9 +150,9 @@ pub struct On<T: Args> {
     options: Options,
 }
 
-/// Does it; the exit code says how it went (docs/cli.md#exit-codes).
+/// Runs a command and returns its exit code (docs/cli.md#exit-codes).
 ///
-/// `program` is the whole program that this is a part of.
+/// `program` is the complete command line, for `completion`.
 pub fn run(command: Command, program: clap::Command, clock: Clock) -> Process {
     Box::pin(async {
         match dispatch(command, program, clock).await {

@@ -1,6 +1,6 @@
-//! What every command takes: which service, by which credential, in which form the answer is printed (docs/cli.md#which-credential).
+//! The options of every command: the service, the credential and the output format (docs/cli.md#credentials).
 //!
-//! Must not take a secret from the command line, where every other process of the machine reads it.
+//! Must not accept a secret on the command line, where every process of the machine can read it.
 
 use crate::failure::Failure;
 use crate::secret::Secret;
@@ -18,64 +18,64 @@ const KEY: &str = "key";
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = HEADING)]
 pub(crate) struct Options {
-    /// Address of the service; without it that of the profile
-    // taken unchecked and never shown: what should be an address may hold a password
+    /// Address of the service [default: the address in the profile]
+    // accepted unchecked and never printed, because it may contain a password
     #[arg(long, global = true, env = "TELEMETRY_URL", hide_env_values = true, value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// File that holds the API key, `-` for standard input; without it `TELEMETRY_KEY`, then the profile
+    /// File with the API key, or - for stdin [default: TELEMETRY_KEY, then the profile]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) key: EnvironmentKey,
-    /// Profile of the configuration; without it the one in use
+    /// Profile to use [default: the current profile]
     #[arg(long = "profile", global = true, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// File of profiles [default: telemetry/profiles.json in the configuration folder of the user]
+    /// Profiles file [default: telemetry/profiles.json in the user's config folder]
     #[arg(long, global = true, env = "TELEMETRY_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Organisation that a signed-in person asks for, where there are several; without it that of the profile
+    /// Organization to act for, if you belong to several [default: the profile's]
     #[arg(long, global = true, value_name = "ID")]
     pub(crate) organization: Option<Uuid>,
-    /// Form of the output
+    /// Output format
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
 }
 
-/// Forms of the output.
+/// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// Columns, for people
+    /// Aligned columns, for people
     Table,
-    /// One JSON document: the answer of the service
+    /// One JSON document
     Json,
-    /// One JSON object a line
+    /// One JSON object per line
     Ndjson,
-    /// Comma-separated values with a header
+    /// Comma-separated values with a header row
     Csv,
 }
 
-/// The address in a text; a failure does not repeat it, because it may hold a password.
+/// Parses an address; errors don't repeat it, because it may contain a password.
 pub(crate) fn address(text: &str) -> Result<Url, Failure> {
     let wrong = |why: &str| Failure::Usage(format!("--url or TELEMETRY_URL: {why}"));
     let url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return Err(wrong("an address begins with http:// or https://"));
+        return Err(wrong("the address must start with http:// or https://"));
     }
     if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
-        return Err(wrong("an address holds no user, password, query or fragment"));
+        return Err(wrong("the address must not contain a user, password, query or fragment"));
     }
     Ok(url)
 }
 
-/// The API key of the environment.
+/// The API key from the environment.
 #[derive(Clone, Debug)]
 pub(crate) struct EnvironmentKey(pub(crate) Option<Secret>);
 
 impl Args for EnvironmentKey {
     fn augment_args(command: clap::Command) -> clap::Command {
-        // hidden: it is an option only so that it can be refused with a reason
+        // hidden: it is an option only so that it can be rejected with a reason
         let key = Arg::new(KEY).long(KEY).env("TELEMETRY_KEY").hide(true).hide_env_values(true).global(true);
-        command.arg(key.value_name("KEY").help("API key; read from the environment only, and refused on the command line"))
+        command.arg(key.value_name("KEY").help("API key; accepted in the environment only, not on the command line"))
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
@@ -86,7 +86,7 @@ impl Args for EnvironmentKey {
 impl FromArgMatches for EnvironmentKey {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         if matches.value_source(KEY) == Some(ValueSource::CommandLine) {
-            let reason = "a key on the command line is seen by every process of this machine: use --key-file or TELEMETRY_KEY\n";
+            let reason = "other users can read keys on the command line: use --key-file or TELEMETRY_KEY instead of --key\n";
             return Err(clap::Error::raw(ErrorKind::ArgumentConflict, reason));
         }
         let key = matches.get_one::<String>(KEY).map(|key| Secret::new(key));

@@ -1,11 +1,12 @@
-//! `telemetry org`: a person's organisations (docs/api/identity.md#organisations).
+//! `telemetry org`: the organizations of a user (docs/api/identity.md#organisations).
 //!
-//! Must ask as a person: a key has one organisation and makes none.
+//! Must use a session: keys can't read or create organizations.
 
 use crate::context::{Asker, Context};
 use crate::failure::Failure;
 use crate::identity::{Kind, One};
-use crate::output::column;
+use crate::output::{column, phrase, text};
+use crate::words::org_type;
 use axum::http::Method;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
@@ -14,10 +15,17 @@ const ORG: Kind = Kind {
     noun: "organization",
     path: "organizations",
     name: "name",
-    columns: &[column("name", "/name"), column("type", "/org_type"), column("domain", "/domain"), column("id", "/id")],
+    delete: ("delete", "Deleted"),
+    columns: &[
+        column("name", "/name"),
+        phrase("type", |organization| org_type(&text(&organization["org_type"])).to_owned()),
+        column("domain", "/domain"),
+        column("id", "/id"),
+    ],
+    csv: Some(&[column("name", "/name"), column("type", "/org_type"), column("domain", "/domain"), column("id", "/id")]),
 };
 
-/// Organisations.
+/// Organizations.
 #[derive(Args, Clone, Debug)]
 pub struct OrgNoun {
     #[command(subcommand)]
@@ -26,56 +34,61 @@ pub struct OrgNoun {
 
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Action {
-    /// List the organisations of the person who is signed in
+    /// List your organizations
+    #[command(after_help = example!("org list"))]
     List,
-    /// Show one
+    /// Show an organization
+    #[command(after_help = example!("org show 'The Newspaper'"))]
     Show(One),
-    /// Found a content owner, or ask for a platform or an agent
+    /// Create a content owner, or request a platform or agent
+    #[command(after_help = example!("org create 'The Newspaper' --domain newspaper.example"))]
     Create(Created),
-    /// List the members of one
+    /// List the members of an organization
+    #[command(after_help = example!("org members 'The Newspaper'"))]
     Members(One),
-    /// Invite a person by mail
+    /// Invite a member by email
+    #[command(after_help = example!("org invite 'The Newspaper' ben@newspaper.example --role owner"))]
     Invite(Invited),
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Created {
-    /// Name
+    /// Name of the organization
     #[arg(value_name = "NAME")]
     name: String,
-    /// First domain of a content owner
+    /// First domain of the content owner
     #[arg(long, value_name = "HOST", required_if_eq("kind", "content-owner"))]
     domain: Option<String>,
-    /// What it is; an operator decides on platforms and agents
-    #[arg(long = "type", value_enum, id = "kind", default_value_t = Type::ContentOwner)]
+    /// Type of organization; an operator reviews platforms and agents
+    #[arg(long = "type", value_name = "TYPE", value_enum, id = "kind", default_value_t = Type::ContentOwner)]
     kind: Type,
-    /// Address of the one who administers a platform or an agent
+    /// Email address of the platform's or agent's administrator
     #[arg(long, value_name = "ADDRESS", required_if_eq_any([("kind", "platform"), ("kind", "agent")]))]
     admin_email: Option<String>,
-    /// What a platform or an agent is going to do
+    /// What the platform or agent will do
     #[arg(long, value_name = "TEXT", required_if_eq_any([("kind", "platform"), ("kind", "agent")]))]
     use_case: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Type {
-    /// Has domains, and reads what is reported of them
+    /// Publisher that verifies domains and reads their figures
     ContentOwner,
-    /// Reports for others
+    /// CDN, marketplace or partner of publishers
     Platform,
-    /// Reports what it does itself
+    /// AI agent that reports what it does
     Agent,
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Invited {
-    /// Id or name of the organisation
+    /// ID or name of the organization
     #[arg(value_name = "ID")]
     id: String,
-    /// Address of the person
+    /// Email address of the new member
     #[arg(value_name = "ADDRESS")]
     email: String,
-    /// What the person may do
+    /// Role of the new member
     #[arg(long, value_parser = ["owner", "member"], default_value = "member")]
     role: String,
 }

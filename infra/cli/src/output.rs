@@ -1,63 +1,103 @@
-//! Answers on standard output: tables for people, JSON, JSON lines and CSV for programs (docs/cli.md#output).
+//! Results on standard output: tables for people, JSON, JSON lines and CSV for programs (docs/cli.md#output).
 //!
-//! Must write data and nothing else, and no control character of it to a terminal in a table.
+//! Must write data and nothing else, and must replace control characters in tables.
 
 use crate::failure::{Failure, reason};
 use crate::options::Format;
+use crate::words::{capitalized, org_type};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Map, Value};
 use std::io::{self, Write};
 
-/// A column of a table and of CSV: its title, and where its value stands in an item.
+/// A column of a table or of CSV.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
     title: &'static str,
-    pointer: &'static str,
+    content: Content,
 }
 
-/// A column.
+/// What a column contains.
+#[derive(Clone, Copy, Debug)]
+enum Content {
+    /// The value at this JSON pointer.
+    Value(&'static str),
+    /// A text about the item.
+    Phrase(fn(&Value) -> String),
+}
+
+/// A column with the value at a JSON pointer.
 pub(crate) const fn column(title: &'static str, pointer: &'static str) -> Column {
-    Column { title, pointer }
+    Column { title, content: Content::Value(pointer) }
 }
 
-/// Where answers go, in one form.
+/// A column with a text about each item.
+pub(crate) const fn phrase(title: &'static str, of: fn(&Value) -> String) -> Column {
+    Column { title, content: Content::Phrase(of) }
+}
+
+impl Column {
+    fn value(self, item: &Value) -> Value {
+        match self.content {
+            Content::Value(pointer) => item.pointer(pointer).cloned().unwrap_or_default(),
+            Content::Phrase(of) => Value::String(of(item)),
+        }
+    }
+}
+
+/// Where results are printed, and in which format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     pub(crate) format: Format,
 }
 
 impl Output {
-    /// Prints a list; `whole` is the answer it stood in, for JSON.
+    /// Prints a list; `whole` is the response that contains it, for JSON.
     pub(crate) fn list(self, whole: &Value, items: &[Value], columns: &[Column]) -> Result<(), Failure> {
+        self.list_as(whole, items, columns, columns)
+    }
+
+    /// Like `list`, with other columns in CSV than in tables.
+    pub(crate) fn list_as(
+        self,
+        whole: &Value,
+        items: &[Value],
+        columns: &[Column],
+        csv_columns: &[Column],
+    ) -> Result<(), Failure> {
         match self.format {
             Format::Json => json(whole),
             Format::Ndjson => items.iter().try_for_each(|item| write(format!("{item}\n").as_bytes())),
-            Format::Csv => write(&csv(items, columns)?),
+            Format::Csv => write(&csv(items, csv_columns)?),
             Format::Table => write(table(items, columns).as_bytes()),
         }
     }
 
-    /// Prints one thing: in a table, and in CSV, a row for each member.
+    /// Prints an object; tables have the given rows.
+    pub(crate) fn object_as(self, object: &Value, facts: &[(&'static str, String)]) -> Result<(), Failure> {
+        if self.format == Format::Table { write(rows(facts).as_bytes()) } else { self.object(object) }
+    }
+
+    /// Prints an object, in tables and CSV with a row per member.
     pub(crate) fn object(self, object: &Value) -> Result<(), Failure> {
         match self.format {
             Format::Json => json(object),
             Format::Ndjson => write(format!("{object}\n").as_bytes()),
             Format::Csv => write(&csv(&members(object), &MEMBER)?),
-            Format::Table => write(pairs(object).as_bytes()),
+            Format::Table => write(rows(&facts(object)).as_bytes()),
         }
     }
 
-    /// Prints what goes before the lines of a list: in CSV its header.
+    /// Prints the header of a list that is printed line by line, in CSV only.
     pub(crate) fn header(self, columns: &[Column]) -> Result<(), Failure> {
         if self.format == Format::Csv { write(&csv(&[], columns)?) } else { Ok(()) }
     }
 
-    /// Prints a line of a list that has no end: JSON lines for programs, columns without a header for people.
-    pub(crate) fn line(self, item: &Value, columns: &[Column]) -> Result<(), Failure> {
+    /// Prints one item of a list that is printed line by line; tables have no header.
+    pub(crate) fn line(self, item: &Value, columns: &[Column], csv_columns: &[Column]) -> Result<(), Failure> {
         match self.format {
             Format::Json | Format::Ndjson => write(format!("{item}\n").as_bytes()),
             Format::Csv => {
-                let whole = csv(std::slice::from_ref(item), columns)?;
+                let whole = csv(std::slice::from_ref(item), csv_columns)?;
                 let header = whole.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
                 write(&whole[header..])
             }
@@ -92,15 +132,15 @@ pub(crate) fn json(value: &Value) -> Result<(), Failure> {
     write(format!("{text}\n").as_bytes())
 }
 
-/// Columns under their titles; numbers stand at the right.
-fn table(items: &[Value], columns: &[Column]) -> String {
+/// Columns below their titles, with numbers aligned right.
+pub(crate) fn table(items: &[Value], columns: &[Column]) -> String {
     let mut table = plain_table();
     table.set_header(columns.iter().map(|column| column.title.to_uppercase()));
     for item in items {
         table.add_row(columns.iter().map(|column| shown(item, *column)));
     }
     for (index, column) in columns.iter().enumerate() {
-        let is_number = |item: &Value| item.pointer(column.pointer).is_some_and(Value::is_number);
+        let is_number = |item: &Value| column.value(item).is_number();
         if let Some(column) = table.column_mut(index).filter(|_| items.iter().any(is_number)) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -108,13 +148,41 @@ fn table(items: &[Value], columns: &[Column]) -> String {
     without_trailing_blanks(&table)
 }
 
-/// A member a line.
-fn pairs(object: &Value) -> String {
+/// One row per fact, with its label.
+pub(crate) fn rows<T: AsRef<str>>(facts: &[(T, String)]) -> String {
     let mut table = plain_table();
-    for member in members(object) {
-        table.add_row(MEMBER.iter().map(|column| shown(&member, *column)));
+    for (label, value) in facts {
+        table.add_row([visible(label.as_ref()), visible(value)]);
     }
     without_trailing_blanks(&table)
+}
+
+/// The members of an object that have a value, with their labels: secrets and names first, IDs last.
+fn facts(object: &Value) -> Vec<(String, String)> {
+    let mut members: Vec<(&String, &Value)> = object.as_object().into_iter().flatten().collect();
+    members.sort_by_key(|(name, _)| match name.as_str() {
+        "key" | "secret" => 0,
+        "name" | "domain" | "url" | "email" | "org_name" => 1,
+        "id" => 4,
+        name if name.ends_with("_id") => 3,
+        _ => 2,
+    });
+    let fact = |(name, value): (&String, &Value)| match name.as_str() {
+        "org_type" => (label(name), org_type(&text(value)).to_owned()),
+        name => (label(name), cell(value)),
+    };
+    members.into_iter().map(fact).filter(|(_, value)| !value.is_empty()).collect()
+}
+
+/// The label of an API member: `last_used_at` is "Last used at", `organization_id` is "Organization ID".
+fn label(name: &str) -> String {
+    let words = name.split('_').map(|word| match word {
+        "id" => "ID",
+        "url" => "URL",
+        "org" => "organization",
+        word => word,
+    });
+    capitalized(&words.collect::<Vec<_>>().join(" "))
 }
 
 fn plain_table() -> Table {
@@ -133,26 +201,56 @@ fn csv(items: &[Value], columns: &[Column]) -> Result<Vec<u8>, Failure> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(columns.iter().map(|column| column.title)).map_err(failed)?;
     for item in items {
-        let cells = columns.iter().map(|column| inert(item.pointer(column.pointer).unwrap_or(&Value::Null)));
+        let cells = columns.iter().map(|column| inert(&column.value(item)));
         writer.write_record(cells).map_err(failed)?;
     }
     writer.into_inner().map_err(|error| Failure::Failed(error.to_string()))
 }
 
-/// A text that a spreadsheet would run as a formula is preceded by an apostrophe, as in the service's own CSV.
+/// Puts an apostrophe before a text that a spreadsheet would run as a formula, like the service's own CSV.
 fn inert(value: &Value) -> String {
     let plain = text(value);
     if value.is_string() && plain.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{plain}") } else { plain }
 }
 
 fn shown(item: &Value, column: Column) -> String {
-    match item.pointer(column.pointer).unwrap_or(&Value::Null) {
+    visible(&cell(&column.value(item)))
+}
+
+/// A value in a cell of a table, without JSON.
+pub(crate) fn cell(value: &Value) -> String {
+    match value {
+        Value::Bool(flag) => if *flag { "yes" } else { "no" }.to_owned(),
         Value::Number(ratio) if ratio.is_f64() => format!("{:?}", (ratio.as_f64().unwrap_or_default() * 100.0).round() / 100.0),
-        value => visible(&text(value)),
+        Value::Object(members) => described(members),
+        Value::Array(values) if values.iter().any(|value| value.is_object() || value.is_array()) => {
+            counts(values).unwrap_or_else(|| values.iter().map(cell).collect::<Vec<_>>().join("; "))
+        }
+        value => text(value),
     }
 }
 
-/// A value in one cell.
+/// An object in a cell: by its name, else by its members.
+fn described(members: &Map<String, Value>) -> String {
+    let text_of = |member: &str| members.get(member).and_then(Value::as_str);
+    if let Some(kind) = text_of("kind") {
+        return text_of("name").map_or_else(|| kind.to_owned(), |name| format!("{name} ({kind})"));
+    }
+    match (text_of("domain"), members.get("verified"), text_of("outcome"), text_of("at")) {
+        (Some(domain), Some(Value::Bool(true)), ..) => format!("{domain} (verified)"),
+        (Some(domain), Some(Value::Bool(false)), ..) => format!("{domain} (not verified)"),
+        (_, _, Some(outcome), Some(at)) => match members.get("status_code").and_then(Value::as_u64) {
+            Some(code) => format!("{outcome} with status code {code} at {at}"),
+            None => format!("{outcome} at {at}"),
+        },
+        _ => {
+            let known = members.iter().filter(|(name, value)| !value.is_null() && *name != "organization_id");
+            known.map(|(name, value)| format!("{} {}", name.replace('_', " "), cell(value))).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// A value in a cell of CSV, with nested values as JSON.
 pub(crate) fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -165,7 +263,7 @@ pub(crate) fn text(value: &Value) -> String {
     }
 }
 
-/// Names with a count each, where a list holds nothing else.
+/// A list of names with a count each, or nothing for other lists.
 fn counts(values: &[Value]) -> Option<String> {
     let of = |value: &Value| {
         let members: Vec<&Value> = value.as_object()?.values().collect();
@@ -179,7 +277,7 @@ fn counts(values: &[Value]) -> Option<String> {
     Some(values.iter().map(of).collect::<Option<Vec<_>>>()?.join(", "))
 }
 
-/// The same text with nothing in it that steers a terminal.
+/// Replaces control characters, which could steer a terminal.
 pub(crate) fn visible(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
@@ -192,7 +290,7 @@ mod tests {
     const COLUMNS: [Column; 2] = [column("name", "/name"), column("count", "/in/count")];
 
     #[test]
-    fn a_table_has_titles_and_numbers_at_the_right() {
+    fn numbers_are_aligned_right() {
         let items = [json!({"name": "a", "in": {"count": 5}}), json!({"name": "bcd", "in": {"count": 1234}})];
         assert_eq!(table(&items, &COLUMNS), "NAME  COUNT\na         5\nbcd    1234\n");
         let numbers = [json!({"name": 5}), json!({"name": 1234})];
@@ -200,21 +298,34 @@ mod tests {
     }
 
     #[test]
-    fn what_steers_a_terminal_is_not_shown() {
+    fn tables_replace_control_characters() {
         let item = json!({"name": "\u{1b}[2Jx\u{9b}\n", "in": {}});
         assert!(table(&[item], &COLUMNS).contains("\u{fffd}[2Jx\u{fffd}\u{fffd}"));
     }
 
     #[test]
-    fn a_formula_is_a_text_in_csv_and_a_negative_number_stays_one() {
+    fn csv_escapes_formulas_but_not_numbers() {
         let items = [json!({"name": "=1+1", "in": {"count": -1}}), json!({"name": "a,b"})];
         assert_eq!(csv(&items, &COLUMNS).unwrap(), b"name,count\n'=1+1,-1\n\"a,b\",\n");
     }
 
     #[test]
-    fn lists_of_texts_stand_in_one_cell_and_what_is_nested_stays_json() {
+    fn csv_cells_join_texts_and_keep_nested_json() {
         assert_eq!(text(&json!(["a", 1, true])), "a, 1, true");
         assert_eq!(text(&json!([{"a": 1}])), "[{\"a\":1}]");
         assert_eq!(text(&json!([{"count": 2, "type": "a"}, {"count": 1, "type": "b"}])), "a 2, b 1");
+    }
+
+    #[test]
+    fn table_cells_contain_no_json() {
+        assert_eq!(cell(&json!(true)), "yes");
+        assert_eq!(cell(&json!(0.456)), "0.46");
+        assert_eq!(cell(&json!([{"status": 403, "at": null}, {"status": 404, "at": "x"}])), "status 403; at x, status 404");
+        let attempt = json!({"at": "t", "outcome": "rejected", "status_code": 401, "duration_ms": 7});
+        assert_eq!(cell(&attempt), "rejected with status code 401 at t");
+        let key = json!({"created_by": {"kind": "key", "name": "demo"}, "id": 1, "key": "k", "name": "n", "organization_id": 2, "at": null});
+        let expected =
+            "Key              k\nName             n\nCreated by       demo (key)\nOrganization ID  2\nID               1\n";
+        assert_eq!(rows(&facts(&key)), expected);
     }
 }

@@ -1,6 +1,6 @@
-//! `telemetry profile`: services under names, with the credentials for them.
+//! `telemetry profile`: named services with their credentials.
 //!
-//! Must not show a credential: of a key its prefix is shown, of a session whose it is.
+//! Must not show a credential: only the prefix of a key and the user of a session.
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -20,21 +20,26 @@ pub struct ProfileNoun {
 
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Action {
-    /// List the profiles
+    /// List all profiles
+    #[command(after_help = example!("profile list"))]
     List,
     /// Show a profile, without its credentials
+    #[command(after_help = example!("profile show work"))]
     Show(Named),
-    /// Make a profile, or change one: its address by --url, its key by --key-file, its organisation by --organization
+    /// Create or change a profile, with --url, --key-file and --organization
+    #[command(after_help = example!("profile set work --url https://telemetry.example --key-file owner.key"))]
     Set(Named),
-    /// Use a profile from now on
+    /// Make a profile the current one
+    #[command(after_help = example!("profile use work"))]
     Use(MustBeNamed),
-    /// Delete a profile with its credentials
+    /// Delete a profile and its credentials
+    #[command(after_help = example!("profile delete work"))]
     Delete(Deleted),
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Named {
-    /// Name of the profile; without it the one in use
+    /// Name of the profile [default: the current profile]
     #[arg(value_name = "NAME", value_parser = checked_name)]
     name: Option<String>,
 }
@@ -51,7 +56,7 @@ pub(crate) struct Deleted {
     /// Name of the profile
     #[arg(value_name = "NAME", value_parser = checked_name)]
     name: String,
-    /// Do not ask
+    /// Don't ask for confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -116,7 +121,7 @@ fn set(context: &Context, mut profiles: Profiles, named: &Named) -> Result<(), F
         url,
     };
     if before.is_some() && kept.is_none() {
-        say("the address is another one: credentials for the one before are forgotten");
+        say("The address changed, so the credentials for the old address were deleted.");
     }
     profiles.current.get_or_insert_with(|| name.clone());
     let known = shown(&profiles, &name, &profile);
@@ -131,7 +136,7 @@ fn choose(context: &Context, mut profiles: Profiles, name: &str) -> Result<(), F
     }
     profiles.current = Some(name.to_owned());
     profiles.save(&context.config_file()?)?;
-    say(&format!("profile {name} is in use"));
+    say(&format!("Now using profile {name}."));
     Ok(())
 }
 
@@ -146,6 +151,6 @@ fn delete(context: &Context, mut profiles: Profiles, deleted: &Deleted) -> Resul
         profiles.current = None;
     }
     profiles.save(&context.config_file()?)?;
-    say(&format!("profile {name} is deleted"));
+    say(&format!("Deleted profile {name}."));
     Ok(())
 }

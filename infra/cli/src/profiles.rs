@@ -62,16 +62,15 @@ impl Profiles {
         };
         if metadata.permissions().mode() & 0o077 != 0 {
             let file = file.display();
-            return Err(Failure::Usage(format!("{file} holds credentials and others may read it: run `chmod 600 {file}`")));
+            return Err(Failure::Usage(format!(
+                "{file} contains credentials and other users can read it: run `chmod 600 {file}`"
+            )));
         }
         let text = std::fs::read_to_string(file).map_err(|error| of_file(file, &error))?;
-        // What stands at the place of the fault may be a secret: the place is said, and not what is there.
+        // The invalid text may be a secret, so the error names only its position.
         serde_json::from_str(&text).map_err(|error| {
             let (line, column) = (error.line(), error.column());
-            Failure::Usage(format!(
-                "{}: no file of profiles (line {line}, column {column}): mend it, or delete it",
-                file.display()
-            ))
+            Failure::Usage(format!("{}: invalid profiles file (line {line}, column {column}): fix or delete it", file.display()))
         })
     }
 
@@ -91,9 +90,9 @@ impl Profiles {
     }
 }
 
-/// There is no such profile.
+/// The error for an unknown profile.
 pub(crate) fn unknown(name: &str) -> String {
-    format!("there is no profile {name:?}: `telemetry profile list` shows those that are")
+    format!("no profile named {name:?}: `telemetry profile list` shows all profiles")
 }
 
 /// A name that a profile may have.
@@ -103,14 +102,14 @@ pub(crate) fn checked_name(name: &str) -> Result<String, String> {
     if is_short && name.chars().all(is_plain) {
         Ok(name.to_owned())
     } else {
-        Err(format!("a name of a profile has 1 to {MAX_NAME_CHARS} letters, digits, '-', '_' and '.'"))
+        Err(format!("a profile name has 1 to {MAX_NAME_CHARS} letters, digits, '-', '_' or '.'"))
     }
 }
 
 /// Where the profiles are when nobody says.
 pub(crate) fn usual_file() -> Result<PathBuf, Failure> {
     let folders = etcetera::choose_base_strategy()
-        .map_err(|_| Failure::Usage("this user has no home folder: name a file with --config or TELEMETRY_CONFIG".to_owned()))?;
+        .map_err(|_| Failure::Usage("no home folder found: set --config or TELEMETRY_CONFIG".to_owned()))?;
     Ok(folders.config_dir().join("telemetry").join("profiles.json"))
 }
 

@@ -1,12 +1,12 @@
-//! Providers of logs, as they are typed.
+//! Log providers on the command line.
 //!
-//! Must take the names of the API and no others.
+//! Must accept exactly the API's names.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use schemas::identity::DrainProvider;
 
-/// Reads the name of a provider, and lists them all.
+/// Parses a provider's name; the help lists all names.
 pub(crate) fn provider() -> impl TypedValueParser<Value = DrainProvider> {
     let names = PossibleValuesParser::new(DrainProvider::ALL.map(DrainProvider::as_str));
-    names.try_map(|name| name.parse::<DrainProvider>().map_err(|_| "no provider"))
+    names.try_map(|name| name.parse::<DrainProvider>().map_err(|_| "unknown provider"))
 }

@@ -1,13 +1,14 @@
 //! Figures: `summary`, `series`, `urls`, `crawlers`, `coverage`, `funnel`, `corroboration` (docs/api/reads.md).
 //!
-//! Must not compute a figure: what the service answers is printed.
+//! Must print the figures of the service and compute none.
 
 use crate::client::{Client, Content, Parameters};
 use crate::context::{Asker, Context};
 use crate::failure::Failure;
 use crate::options::Format;
-use crate::output::{Column, column, write};
+use crate::output::{Column, column, phrase, text, write};
 use crate::talk::say;
+use crate::words;
 use axum::http::Method;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
@@ -25,7 +26,7 @@ pub(crate) use summary::{Summary, summary};
 pub struct Funnel {
     #[command(flatten)]
     list: Sorted,
-    /// One row for each of these
+    /// Group by day, agent or page
     #[arg(long, value_enum, default_value_t = Row::Day)]
     by: Row,
 }
@@ -35,29 +36,29 @@ pub struct Funnel {
 pub struct Urls {
     #[command(flatten)]
     list: Sorted,
-    /// Pages of this path, as /blog/a; or with a * at the end those that begin so, as '/blog/*'
+    /// Only this path (/blog/a), or paths with this prefix ('/blog/*')
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
-    /// One row for each of these
+    /// Group by page or section
     #[arg(long, value_enum, default_value_t = PageRow::Url)]
     by: PageRow,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum PageRow {
-    /// Pages
+    /// One row per page
     Url,
-    /// Hosts and first steps of paths
+    /// One row per host and first path segment
     Section,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Row {
-    /// Days
+    /// One row per day
     Day,
-    /// Agents
+    /// One row per agent
     Agent,
-    /// Pages
+    /// One row per page
     Url,
 }
 
@@ -69,38 +70,62 @@ const URLS: [Column; 5] = [
     column("url", "/content_url"),
     column("events", "/total_events"),
     column("sessions", "/unique_sessions"),
-    column("types", "/event_types"),
-    column("last seen", "/last_seen"),
+    phrase("by type", by_type),
+    column("last event", "/last_seen"),
 ];
 const CRAWLERS: [Column; 9] = [
     column("operator", "/operator"),
     column("bot", "/bot"),
-    column("purpose", "/purpose"),
-    column("verified", "/verified"),
-    column("retrievals", "/retrievals"),
+    phrase("purpose", |bot| words::purpose(&text(&bot["purpose"])).to_owned()),
+    phrase("IP check", |bot| words::ip_check(&bot["verified"]).to_owned()),
+    column("fetches", "/retrievals"),
+    column("confirmed", "/corroborated"),
+    column("not served", "/refused"),
+    column("fetches per visit", "/retrievals_per_click"),
     column("bytes", "/bytes"),
-    column("corroborated", "/corroborated"),
-    column("refused", "/refused"),
-    column("per click", "/retrievals_per_click"),
 ];
 const CORROBORATION: [Column; 8] = [
     column("day", "/day"),
-    column("platform", "/platform_id"),
-    column("agent", "/agent_id"),
-    column("retrievals", "/retrievals"),
-    column("both", "/seen_by_both"),
-    column("agent only", "/claimed_by_agent_only"),
+    phrase("agent", agent),
+    column("fetches", "/retrievals"),
+    column("confirmed", "/seen_by_both"),
+    column("claimed only", "/claimed_by_agent_only"),
     column("server only", "/seen_by_server_only"),
     column("neither", "/seen_by_neither"),
+    PLATFORM,
 ];
+/// Tells apart two agents with one name; the API returns no names of platforms.
+const PLATFORM: Column = column("platform ID", "/platform_id");
 const STAGES: [Column; 5] = [
-    column("retrieved", "/retrieved"),
+    column("fetched", "/retrieved"),
     column("grounded", "/grounded"),
     column("cited", "/cited"),
     column("presented", "/presented"),
     column("engaged", "/engaged"),
 ];
 const SPANS: [Column; 3] = [column("start", "/start"), column("end", "/end"), column("covered", "/covered")];
+const SPANS_WITH_DATA: [Column; 3] = [column("start", "/start"), column("end", "/end"), column("has data", "/covered")];
+
+/// Events by type, such as "2 fetches, 1 citation".
+fn by_type(item: &Value) -> String {
+    let of = |counted: &Value| {
+        let (count, name) = (&counted["count"], text(&counted["event_type"]));
+        let (one, several) = words::event_type(&name);
+        format!("{count} {}", if *count == 1 { one } else { several })
+    };
+    let mut counts: Vec<&Value> = item["event_types"].as_array().into_iter().flatten().collect();
+    counts.sort_by_key(|counted| words::place(&text(&counted["event_type"])));
+    counts.into_iter().map(of).collect::<Vec<_>>().join(", ")
+}
+
+/// The name of the agent that an item is about.
+fn agent(item: &Value) -> String {
+    match (item["agent_id"].as_str().unwrap_or_default(), item["platform_id"].as_str()) {
+        ("", Some("")) => "Crawlers (undeclared)".to_owned(),
+        ("", _) => "Unknown".to_owned(),
+        (name, _) => name.to_owned(),
+    }
+}
 
 pub(crate) async fn urls(context: &Context, what: &Urls) -> Result<(), Failure> {
     let mut parameters = what.list.parameters(context);
@@ -111,8 +136,8 @@ pub(crate) async fn urls(context: &Context, what: &Urls) -> Result<(), Failure> 
 
 pub(crate) async fn corroboration(context: &Context, what: &Sorted) -> Result<(), Failure> {
     let parameters = what.parameters(context);
-    if let Some(answer) = list(context, "/content-owners/corroboration", &parameters, &CORROBORATION).await? {
-        say(answer["note"].as_str().unwrap_or_default());
+    if list(context, "/content-owners/corroboration", &parameters, &CORROBORATION).await?.is_some() {
+        say("A fetch is confirmed if its agent and a server of another organization reported it.");
     }
     Ok(())
 }
@@ -122,16 +147,17 @@ pub(crate) async fn funnel(context: &Context, what: &Funnel) -> Result<(), Failu
     parameters.push(("by", name(&what.by)));
     let row: &[Column] = match what.by {
         Row::Day => &[column("day", "/day")],
-        Row::Agent => &[column("platform", "/platform_id"), column("agent", "/agent_id")],
+        Row::Agent => &[phrase("agent", agent)],
         Row::Url => &[column("url", "/content_url")],
     };
-    list(context, "/content-owners/funnel", &parameters, &[row, &STAGES].concat()).await.map(drop)
+    let last: &[Column] = if matches!(what.by, Row::Agent) { &[PLATFORM] } else { &[] };
+    list(context, "/content-owners/funnel", &parameters, &[row, &STAGES, last].concat()).await.map(drop)
 }
 
 pub(crate) async fn crawlers(context: &Context, what: &List) -> Result<(), Failure> {
     let parameters = [what.window.parameters(context), what.part.parameters()].concat();
     if let Some(answer) = list(context, "/content-owners/crawlers", &parameters, &CRAWLERS).await? {
-        say_coverage(&answer["coverage"]);
+        say(&words::coverage(&answer["coverage"]));
     }
     Ok(())
 }
@@ -143,30 +169,21 @@ pub(crate) async fn coverage(context: &Context, what: &Whole) -> Result<(), Fail
     }
     let answer = client.get("/content-owners/coverage", &parameters).await?;
     let spans = answer["coverage"]["spans"].as_array().cloned().unwrap_or_default();
-    context.output().list(&answer, &spans, &SPANS)?;
+    context.output().list_as(&answer, &spans, &SPANS_WITH_DATA, &SPANS)?;
     if context.options.output == Format::Table {
-        say_coverage(&answer["coverage"]);
+        say(&words::coverage(&answer["coverage"]));
     }
     Ok(())
 }
 
-/// Prints an answer that is one document.
+/// Prints a response that is one document.
 async fn as_document(client: &Client, path: &str, parameters: &Parameters) -> Result<(), Failure> {
     let answer = client.send(Method::GET, path, parameters, Content::default()).await?.bytes().await?;
     write(&answer)?;
     write(b"\n")
 }
 
-fn say_coverage(coverage: &Value) {
-    let hours = |name: &str| coverage[name].as_u64().unwrap_or_default();
-    let (covered, uncovered) = (hours("hours_covered"), hours("hours_uncovered"));
-    say(&format!(
-        "{covered} of {} hours are covered; of the others nothing is known, and no figure of theirs is a zero",
-        covered + uncovered
-    ));
-}
-
-/// Prints a list as the service forms it; the whole answer where a person is to see a table.
+/// Prints a list in the format of the service, or as a table; returns the response for a table.
 pub(crate) async fn list(
     context: &Context,
     path: &str,
@@ -183,12 +200,12 @@ pub(crate) async fn list(
     context.output().list(&whole, &items, columns)?;
     let total = whole["total"].as_u64().unwrap_or(items.len() as u64);
     if total > items.len() as u64 {
-        say(&format!("{} of {total} are shown; --limit and --offset show others", items.len()));
+        say(&format!("Showing {} of {total}. Use --limit and --offset to see others.", items.len()));
     }
     Ok(Some(whole))
 }
 
-/// Prints an answer as it arrives: no figure of it is read and written again.
+/// Prints a response as it arrives, so that its figures are not parsed and written again.
 async fn pass_on(context: &Context, client: &Client, path: &str, parameters: &Parameters) -> Result<(), Failure> {
     let accept = match context.options.output {
         Format::Csv => Some("text/csv"),

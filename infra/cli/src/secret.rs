@@ -44,9 +44,7 @@ impl Secret {
     pub(crate) fn into_key(self, whence: &str) -> Result<Self, Failure> {
         match PlainApiKey::parse(&self.0) {
             Some(_) => Ok(self),
-            None => {
-                Err(Failure::Usage(format!("{whence} holds no API key: one begins with svc_pub_ or svc_pk_ and has a checksum")))
-            }
+            None => Err(Failure::Usage(format!("{whence} doesn't contain a valid API key; keys start with svc_pub_ or svc_pk_"))),
         }
     }
 
@@ -54,7 +52,7 @@ impl Secret {
     pub(crate) fn into_session(self) -> Result<Self, Failure> {
         match PlainUserSession::parse(&self.0) {
             Some(_) => Ok(self),
-            None => Err(Failure::Failed("the service answered with something that is no session".to_owned())),
+            None => Err(Failure::Failed("the service returned an invalid session".to_owned())),
         }
     }
 
@@ -69,7 +67,7 @@ impl Secret {
         taken.map_err(|error| of_file(file, &error))?;
         let secret = Self::new(&text);
         if secret.0.is_empty() || secret.0.contains(char::is_whitespace) {
-            return Err(Failure::Usage(format!("{}: a file of a secret holds it alone, in one line", file.display())));
+            return Err(Failure::Usage(format!("{}: must contain the secret and nothing else, on one line", file.display())));
         }
         Ok(secret)
     }

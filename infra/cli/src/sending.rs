@@ -1,6 +1,6 @@
-//! A request that is sent until it is taken: what comes twice is counted once, so trying again is safe (docs/api/http.md#transport).
+//! Retries requests until they are accepted, which is safe because repeats count once (docs/api/http.md#transport).
 //!
-//! Must give up on what another try does not change.
+//! Must not retry errors that another try doesn't change.
 
 use crate::client::{Client, Content, Parameters};
 use crate::failure::Failure;
@@ -36,7 +36,7 @@ pub(crate) async fn send_until_taken(
         if begun.elapsed() + asked > patience {
             return Err(failure);
         }
-        say(&format!("{failure}\ntrying again in {} s", asked.as_secs()));
+        say(&format!("{failure}\nTrying again in {} s.", asked.as_secs()));
         sleep(asked).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }

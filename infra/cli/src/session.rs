@@ -1,6 +1,6 @@
-//! `telemetry session document`: a session whole, as its agent may read it (docs/api/sessions.md#get-sessionsiddocument).
+//! `telemetry session document`: a complete session of the caller's organization (docs/api/sessions.md#get-sessionsiddocument).
 //!
-//! Must print the document as the service wrote it.
+//! Must print the document exactly as the service returned it.
 
 use crate::client::Content;
 use crate::context::{Asker, Context};
@@ -19,13 +19,14 @@ pub struct SessionNoun {
 
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Action {
-    /// Print the document of a session, in JSON whatever --output says
+    /// Export a session as a document, always in JSON
+    #[command(after_help = example!("session document 0195f3a0-0000-7000-8000-000000000010"))]
     Document(Document),
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Document {
-    /// Id of the session
+    /// ID of the session
     #[arg(value_name = "ID")]
     id: Uuid,
 }

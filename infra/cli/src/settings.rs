@@ -1,6 +1,6 @@
-//! `telemetry settings`: what an organisation has decided for itself (docs/api/identity.md#settings).
+//! `telemetry settings`: the settings of an organization (docs/api/identity.md#settings).
 //!
-//! Must send the flags that are named and no other.
+//! Must change only the settings that are named.
 
 use crate::context::{Asker, Context};
 use crate::failure::Failure;
@@ -20,19 +20,21 @@ pub struct SettingsNoun {
 
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Action {
-    /// Show the settings
+    /// Show the organization's settings
+    #[command(after_help = example!("settings show"))]
     Show,
-    /// Change a setting
+    /// Change settings
+    #[command(after_help = example!("settings set --visible-in-click-token-lookups true"))]
     Set(Changed),
 }
 
 #[derive(Args, Clone, Debug)]
 #[group(required = true, multiple = true)]
 pub(crate) struct Changed {
-    /// Whether the sessions behind its click tokens can be looked up; for agents and platforms
+    /// Allow lookups of the sessions behind your click tokens (agents, platforms)
     #[arg(long, value_name = "BOOL")]
     share_sessions_via_click_tokens: Option<bool>,
-    /// Whether events on its verified domains stand in manifests of click tokens; for content owners
+    /// Include events on your domains in click token lookups (content owners)
     #[arg(long, value_name = "BOOL")]
     visible_in_click_token_lookups: Option<bool>,
 }

@@ -1,13 +1,16 @@
 //! `telemetry login`, `logout` and `whoami` (docs/api/identity.md#sign-in).
 //!
-//! Must take the token of the mail from standard input only, and must not print the session that it is worth.
+//! Must read the token of the email from standard input only, and must not print the session.
 
-use crate::client::{Client, Credential};
+use crate::client::{Client, Credential, Parameters};
 use crate::context::{Asker, Context};
 use crate::failure::Failure;
+use crate::options::Format;
+use crate::output::{rows, text, write};
 use crate::profiles::{DEFAULT, Profile, Profiles, Session, checked_name};
 use crate::secret::Secret;
 use crate::talk::{ask, say};
+use crate::words::org_type;
 use axum::http::Method;
 use chrono::DateTime;
 use clap::Args;
@@ -18,19 +21,20 @@ const MAGIC_LINK: &str = "/api/v1/identity/auth/magic-link";
 const VERIFY: &str = "/api/v1/identity/auth/magic-link/verify";
 const SESSION: &str = "/api/v1/identity/auth/session";
 const KEYS: &str = "/api/v1/identity/api-keys";
+const DELEGATIONS: &str = "/api/v1/identity/delegations";
 
 /// Sign in.
 #[derive(Args, Clone, Debug)]
 pub struct Login {
-    /// Address to which the mail goes; asked for when absent
+    /// Email address to sign in with [default: ask for it]
     #[arg(long, value_name = "ADDRESS")]
     email: Option<String>,
-    /// The mail is here already: ask for its token only
+    /// Use a sign-in email that you already have instead of requesting one
     #[arg(long)]
     have_token: bool,
 }
 
-/// Nothing but the options of every command.
+/// Only the options that every command has.
 #[derive(Args, Clone, Debug)]
 pub struct Nothing {}
 
@@ -41,14 +45,14 @@ pub(crate) async fn login(context: &Context, what: &Login) -> Result<(), Failure
     let base = context.base(profiles.profiles.get(&name))?;
     let client = Client::new(base.clone(), None, None)?;
     if !what.have_token {
-        let email = what.email.clone().map_or_else(|| ask("mail address"), Ok)?;
+        let email = what.email.clone().map_or_else(|| ask("Email address"), Ok)?;
         client.change(Method::POST, MAGIC_LINK, Some(&json!({"email": email}))).await?;
-        say(&format!("a mail is on its way to {email}, if the service may mail it; its link holds for 15 minutes"));
+        say(&format!("Requested a sign-in email for {email}. Check your inbox and spam folder; the link expires in 15 minutes."));
     }
-    let token = token_of(&ask("link or token from the mail")?)?;
+    let token = token_of(&ask("Link or token from the email")?)?;
     let answer = client.change(Method::POST, VERIFY, Some(&json!({"token": token.reveal()}))).await?;
     let session = session_of(&answer)?;
-    say(&format!("signed in to {base} as {}", session.email));
+    say(&format!("Signed in to {base} as {}.", session.email));
     keep(context, profiles, name, base, session)
 }
 
@@ -72,12 +76,12 @@ fn token_of(text: &str) -> Result<Secret, Failure> {
     if is_token {
         Ok(Secret::new(&token))
     } else {
-        Err(Failure::Usage("that is neither the link nor the token of the mail".to_owned()))
+        Err(Failure::Usage("that is not the link or token from a sign-in email".to_owned()))
     }
 }
 
 fn session_of(answer: &Value) -> Result<Session, Failure> {
-    let foreign = || Failure::Failed("the service answered with something that is no session".to_owned());
+    let foreign = || Failure::Failed("the service returned an invalid session".to_owned());
     let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str).ok_or_else(foreign);
     let expires_at = DateTime::parse_from_rfc3339(text("/expires_at")?).map_err(|_| foreign())?.to_utc();
     Ok(Session { secret: Secret::new(text("/session_id")?).into_session()?, email: text("/user/email")?.to_owned(), expires_at })
@@ -87,16 +91,16 @@ pub(crate) async fn logout(context: &Context) -> Result<(), Failure> {
     let mut profiles = context.profiles()?;
     let name = profiles.chosen(context.options.profile.as_deref())?.map(|(name, _)| name.to_owned());
     let kept = name.and_then(|name| profiles.profiles.get_mut(&name));
-    let Some(profile) = kept else { return Err(Failure::NoCredential("nobody is signed in".to_owned())) };
-    let Some(session) = profile.session.take() else { return Err(Failure::NoCredential("nobody is signed in".to_owned())) };
+    let Some(profile) = kept else { return Err(Failure::NoCredential("you are not signed in".to_owned())) };
+    let Some(session) = profile.session.take() else { return Err(Failure::NoCredential("you are not signed in".to_owned())) };
     let client = Client::new(profile.url.clone(), Some(Credential::Session(session.secret)), None)?;
     match client.change(Method::DELETE, SESSION, None).await {
-        // over already
+        // it has ended already
         Err(failure) if failure.status() == Some(401) => {}
         ended => drop(ended?),
     }
     profiles.save(&context.config_file()?)?;
-    say("signed out");
+    say("Signed out.");
     Ok(())
 }
 
@@ -106,6 +110,13 @@ pub(crate) async fn whoami(context: &Context) -> Result<(), Failure> {
         Some(Credential::Key(key)) => of_key(&client, key).await?,
         _ => client.get(SESSION, &Vec::new()).await?,
     };
+    if context.options.output == Format::Table {
+        let facts = match client.credential() {
+            Some(Credential::Key(_)) => facts_of_key(&client, &who).await,
+            _ => facts_of_person(&client, &who),
+        };
+        return write(rows(&facts).as_bytes());
+    }
     let mut all = json!({"service": client.base()});
     if let (Some(all), Some(who)) = (all.as_object_mut(), who.as_object()) {
         all.extend(who.clone());
@@ -113,14 +124,76 @@ pub(crate) async fn whoami(context: &Context) -> Result<(), Failure> {
     context.output().object(&all)
 }
 
-/// What the service tells a key of itself: itself, where it may list keys, else for whom it reads.
+fn facts_of_person(client: &Client, session: &Value) -> Vec<(&'static str, String)> {
+    let memberships = session["memberships"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut facts = vec![("Signed in as", text(&session["user"]["email"]))];
+    facts.extend(memberships.iter().map(|membership| {
+        let (name, kind) = (text(&membership["name"]), text(&membership["org_type"]));
+        ("Organization", format!("{name} ({}), {}", org_type(&kind), text(&membership["role"])))
+    }));
+    if session["is_operator"] == true {
+        facts.push(("Operator", "yes".to_owned()));
+    }
+    facts.push(("Service", client.base().to_string()));
+    facts.push((
+        "Session ends",
+        format!("{} if unused, {} at the latest", text(&session["idle_until"]), text(&session["expires_at"])),
+    ));
+    // `org list` shows several
+    if let [only] = memberships {
+        facts.push(("Organization ID", text(&only["organization_id"])));
+    }
+    facts
+}
+
+async fn facts_of_key(client: &Client, key: &Value) -> Vec<(&'static str, String)> {
+    let (prefix, id) = (text(&key["prefix"]), text(&key["organization_id"]));
+    let name = match key["name"].as_str() {
+        Some(name) => format!("{name} ({prefix}…)"),
+        None => format!("{prefix}…"),
+    };
+    let is_owner = prefix.starts_with("svc_pub_");
+    let kind = if is_owner { "content owner" } else { "platform or agent" };
+    let organization = match organization_name(client, is_owner, &id).await {
+        Some(name) => format!("{name} ({kind})"),
+        None => kind.to_owned(),
+    };
+    let scopes = match &key["scopes"] {
+        Value::Null => "unknown (listing them requires identity:read)".to_owned(),
+        scopes => text(scopes),
+    };
+    let mut facts = vec![("Key", name), ("Organization", organization), ("Scopes", scopes)];
+    facts.extend(key["expires_at"].as_str().map(|at| ("Expires", at.to_owned())));
+    facts.push(("Service", client.base().to_string()));
+    if !id.is_empty() {
+        facts.push(("Organization ID", id));
+    }
+    facts
+}
+
+/// The name of a key's organization. No response about a key contains it, so it comes from one of the owner's verified domains, or from
+/// a delegation to the platform or agent.
+async fn organization_name(client: &Client, is_owner: bool, id: &str) -> Option<String> {
+    if !is_owner {
+        let delegations = client.get(DELEGATIONS, &vec![("role", "grantee".to_owned())]).await.ok()?;
+        let own = delegations.as_array()?.iter().find(|delegation| delegation["grantee_org_id"] == id)?;
+        return own["grantee_name"].as_str().map(str::to_owned);
+    }
+    let summary = client.get("/content-owners/summary", &empty_window()).await.ok()?;
+    let domain = summary["domains"][0].as_str()?.to_owned();
+    let resolved = client.get("/resolve", &vec![("domain", domain)]).await.ok()?;
+    let owner = &resolved["organization"];
+    owner["name"].as_str().filter(|_| owner["id"] == id).map(str::to_owned)
+}
+
+/// What the service returns about a key: its record if it may list keys, else the organization that it reads for.
 pub(crate) async fn of_key(client: &Client, key: &Secret) -> Result<Value, Failure> {
     let prefix = key.shown_prefix();
     match client.get(KEYS, &Vec::new()).await {
         Ok(keys) => {
             let is_it = |listed: &&Value| listed["prefix"] == prefix.as_str() && listed["revoked_at"].is_null();
             let found: Vec<&Value> = keys.as_array().into_iter().flatten().filter(is_it).collect();
-            // twelve characters tell keys apart, save by accident
+            // two keys rarely share their first twelve characters
             let one = found.first().filter(|_| found.len() == 1);
             Ok(one.map_or_else(|| json!({"prefix": prefix}), |one| (*one).clone()))
         }
@@ -131,9 +204,13 @@ pub(crate) async fn of_key(client: &Client, key: &Secret) -> Result<Value, Failu
 
 async fn of_reader(client: &Client, prefix: &str) -> Value {
     let path = if prefix.starts_with("svc_pub_") { "/content-owners/summary" } else { "/agent/summary" };
-    let nothing_of_today = vec![("since", "2000-01-01".to_owned()), ("until", "2000-01-01".to_owned())];
-    let organization = client.get(path, &nothing_of_today).await.ok().map(|summary| summary["organization_id"].clone());
+    let organization = client.get(path, &empty_window()).await.ok().map(|summary| summary["organization_id"].clone());
     json!({"prefix": prefix, "organization_id": organization, "may_list_keys": false})
+}
+
+/// A window without events, for a quick read.
+fn empty_window() -> Parameters {
+    vec![("since", "2000-01-01".to_owned()), ("until", "2000-01-01".to_owned())]
 }
 
 #[cfg(test)]

@@ -1,19 +1,20 @@
-//! What is said to a person beside the answer, all of it on standard error.
+//! Messages and questions for people, all of them on standard error.
 //!
-//! Must not say data, which programs look for on standard output, and must ask only where somebody can answer.
+//! Must not print data, which belongs on standard output, and must ask only at a terminal.
 
 use crate::failure::{Failure, reason};
 use crate::output::visible;
+use crate::words::capitalized;
 use anstyle::{AnsiColor, Style};
 use std::io::{self, IsTerminal, Write};
 
-/// Says a line.
+/// Prints a message.
 pub(crate) fn say(text: &str) {
     let lines: Vec<String> = text.lines().map(visible).collect();
     let _ = writeln!(io::stderr(), "{}", lines.join("\n"));
 }
 
-/// Says why the command failed.
+/// Prints why the command failed.
 pub(crate) fn complain(failure: &Failure) {
     let (red, plain) = (Style::new().fg_color(Some(AnsiColor::Red.into())).bold(), Style::new());
     let lines: Vec<String> = failure.to_string().lines().map(visible).collect();
@@ -30,21 +31,21 @@ pub(crate) fn ask(question: &str) -> Result<String, Failure> {
     let taken = taken.map_err(|error| Failure::Failed(format!("standard input: {}", reason(&error))))?;
     if taken == 0 {
         let _ = writeln!(io::stderr());
-        return Err(Failure::Usage(format!("{question}: standard input has ended")));
+        return Err(Failure::Usage(format!("{question}: standard input ended without an answer")));
     }
     Ok(line.trim().to_owned())
 }
 
-/// Asks whether to go on; where nobody can answer, `--yes` has to have said so.
-pub(crate) fn confirm(question: &str, is_sure: bool) -> Result<(), Failure> {
+/// Asks whether to do something, such as "delete profile work"; without a terminal, `--yes` is required.
+pub(crate) fn confirm(action: &str, is_sure: bool) -> Result<(), Failure> {
     if is_sure {
         return Ok(());
     }
     if !io::stdin().is_terminal() {
-        return Err(Failure::Usage(format!("{question}: say --yes where nobody can be asked")));
+        return Err(Failure::Usage(format!("add --yes to {action}: standard input is not a terminal, so you can't be asked")));
     }
-    match ask(&format!("{question} [y/N]"))?.as_str() {
+    match ask(&format!("{}? [y/N]", capitalized(action)))?.as_str() {
         "y" | "Y" | "yes" => Ok(()),
-        _ => Err(Failure::Failed("nothing was changed".to_owned())),
+        _ => Err(Failure::Failed("canceled, nothing was changed".to_owned())),
     }
 }

@@ -1,6 +1,6 @@
-//! `telemetry webhook`: endpoints, and help for who writes a receiver (docs/api/webhooks.md).
+//! `telemetry webhook`: manages endpoints and tests receivers (docs/api/webhooks.md).
 //!
-//! Must take the secret of an endpoint from a file only.
+//! Must read an endpoint's secret from a file only.
 
 mod listen;
 mod tls;
@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::context::{Asker, Context};
 use crate::failure::Failure;
 use crate::identity::{Gone, Kind, One, say_secret};
-use crate::output::{column, text};
+use crate::output::{cell, column};
 use crate::talk::say;
 use axum::http::Method;
 use clap::{Args, Subcommand};
@@ -22,6 +22,8 @@ use uuid::Uuid;
 
 const WEBHOOK: Kind = Kind {
     noun: "webhook",
+    delete: ("delete", "Deleted"),
+    csv: None,
     path: "webhooks",
     name: "url",
     columns: &[
@@ -43,62 +45,74 @@ pub struct WebhookNoun {
 
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Action {
-    /// List the endpoints
+    /// List webhook endpoints
+    #[command(after_help = example!("webhook list"))]
     List,
-    /// Show one
+    /// Show an endpoint
+    #[command(after_help = example!("webhook show https://newspaper.example/hook"))]
     Show(One),
-    /// Register an endpoint
+    /// Create an endpoint, and print its secret, which is shown only once
+    #[command(after_help = example!("webhook create https://newspaper.example/hook --event delegation.created"))]
     Create(Created),
-    /// Send nothing to an endpoint for now; what happens meanwhile is never told
+    /// Pause an endpoint; events that occur while it is paused are not delivered
+    #[command(after_help = example!("webhook pause https://newspaper.example/hook"))]
     Pause(One),
-    /// Send to a paused endpoint again
+    /// Resume deliveries to a paused endpoint
+    #[command(after_help = example!("webhook resume https://newspaper.example/hook"))]
     Resume(One),
-    /// Make another secret; the next delivery is signed by it
+    /// Replace the signing secret; takes effect with the next delivery
+    #[command(after_help = example!("webhook rotate-secret https://newspaper.example/hook"))]
     RotateSecret(One),
-    /// Send a delivery once more
+    /// Send a delivery again
+    #[command(after_help = example!("webhook redeliver https://newspaper.example/hook 0195f3a0-0000-7000-8000-000000000042"))]
     Redeliver(Redelivered),
     /// Delete an endpoint
+    #[command(after_help = example!("webhook delete https://newspaper.example/hook"))]
     Delete(Gone),
-    /// Show what was sent to one, and how it fared
+    /// List deliveries to an endpoint and their outcomes
+    #[command(after_help = example!("webhook deliveries https://newspaper.example/hook"))]
     Deliveries(One),
-    /// Have a test sent to one
+    /// Send a test delivery
+    #[command(after_help = example!("webhook send-test https://newspaper.example/hook --wait"))]
     SendTest(Tested),
-    /// Check a delivery that was received
+    /// Verify the signature and age of a delivery that you received
+    #[command(after_help = example!("webhook verify body.json --secret-file secret --signature 5d41402a --timestamp 1793527200"))]
     Verify(verify::Verify),
-    /// Receive deliveries on this machine, check them and print them
+    /// Receive deliveries on this machine, verify them and print them
+    #[command(after_help = example!("webhook listen --secret-file secret"))]
     Listen(listen::Listen),
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Created {
-    /// Where deliveries go
+    /// URL that receives deliveries
     // not `url`: that is the address of the service
     #[arg(value_name = "URL")]
     endpoint: String,
-    /// What is sent there; may be said again [default: everything]
+    /// Event type to deliver, repeatable [default: all types]
     #[arg(long = "event", value_name = "TYPE", value_parser = EventType::SUBSCRIBED.map(EventType::as_str))]
     events: Vec<String>,
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Redelivered {
-    /// Id or URL of the endpoint
+    /// ID or URL of the endpoint
     #[arg(value_name = "ID")]
     id: String,
-    /// Id of the delivery, as `deliveries` lists it
+    /// ID of the delivery, as shown by `deliveries`
     #[arg(value_name = "DELIVERY")]
     delivery: Uuid,
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Tested {
-    /// Id or URL of the endpoint
+    /// ID or URL of the endpoint
     #[arg(value_name = "ID")]
     id: String,
-    /// Wait until it was tried, and fail unless it was taken
+    /// Wait for the first attempt, and fail if it isn't delivered
     #[arg(long)]
     wait: bool,
-    /// Seconds for which --wait waits
+    /// Maximum seconds to wait with --wait
     #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "wait")]
     patience: u64,
 }
@@ -131,7 +145,7 @@ pub(crate) async fn run(context: &Context, noun: &WebhookNoun) -> Result<(), Fai
         Action::Delete(gone) => WEBHOOK.delete(context, &client, gone).await,
         Action::Deliveries(one) => deliveries(context, &client, one).await,
         Action::SendTest(tested) => send_test(context, &client, tested).await,
-        // neither asks the service
+        // these two don't call the service
         Action::Verify(_) | Action::Listen(_) => Ok(()),
     }
 }
@@ -167,12 +181,12 @@ async fn send_test(context: &Context, client: &Client, what: &Tested) -> Result<
     if !what.wait {
         return context.output().object(&sent);
     }
-    say("waiting for the first attempt");
+    say("Waiting for the first attempt…");
     let tried = first_attempt(client, &id, &sent, Duration::from_secs(what.patience)).await?;
     context.output().object(&tried)?;
     match tried["status"].as_str() {
         Some("delivered") => Ok(()),
-        _ => Err(Failure::Failed(format!("it was not taken: {}", text(&tried["last_attempt"])))),
+        _ => Err(Failure::Failed(format!("the test was not delivered: {}", cell(&tried["last_attempt"])))),
     }
 }
 
@@ -186,5 +200,5 @@ async fn first_attempt(client: &Client, id: &str, sent: &Value, patience: Durati
         }
         sleep(LOOK_AGAIN).await;
     }
-    Err(Failure::Unreachable("no attempt was made in time; is the deliverer running?".to_owned()))
+    Err(Failure::Unreachable("no delivery was attempted in time; is the service's deliverer running?".to_owned()))
 }

@@ -1,20 +1,20 @@
-//! Points in time as people type them: `7d`, `90m`, a day, an instant (docs/cli.md#windows).
+//! Times on the command line: `7d`, `90m`, a day or an instant (docs/cli.md#time-windows).
 //!
-//! Must hand on to the service what is not relative, so that the service alone says what a day is.
+//! Must pass days and instants to the service as they are, so that only the service defines a day.
 
 use chrono::{DateTime, NaiveDate, SecondsFormat, TimeDelta, Utc};
 
-/// A beginning or an end of a window.
+/// The start or the end of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// So long before now.
+    /// This long before now.
     Ago(TimeDelta),
-    /// As the service reads it.
+    /// A day or an instant, as typed.
     Given(String),
 }
 
 impl Moment {
-    /// Reads what was typed.
+    /// Parses an argument.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if let Some(ago) = ago(text) {
             return Ok(Self::Ago(ago));
@@ -23,8 +23,7 @@ impl Moment {
         if is_day || DateTime::parse_from_rfc3339(text).is_ok() {
             return Ok(Self::Given(text.to_owned()));
         }
-        Err("a moment is 30m, 24h, 7d or 4w (before now), a day like 2026-11-01, or an instant like 2026-11-01T10:00:00Z"
-            .to_owned())
+        Err("use a time before now (30m, 24h, 7d, 4w), a day (2026-11-01) or an instant (2026-11-01T10:00:00Z)".to_owned())
     }
 
     /// As a parameter of a read.
@@ -49,7 +48,7 @@ fn ago(text: &str) -> Option<TimeDelta> {
         _ => return None,
     };
     let delta = TimeDelta::try_seconds(i64::from(number) * seconds)?;
-    // further back than the service looks
+    // before any event
     (delta <= TimeDelta::days(100 * 366)).then_some(delta)
 }
 

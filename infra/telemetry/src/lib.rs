@@ -1,6 +1,6 @@
-//! The one program of the product: each service is a subcommand, and so is what people do with it.
+//! The `telemetry` program: the commands for people, and each service as a subcommand.
 //!
-//! Must stay a table of contents: everything it does is in the crates that it names.
+//! Must only list subcommands; the code is in the crates of each.
 
 mod secrets;
 
@@ -9,35 +9,35 @@ use service_kit::clock::Clock;
 use service_kit::command;
 use std::process::ExitCode;
 
-/// Content telemetry: what people do with it, the services, and what operators do with them
+/// Content Telemetry: commands for people, and the services
 #[derive(Parser, Clone, Debug)]
 #[command(name = "telemetry", version)]
 pub struct Cli {
-    /// What to do
+    /// Command
     #[command(subcommand)]
     command: Command,
 }
 
-/// What the program can do.
+/// All commands.
 #[derive(Subcommand, Clone, Debug)]
 enum Command {
     #[command(flatten)]
     People(telemetry_cli::Command),
-    /// Takes telemetry over HTTP and puts it on the log
+    /// Service: accept events, sessions and logs over HTTP
     IngestGateway(ingest_gateway::Cli),
-    /// Reads the log, removes repeats and writes ClickHouse; delivers webhooks
+    /// Service: remove duplicates, fill ClickHouse and deliver webhooks
     StreamWorkers(stream_workers::Cli),
-    /// Answers reads of telemetry over HTTP
+    /// Service: return figures and events over HTTP
     QueryApi(query_api::Cli),
-    /// Keeps organisations, keys, domains, delegations and webhook endpoints
+    /// Service: manage organizations, keys, domains, delegations and webhooks
     IdentityApi(identity_api::Cli),
-    /// Serves the web console
+    /// Service: serve the web console
     Console(web_console::Cli),
-    /// Makes the secrets of a deployment by docker-compose.yml, as lines of an environment file
+    /// Create an environment file with the secrets for docker-compose.yml
     Secrets(secrets::Secrets),
 }
 
-/// Does what was asked for, until its end.
+/// Runs a command until it ends.
 pub async fn start(cli: Cli) -> ExitCode {
     match cli.command {
         Command::People(command) => telemetry_cli::run(command, Cli::command(), Clock::System).await,

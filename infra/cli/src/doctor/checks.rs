@@ -1,6 +1,6 @@
-//! The checks, each after those that it rests on.
+//! The checks, each after those that it depends on.
 //!
-//! Must go on after a check that fails, as far as the next ones can be made.
+//! Must continue after a failed check with those that don't depend on it.
 
 use super::{Finding, Verdict};
 use crate::client::{Client, Content, Credential};
@@ -14,7 +14,7 @@ use hickory_resolver::TokioResolver;
 use serde_json::Value;
 use url::{Host, Url};
 
-/// Timestamps further ahead are refused, and webhooks further off are stale.
+/// Events further in the future are rejected, and webhooks further off are stale.
 const MAX_SKEW: TimeDelta = TimeDelta::seconds(60);
 const MANIFEST: &str = "/.well-known/content-telemetry.json";
 
@@ -33,11 +33,16 @@ pub(super) async fn all(context: &Context, domain: Option<&str>) -> Result<Vec<F
             }
         }
         Err(failure) => {
-            findings.push(Finding::new("credential", Verdict::Bad, failure.to_string(), "run `telemetry login`, or give a key"));
+            findings.push(Finding::new(
+                "credential",
+                Verdict::Bad,
+                failure.to_string(),
+                "run `telemetry login`, or provide an API key",
+            ));
         }
     }
     if domain.is_none() {
-        findings.push(Finding::new("domain", Verdict::Skipped, "no domain was named", "name one with --domain"));
+        findings.push(Finding::new("domain", Verdict::Skipped, "no domain given", "add --domain HOST to check one"));
     }
     Ok(findings)
 }
@@ -51,20 +56,27 @@ async fn address(context: &Context, client: &Client) -> Vec<Finding> {
                 "address",
                 Verdict::Bad,
                 failure.to_string(),
-                "is the service running, and --url its address?",
+                "check that the service is running and that --url is its address",
             )];
         }
     };
-    let mut findings = vec![Finding::ok("address", format!("{} answers", client.base()))];
+    let mut findings = vec![Finding::ok("address", format!("{} responds", client.base()))];
     findings.push(transport(client.base()));
     findings.push(clock(context, answer.date()));
     match client.get("/ready", &Vec::new()).await {
-        Ok(_) => findings.push(Finding::ok("ready", "all that the service needs is there")),
-        // A front before several services speaks for none of them.
+        Ok(_) => findings.push(Finding::ok("ready", "the service is ready")),
+        // a proxy in front of several services has no readiness of its own
         Err(failure) if failure.code() == 4 => {
-            findings.push(Finding::new("ready", Verdict::Skipped, "this address does not say", "ask who runs the service"));
+            findings.push(Finding::new(
+                "ready",
+                Verdict::Skipped,
+                "this address doesn't report readiness",
+                "ask the operator of the service",
+            ));
         }
-        Err(failure) => findings.push(Finding::new("ready", Verdict::Bad, failure.to_string(), "ask who runs the service")),
+        Err(failure) => {
+            findings.push(Finding::new("ready", Verdict::Bad, failure.to_string(), "ask the operator of the service"));
+        }
     }
     findings
 }
@@ -78,21 +90,21 @@ fn transport(base: &Url) -> Finding {
     };
     match (base.scheme(), is_here) {
         ("https", _) => Finding::ok("transport", "encrypted"),
-        (_, true) => Finding::ok("transport", "not encrypted, and on this machine"),
-        _ => Finding::new("transport", Verdict::Warning, "credentials cross the network as they are", "take an https:// address"),
+        (_, true) => Finding::ok("transport", "not encrypted, but on this machine"),
+        _ => Finding::new("transport", Verdict::Warning, "credentials are sent unencrypted", "use an https:// address"),
     }
 }
 
 fn clock(context: &Context, date: Option<&str>) -> Finding {
     let Some(theirs) = date.and_then(|date| DateTime::parse_from_rfc2822(date).ok()) else {
-        return Finding::new("clock", Verdict::Skipped, "the service does not say what time it is", "");
+        return Finding::new("clock", Verdict::Skipped, "the service doesn't report its time", "");
     };
     let skew = context.clock.now().signed_duration_since(theirs);
-    let found = format!("{} s between this machine and the service", skew.num_seconds().abs());
+    let found = format!("{} s off the service's clock", skew.num_seconds().abs());
     if skew.abs() <= MAX_SKEW {
         Finding::ok("clock", found)
     } else {
-        Finding::new("clock", Verdict::Bad, found, "set this machine's clock: events with a time far ahead are refused")
+        Finding::new("clock", Verdict::Bad, found, "set this machine's clock, because events with a future time are rejected")
     }
 }
 
@@ -104,23 +116,23 @@ async fn credential(client: &Client) -> Vec<Finding> {
         };
     };
     match of_key(client, key).await {
-        Ok(found) => vec![Finding::ok("key", format!("{}… is known", text(&found["prefix"]))), scopes(&found)],
-        Err(failure) => vec![Finding::new("key", Verdict::Bad, failure.to_string(), "take a key that is not revoked")],
+        Ok(found) => vec![Finding::ok("key", format!("{}… is valid", text(&found["prefix"]))), scopes(&found)],
+        Err(failure) => vec![Finding::new("key", Verdict::Bad, failure.to_string(), "use a key that hasn't been revoked")],
     }
 }
 
 fn scopes(key: &Value) -> Finding {
     let Some(scopes) = key["scopes"].as_array() else {
-        let advice = "identity:read lets a key see itself";
-        return Finding::new("scopes", Verdict::Skipped, "the key may not list keys, so its scopes are not known", advice);
+        let advice = "grant identity:read if the key should list its scopes";
+        return Finding::new("scopes", Verdict::Skipped, "unknown, because the key can't list keys", advice);
     };
     let has = |wanted: &str| scopes.iter().any(|scope| scope == wanted);
     let found = text(&key["scopes"]);
     match (key["drain_id"].is_string(), has("telemetry:read"), has("telemetry:write")) {
-        (true, ..) => Finding::ok("scopes", "the key feeds a drain, and nothing else"),
+        (true, ..) => Finding::ok("scopes", "this key sends a drain's logs and can't do anything else"),
         (_, true, true) => Finding::ok("scopes", found),
-        (_, false, _) => Finding::new("scopes", Verdict::Warning, found, "without telemetry:read it reads no figures"),
-        (_, _, false) => Finding::new("scopes", Verdict::Warning, found, "without telemetry:write it reports nothing"),
+        (_, false, _) => Finding::new("scopes", Verdict::Warning, found, "reading figures requires telemetry:read"),
+        (_, _, false) => Finding::new("scopes", Verdict::Warning, found, "sending events requires telemetry:write"),
     }
 }
 
@@ -132,12 +144,12 @@ async fn first_event(client: &Client) -> Finding {
     let path = if is_owner { "/content-owners/summary" } else { "/agent/summary" };
     match client.get(path, &Vec::new()).await {
         Ok(summary) => match summary["total_events"].as_u64() {
-            Some(total @ 1..) => Finding::ok("events", format!("{total} are counted")),
+            Some(total @ 1..) => Finding::ok("events", format!("{total} so far")),
             _ => Finding::new(
                 "events",
                 Verdict::Warning,
-                "none is counted yet",
-                "connect a source: `telemetry drain create`, or `telemetry events send`",
+                "none yet",
+                "connect a log with `telemetry drain create`, or send events with `telemetry events send`",
             ),
         },
         Err(failure) => Finding::new("events", Verdict::Skipped, failure.to_string(), ""),
@@ -171,19 +183,21 @@ async fn of_domain(client: &Client, domain: &str) -> Vec<Finding> {
 async fn dns(host: &str, token: &str, is_verified: bool) -> Finding {
     let name = format!("_content-telemetry.{host}");
     let wanted = format!("svc-verify={token}");
-    let advice = format!("publish {name} TXT {wanted}");
+    let advice = format!("publish the TXT record {name} with the value {wanted}");
     let missing = if is_verified { Verdict::Warning } else { Verdict::Bad };
     let resolver = match TokioResolver::builder_tokio().and_then(hickory_resolver::ResolverBuilder::build) {
         Ok(resolver) => resolver,
-        Err(error) => return Finding::new("dns", Verdict::Skipped, format!("this system names no DNS server: {error}"), advice),
+        Err(error) => {
+            return Finding::new("dns", Verdict::Skipped, format!("no DNS server configured on this machine: {error}"), advice);
+        }
     };
     match resolver.txt_lookup(format!("{name}.")).await {
         Ok(found) => {
             let has_it = found.answers().iter().any(|record| record.data.to_string().contains(&wanted));
             if has_it {
-                Finding::ok("dns", format!("{name} holds the token"))
+                Finding::ok("dns", format!("{name} contains the token"))
             } else {
-                Finding::new("dns", missing, format!("{name} holds something else"), advice)
+                Finding::new("dns", missing, format!("{name} has a different value"), advice)
             }
         }
         Err(_) => Finding::new("dns", missing, format!("{name} has no TXT record"), advice),
@@ -197,17 +211,17 @@ async fn manifest(host: &str, token: &str) -> Finding {
             "manifest",
             Verdict::Skipped,
             why,
-            format!("only needed where DNS does not hold the token: {address}{MANIFEST}"),
+            format!("only needed without the DNS record: publish the token at {address}{MANIFEST}"),
         )
     };
     let Some(client) = Url::parse(&address).ok().and_then(|url| Client::new(url, None, None).ok()) else {
-        return missing(format!("{address} is no address"));
+        return missing(format!("{address} is not a valid address"));
     };
     match client.get(MANIFEST, &Vec::new()).await {
         Ok(manifest) if text(&manifest["verification_token"]).split(", ").any(|found| found == token) => {
-            Finding::ok("manifest", format!("{address}{MANIFEST} holds the token"))
+            Finding::ok("manifest", format!("{address}{MANIFEST} contains the token"))
         }
-        Ok(_) => missing(format!("{address}{MANIFEST} holds another token, or none")),
-        Err(_) => missing(format!("{address}{MANIFEST} is not there")),
+        Ok(_) => missing(format!("{address}{MANIFEST} doesn't contain the token")),
+        Err(_) => missing(format!("{address}{MANIFEST} not found")),
     }
 }

@@ -1,6 +1,6 @@
-//! `telemetry drain health`: the hours of a drain in rows (docs/api/identity.md#health-of-a-drain).
+//! `telemetry drain health`: what a drain received, by hour (docs/api/identity.md#health-of-a-drain).
 //!
-//! Must not show an hour without a line as zeroes: of such an hour nothing is known.
+//! Must not show zeros for an hour without lines, which is unknown.
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -13,6 +13,17 @@ use serde_json::{Value, json};
 const COLUMNS: [Column; 9] = [
     column("hour", "/hour"),
     column("lines", "/lines"),
+    column("AI requests", "/kept"),
+    column("human requests", "/people"),
+    column("skipped", "/dropped"),
+    column("rejected", "/refused"),
+    column("unreadable", "/bad"),
+    column("bytes", "/bytes"),
+    column("lag ms", "/lag_ms"),
+];
+const CSV_COLUMNS: [Column; 9] = [
+    column("hour", "/hour"),
+    column("lines", "/lines"),
     column("kept", "/kept"),
     column("people", "/people"),
     column("dropped", "/dropped"),
@@ -22,27 +33,39 @@ const COLUMNS: [Column; 9] = [
     column("lag ms", "/lag_ms"),
 ];
 
-/// Prints the answer of the service: its hours with a line in a table and in CSV, the whole of it in JSON.
+/// Prints the hours with lines in tables and CSV, and the whole response in JSON.
 pub(super) fn print(context: &Context, health: &Value) -> Result<(), Failure> {
     if matches!(context.options.output, Format::Json | Format::Ndjson) {
         return context.output().object(health);
     }
     let hours = health["hours"].as_array().into_iter().flatten();
     let rows: Vec<Value> = hours.filter(|hour| hour["coverage"] == true).map(row).collect();
-    context.output().list(health, &rows, &COLUMNS)?;
+    context.output().list_as(health, &rows, &COLUMNS, &CSV_COLUMNS)?;
     match health["last_batch_at"].as_str() {
-        Some(at) => say(&format!("the last {HEALTH_HOURS} hours; those without a row had no line; last batch {at}")),
-        None => say("nothing has come yet"),
+        Some(at) => say(&format!("Last {HEALTH_HOURS} hours; hours without lines are not listed. Last lines received at {at}.")),
+        None => say("This drain hasn't received any lines yet."),
     }
     let bad = health["bad_lines"].as_array().into_iter().flatten();
     bad.for_each(|line| {
         let text = |member: &str| visible(line[member].as_str().unwrap_or_default());
-        say(&format!("bad: {} {}: {}", text("seen_at"), text("reason"), text("excerpt")));
+        say(&format!("Unreadable line at {}, {}: {}", text("seen_at"), text("reason"), text("excerpt")));
     });
     Ok(())
 }
 
-/// An hour with its refused lines by status as one text.
+/// The state of a drain, from its health.
+pub(super) fn state(health: &Value) -> &'static str {
+    let lines = |name: &str| health[name].as_u64().unwrap_or_default();
+    match (health["last_batch_at"].is_string(), lines("lines"), lines("bad")) {
+        (false, ..) => "waiting for lines",
+        (true, 0, _) => "silent for 48 hours",
+        (true, all, bad) if all == bad => "unreadable",
+        (true, _, 0) => "receiving",
+        (true, ..) => "receiving, some lines unreadable",
+    }
+}
+
+/// An hour, with its rejected requests by status in one text.
 fn row(hour: &Value) -> Value {
     let refused = hour["refused"].as_array().into_iter().flatten();
     let refused: Vec<String> = refused.map(|of| format!("{} {}", of["status"], of["count"])).collect();
@@ -56,8 +79,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refused_lines_of_an_hour_stand_in_one_cell() {
+    fn one_cell_lists_rejected_requests_by_status() {
         let hour = json!({"hour": "h", "coverage": true, "lines": 3, "refused": [{"status": 403, "count": 2}, {"status": 304, "count": 1}]});
         assert_eq!(row(&hour)["refused"], json!(["403 2", "304 1"]));
+    }
+
+    #[test]
+    fn the_state_follows_from_the_lines_of_48_hours() {
+        let of = |at: Value, lines: u64, bad: u64| state(&json!({"last_batch_at": at, "lines": lines, "bad": bad}));
+        assert_eq!(of(json!(null), 0, 0), "waiting for lines");
+        assert_eq!(of(json!("t"), 0, 0), "silent for 48 hours");
+        assert_eq!(of(json!("t"), 2, 2), "unreadable");
+        assert_eq!(of(json!("t"), 2, 1), "receiving, some lines unreadable");
+        assert_eq!(of(json!("t"), 2, 0), "receiving");
     }
 }

@@ -1,15 +1,16 @@
-//! `telemetry drain test`: what each line of a log would become, by the very code of the service; nothing is sent.
+//! `telemetry drain test`: shows how the service would count each line of a log; nothing is sent.
 //!
-//! Must not show anything of a person's line but that it is one.
+//! Must not show anything about a request by a person except that a person made it.
 
 use crate::bots::Table;
 use crate::context::Context;
 use crate::failure::{Failure, of_file};
 use crate::log_file::open;
 use crate::options::Format;
-use crate::output::{Column, column};
+use crate::output::{Column, column, phrase, text};
 use crate::provider::provider;
 use crate::talk::say;
+use crate::words::ip_check;
 use chrono::DateTime;
 use clap::Args;
 use ingest_gateway::{DrainDryRun, DryLine, LineOutcome};
@@ -21,29 +22,39 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
-/// A log of which nothing is sent.
+/// A log to test.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Test {
-    /// File of the log, plain or gzip; `-` for standard input
+    /// Log file, plain or gzip, or - for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Who wrote the log
+    /// Format of the log
     #[arg(long, value_name = "PROVIDER", value_parser = provider())]
     provider: DrainProvider,
-    /// Host of lines that name none [default: that of --domain, where it is said once]
+    /// Host for lines that don't name one [default: --domain, if given once]
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
-    /// Host whose lines would be kept, with those beneath it; may be said again [default: every host]
+    /// Count only this host and its subdomains, repeatable [default: all hosts]
     #[arg(long = "domain", value_name = "HOST")]
     domains: Vec<String>,
     #[command(flatten)]
     table: Table,
 }
 
-/// Rows that a table or a JSON document holds: both are made in memory.
+/// Maximum rows of a table or a JSON document, which are built in memory.
 const MOST_ROWS: usize = 10_000;
 
 const COLUMNS: [Column; 8] = [
+    column("line", "/line"),
+    phrase("counted as", |row| counted_as(&text(&row["becomes"])).0.to_owned()),
+    column("reason", "/why"),
+    column("bot", "/bot"),
+    phrase("IP check", |row| if row["becomes"] == "retrieval" { ip_check(&row["verified"]).to_owned() } else { String::new() }),
+    column("status code", "/status"),
+    column("time", "/time"),
+    column("page", "/content_url"),
+];
+const CSV_COLUMNS: [Column; 8] = [
     column("line", "/line"),
     column("becomes", "/becomes"),
     column("why", "/why"),
@@ -54,9 +65,24 @@ const COLUMNS: [Column; 8] = [
     column("url", "/content_url"),
 ];
 
+/// How tables call one line and several lines that become this.
+fn counted_as(becomes: &str) -> (&str, &str) {
+    match becomes {
+        "retrieval" => ("AI request", "AI requests"),
+        "person" => ("human request", "human requests"),
+        "dropped" => ("skipped", "skipped"),
+        "refused" => ("rejected (status not 2xx)", "rejected (status not 2xx)"),
+        "bad" => ("unreadable", "unreadable"),
+        "trial" => ("provider's test", "provider's tests"),
+        other => (other, other),
+    }
+}
+/// In the order of the summary.
+const OUTCOMES: [&str; 6] = ["retrieval", "person", "dropped", "refused", "bad", "trial"];
+
 pub(super) fn run(context: &Context, what: &Test) -> Result<(), Failure> {
     let of_domain = |domain: &String| {
-        Site::from_domain(domain).map_err(|_| Failure::Usage(format!("--domain {domain}: not a host that somebody can own")))
+        Site::from_domain(domain).map_err(|_| Failure::Usage(format!("--domain {domain}: not a registrable domain")))
     };
     let dry_run = DrainDryRun {
         provider: what.provider,
@@ -67,10 +93,10 @@ pub(super) fn run(context: &Context, what: &Test) -> Result<(), Failure> {
     };
     let (mut rows, mut counts, mut stopped, mut lines) = (Vec::new(), BTreeMap::new(), None, 0_u64);
     let is_streamed = matches!(context.options.output, Format::Ndjson | Format::Csv);
-    context.output().header(&COLUMNS)?;
+    context.output().header(&CSV_COLUMNS)?;
     let read = dry_run.lines(open(&what.file)?, |line| {
         lines += 1;
-        let row = told(&line);
+        let row = row_of(&line);
         *counts.entry(row["becomes"].as_str().unwrap_or_default().to_owned()).or_insert(0_u64) += 1;
         if !is_streamed {
             if rows.len() < MOST_ROWS {
@@ -78,7 +104,7 @@ pub(super) fn run(context: &Context, what: &Test) -> Result<(), Failure> {
             }
             return Ok(());
         }
-        context.output().line(&row, &COLUMNS).map_err(|failure| {
+        context.output().line(&row, &COLUMNS, &CSV_COLUMNS).map_err(|failure| {
             stopped = Some(failure);
             io::Error::from(io::ErrorKind::BrokenPipe)
         })
@@ -87,44 +113,44 @@ pub(super) fn run(context: &Context, what: &Test) -> Result<(), Failure> {
         return Err(failure);
     }
     read.map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData => {
-            Failure::Failed(format!("{}: not a log of {}", what.file.display(), what.provider.as_str()))
-        }
+        io::ErrorKind::InvalidData => Failure::Failed(format!("{}: not a {} log", what.file.display(), what.provider.as_str())),
         _ => of_file(&what.file, &error),
     })?;
     if !is_streamed {
-        context.output().list(&json!(rows), &rows, &COLUMNS)?;
+        context.output().list_as(&json!(rows), &rows, &COLUMNS, &CSV_COLUMNS)?;
     }
     let hidden = lines - rows.len() as u64;
     if !is_streamed && hidden > 0 {
-        say(&format!("the first {MOST_ROWS} lines are shown, and {hidden} are not; -o ndjson and -o csv show all"));
+        say(&format!("Showing only the first {MOST_ROWS} lines; use -o ndjson or -o csv to see the other {hidden}."));
     }
-    let sums: Vec<String> = counts.iter().map(|(becomes, lines)| format!("{lines} {becomes}")).collect();
-    say(&format!("{lines} lines: {}; nothing was sent", if sums.is_empty() { "none".to_owned() } else { sums.join(", ") }));
+    let counted = OUTCOMES.iter().filter_map(|becomes| counts.get(*becomes).map(|lines| (counted_as(becomes), *lines)));
+    let sums: Vec<String> =
+        counted.map(|((one, several), lines)| format!("{lines} {}", if lines == 1 { one } else { several })).collect();
+    say(&format!("{lines} lines: {}. Nothing was sent.", if sums.is_empty() { "empty".to_owned() } else { sums.join(", ") }));
     if lines > 0 && counts.get("bad") == Some(&lines) {
-        return Err(Failure::Failed(format!("no line could be read: is it a log of {}?", what.provider.as_str())));
+        return Err(Failure::Failed(format!("no line could be read; check that this is a {} log", what.provider.as_str())));
     }
     Ok(())
 }
 
-fn told(told: &DryLine) -> Value {
-    let line = told.number;
-    let time = told.at_ms.and_then(DateTime::from_timestamp_millis).map(instant::text);
-    match &told.outcome {
+fn row_of(line: &DryLine) -> Value {
+    let number = line.number;
+    let time = line.at_ms.and_then(DateTime::from_timestamp_millis).map(instant::text);
+    match &line.outcome {
         LineOutcome::Kept(event) => {
             let crawler = event.crawler.as_deref().cloned().unwrap_or_default();
             json!({
-                "line": line, "becomes": "retrieval", "time": time, "content_url": event.content_url,
+                "line": number, "becomes": "retrieval", "time": time, "content_url": event.content_url,
                 "content_telemetry_id": event.content_telemetry_id, "bot": crawler.bot, "operator": crawler.operator,
                 "purpose": crawler.purpose, "verified": crawler.verified, "status": crawler.response_status,
             })
         }
-        LineOutcome::Person => json!({"line": line, "becomes": "person"}),
-        LineOutcome::Dropped(reason) => json!({"line": line, "becomes": "dropped", "why": reason, "time": time}),
+        LineOutcome::Person => json!({"line": number, "becomes": "person"}),
+        LineOutcome::Dropped(reason) => json!({"line": number, "becomes": "dropped", "why": reason, "time": time}),
         LineOutcome::Refused { bot, status } => {
-            json!({"line": line, "becomes": "refused", "bot": bot.to_string(), "status": status, "time": time})
+            json!({"line": number, "becomes": "refused", "bot": bot.to_string(), "status": status, "time": time})
         }
-        LineOutcome::Bad(reason) => json!({"line": line, "becomes": "bad", "why": reason}),
-        LineOutcome::Trial => json!({"line": line, "becomes": "trial"}),
+        LineOutcome::Bad(reason) => json!({"line": number, "becomes": "bad", "why": reason}),
+        LineOutcome::Trial => json!({"line": number, "becomes": "trial"}),
     }
 }

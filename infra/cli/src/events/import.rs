@@ -1,7 +1,7 @@
-//! `telemetry events import`: a file of events, one JSON object a line, in batches.
+//! `telemetry events import`: sends a file of events, one JSON object per line, in batches.
 //!
-//! Must send the same lines under the same `Idempotency-Key` and with the same ids, so that a second import changes nothing, also once
-//! the file has grown.
+//! Must send the same lines with the same `Idempotency-Key` and the same ids, so that a second import changes nothing, even after the
+//! file has grown.
 
 use super::MAX_BODY_BYTES;
 use crate::client::{Client, Content};
@@ -30,17 +30,16 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// A file of events.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Import {
-    /// File of events, one JSON object a line, plain or gzip; `-` for standard input; an event without `id` gets one made of
-    /// `--session`, its line's number and text
+    /// File with one event per line, plain or gzip, or - for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Session of all of them
+    /// ID of the session that the events belong to
     #[arg(long, value_name = "ID")]
     session: Option<Uuid>,
-    /// Line to begin with, as an import that stopped named it
+    /// First line to send, to continue an import that stopped
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     from_line: u64,
-    /// Seconds for which a batch is tried again while the service is away
+    /// Seconds to keep retrying a batch while the service is unavailable
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     patience: u64,
 }
@@ -92,7 +91,7 @@ pub(super) async fn run(context: &Context, what: &Import) -> Result<(), Failure>
                 // what stands before it is sent, and no more
                 send(&client, what, &batch).await?;
                 let is_first = sent == 0 && batch.events.is_empty();
-                return Err(if is_first { failure } else { failure.after_sending(&number.to_string()) });
+                return Err(if is_first { failure } else { failure.after_sending(&format!("line {number}")) });
             }
         };
         if batch.is_full() || (taken == 0 && !batch.events.is_empty()) {
@@ -101,7 +100,13 @@ pub(super) async fn run(context: &Context, what: &Import) -> Result<(), Failure>
             batch = Batch::default();
         }
         if taken == 0 {
-            return context.output().object(&json!({"file": what.file, "events": sent, "events_created": created}));
+            let result = json!({"file": what.file, "events": sent, "events_created": created});
+            let facts = [
+                ("File", what.file.display().to_string()),
+                ("Events sent", sent.to_string()),
+                ("New events", created.to_string()),
+            ];
+            return context.output().object_as(&result, &facts);
         }
     }
 }
@@ -109,9 +114,9 @@ pub(super) async fn run(context: &Context, what: &Import) -> Result<(), Failure>
 /// The event of a line as it is sent: as it stands there, with an id where it has none.
 fn event(text: &[u8], session: Option<Uuid>, number: u64) -> Result<String, &'static str> {
     let text = std::str::from_utf8(text).map_err(|_| "not UTF-8")?;
-    let raw: &RawValue = serde_json::from_str(text).map_err(|_| "no JSON")?;
-    let Some(members) = raw.get().strip_prefix('{') else { return Err("no JSON object") };
-    let named: BTreeMap<String, &RawValue> = serde_json::from_str(raw.get()).map_err(|_| "no JSON")?;
+    let raw: &RawValue = serde_json::from_str(text).map_err(|_| "invalid JSON")?;
+    let Some(members) = raw.get().strip_prefix('{') else { return Err("not a JSON object") };
+    let named: BTreeMap<String, &RawValue> = serde_json::from_str(raw.get()).map_err(|_| "invalid JSON")?;
     if named.contains_key("id") {
         return Ok(raw.to_string());
     }
@@ -156,7 +161,10 @@ async fn send(client: &Client, what: &Import, batch: &Batch) -> Result<u64, Fail
                 let place = at.map(|line| format!("line {line}: ")).unwrap_or_default();
                 fault.detail = format!("{place}{}", fault.detail);
             }
-            crate::talk::say(&format!("nothing from line {} on was sent; --from-line goes on there", batch.lines[0]));
+            crate::talk::say(&format!(
+                "Nothing from line {0} on was sent. Fix the file, then continue with --from-line {0}.",
+                batch.lines[0]
+            ));
             Err(Failure::Refused(refusal))
         }
         Err(failure) => Err(failure),

@@ -1,8 +1,8 @@
-//! `telemetry events tail`: the newest events, by their time, again and again.
+//! `telemetry events tail`: polls for the newest events, by their time.
 //!
-//! Must print an event once, as long as it is among those that are remembered.
+//! Must print an event once, for as long as it is remembered.
 
-use super::{COLUMNS, path};
+use super::{COLUMNS, CSV_COLUMNS, path};
 use crate::client::{Client, Parameters};
 use crate::context::{Asker, Context};
 use crate::failure::Failure;
@@ -25,16 +25,16 @@ const MOST_PAGES: usize = REMEMBERED / PAGE;
 pub(crate) struct Tail {
     #[command(flatten)]
     window: Window,
-    /// What the organisation reported itself, and what others did with its click tokens
+    /// Watch your own reports and those that used your click tokens
     #[arg(long, conflicts_with_all = ["domain", "delegated_from"])]
     agent: bool,
-    /// Events of before to begin with
+    /// Number of past events to start with
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 10)]
     lines: usize,
-    /// Seconds between two looks
+    /// Seconds between requests
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600))]
     interval: u64,
-    /// End after so many events
+    /// Exit after this many events
     #[arg(long, value_name = "NUMBER")]
     count: Option<usize>,
 }
@@ -102,7 +102,7 @@ async fn look(
 
 pub(super) async fn run(context: &Context, what: &Tail) -> Result<(), Failure> {
     let client = context.client(Asker::Either)?;
-    context.output().header(&COLUMNS)?;
+    context.output().header(&CSV_COLUMNS)?;
     let mut shown = Shown::default();
     let (mut is_first, mut left) = (true, what.count);
     loop {
@@ -111,11 +111,11 @@ pub(super) async fn run(context: &Context, what: &Tail) -> Result<(), Failure> {
             Ok(Look { newest_first, is_cut }) => {
                 let fresh: Vec<&Value> = newest_first.iter().rev().filter(|event| shown.takes(event)).collect();
                 if is_cut {
-                    say(&format!("more events came than the {} that are shown; `events list` shows others", fresh.len()));
+                    say(&format!("Showing only the newest {} events; `telemetry events list` shows the others.", fresh.len()));
                 }
                 let unwanted = if is_first { fresh.len().saturating_sub(what.lines) } else { 0 };
                 for event in fresh.into_iter().skip(unwanted) {
-                    context.output().line(event, &COLUMNS)?;
+                    context.output().line(event, &COLUMNS, &CSV_COLUMNS)?;
                     left = left.map(|left| left.saturating_sub(1));
                     if left == Some(0) {
                         return Ok(());

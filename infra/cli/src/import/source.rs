@@ -161,7 +161,10 @@ fn hand_over(pieces: &mpsc::Sender<Piece>, line: &mut Vec<u8>, end: u64) -> Resu
 }
 
 fn too_long(file: &Path, at: u64) -> Failure {
-    Failure::Usage(format!("{}: the line at byte {at} is longer than {MAX_LINE_BYTES} bytes; is it a log?", file.display()))
+    Failure::Usage(format!(
+        "{}: the line at byte {at} is longer than {MAX_LINE_BYTES} bytes; check that this is a log file",
+        file.display()
+    ))
 }
 
 fn named(file: &Path, identity: Option<Identity>, read: u64) -> Named {
@@ -179,7 +182,7 @@ pub(super) fn require_lines(file: &Path, provider: DrainProvider, is_followed: b
         return Ok(());
     }
     if is_followed && is_gzip(file)? {
-        return Err(Failure::Usage(format!("{}: compressed, and so not a log that grows; leave --follow out", file.display())));
+        return Err(Failure::Usage(format!("{}: --follow doesn't support compressed files", file.display())));
     }
     if provider == DrainProvider::Combined {
         return Ok(());
@@ -187,7 +190,7 @@ pub(super) fn require_lines(file: &Path, provider: DrainProvider, is_followed: b
     let mut reader = open(file)?;
     let beginning = reader.fill_buf().map_err(|error| Failure::Failed(reason(&error)))?;
     match beginning.iter().find(|byte| !byte.is_ascii_whitespace()) {
-        Some(b'[') => Err(Failure::Usage(format!("{}: one JSON array; make lines of it, as `jq -c '.[]'` does", file.display()))),
+        Some(b'[') => Err(Failure::Usage(format!("{}: a JSON array; convert it to lines with `jq -c '.[]'`", file.display()))),
         _ => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
-//! How far a log was taken in, so that an import goes on where it stopped.
+//! The progress of an import, so that the next one continues where it stopped.
 //!
-//! Must be written after the service has answered and not before: what is lost of it is sent again, and counted once.
+//! Must be saved only after the service has accepted the lines; if it is lost, lines are sent again and count once.
 
 use super::head::Head;
 use crate::failure::{Failure, of_file};
@@ -43,7 +43,8 @@ impl StateFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
             text => text.map_err(|error| of_file(&self.path, &error))?,
         };
-        let broken = |_| Failure::Usage(format!("{}: no state of an import; delete it to begin anew", self.path.display()));
+        let broken =
+            |_| Failure::Usage(format!("{}: invalid progress file; delete it to import from the start", self.path.display()));
         let state: State = serde_json::from_str(&text).map_err(broken)?;
         let (reader, _) = open_known(&self.log).map_err(|error| of_file(&self.log, &error))?;
         let is_same = Head::of(reader, state.offset).map_err(|error| of_file(&self.log, &error))? == state.head;

@@ -1,4 +1,4 @@
-//! Which part of the telemetry a read is about, as it is typed.
+//! The arguments of reads.
 
 use crate::client::Parameters;
 use crate::context::Context;
@@ -6,19 +6,19 @@ use crate::window::Moment;
 use clap::Args;
 use uuid::Uuid;
 
-/// The window and whose figures.
+/// The window, and whose figures.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Window {
-    /// Begin of the window: 30m, 24h, 7d or 4w before now, a day, or an instant
+    /// Start: a time before now (30m, 24h, 7d, 4w), a day or an instant
     #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
     since: Option<Moment>,
-    /// End of the window, in the same forms; a day is included, an instant is not
+    /// End, in the same formats; a day is included, an instant is not
     #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
     until: Option<Moment>,
-    /// One verified domain, or a host beneath one
+    /// Only this verified domain or subdomain
     #[arg(long, value_name = "HOST")]
     domain: Option<String>,
-    /// Content owner whose figures are read by its delegation
+    /// ID of a content owner that shares its data with you
     #[arg(long, value_name = "ORGANIZATION")]
     delegated_from: Option<Uuid>,
 }
@@ -39,10 +39,10 @@ impl Window {
 /// A part of a list.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Part {
-    /// Most items, 1,000 at most
+    /// Maximum number of items, up to 1000
     #[arg(long, value_name = "NUMBER")]
     limit: Option<u32>,
-    /// Items before the first one that is shown
+    /// Number of items to skip
     #[arg(long, value_name = "NUMBER")]
     offset: Option<u64>,
 }
@@ -55,7 +55,7 @@ impl Part {
     }
 }
 
-/// A read of the whole window.
+/// A read without pages.
 #[derive(Args, Clone, Debug)]
 pub struct Whole {
     #[command(flatten)]
@@ -78,7 +78,7 @@ pub struct Sorted {
     window: Window,
     #[command(flatten)]
     part: Part,
-    /// Member of an item by which the list is sorted, smallest first; largest first behind a -
+    /// Response field to sort by; a leading - sorts in descending order
     #[arg(long, value_name = "MEMBER", allow_hyphen_values = true)]
     sort: Option<String>,
 }

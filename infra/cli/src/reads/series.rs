@@ -1,58 +1,60 @@
-//! `series`: figures by hour or day.
+//! `series`: events by hour or day.
 
-use super::{Window, list, name};
+use super::{PLATFORM, Window, agent, list, name};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{Column, column};
+use crate::output::{Column, column, phrase, text};
+use crate::words;
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 
 /// Figures over time.
 #[derive(Args, Clone, Debug)]
 pub struct Series {
     #[command(flatten)]
     window: Window,
-    /// Length of a bucket
+    /// Length of each period
     #[arg(long, value_enum, default_value_t = Bucket::Day)]
     by: Bucket,
-    /// What each bucket is split by; `outcome` is for --agent, `platform` and what servers say of bots for content owners
+    /// Split rows by this value; --agent supports none, type, role, agent, outcome
     #[arg(long, value_enum, default_value_t = Split::None)]
     split: Split,
-    /// What the organisation reported itself as an agent or a platform
+    /// Read your own reports, as an agent or platform
     #[arg(long, conflicts_with_all = ["domain", "delegated_from"])]
     agent: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Bucket {
-    /// An hour of UTC
+    /// One row per hour, in UTC
     Hour,
-    /// A day of UTC
+    /// One row per day, in UTC
     Day,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Split {
-    /// By nothing
+    /// No split
     None,
-    /// By type of event
+    /// Event type
     Type,
-    /// By role of the reporter
+    /// Reporter: AI agent, CDN, your server or marketplace
     Role,
-    /// By agent
+    /// Agent
     Agent,
-    /// By platform
+    /// Platform
     Platform,
-    /// By outcome of the session
+    /// Outcome of the session
     Outcome,
-    /// By operator of the bot that fetched
+    /// Operator of the bot
     Operator,
-    /// By bot that fetched
+    /// Bot
     Bot,
-    /// By what the bot fetches for
+    /// Purpose of the bot: user request, training or search index
     Purpose,
-    /// By whether the bot asked from an address of its operator
+    /// IP check: whether the request came from the bot's published addresses
     Verified,
-    /// By HTTP status of the answer
+    /// HTTP status code
     Status,
 }
 
@@ -63,30 +65,38 @@ pub(crate) async fn series(context: &Context, what: &Series) -> Result<(), Failu
     list(context, path, &parameters, &what.columns()).await.map(drop)
 }
 
+/// A value, unless it is empty or 0, which stands for an unknown one.
+fn known(value: &Value) -> String {
+    match text(value).as_str() {
+        "" | "0" => "Unknown".to_owned(),
+        value => value.to_owned(),
+    }
+}
+
 impl Series {
     fn columns(&self) -> Vec<Column> {
         let value: &[Column] = match self.split {
             Split::None => &[],
-            Split::Type => &[column("type", "/event_type")],
-            Split::Role => &[column("role", "/source_role")],
-            Split::Agent if self.agent => &[column("agent", "/agent_id")],
-            Split::Agent => &[column("platform", "/platform_id"), column("agent", "/agent_id")],
-            Split::Platform => &[column("platform", "/platform_id")],
+            Split::Type => &[phrase("type", |item| words::event_type(&text(&item["event_type"])).1.to_owned())],
+            Split::Role => &[phrase("reported by", |item| words::reporter(&text(&item["source_role"])).to_owned())],
+            Split::Agent => &[phrase("agent", agent)],
+            Split::Platform => &[PLATFORM],
             Split::Outcome => &[column("outcome", "/outcome_type"), column("currency", "/currency")],
-            Split::Operator => &[column("operator", "/operator")],
-            Split::Bot => &[column("bot", "/bot")],
-            Split::Purpose => &[column("purpose", "/purpose")],
-            Split::Verified => &[column("verified", "/verified")],
-            Split::Status => &[column("status", "/status")],
+            Split::Operator => &[phrase("operator", |item| known(&item["operator"]))],
+            Split::Bot => &[phrase("bot", |item| known(&item["bot"]))],
+            Split::Purpose => &[phrase("purpose", |item| words::purpose(&text(&item["purpose"])).to_owned())],
+            Split::Verified => &[phrase("IP check", |item| words::ip_check(&item["verified"]).to_owned())],
+            Split::Status => &[phrase("status code", |item| known(&item["status"]))],
         };
         let events: &[Column] = &[column("events", "/total_events"), column("sessions", "/total_sessions")];
-        let clicks = column("clicks", "/clicks");
+        let clicks = column("via click tokens", "/clicks");
+        let last: &[Column] = if matches!(self.split, Split::Agent) && !self.agent { &[PLATFORM] } else { &[] };
         let figures = match (self.agent, self.split) {
             (_, Split::Outcome) => vec![column("outcomes", "/outcomes"), column("value", "/value_amount")],
             (true, Split::None) => [events, &[clicks, column("outcomes", "/outcomes")]].concat(),
             (true, Split::Type) => [events, &[clicks]].concat(),
             _ => events.to_vec(),
         };
-        [&[column("start", "/start")], value, &figures].concat()
+        [&[column("start", "/start")], value, &figures, last].concat()
     }
 }

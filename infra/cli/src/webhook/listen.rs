@@ -1,6 +1,6 @@
-//! `telemetry webhook listen`: a receiver on this machine, for trying.
+//! `telemetry webhook listen`: a receiver on this machine, for development.
 //!
-//! Must answer 2xx only to what is signed, fresh and whole, and must print a delivery once.
+//! Must return 2xx only for complete, signed and recent deliveries, and must print a delivery once.
 
 use super::tls::{self, TlsListener};
 use crate::context::Context;
@@ -29,17 +29,16 @@ const MAX_BODY_BYTES: usize = 1024 * 1024;
 /// A receiver.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Listen {
-    /// File of the secret of the endpoint
+    /// File with the endpoint's secret
     #[arg(long, value_name = "FILE")]
     secret_file: PathBuf,
-    /// PEM file of a certificate and its key, to speak HTTPS, which the service needs; `.local/webhook/localhost.pem` is one that
-    /// `cargo up` trusts. Without it a tunnel or a proxy has to stand before this
+    /// PEM file with a certificate and its key, to serve HTTPS
     #[arg(long, value_name = "FILE")]
     tls: Option<PathBuf>,
-    /// Address to listen at
+    /// Address to listen on
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8787")]
     listen: SocketAddr,
-    /// End after so many deliveries
+    /// Exit after this many deliveries
     #[arg(long, value_name = "NUMBER")]
     count: Option<usize>,
 }
@@ -64,12 +63,12 @@ pub(super) async fn run(context: &Context, what: &Listen) -> Result<(), Failure>
         None => (tokio::spawn(axum::serve(listener, routes).into_future()), "http"),
     };
     let serving = AbortOnDropHandle::new(serving);
-    say(&format!("listening at {scheme}://{at}"));
+    say(&format!("Listening on {scheme}://{at}"));
     let columns = [column("time", "/created_at"), column("type", "/type"), column("data", "/data"), column("id", "/id")];
     let mut left = what.count;
     while left != Some(0) {
         let Some(delivery) = deliveries.recv().await else { break };
-        context.output().line(&delivery, &columns)?;
+        context.output().line(&delivery, &columns, &columns)?;
         left = left.map(|left| left - 1);
     }
     drop(serving);
@@ -92,11 +91,11 @@ async fn receive(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Bytes)
             Err(_) => StatusCode::SERVICE_UNAVAILABLE,
         },
         Err(Rejection::Repeated) => {
-            say("a repeat of a delivery: answered 204, and not printed again");
+            say("Returned 204 for a repeated delivery, which isn't printed again.");
             StatusCode::NO_CONTENT
         }
         Err(rejection) => {
-            say(&format!("refused with 401: {rejection}"));
+            say(&format!("Rejected a delivery with 401: {rejection}"));
             StatusCode::UNAUTHORIZED
         }
     }

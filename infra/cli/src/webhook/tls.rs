@@ -28,7 +28,7 @@ pub(super) fn acceptor(file: &Path) -> Result<TlsAcceptor, Failure> {
     let unfit = |why: &dyn std::fmt::Display| Failure::Usage(format!("--tls {}: {why}", file.display()));
     let certificates: Vec<_> =
         CertificateDer::pem_slice_iter(&text).collect::<Result<_, _>>().map_err(|_| unfit(&"not a PEM file"))?;
-    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|_| unfit(&"it holds no private key"))?;
+    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|_| unfit(&"it contains no private key"))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.map_err(|error| unfit(&error))?.with_no_client_auth();

@@ -1,6 +1,6 @@
-//! `telemetry webhook verify`: is a delivery that was received ours, and fresh?
+//! `telemetry webhook verify`: verifies the signature and age of a received delivery.
 //!
-//! Must check the very bytes of the file: another blank is another body.
+//! Must verify the exact bytes of the file: one more space is another body.
 
 use crate::context::Context;
 use crate::failure::{Failure, of_file};
@@ -17,19 +17,19 @@ use std::path::PathBuf;
 /// A delivery that was received.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Verify {
-    /// File of the raw body, `-` for standard input
+    /// File with the raw request body, or - for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// File of the secret of the endpoint
+    /// File with the endpoint's secret
     #[arg(long, value_name = "FILE")]
     secret_file: PathBuf,
-    /// Header X-Svc-Signature
+    /// Value of the X-Svc-Signature header
     #[arg(long, value_name = "HEX")]
     signature: String,
-    /// Header X-Svc-Timestamp
+    /// Value of the X-Svc-Timestamp header
     #[arg(long, value_name = "SECONDS")]
     timestamp: String,
-    /// Do not ask how old it is
+    /// Accept a delivery of any age
     #[arg(long)]
     any_age: bool,
 }
@@ -49,11 +49,11 @@ pub(super) fn run(context: &Context, what: &Verify) -> Result<(), Failure> {
             let verdict = json!({"verified": true, "id": delivery.id(), "type": delivery.kind(), "signed_at": what.timestamp});
             context.output().object(&verdict)
         }
-        Err(rejection) => Err(Failure::Failed(format!("refused: {rejection}"))),
+        Err(rejection) => Err(Failure::Failed(format!("rejected: {rejection}"))),
     }
 }
 
 fn signed_at(timestamp: &str) -> Result<DateTime<Utc>, Failure> {
     let at = timestamp.parse().ok().and_then(|seconds| DateTime::from_timestamp(seconds, 0));
-    at.ok_or_else(|| Failure::Usage("--timestamp: seconds since 1970".to_owned()))
+    at.ok_or_else(|| Failure::Usage("--timestamp: must be a number of seconds since 1970".to_owned()))
 }

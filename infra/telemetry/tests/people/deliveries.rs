@@ -76,10 +76,10 @@ async fn a_receiver_with_another_secret_refuses_and_the_test_says_so() {
     let mut receiver = listen(&owner, &owner.file("secret", "whsec_of-another-endpoint"), "1");
     proxy.pass_on_to(&receiver.address);
     let said = owner.run(&["webhook", "send-test", &url, "--wait"]);
-    assert!(said.code == 1 && said.stderr.contains("it was not taken") && said.stderr.contains("401"), "{said:?}");
-    assert!(receiver.next_line().contains("refused with 401"));
+    assert!(said.code == 1 && said.stderr.contains("was not delivered") && said.stderr.contains("401"), "{said:?}");
+    assert!(receiver.next_line().contains("Rejected a delivery with 401"));
     receiver.kill();
 
     let gone = owner.run(&["webhook", "send-test", "https://nobody.example/", "--wait"]);
-    assert!(gone.code == 4 && gone.stderr.contains("there is no webhook"), "{gone:?}");
+    assert!(gone.code == 4 && gone.stderr.contains("webhook not found"), "{gone:?}");
 }

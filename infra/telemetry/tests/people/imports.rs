@@ -104,14 +104,14 @@ fn a_fault_that_is_found_after_something_was_sent_is_no_usage_failure() {
     let terminal = asking(&stub);
     let long = "x".repeat(1024 * 1024 + 1);
     let said = import(&terminal, &terminal.file("long.log", &format!("first\n{long}\n")), &[]);
-    assert!(said.code == 1 && said.stderr.contains("lines before byte 6 were sent"), "{said:?}");
+    assert!(said.code == 1 && said.stderr.contains("everything before byte 6 was sent"), "{said:?}");
     assert_eq!(stub.bodies(), "first\n");
     assert_eq!(import(&terminal, &terminal.file("longer.log", &long), &[]).code, 2);
     assert_eq!(stub.bodies(), "");
 
     let events = |text: &str| terminal.run(&["events", "import", terminal.file("events", text).to_str().unwrap()]);
     let said = events("{\"id\": \"a\"}\nnonsense\n");
-    assert!(said.code == 1 && said.stderr.contains("lines before 2 were sent"), "{said:?}");
+    assert!(said.code == 1 && said.stderr.contains("everything before line 2 was sent"), "{said:?}");
     assert!(stub.bodies().contains("[{\"id\": \"a\"}]"));
     assert_eq!(events("nonsense\n").code, 2);
     assert_eq!(stub.bodies(), "");

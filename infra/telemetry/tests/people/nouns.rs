@@ -11,7 +11,7 @@ async fn what_is_made_is_listed_shown_by_its_name_and_deleted_once_somebody_is_s
     let service = Service::start().await;
     let owner = service.terminal("OWNER_KEY");
     let made = owner.run(&["key", "create", "ci", "--scope", "telemetry:read", "-o", "json"]);
-    assert!(made.stderr.contains("shown this once"), "{made:?}");
+    assert!(made.stderr.contains("shown only once"), "{made:?}");
     let key = made.json()["key"].as_str().unwrap().to_owned();
     let with_it = Terminal::new().with("TELEMETRY_URL", service.url()).with("TELEMETRY_KEY", &key);
     with_it.run(&["summary"]).ok();
@@ -80,7 +80,7 @@ async fn the_doctor_says_what_is_right_and_what_to_do_about_the_rest() {
     let said = owner.run(&["doctor", "--domain", "unproved.example"]);
     assert!(said.code == 1 && said.stdout.contains("svc-verify="), "{said:?}");
     let said = owner.run(&["doctor", "--url", "http://127.0.0.1:1"]);
-    assert!(said.code == 1 && said.stdout.starts_with("bad "), "{said:?}");
+    assert!(said.code == 1 && said.stdout.starts_with("failed "), "{said:?}");
     let unknown = owner.file("unknown.key", PlainApiKey::mint(OrgType::ContentOwner).reveal());
     let said = owner.run(&["doctor", "--key-file", unknown.to_str().unwrap()]);
     assert!(said.code == 1 && said.stdout.contains("(401); request id "), "{said:?}");

@@ -1,13 +1,16 @@
-//! `docs/cli.md`: every command as the program has it.
+//! The help of every command, and the part of `docs/cli.md` that is generated from it.
 //!
-//! Must not be written by hand below its heading: `WRITE_DOCS=1 cargo test -p telemetry reference` writes that part anew.
+//! Must not be edited by hand below its heading: `WRITE_DOCS=1 cargo test -p telemetry reference` generates that part.
 
 use crate::terminal::Terminal;
+use clap::builder::{PossibleValue, StyledStr};
 use clap::{Arg, ArgAction, Command, Subcommand};
 use std::fmt::Write;
 use std::path::Path;
 
 const HEADING: &str = "## Every command\n";
+/// Longest help text of a command, an argument or a value.
+const MAX_HELP_CHARS: usize = 80;
 
 fn program() -> Command {
     let mut program = telemetry_cli::Command::augment_subcommands(Command::new("telemetry"));
@@ -22,13 +25,15 @@ fn document(command: &Command, name: &str, text: &mut String) {
         let arguments: String = command.get_positionals().map(|argument| format!(" {argument}")).collect();
         let _ = writeln!(text, "\n### telemetry {name}\n\n{about}.");
         if !has_actions {
+            // without the program's name, which marks a command that a reader pastes
             let _ = writeln!(text, "\nUsage: `{name}{arguments}`");
+            let _ = writeln!(text, "\nExample: `$ {}`", example(command).unwrap_or_default());
         }
         let own: Vec<&Arg> =
             command.get_arguments().filter(|argument| !argument.is_global_set() && !argument.is_hide_set()).collect();
         let own: Vec<&&Arg> = own.iter().filter(|argument| argument.get_id() != "help").collect();
         if !own.is_empty() {
-            let _ = writeln!(text, "\n| argument | what |\n|---|---|");
+            let _ = writeln!(text, "\n| Argument | Description |\n|---|---|");
             own.iter().for_each(|argument| row(argument, text));
         }
     }
@@ -36,6 +41,20 @@ fn document(command: &Command, name: &str, text: &mut String) {
         let below = if name == "telemetry" { action.get_name().to_owned() } else { format!("{name} {}", action.get_name()) };
         document(action, &below, text);
     }
+}
+
+/// The example in a command's help.
+fn example(command: &Command) -> Option<String> {
+    command.get_after_help()?.to_string().strip_prefix("Example:\n  ").map(str::to_owned)
+}
+
+/// The words of a command line, with single quotes as in a shell.
+fn words(line: &str) -> Vec<String> {
+    let quoted = line.split('\'').enumerate().flat_map(|(n, part)| match n % 2 {
+        0 => part.split_whitespace().map(str::to_owned).collect(),
+        _ => vec![part.to_owned()],
+    });
+    quoted.collect()
 }
 
 fn row(argument: &Arg, text: &mut String) {
@@ -46,20 +65,20 @@ fn row(argument: &Arg, text: &mut String) {
         Some(long) => format!("--{long}"),
         None => value,
     };
-    let words: Vec<String> = argument.get_possible_values().iter().map(|word| format!("`{}`", word.get_name())).collect();
-    let words = if takes_value && !words.is_empty() { format!("; one of {}", words.join(", ")) } else { String::new() };
+    let choices: Vec<String> = argument.get_possible_values().iter().map(|choice| format!("`{}`", choice.get_name())).collect();
+    let choices = if takes_value && !choices.is_empty() { format!("; one of {}", choices.join(", ")) } else { String::new() };
     let default: Vec<_> = argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
-    let default =
-        if takes_value && !default.is_empty() { format!("; `{}` when absent", default.join(" ")) } else { String::new() };
-    let setting = argument.get_env().map(|name| format!("; `{}` in the environment", name.to_string_lossy())).unwrap_or_default();
+    let default = if takes_value && !default.is_empty() { format!("; default `{}`", default.join(" ")) } else { String::new() };
+    let setting =
+        argument.get_env().map(|name| format!("; environment variable `{}`", name.to_string_lossy())).unwrap_or_default();
     let what = argument.get_help().map(ToString::to_string).unwrap_or_default().replace('|', "\\|");
-    let _ = writeln!(text, "| `{}` | {what}{words}{default}{setting} |", spelled.trim());
+    let _ = writeln!(text, "| `{}` | {what}{choices}{default}{setting} |", spelled.trim());
 }
 
 fn generated() -> String {
     let program = program();
-    let mut text = format!("{HEADING}\nOf every command:\n\n| option | what |\n|---|---|\n");
-    let whoami = program.find_subcommand("whoami").expect("everybody may ask who they are");
+    let mut text = format!("{HEADING}\nOptions of every command:\n\n| Option | Description |\n|---|---|\n");
+    let whoami = program.find_subcommand("whoami").expect("there is a whoami");
     let of_all = whoami.get_arguments().filter(|argument| argument.is_global_set() && !argument.is_hide_set());
     of_all.for_each(|argument| row(argument, &mut text));
     document(&program, "telemetry", &mut text);
@@ -67,7 +86,7 @@ fn generated() -> String {
 }
 
 #[test]
-fn the_reference_is_what_the_program_takes() {
+fn the_reference_matches_the_help_texts() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     let (by_hand, _) = kept.split_once(HEADING).expect("docs/cli.md has the heading of what is generated");
@@ -80,20 +99,46 @@ fn the_reference_is_what_the_program_takes() {
 }
 
 #[test]
-fn every_command_explains_itself_and_its_arguments() {
+fn every_help_text_is_one_short_line() {
+    fn check_text(text: Option<&StyledStr>, of: &str) {
+        let text = text.unwrap_or_else(|| panic!("{of} has no help")).to_string();
+        assert!(text.chars().count() <= MAX_HELP_CHARS && !text.contains('\n'), "{of}: {text}");
+    }
     fn check(command: &Command) {
-        assert!(command.get_about().is_some(), "{}", command.get_name());
+        check_text(command.get_about(), command.get_name());
         for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
-            assert!(argument.get_help().is_some(), "{}: {}", command.get_name(), argument.get_id());
+            let of = format!("{} {}", command.get_name(), argument.get_id());
+            check_text(argument.get_help(), &of);
+            argument
+                .get_possible_values()
+                .iter()
+                .filter_map(PossibleValue::get_help)
+                .for_each(|text| check_text(Some(text), &of));
         }
         command.get_subcommands().filter(|action| action.get_name() != "help").for_each(check);
     }
     program().get_subcommands().for_each(check);
 }
 
-/// An argument with the id of an option of every command would be read as that option.
 #[test]
-fn no_argument_of_a_command_is_taken_for_an_option_of_every_command() {
+fn every_command_has_an_example_that_parses() {
+    fn check(program: &Command, command: &Command, name: &str) {
+        let mut actions = command.get_subcommands().filter(|action| action.get_name() != "help").peekable();
+        if actions.peek().is_none() {
+            let example = example(command).unwrap_or_else(|| panic!("{name} has no example"));
+            assert!(format!("{example} ").starts_with(&format!("{name} ")), "{name}: {example}");
+            let parsed = program.clone().try_get_matches_from(words(&example));
+            assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
+        }
+        actions.for_each(|action| check(program, action, &format!("{name} {}", action.get_name())));
+    }
+    let program = program();
+    check(&program, &program, "telemetry");
+}
+
+/// Clap would read such an argument as the global option.
+#[test]
+fn no_argument_has_the_id_of_a_global_option() {
     fn check(command: &Command, of_all: &[String]) {
         let own = command.get_arguments().filter(|argument| !argument.is_global_set());
         let taken: Vec<_> = own.map(|argument| argument.get_id().to_string()).filter(|id| of_all.contains(id)).collect();
@@ -112,7 +157,7 @@ fn no_argument_of_a_command_is_taken_for_an_option_of_every_command() {
 }
 
 #[test]
-fn every_shell_gets_its_completion() {
+fn shells_get_completion_scripts() {
     for shell in ["bash", "zsh", "fish"] {
         let script = Terminal::new().run(&["completion", shell]).ok().stdout;
         assert!(script.contains("corroboration"), "{shell}");

@@ -22,7 +22,7 @@ async fn a_person_signs_in_by_the_link_of_the_mail_and_out_again() {
     assert!(login.wait().unwrap().success());
     let mut said = String::new();
     login.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert!(said.contains("signed in to") && said.contains("owner@example.com"), "{said}");
+    assert!(said.contains("Signed in to") && said.contains("owner@example.com"), "{said}");
 
     let who = person.run(&["whoami", "-o", "json"]).json();
     assert_eq!(who["user"]["email"], "owner@example.com");
@@ -41,6 +41,6 @@ async fn a_person_signs_in_by_the_link_of_the_mail_and_out_again() {
     assert_eq!(person.run(&["whoami"]).code, 3);
 
     let said = person.answer(&["login", "--have-token"], "https://a.example/without\n");
-    assert!(said.code == 2 && said.stderr.contains("neither the link nor the token"), "{said:?}");
+    assert!(said.code == 2 && said.stderr.contains("not the link or token"), "{said:?}");
     assert_eq!(person.answer(&["login", "--have-token"], &format!("{}\n", "a".repeat(43))).code, 3, "an unknown token");
 }

@@ -40,7 +40,7 @@ fn more_events_than_are_remembered_are_said_to_be_more_than_are_shown() {
     let (shown, said) = tail(10_500, 10_001);
     assert_eq!(shown.len(), 10_001);
     assert_eq!((shown[1], shown[10_000]), (500, 10_499), "the newest");
-    assert!(said.contains("more events came than the 10000 that are shown"), "{said}");
+    assert!(said.contains("Showing only the newest 10000 events"), "{said}");
 }
 
 #[test]

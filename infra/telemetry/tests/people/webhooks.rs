@@ -90,7 +90,7 @@ async fn a_receiver_with_a_certificate_takes_what_the_service_delivers_to_this_m
     let secret = terminal.file("secret", made["secret"].as_str().unwrap());
     let (shown, secret, listen) = (shown.to_str().unwrap(), secret.to_str().unwrap(), at.to_string());
     let wrong = terminal.run(&["webhook", "listen", "--tls", secret, "--secret-file", secret, "--listen", &listen]);
-    assert!(wrong.code == 2 && wrong.stderr.contains("it holds no private key"), "{wrong:?}");
+    assert!(wrong.code == 2 && wrong.stderr.contains("it contains no private key"), "{wrong:?}");
     let words = ["webhook", "listen", "--tls", shown, "--secret-file", secret, "--listen", &listen, "--count", "1"];
     let listening = Listening::start(&terminal, &words);
     // Whoever does not speak TLS, or says nothing, keeps nobody waiting.
@@ -98,5 +98,5 @@ async fn a_receiver_with_a_certificate_takes_what_the_service_delivers_to_this_m
     TcpStream::connect(at).unwrap().write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     owner.run(&["webhook", "send-test", &url, "--wait"]).ok();
     let said = listening.ended().ok();
-    assert!(said.stdout.contains("webhook.test") && said.stderr.contains("listening at https://"), "{said:?}");
+    assert!(said.stdout.contains("webhook.test") && said.stderr.contains("Listening on https://"), "{said:?}");
 }

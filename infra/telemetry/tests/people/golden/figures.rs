@@ -72,7 +72,7 @@ fn read(kept: &mut Transcript, owner: &Terminal, agent: &Terminal) {
     kept.both(agent, &[&["summary", "--agent"][..], &day].concat());
     kept.run(agent, &["session", "document", SESSION]);
     for seconds in ["0", "1", "2"] {
-        kept.hide(&format!("{seconds} s between"), "seconds between");
+        kept.hide(&format!("{seconds} s off"), "seconds off");
     }
     kept.both(owner, &["doctor"]);
 }
