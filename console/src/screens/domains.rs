@@ -99,7 +99,7 @@ fn not_yet(failure: Failure) -> Failure {
     let Failure::Refused(mut problem) = failure else { return failure };
     if problem.status == 422 {
         "Not verified yet".clone_into(&mut problem.title);
-        "The token was not found. A DNS change can take an hour or longer to become visible. Check again later. Checked:"
+        "The token was not found. A DNS change can take an hour or longer to become visible; check again later. Results:"
             .clone_into(&mut problem.detail);
     }
     Failure::Refused(problem)

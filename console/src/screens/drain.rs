@@ -302,7 +302,7 @@ impl Lines {
 }
 
 fn unknown(provider: &str) -> Failure {
-    Failure::away(anyhow::anyhow!("no platform feeds a drain of the provider {provider}"))
+    Failure::away(anyhow::anyhow!("no platform for drain provider {provider}"))
 }
 
 fn id(named: &HashMap<String, String>) -> Result<Uuid, Failure> {

@@ -200,7 +200,7 @@ impl Pipeline {
         };
         let mut told = format!("{answer}; {over}");
         if lacking > 0 {
-            told += &format!("; {} without a database or Kafka", numbered(lacking, "address", "addresses"));
+            told += &format!("; {} with an unreachable dependency", numbered(lacking, "address", "addresses"));
         }
         if grown > 0 {
             told += &format!("; {} increased since the process started", numbered(grown, "alert counter", "alert counters"));
@@ -230,7 +230,7 @@ mod tests {
         assert!(
             !is_well
                 && said
-                    == "1 of 2 addresses unreachable; 1 metric over the limit; 1 address without a database or Kafka; 1 alert counter increased since the process started.",
+                    == "1 of 2 addresses unreachable; 1 metric over the limit; 1 address with an unreachable dependency; 1 alert counter increased since the process started.",
             "{said}"
         );
     }

@@ -42,7 +42,7 @@ fn flag(kind: OrgKind, settings: &Settings) -> Flag {
         OrgKind::Agent | OrgKind::Platform => Flag {
             name: "share_sessions_via_click_tokens",
             title: "Allow lookups of your click tokens",
-            effect: "A platform or agent that receives one of your click tokens can then look up which pages the answer used, limited to content owners who allow it. The setting applies to existing tokens too, and you can change it at any time. Off by default.",
+            effect: "When this is on, a platform or agent that receives one of your click tokens can look up which pages the answer used. Only pages whose owners allow it are included. The setting also applies to existing tokens, and you can change it at any time. Off by default.",
             is_set: settings.share_sessions_via_click_tokens,
         },
     }

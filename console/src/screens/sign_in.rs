@@ -81,7 +81,7 @@ async fn providers(api: &Asker) -> Vec<Provider> {
     match tokio::time::timeout(PATIENCE, api.get("/api/v1/identity/auth/oidc", &Vec::new())).await {
         Ok(Ok(providers)) => providers,
         Ok(Err(failure)) => {
-            tracing::warn!("the sign-in page is shown without providers: {failure:?}");
+            tracing::warn!("showing the sign-in page without providers: {failure:?}");
             Vec::new()
         }
         Err(_) => Vec::new(),
