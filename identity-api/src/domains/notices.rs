@@ -54,8 +54,8 @@ impl Notice<'_> {
                  Keep the TXT record in place. It's checked again regularly.\n"
             ),
             Self::Missing { domain, token, until } => format!(
-                "The record that verifies {domain} for your organization was not found. If it stays missing, the domain is no longer \
-                 verified after {}.\n\n\
+                "The record that verifies {domain} for your organization was not found. If it stays missing, your organization \
+                 loses the domain on {}.\n\n\
                  To keep the domain, publish the record again where it was before, or add a TXT record named \
                  {TXT_LABEL}.{domain} with this value:\n\n{TXT_PREFIX}{token}\n",
                 minute(until)

@@ -44,8 +44,8 @@ async fn mail_invite(state: &State, invite: &Invite, to: &EmailAddress, token: &
     let text = format!(
         "You are invited to join {organization} on Content Telemetry as {role}.\n\n{open}\
          The invite works once and expires on {until}. If you didn't expect it, ignore this email.\n\n\
-         Scripts sign in with this email address, then send this token to POST /api/v1/identity/invites/claim as \
-         {{\"token\": \"...\"}}:\n\n\
+         To accept from a script, sign in with this email address and send this token to POST /api/v1/identity/invites/claim \
+         as {{\"token\": \"...\"}}:\n\n\
          {token}\n\n\
          Organization ID: {id}\n",
         role = match invite.role {

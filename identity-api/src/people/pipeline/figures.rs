@@ -88,7 +88,7 @@ pub const FIGURES: &[Figure] = &[
         .wakes("RecordsSetAside", Limit::Growth),
     figure(WORKER, "worker_records_missed_total", "records", "Records Kafka deleted before they were read")
         .wakes("RecordsMissed", Limit::Growth),
-    figure(WORKER, "worker_missing_records", "records", "Missed records since counting began, by committed offsets"),
+    figure(WORKER, "worker_missing_records", "records", "Missed records since counting began"),
     figure(WORKER, "worker_offsets_missing_total", "partitions", "Partitions without an offset, read again from the start")
         .wakes("OffsetsMissing", Limit::Growth),
     figure(WORKER, "worker_commit_failures_total", "commits", "Failed commits, covered by the next commit"),

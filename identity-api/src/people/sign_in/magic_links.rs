@@ -135,7 +135,7 @@ fn text(state: &State, token: &PlainSignInToken) -> String {
     format!(
         "You requested a link to sign in to Content Telemetry:\n\n{link}\n\n\
          The link works once and expires in {minutes} minutes. If you didn't request it, ignore this email.\n\n\
-         Scripts send the token of the link as {{\"token\": \"...\"}} to\nPOST {verify}\n",
+         From a script, send the token of the link as {{\"token\": \"...\"}} to\nPOST {verify}\n",
         minutes = LIFETIME.num_minutes(),
         verify = state.sign_in.address_of(VERIFY),
     )
