@@ -74,7 +74,8 @@ pub fn exposition(render: impl Fn() -> String + Clone + Send + Sync + 'static) -
 
 /// Starts logging alone, for what ends by itself and has no listener.
 pub fn start_logs(settings: &ProcessSettings) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&settings.log)
+    // PostgreSQL reports what a repeated migration skips.
+    let filter = EnvFilter::try_new(format!("sqlx::postgres::notice=warn,{}", settings.log))
         .with_context(|| format!("TELEMETRY_LOG={}: not a log filter; try `info`", settings.log))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match settings.log_format {
