@@ -44,7 +44,7 @@ pub(crate) struct Check {
 /// Which table.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Table {
-    /// Bot table to use instead of the bundled one, as in TELEMETRY_BOTS_FILE
+    /// Custom bot table, in the format of TELEMETRY_BOTS_FILE
     #[arg(long, value_name = "FILE")]
     bots_file: Option<PathBuf>,
 }

@@ -48,7 +48,7 @@ pub struct Urls {
 pub(crate) enum PageRow {
     /// One row per page
     Url,
-    /// One row per host and first path segment
+    /// One row per section, such as https://example.com/blog/*
     Section,
 }
 

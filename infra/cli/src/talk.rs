@@ -42,7 +42,7 @@ pub(crate) fn confirm(action: &str, is_sure: bool) -> Result<(), Failure> {
         return Ok(());
     }
     if !io::stdin().is_terminal() {
-        return Err(Failure::Usage(format!("add --yes to {action}: standard input is not a terminal, so you can't be asked")));
+        return Err(Failure::Usage(format!("can't ask for confirmation without a terminal: add --yes to {action}")));
     }
     match ask(&format!("{}? [y/N]", capitalized(action)))?.as_str() {
         "y" | "Y" | "yes" => Ok(()),

@@ -109,7 +109,7 @@ pub(crate) struct Tested {
     /// ID or URL of the endpoint
     #[arg(value_name = "ID")]
     id: String,
-    /// Wait for the first attempt, and fail if it isn't delivered
+    /// Wait for the first attempt, and fail if the test isn't delivered
     #[arg(long)]
     wait: bool,
     /// Maximum seconds to wait with --wait

@@ -126,7 +126,11 @@ pub(super) fn run(context: &Context, what: &Test) -> Result<(), Failure> {
     let counted = OUTCOMES.iter().filter_map(|becomes| counts.get(*becomes).map(|lines| (counted_as(becomes), *lines)));
     let sums: Vec<String> =
         counted.map(|((one, several), lines)| format!("{lines} {}", if lines == 1 { one } else { several })).collect();
-    say(&format!("{lines} lines: {}. Nothing was sent.", if sums.is_empty() { "empty".to_owned() } else { sums.join(", ") }));
+    say(&match (lines, sums.join(", ")) {
+        (0, _) => "The log is empty. Nothing was sent.".to_owned(),
+        (1, sum) => format!("1 line: {sum}. Nothing was sent."),
+        (_, sum) => format!("{lines} lines: {sum}. Nothing was sent."),
+    });
     if lines > 0 && counts.get("bad") == Some(&lines) {
         return Err(Failure::Failed(format!("no line could be read; check that this is a {} log", what.provider.as_str())));
     }

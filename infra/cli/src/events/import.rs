@@ -36,7 +36,7 @@ pub(crate) struct Import {
     /// ID of the session that the events belong to
     #[arg(long, value_name = "ID")]
     session: Option<Uuid>,
-    /// First line to send, to continue an import that stopped
+    /// Line to start at, to continue an import that stopped
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     from_line: u64,
     /// Seconds to keep retrying a batch while the service is unavailable
