@@ -339,14 +339,39 @@ impl Compared<'_> {
         };
         let opened = Clock::System.now();
         let page = self.chart(view, (&path, "/content-owners/series"), title, named).await;
+        self.compared(view, &page, opened, &now["events_by_type"]).await;
+        for source in now["events_by_source"].as_array().unwrap() {
+            let role = text(&source["source_role"]);
+            let shown = format!("<span class=\"badge {role}\">{}</span> <data value=\"{}\">", reporter(&role), source["count"]);
+            assert!(page.html.contains(&shown), "{}: {shown}", self.trace);
+        }
 
+        let funnel = self.api(&format!("/content-owners/funnel?{}&by=agent&limit=10", view.api())).await;
+        let expected: Vec<Vec<String>> = funnel["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| {
+                let name = match (text(&item["agent_id"]), text(&item["platform_id"])) {
+                    (name, _) if !name.is_empty() => name,
+                    (_, platform) if platform.is_empty() => UNDECLARED.to_owned(),
+                    _ => UNKNOWN.to_owned(),
+                };
+                let steps = ["retrieved", "grounded", "cited", "presented", "engaged"].map(|step| text(&item[step]));
+                [name].into_iter().chain(steps).chain([share(&item["cited"], &item["retrieved"])]).collect()
+            })
+            .collect();
+        assert_eq!(table(&page, "Agents"), expected, "{}", self.trace);
+    }
+
+    /// The figures and the sentence of the overview, and how they differ from the period before.
+    async fn compared(&self, view: &View, page: &Page, opened: DateTime<Utc>, counts: &Value) {
         // The page compares with a moment between these two.
         let mut earlier = Vec::new();
         for moment in [opened, Clock::System.now()] {
             let summary = self.api(&format!("/content-owners/summary?{}", view.before(moment))).await;
             earlier.push(summary["events_by_type"].clone());
         }
-        let counts = &now["events_by_type"];
         let compared = view.compared(opened.date_naive());
         assert_eq!(page.html.matches(&format!("<span>{compared}</span>")).count(), 5, "{}: {compared}", self.trace);
         for (figure, kind) in
@@ -383,28 +408,6 @@ impl Compared<'_> {
             more => format!(", compared with {} ", times(more)),
         };
         assert!(earlier.iter().any(|earlier| page.html.contains(&before(earlier))), "{}: {}", self.trace, page.html);
-        for source in now["events_by_source"].as_array().unwrap() {
-            let role = text(&source["source_role"]);
-            let shown = format!("<span class=\"badge {role}\">{}</span> <data value=\"{}\">", reporter(&role), source["count"]);
-            assert!(page.html.contains(&shown), "{}: {shown}", self.trace);
-        }
-
-        let funnel = self.api(&format!("/content-owners/funnel?{}&by=agent&limit=10", view.api())).await;
-        let expected: Vec<Vec<String>> = funnel["items"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|item| {
-                let name = match (text(&item["agent_id"]), text(&item["platform_id"])) {
-                    (name, _) if !name.is_empty() => name,
-                    (_, platform) if platform.is_empty() => UNDECLARED.to_owned(),
-                    _ => UNKNOWN.to_owned(),
-                };
-                let steps = ["retrieved", "grounded", "cited", "presented", "engaged"].map(|step| text(&item[step]));
-                [name].into_iter().chain(steps).chain([share(&item["cited"], &item["retrieved"])]).collect()
-            })
-            .collect();
-        assert_eq!(table(&page, "Agents"), expected, "{}", self.trace);
     }
 
     async fn lists(&mut self, view: &View) {
