@@ -74,7 +74,7 @@ impl Failure {
             Self::NotFound => ("Not found", "Page not found, or you don\u{2019}t have access."),
             Self::Unreadable(detail) => ("Invalid address", detail.as_str()),
             Self::WrongMethod => {
-                ("Not a page", "This address only accepts form submissions. Open the page that contains the form.")
+                ("Nothing to show", "This address only accepts form submissions. Open the page that contains the form.")
             }
             Self::NotTaken(error) => (error.code().title(), error.detail()),
             Self::Foreign => (

@@ -66,7 +66,7 @@ impl OneEvent {
             Some("claimed_by_agent_only") => "An AI agent claims this fetch. No server of another organization has confirmed it.",
             Some("seen_by_server_only") => "A server reported this fetch. No AI agent claims it.",
             Some(_) => "Neither an AI agent nor a CDN or web server reported this fetch.",
-            None => "Only fetches can have more than one reporter. Other events have one.",
+            None => "Only fetches can be confirmed. Other events have a single reporter.",
         }
     }
 
