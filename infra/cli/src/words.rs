@@ -10,6 +10,9 @@ pub(crate) fn event_type(name: &str) -> (&str, &str) {
         "content_cited" => ("citation", "citations"),
         "content_presented" => ("presentation", "presentations"),
         "content_engaged" => ("engagement", "engagements"),
+        "checkout_completed" => ("purchase", "purchases"),
+        "turn_started" => ("turn started", "turns started"),
+        "turn_completed" => ("turn completed", "turns completed"),
         other => (other, other),
     }
 }

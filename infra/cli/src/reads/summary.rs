@@ -201,7 +201,7 @@ mod tests {
 Total                                          12         3
 By type
   Fetches                                       9
-  checkout_completed                            3
+  Purchases                                     3
 By reporter
   Your server                                   9         0
 By agent
