@@ -1,4 +1,4 @@
-//! `telemetry audit`: the organization's audit log and its rejected reports (docs/api/identity.md#audit-trail).
+//! `telemetry audit`: the organization's audit trail and its rejected reports (docs/api/identity.md#audit-trail).
 //!
 //! Must not change anything.
 

@@ -99,7 +99,7 @@ pub enum Command {
     Webhook(On<WebhookNoun>),
     /// Show or change the organization's settings
     Settings(On<SettingsNoun>),
-    /// Show the organization's audit log and rejected reports
+    /// Show the organization's audit trail and rejected reports
     Audit(On<AuditNoun>),
     /// Manage log drains for CDNs and web servers
     Drain(On<DrainNoun>),
