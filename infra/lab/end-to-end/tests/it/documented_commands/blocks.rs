@@ -187,13 +187,13 @@ mod tests {
     use super::*;
 
     fn faults(block: &str) -> Vec<String> {
-        Page::read("page.md", &format!("# Page\n\n```sh\n{block}\n```\n")).faults()
+        Page::read("a page", &format!("# Page\n\n```sh\n{block}\n```\n")).faults()
     }
 
     #[test]
     fn finds_blocks_with_their_lines_and_outputs() {
         let page = "# A\n\n```sh\none\n```\n\nprints:\n\n```text\n1\n```\n\n- item:\n  ```sh\n  two\n    x\n  ```\n\n## B\n\n```text\nchart\n```\n";
-        let page = Page::read("page.md", page);
+        let page = Page::read("a page", page);
         let found: Vec<_> =
             page.blocks.iter().map(|block| (block.line, block.text.as_str(), block.expected.as_deref())).collect();
         assert_eq!(found, [(3, "one\n", Some("1\n")), (14, "two\n  x\n", None)]);
@@ -201,10 +201,10 @@ mod tests {
 
     #[test]
     fn a_page_without_pasted_blocks_is_a_fault() {
-        assert_eq!(Page::read("page.md", "# A\n").faults(), ["page.md: no block of it is pasted"]);
-        assert_eq!(faults("cargo up"), ["page.md: no block of it is pasted"]);
-        let other = Page::read("page.md", "```sh\ntrue\n```\n\n```bash\ntrue\n```\n").faults();
-        assert_eq!(other, ["page.md:5: name this block `sh`, or no test pastes it"]);
+        assert_eq!(Page::read("a page", "# A\n").faults(), ["a page: no block of it is pasted"]);
+        assert_eq!(faults("cargo up"), ["a page: no block of it is pasted"]);
+        let other = Page::read("a page", "```sh\ntrue\n```\n\n```bash\ntrue\n```\n").faults();
+        assert_eq!(other, ["a page:5: name this block `sh`, or no test pastes it"]);
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn comments_are_faults() {
         for bad in ["# don't", "a # b", "a\n# it's\nb", "a 'x' #b"] {
-            assert_eq!(faults(bad), ["page.md:3: it contains a comment, which zsh takes for a command"], "{bad}");
+            assert_eq!(faults(bad), ["a page:3: it contains a comment, which zsh takes for a command"], "{bad}");
         }
         for good in ["a '# b'", "a \"# b\"", "a'\n# b\n'", "echo ${#a} $#", "sed 's/#/ # /'", r"echo \# \\ \' \'"] {
             assert_eq!(faults(good), [""; 0], "{good}");
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn placeholders_are_faults() {
         for bad in ["a <id>", "a '{\"key\": \"<your key>\"}'", "a …"] {
-            assert_eq!(faults(bad), ["page.md:3: it contains a placeholder"], "{bad}");
+            assert_eq!(faults(bad), ["a page:3: it contains a placeholder"], "{bad}");
         }
         for good in ["a < file > other", "a <<EOF\nEOF", "a 2>/dev/null <x"] {
             assert_eq!(faults(good), [""; 0], "{good}");

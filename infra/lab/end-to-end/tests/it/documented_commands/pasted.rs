@@ -90,7 +90,7 @@ mod tests {
     async fn faults_of(shell: Shell, document: &str) -> Vec<String> {
         let local = tempfile::tempdir().unwrap();
         std::fs::write(local.path().join("demo.env"), "BASE_URL='http://localhost'\n").unwrap();
-        let page = Page::read("page.md", document);
+        let page = Page::read("a page", document);
         faults_in(&page, shell, &Desk::new(local.path()), "Console  http://127.0.0.1:8080").await
     }
 
@@ -125,7 +125,7 @@ mod tests {
         ] {
             for shell in Shell::ALL {
                 let faults = faults_of(shell, &sh(block)).await.join("\n");
-                assert!(faults.contains(&format!("page.md:3 in {shell}: ")) && faults.contains(expected), "{block}: {faults}");
+                assert!(faults.contains(&format!("a page:3 in {shell}: ")) && faults.contains(expected), "{block}: {faults}");
             }
         }
     }
@@ -145,7 +145,7 @@ mod tests {
             for shell in shells.iter().copied() {
                 let page = format!("{}\n```sh\necho next\n```\n", sh(block));
                 let faults = faults_of(shell, &page).await.join("\n");
-                assert!(faults.contains(&format!("page.md:3 in {shell}: it has no end")), "{block}: {faults}");
+                assert!(faults.contains(&format!("a page:3 in {shell}: it has no end")), "{block}: {faults}");
             }
         }
     }
@@ -166,8 +166,8 @@ mod tests {
         for shell in Shell::ALL {
             let faults = faults_of(shell, page).await;
             assert_eq!(faults.len(), 2, "{faults:?}");
-            assert!(faults[0].contains("page.md:1") && faults[0].contains("the output has no line `two`"), "{faults:?}");
-            assert!(faults[1].contains("page.md:10") && faults[1].contains("no line `Address  …`"), "{faults:?}");
+            assert!(faults[0].contains("a page:1") && faults[0].contains("the output has no line `two`"), "{faults:?}");
+            assert!(faults[1].contains("a page:10") && faults[1].contains("no line `Address  …`"), "{faults:?}");
         }
     }
 
@@ -182,8 +182,8 @@ mod tests {
             curl -sS -w '\\n%{http_code}\\n' \"$BASE_URL/content-owners/summary\"\n```\n\n```text\n401\n```\n";
         let demo = Demo::start().await;
         for shell in Shell::ALL {
-            let faults = faults_in(&Page::read("page.md", page), shell, &Desk::new(demo.folder()), "").await;
-            let is_rejected = |fault: &String| fault.contains("page.md:15") && fault.contains("status 401: curl");
+            let faults = faults_in(&Page::read("a page", page), shell, &Desk::new(demo.folder()), "").await;
+            let is_rejected = |fault: &String| fault.contains("a page:15") && fault.contains("status 401: curl");
             assert!(!faults.is_empty() && faults.iter().all(is_rejected), "{faults:?}");
         }
     }
