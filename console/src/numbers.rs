@@ -173,6 +173,8 @@ impl Display for Change {
 
 const NO_CHANGE: &str = "<span class=\"change\">no change</span>";
 const NEW: &str = "<span class=\"change up\">new</span>";
+/// A first share is neither good nor bad: it may be 0 %.
+const NEW_SHARE: &str = "<span class=\"change\">new</span>";
 
 /// The class and the sign of a change, if there is one.
 fn direction(now: u64, before: u64) -> Option<(&'static str, &'static str)> {
@@ -187,7 +189,7 @@ impl Display for ShareChange {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let (now, before) = match (self.now.permille(), self.before.permille()) {
             (None, _) => return f.write_str("<span class=\"none\" title=\"nothing to compare\">\u{2013}</span>"),
-            (_, None) => return f.write_str(NEW),
+            (_, None) => return f.write_str(NEW_SHARE),
             (Some(now), Some(before)) => (now, before),
         };
         // The difference of the shares as they are shown, so that a reader who subtracts them gets it too.
@@ -317,7 +319,7 @@ mod tests {
         assert_eq!(shown((2, 3), (1, 2)), format!("<span class=\"change up\" {before}>+16.7&nbsp;points</span>"));
         assert_eq!(shown((49, 100), (50, 100)), format!("<span class=\"change down\" {before}>\u{2212}1.0&nbsp;point</span>"));
         assert_eq!(shown((500, 1_000), (1, 2)), NO_CHANGE);
-        assert_eq!((shown((1, 2), (0, 0)).as_str(), shown((0, 1), (0, 9)).as_str()), (NEW, NO_CHANGE));
+        assert_eq!((shown((1, 2), (0, 0)).as_str(), shown((0, 1), (0, 9)).as_str()), (NEW_SHARE, NO_CHANGE));
         assert!(shown((0, 0), (1, 2)).contains('\u{2013}'));
     }
 }
