@@ -1,0 +1,12 @@
+//! The rules of the event store: one live row per event, merged before it is written.
+//!
+//! Nothing uses this crate yet. It contains the merge function, which is pure.
+
+pub mod report;
+pub mod row;
+pub mod merge;
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod table;

@@ -1,0 +1,64 @@
+//! Which report of a group joins the shared event, and which stands alone.
+
+use super::Current;
+use crate::report::{Acceptance, Home, Observer, Report};
+use crate::row::Entry;
+use schemas::event_key::EventKey;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The first accepted copy of each report, stored or new, by identity. A stored copy stays if a new one was accepted
+/// at the same time.
+pub(super) type FirstCopies<F> = BTreeMap<EventKey, Entry<F>>;
+
+pub(super) fn first_copies<F: Clone>(current: &Current<F>, new: &[Report<F>]) -> FirstCopies<F> {
+    let mut firsts = FirstCopies::new();
+    let rows = current.joined.iter().chain(&current.standalone);
+    rows.flat_map(|row| &row.reports).for_each(|stored| keep_first(&mut firsts, stored.clone()));
+    let interrupted: BTreeMap<EventKey, Home> =
+        current.interrupted.iter().map(|written| (written.place.identity, written.place.home)).collect();
+    let mut new: Vec<&Report<F>> = new.iter().collect();
+    // The first copy chooses the home, if the report is not stored yet.
+    new.sort_by_key(|report| report.accepted);
+    for report in new {
+        let identity = report.accepted.identity;
+        let home = interrupted.get(&identity).copied().or(firsts.get(&identity).map(|stored| stored.home));
+        let home = home.unwrap_or_else(|| Home::of(&report.accepted));
+        let Report { accepted, observer, at_ms, facts, .. } = report.clone();
+        keep_first(&mut firsts, Entry { accepted, observer, at_ms, home, facts });
+    }
+    firsts
+}
+
+fn keep_first<F>(firsts: &mut FirstCopies<F>, entry: Entry<F>) {
+    let identity = entry.accepted.identity;
+    if firsts.get(&identity).is_none_or(|first| entry.accepted < first.accepted) {
+        firsts.insert(identity, entry);
+    }
+}
+
+/// The reports of a group by event, each list in order of acceptance.
+pub(super) struct Arrangement<F> {
+    /// Reports of the shared event, one per observer; empty if there is none.
+    pub(super) joined: Vec<Entry<F>>,
+    /// Reports that stand alone.
+    pub(super) standalone: Vec<Entry<F>>,
+}
+
+impl<F> Arrangement<F> {
+    pub(super) fn new(current: &Current<F>, firsts: FirstCopies<F>, most_observers: usize) -> Self {
+        let stored_alone: BTreeSet<EventKey> = current.standalone.iter().map(|row| row.key).collect();
+        // Retention has dropped the shared event, but not this report. It stays alone, or a repeat would move it.
+        let stays_alone = |first: &Entry<F>| current.joined.is_none() && stored_alone.contains(&first.accepted.identity);
+        let mut leads: BTreeMap<Observer, Acceptance> = BTreeMap::new();
+        for first in firsts.values().filter(|first| !stays_alone(first)) {
+            leads.entry(first.observer).and_modify(|lead| *lead = first.accepted.min(*lead)).or_insert(first.accepted);
+        }
+        let mut leads: Vec<Acceptance> = leads.into_values().collect();
+        leads.sort_unstable();
+        let joining: BTreeSet<Acceptance> = leads.into_iter().take(most_observers).collect();
+        let mut entries: Vec<Entry<F>> = firsts.into_values().collect();
+        entries.sort_by_key(|entry| entry.accepted);
+        let (joined, standalone) = entries.into_iter().partition(|entry| joining.contains(&entry.accepted));
+        Self { joined, standalone }
+    }
+}

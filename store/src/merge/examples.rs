@@ -1,0 +1,157 @@
+//! One example for each rule.
+
+use super::{Changes, Current, MOST_OBSERVERS, keys_to_look_up, merge};
+use crate::model::{Facts, Spec};
+use crate::report::Home;
+use crate::row::{EventRow, EventWrite, ReportWrite};
+use schemas::event::SourceRole;
+use schemas::event_key::EventKey;
+
+const AGENT: u8 = 0;
+const EDGE: u8 = 1;
+const DAY_S: i64 = 86_400;
+
+fn spec(observer: u8, id: u8, accepted_s: i64) -> Spec {
+    Spec { key: Some(0), observer, id, accepted_s, at_s: 0 }
+}
+
+/// The rows after these blocks, each merged into what the ones before have written, and the last changes.
+fn after(blocks: &[&[Spec]]) -> (Current<Facts>, Changes<Facts>) {
+    let (mut rows, mut last): (Vec<EventRow<Facts>>, _) = (Vec::new(), Changes::default());
+    let mut copies = 0..;
+    for block in blocks {
+        let new: Vec<_> = block.iter().zip(&mut copies).map(|(spec, copy)| spec.report(copy)).collect();
+        last = merge(&split(rows.clone()), &new);
+        for write in last.events_first.iter().chain(&last.events) {
+            let place = write.place();
+            rows.retain(|row| row.place() != place);
+            if let EventWrite::Row(row) = write {
+                rows.push(row.clone());
+            }
+        }
+    }
+    (split(rows), last)
+}
+
+fn split(mut rows: Vec<EventRow<Facts>>) -> Current<Facts> {
+    let joined = rows.iter().position(|row| row.key == EventKey(0)).map(|n| rows.swap_remove(n));
+    rows.sort_by_key(|row| row.key);
+    Current { joined, standalone: rows, interrupted: Vec::new() }
+}
+
+fn joined(current: &Current<Facts>) -> Vec<Facts> {
+    current.joined.iter().flat_map(|row| &row.reports).map(|report| report.facts).collect()
+}
+
+fn standalone(current: &Current<Facts>) -> Vec<Facts> {
+    current.standalone.iter().flat_map(|row| &row.reports).map(|report| report.facts).collect()
+}
+
+#[test]
+fn different_observers_join() {
+    let (current, last) = after(&[&[spec(AGENT, 0, 2)], &[spec(EDGE, 0, 1)]]);
+    assert_eq!((joined(&current), standalone(&current)), (vec![1, 0], vec![]));
+    assert_eq!((last.reports.len(), last.events.len(), last.events_first.len()), (1, 2, 0), "the event moved by a second");
+}
+
+#[test]
+fn a_second_report_of_an_observer_stands_alone() {
+    let (current, last) = after(&[&[spec(AGENT, 0, 1)], &[spec(AGENT, 1, 2)]]);
+    assert_eq!((joined(&current), standalone(&current)), (vec![0], vec![1]));
+    assert_eq!(last.events.len(), 1, "the shared event is not written again");
+}
+
+#[test]
+fn an_earlier_report_displaces_the_later_one() {
+    let (current, _) = after(&[&[spec(AGENT, 0, 2)], &[spec(AGENT, 1, 1)]]);
+    assert_eq!((joined(&current), standalone(&current)), (vec![1], vec![0]));
+}
+
+#[test]
+fn the_first_accepted_copy_counts() {
+    let (current, last) = after(&[&[spec(AGENT, 0, 2)], &[spec(AGENT, 0, 1)], &[spec(AGENT, 0, 3)]]);
+    assert_eq!((joined(&current), standalone(&current)), (vec![1], vec![]));
+    assert!(last.is_empty());
+}
+
+#[test]
+fn an_equal_report_with_other_facts_changes_nothing() {
+    let (current, last) = after(&[&[spec(AGENT, 0, 1)], &[spec(AGENT, 0, 1)]]);
+    assert_eq!(joined(&current), [0]);
+    assert!(last.is_empty());
+}
+
+#[test]
+fn reports_without_a_correlation_id_never_join() {
+    let alone = |observer, id| Spec { key: None, ..spec(observer, id, 1) };
+    let (current, _) = after(&[&[alone(AGENT, 0)], &[alone(AGENT, 1)]]);
+    assert!(current.joined.is_none());
+    // Without a correlation id, the role is not part of the identity.
+    let (current, last) = after(&[&[alone(AGENT, 0)], &[alone(EDGE, 0)]]);
+    assert_eq!(standalone(&current), [0]);
+    assert!(last.is_empty());
+}
+
+#[test]
+fn the_33rd_observer_stands_alone_unless_it_was_earlier() {
+    let many: Vec<Spec> = (0..32).map(|n| spec(n, 0, 10 + i64::from(n))).collect();
+    let (current, _) = after(&[&many, &[spec(32, 0, 100)]]);
+    assert_eq!((joined(&current).len(), standalone(&current)), (MOST_OBSERVERS, vec![32]));
+    let (current, _) = after(&[&many, &[spec(32, 0, 1)]]);
+    assert_eq!((joined(&current)[0], standalone(&current)), (32, vec![31]));
+}
+
+#[test]
+fn untimely_reports_do_not_move_an_event() {
+    let backdated = Spec { at_s: -2 * DAY_S, ..spec(AGENT, 0, 0) };
+    let (current, _) = after(&[&[backdated], &[spec(EDGE, 0, 60)], &[spec(2, 0, 70)]]);
+    let row = current.joined.unwrap();
+    assert_eq!(row.at_ms(), spec(EDGE, 0, 60).report(0).at_ms);
+    assert_eq!(row.representing().unwrap().observer.role, Some(SourceRole::Agent));
+    let (current, _) = after(&[&[backdated]]);
+    assert_eq!(current.joined.unwrap().at_ms(), backdated.report(0).at_ms, "it has no timely report");
+}
+
+#[test]
+fn an_event_stays_in_its_home() {
+    let (current, _) = after(&[&[spec(EDGE, 0, 5 * DAY_S)], &[spec(AGENT, 0, 0)], &[spec(AGENT, 1, 40 * DAY_S)]]);
+    assert_eq!(current.joined.as_ref().unwrap().home, Home(202_602), "the month of the first write");
+    assert_eq!(current.standalone[0].home, Home(202_603), "a report of its own month");
+    let homes: Vec<Home> = current.joined.unwrap().reports.iter().map(|report| report.home).collect();
+    assert_eq!(homes, [Home(202_601), Home(202_602)], "rows of reports have their own");
+}
+
+#[test]
+fn a_report_that_changes_partition_is_written_first() {
+    // The first copy of report 1 arrives last and displaces report 0.
+    let (current, last) = after(&[&[spec(AGENT, 0, 1)], &[spec(AGENT, 1, 40 * DAY_S)], &[spec(AGENT, 1, 0)]]);
+    assert_eq!((joined(&current), standalone(&current)), (vec![2], vec![0]));
+    let homes: Vec<Home> = last.events_first.iter().map(|write| write.place().home).collect();
+    assert_eq!(homes, [Home(202_603); 2], "a row and a tombstone");
+    assert!(last.events.iter().all(|write| write.place().home == Home(202_601)));
+}
+
+#[test]
+fn a_moved_report_leaves_a_tombstone_in_its_partition() {
+    let earlier = Spec { at_s: 5, ..spec(AGENT, 0, 1) };
+    let (_, last) = after(&[&[spec(AGENT, 0, 3 * DAY_S)], &[earlier]]);
+    let [ReportWrite::Tombstone(old), ReportWrite::Row(new)] = &last.reports[..] else { panic!("{:?}", last.reports) };
+    assert_eq!((old.home, new.place.home), (Home(202_602), Home(202_602)));
+    assert_ne!(old.at_ms, new.place.at_ms);
+}
+
+#[test]
+fn a_repeat_stays_alone_after_retention_dropped_the_event() {
+    let (mut current, _) = after(&[&[spec(AGENT, 0, 1)], &[spec(AGENT, 1, 40 * DAY_S)]]);
+    current.joined = None;
+    assert!(merge(&current, &[spec(AGENT, 1, 40 * DAY_S).report(9)]).is_empty());
+    let other = merge(&current, &[spec(AGENT, 2, 41 * DAY_S).report(9)]);
+    assert_eq!(other.events.len(), 1, "the next report founds the event again");
+}
+
+#[test]
+fn merging_no_reports_writes_nothing() {
+    let (current, _) = after(&[&[spec(AGENT, 0, 1)]]);
+    assert!(merge(&current, &[]).is_empty());
+    assert_eq!(keys_to_look_up(current.joined.as_ref(), &[]).len(), 1);
+}

@@ -1,0 +1,134 @@
+//! Reports, and the order in which they were accepted.
+
+use chrono::{DateTime, Datelike};
+use schemas::event::SourceRole;
+use schemas::event_key::EventKey;
+use schemas::ids::{DrainId, OrgId};
+use schemas::site::Site;
+
+/// A report is timely if it happened at most this long before it was accepted.
+const TIMELY_BEFORE_US: i64 = 24 * 60 * 60 * 1_000_000;
+/// A report is timely if it happened at most this long after it was accepted: clocks differ.
+const TIMELY_AFTER_US: i64 = 60 * 60 * 1_000_000;
+
+/// One reported event.
+///
+/// `F` is everything else that was reported: URL, session, agent, status and so on. The merge function never reads
+/// it, so columns can be added without touching the rules.
+#[derive(Clone, Debug)]
+pub struct Report<F> {
+    /// Key of the event that this report may join, if it has a correlation id. The canonical host, the correlation id
+    /// and the URL (else the `content_id`) determine it, so reports about different hosts never share a key.
+    pub shared_key: Option<EventKey>,
+    /// When the report was accepted, and its identity.
+    pub accepted: Acceptance,
+    /// Who reported it.
+    pub observer: Observer,
+    /// The canonical host; `None` if it is not a host that can be owned. All reports with one key have the same.
+    pub site: Option<Site>,
+    /// When the event happened according to the report, in milliseconds UTC. Clients choose it freely.
+    pub at_ms: i64,
+    /// Everything else.
+    pub facts: F,
+}
+
+impl<F> Report<F> {
+    /// Reports with the same group can affect each other's events; no others can. One call of the merge function
+    /// handles one group.
+    pub fn group(&self) -> EventKey {
+        self.shared_key.unwrap_or(self.accepted.identity)
+    }
+}
+
+/// An observer of an event. Of each observer only the first accepted report with a correlation id joins the event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Observer {
+    /// The reporting organization.
+    pub org: OrgId,
+    /// Its role, if the report has one.
+    pub role: Option<SourceRole>,
+    /// The log drain, for log lines that carry a correlation id.
+    pub drain: Option<DrainId>,
+}
+
+impl Observer {
+    /// Position in the order agent, edge, origin, index, no role. The report with the smallest represents the event.
+    pub fn precedence(&self) -> u8 {
+        match SourceRole::code(self.role) {
+            0 => u8::MAX,
+            code => code,
+        }
+    }
+}
+
+/// The order in which reports were accepted: by time, by place in the request, by identity. It is total, so "first
+/// accepted" is always one report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Acceptance {
+    /// When the gateway accepted the request, in microseconds UTC.
+    pub at_us: i64,
+    /// Place in the request, from 0. A request has at most 1,000 events.
+    pub place: u16,
+    /// Reports with the same identity are copies of one report, of which the first accepted counts.
+    ///
+    /// The identity of a report that carries a correlation id must include its observer and its `shared_key`, so that
+    /// a copy never belongs to another event or observer. The identity is also the key of the report's event if the
+    /// report stands alone.
+    pub identity: EventKey,
+}
+
+impl Acceptance {
+    /// Returns whether an event at this time, in milliseconds UTC, was reported in time: at most 24 hours before and
+    /// one hour after acceptance, both included.
+    pub fn is_timely(&self, at_ms: i64) -> bool {
+        let late_by_us = self.at_us.saturating_sub(at_ms.saturating_mul(1_000));
+        (-TIMELY_AFTER_US..=TIMELY_BEFORE_US).contains(&late_by_us)
+    }
+}
+
+/// A partition of the tables: a month of acceptance. The writer chooses it when it first writes a key; it stays until
+/// the key's row is deleted. No read filters by it and no figure depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Home(pub u32);
+
+impl Home {
+    /// The month of acceptance in UTC, as `YYYYMM`; 0 for times outside the calendar.
+    pub fn of(accepted: &Acceptance) -> Self {
+        let month = DateTime::from_timestamp_micros(accepted.at_us).map_or(0, |at| at.year() * 100 + at.month() as i32);
+        Self(u32::try_from(month).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    fn accepted(at_us: i64) -> Acceptance {
+        Acceptance { at_us, place: 0, identity: EventKey(1) }
+    }
+
+    #[test]
+    fn home_is_the_month_of_acceptance_in_utc() {
+        let new_year_us = 1_767_225_600_000_000;
+        assert_eq!(Home::of(&accepted(new_year_us - 1)), Home(202_512));
+        assert_eq!(Home::of(&accepted(new_year_us)), Home(202_601));
+        assert_eq!(Home::of(&accepted(i64::MAX)), Home(0));
+    }
+
+    #[test]
+    fn timely_is_a_day_before_to_an_hour_after_acceptance() {
+        let (now_ms, hour_ms) = (1_767_225_600_000, 3_600_000);
+        let is_timely = |at_ms| accepted(now_ms * 1_000).is_timely(at_ms);
+        assert!(is_timely(now_ms - 24 * hour_ms) && is_timely(now_ms + hour_ms));
+        assert!(!is_timely(now_ms - 24 * hour_ms - 1) && !is_timely(now_ms + hour_ms + 1));
+        assert!(!is_timely(i64::MIN) && !is_timely(i64::MAX));
+    }
+
+    #[test]
+    fn precedence_is_agent_edge_origin_index_none() {
+        let roles = SourceRole::ALL.map(Some).into_iter().chain([None]);
+        let observers: Vec<Observer> = roles.map(|role| Observer { org: OrgId(Uuid::nil()), role, drain: None }).collect();
+        assert!(observers.is_sorted_by_key(Observer::precedence));
+    }
+}

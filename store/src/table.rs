@@ -1,0 +1,34 @@
+//! A table of the tests: of the rows at one place, the one with the largest version wins; among equal versions the
+//! one inserted last.
+
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Table<P, R> {
+    rows: BTreeMap<P, (u64, Option<R>)>,
+}
+
+impl<P, R> Default for Table<P, R> {
+    fn default() -> Self {
+        Self { rows: BTreeMap::new() }
+    }
+}
+
+impl<P: Ord, R> Table<P, R> {
+    /// Inserts a row, or a tombstone if there is none.
+    pub(crate) fn insert(&mut self, version: u64, place: P, row: Option<R>) {
+        if self.rows.get(&place).is_none_or(|(stored, _)| *stored <= version) {
+            self.rows.insert(place, (version, row));
+        }
+    }
+
+    /// The rows that a read with `FINAL` returns.
+    pub(crate) fn live(&self) -> impl Iterator<Item = (&P, &R)> {
+        self.rows.iter().filter_map(|(place, (_, row))| Some((place, row.as_ref()?)))
+    }
+
+    /// The live rows of a larger version.
+    pub(crate) fn newer_than(&self, version: u64) -> impl Iterator<Item = &R> {
+        self.rows.values().filter(move |(own, _)| *own > version).filter_map(|(_, row)| row.as_ref())
+    }
+}
