@@ -1,6 +1,7 @@
 //! The rules of the event store: one live row per event, merged before it is written.
 //!
-//! Nothing uses this crate yet. It contains the merge function, which is pure.
+//! Nothing uses this crate yet. It contains the merge function, which is pure, and a simulator of the
+//! writer protocol, which runs in its tests.
 
 pub mod report;
 pub mod row;
@@ -10,3 +11,5 @@ pub mod merge;
 mod model;
 #[cfg(test)]
 mod table;
+#[cfg(test)]
+mod sim;

@@ -31,4 +31,17 @@ impl<P: Ord, R> Table<P, R> {
     pub(crate) fn newer_than(&self, version: u64) -> impl Iterator<Item = &R> {
         self.rows.values().filter(move |(own, _)| *own > version).filter_map(|(_, row)| row.as_ref())
     }
+
+    pub(crate) fn get(&self, place: &P) -> Option<&R> {
+        self.rows.get(place)?.1.as_ref()
+    }
+
+    pub(crate) fn largest_version(&self) -> u64 {
+        self.rows.values().map(|(version, _)| *version).max().unwrap_or(0)
+    }
+
+    /// What the server must never do: removes tombstones.
+    pub(crate) fn clean_up(&mut self) {
+        self.rows.retain(|_, (_, row)| row.is_some());
+    }
 }

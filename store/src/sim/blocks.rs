@@ -1,0 +1,152 @@
+//! Blocks of records, and the statements that a block becomes.
+
+use super::Rules;
+use super::log::{Log, Offsets, Origin, later};
+use super::server::{Progress, ReportInsert, Statement, StoredReport};
+use crate::merge::{Changes, Current, keys_to_look_up, merge_within};
+use crate::model::Facts;
+use crate::report::{Home, Report};
+use crate::row::{EventRow, EventWrite, ReportWrite, WrittenReport};
+use rand::RngExt;
+use rand::rngs::StdRng;
+use schemas::event_key::EventKey;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// The records from one position to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) from: Offsets,
+    pub(super) to: Offsets,
+}
+
+impl Block {
+    /// A block of random size that covers at least the records before `cover` and otherwise one month of acceptance;
+    /// `None` at the end.
+    pub(super) fn cut(log: &Log, from: &Offsets, cover: &Offsets, random: &mut StdRng) -> Option<Self> {
+        let (mut to, end) = (later(from, cover), log.end());
+        let mut month = Log::origins(from, &to).next().map(|origin| log.record(origin).month());
+        for _ in 0..random.random_range(1..6) {
+            let partition = random.random_range(0..to.len());
+            if to[partition] < end[partition] {
+                let own = log.record(Origin { partition, offset: to[partition] }).month();
+                if *month.get_or_insert(own) == own {
+                    to[partition] += 1;
+                }
+            }
+        }
+        (to != *from).then(|| Self { from: from.clone(), to })
+    }
+
+    pub(super) fn reports<'a>(&self, log: &'a Log) -> impl Iterator<Item = (Origin, &'a Report<Facts>)> {
+        log.reports(&self.from, &self.to)
+    }
+}
+
+/// A block that is being written, for the checks.
+pub(super) struct Attempt {
+    pub(super) block: Block,
+    /// The partitions in which it changes an event.
+    pub(super) homes: BTreeSet<(EventKey, Home)>,
+}
+
+/// A block, and the current rows that are known so far.
+pub(super) struct Gathering {
+    pub(super) block: Block,
+    pub(super) is_replay: bool,
+    groups: BTreeMap<EventKey, Vec<Report<Facts>>>,
+    pub(super) rows: BTreeMap<EventKey, EventRow<Facts>>,
+    pub(super) absent: BTreeSet<EventKey>,
+    /// Keys of the rows that are being fetched.
+    pub(super) asked: BTreeSet<EventKey>,
+}
+
+impl Gathering {
+    pub(super) fn new(block: Block, is_replay: bool, log: &Log) -> Self {
+        let mut groups: BTreeMap<EventKey, Vec<Report<Facts>>> = BTreeMap::new();
+        block.reports(log).for_each(|(_, report)| groups.entry(report.group()).or_default().push(report.clone()));
+        Self { block, is_replay, groups, rows: BTreeMap::new(), absent: BTreeSet::new(), asked: BTreeSet::new() }
+    }
+
+    /// The keys to look up next; none when everything is known.
+    pub(super) fn unknown(&self) -> Vec<EventKey> {
+        let mut keys: Vec<EventKey> = Vec::new();
+        for (group, new) in &self.groups {
+            let is_shared = new[0].shared_key.is_some();
+            keys.extend(is_shared.then_some(*group));
+            keys.extend(keys_to_look_up(self.rows.get(group).filter(|_| is_shared), new));
+        }
+        keys.retain(|key| !self.rows.contains_key(key) && !self.absent.contains(key));
+        keys
+    }
+
+    pub(super) fn merge(&self, interrupted: &[WrittenReport], most_observers: usize) -> Changes<Facts> {
+        let mut changes = Changes::default();
+        for (group, new) in &self.groups {
+            let joined = self.rows.get(group).filter(|_| new[0].shared_key.is_some()).cloned();
+            let keys = keys_to_look_up(joined.as_ref(), new).into_iter();
+            let standalone = keys.filter_map(|key| self.rows.get(&key)).cloned().collect();
+            changes.extend(merge_within(&Current { joined, standalone, interrupted: interrupted.to_vec() }, new, most_observers));
+        }
+        changes
+    }
+}
+
+/// The statements of a block, in order, and what changes in the index when they are done.
+pub(super) struct Plan {
+    pub(super) statements: Vec<Rc<Statement>>,
+    pub(super) events: Vec<EventWrite<Facts>>,
+    pub(super) progress: Progress,
+    pub(super) is_heartbeat: bool,
+}
+
+impl Plan {
+    pub(super) fn heartbeat(progress: Progress) -> Self {
+        let statements = vec![Rc::new(Statement::Progress(progress.clone()))];
+        Self { statements, events: Vec::new(), progress, is_heartbeat: true }
+    }
+
+    pub(super) fn new(
+        block: &Block,
+        changes: Changes<Facts>,
+        progress: Progress,
+        log: &Log,
+        rules: &Rules,
+    ) -> Result<Self, String> {
+        let reports: Result<Vec<ReportInsert>, String> = changes.reports.iter().map(|write| insert(write, block, log)).collect();
+        let (mut first, mut events) = (changes.events_first, changes.events);
+        let all: Vec<EventWrite<Facts>> = first.iter().chain(&events).cloned().collect();
+        let homes = all.iter().map(EventWrite::place).map(|place| (place.key, place.home)).collect();
+        let (version, attempt) = (progress.settled, Rc::new(Attempt { block: block.clone(), homes }));
+        if !rules.writes_moves_first {
+            events.append(&mut first);
+        }
+        let parts = by_home(reports?, |(place, _)| place.home);
+        let mut statements = vec![Statement::Reports { version, parts, attempt: attempt.clone() }];
+        for (events, is_first) in [(first, true), (events, false)] {
+            let parts = by_home(events, |write| write.place().home);
+            statements.push(Statement::Events { version, parts, attempt: attempt.clone(), is_first });
+        }
+        if !rules.writes_reports_first {
+            statements.rotate_left(1);
+        }
+        statements.retain(|statement| statement.parts() > 0);
+        statements.push(Statement::Progress(progress.clone()));
+        let statements = statements.into_iter().map(Rc::new).collect();
+        Ok(Self { statements, events: all, progress, is_heartbeat: false })
+    }
+}
+
+fn insert(write: &ReportWrite, block: &Block, log: &Log) -> Result<ReportInsert, String> {
+    let ReportWrite::Row(written) = write else { return Ok((write.place(), None)) };
+    let WrittenReport { place, accepted } = *written;
+    let new = block.reports(log).find(|(_, report)| report.accepted == accepted);
+    let (origin, report) = new.ok_or("a row of `reports` is not that of a new report")?;
+    Ok((place, Some(StoredReport { place, accepted, facts: report.facts, origin })))
+}
+
+fn by_home<T>(rows: Vec<T>, home: impl Fn(&T) -> Home) -> Vec<Vec<T>> {
+    let mut parts: BTreeMap<Home, Vec<T>> = BTreeMap::new();
+    rows.into_iter().for_each(|row| parts.entry(home(&row)).or_default().push(row));
+    parts.into_values().collect()
+}

@@ -1,0 +1,75 @@
+//! What goes wrong in a schedule.
+
+use super::schedule::World;
+use super::server::Reply;
+use super::writer::{Phase, Writer};
+use rand::RngExt;
+
+impl World {
+    pub(super) fn fault(&mut self) -> Result<(), String> {
+        match self.random.random_range(0..80) {
+            0..25 => self.time_out(),
+            25..45 => self.pause(),
+            45..53 => self.kill_writer(),
+            53..61 => self.add_writer(),
+            61..67 => self.kill_server(),
+            67..77 => self.back_up(),
+            _ => self.restore(),
+        }
+    }
+
+    pub(super) fn time_out(&mut self) -> Result<(), String> {
+        let waiting = self.writers.iter().filter(|writer| writer.waits_for.is_some() && writer.reply.is_none());
+        let waiting: Vec<usize> = waiting.map(|writer| writer.id).collect();
+        if !waiting.is_empty() {
+            let id = waiting[self.random.random_range(0..waiting.len())];
+            self.writers[id].reply = Some(Reply::TimedOut);
+            self.happened.unknown_outcomes += 1;
+        }
+        Ok(())
+    }
+
+    fn pause(&mut self) -> Result<(), String> {
+        let id = self.random.random_range(0..self.writers.len());
+        self.writers[id].is_paused ^= true;
+        Ok(())
+    }
+
+    fn kill_writer(&mut self) -> Result<(), String> {
+        let id = self.random.random_range(0..self.writers.len());
+        self.writers[id].phase = Phase::Dead;
+        self.add_writer()
+    }
+
+    pub(super) fn add_writer(&mut self) -> Result<(), String> {
+        if self.writers.iter().filter(|writer| !writer.is_dead()).count() < 3 {
+            self.writers.push(Writer::new(self.writers.len(), self.log.start()));
+        }
+        Ok(())
+    }
+
+    /// Statements end where they are; nobody gets a reply.
+    pub(super) fn kill_server(&mut self) -> Result<(), String> {
+        self.server.running.clear();
+        self.happened.server_kills += 1;
+        Ok(())
+    }
+
+    fn back_up(&mut self) -> Result<(), String> {
+        self.backup.copy_next(&self.server.tables, &self.checks, self.rules.backs_up_progress_first);
+        Ok(())
+    }
+
+    /// Restores the backup, with all writers stopped.
+    fn restore(&mut self) -> Result<(), String> {
+        let Some(tables) = self.backup.tables() else { return Ok(()) };
+        self.checks.restored(&tables.progress.next, &self.backup.visible);
+        self.server.tables = tables;
+        self.server.running.clear();
+        self.network.clear();
+        self.writers.iter_mut().for_each(|writer| writer.phase = Phase::Dead);
+        self.happened.restores += 1;
+        self.add_writer()?;
+        self.checks.check(&self.log, &self.server.tables)
+    }
+}

@@ -1,0 +1,198 @@
+//! A schedule: everything that happens, in an order that the seed determines.
+
+use super::Rules;
+use super::backup::Backup;
+use super::checks::Checks;
+use super::log::{Log, Offsets};
+use super::server::{Advanced, Reply, Request, Server, Statement};
+use super::takeover::Takeover;
+use super::writer::{Context, Phase, Writer};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::ops::AddAssign;
+
+/// A schedule that is not finished after so many steps never will be.
+const MOST_STEPS: usize = 50_000;
+
+/// How often something happened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Happened {
+    pub(super) takeovers: u64,
+    pub(super) fenced_inserts: u64,
+    pub(super) unknown_outcomes: u64,
+    pub(super) interrupted_blocks: u64,
+    pub(super) moves_between_partitions: u64,
+    pub(super) server_kills: u64,
+    pub(super) restores: u64,
+}
+
+impl AddAssign for Happened {
+    fn add_assign(&mut self, other: Self) {
+        self.takeovers += other.takeovers;
+        self.fenced_inserts += other.fenced_inserts;
+        self.unknown_outcomes += other.unknown_outcomes;
+        self.interrupted_blocks += other.interrupted_blocks;
+        self.moves_between_partitions += other.moves_between_partitions;
+        self.server_kills += other.server_kills;
+        self.restores += other.restores;
+    }
+}
+
+pub(super) struct World {
+    pub(super) log: Log,
+    pub(super) rules: Rules,
+    pub(super) random: StdRng,
+    pub(super) server: Server,
+    pub(super) network: Vec<Request>,
+    pub(super) writers: Vec<Writer>,
+    kafka: Offsets,
+    pub(super) checks: Checks,
+    pub(super) backup: Backup,
+    pub(super) happened: Happened,
+    /// Faults have ended, and the schedule runs until everything is stored.
+    is_settling: bool,
+}
+
+/// Runs the schedule of a seed. Returns what happened in it, or the violation that was found.
+pub(super) fn run(seed: u64, rules: Rules) -> Result<Happened, String> {
+    let mut random = StdRng::seed_from_u64(seed);
+    let log = Log::generate(&mut random);
+    let start = log.start();
+    let server = Server::new(start.clone(), random.random(), rules.has_fence);
+    let (checks, writers) = (Checks::new(&log), vec![Writer::new(0, start.clone()), Writer::new(1, start.clone())]);
+    let (network, backup, happened) = (Vec::new(), Backup::default(), Happened::default());
+    let mut world =
+        World { log, rules, random, server, network, writers, kafka: start, checks, backup, happened, is_settling: false };
+    for _ in 0..world.random.random_range(200..1_500) {
+        if world.random.random_bool(0.92) { world.work()? } else { world.fault()? }
+    }
+    world.settle()
+}
+
+impl World {
+    /// Lets something go on that can: a writer, a request or a statement.
+    fn work(&mut self) -> Result<(), String> {
+        let ready: Vec<usize> = self.writers.iter().filter(|writer| writer.can_step()).map(|writer| writer.id).collect();
+        let (requests, statements) = (self.network.len(), self.server.running.len());
+        let all = ready.len() + requests + statements;
+        if all == 0 {
+            return self.time_out();
+        }
+        match self.random.random_range(0..all) {
+            n if n < ready.len() => self.step(ready[n]),
+            n if n < ready.len() + requests => {
+                self.begin(n - ready.len());
+                Ok(())
+            }
+            n => self.advance(n - ready.len() - requests),
+        }
+    }
+
+    fn settle(&mut self) -> Result<Happened, String> {
+        self.is_settling = true;
+        self.writers.iter_mut().for_each(|writer| writer.is_paused = false);
+        for _ in 0..MOST_STEPS {
+            self.time_out_lost_calls();
+            self.work()?;
+            if self.writers.iter().all(Writer::is_dead) {
+                self.add_writer()?;
+            }
+            if self.is_done() {
+                self.checks.check_end(&self.log, &self.server.tables)?;
+                self.happened.takeovers = self.server.tables.writers.len() as u64 - 1;
+                return Ok(self.happened);
+            }
+        }
+        Err("nobody finishes".to_owned())
+    }
+
+    fn is_done(&self) -> bool {
+        let epoch = self.server.tables.writers.iter().map(|claim| claim.epoch).max();
+        let is_done = |writer: &Writer| {
+            matches!(writer.phase, Phase::Ready) && Some(writer.claim.epoch) == epoch && writer.progress.next == self.log.end()
+        };
+        self.network.is_empty() && self.server.running.is_empty() && self.writers.iter().any(is_done)
+    }
+
+    fn step(&mut self, id: usize) -> Result<(), String> {
+        let is_standby = |writer: &Writer| matches!(writer.phase, Phase::TakingOver(Takeover::Standby));
+        let is_leaderless = self.writers.iter().all(|writer| writer.is_dead() || is_standby(writer));
+        let mut violation = None;
+        let Self { log, rules, random, network, kafka, writers, .. } = self;
+        let mut context = Context { log, rules, random, network, kafka, is_leaderless, violation: &mut violation };
+        let was_taking_over = matches!(writers[id].phase, Phase::TakingOver(_));
+        writers[id].step(&mut context);
+        let has_taken_over = was_taking_over && matches!(writers[id].phase, Phase::Ready);
+        self.happened.interrupted_blocks += u64::from(has_taken_over && !writers[id].interrupted.is_empty());
+        // What a writer that is no longer the leader read may be torn, but it can't write anything.
+        let epoch = self.server.tables.writers.iter().map(|claim| claim.epoch).max();
+        let is_leader = epoch == Some(self.writers[id].claim.epoch);
+        violation.filter(|_| is_leader).map_or(Ok(()), Err)
+    }
+
+    /// Delivers a request.
+    fn begin(&mut self, n: usize) {
+        if self.network[n].is_slow && self.random.random_bool(0.9) {
+            return;
+        }
+        let request = self.network.swap_remove(n);
+        let is_slow = self.random.random_bool(0.1);
+        if let Some((request, reply)) = self.server.begin(request, is_slow) {
+            self.reply(&request, reply);
+        }
+    }
+
+    /// Takes a running statement one step further.
+    fn advance(&mut self, n: usize) -> Result<(), String> {
+        if self.server.running[n].is_slow && self.random.random_bool(0.95) {
+            return Ok(());
+        }
+        let statement = self.server.running[n].request.statement.clone();
+        match self.server.advance(n, &mut self.random) {
+            Advanced::Evaluated => {
+                self.checks.evaluated(&statement);
+                let is_move = matches!(&*statement, Statement::Events { is_first: true, .. });
+                self.happened.moves_between_partitions += u64::from(is_move);
+                Ok(())
+            }
+            Advanced::Committed => {
+                if !self.rules.keeps_tombstones && self.random.random_bool(0.2) {
+                    self.server.tables.events.clean_up();
+                }
+                if !self.is_settling && self.random.random_bool(0.03) {
+                    // The host of both dies in the middle of an insert.
+                    let writer = self.server.running[n].request.writer;
+                    self.writers[writer].phase = Phase::Dead;
+                    self.add_writer()?;
+                    self.kill_server()?;
+                }
+                self.checks.check(&self.log, &self.server.tables)
+            }
+            Advanced::Ended(request, reply) => {
+                let is_claim = matches!(&*statement, Statement::Claim { .. });
+                self.happened.fenced_inserts += u64::from(!is_claim && matches!(reply, Reply::Fenced));
+                self.reply(&request, reply);
+                Ok(())
+            }
+        }
+    }
+
+    /// Delivers a reply, unless it gets lost or nobody waits for it any more.
+    fn reply(&mut self, request: &Request, reply: Reply) {
+        let is_lost = !self.is_settling && self.random.random_bool(0.05);
+        let writer = &mut self.writers[request.writer];
+        if writer.waits_for == Some(request.call) && writer.reply.is_none() && !is_lost {
+            writer.reply = Some(reply);
+        }
+    }
+
+    fn time_out_lost_calls(&mut self) {
+        for writer in self.writers.iter_mut().filter(|writer| writer.reply.is_none()) {
+            let Some(call) = writer.waits_for else { continue };
+            let mut requests = self.network.iter().chain(self.server.running.iter().map(|running| &running.request));
+            if !requests.any(|request| request.writer == writer.id && request.call == call) {
+                writer.reply = Some(Reply::TimedOut);
+            }
+        }
+    }
+}

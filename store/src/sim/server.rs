@@ -1,0 +1,260 @@
+//! A ClickHouse server, as far as the protocol depends on it.
+//!
+//! A statement is in the process list from before its condition is evaluated until its last partition is visible; the
+//! server runs no two statements with one query id. That is the assumption that must be confirmed on the real server.
+
+use super::blocks::Attempt;
+use super::log::{Offsets, Origin};
+use crate::model::Facts;
+use crate::report::Acceptance;
+use crate::row::{EventPlace, EventRow, EventWrite, ReportPlace};
+use crate::table::Table;
+use rand::RngExt;
+use rand::rngs::StdRng;
+use std::rc::Rc;
+
+/// A query id.
+pub(super) type Slot = u64;
+
+/// A row of `writers`: who holds an epoch, and the query id of its inserts. The row of epoch 0 has the query id of
+/// all claims.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claim {
+    pub(super) epoch: u64,
+    pub(super) writer: usize,
+    pub(super) slot: Slot,
+}
+
+/// A row of `progress`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Progress {
+    pub(super) epoch: u64,
+    /// Counts the rows of an epoch.
+    pub(super) beat: u64,
+    /// Version of the last block that is complete.
+    pub(super) settled: u64,
+    /// The next records to read; everything before is acknowledged.
+    pub(super) next: Offsets,
+}
+
+impl Progress {
+    /// The largest is the current row.
+    fn order(&self) -> (u64, u64) {
+        (self.epoch, self.beat)
+    }
+}
+
+/// Content of a row of `reports`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StoredReport {
+    pub(super) place: ReportPlace,
+    pub(super) accepted: Acceptance,
+    pub(super) facts: Facts,
+    pub(super) origin: Origin,
+}
+
+#[derive(Clone)]
+pub(super) struct Tables {
+    pub(super) writers: Vec<Claim>,
+    pub(super) progress: Progress,
+    pub(super) events: Table<EventPlace, EventRow<Facts>>,
+    pub(super) reports: Table<ReportPlace, StoredReport>,
+}
+
+/// A row to insert into `reports`; without content it is a tombstone.
+pub(super) type ReportInsert = (ReportPlace, Option<StoredReport>);
+
+pub(super) enum Statement {
+    /// Takes an epoch, if the highest is the expected one.
+    Claim {
+        expected: u64,
+        claim: Claim,
+    },
+    Reports {
+        version: u64,
+        parts: Vec<Vec<ReportInsert>>,
+        attempt: Rc<Attempt>,
+    },
+    /// `is_first` marks the rows that other partitions depend on.
+    Events {
+        version: u64,
+        parts: Vec<Vec<EventWrite<Facts>>>,
+        attempt: Rc<Attempt>,
+        is_first: bool,
+    },
+    Progress(Progress),
+    /// Succeeds if nothing runs under its query id.
+    Probe,
+    ReadHead,
+    ReadState,
+    /// The places of a part of the keys.
+    ReadIndex {
+        chunk: u128,
+        chunks: u128,
+    },
+    ReadRows(Vec<EventPlace>),
+}
+
+impl Statement {
+    fn epoch(&self) -> Option<u64> {
+        match self {
+            Self::Reports { version, .. } | Self::Events { version, .. } => Some(version >> 40),
+            Self::Progress(progress) => Some(progress.epoch),
+            _ => None,
+        }
+    }
+
+    pub(super) fn parts(&self) -> usize {
+        match self {
+            Self::Reports { parts, .. } => parts.len(),
+            Self::Events { parts, .. } => parts.len(),
+            _ => 1,
+        }
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct Request {
+    pub(super) writer: usize,
+    pub(super) call: u64,
+    pub(super) slot: Slot,
+    pub(super) statement: Rc<Statement>,
+    /// Whether the network delays it for long.
+    pub(super) is_slow: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Reply {
+    Done,
+    /// The epoch is not the highest (code 395).
+    Fenced,
+    /// Another statement has the query id (code 216).
+    Busy,
+    /// Nothing is known about the outcome.
+    TimedOut,
+    Head(Head),
+    State(Progress, Vec<StoredReport>),
+    Places(Vec<EventPlace>),
+    Rows(Vec<EventRow<Facts>>),
+}
+
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) writers: Vec<Claim>,
+    pub(super) progress_epoch: u64,
+    pub(super) largest_version: u64,
+}
+
+impl Head {
+    pub(super) fn epoch(&self) -> u64 {
+        self.writers.iter().map(|claim| claim.epoch).max().unwrap_or(0)
+    }
+}
+
+pub(super) struct Running {
+    pub(super) request: Request,
+    /// Partitions that are not visible yet; none before the condition is evaluated.
+    left: Option<Vec<usize>>,
+    /// Whether the server takes long for it.
+    pub(super) is_slow: bool,
+}
+
+/// What a step of a running statement did.
+pub(super) enum Advanced {
+    Evaluated,
+    Committed,
+    Ended(Request, Reply),
+}
+
+pub(super) struct Server {
+    pub(super) tables: Tables,
+    pub(super) running: Vec<Running>,
+    pub(super) has_fence: bool,
+}
+
+impl Server {
+    pub(super) fn new(start: Offsets, slot_of_claims: Slot, has_fence: bool) -> Self {
+        let writers = vec![Claim { epoch: 0, writer: usize::MAX, slot: slot_of_claims }];
+        let progress = Progress { next: start, ..Progress::default() };
+        let tables = Tables { writers, progress, events: Table::default(), reports: Table::default() };
+        Self { tables, running: Vec::new(), has_fence }
+    }
+
+    fn head(&self) -> Head {
+        let Tables { writers, progress, events, reports } = &self.tables;
+        let largest_version = events.largest_version().max(reports.largest_version());
+        Head { writers: writers.clone(), progress_epoch: progress.epoch, largest_version }
+    }
+
+    /// Begins a statement; returns the reply of one that ends at once.
+    pub(super) fn begin(&mut self, request: Request, is_slow: bool) -> Option<(Request, Reply)> {
+        let is_busy = self.running.iter().any(|running| running.request.slot == request.slot);
+        let tables = &self.tables;
+        let reply = match &*request.statement {
+            _ if is_busy => Reply::Busy,
+            Statement::Probe => Reply::Done,
+            Statement::ReadHead => Reply::Head(self.head()),
+            Statement::ReadState => {
+                let interrupted = tables.reports.newer_than(tables.progress.settled).copied().collect();
+                Reply::State(tables.progress.clone(), interrupted)
+            }
+            Statement::ReadIndex { chunk, chunks } => {
+                let places = tables.events.live().map(|(place, _)| place);
+                Reply::Places(places.filter(|place| place.key.0 % chunks == *chunk).cloned().collect())
+            }
+            Statement::ReadRows(places) => {
+                Reply::Rows(places.iter().filter_map(|place| tables.events.get(place)).cloned().collect())
+            }
+            _ => {
+                self.running.push(Running { request, left: None, is_slow });
+                return None;
+            }
+        };
+        Some((request, reply))
+    }
+
+    /// Takes a running statement one step further.
+    pub(super) fn advance(&mut self, n: usize, random: &mut StdRng) -> Advanced {
+        let highest = self.head().epoch();
+        let running = &mut self.running[n];
+        let statement = running.request.statement.clone();
+        let Some(left) = &mut running.left else {
+            let holds = match &*statement {
+                Statement::Claim { expected, .. } => highest == *expected,
+                data => !self.has_fence || data.epoch() == Some(highest),
+            };
+            if holds {
+                running.left = Some((0..statement.parts()).collect());
+                return Advanced::Evaluated;
+            }
+            return Advanced::Ended(self.running.swap_remove(n).request, Reply::Fenced);
+        };
+        if left.is_empty() {
+            return Advanced::Ended(self.running.swap_remove(n).request, Reply::Done);
+        }
+        let part = left.swap_remove(random.random_range(0..left.len()));
+        self.tables.commit(&statement, part);
+        Advanced::Committed
+    }
+}
+
+impl Tables {
+    fn commit(&mut self, statement: &Statement, part: usize) {
+        match statement {
+            Statement::Claim { claim, .. } => self.writers.push(*claim),
+            Statement::Reports { version, parts, .. } => {
+                parts[part].iter().for_each(|(place, row)| self.reports.insert(*version, *place, *row));
+            }
+            Statement::Events { version, parts, .. } => {
+                for write in &parts[part] {
+                    let row = if let EventWrite::Row(row) = write { Some(row.clone()) } else { None };
+                    self.events.insert(*version, write.place(), row);
+                }
+            }
+            Statement::Progress(progress) if progress.order() > self.progress.order() => {
+                self.progress = progress.clone();
+            }
+            _ => {}
+        }
+    }
+}

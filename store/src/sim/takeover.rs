@@ -1,0 +1,143 @@
+//! How a standby becomes the writer.
+//!
+//! 1. It takes an epoch: an insert into `writers` that fails unless the highest epoch is the one it has read. All
+//!    claims run under one query id, so that no two are evaluated at once.
+//! 2. It takes the query id of each earlier epoch once. After that, no statement of them runs, and new ones fail.
+//! 3. It reads `progress`, the rows of `reports` that are newer than the last complete block, and the index.
+//!
+//! When to take over is a matter of time, and safety never depends on it: standbys of the simulator do it at random.
+
+use super::log::later;
+use super::server::{Claim, Head, Reply, Slot, Statement};
+use super::writer::{Context, Phase, Writer};
+use crate::row::WrittenReport;
+use rand::RngExt;
+use std::rc::Rc;
+
+/// The index is read in so many statements.
+const CHUNKS: u128 = 3;
+
+pub(super) enum Takeover {
+    Standby,
+    ReadingHead,
+    /// Has sent the claim, which holds if the highest epoch is still this one.
+    Claiming(Rc<Statement>, Slot, u64),
+    /// Reads who has the epoch.
+    Confirming(Rc<Statement>, Slot, u64),
+    /// Waits for the last of these query ids to be free.
+    Draining(Vec<Slot>),
+    ReadingState,
+    ReadingIndex(u128),
+}
+
+impl Writer {
+    pub(super) fn take_over(&mut self, takeover: Takeover, reply: Option<Reply>, context: &mut Context<'_>) -> Phase {
+        let next = match (takeover, reply) {
+            (Takeover::Standby, _) => {
+                if context.random.random_bool(if context.is_leaderless { 0.5 } else { 0.03 }) {
+                    self.ask(Statement::ReadHead, context);
+                    Takeover::ReadingHead
+                } else {
+                    Takeover::Standby
+                }
+            }
+            (Takeover::ReadingHead, Some(Reply::Head(head))) => self.claim_epoch(&head, context),
+            (Takeover::ReadingHead, _) => Takeover::Standby,
+            // Whatever the reply was, an earlier copy of the claim may have succeeded.
+            (Takeover::Claiming(claim, slot, expected), _) => {
+                self.ask(Statement::ReadHead, context);
+                Takeover::Confirming(claim, slot, expected)
+            }
+            (Takeover::Confirming(claim, slot, expected), Some(Reply::Head(head))) => {
+                self.confirm(&head, claim, slot, expected, context)
+            }
+            (Takeover::Confirming(claim, slot, expected), _) => {
+                self.ask(Statement::ReadHead, context);
+                Takeover::Confirming(claim, slot, expected)
+            }
+            (Takeover::Draining(mut slots), reply) => {
+                if matches!(reply, Some(Reply::Done)) {
+                    slots.pop();
+                }
+                self.drain(slots, context)
+            }
+            (Takeover::ReadingState, reply) => self.read_state(reply, context),
+            (Takeover::ReadingIndex(chunk), reply) => return self.read_index(chunk, reply, context),
+        };
+        Phase::TakingOver(next)
+    }
+
+    /// Claims the epoch after every epoch that `writers` or a stored row has: after a restore, `writers` may be
+    /// behind.
+    fn claim_epoch(&mut self, head: &Head, context: &mut Context<'_>) -> Takeover {
+        let expected = head.epoch();
+        let stored = if context.rules.exceeds_stored_versions { head.largest_version >> 40 } else { 0 };
+        let epoch = expected.max(stored) + 1;
+        self.claim = Claim { epoch, writer: self.id, slot: context.random.random() };
+        let slot_of_claims = if context.rules.claims_exclude_each_other { head.writers[0].slot } else { context.random.random() };
+        let claim = Rc::new(Statement::Claim { expected, claim: self.claim });
+        self.send(slot_of_claims, claim.clone(), context);
+        Takeover::Claiming(claim, slot_of_claims, expected)
+    }
+
+    fn confirm(&mut self, head: &Head, claim: Rc<Statement>, slot: Slot, expected: u64, context: &mut Context<'_>) -> Takeover {
+        let is_mine = |claim: &Claim| claim.epoch == self.claim.epoch && claim.writer == self.id;
+        if head.epoch() == self.claim.epoch && head.writers.iter().any(is_mine) {
+            // Whoever wrote to `progress` had waited for the epochs before its own.
+            let earlier = head.progress_epoch.max(1)..self.claim.epoch;
+            let slots = head.writers.iter().filter(|claim| earlier.contains(&claim.epoch)).map(|claim| claim.slot);
+            return self.drain(slots.collect(), context);
+        }
+        if head.epoch() == expected {
+            self.send(slot, claim.clone(), context);
+            return Takeover::Claiming(claim, slot, expected);
+        }
+        Takeover::Standby
+    }
+
+    fn drain(&mut self, slots: Vec<Slot>, context: &mut Context<'_>) -> Takeover {
+        if let Some(slot) = slots.last() {
+            self.send(*slot, Rc::new(Statement::Probe), context);
+            return Takeover::Draining(slots);
+        }
+        self.ask(Statement::ReadState, context);
+        Takeover::ReadingState
+    }
+
+    fn read_state(&mut self, reply: Option<Reply>, context: &mut Context<'_>) -> Takeover {
+        let Some(Reply::State(progress, interrupted)) = reply else {
+            self.ask(Statement::ReadState, context);
+            return Takeover::ReadingState;
+        };
+        self.progress = progress;
+        self.progress.beat = 0;
+        if !context.rules.starts_at_progress {
+            self.progress.next.clone_from(context.kafka);
+        }
+        if context.rules.knows_interrupted {
+            let written = interrupted.iter().map(|row| WrittenReport { place: row.place, accepted: row.accepted });
+            self.interrupted = written.collect();
+        }
+        if context.rules.covers_interrupted {
+            let mut cover = context.log.start();
+            for origin in interrupted.iter().map(|row| row.origin) {
+                cover[origin.partition] = cover[origin.partition].max(origin.offset + 1);
+            }
+            self.cover = later(&self.cover, &cover);
+        }
+        self.ask(Statement::ReadIndex { chunk: 0, chunks: CHUNKS }, context);
+        Takeover::ReadingIndex(0)
+    }
+
+    fn read_index(&mut self, mut chunk: u128, reply: Option<Reply>, context: &mut Context<'_>) -> Phase {
+        if let Some(Reply::Places(places)) = reply {
+            self.index.extend(places.into_iter().map(|place| (place.key, place)));
+            chunk += 1;
+            if chunk == CHUNKS || !context.rules.waits_for_index {
+                return Phase::Ready;
+            }
+        }
+        self.ask(Statement::ReadIndex { chunk, chunks: CHUNKS }, context);
+        Phase::TakingOver(Takeover::ReadingIndex(chunk))
+    }
+}

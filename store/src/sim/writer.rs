@@ -1,0 +1,245 @@
+//! A writer, as a state machine that can be paused wherever it waits for the server.
+//!
+//! A block is inserted into `reports`, then `events`, then `progress`; the index in memory changes after that. A
+//! writer that is fenced dies. If it doesn't know the outcome of an insert, it takes its own query id, so that no
+//! earlier copy runs, and sends the same bytes again.
+
+use super::Rules;
+use super::blocks::{Block, Gathering, Plan};
+use super::log::{Log, Offsets};
+use super::server::{Claim, Progress, Reply, Request, Slot, Statement};
+use super::takeover::Takeover;
+use crate::model::Facts;
+use crate::row::{EventPlace, EventRow, EventWrite, WrittenReport};
+use rand::RngExt;
+use rand::rngs::StdRng;
+use schemas::event_key::EventKey;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// What a writer can reach.
+pub(super) struct Context<'a> {
+    pub(super) log: &'a Log,
+    pub(super) rules: &'a Rules,
+    pub(super) random: &'a mut StdRng,
+    pub(super) network: &'a mut Vec<Request>,
+    /// The offsets committed to Kafka.
+    pub(super) kafka: &'a mut Offsets,
+    /// Whether all others are standbys.
+    pub(super) is_leaderless: bool,
+    pub(super) violation: &'a mut Option<String>,
+}
+
+pub(super) enum Phase {
+    TakingOver(Takeover),
+    Ready,
+    Fetching(Gathering),
+    /// Waits for the outcome of the statement with this number.
+    Writing(Plan, usize),
+    /// Waits until nothing runs under its query id any more, to repeat the statement with this number.
+    WaitingForSlot(Plan, usize),
+    Committing,
+    Dead,
+}
+
+pub(super) struct Writer {
+    pub(super) id: usize,
+    pub(super) phase: Phase,
+    pub(super) is_paused: bool,
+    call: u64,
+    pub(super) waits_for: Option<u64>,
+    pub(super) reply: Option<Reply>,
+    pub(super) claim: Claim,
+    pub(super) progress: Progress,
+    block: u64,
+    pub(super) index: BTreeMap<EventKey, EventPlace>,
+    /// Rows that it wrote itself.
+    hot: BTreeMap<EventKey, EventRow<Facts>>,
+    /// What an interrupted block wrote to `reports`, and how far the first block must reach for it.
+    pub(super) interrupted: Vec<WrittenReport>,
+    pub(super) cover: Offsets,
+}
+
+impl Writer {
+    pub(super) fn new(id: usize, start: Offsets) -> Self {
+        Self {
+            id,
+            phase: Phase::TakingOver(Takeover::Standby),
+            is_paused: false,
+            call: 0,
+            waits_for: None,
+            reply: None,
+            claim: Claim { epoch: 0, writer: id, slot: 0 },
+            progress: Progress { next: start.clone(), ..Progress::default() },
+            block: 0,
+            index: BTreeMap::new(),
+            hot: BTreeMap::new(),
+            interrupted: Vec::new(),
+            cover: start,
+        }
+    }
+
+    pub(super) fn is_dead(&self) -> bool {
+        matches!(self.phase, Phase::Dead)
+    }
+
+    pub(super) fn can_step(&self) -> bool {
+        !self.is_dead() && !self.is_paused && (self.waits_for.is_none() || self.reply.is_some())
+    }
+
+    pub(super) fn send(&mut self, slot: Slot, statement: Rc<Statement>, context: &mut Context<'_>) {
+        self.call += 1;
+        self.waits_for = Some(self.call);
+        let request = Request { writer: self.id, call: self.call, slot, statement, is_slow: context.random.random_bool(0.1) };
+        if context.random.random_bool(0.05) {
+            context.network.push(Request { is_slow: true, ..request.clone() });
+        }
+        context.network.push(request);
+    }
+
+    /// Sends a statement under a query id that nobody else has.
+    pub(super) fn ask(&mut self, statement: Statement, context: &mut Context<'_>) {
+        let slot = context.random.random();
+        self.send(slot, Rc::new(statement), context);
+    }
+
+    /// Runs until the next wait.
+    pub(super) fn step(&mut self, context: &mut Context<'_>) {
+        self.waits_for = None;
+        let reply = self.reply.take();
+        self.phase = match (std::mem::replace(&mut self.phase, Phase::Dead), reply) {
+            (Phase::TakingOver(takeover), reply) => self.take_over(takeover, reply, context),
+            (Phase::Ready, _) => self.begin(context),
+            (Phase::Fetching(mut gathering), Some(Reply::Rows(rows))) => {
+                gathering.rows.extend(rows.into_iter().map(|row| (row.key, row)));
+                gathering.absent.append(&mut gathering.asked);
+                self.gather(gathering, context)
+            }
+            (Phase::Fetching(gathering), _) => self.gather(gathering, context),
+            (Phase::Writing(plan, n), Some(Reply::Done)) => self.write(plan, n + 1, context),
+            (Phase::Writing(..), Some(Reply::Fenced)) => Phase::Dead,
+            (Phase::Writing(plan, n) | Phase::WaitingForSlot(plan, n), Some(Reply::Busy | Reply::TimedOut)) => {
+                self.send(self.claim.slot, Rc::new(Statement::Probe), context);
+                Phase::WaitingForSlot(plan, n)
+            }
+            (Phase::WaitingForSlot(plan, n), _) => self.repeat(plan, n, context),
+            (Phase::Committing, _) => {
+                context.kafka.clone_from(&self.progress.next);
+                Phase::Ready
+            }
+            (Phase::Writing(..) | Phase::Dead, _) => Phase::Dead,
+        };
+    }
+
+    fn begin(&mut self, context: &mut Context<'_>) -> Phase {
+        let chance = context.random.random_range(0..10);
+        let is_settled = self.interrupted.is_empty();
+        if chance == 0 {
+            let mut progress = self.next_progress();
+            if !context.rules.heartbeats_settle_nothing {
+                progress.settled = self.claim.epoch << 40 | self.block;
+            }
+            return self.write(Plan::heartbeat(progress), 0, context);
+        }
+        if chance == 1 && is_settled {
+            let to: Offsets = self.progress.next.iter().map(|next| context.random.random_range(0..=*next)).collect();
+            let from = to.iter().map(|to| context.random.random_range(0..=*to)).collect();
+            return self.gather(Gathering::new(Block { from, to }, true, context.log), context);
+        }
+        match Block::cut(context.log, &self.progress.next, &self.cover, context.random) {
+            Some(block) => self.gather(Gathering::new(block, false, context.log), context),
+            None => Phase::Ready,
+        }
+    }
+
+    fn next_progress(&self) -> Progress {
+        Progress { epoch: self.claim.epoch, beat: self.progress.beat + 1, ..self.progress.clone() }
+    }
+
+    /// Looks up keys until all are known.
+    fn gather(&mut self, mut gathering: Gathering, context: &mut Context<'_>) -> Phase {
+        gathering.asked.clear();
+        loop {
+            let keys = gathering.unknown();
+            if keys.is_empty() {
+                return self.merge(&gathering, context);
+            }
+            let mut places = Vec::new();
+            for key in keys {
+                match (self.index.get(&key), self.hot.get(&key)) {
+                    (None, _) => {
+                        gathering.absent.insert(key);
+                    }
+                    (Some(_), Some(row)) if context.random.random_bool(0.5) => {
+                        gathering.rows.insert(key, row.clone());
+                    }
+                    (Some(place), _) => {
+                        gathering.asked.insert(key);
+                        places.push(place.clone());
+                    }
+                }
+            }
+            if !places.is_empty() {
+                self.ask(Statement::ReadRows(places), context);
+                return Phase::Fetching(gathering);
+            }
+        }
+    }
+
+    fn merge(&mut self, gathering: &Gathering, context: &mut Context<'_>) -> Phase {
+        let changes = gathering.merge(&self.interrupted, context.log.most_observers);
+        if gathering.is_replay {
+            if !changes.is_empty() {
+                *context.violation = Some(format!("a replay of {:?} writes something", gathering.block));
+            }
+            return Phase::Ready;
+        }
+        self.block += 1;
+        let version = self.claim.epoch << 40 | self.block;
+        let progress = Progress { next: gathering.block.to.clone(), settled: version, ..self.next_progress() };
+        match Plan::new(&gathering.block, changes, progress, context.log, context.rules) {
+            Ok(plan) => self.write(plan, 0, context),
+            Err(violation) => {
+                *context.violation = Some(violation);
+                Phase::Dead
+            }
+        }
+    }
+
+    /// Sends the statement with this number, or ends the block.
+    fn write(&mut self, plan: Plan, n: usize, context: &mut Context<'_>) -> Phase {
+        if let Some(statement) = plan.statements.get(n) {
+            let slot = if context.rules.inserts_have_one_query_id { self.claim.slot } else { context.random.random() };
+            self.send(slot, statement.clone(), context);
+            return Phase::Writing(plan, n);
+        }
+        self.progress = plan.progress;
+        if !plan.is_heartbeat {
+            self.interrupted.clear();
+            self.remember(plan.events);
+        }
+        Phase::Committing
+    }
+
+    /// Sends a statement again whose outcome is unknown.
+    fn repeat(&mut self, plan: Plan, n: usize, context: &mut Context<'_>) -> Phase {
+        if context.rules.repeats_same_bytes || plan.is_heartbeat {
+            return self.write(plan, n, context);
+        }
+        Phase::Ready
+    }
+
+    fn remember(&mut self, writes: Vec<EventWrite<Facts>>) {
+        let (rows, tombstones): (Vec<_>, Vec<_>) = writes.into_iter().partition(|write| matches!(write, EventWrite::Row(_)));
+        for place in tombstones.into_iter().map(|write| write.place()) {
+            self.hot.remove(&place.key);
+            self.index.remove(&place.key);
+        }
+        for row in rows {
+            if let EventWrite::Row(row) = row {
+                self.index.insert(row.key, row.place());
+                self.hot.insert(row.key, row);
+            }
+        }
+    }
+}
