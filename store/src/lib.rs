@@ -1,4 +1,4 @@
-//! The rules of the event store: one live row per event, merged before it is written.
+//! The rules of the event store: one live row per event, merged before it is written (docs/adr/0014-one-row-per-event.md).
 //!
 //! Nothing uses this crate yet. It contains the merge function, which is pure, and a simulator of the
 //! writer protocol, which runs in its tests.
