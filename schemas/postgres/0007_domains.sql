@@ -1,29 +1,38 @@
--- How a domain is verified, who has owned what, and when a key was last used.
+CREATE EXTENSION IF NOT EXISTS btree_gist;
 
--- What its owner publishes to prove that the domain is theirs: in DNS, in the manifest or on the root page, so it is
--- no secret. A registration has its own: that of another organisation, or of an earlier registration, proves nothing.
-ALTER TABLE domains
-    ADD COLUMN verification_token text NOT NULL
-        DEFAULT replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', '');
+-- A domain that an organization registered, and the period in which it is that organization's verified domain. Written by
+-- identity-api.
+--
+-- The owner publishes `verification_token` in DNS, in the manifest or on the root page, so it is not secret. Every
+-- registration has its own: the token of another organization, or of an earlier registration, verifies nothing.
+--
+-- While the domain is verified, the token is checked again and again: `proved_at` is when it was last found, `proof_due_at`
+-- the next check, `unproved_since` since when it is missing, `proof_failures` how often it was. `proof_due_at` is also the
+-- lease of the process that checks: it is moved forward before the check, so that only one process checks. All four are
+-- empty for a domain that a partner attested.
+CREATE TABLE domains (
+    id                  uuid PRIMARY KEY DEFAULT uuidv7(),
+    organization_id     uuid NOT NULL REFERENCES organizations,
+    domain              text NOT NULL, -- without a leading `www.` (docs/api/counting.md#canonical-host)
+    site                text NOT NULL, -- the reversed canonical host
+    verification_token  text NOT NULL DEFAULT replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''),
+    verification_method text,
+    created_at          timestamptz NOT NULL DEFAULT now(),
+    verified_at         timestamptz,
+    visible_from        timestamptz,   -- the owner can't see earlier events; null, for a host's first owner: sees all
+    proved_at           timestamptz,
+    proof_due_at        timestamptz,
+    unproved_since      timestamptz,
+    proof_failures      int NOT NULL DEFAULT 0,
+    released_at         timestamptz,
+    -- At most one verified owner of a host at any time, guaranteed by the database.
+    CONSTRAINT domains_one_owner_at_a_time
+        EXCLUDE USING gist (site WITH =, tstzrange(verified_at, released_at) WITH &&) WHERE (verified_at IS NOT NULL)
+);
+CREATE UNIQUE INDEX domains_one_registration ON domains (organization_id, site) WHERE released_at IS NULL;
 CREATE INDEX domains_by_organization ON domains (organization_id, created_at) WHERE released_at IS NULL;
--- Who owned a host, or one beneath it, before: its history is not the next owner's.
+CREATE INDEX domains_owned ON domains (site text_pattern_ops) WHERE verified_at IS NOT NULL AND released_at IS NULL;
+-- Earlier owners of a host or of one beneath it: the next owner can't see their history.
 CREATE INDEX domains_formerly_owned ON domains (site text_pattern_ops) WHERE verified_at IS NOT NULL AND released_at IS NOT NULL;
-
--- When a key was last used, to the minute, one table for each surface that takes keys: a table has one writing crate.
--- identity-api keeps its own in `api_keys.last_used_at`, and shows the latest of the three. Written by ingest-gateway.
-CREATE TABLE key_uses_ingest (
-    key_id       uuid PRIMARY KEY REFERENCES api_keys,
-    last_used_at timestamptz NOT NULL
-);
-
--- The same of reads. Written by query-api.
-CREATE TABLE key_uses_reads (
-    key_id       uuid PRIMARY KEY REFERENCES api_keys,
-    last_used_at timestamptz NOT NULL
-);
-
--- Keys as lists show them.
-CREATE VIEW api_keys_shown AS
-    SELECT k.id, k.organization_id, k.name, k.prefix, k.scopes, k.created_at,
-           greatest(k.last_used_at, i.last_used_at, r.last_used_at) AS last_used_at, k.revoked_at
-    FROM api_keys k LEFT JOIN key_uses_ingest i ON i.key_id = k.id LEFT JOIN key_uses_reads r ON r.key_id = k.id;
+CREATE INDEX domains_proof_due ON domains (proof_due_at)
+    WHERE proof_due_at IS NOT NULL AND verified_at IS NOT NULL AND released_at IS NULL;

@@ -1,57 +1,90 @@
--- How far each delivery has come. A message and how far it has come are two tables because they have two writers:
--- identity-api writes the message in the transaction of the change and never again (its body is signed as it stands),
--- stream-workers writes what became of it.
+-- The progress of each delivery. Messages and their progress are two tables because they have two writers: identity-api
+-- writes a message in the transaction of the change and never again, stream-workers writes what became of it.
 
--- One row for each delivery. The database itself puts it there, in the transaction that writes the message (trigger below):
--- a deliverer need not look for messages it has not seen, and there is none without a row. A pending row is due at `due_at`;
--- while somebody attempts it, `due_at` is when the attempt counts as lost and `lease` says whose it is. Leases only cut
--- duplicate work: whoever lost one writes nothing, and the delivery is attempted again. `attempts` are those that have
--- ended. Written by stream-workers.
+-- One row per delivery, inserted by the trigger below in the transaction that writes the message, so a deliverer never has
+-- to search for new messages. A pending row is due at `due_at`. During an attempt, `due_at` is when the attempt counts as
+-- lost, and `lease` identifies the deliverer. Leases only reduce duplicate work: a deliverer that lost its lease writes
+-- nothing, and the delivery is attempted again. `attempts` counts finished attempts. Written by stream-workers.
 CREATE TABLE webhook_queue (
-    delivery_id         uuid PRIMARY KEY REFERENCES webhook_deliveries ON DELETE CASCADE,
-    endpoint_id         uuid NOT NULL,
-    organization_id     uuid NOT NULL,
-    status              text NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'delivered', 'dead_letter', 'dropped')),
-    attempts            int NOT NULL DEFAULT 0,
-    due_at              timestamptz NOT NULL,
-    lease               uuid,
-    ended_at            timestamptz,
-    last_attempt_at     timestamptz,
-    last_outcome        text,
-    last_status_code    int,
-    last_duration_ms    bigint,
+    delivery_id      uuid PRIMARY KEY REFERENCES webhook_deliveries ON DELETE CASCADE,
+    endpoint_id      uuid NOT NULL,
+    organization_id  uuid NOT NULL,
+    status           text NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'delivered', 'dead_letter', 'dropped')),
+    had_no_room      boolean NOT NULL DEFAULT false, -- dropped because the queue of its endpoint was full
+    attempts         int NOT NULL DEFAULT 0,
+    due_at           timestamptz NOT NULL,
+    lease            uuid,
+    ended_at         timestamptz,
+    last_attempt_at  timestamptz,
+    last_outcome     text,
+    last_status_code int,
+    last_duration_ms bigint,
     CHECK ((status = 'pending') = (ended_at IS NULL)),
     CHECK (lease IS NULL OR status = 'pending')
 );
 CREATE INDEX webhook_queue_pending ON webhook_queue (endpoint_id, due_at, delivery_id) WHERE status = 'pending';
 CREATE INDEX webhook_queue_ended ON webhook_queue (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX webhook_queue_without_room ON webhook_queue (ended_at) WHERE had_no_room;
+-- For the latest attempt in the list of endpoints, however many deliveries an endpoint has.
+CREATE INDEX webhook_queue_by_attempt ON webhook_queue (endpoint_id, last_attempt_at) WHERE last_attempt_at IS NOT NULL;
 
--- An owner's wish that a delivery be sent once more, by the whole schedule. Written by identity-api.
-CREATE TABLE webhook_redeliveries (
-    id          uuid PRIMARY KEY DEFAULT uuidv7(),
-    delivery_id uuid NOT NULL REFERENCES webhook_deliveries ON DELETE CASCADE,
-    created_at  timestamptz NOT NULL
-);
-CREATE INDEX webhook_redeliveries_by_delivery ON webhook_redeliveries (delivery_id);
+-- Returns whether more than `count` deliveries are pending for an endpoint.
+CREATE FUNCTION webhook_backlog_exceeds(endpoint uuid, count bigint) RETURNS boolean LANGUAGE sql VOLATILE AS $$
+    SELECT EXISTS (SELECT FROM webhook_queue WHERE endpoint_id = endpoint AND status = 'pending' OFFSET count LIMIT 1)
+$$;
 
-CREATE FUNCTION queue_webhook_delivery() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Returns whether the queue of an endpoint is full. The limit keeps a dead endpoint, or an organization that floods its
+-- own, from filling the database. identity-api sets it (TELEMETRY_WEBHOOK_PENDING) on its connections; the default applies
+-- to any other. Near the limit, writers take turns until they commit, so that each counts the rows of the one before. The
+-- margin is far more than can be in progress at once and avoids the lock everywhere else.
+CREATE FUNCTION webhook_backlog_is_full(endpoint uuid) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    most bigint := coalesce(nullif(current_setting('telemetry.webhook_pending', true), '')::bigint, 10000);
 BEGIN
-    INSERT INTO webhook_queue (delivery_id, endpoint_id, organization_id, due_at)
-    VALUES (NEW.id, NEW.endpoint_id, NEW.organization_id, now());
+    IF most > 1000 AND NOT webhook_backlog_exceeds(endpoint, most - 1000) THEN
+        RETURN false;
+    END IF;
+    PERFORM pg_advisory_xact_lock(hashtextextended(endpoint::text, 11));
+    RETURN webhook_backlog_exceeds(endpoint, most - 1);
+END $$;
+
+-- A delivery to a full queue is logged as dropped, with its body, and can be sent again once there is room.
+CREATE FUNCTION queue_webhook_delivery() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    is_full boolean := webhook_backlog_is_full(NEW.endpoint_id);
+BEGIN
+    INSERT INTO webhook_queue (delivery_id, endpoint_id, organization_id, due_at, status, ended_at, had_no_room)
+    VALUES (NEW.id, NEW.endpoint_id, NEW.organization_id, now(),
+            CASE WHEN is_full THEN 'dropped' ELSE 'pending' END, CASE WHEN is_full THEN now() END, is_full);
     RETURN NULL;
 END $$;
 CREATE TRIGGER webhook_delivery_is_queued AFTER INSERT ON webhook_deliveries
     FOR EACH ROW EXECUTE FUNCTION queue_webhook_delivery();
 
+-- Queues a delivery again; fails when the queue is full.
 CREATE FUNCTION queue_webhook_redelivery() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    waits webhook_queue;
 BEGIN
-    UPDATE webhook_queue SET status = 'pending', attempts = 0, due_at = now(), lease = NULL, ended_at = NULL
+    SELECT * INTO waits FROM webhook_queue WHERE delivery_id = NEW.delivery_id;
+    IF waits.status <> 'pending' AND webhook_backlog_is_full(waits.endpoint_id) THEN
+        RAISE EXCEPTION 'no more deliveries may wait for this endpoint'
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'webhook_backlog_has_room';
+    END IF;
+    UPDATE webhook_queue SET status = 'pending', attempts = 0, due_at = now(), lease = NULL, ended_at = NULL, had_no_room = false
     WHERE delivery_id = NEW.delivery_id;
     RETURN NULL;
 END $$;
 CREATE TRIGGER webhook_redelivery_is_queued AFTER INSERT ON webhook_redeliveries
     FOR EACH ROW EXECUTE FUNCTION queue_webhook_redelivery();
 
--- What was written before there was anybody to deliver it.
-INSERT INTO webhook_queue (delivery_id, endpoint_id, organization_id, due_at)
-    SELECT id, endpoint_id, organization_id, now() FROM webhook_deliveries;
+-- Drops what was pending when an endpoint was disabled. The deliverer does the same in its next round; this covers an
+-- endpoint that is enabled again before that. Like every writer of an endpoint's queue, it locks the endpoint's row first.
+CREATE FUNCTION drop_what_waited_for_webhook() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE webhook_queue SET status = 'dropped', lease = NULL, ended_at = now()
+    WHERE endpoint_id = NEW.id AND status = 'pending';
+    RETURN NULL;
+END $$;
+CREATE TRIGGER webhook_endpoint_is_enabled_empty AFTER UPDATE OF disabled_at ON webhook_endpoints
+    FOR EACH ROW WHEN (OLD.disabled_at IS NOT NULL AND NEW.disabled_at IS NULL) EXECUTE FUNCTION drop_what_waited_for_webhook();

@@ -20,7 +20,7 @@ pub(crate) struct Event<'a> {
 /// One message for every active endpoint of those concerned that is subscribed to the type.
 ///
 /// In the order of organisations, and of endpoints within one: an endpoint that is nearly full is locked by whoever writes
-/// to it until they commit (`schemas/postgres/0011_webhook_backlog.sql`), and two that lock in opposite order would wait for
+/// to it until they commit (`schemas/postgres/0010_webhook_queue.sql`), and two that lock in opposite order would wait for
 /// each other. Who tells of several events in a transaction goes by the order of organisations, too.
 pub(crate) async fn announce(transaction: &mut PgConnection, event: Event<'_>) -> Result<(), ApiError> {
     let orgs: Vec<Uuid> = event.to.iter().map(|org| org.0).collect();

@@ -25,7 +25,7 @@ pub struct DeliveryLogSettings {
 }
 
 impl DeliveryLogSettings {
-    /// What the functions of `schemas/postgres/0011_webhook_backlog.sql` go by.
+    /// The session setting that the functions in `schemas/postgres/0010_webhook_queue.sql` read.
     pub(crate) fn session(&self) -> [(&'static str, String); 1] {
         [("telemetry.webhook_pending", self.webhook_pending.to_string())]
     }

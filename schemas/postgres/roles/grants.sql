@@ -1,6 +1,6 @@
--- What each service may do in PostgreSQL, and no more. `telemetry identity-api migrate` executes this whole file in one transaction after
--- the numbered files, every time: first everything is taken back, then what is listed is granted. Whoever adds a table says here
--- who may do what with it. What the build before needs stays until the version after next, because both run during an upgrade.
+-- The privileges of each service in PostgreSQL. `telemetry identity-api migrate` executes this file in one transaction after the
+-- numbered files, every time: it revokes everything, then grants what is listed. A new table needs its grants here. A grant that
+-- the previous release needs stays for one more release, because both run during an upgrade.
 --
 -- None of these roles owns anything, so that none can disable a trigger, TRUNCATE, or grant itself more; the tables belong to
 -- the account of `telemetry identity-api migrate`.

@@ -1,6 +1,7 @@
-//! The migrations of PostgreSQL: brought up to this build by one command, and by a service that starts only checked.
+//! PostgreSQL migrations: one command applies them, and services check them at start-up.
 //!
-//! Must never take anything from the build before, which runs beside this one during an upgrade.
+//! A migration must not remove anything that the previous release uses, because both run during an upgrade
+//! (`migrations_only_add`).
 
 use crate::connections::{absent_postgres, refusing_postgres};
 use crate::roles;
@@ -9,17 +10,16 @@ use sqlx::PgPool;
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../schemas/postgres");
 
-/// Brings the tables of PostgreSQL up to this build, and what each service may do with them; safe when several processes start at
-/// once.
+/// Applies the missing migrations and grants each service its privileges. Several processes may run it at once.
 pub async fn migrate_postgres(pool: &PgPool) -> anyhow::Result<()> {
     drop(pool.acquire().await.map_err(|error| absent_postgres(pool, &error))?);
-    // One that a newer build has applied is left alone: the steps only add, and this build may be on its way out.
+    // Ignores the migrations of a newer build: they only add, and this build may be the one being replaced.
     let mut migrations = sqlx::migrate!("../../schemas/postgres");
     migrations.set_ignore_missing(true);
     migrations.run(pool).await.context("DATABASE_URL: the tables cannot be brought up to date")?;
     roles::create_missing(pool, |_| None).await?;
     if newest_applied(pool).await? > MIGRATIONS.iter().map(|migration| migration.version).max() {
-        // This build does not know whose the newer tables are, and would take them from everybody.
+        // This build doesn't know the grants of the newer tables and would revoke them.
         return Ok(());
     }
     roles::grant(pool).await
@@ -29,7 +29,7 @@ async fn newest_applied(pool: &PgPool) -> Result<Option<i64>, sqlx::Error> {
     sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success").fetch_one(pool).await
 }
 
-/// Refuses to run on tables that this build does not know.
+/// Fails when the tables are missing or older than this build.
 pub async fn check_postgres(pool: &PgPool) -> anyhow::Result<()> {
     let newest = MIGRATIONS.iter().map(|migration| migration.version).max();
     match newest_applied(pool).await {
@@ -44,25 +44,33 @@ pub async fn check_postgres(pool: &PgPool) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    /// Nobody ran what came before.
-    const FIRST_TO_UPGRADE: i64 = 11;
+    /// Returns what a migration removes or requires that a process of the previous release cannot cope with.
+    fn breaks_previous_release(sql: &str) -> Option<String> {
+        let words = [
+            "DROP TABLE",
+            "DROP COLUMN",
+            "DROP INDEX",
+            "DROP FUNCTION",
+            "DROP CONSTRAINT",
+            "RENAME",
+            "ALTER COLUMN",
+            "TRUNCATE TABLE",
+        ];
+        let statements = sql.lines().map(|line| line.split("--").next().unwrap_or_default());
+        let text = statements.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ").to_uppercase();
+        let removed = words.into_iter().find(|word| text.contains(word)).map(str::to_owned);
+        let added = text.split("ADD COLUMN ").skip(1).map(|rest| rest.split([',', ';']).next().unwrap_or_default());
+        let mut required = added.filter(|column| column.contains("NOT NULL") && !column.contains("DEFAULT"));
+        removed.or_else(|| required.next().map(str::to_owned))
+    }
 
     #[test]
     fn migrations_only_add() {
-        let words =
-            ["DROP TABLE", "DROP COLUMN", "DROP INDEX", "DROP FUNCTION", "DROP CONSTRAINT", "RENAME", "ALTER COLUMN", "TRUNCATE"];
-        for migration in MIGRATIONS.iter().filter(|migration| migration.version >= FIRST_TO_UPGRADE) {
-            let statements = migration.sql.as_str().lines().map(|line| line.split("--").next().unwrap_or_default());
-            let text = statements.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ").to_uppercase();
-            for word in words {
-                let taken = text.contains(word);
-                assert!(!taken, "{}: {word} takes something from processes of the build before", migration.description);
-            }
-            let added = text.split("ADD COLUMN ").skip(1).map(|rest| rest.split([',', ';']).next().unwrap_or_default());
-            for column in added.filter(|column| column.contains("NOT NULL")) {
-                let has_default = column.contains("DEFAULT");
-                assert!(has_default, "{}: a build that does not know {column} cannot write a row", migration.description);
-            }
+        for migration in MIGRATIONS.iter() {
+            assert_eq!(breaks_previous_release(migration.sql.as_str()), None, "{}", migration.description);
         }
+        let broken = |sql| breaks_previous_release(sql).is_some();
+        assert!(broken("ALTER TABLE a DROP COLUMN b;") && broken("ALTER TABLE a ADD COLUMN b text NOT NULL;"));
+        assert!(!broken("ALTER TABLE a ADD COLUMN b text NOT NULL DEFAULT ''; -- DROP TABLE"));
     }
 }

@@ -1,6 +1,7 @@
--- What of an organisation's reports was refused, by hour and reason: how often, when last and under which request id. Nothing of
--- a request itself is kept. `field` and `rule` name a broken rule, as the answer listed it; both are empty where the answer
--- lists none. A request that broke several counts once for each. Kept 30 days. Written by ingest-gateway.
+-- An organization's rejected reports, by hour and reason: how many, when the last one arrived and its request id. Nothing
+-- else of a request is stored. `field` and `rule` name a broken rule as the response listed it; both are empty when the
+-- response listed none. A request that broke several rules counts once for each. Rows are kept for 30 days. Written by
+-- ingest-gateway.
 CREATE TABLE refused_reports (
     organization_id uuid NOT NULL REFERENCES organizations,
     hour            timestamptz NOT NULL,

@@ -1,6 +1,7 @@
--- Accounts of analysts in ClickHouse. An account reads what its organisation may see: what it owns, or what `grantor_org_id` lets it
--- read, for as long as that holds. Of the password only the SHA-256 is here; ClickHouse gets the same. A row is never deleted, so that
--- no login is given twice. Written by identity-api; query-api keeps ClickHouse in step with it.
+-- Analyst accounts in ClickHouse. An account can read what its organization may see: its own data or, with `grantor_org_id`,
+-- what that organization shares with it, for as long as it does. Only the SHA-256 of the password is stored; ClickHouse gets
+-- the same. Rows are never deleted, so that a login is never reused. Written by identity-api; query-api keeps ClickHouse in
+-- step.
 CREATE TABLE analyst_accounts (
     id              uuid PRIMARY KEY DEFAULT uuidv7(),
     organization_id uuid NOT NULL REFERENCES organizations,

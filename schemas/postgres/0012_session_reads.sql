@@ -1,6 +1,5 @@
--- People read telemetry by the session they signed in with, for the organisations they belong to.
-
--- For which organisation a session has read, each once, before its first answer. Goes with its session. Written by query-api.
+-- The organizations that a sign-in session has read telemetry for, one row each, written before the first response. Rows are
+-- deleted with their session. Written by query-api.
 CREATE TABLE session_reads (
     token_hash      bytea NOT NULL REFERENCES user_sessions ON DELETE CASCADE,
     organization_id uuid NOT NULL REFERENCES organizations,
@@ -9,7 +8,7 @@ CREATE TABLE session_reads (
     PRIMARY KEY (token_hash, organization_id)
 );
 
--- The trail has one writer, which is not query-api: the database itself puts the row there, in the transaction of the note.
+-- query-api can't write the audit log, so the database adds the entry, in the same transaction.
 CREATE FUNCTION audit_session_read() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO audit_log (at, actor_kind, actor_id, organization_id, action, object_kind, object_id, detail)
