@@ -29,7 +29,8 @@ CREATE TABLE sessions (
     -- what the session's privacy level withholds.
     extra               text,
     created_at          timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (organization_id, session_id)
+    PRIMARY KEY (organization_id, session_id),
+    CONSTRAINT sessions_agent_has_time CHECK ((agent_id IS NULL) = (agent_named_at IS NULL))
 );
 CREATE INDEX sessions_by_age ON sessions (created_at);
 -- For the outcomes of a period: an outcome belongs to the session's end, else to its start, else to its first report.

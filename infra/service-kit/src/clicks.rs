@@ -36,14 +36,13 @@ impl Clicked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     agent: String,
-    /// Unknown for old sessions: from the beginning.
-    since: Option<DateTime<Utc>>,
+    since: DateTime<Utc>,
 }
 
 impl Named {
     /// The agent of an event that was accepted then, if the session had named it by then.
     pub fn at(&self, at: DateTime<Utc>) -> Option<&str> {
-        self.since.is_none_or(|since| since <= at).then_some(self.agent.as_str())
+        (self.since <= at).then_some(self.agent.as_str())
     }
 }
 
@@ -92,7 +91,7 @@ pub async fn find(pool: &PgPool, hashes: &[SecretHash]) -> Result<HashMap<Secret
     .fetch_all(pool)
     .await?;
     let clicked = |(hash, org, session, content_url, agent, since, expires_at): Row| {
-        let agent = agent.map(|agent| Named { agent, since });
+        let agent = agent.zip(since).map(|(agent, since)| Named { agent, since });
         let clicked = Clicked { org: OrgId(org), session: SessionId(session), content_url, agent, expires_at };
         Some((SecretHash::from_stored(&hash)?, clicked))
     };
@@ -102,7 +101,7 @@ pub async fn find(pool: &PgPool, hashes: &[SecretHash]) -> Result<HashMap<Secret
 /// Which agents answer in these sessions; one that has named none, or that nobody knows, is absent.
 pub async fn agents(pool: &PgPool, sessions: &[(OrgId, SessionId)]) -> Result<HashMap<(OrgId, SessionId), Named>, sqlx::Error> {
     let (orgs, ids): (Vec<Uuid>, Vec<Uuid>) = sessions.iter().map(|(org, session)| (org.0, session.0)).unzip();
-    let rows: Vec<(Uuid, Uuid, String, Option<DateTime<Utc>>)> = sqlx::query_as(
+    let rows: Vec<(Uuid, Uuid, String, DateTime<Utc>)> = sqlx::query_as(
         "SELECT s.organization_id, s.session_id, s.agent_id, s.agent_named_at FROM unnest($1::uuid[], $2::uuid[]) AS asked (org, session) \
          JOIN sessions s ON s.organization_id = asked.org AND s.session_id = asked.session WHERE s.agent_id IS NOT NULL",
     )

@@ -272,7 +272,9 @@ async fn of_two_agents_that_are_named_at_the_same_time_the_one_that_is_not_store
     let agent = gateway.seed().org("agent", OrgType::Agent).await;
     let session = Uuid::new_v4();
     let mut first = gateway.stores.pool.begin().await.unwrap();
-    let insert = sqlx::query("INSERT INTO sessions (organization_id, session_id, agent_id) VALUES ($1, $2, 'first')");
+    let insert = sqlx::query(
+        "INSERT INTO sessions (organization_id, session_id, agent_id, agent_named_at) VALUES ($1, $2, 'first', now())",
+    );
     insert.bind(agent.id.0).bind(session).execute(&mut *first).await.unwrap();
     let session = session.to_string();
     let second = envelope(&session, "second", "named");

@@ -19,10 +19,12 @@ pub(crate) fn session(n: u128) -> Uuid {
 
 /// A token of a session, valid until then; the gateway is who writes these tables otherwise.
 pub(crate) async fn issue(pool: &PgPool, token: &str, issuer: u128, session: Uuid, agent: Option<&str>, until_us: i64) {
-    sqlx::query("INSERT INTO sessions (organization_id, session_id, agent_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING")
+    let start = "INSERT INTO sessions (organization_id, session_id, agent_id, agent_named_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+    sqlx::query(start)
         .bind(Uuid::from_u128(issuer))
         .bind(session)
         .bind(agent)
+        .bind(agent.map(|_| DateTime::UNIX_EPOCH))
         .execute(pool)
         .await
         .unwrap();
