@@ -40,8 +40,8 @@ pub enum ClickLink {
 }
 
 impl ClickLink {
-    /// Of an event that names `content_url`, bound by a token for `token_url`: by hosts that somebody can own, and by today's
-    /// rule of what is one host, also for a record that says its site by an older one.
+    /// Compares the hosts of an event's `content_url` and of the `token_url` of the token that binds it. Hosts that nobody can own
+    /// are never the same.
     pub fn of_reported(content_url: &str, token_url: &str) -> Self {
         if site_of(token_url).is_some_and(|own| site_of(content_url) == Some(own)) { Self::Same } else { Self::Other }
     }
@@ -57,7 +57,7 @@ impl ClickLink {
     }
 }
 
-/// Where a link leads, by today's rule of what is one host; none when nobody can own it.
+/// Returns the site of a URL; `None` when nobody can own its host.
 pub fn site_of(url: &str) -> Option<Site> {
     ContentUrl::parse(url).ok()?.site
 }

@@ -184,10 +184,6 @@ mod tests {
         ];
         let found = of_every_kind(org(1), Some(&site)).map(|(kind, identity)| (kind, written(EventKey::of(&identity))));
         assert_eq!(found.each_ref().map(|(kind, key)| (*kind, key.as_str())), golden);
-        // As version 1 of the record keyed it.
-        let (site, id, content) = (Site::from_stored("com.example.www"), "t1", "www.example.com/a");
-        let former = EventKey::of(&Identity::Retrieval { site: Some(&site), content_telemetry_id: id, content });
-        assert_eq!(written(former), "b19a1f9e1026bf9713121b883f48e284");
     }
 
     #[test]

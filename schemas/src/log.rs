@@ -1,7 +1,7 @@
 //! The log: topic names and the record that one accepted request becomes (docs/api/counting.md#replays-and-records).
 //!
-//! Must stay readable for old records: a replay reads what was written years ago. Add optional members; change
-//! [`RECORD_VERSION`] when an old reader would misread a new record.
+//! Old records stay readable, because a replay reads records of any age: add optional members only, and increase
+//! [`RECORD_VERSION`] when an older worker would misread a new record.
 
 use crate::clicks::{ClickLink, site_of};
 use crate::crawler::Crawler;
@@ -18,29 +18,10 @@ use serde_json::value::RawValue;
 pub const TELEMETRY_TOPIC: &str = "telemetry.v1";
 /// Records no worker could decode, as they were.
 pub const REJECTED_TOPIC: &str = "telemetry.rejected.v1";
-/// The version this build writes, and the newest it reads; the records of all before are read for ever, and keep the key
-/// and the site that they say.
-///
-/// | version | since it, a record may have |
-/// |---|---|
-/// | 1 | the key of a retrieval by the URL without scheme and default port, and sites that begin with `www` |
-/// | 2 | a click token that is left to look up: a worker from before would store its event without a session |
-/// | 3 | an agent that is left to look up: a worker from before would store its event without one |
-/// | 4 | keys and sites by the rules of docs/api/counting.md#key-of-a-retrieval |
-/// | 5 | the host of a click token's link beside an event about another host: a worker from before would store its event without |
-/// | 6 | who fetched what and how it was answered, in columns of their own: a worker from before would store its event without |
-/// | 7 | another's click token beside a named session, left to look up: a worker from before would compare the two |
-/// | 8 | two reports of one microsecond whose order is not by another's session: a worker from before would order them by it |
-/// | 9 | sessions that are left to write: a worker from before would not write them |
-///
-/// A worker sets aside what is newer than itself: update workers before gateways.
-pub const RECORD_VERSION: u16 = 9;
-/// Since this version an event without a URL that a click token binds has the token's.
-const URL_OF_TOKEN_SINCE: u16 = 4;
-/// Since this version an event about another host than its click token's link says which that is.
-const LINK_SITE_SINCE: u16 = 5;
-/// Since this version a session that the reporter names stays the reporter's beside another organisation's click token.
-const NAMED_SESSION_STAYS_SINCE: u16 = 7;
+/// The record version that this build writes, and the newest one it reads. A worker rejects a newer record instead of storing it
+/// wrongly, so update workers before gateways. Increase it when an older worker would store a new record wrongly, or when a rule
+/// for keys or sites changes: a replay of older records must produce the same rows as before.
+pub const RECORD_VERSION: u16 = 1;
 /// Largest record the topics must take: an inflated request of 4 MiB with what normalising adds.
 pub const MAX_RECORD_BYTES: usize = 8 * 1024 * 1024;
 
@@ -82,7 +63,7 @@ pub enum RecordKind {
 /// One accepted request; of a drain, one batch of its lines.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LogRecord {
-    /// What a reader must understand, and by which rule keys were made: [`RECORD_VERSION`] of who wrote it.
+    /// The [`RECORD_VERSION`] of the build that wrote it.
     pub v: u16,
     /// Who reported it.
     pub org: OrgId,
@@ -188,14 +169,12 @@ impl LogEvent {
     /// Puts the session behind its click token into an event, and the token's URL where the event names none. The agent of
     /// somebody else's session is that session's to name, not the reporter's.
     ///
-    /// Only once the key is made: a retry is the same event whether its token could be looked up or not. And by the rules of
-    /// the record's `version`: an event without a URL took none before [`RECORD_VERSION`] 4, one about another host said nothing
-    /// of its token's before 5, and a replay must not give them what they did not have.
-    pub fn bind_to_click(&mut self, version: u16, reporter: OrgId, issuer: OrgId, session: SessionId, token_url: &str) {
+    /// Call it only after the key is made: a retry is the same event whether its token could be looked up or not.
+    pub fn bind_to_click(&mut self, reporter: OrgId, issuer: OrgId, session: SessionId, token_url: &str) {
         self.ctx_hash = None;
         self.session_id = Some(session);
         self.session_org = Some(issuer).filter(|issuer| *issuer != reporter);
-        let is_taken = self.content_url.is_none() && version >= URL_OF_TOKEN_SINCE;
+        let is_taken = self.content_url.is_none();
         if let Some(url) = ContentUrl::parse(token_url).ok().filter(|_| is_taken) {
             self.site = url.site.map(|site| site.as_str().to_owned()).unwrap_or_default();
             self.content_url = Some(url.stored);
@@ -204,16 +183,16 @@ impl LogEvent {
             self.agent_id = None;
             let link = |url: &str| if is_taken { ClickLink::Taken } else { ClickLink::of_reported(url, token_url) };
             let link = self.content_url.as_deref().map_or(ClickLink::Other, link);
-            let other = (link == ClickLink::Other && version >= LINK_SITE_SINCE).then(|| site_of(token_url)).flatten();
+            let other = (link == ClickLink::Other).then(|| site_of(token_url)).flatten();
             self.link_site = other.map(|site| site.as_str().to_owned()).unwrap_or_default();
             self.link = Some(link);
         }
     }
 
-    /// Whether a click token of the issuer's can bind it, by the rules of the record's `version`: a session id is its reporter's
-    /// own, and is not compared with another organisation's.
-    pub fn can_be_bound_by(&self, version: u16, reporter: OrgId, issuer: OrgId) -> bool {
-        self.session_id.is_none() || issuer == reporter || version < NAMED_SESSION_STAYS_SINCE
+    /// Returns whether a click token of this issuer can bind the event: a session id belongs to its reporter and is not compared
+    /// with another organization's.
+    pub fn can_be_bound_by(&self, reporter: OrgId, issuer: OrgId) -> bool {
+        self.session_id.is_none() || issuer == reporter
     }
 
     /// Whether its session stands behind a click token that is not looked up yet.
@@ -232,20 +211,20 @@ mod tests {
     use super::*;
     use crate::secrets::PlainClickToken;
 
-    const OLD: &str = r#"{"v":1,"org":"00000000-0000-0000-0000-000000000001","received_at_us":1790000000000000,"kind":"events",
+    const RECORD: &str = r#"{"v":1,"org":"00000000-0000-0000-0000-000000000001","received_at_us":1790000000000000,"kind":"events",
         "events":[{"key":"0000000000000000000000000000000a","type":"content_engaged","at_ms":1790000000000}]}"#;
 
     #[test]
-    fn a_record_from_before_click_tokens_were_left_to_the_worker_is_read_and_written_as_it_was() {
-        let record: LogRecord = serde_json::from_str(OLD).unwrap();
-        assert!(!record.is_unresolved() && record.v == 1);
+    fn absent_members_are_not_written() {
+        let record: LogRecord = serde_json::from_str(RECORD).unwrap();
+        assert!(!record.is_unresolved() && record.v == RECORD_VERSION);
         let written = serde_json::to_string(&record).unwrap();
         assert!(!written.contains("ctx_hash") && !written.contains("is_nameless"), "{written}");
     }
 
     #[test]
     fn an_unresolved_token_is_a_hash() {
-        let mut record: LogRecord = serde_json::from_str(OLD).unwrap();
+        let mut record: LogRecord = serde_json::from_str(RECORD).unwrap();
         record.events[0].is_nameless = true;
         assert!(record.is_unresolved());
         record.events[0].is_nameless = false;
@@ -268,14 +247,14 @@ mod tests {
     #[test]
     fn an_event_bound_by_a_token_takes_its_session_its_agent_and_where_it_has_none_its_url() {
         let event = |members: &str| {
-            let record: LogRecord = serde_json::from_str(&OLD.replace(r#""type":"#, &format!(r#"{members}"type":"#))).unwrap();
+            let record: LogRecord = serde_json::from_str(&RECORD.replace(r#""type":"#, &format!(r#"{members}"type":"#))).unwrap();
             record.events[0].clone()
         };
         let (reporter, issuer, session) =
             (OrgId(uuid::Uuid::from_u128(1)), OrgId(uuid::Uuid::from_u128(2)), SessionId(uuid::Uuid::from_u128(3)));
         let bound = |members: &str, issuer: OrgId| {
             let mut event = event(members);
-            event.bind_to_click(RECORD_VERSION, reporter, issuer, session, "https://www.shop.test/offer");
+            event.bind_to_click(reporter, issuer, session, "https://www.shop.test/offer");
             assert_eq!(event.link_site, if event.link == Some(ClickLink::Other) { "test.shop" } else { "" }, "{event:?}");
             (event.content_url, event.site, event.session_org, event.link, event.agent_id)
         };
@@ -289,7 +268,5 @@ mod tests {
         assert_eq!((elsewhere.1.as_str(), elsewhere.3), ("test.evil", Some(ClickLink::Other)));
         let same = bound(&format!(r#""content_url":"https://www.shop.test/thanks","site":"{site}","#), issuer);
         assert_eq!((same.0.as_deref(), same.3), (Some("https://www.shop.test/thanks"), Some(ClickLink::Same)));
-        let former = bound(r#""content_url":"https://www.shop.test/thanks","site":"test.shop.www","#, issuer);
-        assert_eq!((former.1.as_str(), former.3), ("test.shop.www", Some(ClickLink::Same)), "a site by the rule of before");
     }
 }

@@ -172,7 +172,7 @@ fn nameless_session(event: &LogEvent, reporter: OrgId) -> Option<Session> {
 /// Puts the sessions behind a record's tokens, and the agents of its sessions, into its events, and answers into how many. A
 /// batch is taken whole or not at all: the error is why the gateway would have refused it.
 fn bind(record: &mut LogRecord, answers: &Answers) -> Result<usize, String> {
-    let (version, reporter, accepted_at) = (record.v, record.org, DateTime::from_timestamp_micros(record.received_at_us));
+    let (reporter, accepted_at) = (record.org, DateTime::from_timestamp_micros(record.received_at_us));
     // As of then: whoever reads the record again must find the same.
     let named = |agent: Option<&Named>| agent?.at(accepted_at?).map(str::to_owned);
     let mut bound = 0;
@@ -187,7 +187,7 @@ fn bind(record: &mut LogRecord, answers: &Answers) -> Result<usize, String> {
         };
         bound += 1;
         let clicked = answers.clicks.get(&hash).filter(|clicked| accepted_at.is_some_and(|at| clicked.is_valid_at(at)));
-        let binding = clicked.filter(|clicked| event.can_be_bound_by(version, reporter, clicked.org));
+        let binding = clicked.filter(|clicked| event.can_be_bound_by(reporter, clicked.org));
         match (binding, event.session_id) {
             (None, None) => return Err(format!("event {index}: the click token is unknown or expired")),
             // Real documents carry the tokens of other issuers.
@@ -199,7 +199,7 @@ fn bind(record: &mut LogRecord, answers: &Answers) -> Result<usize, String> {
                 return Err(format!("event {index}: the click token belongs to another session than session_id"));
             }
             (Some(clicked), _) => {
-                event.bind_to_click(version, reporter, clicked.org, clicked.session, &clicked.content_url);
+                event.bind_to_click(reporter, clicked.org, clicked.session, &clicked.content_url);
                 event.agent_id = event.agent_id.take().or_else(|| named(clicked.agent.as_ref()));
             }
         }

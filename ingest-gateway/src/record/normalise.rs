@@ -10,7 +10,7 @@ use schemas::bots::BotTable;
 use schemas::event::{EventFamily, EventType};
 use schemas::event_key::{EventKey, Identity};
 use schemas::ids::OrgId;
-use schemas::log::{LogEvent, RECORD_VERSION};
+use schemas::log::LogEvent;
 use schemas::site::Site;
 
 /// What an event's key takes from the request around it.
@@ -83,7 +83,7 @@ fn put_reported_binding(event: &mut LogEvent, binding: &Binding) {
 fn put_binding(event: &mut LogEvent, binding: &Binding, reporter: OrgId) {
     match binding {
         Binding::Free | Binding::Own(_) | Binding::Unresolved { .. } => {}
-        Binding::Clicked { click, .. } => event.bind_to_click(RECORD_VERSION, reporter, click.org, click.session, &click.url),
+        Binding::Clicked { click, .. } => event.bind_to_click(reporter, click.org, click.session, &click.url),
         Binding::Beside { .. } => event.kept_ctx_hash = event.ctx_hash.take(),
     }
 }

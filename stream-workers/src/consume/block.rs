@@ -239,10 +239,10 @@ mod tests {
             }
             let records = block.unresolved.len();
             for Unresolved { mut record, .. } in block.take_unresolved() {
-                let (version, reporter) = (record.v, record.org);
+                let reporter = record.org;
                 for event in &mut record.events {
                     if event.is_unresolved() {
-                        event.bind_to_click(version, reporter, OrgId(Uuid::max()), SessionId(Uuid::max()), &link);
+                        event.bind_to_click(reporter, OrgId(Uuid::max()), SessionId(Uuid::max()), &link);
                         assert_eq!(event.content_url.as_ref().map(String::len), Some(MAX_URL_BYTES));
                     }
                     event.agent_id = Some("a".repeat(MAX_STRING_BYTES));

@@ -73,7 +73,6 @@ impl Folded {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use schemas::log::RECORD_VERSION;
     use std::collections::{HashMap, HashSet};
 
     #[test]
@@ -109,7 +108,7 @@ mod tests {
 
     fn row(key: u128, observer: u8, version: u64) -> ObservationRow {
         let event = r#"{"key":"0000000000000000000000000000000a","type":"content_retrieved","at_ms":0}"#;
-        let mut row = ObservationRow::new(RECORD_VERSION, 0, serde_json::from_str(event).unwrap(), uuid::Uuid::nil(), 0);
+        let mut row = ObservationRow::new(0, serde_json::from_str(event).unwrap(), uuid::Uuid::nil(), 0);
         (row.event_key, row.observer, row.version) = (key, observer, version);
         row
     }

@@ -13,8 +13,6 @@ use uuid::Uuid;
 
 /// Bits of `version` below the time: which of two reports of one microsecond counts as the first.
 const TIE_BITS: u32 = 12;
-/// The record version since which the order of two reports of one microsecond is by what their reporter is shown of them.
-const DIGEST_OF_REPORT_SINCE: u16 = 8;
 
 /// Column order is the table's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, clickhouse::Row, Serialize)]
@@ -25,7 +23,7 @@ pub(crate) struct ObservationRow {
     pub(crate) org_id: Uuid,
     pub(crate) observer: u8,
     pub(crate) version: u64,
-    /// The digest that `version` has the first bits of; zero before [`DIGEST_OF_REPORT_SINCE`]. No column.
+    /// The digest whose first bits are part of `version`; no column.
     #[serde(skip)]
     pub(crate) digest: u128,
     pub(crate) source_role: i8,
@@ -71,13 +69,13 @@ pub(crate) type ObservationKey<'a> = (&'a str, u128, Uuid, u8);
 impl ObservationRow {
     /// The rows of a record in which nothing is left to look up.
     pub(crate) fn of(record: LogRecord, (partition, offset): (i32, i64)) -> Vec<Self> {
-        let (v, org, received_at_us) = (record.v, record.org.0, record.received_at_us);
-        let row = |(place, event)| Self { partition, offset, ..Self::new(v, place, event, org, received_at_us) };
+        let (org, received_at_us) = (record.org.0, record.received_at_us);
+        let row = |(place, event)| Self { partition, offset, ..Self::new(place, event, org, received_at_us) };
         record.events.into_iter().enumerate().map(row).collect()
     }
 
-    /// The row of the event at a `place` of a record of version `v`.
-    pub(crate) fn new(v: u16, place: usize, event: LogEvent, org: Uuid, received_at_us: i64) -> Self {
+    /// The row of the event at a `place` of its record.
+    pub(crate) fn new(place: usize, event: LogEvent, org: Uuid, received_at_us: i64) -> Self {
         let role = SourceRole::code(event.source_role);
         let raw = |value: Option<Box<serde_json::value::RawValue>>| value.map(|raw| raw.get().to_owned()).unwrap_or_default();
         let crawler = event.crawler.map(|crawler| *crawler).unwrap_or_default();
@@ -93,7 +91,7 @@ impl ObservationRow {
             at: event.at_ms,
             session_id: event.session_id.map(|session| session.0).unwrap_or_default(),
             platform_id: event.session_org.map_or(org, |platform| platform.0),
-            // A record from before it was said: the worst.
+            // The strictest, should a record not have it.
             link: ClickLink::code(event.link.or(event.session_org.map(|_| ClickLink::Other))),
             link_site: event.link_site,
             agent_id: event.agent_id.unwrap_or_default(),
@@ -119,10 +117,8 @@ impl ObservationRow {
             partition: 0,
             offset: 0,
         };
-        let is_of_report = v >= DIGEST_OF_REPORT_SINCE;
-        let digest = digest(&row, is_of_report.then_some(place));
-        row.version = version(received_at_us, digest);
-        row.digest = if is_of_report { digest } else { 0 };
+        row.digest = digest(&row, place);
+        row.version = version(received_at_us, row.digest);
         row
     }
 
@@ -146,12 +142,11 @@ fn version(received_at_us: i64, digest: u128) -> u64 {
     !((received << TIE_BITS) | tie)
 }
 
-/// Of what a row says. With a `place`, of what its reporter is shown of it: what another organisation's click token put in gives
-/// way to the event's place in the request, or else the report that stays would tell whoever sends two whether a session was
-/// guessed right, or which of two sessions is the smaller.
-fn digest(row: &ObservationRow, place: Option<usize>) -> u128 {
-    let of_token = place.filter(|_| row.platform_id != row.org_id);
-    let is_of_token = of_token.is_some();
+/// Digest of what the reporter is shown of a row. What another organization's click token added is replaced by the event's place in
+/// the request: otherwise the report that stays would tell a reporter who sends two whether it guessed a session, or which of two
+/// sessions is the smaller.
+fn digest(row: &ObservationRow, place: usize) -> u128 {
+    let is_of_token = row.platform_id != row.org_id;
     let agent_id = if is_of_token { "" } else { &row.agent_id };
     let content_url = if is_of_token && row.link == ClickLink::code(Some(ClickLink::Taken)) { "" } else { &row.content_url };
     let mut digest = Sha256::new();
@@ -160,7 +155,7 @@ fn digest(row: &ObservationRow, place: Option<usize>) -> u128 {
         digest.update(text.as_bytes());
     }
     digest.update(row.at.to_be_bytes());
-    if let Some(place) = of_token {
+    if is_of_token {
         digest.update((place as u64).to_be_bytes());
     } else {
         digest.update(row.session_id.as_bytes());
@@ -175,28 +170,27 @@ fn digest(row: &ObservationRow, place: Option<usize>) -> u128 {
 mod tests {
     use super::*;
     use crate::record::fold::fold;
-    use schemas::log::RECORD_VERSION;
     use serde_json::{Value, json};
 
     const REPORTER: u128 = 1;
     const ISSUER: u128 = 2;
 
     /// Two reports of one event in one request, each by a token of the issuer's, with these members; and which of them stays.
-    fn stays(v: u16, sessions: [u128; 2], members: [&Value; 2]) -> ObservationRow {
+    fn stays(sessions: [u128; 2], members: [&Value; 2]) -> ObservationRow {
         let rows = std::iter::zip(sessions, members).enumerate().map(|(place, (session, members))| {
             let mut event = json!({"key": "0000000000000000000000000000000a", "type": "content_engaged", "at_ms": 0,
                 "site": "com.example", "content_url": "https://example.com/", "agent_id": format!("bot/{session}"),
                 "session_id": Uuid::from_u128(session), "session_org": Uuid::from_u128(ISSUER), "link": "same"});
             event.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
-            ObservationRow { partition: i32::try_from(place).unwrap(), ..row_of(v, place, event) }
+            ObservationRow { partition: i32::try_from(place).unwrap(), ..row_of(place, event) }
         });
         let mut folded = fold(rows.collect());
         assert_eq!((folded.rows.len(), folded.repeats.len()), (1, 1));
         folded.rows.remove(0)
     }
 
-    fn row_of(v: u16, place: usize, event: Value) -> ObservationRow {
-        ObservationRow::new(v, place, serde_json::from_value(event).unwrap(), Uuid::from_u128(REPORTER), 1)
+    fn row_of(place: usize, event: Value) -> ObservationRow {
+        ObservationRow::new(place, serde_json::from_value(event).unwrap(), Uuid::from_u128(REPORTER), 1)
     }
 
     /// Sessions of two tokens: equal, and either one the smaller, with the other chosen by who attacks.
@@ -208,13 +202,11 @@ mod tests {
     fn s18_which_of_two_reports_stays_says_nothing_of_the_session_behind_a_token() {
         let details: Vec<Value> = (0..100).map(|n| json!({"data": {"n": n}})).collect();
         let pairs: Vec<[&Value; 2]> = details.iter().flat_map(|one| details.iter().map(move |other| [one, other])).collect();
-        let of = |v, sessions| pairs.iter().map(|pair| stays(v, sessions, *pair).partition).collect::<Vec<_>>();
-        let (now, before) = (RECORD_VERSION, DIGEST_OF_REPORT_SINCE - 1);
-        let expected = of(now, [1, 1]);
+        let of = |sessions| pairs.iter().map(|pair| stays(sessions, *pair).partition).collect::<Vec<_>>();
+        let expected = of([1, 1]);
         for sessions in SESSIONS {
-            assert_eq!(of(now, sessions), expected, "{sessions:?}");
+            assert_eq!(of(sessions), expected, "{sessions:?}");
         }
-        assert_ne!(of(before, [2, 1]), of(before, [1, 1]), "records of before stay as they were");
     }
 
     /// The same where the two differ in nothing but the token, or in what no digest holds and the reporter is shown.
@@ -226,7 +218,7 @@ mod tests {
             [json!({"content_telemetry_id": "b"}), json!({"content_telemetry_id": "a"})],
         ];
         for [one, other] in &pairs {
-            let of = |sessions| stays(RECORD_VERSION, sessions, [one, other]).partition;
+            let of = |sessions| stays(sessions, [one, other]).partition;
             for sessions in SESSIONS {
                 assert_eq!(of(sessions), of([1, 1]), "{sessions:?} {one} {other}");
             }
@@ -240,25 +232,22 @@ mod tests {
             let event = json!({"key": "0000000000000000000000000000000a", "type": "content_engaged", "at_ms": 0,
                 "site": format!("com.{host}"), "content_url": format!("https://{host}.com/"), "session_id": Uuid::from_u128(3),
                 "session_org": Uuid::from_u128(ISSUER), "link": "taken"});
-            row_of(RECORD_VERSION, place, event).version
+            row_of(place, event).version
         };
         assert_ne!(taken(0, "example"), taken(1, "shop"));
         assert_eq!(taken(0, "example"), taken(0, "shop"), "and the link decides nothing of it");
     }
 
-    /// The order is what a replay must find again: one row each of what the versions before and since 8 gave.
+    /// A replay must find the same order again.
     #[test]
-    fn e11_the_order_of_reports_of_one_microsecond_is_that_of_the_record_s_version() {
-        let row = |v, members: Value| {
+    fn e11_versions_of_stored_rows_never_change() {
+        let row = |members: Value| {
             let mut event = json!({"key": "0000000000000000000000000000000a", "type": "content_engaged", "at_ms": 7, "source_role": "agent",
                 "site": "com.example", "content_url": "https://example.com/", "agent_id": "bot/1", "session_id": Uuid::from_u128(9)});
             event.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
-            row_of(v, 0, event).version
+            row_of(0, event).version
         };
         let theirs = json!({"session_org": Uuid::from_u128(ISSUER), "link": "same"});
-        let versions = [7, 8].map(|v| [row(v, json!({})), row(v, theirs.clone())]);
-        assert_eq!(versions[0][0], versions[1][0], "of a session of the reporter's own nothing changed");
-        let before = [18_446_744_073_709_547_351, 18_446_744_073_709_543_565];
-        assert_eq!(versions, [before, [before[0], 18_446_744_073_709_545_253]]);
+        assert_eq!([row(json!({})), row(theirs)], [18_446_744_073_709_547_351, 18_446_744_073_709_545_253]);
     }
 }

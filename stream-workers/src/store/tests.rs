@@ -18,7 +18,7 @@ fn block(keys: &[u128], org: u128, role: &str, received_at_us: i64) -> Folded {
         )
     };
     let (org, events) = (Uuid::from_u128(org), keys.iter().map(event).collect::<Vec<_>>().join(","));
-    let record = format!(r#"{{"v":4,"org":"{org}","received_at_us":{received_at_us},"kind":"events","events":[{events}]}}"#);
+    let record = format!(r#"{{"v":1,"org":"{org}","received_at_us":{received_at_us},"kind":"events","events":[{events}]}}"#);
     fold(ObservationRow::of(decode(record.as_bytes()).unwrap(), (0, 0)))
 }
 

@@ -2,7 +2,6 @@
 
 use crate::test_app::{NEW_YEAR_US, TestApp, column, event, record};
 use chrono::DateTime;
-use schemas::log::RECORD_VERSION;
 use schemas::secrets::{PlainClickToken, SecretHash};
 use serde_json::{Value, json};
 use sqlx::PgPool;
@@ -54,13 +53,6 @@ pub(crate) fn engaged(key: u128, members: &Value) -> Value {
 
 pub(crate) fn by_token(key: u128, token: &str) -> Value {
     engaged(key, &json!({"ctx_hash": hash(token)}))
-}
-
-/// A record as a gateway of today writes it, which may have tokens to look up.
-pub(crate) fn record_of_today(received_at_us: i64, events: &[Value]) -> Value {
-    let mut record = record(REPORTER, received_at_us, events);
-    record["v"] = json!(RECORD_VERSION);
-    record
 }
 
 /// Both worlds' tables must be alike to the last column: one got hashes, the other what a gateway makes of tokens.
@@ -131,8 +123,8 @@ async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_w
                 "content_url": "https://pay.test/", "site": "test.pay"}),
         ),
     ];
-    hashed.put(&[(0, record_of_today(NEW_YEAR_US, &left)), (1, record(REPORTER, NEW_YEAR_US, &[event(8)]))]).await;
-    resolved.put(&[(0, record_of_today(NEW_YEAR_US, &looked_up)), (1, record(REPORTER, NEW_YEAR_US, &[event(8)]))]).await;
+    hashed.put(&[(0, record(REPORTER, NEW_YEAR_US, &left)), (1, record(REPORTER, NEW_YEAR_US, &[event(8)]))]).await;
+    resolved.put(&[(0, record(REPORTER, NEW_YEAR_US, &looked_up)), (1, record(REPORTER, NEW_YEAR_US, &[event(8)]))]).await;
     hashed.work_off(&hashed.group()).await;
     resolved.work_off(&resolved.group()).await;
     let expected = resolved.table().await;
@@ -144,80 +136,6 @@ async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_w
     assert!(hashed.log.set_aside().await.is_empty());
 }
 
-/// Before version 4 an event without a URL took none from its token, and sites could begin with `www`: a replay of such a
-/// record must find the row that is there.
-#[tokio::test(flavor = "multi_thread")]
-async fn e11_a_token_in_a_record_of_before_gives_its_event_no_url_and_no_other_site() {
-    let (unresolved, bound) = (TestApp::new().await, TestApp::new().await);
-    issue(&unresolved.stores.pool, "ctx_theirs", ISSUER, session(2), Some("bot/9"), NEW_YEAR_US + SECOND_US).await;
-    let former = json!({"content_url": "https://www.example.com/x", "site": "com.example.www"});
-    let none = json!({"content_url": null, "site": ""});
-    let with = |members: &Value, more: Value| {
-        let mut all = members.clone();
-        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        all
-    };
-    let token = json!({"ctx_hash": hash("ctx_theirs")});
-    let session =
-        |link| json!({"session_id": session(2), "session_org": Uuid::from_u128(ISSUER), "agent_id": "bot/9", "link": link});
-    for version in [2_u16, 3] {
-        let key = |n: u128| u128::from(version) * 10 + n;
-        let mut hashed = record(
-            REPORTER,
-            NEW_YEAR_US,
-            &[engaged(key(1), &with(&none, token.clone())), engaged(key(2), &with(&former, token.clone()))],
-        );
-        hashed["v"] = json!(version);
-        let looked_up = [engaged(key(1), &with(&none, session("other"))), engaged(key(2), &with(&former, session("same")))];
-        unresolved.put(&[(0, hashed)]).await;
-        bound.put(&[(0, record(REPORTER, NEW_YEAR_US, &looked_up))]).await;
-    }
-    unresolved.work_off(&unresolved.group()).await;
-    bound.work_off(&bound.group()).await;
-    let expected = bound.table().await;
-    assert_eq!(column(&unresolved, "site").await, ["", "com.example.www", "", "com.example.www"]);
-    assert_eq!(unresolved.table().await, expected);
-}
-
-/// Before version 5 nobody said where the link of a token leads: a replay tells no owner more than was told then.
-#[tokio::test(flavor = "multi_thread")]
-async fn e11_a_token_in_a_record_of_before_tells_nothing_of_where_its_link_leads() {
-    let app = TestApp::new().await;
-    issue(&app.stores.pool, "ctx_theirs", ISSUER, session(2), Some("bot/9"), NEW_YEAR_US + SECOND_US).await;
-    let elsewhere = json!({"ctx_hash": hash("ctx_theirs"), "content_url": "https://pay.test/", "site": "test.pay"});
-    for version in 2..=RECORD_VERSION {
-        let mut record = record(REPORTER, NEW_YEAR_US, &[engaged(version.into(), &elsewhere)]);
-        record["v"] = json!(version);
-        app.put(&[(0, record)]).await;
-    }
-    app.work_off(&app.group()).await;
-    assert_eq!(column(&app, "link").await, ["other"; 8]);
-    assert_eq!(
-        column(&app, "link_site").await,
-        ["", "", "", "com.example", "com.example", "com.example", "com.example", "com.example"]
-    );
-}
-
-/// Before version 7 another's token was compared with the session beside it: a replay of such a record binds what was bound and
-/// sets aside what was set aside.
-#[tokio::test(flavor = "multi_thread")]
-async fn e11_a_token_beside_a_session_in_a_record_of_before_binds_its_event_as_it_did() {
-    let app = TestApp::new().await;
-    issue(&app.stores.pool, "ctx_theirs", ISSUER, session(2), Some("bot/9"), NEW_YEAR_US + SECOND_US).await;
-    let beside = |key: u16, session: Uuid| engaged(key.into(), &json!({"ctx_hash": hash("ctx_theirs"), "session_id": session}));
-    for version in 2..=RECORD_VERSION {
-        for event in [beside(version, session(2)), beside(100 + version, session(3))] {
-            let mut record = record(REPORTER, NEW_YEAR_US, &[event]);
-            record["v"] = json!(version);
-            app.put(&[(0, record)]).await;
-        }
-    }
-    app.work_off(&app.group()).await;
-    assert_eq!(column(&app, "agent_id").await, [&["bot/9"; 5][..], &[""; 6]].concat());
-    let reasons: Vec<String> = app.log.set_aside().await.into_iter().map(|letter| letter.reason).collect();
-    assert_eq!(reasons, ["event 0: the click token belongs to another session than session_id"; 5]);
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_not_good_sets_its_whole_record_aside_and_nothing_else() {
     let app = TestApp::new().await;
@@ -227,22 +145,22 @@ async fn a_token_that_is_not_good_sets_its_whole_record_aside_and_nothing_else()
     issue(&app.stores.pool, "ctx_own", REPORTER, session(1), None, until_us).await;
     let elsewhere = engaged(91, &json!({"ctx_hash": hash("ctx_own"), "session_id": session(2)}));
     let bad = [
-        (record_of_today(NEW_YEAR_US, &[good(90), by_token(91, "ctx_never"), good(92)]), UNKNOWN),
-        (record_of_today(until_us, &[event(90), good(91)]), UNKNOWN),
+        (record(REPORTER, NEW_YEAR_US, &[good(90), by_token(91, "ctx_never"), good(92)]), UNKNOWN),
+        (record(REPORTER, until_us, &[event(90), good(91)]), UNKNOWN),
         (
-            record_of_today(NEW_YEAR_US, &[good(90), elsewhere]),
+            record(REPORTER, NEW_YEAR_US, &[good(90), elsewhere]),
             "event 1: the click token belongs to another session than session_id",
         ),
     ];
 
     let worker = app.worker();
     let mut expected = Vec::new();
-    for (n, (record, reason)) in (0_u128..).zip(bad) {
+    for (n, (refused, reason)) in (0_u128..).zip(bad) {
         // Up to its last microsecond the token is good.
-        app.put(&[(0, record_of_today(until_us - 1, &[good(2 * n)]))]).await;
-        let bytes = record.to_string().into_bytes();
+        app.put(&[(0, record(REPORTER, until_us - 1, &[good(2 * n)]))]).await;
+        let bytes = refused.to_string().into_bytes();
         expected.push((app.log.put(0, &bytes).await, bytes, reason.to_owned()));
-        app.put(&[(0, record_of_today(NEW_YEAR_US, &[good(2 * n + 1)]))]).await;
+        app.put(&[(0, record(REPORTER, NEW_YEAR_US, &[good(2 * n + 1)]))]).await;
     }
     app.log.caught_up(&app.group()).await;
     worker.stop().await;
@@ -263,7 +181,7 @@ async fn an_agent_that_a_session_names_later_is_on_later_events_and_so_says_a_re
     let worker = app.worker();
     let put = async |accepted_at_us: i64, key: u128| {
         let events = [by_token(key, "ctx_late"), engaged(10 + key, &members)];
-        app.put(&[(0, record_of_today(accepted_at_us, &events))]).await;
+        app.put(&[(0, record(REPORTER, accepted_at_us, &events))]).await;
         app.log.caught_up(&app.group()).await;
     };
     put(NEW_YEAR_US, 1).await;

@@ -1,6 +1,6 @@
 //! PostgreSQL away: what holds an unresolved click token waits for it, and nothing else does.
 
-use crate::clicks::{by_token, engaged, issue, record_of_today, session};
+use crate::clicks::{REPORTER, by_token, engaged, issue, session};
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, Working, column, event, record};
 use local::private::Postgres;
 use serde_json::{Value, json};
@@ -28,8 +28,8 @@ pub(crate) async fn with_own_postgres(folder: &Path) -> (TestApp, Postgres) {
 /// ask for.
 async fn put_portion(app: &TestApp, first: u128) {
     let record = |n: u128| match n % 3 {
-        0 if n.is_multiple_of(2) => record_of_today(NEW_YEAR_US, &[by_token(n, "ctx_nameless")]),
-        0 => record_of_today(NEW_YEAR_US, &[engaged(n, &json!({"session_id": session(1), "is_nameless": true}))]),
+        0 if n.is_multiple_of(2) => record(REPORTER, NEW_YEAR_US, &[by_token(n, "ctx_nameless")]),
+        0 => record(REPORTER, NEW_YEAR_US, &[engaged(n, &json!({"session_id": session(1), "is_nameless": true}))]),
         _ => record(1, NEW_YEAR_US, &[event(n)]),
     };
     let on_its_partition = |n: u128| (i32::try_from(n).unwrap() % PARTITIONS, record(n));
@@ -76,10 +76,10 @@ async fn a_block_with_an_unresolved_token_waits_for_postgres_and_loses_nothing()
     assert_eq!(app.visible().await, ids(120));
 
     // A token whose session has named its agent cannot change any more: it is not asked about again.
-    app.put(&[(0, record_of_today(NEW_YEAR_US, &[by_token(120, "ctx_known")]))]).await;
+    app.put(&[(0, record(REPORTER, NEW_YEAR_US, &[by_token(120, "ctx_known")]))]).await;
     app.log.caught_up(&app.group()).await;
     server.kill_9();
-    app.put(&[(0, record_of_today(NEW_YEAR_US, &[by_token(121, "ctx_known")]))]).await;
+    app.put(&[(0, record(REPORTER, NEW_YEAR_US, &[by_token(121, "ctx_known")]))]).await;
     app.log.caught_up(&app.group()).await;
     assert_eq!(app.visible().await, ids(122));
     worker.stop().await;

@@ -1,6 +1,6 @@
 //! C7 and F26: `telemetry stream-workers replay` by the real binary, live, twice, in parts.
 
-use crate::clicks::{by_token, issue, record_of_today, session};
+use crate::clicks::{REPORTER, by_token, issue, session};
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, event, record};
 use serde_json::{Value, json};
 use service_kit::testing::eventually;
@@ -59,7 +59,7 @@ async fn a_dry_replay_counts_what_a_real_one_inserts() {
     let app = TestApp::new().await;
     issue(&app.stores.pool, "ctx_good", 9, session(1), Some("bot"), NEW_YEAR_US + 1).await;
     let events = [by_token(1, "ctx_good"), by_token(2, "ctx_unknown")];
-    app.put(&events.map(|event| (0, record_of_today(NEW_YEAR_US, &[event])))).await;
+    app.put(&events.map(|event| (0, record(REPORTER, NEW_YEAR_US, &[event])))).await;
     app.work_off(&app.group()).await;
     for (options, did) in [(&["replay", "--dry-run"][..], "would be inserted, and nothing was"), (&["replay"], "were inserted")] {
         let (code, stdout, stderr) = app.command(options).await;

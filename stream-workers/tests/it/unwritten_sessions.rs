@@ -1,8 +1,8 @@
 //! Sessions that events named while PostgreSQL did not answer the gateway: the log has them, and the worker writes them.
 
-use crate::clicks::{REPORTER, engaged, record_of_today, session};
+use crate::clicks::{REPORTER, engaged, session};
 use crate::clicks_away::with_own_postgres;
-use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp};
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, record};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
@@ -13,7 +13,7 @@ type Row = (Option<i16>, Option<String>, Option<DateTime<Utc>>, Option<String>, 
 
 /// A record of one event in a session, of which its envelope said this.
 fn naming(n: u128, said: &Value) -> Value {
-    let mut record = record_of_today(NEW_YEAR_US, &[engaged(n, &json!({"session_id": said["session_id"]}))]);
+    let mut record = record(REPORTER, NEW_YEAR_US, &[engaged(n, &json!({"session_id": said["session_id"]}))]);
     record["unwritten_sessions"] = json!([said]);
     record
 }

