@@ -5,15 +5,6 @@
 /// ClickHouse DDL, in order; every statement is safe to repeat.
 pub const CLICKHOUSE_DDL: &[&str] = &[
     include_str!("../clickhouse/observations.sql"),
-    include_str!("../clickhouse/observations_platform.sql"),
-    include_str!("../clickhouse/observations_received.sql"),
-    include_str!("../clickhouse/observations_projections.sql"),
-    include_str!("../clickhouse/observations_by_reporter.sql"),
-    include_str!("../clickhouse/observations_by_session.sql"),
-    include_str!("../clickhouse/observations_clicks.sql"),
-    include_str!("../clickhouse/observations_crawlers.sql"),
-    include_str!("../clickhouse/observations_blocks.sql"),
-    include_str!("../clickhouse/observations_accepted.sql"),
     include_str!("../clickhouse/retrieval_index.sql"),
     include_str!("../clickhouse/retrieval_index_moved.sql"),
     include_str!("../clickhouse/retrieval_index_shape.sql"),

@@ -68,7 +68,7 @@ async fn a_table_that_would_keep_repeats_or_lacks_a_column_is_refused_with_the_f
         (ddl.replace("ReplacingMergeTree(version)", "MergeTree"), "the engine is not ReplacingMergeTree(version)"),
         (ddl.replace("ReplacingMergeTree(version)", "ReplacingMergeTree"), "the engine is not ReplacingMergeTree(version)"),
         (ddl.replace("ORDER BY (site, event_key, org_id, observer)", "ORDER BY (site, at)"), "ORDER BY is (site, at) instead"),
-        (ddl.replace("ORDER BY", "PARTITION BY toDate(at) ORDER BY"), "PARTITION BY toDate(at) keeps repeats apart"),
+        (ddl.replace("\nORDER BY", "\nPARTITION BY toDate(at)\nORDER BY"), "PARTITION BY toDate(at) keeps repeats apart"),
     ] {
         assert_ne!(wrong, ddl);
         app.clickhouse.query("DROP TABLE observations SYNC").execute().await.unwrap();

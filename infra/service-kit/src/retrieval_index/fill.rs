@@ -1,7 +1,7 @@
-//! Filling the index of a store that was there before it.
+//! Fills the index from `observations`: in a rebuild, where workers insert before the view exists, and when the index was dropped.
 //!
-//! Must call the index complete only when every observation is in it. Safe to end and to run again at any moment, and beside
-//! workers of this build and of the one before.
+//! Marks the index complete only when every observation is in it. Can be interrupted and repeated at any time, also while
+//! workers run.
 
 use super::{Compactor, STEP_ROWS, client};
 use crate::settings::ClickHouseSettings;

@@ -58,7 +58,7 @@ impl Table {
         }
         for (_, part) in CLICKHOUSE_REQUIRED_PARTS.iter().filter(|(table, _)| table == name) {
             if !create_table_query.contains(part) {
-                bail!("table {name} is older than this build ({part} is missing); run `telemetry stream-workers prepare`");
+                bail!("table {name} has no {part}; add it as in schemas/clickhouse/{name}.sql");
             }
         }
         Ok(())

@@ -4,8 +4,8 @@
 mod accounts;
 mod chain;
 mod crashes;
+mod fill;
 mod histories;
-mod migration;
 mod oracle;
 
 use oracle::Store;

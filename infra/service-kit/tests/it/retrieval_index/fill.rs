@@ -1,4 +1,4 @@
-//! A store of before the index: the command that makes the index fills it, and nobody reads from it before it is complete.
+//! `prepare` fills an index that was dropped, and no process reads from it before it is complete.
 
 use super::oracle::{Store, reports_of};
 use schemas::store::CLICKHOUSE_DDL;
@@ -6,8 +6,8 @@ use service_kit::retrieval_index::STEP_ROWS;
 use service_kit::stores;
 use service_kit::testing::eventually;
 
-/// A store as the build before left it: observations, and no index.
-async fn store_of_before() -> Store {
+/// Observations without an index.
+async fn store_without_index() -> Store {
     let store = Store::fresh().await;
     store.run("DROP VIEW retrieval_index_delta SYNC").await;
     store.run("DROP TABLE retrieval_index SYNC").await;
@@ -24,15 +24,15 @@ async fn refusal(store: &Store) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_of_before_is_refused_until_its_index_has_every_observation() {
-    let store = store_of_before().await;
+async fn incomplete_index_is_refused_until_filled() {
+    let store = store_without_index().await;
     assert!(refusal(&store).await.contains("retrieval_index does not exist: create it with `telemetry stream-workers prepare`"));
     // Ended right after the tables were made.
     for statement in CLICKHOUSE_DDL {
         store.run(statement).await;
     }
     assert!(refusal(&store).await.contains("does not have every observation yet; run `telemetry stream-workers prepare`"));
-    // A worker of before goes on meanwhile.
+    // A running worker inserts meanwhile.
     store.insert(400, 77, 700).await;
     stores::apply_clickhouse_ddl(&store.settings).await.unwrap();
     stores::check_clickhouse(&store.settings).await.unwrap();
@@ -45,8 +45,8 @@ async fn a_store_of_before_is_refused_until_its_index_has_every_observation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fill_that_was_ended_and_begun_again_counts_nothing_twice() {
-    let store = store_of_before().await;
+async fn interrupted_fill_counts_nothing_twice() {
+    let store = store_without_index().await;
     stores::apply_clickhouse_ddl(&store.settings).await.unwrap();
     let base = store.base().await;
     for _ in 0..2 {
@@ -58,8 +58,8 @@ async fn a_fill_that_was_ended_and_begun_again_counts_nothing_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_insert_that_began_before_there_was_a_view_is_waited_for() {
-    let store = store_of_before().await;
+async fn fill_waits_for_inserts_from_before_the_view() {
+    let store = store_without_index().await;
     // Three seconds, and then all of its rows at once; no view is fed by it.
     let slow = "INSERT INTO observations (site, event_key, version, event_type) \
         SELECT 'com.a', 1000000 + number, 1, 'content_retrieved' FROM numbers(30) WHERE NOT sleepEachRow(0.1)";
