@@ -72,7 +72,7 @@ impl AddAssign for CountsByPartition {
 /// What has become of everything between two offsets of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartitionStats {
-    /// Where counting began: at the partition's beginning, or where a group was put by hand or by a build that did not count.
+    /// Where counting began: at the partition's beginning, or where a group was put by hand or by another tool.
     pub since: i64,
     /// The first offset that is not settled.
     pub next: i64,

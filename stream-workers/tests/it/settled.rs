@@ -85,8 +85,7 @@ async fn whatever_a_worker_dies_of_what_is_on_the_log_is_inserted_folded_or_reje
     assert_eq!(stdout.lines().count(), 2 + usize::try_from(PARTITIONS).unwrap(), "{stdout}");
 }
 
-/// A group that was put back, an offset of an older build, and one with somebody else's words: counting begins anew there, and
-/// only there.
+/// Counting restarts where an offset was set back, has another tool's metadata, or has impossible counts, and nowhere else.
 #[tokio::test(flavor = "multi_thread")]
 async fn where_a_group_was_put_by_hand_counting_begins_anew() {
     let app = TestApp::new().await;

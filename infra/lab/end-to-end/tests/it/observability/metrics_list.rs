@@ -43,7 +43,7 @@ These figures are not a process's own: each offset is committed together with wh
 or neither does, and a record that is read again after a kill is counted once. *Inserted* are events whose insert ClickHouse
 acknowledged, also those that repeat an event of an earlier block and merge with it; *folded* are repeats within a block; *rejected* are events of dead
 letters that say how many they hold (a quarantined one does not); *missing* are offsets that the log had dropped before they were read. Counting begins at a partition's first record,
-and anew where a group is put back by hand, or where an offset was committed without figures by an older build or another tool: `telemetry stream-workers settled`
+and anew where a group is put back by hand, or where an offset was committed without figures by another tool: `telemetry stream-workers settled`
 shows by partition since when. A replay belongs to no group and counts for nothing here. A partition on its way from one worker to another shows at both or neither for two seconds, and after a kill at nobody until the brokers have given it away.
 
 What gateways accepted, and what they logged without having answered, is on the log or in a spill (`gateway_spill_pending_events`). Every run of `cargo chaos`, the short one
