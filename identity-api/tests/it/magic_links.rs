@@ -269,6 +269,8 @@ async fn the_guide_reads_the_token_of_the_requested_email() {
     app.ask_to_sign_in("me@example.com").await;
     app.token_mailed("me@example.com", 1).await;
     let asked = tempfile::NamedTempFile::new().unwrap();
+    // File times advance with the kernel's tick, at most every 10 ms, and `-newer` needs a later one.
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     app.ask_to_sign_in("me@example.com").await;
     let token = app.token_mailed("me@example.com", 2).await;
     let ada = app.person("ada@a.test").await;
