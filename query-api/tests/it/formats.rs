@@ -71,7 +71,7 @@ async fn what_corroboration_can_and_cannot_mean_is_said_in_every_format() {
     let (app, owner, _) = world_of_some_events().await;
     let path = "/content-owners/corroboration";
     let note = app.page(&owner, path, &[]).await["note"].as_str().unwrap().to_owned();
-    assert!(note.contains("likely, not certain"));
+    assert!(note.contains("likely, but not certain"));
     for (accept, told) in [("text/csv", Some(note.as_str())), ("application/x-ndjson", Some(note.as_str())), ("*/*", None)] {
         let request = service_kit::testing::client().get(format!("{}{path}", app.server.url)).header("accept", accept);
         let answer = request.header("x-api-key", &owner).send().await.unwrap();

@@ -191,7 +191,7 @@ async fn corroboration_says_who_saw_each_retrieval_and_what_that_cannot_mean() {
     };
     assert_eq!(answer["items"], json!([item(&platform(10), "alpha", [3, 1, 2, 0, 0]), item("", "", [2, 0, 0, 1, 1])]));
     assert_eq!((&answer["organization_id"], &answer["domains"]), (&json!(owner.id), &json!(["example.com"])));
-    assert!(answer["note"].as_str().unwrap().contains("likely, not certain"));
+    assert!(answer["note"].as_str().unwrap().contains("likely, but not certain"));
 }
 
 #[tokio::test]
