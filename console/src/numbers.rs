@@ -27,17 +27,19 @@ pub(crate) struct Share {
     pub(crate) whole: u64,
 }
 
-/// Smallest earlier count of a percentage: +1,900 % of 1 says less than +19.
+/// Smallest earlier count of a percentage, and smallest whole of a share that is compared: +1,900 % of 1 says less than +19.
 pub(crate) const MIN_BASE: u64 = 10;
+/// Largest percentage of a change, in tenths of a percent.
+const MAX_PERMILLE: u64 = 10_000;
 
-/// How a count differs from the period before: in percent, from fewer than [`MIN_BASE`] in numbers, from 0 as new.
+/// How a count differs from the period before: in percent; as a number from fewer than [`MIN_BASE`] or above 1,000 %; from 0 as new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) now: u64,
     pub(crate) before: u64,
 }
 
-/// How a share differs from the period before, in percentage points.
+/// How a share differs from the period before, in percentage points; a dash if either is a share of fewer than [`MIN_BASE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ShareChange {
     pub(crate) now: Share,
@@ -163,7 +165,7 @@ impl Display for Change {
         write!(f, "<span class=\"change {kind}\" title=\"previously {}\">{sign}", grouped(before))?;
         let permille = Share { part: difference, whole: before }.permille().unwrap_or_default();
         match permille {
-            _ if before < MIN_BASE => f.write_str(&grouped(difference))?,
+            _ if before < MIN_BASE || permille > MAX_PERMILLE => f.write_str(&grouped(difference))?,
             ..1_000 => write!(f, "{}&thinsp;%", with_tenth(permille / 10, permille % 10))?,
             _ => write!(f, "{}&thinsp;%", grouped((permille + 5) / 10))?,
         }
@@ -175,6 +177,7 @@ const NO_CHANGE: &str = "<span class=\"change\">no change</span>";
 const NEW: &str = "<span class=\"change up\">new</span>";
 /// A first share is neither good nor bad: it may be 0 %.
 const NEW_SHARE: &str = "<span class=\"change\">new</span>";
+const TOO_FEW: &str = "<span class=\"none\" title=\"too few to compare\">\u{2013}</span>";
 
 /// The class and the sign of a change, if there is one.
 fn direction(now: u64, before: u64) -> Option<(&'static str, &'static str)> {
@@ -190,6 +193,7 @@ impl Display for ShareChange {
         let (now, before) = match (self.now.permille(), self.before.permille()) {
             (None, _) => return f.write_str("<span class=\"none\" title=\"nothing to compare\">\u{2013}</span>"),
             (_, None) => return f.write_str(NEW_SHARE),
+            _ if self.now.whole.min(self.before.whole) < MIN_BASE => return f.write_str(TOO_FEW),
             (Some(now), Some(before)) => (now, before),
         };
         // The difference of the shares as they are shown, so that a reader who subtracts them gets it too.
@@ -245,7 +249,7 @@ mod tests {
                 Millis(1_500).to_string(),
                 Ratio(1_234.56).to_string(),
                 Share { part: 1, whole: 3 }.to_string(),
-                Change { now: 50_000, before: 1_000 }.to_string(),
+                Change { now: 10_990, before: 1_000 }.to_string(),
                 Change { now: 1_100, before: 1_000 }.to_string(),
             ]
         };
@@ -258,7 +262,7 @@ mod tests {
                 "<data value=\"1500\">1,5&nbsp;s</data>",
                 "<data value=\"1234.56\">1.234,6</data>",
                 "<data value=\"1/3\">33,3&thinsp;%</data>",
-                "<span class=\"change up\" title=\"previously 1.000\">+4.900&thinsp;%</span>",
+                "<span class=\"change up\" title=\"previously 1.000\">+999&thinsp;%</span>",
                 "<span class=\"change up\" title=\"previously 1.000\">+10,0&thinsp;%</span>",
             ]
         );
@@ -310,16 +314,33 @@ mod tests {
     }
 
     #[test]
+    fn a_change_above_1000_percent_is_a_number() {
+        let shown = |now, before| Change { now, before }.to_string();
+        assert_eq!(shown(110, 10), "<span class=\"change up\" title=\"previously 10\">+1,000&thinsp;%</span>");
+        assert_eq!(shown(111, 10), "<span class=\"change up\" title=\"previously 10\">+101</span>");
+        assert_eq!(shown(187_910, 10), "<span class=\"change up\" title=\"previously 10\">+187,900</span>");
+    }
+
+    fn changed((part, whole): (u64, u64), before: (u64, u64)) -> String {
+        ShareChange { now: Share { part, whole }, before: Share { part: before.0, whole: before.1 } }.to_string()
+    }
+
+    #[test]
+    fn a_change_of_a_share_of_few_is_a_dash() {
+        for (now, before) in [((1, 2), (1, 1)), ((5, 9), (50, 100)), ((50, 100), (5, 9)), ((0, 1), (0, 9))] {
+            assert_eq!(changed(now, before), TOO_FEW, "{now:?} {before:?}");
+        }
+        assert!(changed((4, 10), (5, 10)).contains("\u{2212}10.0&nbsp;points"));
+    }
+
+    #[test]
     fn a_change_of_a_share_is_in_percentage_points() {
-        let shown = |now: (u64, u64), before: (u64, u64)| {
-            let share = |(part, whole)| Share { part, whole };
-            ShareChange { now: share(now), before: share(before) }.to_string()
-        };
+        let shown = changed;
         let before = "title=\"percentage points; previously 50.0&thinsp;%\"";
-        assert_eq!(shown((2, 3), (1, 2)), format!("<span class=\"change up\" {before}>+16.7&nbsp;points</span>"));
+        assert_eq!(shown((20, 30), (10, 20)), format!("<span class=\"change up\" {before}>+16.7&nbsp;points</span>"));
         assert_eq!(shown((49, 100), (50, 100)), format!("<span class=\"change down\" {before}>\u{2212}1.0&nbsp;point</span>"));
-        assert_eq!(shown((500, 1_000), (1, 2)), NO_CHANGE);
-        assert_eq!((shown((1, 2), (0, 0)).as_str(), shown((0, 1), (0, 9)).as_str()), (NEW_SHARE, NO_CHANGE));
+        assert_eq!(shown((500, 1_000), (10, 20)), NO_CHANGE);
+        assert_eq!((shown((1, 2), (0, 0)).as_str(), shown((0, 11), (0, 19)).as_str()), (NEW_SHARE, NO_CHANGE));
         assert!(shown((0, 0), (1, 2)).contains('\u{2013}'));
     }
 }
