@@ -25,8 +25,8 @@ pub(crate) struct Platform {
     pub(crate) role: Option<&'static str>,
     /// What such a drain needs besides: the member, and in words.
     pub(crate) asks: Option<(&'static str, &'static str)>,
-    /// What is done with the files, with `{url}` and `{key}`.
-    command: &'static str,
+    /// Commands to run with the files, with `{url}`, `{host}` and `{key}`; several are alternatives.
+    commands: &'static [Command],
     files: &'static [File],
 }
 
@@ -38,6 +38,16 @@ struct File {
     text: &'static str,
     /// Whether the key itself stands in it.
     holds_key: bool,
+}
+
+/// A command to run.
+#[derive(Debug)]
+struct Command {
+    title: &'static str,
+    /// What to do before or after it.
+    place: &'static str,
+    /// Contains no comment: an interactive zsh runs them.
+    text: &'static str,
 }
 
 /// Something to copy.
@@ -72,9 +82,11 @@ impl Platform {
             let text = if file.holds_key { text.replace(KEY, key) } else { text };
             Block { title: file.name.to_owned(), place: file.place, text }
         };
-        let command = self.command.replace("{url}", url).replace("{host}", host(url)).replace("{key}", key);
-        let last = Block { title: "Command to run, with the key".to_owned(), place: "", text: command };
-        self.files.iter().map(file).chain([last]).collect()
+        let command = |command: &Command| {
+            let text = command.text.replace("{url}", url).replace("{host}", host(url)).replace("{key}", key);
+            Block { title: command.title.to_owned(), place: command.place, text }
+        };
+        self.files.iter().map(file).chain(self.commands.iter().map(command)).collect()
     }
 }
 
@@ -127,6 +139,13 @@ mod tests {
             assert!(hidden.contains(HIDDEN), "{}", platform.name);
             assert!(shown.contains("own.example.net") && !shown.contains(HOST), "{}", platform.name);
             assert!(!shown.contains("{key}") && !shown.contains("{url}") && !shown.contains("{host}"), "{}", platform.name);
+        }
+    }
+
+    #[test]
+    fn commands_contain_no_comments() {
+        for platform in all() {
+            assert!(!platform.commands.is_empty() && platform.commands.iter().all(|command| !command.text.contains('#')));
         }
     }
 

@@ -1,6 +1,12 @@
 //! The table of platforms, each with its files.
 
-use super::{File, Platform};
+use super::{Command, File, Platform};
+
+const RUN: &str = "Command to run, with the key";
+
+const fn run(text: &'static str) -> Command {
+    Command { title: RUN, place: "", text }
+}
 
 /// A file of `infra/edge`; with `holds_key` the key itself is written into it.
 macro_rules! file {
@@ -19,7 +25,7 @@ pub(super) const ALL: &[Platform] = &[
         provider: "cloudflare",
         role: None,
         asks: None,
-        command: "TELEMETRY_URL='{url}' DRAIN_KEY='{key}' CLOUDFLARE_API_TOKEN='…' ZONE_ID='…' sh logpush.sh",
+        commands: &[run("TELEMETRY_URL='{url}' DRAIN_KEY='{key}' CLOUDFLARE_API_TOKEN='…' ZONE_ID='…' sh logpush.sh")],
         files: &[
             file!("cloudflare/custom-fields.json", "Additional headers to log"),
             file!("cloudflare/logpush-job.json", "The Logpush job, with the drain key in a header", true),
@@ -32,7 +38,7 @@ pub(super) const ALL: &[Platform] = &[
         provider: "fastly",
         role: None,
         asks: Some(("fastly_service_id", "Fastly service ID")),
-        command: "TF_VAR_telemetry_url='{url}' TF_VAR_drain_key='{key}' terraform apply",
+        commands: &[run("TF_VAR_telemetry_url='{url}' TF_VAR_drain_key='{key}' terraform apply")],
         files: &[
             file!("fastly/log-format.txt", "Log format, version 2, on one line"),
             file!("fastly/condition.vcl", "Response condition"),
@@ -45,7 +51,9 @@ pub(super) const ALL: &[Platform] = &[
         provider: "akamai",
         role: None,
         asks: None,
-        command: "TF_VAR_telemetry_url='{url}' TF_VAR_drain_key='{key}' TF_VAR_contract_id='…' TF_VAR_group_id='…' TF_VAR_properties='[\"…\"]' terraform apply",
+        commands: &[run(
+            "TF_VAR_telemetry_url='{url}' TF_VAR_drain_key='{key}' TF_VAR_contract_id='…' TF_VAR_group_id='…' TF_VAR_properties='[\"…\"]' terraform apply",
+        )],
         files: &[file!("akamai/datastream.tf", "A DataStream 2 stream in Terraform")],
     },
     Platform {
@@ -54,7 +62,7 @@ pub(super) const ALL: &[Platform] = &[
         provider: "firehose",
         role: None,
         asks: None,
-        command: "TF_VAR_telemetry_url='{url}' TF_VAR_drain_key='{key}' TF_VAR_backup_bucket_arn='…' terraform apply",
+        commands: &[run("TF_VAR_telemetry_url='{url}' TF_VAR_drain_key='{key}' TF_VAR_backup_bucket_arn='…' terraform apply")],
         files: &[file!("cloudfront/firehose.tf", "Real-time logs through Firehose, in Terraform")],
     },
     Platform {
@@ -63,7 +71,9 @@ pub(super) const ALL: &[Platform] = &[
         provider: "vercel",
         role: None,
         asks: Some(("secret", "Signing secret. Choose any value; Vercel uses it to sign requests.")),
-        command: "TELEMETRY_URL='{url}' DRAIN_KEY='{key}' DRAIN_SECRET='…' VERCEL_TOKEN='…' TEAM_ID='…' PROJECT_ID='…' sh drain.sh",
+        commands: &[run(
+            "TELEMETRY_URL='{url}' DRAIN_KEY='{key}' DRAIN_SECRET='…' VERCEL_TOKEN='…' TEAM_ID='…' PROJECT_ID='…' sh drain.sh",
+        )],
         files: &[file!("vercel/drain.sh", "Creates the log drain of a Vercel project")],
     },
     Platform {
@@ -72,7 +82,18 @@ pub(super) const ALL: &[Platform] = &[
         provider: "ndjson",
         role: None,
         asks: None,
-        command: "# with Vector\nTELEMETRY_URL='{url}' DRAIN_KEY='{key}' vector --config vector.yaml\n\n# or with Fluent Bit\nTELEMETRY_HOST='{host}' DRAIN_KEY='{key}' fluent-bit --config fluent-bit.yaml",
+        commands: &[
+            Command {
+                title: "Command to run Vector, with the key",
+                place: "",
+                text: "TELEMETRY_URL='{url}' DRAIN_KEY='{key}' vector --config vector.yaml",
+            },
+            Command {
+                title: "Command to run Fluent Bit, with the key",
+                place: "Instead of Vector",
+                text: "TELEMETRY_HOST='{host}' DRAIN_KEY='{key}' fluent-bit --config fluent-bit.yaml",
+            },
+        ],
         files: &[
             file!("nginx/json-log.conf", "Add to http { }, and its access_log to server { }"),
             file!("vector/vector.yaml", "Sends the log file to the drain with Vector"),
@@ -85,7 +106,11 @@ pub(super) const ALL: &[Platform] = &[
         provider: "ndjson",
         role: None,
         asks: None,
-        command: "printf '%s' '{key}' | npx wrangler secret put DRAIN_KEY\nnpx wrangler deploy   # with DRAIN_URL {url}/drains/ndjson",
+        commands: &[Command {
+            title: "Commands to run, with the key",
+            place: "",
+            text: "printf '%s' '{key}' | npx wrangler secret put DRAIN_KEY\nnpx wrangler deploy",
+        }],
         files: &[
             file!("cloudflare/wrangler.toml", "Save in a new folder"),
             file!("cloudflare/worker.mjs", "Save in the same folder"),
@@ -99,7 +124,11 @@ pub(super) const ALL: &[Platform] = &[
         provider: "ndjson",
         role: Some("origin"),
         asks: None,
-        command: "export DRAIN_URL='{url}/drains/ndjson' DRAIN_KEY='{key}'   # then start your server",
+        commands: &[Command {
+            title: RUN,
+            place: "Then start your server in the same shell.",
+            text: "export DRAIN_URL='{url}/drains/ndjson' DRAIN_KEY='{key}'",
+        }],
         files: &[
             file!("node/middleware.mjs", "Node.js: Express, Connect or node:http"),
             file!("lines.mjs", "For Node.js. Save in the parent folder."),
@@ -112,7 +141,9 @@ pub(super) const ALL: &[Platform] = &[
         provider: "combined",
         role: None,
         asks: None,
-        command: "curl -sS '{url}/drains/combined' -H 'X-API-Key: {key}' -H 'Content-Type: text/plain' --data-binary @access.log",
+        commands: &[run(
+            "curl -sS '{url}/drains/combined' -H 'X-API-Key: {key}' -H 'Content-Type: text/plain' --data-binary @access.log",
+        )],
         files: &[file!("nginx/combined-log.conf", "nginx: combined format with the host and a request ID")],
     },
 ];
