@@ -29,8 +29,7 @@ const TYPES: [(&str, &str); 4] = [
     ("invite.claimed", "Invite to an organization you set up accepted"),
 ];
 /// How deliveries can be chosen: in addresses and for the API, and in words.
-const STATES: [(&str, &str); 4] =
-    [("", "All"), ("pending", "Pending"), ("dead_letter", "Dead letters"), ("delivered", "Delivered")];
+const STATES: [(&str, &str); 4] = [("", "All"), ("pending", "Pending"), ("dead_letter", "Failed"), ("delivered", "Delivered")];
 const DELIVERIES: u64 = 50;
 
 /// Which part of the log of an endpoint an address asks for.
@@ -182,7 +181,7 @@ impl Delivery {
             "pending" if self.attempts > 0 => "Retrying",
             "pending" => "Pending",
             "delivered" => "Delivered",
-            "dead_letter" => "Dead letter",
+            "dead_letter" => "Failed",
             "dropped" => "Dropped",
             other => other,
         }

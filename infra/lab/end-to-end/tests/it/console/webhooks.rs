@@ -81,7 +81,7 @@ async fn every_delivery_of_a_long_log_is_reached_and_one_that_was_given_up_is_se
         let waiting = reader.open(&link(&first, "Pending")).await;
         let rest = reader.open(&link(&waiting, "Next")).await;
         assert_eq!((rows(&waiting), rows(&rest)), (50, MORE_THAN_A_PAGE - 51), "{path}: the next part is of the same choice");
-        let given_up = reader.open(&link(&second, "Dead letters")).await;
+        let given_up = reader.open(&link(&second, "Failed")).await;
         assert!(rows(&given_up) == 1 && given_up.html.contains("/deliveries?status=dead_letter"), "{path}: {}", given_up.html);
         let file = reader.open(&link(&given_up, "CSV")).await.html;
         assert!(file.lines().count() == 2 && file.contains(&sent[0]), "{path}: {file}");
