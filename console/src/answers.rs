@@ -2,6 +2,7 @@
 //!
 //! Must not require a member that no page shows.
 
+use crate::labels;
 use crate::numbers::{Count, Digits, Share, Time};
 use crate::sort::{Headings, Key};
 use chrono::{DateTime, Utc};
@@ -145,7 +146,7 @@ impl Outcomes {
     /// Its two parts, each by itself.
     pub(crate) fn sort(&mut self, headings: &Headings) {
         headings.sort(&mut self.by_type, |outcome, column| match column {
-            "outcome" => Some(Key::text(&outcome.outcome_type)),
+            "outcome" => Some(Key::text(outcome.label())),
             "ended" => Some(Key::number(outcome.count.0)),
             _ => None,
         });
@@ -162,6 +163,12 @@ impl Outcomes {
 pub(crate) struct OutcomeCount {
     pub(crate) outcome_type: String,
     pub(crate) count: Count,
+}
+
+impl OutcomeCount {
+    pub(crate) fn label(&self) -> &str {
+        labels::outcome(&self.outcome_type)
+    }
 }
 
 /// A sum of minor units may be longer than 64 bits: it is shown digit for digit.

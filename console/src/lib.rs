@@ -12,6 +12,7 @@ mod failure;
 mod forms;
 mod frame;
 mod kept_invite;
+mod labels;
 mod navigation;
 mod number_notation;
 mod numbers;

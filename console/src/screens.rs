@@ -37,6 +37,7 @@ use crate::State;
 use crate::answers::{Delegation, Domain};
 use crate::api::{Asker, Parameters};
 use crate::failure::Failure;
+use crate::labels;
 use crate::session::Member;
 use crate::sort::Headings;
 use crate::window::{PeriodParameters, Window};
@@ -84,21 +85,9 @@ pub(crate) struct Narrowed {
     pub(crate) agent_id: String,
 }
 
-/// The types to choose among, and their labels.
-const TYPES: [(&str, &str); 6] = [
-    ("content_retrieved", "Fetch"),
-    ("content_grounded", "Grounding"),
-    ("content_cited", "Citation"),
-    ("content_presented", "Presentation"),
-    ("content_engaged", "Engagement"),
-    ("checkout_completed", "Checkout"),
-];
-
-/// The label of an event's type.
-pub(crate) fn step(event_type: &str) -> &str {
-    let known = TYPES.iter().find(|(name, _)| *name == event_type);
-    known.map_or_else(|| event_type.strip_prefix("content_").unwrap_or(event_type), |(_, step)| step)
-}
+/// Event types to choose among.
+const TYPES: [&str; 6] =
+    ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged", "checkout_completed"];
 
 /// The roles in which a fetch may be reported, in the order of precedence.
 pub(crate) const ROLES: [&str; 4] = ["agent", "edge", "origin", "index"];
@@ -132,9 +121,9 @@ impl Narrowed {
 
     /// The types to choose among, with the one that was chosen.
     pub(crate) fn types(&self) -> Vec<(&str, &str)> {
-        let is_other = !self.event_type.is_empty() && TYPES.iter().all(|(name, _)| *name != self.event_type);
-        let other = is_other.then_some((self.event_type.as_str(), self.event_type.as_str()));
-        TYPES.into_iter().chain(other).collect()
+        let is_other = !self.event_type.is_empty() && TYPES.iter().all(|name| *name != self.event_type);
+        let other = is_other.then_some(self.event_type.as_str());
+        TYPES.into_iter().chain(other).map(|name| (name, labels::event(name))).collect()
     }
 }
 

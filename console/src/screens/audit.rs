@@ -6,6 +6,7 @@ use super::{Behind, Pager};
 use crate::State;
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
+use crate::labels::{self, ACTIONS};
 use crate::numbers::Time;
 use crate::query::Query;
 use crate::session::Member;
@@ -34,6 +35,12 @@ struct Actor {
     name: Option<String>,
 }
 
+impl Actor {
+    fn label(&self) -> &str {
+        labels::actor(&self.kind)
+    }
+}
+
 impl Entry {
     /// Who did it; those who are nobody of the organisation's own have no name.
     fn who(&self) -> &str {
@@ -51,10 +58,22 @@ impl Entry {
         only(&self.action)
     }
 
+    fn label(&self) -> &str {
+        labels::action(&self.action)
+    }
+
+    fn target(&self) -> &str {
+        labels::target(&self.object_kind)
+    }
+
     /// What is told besides, as text.
     fn details(&self) -> Vec<(&str, String)> {
         let told = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        self.detail.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.as_str(), told(value))).collect()
+        self.detail
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (labels::detail(name), told(value)))
+            .collect()
     }
 }
 
@@ -97,6 +116,18 @@ pub(crate) async fn show(
         action,
         entries,
     }))
+}
+
+impl Audit {
+    /// Returns the actions to choose among, including the chosen one.
+    fn actions(&self) -> Vec<(&str, &str)> {
+        let is_other = !self.action.is_empty() && ACTIONS.iter().all(|(name, _)| *name != self.action);
+        ACTIONS.iter().copied().chain(is_other.then_some((self.action.as_str(), self.action.as_str()))).collect()
+    }
+
+    fn chosen(&self) -> &str {
+        labels::action(&self.action)
+    }
 }
 
 fn only(action: &str) -> String {

@@ -10,6 +10,7 @@ use crate::State;
 use crate::answers::{Clicks, Outcomes, OwnEvent, TypeCount};
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
+use crate::labels;
 use crate::query::Query;
 use crate::session::Member;
 use crate::sort::{Headings, Key};
@@ -31,9 +32,13 @@ struct Summary {
 }
 
 impl TypeCount {
+    fn label(&self) -> &str {
+        labels::events(&self.event_type)
+    }
+
     fn key(&self, column: &str) -> Option<Key> {
         match column {
-            "type" => Some(Key::text(&self.event_type)),
+            "type" => Some(Key::text(self.label())),
             "clicks" => Some(Key::number(self.count.0)),
             _ => None,
         }
@@ -43,7 +48,7 @@ impl TypeCount {
 impl OwnEvent {
     /// What was done, where the event says it.
     fn engagement(&self) -> String {
-        self.event_data.get("engagement_type").map(as_text).unwrap_or_default()
+        self.event_data.get("engagement_type").map(as_text).map(|told| labels::engagement(&told).to_owned()).unwrap_or_default()
     }
 
     /// The role in which the site, or a network of its, reported it.

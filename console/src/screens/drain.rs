@@ -8,6 +8,7 @@ use crate::coverage::Coverage;
 use crate::failure::Failure;
 use crate::forms::Form;
 use crate::frame::{Frame, Page};
+use crate::labels;
 use crate::numbers::{Bytes, Count, Millis, Time, grouped};
 use crate::platforms::{self, Block, Platform};
 use crate::query::Query;
@@ -85,6 +86,16 @@ struct Hour {
     coverage: bool,
     #[serde(flatten)]
     figures: Option<Figures>,
+}
+
+impl Drain {
+    pub(super) fn provider_label(&self) -> &str {
+        labels::provider(&self.provider)
+    }
+
+    fn reporter(&self) -> &str {
+        super::reporter(&self.role)
+    }
 }
 
 impl Dropped {

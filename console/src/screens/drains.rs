@@ -48,7 +48,7 @@ struct Fared {
 fn key((drain, fared): &(Drain, Fared), column: &str) -> Option<Key> {
     match column {
         "name" => Some(Key::text(&drain.name)),
-        "provider" => Some(Key::text(&drain.provider)),
+        "provider" => Some(Key::text(drain.provider_label())),
         "last" => Some(Key::time(fared.last_batch_at)),
         "lines" => Some(Key::number(fared.lines.0)),
         "kept" => Some(Key::number(fared.kept.0)),

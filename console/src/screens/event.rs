@@ -56,7 +56,7 @@ impl Report {
 
 impl OneEvent {
     fn step(&self) -> &str {
-        super::step(&self.event_type)
+        crate::labels::event(&self.event_type)
     }
 
     /// Who reported it, in a sentence.

@@ -82,7 +82,7 @@ impl Event {
     }
 
     pub(crate) fn step(&self) -> &str {
-        super::step(&self.event_type)
+        crate::labels::event(&self.event_type)
     }
 }
 

@@ -8,6 +8,7 @@ use crate::answers::ApiKey;
 use crate::failure::Failure;
 use crate::forms::Form;
 use crate::frame::{Frame, Page};
+use crate::labels;
 use crate::query::Query;
 use crate::session::Member;
 use crate::sort::{Headings, Key, SortParameter};
@@ -26,8 +27,8 @@ const KEYS: &str = "/api/v1/identity/api-keys";
 const SCOPES: [(&str, &str); 4] = [
     ("telemetry:write", "Send events"),
     ("telemetry:read", "Read data"),
-    ("identity:read", "View domains, keys, partners and other settings"),
-    ("identity:write", "Change domains, keys, partners and other settings"),
+    ("identity:read", "View settings such as domains, keys, and partners"),
+    ("identity:write", "Change settings such as domains, keys, and partners"),
 ];
 /// Those that are ticked at first.
 const USUAL: [&str; 2] = ["telemetry:write", "telemetry:read"];
@@ -60,6 +61,10 @@ impl Keys {
 }
 
 impl ApiKey {
+    fn permissions(&self) -> impl Iterator<Item = &str> {
+        self.scopes.iter().map(|scope| labels::permission(scope))
+    }
+
     fn title(&self) -> &str {
         self.name.as_deref().filter(|name| !name.is_empty()).unwrap_or("Unnamed")
     }

@@ -1,11 +1,12 @@
 //! Refused reports: why requests of the organisation were refused lately, by reason.
 //!
-//! Must show the reason as the API names it, with the id of the last such request.
+//! Must show the field that the API names, and the ID of the last such request.
 
 use super::{Behind, Pager};
 use crate::State;
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
+use crate::labels;
 use crate::numbers::{Count, Time};
 use crate::query::Query;
 use crate::session::Member;
@@ -30,6 +31,16 @@ struct Reason {
     requests: Count,
     last_at: Time,
     last_request_id: String,
+}
+
+impl Reason {
+    fn label(&self) -> &str {
+        labels::problem(&self.code)
+    }
+
+    fn rule_label(&self) -> &str {
+        labels::rule(&self.rule)
+    }
 }
 
 #[derive(Template)]

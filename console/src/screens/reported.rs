@@ -10,6 +10,7 @@ use crate::api::Parameters;
 use crate::chart::Chart;
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
+use crate::labels;
 use crate::numbers::Count;
 use crate::query::Query;
 use crate::session::Member;
@@ -72,9 +73,13 @@ struct Counted {
 }
 
 impl Counted {
+    fn label(&self) -> &str {
+        labels::events(&self.event_type)
+    }
+
     fn key(&self, column: &str) -> Option<Key> {
         match column {
-            "type" => Some(Key::text(&self.event_type)),
+            "type" => Some(Key::text(self.label())),
             "events" => Some(Key::number(self.count.0)),
             _ => None,
         }
@@ -141,8 +146,10 @@ pub(crate) async fn show(
         summary,
         pager,
         types,
-        chart: Chart::of("Events by type", &series.items, window.bucket() == "hour", |item| item.event_type.clone())
-            .until(state.clock.now()),
+        chart: Chart::of("Events by type", &series.items, window.bucket() == "hour", |item| {
+            labels::events(&item.event_type).to_owned()
+        })
+        .until(state.clock.now()),
         behind: Behind::of(&state, &member, "own-series", "/agent/series", &split),
         behind_agents: Behind::of(&state, &member, "own-agents", SUMMARY, &whole),
         behind_types: Behind::of(&state, &member, "own-types", SUMMARY, &whole),

@@ -8,6 +8,7 @@ use crate::State;
 use crate::answers::OwnEvent;
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
+use crate::labels;
 use crate::query::Query;
 use crate::session::Member;
 use crate::window::PeriodParameters;
@@ -27,6 +28,10 @@ impl OwnEvent {
     /// What was reported besides, as text.
     pub(super) fn facts(&self) -> Vec<(&str, String)> {
         self.event_data.iter().map(|(name, value)| (name.as_str(), as_text(value))).collect()
+    }
+
+    pub(super) fn label(&self) -> &str {
+        labels::event(&self.event_type)
     }
 
     fn role(&self) -> &str {

@@ -11,6 +11,13 @@ use service_kit::clock::Clock;
 use service_kit::testing::{eventually, random_seed, size};
 
 const CLICKS: usize = 90;
+/// Identifiers that the page shows as labels.
+const LABELS: [(&str, &str, &str); 4] = [
+    ("content_engaged", "Engagement", "Engagements"),
+    ("checkout_completed", "Purchase", "Purchases"),
+    ("conversion", "", "Conversion"),
+    ("browse", "", "Browsing"),
+];
 const CURRENCIES: [&str; 2] = ["EUR", "JPY"];
 
 /// A link of the demo's agent: a session, and a click token for it.
@@ -117,6 +124,7 @@ fn told(items: &[Value]) -> Vec<[String; 7]> {
         let is_paid = item["event_type"] == "checkout_completed";
         let paid = if is_paid { format!("{} {}", data["value_amount"], text(&data["currency"])) } else { String::new() };
         let [at, event_type, page] = ["event_timestamp", "event_type", "content_url"].map(|name| text(&item[name]));
+        let event_type = LABELS.iter().find(|(name, ..)| *name == event_type).unwrap().1.to_owned();
         let [agent, session, role] = ["agent_id", "session_id", "source_role"].map(|name| text(&item[name]));
         [at, event_type, page, paid, agent, session, role]
     };
@@ -196,7 +204,7 @@ fn figures(page: &Page, summary: &Value, trace: &str) {
     {
         let row = format!(
             "<th scope=\"row\">{}</th><td class=\"number\"><data value=\"{}\">",
-            part[name].as_str().unwrap(),
+            LABELS.iter().find(|(known, ..)| part[name] == *known).unwrap().2,
             part["count"]
         );
         assert!(page.html.contains(&row), "{row}: {trace}: {}", page.html);

@@ -33,10 +33,11 @@ async fn the_audit_trail_says_who_changed_what_and_shows_one_kind_alone() {
     assert!(page.html.contains(newest["actor"]["name"].as_str().unwrap()), "{newest}: {}", page.html);
     assert!(page.html.contains(newest["object_id"].as_str().unwrap()) && page.html.contains("alert(1)"), "{}", page.html);
     assert!(!page.html.contains("<script>alert") && !page.html.contains("telemetry.read<"), "{}", page.html);
+    assert!(page.html.contains(">API key created</a>") && page.html.contains("<dt>Permissions</dt>"), "{}", page.html);
     let rows = page.all_between("<th scope=\"row\">", "</th>").count();
     assert_eq!(Some(rows), entries.as_array().map(Vec::len));
     let page = owner.open(&format!("{own}/audit?action=no.such")).await;
-    assert!(page.html.contains("No entries for no.such"), "{}", page.html);
+    assert!(page.html.contains("No entries for \u{201c}no.such\u{201d}"), "{}", page.html);
 }
 
 #[tokio::test]
@@ -50,7 +51,9 @@ async fn a_refused_report_says_its_rule_and_its_request() {
     let page = said(&mut agent, &path, "<table>").await;
     let listed = demo.get(demo.env("AGENT_KEY"), "/api/v1/identity/refused-reports").await.body;
     for reason in listed.as_array().unwrap() {
-        for member in ["code", "field", "rule", "last_request_id"] {
+        assert_eq!((&reason["code"], &reason["rule"]), (&json!("invalid_event"), &json!("required")));
+        assert!(page.html.contains(">Invalid event</th>") && page.html.contains(">Missing</td>"), "{}", page.html);
+        for member in ["field", "last_request_id"] {
             assert!(page.html.contains(reason[member].as_str().unwrap()), "{member} of {reason}: {}", page.html);
         }
     }

@@ -31,7 +31,7 @@ async fn what_an_agent_reported_is_shown_as_the_api_counts_it() {
         assert_eq!(page.figure(figure), told.to_string(), "{figure}");
     }
     let page = agent.open(&format!("{own}/reports")).await;
-    assert!(page.html.contains("content_cited") && page.html.contains(session), "{}", page.html);
+    assert!(page.html.contains(">Citation</th>") && page.html.contains(session), "{}", page.html);
     let file = agent.open(&format!("{own}/sessions/{session}")).await;
     assert!(file.headers["content-disposition"].to_str().unwrap().contains("session-67e55044"), "{:?}", file.headers);
     assert_eq!(serde_json::from_str::<Value>(&file.html).unwrap()["session_id"], session);

@@ -1,0 +1,248 @@
+//! Labels of identifiers of the API. An identifier without a label is shown as it is.
+//!
+//! Must contain no label of a value that this service doesn't define.
+
+use schemas::problem::Code;
+
+/// An identifier and its label.
+type Label = (&'static str, &'static str);
+
+/// Event types: one event, and several.
+const EVENTS: [(&str, &str, &str); 12] = [
+    ("content_retrieved", "Fetch", "Fetches"),
+    ("content_grounded", "Grounding", "Groundings"),
+    ("content_cited", "Citation", "Citations"),
+    ("content_presented", "Presentation", "Presentations"),
+    ("content_engaged", "Engagement", "Engagements"),
+    ("checkout_completed", "Purchase", "Purchases"),
+    ("turn_started", "Turn started", "Turns started"),
+    ("turn_completed", "Turn completed", "Turns completed"),
+    ("product_viewed", "Product view", "Product views"),
+    ("product_compared", "Product comparison", "Product comparisons"),
+    ("cart_add", "Added to cart", "Added to cart"),
+    ("cart_remove", "Removed from cart", "Removed from cart"),
+];
+
+const OUTCOMES: &[Label] = &[("conversion", "Conversion"), ("abandonment", "Abandonment"), ("browse", "Browsing")];
+
+const ENGAGEMENTS: &[Label] = &[("link_click", "Link click")];
+
+/// Log formats; several sources send `ndjson`.
+const PROVIDERS: &[Label] = &[
+    ("cloudflare", "Cloudflare"),
+    ("fastly", "Fastly"),
+    ("firehose", "CloudFront"),
+    ("akamai", "Akamai"),
+    ("vercel", "Vercel"),
+    ("ndjson", "JSON log"),
+    ("combined", "Combined log"),
+];
+
+const PERMISSIONS: &[Label] = &[
+    ("telemetry:write", "Send events"),
+    ("telemetry:read", "Read data"),
+    ("identity:read", "View settings"),
+    ("identity:write", "Change settings"),
+    ("partner:provision", "Create organizations"),
+];
+
+/// Actions in the audit trail of an organization.
+pub(crate) const ACTIONS: &[Label] = &[
+    ("analyst_account.created", "Analyst account created"),
+    ("analyst_account.revoked", "Analyst account revoked"),
+    ("api_key.created", "API key created"),
+    ("api_key.revoked", "API key revoked"),
+    ("delegation.created", "Access granted"),
+    ("delegation.revoked", "Access revoked"),
+    ("delegation_request.created", "Access requested"),
+    ("delegation_request.approved", "Access request approved"),
+    ("delegation_request.denied", "Access request denied"),
+    ("delegation_request.expired", "Access request expired"),
+    ("domain.registered", "Domain added"),
+    ("domain.verified", "Domain verified"),
+    ("domain.proved", "Domain verified again"),
+    ("domain.lapsed", "Domain verification expired"),
+    ("domain.lost", "Domain verified by another organization"),
+    ("domain.released", "Domain released"),
+    ("drain.created", "Log drain created"),
+    ("drain.key_rotated", "Log drain key replaced"),
+    ("drain.deleted", "Log drain deleted"),
+    ("invite.created", "Invite sent"),
+    ("invite.claimed", "Invite accepted"),
+    ("invite.withdrawn", "Invite withdrawn"),
+    ("member.added", "Member added"),
+    ("member.changed", "Member changed"),
+    ("member.removed", "Member removed"),
+    ("organization.created", "Organization created"),
+    ("partner.trusted", "Trusted as partner"),
+    ("partner.untrusted", "No longer trusted as partner"),
+    ("settings.changed", "Settings changed"),
+    ("webhook.created", "Webhook endpoint added"),
+    ("webhook.deleted", "Webhook endpoint deleted"),
+    ("webhook.disabled", "Webhook endpoint disabled"),
+    ("webhook.enabled", "Webhook endpoint enabled"),
+    ("webhook.secret_rotated", "Webhook secret replaced"),
+    ("webhook.tested", "Webhook test sent"),
+    ("webhook.redelivery_ordered", "Webhook delivery resent"),
+    ("webhook.read", "Webhook endpoint viewed by operator"),
+    ("webhook.deliveries_read", "Webhook deliveries viewed by operator"),
+];
+
+/// What an action of the audit trail changed.
+const TARGETS: &[Label] = &[
+    ("access_request", "Organization request"),
+    ("analyst_account", "Analyst account"),
+    ("api_key", "API key"),
+    ("delegation", "Access"),
+    ("delegation_request", "Access request"),
+    ("domain", "Domain"),
+    ("drain", "Log drain"),
+    ("invite", "Invite"),
+    ("organization", "Organization"),
+    ("user", "User"),
+    ("webhook_delivery", "Webhook delivery"),
+    ("webhook_endpoint", "Webhook endpoint"),
+];
+
+/// Details of an action.
+const DETAILS: &[Label] = &[
+    ("approved_org_id", "Approved organization"),
+    ("delegation_id", "Access"),
+    ("domain", "Domain name"),
+    ("email", "Email"),
+    ("endpoint_id", "Endpoint"),
+    ("event_types", "Events"),
+    ("from", "Previous owner"),
+    ("grantee_org_id", "Partner"),
+    ("grantor_org_id", "Content owner"),
+    ("hosts", "Hosts"),
+    ("keep_keys", "Keys kept"),
+    ("method", "Method"),
+    ("name", "Name"),
+    ("of_member", "Member"),
+    ("org_name", "Name"),
+    ("org_type", "Type"),
+    ("provider", "Provider"),
+    ("provisioned_by", "Set up by"),
+    ("replaced", "Replaced"),
+    ("requester_org_id", "Requested by"),
+    ("role", "Role"),
+    ("scopes", "Permissions"),
+    ("share_sessions_via_click_tokens", "Share sessions"),
+    ("to", "New owner"),
+    ("unproved_since", "Not found since"),
+    ("url", "URL"),
+    ("user_id", "Requested by"),
+    ("visible_in_click_token_lookups", "Visible in lookups"),
+    ("was_verified", "Was verified"),
+];
+
+const ACTORS: &[Label] = &[("user", "User"), ("key", "API key"), ("operator", "Operator"), ("system", "Service")];
+
+/// Why an event or a request was rejected.
+const RULES: &[Label] = &[
+    ("bad_currency", "Invalid currency"),
+    ("bad_hash", "Invalid hash"),
+    ("bad_timestamp", "Invalid timestamp"),
+    ("bad_token", "Invalid token"),
+    ("bad_url", "Invalid URL"),
+    ("bad_uuid", "Invalid UUID"),
+    ("not_allowed", "Not allowed"),
+    ("out_of_range", "Out of range"),
+    ("required", "Missing"),
+    ("session_mismatch", "Another session"),
+    ("too_deep", "Nested too deeply"),
+    ("too_early", "Too early"),
+    ("too_large", "Too large"),
+    ("too_long", "Too long"),
+    ("too_many", "Too many"),
+    ("unknown_token", "Unknown token"),
+    ("unknown_type", "Unknown event type"),
+    ("unknown_value", "Unknown value"),
+    ("wrong_type", "Wrong type"),
+];
+
+fn of<'a>(labels: &[Label], name: &'a str) -> &'a str {
+    labels.iter().find(|(known, _)| *known == name).map_or(name, |(_, label)| label)
+}
+
+/// Returns the label of one event of a type.
+pub(crate) fn event(event_type: &str) -> &str {
+    EVENTS.iter().find(|(name, ..)| *name == event_type).map_or(event_type, |(_, one, _)| one)
+}
+
+/// Returns the label of all events of a type.
+pub(crate) fn events(event_type: &str) -> &str {
+    EVENTS.iter().find(|(name, ..)| *name == event_type).map_or(event_type, |(.., many)| many)
+}
+
+pub(crate) fn outcome(outcome_type: &str) -> &str {
+    of(OUTCOMES, outcome_type)
+}
+
+pub(crate) fn engagement(engagement_type: &str) -> &str {
+    of(ENGAGEMENTS, engagement_type)
+}
+
+pub(crate) fn provider(name: &str) -> &str {
+    of(PROVIDERS, name)
+}
+
+pub(crate) fn permission(scope: &str) -> &str {
+    of(PERMISSIONS, scope)
+}
+
+pub(crate) fn action(name: &str) -> &str {
+    of(ACTIONS, name)
+}
+
+pub(crate) fn target(object_kind: &str) -> &str {
+    of(TARGETS, object_kind)
+}
+
+pub(crate) fn detail(name: &str) -> &str {
+    of(DETAILS, name)
+}
+
+pub(crate) fn actor(kind: &str) -> &str {
+    of(ACTORS, kind)
+}
+
+pub(crate) fn rule(name: &str) -> &str {
+    of(RULES, name)
+}
+
+/// Returns the title of a problem with this code.
+pub(crate) fn problem(code: &str) -> &str {
+    let Ok(known) = serde_json::from_value::<Code>(code.into()) else { return code };
+    known.title()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schemas::event::EventType;
+    use schemas::identity::{DrainProvider, Scope};
+
+    #[test]
+    fn known_identifiers_have_labels() {
+        for event_type in EventType::SPECIFIED {
+            assert!(!event(event_type.as_str()).contains('_') && !events(event_type.as_str()).contains('_'), "{event_type:?}");
+        }
+        for known in DrainProvider::ALL {
+            assert_ne!(provider(known.as_str()), known.as_str());
+        }
+        for scope in Scope::ALL {
+            assert_ne!(permission(scope.as_str()), scope.as_str());
+        }
+        assert_eq!((problem("invalid_event"), problem("not_found")), ("Invalid event", "Not found"));
+    }
+
+    #[test]
+    fn unknown_identifiers_are_shown_as_they_are() {
+        let labels = [event, events, outcome, engagement, provider, permission, action, target, detail, actor, rule, problem];
+        for label in labels {
+            assert_eq!(label("com.example.new_thing"), "com.example.new_thing");
+        }
+    }
+}
