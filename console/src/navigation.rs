@@ -40,7 +40,7 @@ const OWNER: &[Line] = &[
 const AGENT: &[Line] = &[
     ("Analytics", "Overview", "reported", true),
     ("Analytics", "Events", "reports", true),
-    ("Analytics", "Visits", "clicks", true),
+    ("Analytics", "Click token events", "clicks", true),
 ];
 
 /// The screens that every organization has, after those of its kind.

@@ -96,7 +96,7 @@ pub(crate) async fn show(
     summary.outcomes.sort(&headings);
     Ok(Page(ClicksPage {
         headings,
-        frame: member.frame("Visits", &filters.window.query()),
+        frame: member.frame("Click token events", &filters.window.query()),
         home: member.organization.home(),
         summary,
         clicks: page.items,

@@ -93,7 +93,7 @@ async fn report(demo: &Demo, random: &mut StdRng, now: DateTime<Utc>) {
 
 /// Of each row of the list: time, type, page, what was paid, agent, session, role.
 fn rows(page: &Page) -> Vec<[String; 7]> {
-    let body = page.between("aria-label=\"Visits\"><table>", "</table>").unwrap_or_default();
+    let body = page.between("aria-label=\"Click token events\"><table>", "</table>").unwrap_or_default();
     let row = |row: &str| {
         let within = |before: &str, after: &str| {
             let found = row.split_once(before).and_then(|(_, rest)| rest.split_once(after));
@@ -171,7 +171,7 @@ async fn u1_every_click_and_figure_on_the_page_is_the_apis_and_nobody_is_named_w
         assert_eq!(shown, told(&items), "{trace}");
         assert_eq!(summary["clicks"]["total_events"], items.len(), "{trace}");
         if items.is_empty() {
-            assert!(page.html.contains("No visits "), "{trace}: {}", page.html);
+            assert!(page.html.contains("No click token events "), "{trace}: {}", page.html);
             continue;
         }
         figures(&page, &summary, &trace);
@@ -221,7 +221,7 @@ async fn without_clicks_the_page_says_how_they_come_about() {
     let mut agent = Reader::signed_in(&demo, "AGENT_SESSION");
     let own = format!("/console/o/{}", demo.env("AGENT_ORG_ID"));
     let page = agent.open(&format!("{own}/clicks")).await;
-    assert!(page.html.contains("No visits in the last 30 days"), "{}", page.html);
+    assert!(page.html.contains("No click token events in the last 30 days"), "{}", page.html);
     assert!(page.html.contains("POST /click-tokens") && !page.html.contains("Session outcomes"), "{}", page.html);
     let link = Link::make(&demo, Some("answer-engine")).await;
     link.end(&demo, json!({"type": "browse"})).await;
