@@ -97,7 +97,7 @@ async fn the_page_of_a_drain_shows_what_the_api_says_of_it() {
     let rest = [line("GPTBot/1.2", "/d", 403), line("GPTBot/1.2", "/style.css", 200), "no line at all\n".to_owned()].concat();
     assert_eq!(feed(&demo, &key, &rest).await, 200);
     let page = said(&mut owner, &drain, "6 lines: 1 AI request").await;
-    assert!(page.html.contains("answered with status 403") && page.html.contains("styles, scripts, images"), "{}", page.html);
+    assert!(page.html.contains("<dt>Not served</dt>") && page.html.contains("styles, scripts, images"), "{}", page.html);
     assert!(page.html.contains("Latest unreadable lines") && page.html.contains("No data"), "{}", page.html);
     assert!(page.html.contains("Server logs cover 1 of 48 hours (2\u{202f}%). 47 hours have no data"), "{}", page.html);
 }
