@@ -218,28 +218,27 @@ impl Comparison {
         parameters
     }
 
-    /// For the line below a figure.
+    /// Returns the line below a figure.
     pub(crate) fn label(&self) -> String {
+        format!("vs {}", self.days())
+    }
+
+    /// Returns which part of the period before is compared; nothing if all of it is.
+    pub(crate) fn note(&self) -> Option<String> {
         match self.part {
-            Part::ToSameHour if self.whole.days() == 1 => "vs same hours of the previous day".to_owned(),
-            Part::ToSameHour => format!("vs {}, up to the same hour", self.days()),
-            Part::Elapsed => format!("vs same part of the {}", self.days()),
-            Part::Whole => format!("vs {}", self.days()),
+            Part::ToSameHour => {
+                let is = if self.whole.days() == 1 { "is" } else { "are" };
+                Some(format!("Today isn\u{2019}t over yet, so the {} {is} counted up to the same time of day.", self.days()))
+            }
+            Part::Elapsed => {
+                Some(format!("This period isn\u{2019}t over yet, so only the same part of the {} is counted.", self.days()))
+            }
+            Part::Whole => None,
         }
     }
 
-    /// For the end of a sentence.
-    pub(crate) fn in_words(&self) -> String {
-        match self.part {
-            Part::ToSameHour if self.whole.days() == 1 => "in the same hours of the previous day".to_owned(),
-            Part::ToSameHour => format!("in the {}, up to the same hour", self.days()),
-            Part::Elapsed => format!("in the same part of the {}", self.days()),
-            Part::Whole if self.whole.days() == 1 => "on the previous day".to_owned(),
-            Part::Whole => format!("in the {}", self.days()),
-        }
-    }
-
-    fn days(&self) -> String {
+    /// Returns the compared period, for example `previous 30 days`.
+    pub(crate) fn days(&self) -> String {
         match self.whole.days() {
             1 => "previous day".to_owned(),
             days => format!("previous {days} days"),
@@ -305,30 +304,30 @@ mod tests {
         assert_eq!(all.comparison(at("2026-03-01T00:00:00Z")).whole.days(), all.days());
     }
 
-    /// Since, until, label and the end of a sentence.
+    /// Since, until, label and note.
     fn compared(since: &str, until: &str, now: &str) -> [String; 4] {
         let comparison = window("", since, until).unwrap().comparison(at(now));
         let parameters = comparison.parameters();
-        [parameters[0].1.clone(), parameters[1].1.clone(), comparison.label(), comparison.in_words()]
+        [parameters[0].1.clone(), parameters[1].1.clone(), comparison.label(), comparison.note().unwrap_or_default()]
     }
 
     #[test]
     fn a_window_that_is_over_is_compared_with_whole_days() {
         let after = "2026-03-02T00:00:00Z";
-        let expected = ["2026-02-28", "2026-02-28", "vs previous day", "on the previous day"];
+        let expected = ["2026-02-28", "2026-02-28", "vs previous day", ""];
         assert_eq!(compared("2026-03-01", "2026-03-01", after), expected);
-        let expected = ["2026-02-16", "2026-02-22", "vs previous 7 days", "in the previous 7 days"];
+        let expected = ["2026-02-16", "2026-02-22", "vs previous 7 days", ""];
         assert_eq!(compared("2026-02-23", "2026-03-01", after), expected);
     }
 
     #[test]
     fn today_is_compared_up_to_the_same_hour() {
         let now = "2026-03-01T14:25:36.500Z";
-        let label = "vs same hours of the previous day";
-        let expected = ["2026-02-28", "2026-02-28T14:25:36.500Z", label, "in the same hours of the previous day"];
+        let note = "Today isn\u{2019}t over yet, so the previous day is counted up to the same time of day.";
+        let expected = ["2026-02-28", "2026-02-28T14:25:36.500Z", "vs previous day", note];
         assert_eq!(compared("2026-03-01", "2026-03-01", now), expected);
-        let label = "vs previous 7 days, up to the same hour";
-        let expected = ["2026-02-16", "2026-02-22T14:25:36.500Z", label, "in the previous 7 days, up to the same hour"];
+        let note = "Today isn\u{2019}t over yet, so the previous 7 days are counted up to the same time of day.";
+        let expected = ["2026-02-16", "2026-02-22T14:25:36.500Z", "vs previous 7 days", note];
         assert_eq!(compared("2026-02-23", "2026-03-01", now), expected);
         let begun = compared("2026-03-01", "2026-03-01", "2026-03-01T00:00:00Z");
         assert_eq!(begun[1], "2026-02-28T00:00:00.000Z", "nothing has elapsed, so nothing is compared");
@@ -337,8 +336,8 @@ mod tests {
 
     #[test]
     fn a_window_that_ends_later_is_compared_by_its_elapsed_part() {
-        let label = "vs same part of the previous 10 days";
-        let expected = ["2026-02-17", "2026-02-19T12:00:00.000Z", label, "in the same part of the previous 10 days"];
+        let note = "This period isn\u{2019}t over yet, so only the same part of the previous 10 days is counted.";
+        let expected = ["2026-02-17", "2026-02-19T12:00:00.000Z", "vs previous 10 days", note];
         assert_eq!(compared("2026-02-27", "2026-03-08", "2026-03-01T12:00:00Z"), expected);
         assert_eq!(compared("2026-03-02", "2026-03-03", "2026-03-01T12:00:00Z")[..2], ["2026-02-28", "2026-03-01"]);
     }

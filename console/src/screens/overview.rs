@@ -2,7 +2,7 @@
 //!
 //! Must show each figure as the API answers it: a sum or a share is made of figures that stand in one answer.
 
-use super::{Behind, Filters, agent_name, reporter};
+use super::{Behind, Filters, reporter};
 use crate::State;
 use crate::answers::{CorroboratedDay, FunnelItem, List, Series, SeriesItem, SourceCount, Summary};
 use crate::api::{Asker, Parameters};
@@ -31,6 +31,8 @@ const TYPES: [(&str, &str); 5] = [
 ];
 const SPLITS: [(&str, &str); 3] = [("type", "By type"), ("agent", "By agent"), ("role", "By reporter")];
 const AGENTS: &str = "10";
+/// Label of the chart's line without an agent, which the table splits into two rows.
+const NO_AGENT: &str = "Unknown or undeclared";
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -41,6 +43,7 @@ pub(crate) struct Overview {
     total: Count,
     sentence: String,
     tiles: Vec<Tile>,
+    note: Option<String>,
     splits: [(&'static str, &'static str); 3],
     split: &'static str,
     chart: Chart,
@@ -124,7 +127,9 @@ pub(crate) async fn show(
     let is_hourly = window.bucket() == "hour";
     let types = by_step(types.items, is_hourly).until(state.clock.now());
     let drawn = drawn.map(|drawn| match split {
-        "agent" => Chart::of("Events by agent", &drawn.items, is_hourly, |item| agent_name(&item.agent_id)),
+        "agent" => Chart::of("Events by agent", &drawn.items, is_hourly, |item| {
+            if item.agent_id.is_empty() { NO_AGENT.to_owned() } else { item.agent_id.clone() }
+        }),
         _ => Chart::of("Events by reporter", &drawn.items, is_hourly, |item| reporter(&item.source_role).to_owned()),
     });
     let chart = drawn.map_or_else(|| types.clone(), |drawn| drawn.until(state.clock.now()));
@@ -134,6 +139,7 @@ pub(crate) async fn show(
         total: Count(now.total_events),
         sentence: sentence(window, &comparison, &now, &earlier),
         tiles: tiles(&comparison.label(), (&now, &earlier), &types, (&seen, &seen_earlier)),
+        note: comparison.note(),
         splits: SPLITS,
         split,
         chart,
@@ -191,14 +197,14 @@ fn sentence(window: &Window, comparison: &Comparison, now: &Summary, earlier: &S
     let agents = match now.agents.iter().filter(|agent| !agent.agent_id.is_empty()).count() {
         0 => String::new(),
         1 => " One agent reported its activity.".to_owned(),
-        more => format!(" {} agents reported their activity.", grouped(more as u64)),
+        more => format!(" Activity was reported by {} agents.", grouped(more as u64)),
     };
     let (cited, engaged) = (now.of_type("content_cited"), now.of_type("content_engaged"));
-    let before = if before == 0 { "none".to_owned() } else { times(before) };
-    let (told, earlier, retrieved, cited) = (window.told(), comparison.in_words(), times(retrieved), times(cited));
+    let before = if before == 0 { "none".to_owned() } else { grouped(before) };
+    let (told, earlier, retrieved, cited) = (window.told(), comparison.days(), times(retrieved), times(cited));
     let engagements = if engaged == 1 { "one engagement".to_owned() } else { format!("{} engagements", grouped(engaged)) };
     format!(
-        "Your content was fetched {retrieved} {told}, compared with {before} {earlier}. \
+        "Your content was fetched {retrieved} {told} ({earlier}: {before}). \
          It was cited {cited} and led to {engagements}.{agents}"
     )
 }

@@ -12,7 +12,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
-use service_kit::testing::{random_seed, size};
+use service_kit::testing::{eventually, random_seed, size};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -31,15 +31,20 @@ const EVENTS: [(&str, &str); 6] = [
     ("content_cited", "Citation"),
     ("content_presented", "Presentation"),
     ("content_engaged", "Engagement"),
-    ("checkout_completed", "Checkout"),
+    ("checkout_completed", "Purchase"),
 ];
-/// Changes from fewer events are not percentages.
+/// Plural labels of the types that only agents see.
+const PURCHASES: (&str, &str) = ("checkout_completed", "Purchases");
+/// Changes from fewer events, and of shares of fewer claims, are not compared in percent.
 const MIN_BASE: u64 = 10;
 const OF_AGENTS: usize = 120;
 const OF_EDGE: usize = 20;
 /// Lines that a chart tells apart.
 const LINES: usize = 5;
+/// Claims of twenty days, and of the twenty days before.
+const CLAIMS: usize = 40;
 const UNKNOWN: &str = "Unknown";
+const NO_AGENT: &str = "Unknown or undeclared";
 const UNDECLARED: &str = "Crawlers (undeclared)";
 
 /// Events of eight agents, one of them without a name, and of the owner's edge; some of an hour that has not come.
@@ -70,6 +75,28 @@ async fn report(demo: &Demo, random: &mut StdRng, now: DateTime<Utc>) {
     let seen: Vec<Value> = (0..OF_EDGE).map(seen).collect();
     assert_eq!(demo.post(demo.env("OWNER_KEY"), &json!({"events": seen})).await.status, 201);
     demo.counts((OF_AGENTS + OF_EDGE) as u64).await;
+    claim(demo, now).await;
+}
+
+/// Fetches that an agent claims: the edge saw three quarters of those of the last twenty days, and a quarter of those before.
+async fn claim(demo: &Demo, now: DateTime<Utc>) {
+    let fetch = |role: &str, number: usize| {
+        let days = if number.is_multiple_of(2) { 5 } else { 25 };
+        json!({"type": "content_retrieved", "timestamp": (now - TimeDelta::days(days)).to_rfc3339(), "source_role": role,
+            "content_telemetry_id": format!("claim-{number}"), "content_url": format!("https://www.example.com/claimed/{number}")})
+    };
+    let claims: Vec<Value> = (0..2 * CLAIMS).map(|number| fetch("agent", number)).collect();
+    let body = json!({"session_id": "00000000-0000-4000-8000-0000000000ff", "agent_id": "claiming", "events": claims});
+    assert_eq!(demo.post(demo.env("AGENT_KEY"), &body).await.status, 201);
+    demo.counts((OF_AGENTS + OF_EDGE + 2 * CLAIMS) as u64).await;
+    let seen = (0..2 * CLAIMS).filter(|number| number / 2 % 4 < if number.is_multiple_of(2) { 3 } else { 1 });
+    let seen: Vec<Value> = seen.map(|number| fetch("edge", number)).collect();
+    assert_eq!(demo.post(demo.env("OWNER_KEY"), &json!({"events": seen})).await.status, 201);
+    eventually("the claims are confirmed", || async {
+        let days = demo.get(demo.env("OWNER_KEY"), "/content-owners/corroboration?by=day&limit=1000").await.body;
+        (claims_of(&days).0 == CLAIMS as u64).then_some(())
+    })
+    .await;
 }
 
 /// What a page and the API are asked for.
@@ -129,15 +156,18 @@ impl View {
         format!("since={since}&until={end}{}", self.rest)
     }
 
-    /// The label of the comparison.
-    fn compared(&self, today: NaiveDate) -> String {
+    /// The period that is compared.
+    fn previous(&self) -> String {
         let days = (self.until - self.since).num_days() + 1;
-        let previous = if days == 1 { "previous day".to_owned() } else { format!("previous {days} days") };
+        if days == 1 { "previous day".to_owned() } else { format!("previous {days} days") }
+    }
+
+    /// The beginning of the note that only a part of that period is counted.
+    fn note(&self, today: NaiveDate) -> Option<&'static str> {
         match today {
-            today if today == self.until && days == 1 => "vs same hours of the previous day".to_owned(),
-            today if today == self.until => format!("vs {previous}, up to the same hour"),
-            today if today >= self.since && today < self.until => format!("vs same part of the {previous}"),
-            _ => format!("vs {previous}"),
+            today if today == self.until => Some("Today isn\u{2019}t over yet"),
+            today if today >= self.since && today < self.until => Some("This period isn\u{2019}t over yet"),
+            _ => None,
         }
     }
 
@@ -320,12 +350,13 @@ impl Compared<'_> {
         page
     }
 
-    async fn overview(&mut self, view: &View, split: &str) {
+    async fn overview(&mut self, view: &View, split: &str) -> Page {
         let now = self.api(&format!("/content-owners/summary?{}", view.api())).await;
         let path = format!("overview?{}&split={split}", view.shown);
         if now["total_events"] == 0 {
-            assert!(self.page(&path).await.html.contains("No events "), "{}", self.trace);
-            return;
+            let page = self.page(&path).await;
+            assert!(page.html.contains("No events "), "{}", self.trace);
+            return page;
         }
         let title = [("agent", "Events by agent"), ("role", "Events by reporter"), ("type", "Events")]
             .into_iter()
@@ -333,7 +364,7 @@ impl Compared<'_> {
             .unwrap()
             .1;
         let named = |item: &Value| match split {
-            "agent" => Some(text(&item["agent_id"])).map(|name| if name.is_empty() { UNKNOWN.to_owned() } else { name }),
+            "agent" => Some(text(&item["agent_id"])).map(|name| if name.is_empty() { NO_AGENT.to_owned() } else { name }),
             "role" => Some(reporter(&text(&item["source_role"])).to_owned()),
             _ => STEPS.iter().find(|(kind, _)| item["event_type"] == *kind).map(|(_, step)| (*step).to_owned()),
         };
@@ -362,36 +393,39 @@ impl Compared<'_> {
             })
             .collect();
         assert_eq!(table(&page, "Agents"), expected, "{}", self.trace);
+        page
     }
 
     /// The figures and the sentence of the overview, and how they differ from the period before.
     async fn compared(&self, view: &View, page: &Page, opened: DateTime<Utc>, counts: &Value) {
         // The page compares with a moment between these two.
-        let mut earlier = Vec::new();
+        let (mut earlier, mut earlier_claims) = (Vec::new(), Vec::new());
         for moment in [opened, Clock::System.now()] {
             let summary = self.api(&format!("/content-owners/summary?{}", view.before(moment))).await;
             earlier.push(summary["events_by_type"].clone());
+            earlier_claims.push(self.claims(&view.before(moment)).await);
         }
-        let compared = view.compared(opened.date_naive());
-        assert_eq!(page.html.matches(&format!("<span>{compared}</span>")).count(), 5, "{}: {compared}", self.trace);
+        let previous = view.previous();
+        assert_eq!(page.html.matches(&format!("<span>vs {previous}</span>")).count(), 5, "{}: {previous}", self.trace);
+        let note = view.note(opened.date_naive());
+        for known in ["Today isn\u{2019}t over yet", "This period isn\u{2019}t over yet"] {
+            assert_eq!(page.html.contains(known), note == Some(known), "{}: {known}: {}", self.trace, page.html);
+        }
         for (figure, kind) in
             [("retrieved", STEPS[0].0), ("cited", STEPS[2].0), ("presented", STEPS[3].0), ("clicked", STEPS[4].0)]
         {
             let count = of_type(counts, kind);
             assert_eq!(page.figure(figure), count.to_string(), "{}: {figure}", self.trace);
             let tile = page.between(&format!("data-figure=\"{figure}\""), "</svg>").unwrap();
-            let change = |before: u64| match (count, before) {
-                (count, before) if count == before => ">no change<".to_owned(),
-                (_, 0) => ">new<".to_owned(),
-                (count, before) if before < MIN_BASE => {
-                    let sign = if count > before { "+" } else { "\u{2212}" };
-                    format!("title=\"previously {before}\">{sign}{}</span>", count.abs_diff(before))
-                }
-                (_, before) => format!("title=\"previously {before}\">"),
-            };
-            let changes: Vec<String> = earlier.iter().map(|earlier| change(of_type(earlier, kind))).collect();
+            let changes: Vec<String> = earlier.iter().map(|earlier| change(count, of_type(earlier, kind))).collect();
             assert!(changes.iter().any(|change| tile.contains(change)), "{}: {figure} {changes:?}: {tile}", self.trace);
         }
+        let now = self.claims(&view.api()).await;
+        let share = if now.1 == 0 { "none".to_owned() } else { format!("{}/{}", now.0, now.1) };
+        assert_eq!(page.figure("corroborated"), share, "{}", self.trace);
+        let tile = page.between("data-figure=\"corroborated\"", "</svg>").unwrap();
+        let changes: Vec<String> = earlier_claims.iter().map(|before| change_of_share(now, *before)).collect();
+        assert!(changes.iter().any(|change| tile.contains(change)), "{}: {changes:?}: {tile}", self.trace);
         let times = |count: u64| if count == 1 { "once".to_owned() } else { format!("{count} times") };
         let engagements = of_type(counts, STEPS[4].0);
         let engagements = if engagements == 1 { "one engagement".to_owned() } else { format!("{engagements} engagements") };
@@ -404,10 +438,15 @@ impl Compared<'_> {
             page.html
         );
         let before = |earlier: &Value| match of_type(earlier, STEPS[0].0) {
-            0 => ", compared with none ".to_owned(),
-            more => format!(", compared with {} ", times(more)),
+            0 => format!(" ({previous}: none). "),
+            more => format!(" ({previous}: {more}). "),
         };
         assert!(earlier.iter().any(|earlier| page.html.contains(&before(earlier))), "{}: {}", self.trace, page.html);
+    }
+
+    /// Confirmed claims, and all of them.
+    async fn claims(&self, period: &str) -> (u64, u64) {
+        claims_of(&self.api(&format!("/content-owners/corroboration?{period}&by=day&limit=1000")).await)
     }
 
     async fn lists(&mut self, view: &View) {
@@ -507,19 +546,80 @@ impl Compared<'_> {
             assert!(self.page(&path).await.html.contains("No events reported"), "{}", self.trace);
             return;
         }
-        let page = self.chart(view, (&path, "/agent/series"), "Events by type", |item| Some(text(&item["event_type"]))).await;
+        let page = self
+            .chart(view, (&path, "/agent/series"), "Events by type", |item| Some(of_agents(&text(&item["event_type"]))))
+            .await;
         for (figure, told) in [("events", &summary["total_events"]), ("sessions", &summary["total_sessions"])] {
             assert_eq!(page.figure(figure), told.to_string(), "{}: {figure}", self.trace);
         }
         let mut agents = told(&summary["agents"], &["agent_id", "event_count", "session_count"]);
         agents.iter_mut().filter(|agent| agent[0].is_empty()).for_each(|agent| agent[0] = UNKNOWN.to_owned());
         assert_eq!(table(&page, "Your agents"), agents, "{}", self.trace);
-        assert_eq!(table(&page, "Events by type"), told(&summary["events_by_type"], &["event_type", "count"]), "{}", self.trace);
+        let mut types = told(&summary["events_by_type"], &["event_type", "count"]);
+        types.iter_mut().for_each(|counted| counted[0] = of_agents(&counted[0]));
+        assert_eq!(table(&page, "Events by type"), types, "{}", self.trace);
     }
+}
+
+/// The label of a type on an agent's pages.
+fn of_agents(event_type: &str) -> String {
+    STEPS.iter().chain([&PURCHASES]).find(|(known, _)| *known == event_type).unwrap().1.to_owned()
 }
 
 fn told_of(listed: &Value) -> Vec<String> {
     told(&listed["items"], &["content_url"]).concat()
+}
+
+/// Confirmed claims of these days, and all of them.
+fn claims_of(days: &Value) -> (u64, u64) {
+    let items = days["items"].as_array().unwrap();
+    let sum = |member: &str| items.iter().map(|day| number(&day[member])).sum::<u64>();
+    (sum("seen_by_both"), sum("seen_by_both") + sum("claimed_by_agent_only"))
+}
+
+fn sign(now: u64, before: u64) -> &'static str {
+    if now > before { "+" } else { "\u{2212}" }
+}
+
+/// A part of a whole in tenths of a percent, rounded half up.
+fn tenths(part: u64, whole: u64) -> u64 {
+    (2_000 * part + whole) / (2 * whole)
+}
+
+/// What a tile says of a count.
+fn change(now: u64, before: u64) -> String {
+    if now == before {
+        return ">no change<".to_owned();
+    }
+    if before == 0 {
+        return ">new<".to_owned();
+    }
+    let difference = now.abs_diff(before);
+    let told = match tenths(difference, before) {
+        tenths if before < MIN_BASE || tenths > 10_000 => difference.to_string(),
+        tenths @ 0..1_000 => format!("{}.{}&thinsp;%", tenths / 10, tenths % 10),
+        9_995.. => "1,000&thinsp;%".to_owned(),
+        tenths => format!("{}&thinsp;%", (tenths + 5) / 10),
+    };
+    format!("title=\"previously {before}\">{}{told}</span>", sign(now, before))
+}
+
+/// What a tile says of a share.
+fn change_of_share(now: (u64, u64), before: (u64, u64)) -> String {
+    match (now.1, before.1) {
+        (0, _) => return "nothing to compare".to_owned(),
+        (_, 0) => return ">new<".to_owned(),
+        (now, before) if now < MIN_BASE || before < MIN_BASE => return "too few to compare".to_owned(),
+        _ => {}
+    }
+    let (now, before) = (tenths(now.0, now.1), tenths(before.0, before.1));
+    if now == before {
+        return ">no change<".to_owned();
+    }
+    let points = now.abs_diff(before);
+    let unit = if points == 10 { "point" } else { "points" };
+    let before_told = format!("previously {}.{}&thinsp;%", before / 10, before % 10);
+    format!("{before_told}\">{}{}.{}&nbsp;{unit}</span>", sign(now, before), points / 10, points % 10)
 }
 
 /// What the API splits a page's chart by.
@@ -545,6 +645,12 @@ async fn u1_every_cell_sentence_and_change_on_a_page_is_made_of_the_apis_figures
     };
     let mut owner = of("OWNER_SESSION", "OWNER_ORG_ID", "OWNER_KEY");
     let mut agent = of("AGENT_SESSION", "AGENT_ORG_ID", "AGENT_KEY");
+    let today = Clock::System.now().date_naive();
+    let (since, rest, pages) = (today - TimeDelta::days(14), String::new(), String::new());
+    let fortnight = View { since, until: today, shown: format!("since={since}&until={today}"), rest, pages };
+    owner.trace = format!("seed {seed}, {fortnight:?}");
+    let page = owner.overview(&fortnight, "type").await;
+    assert!(page.html.contains("&nbsp;points</span>"), "the shares differ: {}", page.html);
     for round in 0..size("TEST_ROUNDS", 3) {
         let today = Clock::System.now().date_naive();
         let view = View::random(&demo, &mut random, today);
