@@ -54,7 +54,7 @@ async fn sixty_days_of_demo_data_are_there_for_the_owner_and_the_agent() {
     let page = demo.client.get(demo.url(&format!("/console/o/{}/clicks", demo.env("AGENT_ORG_ID"))));
     let page = page.header("cookie", format!("telemetry-session={}", demo.env("AGENT_SESSION"))).send().await.unwrap();
     let page = page.text().await.unwrap();
-    assert!(page.contains("aria-label=\"Visits\"") && page.contains("-User/1.0</td>"), "{page}");
+    assert!(page.contains("aria-label=\"Click token events\"") && page.contains("-User/1.0</td>"), "{page}");
     let crawlers = demo.get(owner, "/content-owners/crawlers?limit=1000").await.body;
     assert!(crawlers["unattributed"]["clicks"].as_u64() > Some(20), "{crawlers}");
     for operator in ["OpenAI", "Anthropic", "Perplexity"] {
