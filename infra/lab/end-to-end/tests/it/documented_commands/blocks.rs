@@ -1,7 +1,7 @@
 //! The `sh` blocks of a document, and the output that the document shows for them.
 
-/// Begins of command lines that no test pastes, with the reason. Other commands of the same block aren't pasted either, so a block
-/// with one of these must contain nothing else.
+/// Beginnings of commands that no test pastes, with the reason. Other commands of the same block aren't pasted either, so a block with
+/// one of these must contain nothing else.
 const NOT_PASTED: [(&str, &str); 6] = [
     ("git clone", "downloads the repository"),
     ("cd", "enters the clone, which the folder of the test stands for"),
@@ -10,6 +10,9 @@ const NOT_PASTED: [(&str, &str); 6] = [
     ("telemetry login", "waits for the link of an email"),
     ("telemetry webhook listen", "runs until Ctrl-C"),
 ];
+
+/// Those of them that may run until they are stopped, or that read what is pasted behind them.
+const ALONE: [&str; 3] = ["cargo", "telemetry login", "telemetry webhook listen"];
 
 /// Other names for blocks of commands, which would not be pasted.
 const OTHER_NAMES: [&str; 6] = ["bash", "shell", "zsh", "console", "shell-session", "shellscript"];
@@ -22,20 +25,25 @@ struct Fence<'a> {
     text: String,
     /// Of the fence's first line, from 1.
     line: usize,
-    /// The number of headings before it.
-    section: usize,
+}
+
+impl Fence<'_> {
+    /// Whether it shows what commands print. A diagram has corners.
+    fn is_output(&self) -> bool {
+        self.language == "text" && !self.text.contains('┌')
+    }
 }
 
 fn fences(document: &str) -> Vec<Fence<'_>> {
-    let (mut found, mut open, mut section) = (Vec::new(), None::<(usize, Fence<'_>)>, 0);
+    let (mut found, mut open) = (Vec::new(), None::<(usize, Fence<'_>)>);
     for (number, line) in (1..).zip(document.lines()) {
         let trimmed = line.trim_start();
         match &mut open {
             None if trimmed.starts_with("```") => {
                 let (language, indent) = (trimmed.trim_start_matches('`').trim(), line.len() - trimmed.len());
-                open = Some((indent, Fence { language, text: String::new(), line: number, section }));
+                open = Some((indent, Fence { language, text: String::new(), line: number }));
             }
-            None => section += usize::from(line.starts_with('#')),
+            None => {}
             Some(_) if trimmed.trim_end() == "```" => found.extend(open.take().map(|(_, fence)| fence)),
             Some((indent, fence)) => {
                 let own_indent = (line.len() - trimmed.len()).min(*indent);
@@ -52,14 +60,14 @@ pub(super) struct Block {
     /// Of its fence, from 1.
     pub(super) line: usize,
     pub(super) text: String,
-    /// The `text` block that follows in the same section.
+    /// The `text` block that follows.
     pub(super) expected: Option<String>,
 }
 
 impl Block {
     /// The reason why it isn't pasted, if there is one.
     pub(super) fn reason(&self) -> Option<&'static str> {
-        self.lines().iter().find_map(|line| reason(line))
+        self.commands().iter().find_map(|command| reason(command))
     }
 
     pub(super) fn is_pasted(&self) -> bool {
@@ -76,17 +84,42 @@ impl Block {
         lines.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
     }
 
+    /// Its commands, also those that share a line.
+    fn commands(&self) -> Vec<String> {
+        let lines = self.lines();
+        let commands = lines.iter().flat_map(|line| line.split([';', '|', '&'])).map(str::trim);
+        // `2>&1` has no second command.
+        commands.filter(|command| !command.is_empty() && !command.starts_with(char::is_numeric)).map(str::to_owned).collect()
+    }
+
     /// What is wrong with its form.
     fn faults(&self) -> Vec<String> {
+        let mut found = self.misread_text();
+        let commands = self.commands();
+        if let Some(reason) = self.reason() {
+            found.extend(
+                commands
+                    .iter()
+                    .find(|command| self::reason(command).is_none())
+                    .map(|other| format!("`{other}` is not pasted, because the block {reason}; move it to a block of its own")),
+            );
+            let alone = commands.iter().find(|command| ALONE.iter().any(|start| begins(command, start)));
+            found.extend(alone.filter(|_| commands.len() > 1).map(|alone| {
+                format!("`{alone}` may not end, and the other commands of the block wait for it; move it to a block of its own")
+            }));
+            if self.expected.is_some() && !self.starts_service() {
+                found.push("its output can't be compared, because it isn't pasted".to_owned());
+            }
+        } else if self.expected.is_none() && commands.iter().any(|command| command.split(' ').any(|word| word == "break")) {
+            found.push("its loop may end without success: show the output".to_owned());
+        }
+        found
+    }
+
+    /// Text that a shell reads in another way than the reader of the document.
+    fn misread_text(&self) -> Vec<String> {
         let lines = self.lines();
         let mut found = Vec::new();
-        if let (Some(reason), Some(other)) = (self.reason(), lines.iter().find(|line| reason(line).is_none())) {
-            return vec![format!("`{other}` is not pasted, because the block {reason}; move it to a block of its own")];
-        }
-        if !self.is_pasted() {
-            let has_output = self.expected.is_some() && !self.starts_service();
-            return Vec::from_iter(has_output.then(|| "its output can't be compared, because it isn't pasted".to_owned()));
-        }
         if lines.iter().any(|line| line.split(' ').any(|word| word.starts_with('#'))) {
             found.push("it contains a comment, which zsh takes for a command".to_owned());
         }
@@ -114,9 +147,12 @@ fn has_placeholder(line: &str) -> bool {
     })
 }
 
-fn reason(line: &str) -> Option<&'static str> {
-    let begins = |start: &str| line.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
-    NOT_PASTED.iter().find(|(start, _)| begins(start)).map(|(_, reason)| *reason)
+fn reason(command: &str) -> Option<&'static str> {
+    NOT_PASTED.iter().find(|(start, _)| begins(command, start)).map(|(_, reason)| *reason)
+}
+
+fn begins(command: &str, start: &str) -> bool {
+    command.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
 /// The text with `_` for everything in quotes, and with continued lines joined, so that each line begins a command.
@@ -151,7 +187,8 @@ fn unquoted(text: &str) -> String {
 pub(super) struct Page {
     pub(super) name: String,
     pub(super) blocks: Vec<Block>,
-    other_names: Vec<String>,
+    /// Blocks that no test would look at.
+    overlooked: Vec<String>,
 }
 
 impl Page {
@@ -159,12 +196,17 @@ impl Page {
         let fences = fences(document);
         let mut blocks = Vec::new();
         for (place, fence) in fences.iter().enumerate().filter(|(_, fence)| fence.language == "sh") {
-            let next = fences.get(place + 1).filter(|next| next.language == "text" && next.section == fence.section);
+            let next = fences.get(place + 1).filter(|next| next.is_output());
             blocks.push(Block { line: fence.line, text: fence.text.clone(), expected: next.map(|next| next.text.clone()) });
         }
         let others = fences.iter().filter(|fence| OTHER_NAMES.contains(&fence.language));
-        let other_names = others.map(|fence| format!("{name}:{}: name this block `sh`, or no test pastes it", fence.line));
-        Self { name: name.to_owned(), other_names: other_names.collect(), blocks }
+        let others = others.map(|fence| format!("{name}:{}: name this block `sh`, or no test pastes it", fence.line));
+        let is_orphan =
+            |place: usize| fences[place].is_output() && place.checked_sub(1).is_none_or(|place| fences[place].language != "sh");
+        let orphans = (0..fences.len()).filter(|place| is_orphan(*place)).map(|place| {
+            format!("{name}:{}: put this output behind the `sh` block that prints it, or no test compares it", fences[place].line)
+        });
+        Self { name: name.to_owned(), overlooked: others.chain(orphans).collect(), blocks }
     }
 
     pub(super) fn pasted(&self) -> impl Iterator<Item = &Block> {
@@ -178,7 +220,7 @@ impl Page {
             block.faults().into_iter().map(move |fault| format!("{place}: {fault}")).collect::<Vec<_>>()
         };
         let empty = (self.pasted().next().is_none()).then(|| format!("{}: no block of it is pasted", self.name));
-        self.other_names.iter().cloned().chain(empty).chain(self.blocks.iter().flat_map(of)).collect()
+        self.overlooked.iter().cloned().chain(empty).chain(self.blocks.iter().flat_map(of)).collect()
     }
 }
 
@@ -192,11 +234,30 @@ mod tests {
 
     #[test]
     fn finds_blocks_with_their_lines_and_outputs() {
-        let page = "# A\n\n```sh\none\n```\n\nprints:\n\n```text\n1\n```\n\n- item:\n  ```sh\n  two\n    x\n  ```\n\n## B\n\n```text\nchart\n```\n";
+        let page = "# A\n\n```sh\none\n```\n\nprints:\n\n```text\n1\n```\n\n- item:\n  ```sh\n  two\n    x\n  ```\n\n## B\n\n```text\n2\n```\n\n\
+            ```text\n┌─┐\n```\n";
         let page = Page::read("a page", page);
         let found: Vec<_> =
             page.blocks.iter().map(|block| (block.line, block.text.as_str(), block.expected.as_deref())).collect();
-        assert_eq!(found, [(3, "one\n", Some("1\n")), (14, "two\n  x\n", None)]);
+        assert_eq!(found, [(3, "one\n", Some("1\n")), (14, "two\n  x\n", Some("2\n"))]);
+        assert_eq!(page.faults(), [""; 0]);
+    }
+
+    #[test]
+    fn outputs_without_a_command_are_faults() {
+        for page in ["```sh\ntrue\n```\n\n```text\n1\n```\n\n```text\n2\n```\n", "```text\n1\n```\n\n```sh\ntrue\n```\n"] {
+            let found = Page::read("a page", page).faults();
+            assert!(found.len() == 1 && found[0].contains("no test compares it"), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn loops_without_output_are_faults() {
+        for wait in ["a | grep -q b && break", "case $a in *b*) break ;; esac"] {
+            let page = format!("```sh\nfor try in 1 2 3; do\n  {wait}\ndone\n```\n");
+            assert_eq!(Page::read("a page", &page).faults(), ["a page:1: its loop may end without success: show the output"]);
+            assert_eq!(Page::read("a page", &format!("{page}\n```text\nb\n```\n")).faults(), [""; 0]);
+        }
     }
 
     #[test]
@@ -216,7 +277,16 @@ mod tests {
         for pasted in ["telemetry logout", "cargo-x", "echo 'a\ncargo up'", "export A=1 \\\n  cargo=2"] {
             assert!(block(pasted).is_pasted(), "{pasted}");
         }
-        assert_eq!(block("cargo up\ncurl x").faults().len(), 1);
+        for several in ["cargo up\ncargo verify", "cargo up; cargo verify", "telemetry login && cargo up", "cargo up &\ncargo up"]
+        {
+            let found = block(several).faults();
+            assert!(found.len() == 1 && found[0].contains("may not end"), "{several}: {found:?}");
+        }
+        for mixed in ["docker ps\ncurl x", "docker ps && curl x", "curl x | docker load"] {
+            let found = block(mixed).faults();
+            assert!(found.len() == 1 && found[0].contains("`curl x` is not pasted"), "{mixed}: {found:?}");
+        }
+        assert_eq!(block("cargo up 2>&1").faults(), [""; 0]);
         let with_output = |text: &str| Block { expected: Some(String::new()), ..block(text) };
         assert_eq!((with_output("cargo up").faults().len(), with_output("docker ps").faults().len()), (0, 1));
     }
@@ -226,6 +296,9 @@ mod tests {
         for bad in ["# don't", "a # b", "a\n# it's\nb", "a 'x' #b"] {
             assert_eq!(faults(bad), ["a page:3: it contains a comment, which zsh takes for a command"], "{bad}");
         }
+        let in_other_block =
+            Page::read("a page", "```sh\ntrue\n```\n\n```sh\ncargo up       # the whole service\n```\n").faults();
+        assert_eq!(in_other_block, ["a page:5: it contains a comment, which zsh takes for a command"]);
         for good in ["a '# b'", "a \"# b\"", "a'\n# b\n'", "echo ${#a} $#", "sed 's/#/ # /'", r"echo \# \\ \' \'"] {
             assert_eq!(faults(good), [""; 0], "{good}");
         }
@@ -236,6 +309,8 @@ mod tests {
         for bad in ["a <id>", "a '{\"key\": \"<your key>\"}'", "a …"] {
             assert_eq!(faults(bad), ["a page:3: it contains a placeholder"], "{bad}");
         }
+        let in_other_block = Page::read("a page", "```sh\ntrue\n```\n\n```sh\ndocker run <image>\n```\n").faults();
+        assert_eq!(in_other_block, ["a page:5: it contains a placeholder"]);
         for good in ["a < file > other", "a <<EOF\nEOF", "a 2>/dev/null <x"] {
             assert_eq!(faults(good), [""; 0], "{good}");
         }
@@ -246,7 +321,9 @@ mod tests {
         for bad in ["until a; do b; done", "while true; do b; done", "(until a; do b; done)"] {
             assert_eq!(faults(bad).len(), 1, "{bad}");
         }
-        for good in ["for try in 1 2; do a; done", "a | while read line; do b; done", "echo 'while true'", "b --until 2026"] {
+        for good in
+            ["for try in 1 2; do a; done", "b 2>&1 | c", "a | while read line; do b; done", "echo 'while true'", "b --until 2026"]
+        {
             assert_eq!(faults(good), [""; 0], "{good}");
         }
     }
