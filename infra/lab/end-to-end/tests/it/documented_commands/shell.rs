@@ -222,7 +222,12 @@ impl Ran {
         }
         parts.truncate(in_order.min(count));
         for (place, part) in parts.iter().enumerate() {
-            let complaints = part.lines().filter(|line| line.contains("zsh: ") || line.contains("bash: "));
+            // Without a terminal, bash can't reset it after a signal ended a command, as `head` ends `cat`.
+            let is_complaint = |line: &&str| {
+                (line.contains("zsh: ") || line.contains("bash: "))
+                    && !line.ends_with("tcsetattr: Inappropriate ioctl for device")
+            };
+            let complaints = part.lines().filter(is_complaint);
             failures.extend(complaints.map(|line| (place, line.to_owned())));
         }
         let outputs = parts.iter().map(|part| part.split_once('\n').map_or("", |(_, output)| output).trim().to_owned());
