@@ -39,11 +39,19 @@ documents! {
     counting "docs/start/counting.md"
 }
 
+/// What is wrong with a document before anything of it runs.
+#[test]
+fn documents_can_be_pasted() {
+    let read = |name: &&str| Page::read(name, &std::fs::read_to_string(super::found::root().join(name)).unwrap());
+    let faults: Vec<String> = DOCUMENTS.iter().flat_map(|name| read(name).faults()).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
 /// Each shell has a service of its own, so that the figures in the document are right in both.
 async fn paste(document: &str) {
     let text = std::fs::read_to_string(super::found::root().join(document)).unwrap();
     let page = Page::read(document, &text);
-    let mut faults = page.faults();
+    let mut faults = Vec::new();
     for shell in Shell::ALL {
         let demo = Demo::start().await;
         faults.extend(faults_in(&page, shell, &Desk::new(demo.folder()), &demo.process.stdout()).await);
@@ -58,7 +66,8 @@ async fn faults_in(page: &Page, shell: Shell, desk: &Desk, screen: &str) -> Vec<
     // Pasting a page again works, too.
     let times = if shell == Shell::Bash { 2 } else { 1 };
     let Ran { outputs, mut failures, rejected } = desk.paste(shell, &once.repeat(times), LIMIT).await;
-    let block_of = |place: usize| pasted.get(place % pasted.len().max(1));
+    let block_of = |place: usize| pasted.get(place % pasted.len().max(1)).copied();
+    let again = |place: usize| if place < pasted.len() { "" } else { "pasted again, " };
     for Rejected { block, status, command } in rejected {
         // A document shows that a request is rejected by showing its status.
         let expected = block_of(block).and_then(|block| block.expected.as_deref()).unwrap_or_default();
@@ -69,15 +78,17 @@ async fn faults_in(page: &Page, shell: Shell, desk: &Desk, screen: &str) -> Vec<
     let mut faults = Vec::new();
     let mut add = |line: usize, text: &str| faults.push(format!("{}:{line} in {shell}: {text}", page.name));
     for (place, failure) in failures {
-        let again = if place < pasted.len() { "" } else { "pasted again, " };
+        let again = again(place);
         let printed = outputs.get(place).map_or("", String::as_str);
         let line = block_of(place).map_or(0, |block| block.line);
         add(line, &format!("{again}{failure}\n  its output:\n{printed}"));
     }
-    let started = page.blocks.iter().filter(|block| block.starts_service()).map(|block| (block, screen));
-    for (block, output) in pasted.iter().copied().zip(outputs.iter().map(String::as_str)).chain(started) {
+    let started = page.blocks.iter().filter(|block| block.starts_service()).map(|block| ("", block, screen));
+    let printed =
+        outputs.iter().enumerate().filter_map(|(place, output)| Some((again(place), block_of(place)?, output.as_str())));
+    for (again, block, output) in printed.chain(started) {
         for line in missing(block.expected.as_deref().unwrap_or_default(), output) {
-            add(block.line, &format!("the output has no line `{line}`:\n{output}"));
+            add(block.line, &format!("{again}the output has no line `{line}`:\n{output}"));
         }
     }
     faults
@@ -165,10 +176,20 @@ mod tests {
         let page = "```sh\necho one\n```\n\n```text\none\ntwo\n```\n\n```sh\ncargo up\n```\n\n```text\nAddress  …\n```\n";
         for shell in Shell::ALL {
             let faults = faults_of(shell, page).await;
-            assert_eq!(faults.len(), 2, "{faults:?}");
-            assert!(faults[0].contains("a page:1") && faults[0].contains("the output has no line `two`"), "{faults:?}");
-            assert!(faults[1].contains("a page:10") && faults[1].contains("no line `Address  …`"), "{faults:?}");
+            let (screen, pasted) = faults.split_last().unwrap();
+            assert_eq!(pasted.len(), if shell == Shell::Bash { 2 } else { 1 }, "{faults:?}");
+            let is_named = |fault: &String| fault.contains("a page:1") && fault.contains("the output has no line `two`");
+            assert!(pasted.iter().all(is_named), "{faults:?}");
+            assert!(screen.contains("a page:10") && screen.contains("no line `Address  …`"), "{faults:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_second_paste_prints_the_same() {
+        let page =
+            "```sh\n. .local/demo.env\n[ -e .local/seen ] && echo old || echo new\ntouch .local/seen\n```\n\n```text\nnew\n```\n";
+        let faults = faults_of(Shell::Bash, page).await;
+        assert!(faults.len() == 1 && faults[0].contains("pasted again, the output has no line `new`"), "{faults:?}");
     }
 
     /// The programs of a page reach the service, and operators reach PostgreSQL.
