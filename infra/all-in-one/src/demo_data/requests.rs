@@ -14,10 +14,11 @@ use std::time::Duration;
 const ATTEMPT: Duration = Duration::from_secs(30);
 /// Attempts after the first one.
 const RETRIES: usize = 20;
-/// Pauses between attempts that failed without `Retry-After`.
+/// First and longest planned pause between attempts; `Retry-After` can only lengthen a pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// Longest pause, with or without `Retry-After`.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Longest `Retry-After` to wait for; a longer one is an error.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(5);
 
 /// Sends requests with the keys of the demo organizations.
 pub(super) struct Requests<'a> {
@@ -40,7 +41,8 @@ impl<'a> Requests<'a> {
         Ok(Self { client, demo })
     }
 
-    /// Posts a JSON body with this key of `demo.env`. Tries again, up to a limit, after a failed connection and after 429 and 503.
+    /// Posts a JSON body with this key of `demo.env`. Tries again after a failed connection and after 429 and 503, at most 20 times,
+    /// and not after a `Retry-After` of more than 5 minutes.
     pub(super) async fn post(&self, path: &str, key: &str, body: &Value) -> anyhow::Result<Value> {
         let attempt = || self.attempt(path, key, body);
         let posted = attempt.retry(pauses()).when(|failure| failure.is_temporary).adjust(pause).await;
@@ -60,8 +62,13 @@ impl<'a> Requests<'a> {
         let text = response.text().await.map_err(unanswered)?;
         let failure = |error, is_temporary| Failure { error, is_temporary, retry_after };
         if status != StatusCode::CREATED {
+            let error = anyhow!("demo data: POST {path} returned {status}: {text}");
+            if let Some(pause) = retry_after.filter(|pause| *pause > LONGEST_RETRY_AFTER) {
+                let (pause, limit) = (pause.as_secs(), LONGEST_RETRY_AFTER.as_secs());
+                return Err(failure(error.context(format!("Retry-After is {pause} s, more than the limit of {limit} s")), false));
+            }
             let is_temporary = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-            return Err(failure(anyhow!("demo data: POST {path} returned {status}: {text}"), is_temporary));
+            return Err(failure(error, is_temporary));
         }
         let parsed = serde_json::from_str(&text).with_context(|| format!("demo data: POST {path} returned invalid JSON"));
         parsed.map_err(|error| failure(error, false))
@@ -72,9 +79,9 @@ fn pauses() -> ExponentialBuilder {
     ExponentialBuilder::default().with_min_delay(FIRST_PAUSE).with_max_delay(LONGEST_PAUSE).with_max_times(RETRIES)
 }
 
-/// The pause before the next attempt: that of `Retry-After`, else the planned one; `None` after the last attempt.
+/// The pause before the next attempt: the longer one of `Retry-After` and the planned one; `None` after the last attempt.
 fn pause(failure: &Failure, planned: Option<Duration>) -> Option<Duration> {
-    planned.map(|planned| failure.retry_after.unwrap_or(planned).min(LONGEST_PAUSE))
+    planned.map(|planned| failure.retry_after.unwrap_or_default().max(planned))
 }
 
 /// The whole seconds that the service sends.
@@ -158,6 +165,18 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn gives_up_if_retry_after_is_too_long() {
+        let (demo, served) = serve(&["503 Service Unavailable\r\nretry-after: 301\r\n"]).await;
+        let failed = Requests::new(&demo).unwrap().post("/events", "OWNER_KEY", &json!({})).await.unwrap_err();
+        let failed = format!("{failed:#}");
+        assert!(
+            failed.contains("Retry-After is 301 s, more than the limit of 300 s: demo data: POST /events returned 503"),
+            "{failed}"
+        );
+        assert_eq!(served.await.unwrap().len(), 1);
+    }
+
     #[test]
     fn gives_up_after_the_last_retry() {
         assert_eq!(pauses().build().count(), RETRIES);
@@ -168,7 +187,8 @@ mod tests {
         };
         assert_eq!(pause(&failure(Some(1)), None), None);
         assert_eq!(pause(&failure(Some(7)), Some(FIRST_PAUSE)), Some(Duration::from_secs(7)));
-        assert_eq!(pause(&failure(Some(3_600)), Some(FIRST_PAUSE)), Some(LONGEST_PAUSE));
+        assert_eq!(pause(&failure(Some(1)), Some(Duration::from_secs(8))), Some(Duration::from_secs(8)));
+        assert_eq!(pause(&failure(Some(300)), Some(LONGEST_PAUSE)), Some(Duration::from_mins(5)));
         assert_eq!(pause(&failure(None), Some(FIRST_PAUSE)), Some(FIRST_PAUSE));
     }
 }
