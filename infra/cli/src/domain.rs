@@ -46,7 +46,7 @@ pub(crate) enum Action {
     /// Show a domain and its verification token
     #[command(after_help = example!("domain show newspaper.example"))]
     Show(One),
-    /// Register a domain, and print the DNS record that verifies it
+    /// Add a domain, and print the DNS record that verifies it
     #[command(after_help = example!("domain create newspaper.example"))]
     Create(Created),
     /// Verify a domain
@@ -59,7 +59,7 @@ pub(crate) enum Action {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Created {
-    /// Domain to register
+    /// Domain to add
     #[arg(value_name = "HOST")]
     domain: String,
 }

@@ -51,19 +51,19 @@ pub(crate) enum Action {
     /// Show an endpoint
     #[command(after_help = example!("webhook show https://newspaper.example/hook"))]
     Show(One),
-    /// Create an endpoint, and print its secret, which is shown only once
+    /// Add an endpoint, and print its secret, which is shown only once
     #[command(after_help = example!("webhook create https://newspaper.example/hook --event delegation.created"))]
     Create(Created),
-    /// Pause an endpoint; events that occur while it is paused are not delivered
+    /// Disable an endpoint; events that occur while it is disabled are not delivered
     #[command(after_help = example!("webhook pause https://newspaper.example/hook"))]
     Pause(One),
-    /// Resume deliveries to a paused endpoint
+    /// Enable a disabled endpoint
     #[command(after_help = example!("webhook resume https://newspaper.example/hook"))]
     Resume(One),
-    /// Replace the signing secret; takes effect with the next delivery
+    /// Replace the secret of an endpoint; takes effect with the next delivery
     #[command(after_help = example!("webhook rotate-secret https://newspaper.example/hook"))]
     RotateSecret(One),
-    /// Send a delivery again
+    /// Resend a delivery
     #[command(after_help = example!("webhook redeliver https://newspaper.example/hook 0195f3a0-0000-7000-8000-000000000042"))]
     Redeliver(Redelivered),
     /// Delete an endpoint
@@ -76,7 +76,7 @@ pub(crate) enum Action {
     #[command(after_help = example!("webhook send-test https://newspaper.example/hook --wait"))]
     SendTest(Tested),
     /// Verify the signature and age of a delivery that you received
-    #[command(after_help = example!("webhook verify body.json --secret-file secret --signature 5d41402a --timestamp 1793527200"))]
+    #[command(after_help = example!("webhook verify body.json --secret-file secret --signature 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 --timestamp 1793527200"))]
     Verify(verify::Verify),
     /// Receive deliveries on this machine, verify them and print them
     #[command(after_help = example!("webhook listen --secret-file secret"))]

@@ -16,7 +16,7 @@ pub struct Series {
     /// Length of each period
     #[arg(long, value_enum, default_value_t = Bucket::Day)]
     by: Bucket,
-    /// Split rows by this value; --agent supports none, type, role, agent, outcome
+    /// Split each period by this value (with --agent: type, role, agent or outcome)
     #[arg(long, value_enum, default_value_t = Split::None)]
     split: Split,
     /// Read your own reports, as an agent or platform
