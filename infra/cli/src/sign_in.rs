@@ -156,7 +156,7 @@ async fn facts_of_key(client: &Client, key: &Value) -> Vec<(&'static str, String
     let kind = if is_owner { "content owner" } else { "platform or agent" };
     let organization = match organization_name(client, is_owner, &id).await {
         Some(name) => format!("{name} ({kind})"),
-        None => kind.to_owned(),
+        None => format!("{kind} (name not available to this key)"),
     };
     let scopes = match &key["scopes"] {
         Value::Null => "unknown (listing them requires identity:read)".to_owned(),

@@ -101,4 +101,8 @@ async fn an_agent_reads_its_own_figures_and_the_document_of_a_session() {
     assert!(document.to_string().contains(session), "{document}");
     let who = agent.run(&["whoami", "-o", "json"]).json();
     assert_eq!(who["organization_id"], service.value("AGENT_ORG_ID"));
+    let who = agent.run(&["whoami"]).ok().stdout;
+    let has = |fact: &str, value: &str| who.lines().any(|line| line.strip_prefix(fact).is_some_and(|rest| rest.trim() == value));
+    assert!(has("Organization", "platform or agent (name not available to this key)"), "{who}");
+    assert!(has("Organization ID", service.value("AGENT_ORG_ID")), "{who}");
 }
