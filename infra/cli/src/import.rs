@@ -109,7 +109,7 @@ impl Totals {
                 ("AI requests", self.kept.to_string()),
                 ("Human requests", self.people.to_string()),
                 ("Skipped", self.dropped.to_string()),
-                ("Rejected (status not 2xx)", self.refused.to_string()),
+                ("Not served (status not 2xx)", self.refused.to_string()),
                 ("Unreadable", self.bad.to_string()),
             ]);
         }

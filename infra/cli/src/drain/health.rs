@@ -16,7 +16,7 @@ const COLUMNS: [Column; 9] = [
     column("AI requests", "/kept"),
     column("human requests", "/people"),
     column("skipped", "/dropped"),
-    column("rejected", "/refused"),
+    column("not served", "/refused"),
     column("unreadable", "/bad"),
     column("bytes", "/bytes"),
     column("lag ms", "/lag_ms"),
@@ -65,7 +65,7 @@ pub(super) fn state(health: &Value) -> &'static str {
     }
 }
 
-/// An hour, with its rejected requests by status in one text.
+/// An hour, with its requests that were not served, by status, in one text.
 fn row(hour: &Value) -> Value {
     let refused = hour["refused"].as_array().into_iter().flatten();
     let refused: Vec<String> = refused.map(|of| format!("{} {}", of["status"], of["count"])).collect();
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_cell_lists_rejected_requests_by_status() {
+    fn one_cell_lists_requests_not_served_by_status() {
         let hour = json!({"hour": "h", "coverage": true, "lines": 3, "refused": [{"status": 403, "count": 2}, {"status": 304, "count": 1}]});
         assert_eq!(row(&hour)["refused"], json!(["403 2", "304 1"]));
     }

@@ -71,7 +71,7 @@ fn counted_as(becomes: &str) -> (&str, &str) {
         "retrieval" => ("AI request", "AI requests"),
         "person" => ("human request", "human requests"),
         "dropped" => ("skipped", "skipped"),
-        "refused" => ("rejected (status not 2xx)", "rejected (status not 2xx)"),
+        "refused" => ("not served (status not 2xx)", "not served (status not 2xx)"),
         "bad" => ("unreadable", "unreadable"),
         "trial" => ("provider's test", "provider's tests"),
         other => (other, other),
