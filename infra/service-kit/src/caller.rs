@@ -78,13 +78,16 @@ impl Member {
             (Some(named), own) => own.iter().find(|own| own.org_id == named).copied().ok_or_else(no_member),
             (None, [only]) => Ok(*only),
             (None, []) => Err(no_member()),
-            (None, _) => Err(ApiError::new(Code::InvalidParameter, "Name the organisation with ?organization_id=.")),
+            (None, _) => Err(ApiError::new(
+                Code::InvalidParameter,
+                "You belong to several organizations. Choose one with ?organization_id=.",
+            )),
         }
     }
 }
 
 fn no_member() -> ApiError {
-    ApiError::new(Code::Forbidden, "You are not a member of this organisation.")
+    ApiError::new(Code::Forbidden, "You are not a member of this organization.")
 }
 
 impl Caller {
@@ -94,7 +97,7 @@ impl Caller {
             return Ok(());
         }
         let detail = match self.drain {
-            Some(_) => "The API key feeds a drain and opens nothing else.".to_owned(),
+            Some(_) => "The API key belongs to a log drain and can't be used for anything else.".to_owned(),
             None => format!("The API key lacks the scope {}.", scope.as_str()),
         };
         Err(ApiError::new(Code::MissingScope, detail))

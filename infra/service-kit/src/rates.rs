@@ -72,7 +72,7 @@ impl<K: Hash + Eq + Copy, C: Clock + Clone> Rates<K, C> {
         let count = count.min(NonZeroU32::new(self.capacity).unwrap_or(NonZeroU32::MIN));
         let Ok(Err(until)) = buckets.check_key_n(&key, count) else { return Ok(()) };
         let wait = until.wait_time_from(self.clock.now());
-        Err(ApiError::new(Code::TooManyRequests, "These are more requests than are allowed; wait as Retry-After says.")
+        Err(ApiError::new(Code::TooManyRequests, "Too many requests. Wait for the time in Retry-After, then try again.")
             .retry_after(wait))
     }
 

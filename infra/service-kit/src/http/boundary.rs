@@ -45,8 +45,8 @@ pub fn with_boundary<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Rou
 /// Puts the boundary around a finished router.
 pub fn with_boundary_over<S: Clone + Send + Sync + 'static>(transport: Transport, router: Router<S>) -> Router<S> {
     router
-        .fallback(|| async { ApiError::new(Code::NotFound, "There is no such path.") })
-        .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed, "The path does not serve this method.") })
+        .fallback(|| async { ApiError::new(Code::NotFound, "Path not found.") })
+        .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed, "The path doesn't support this method.") })
         .layer(CatchPanicLayer::custom(answer_panic))
         .layer(middleware::from_fn(boundary))
         .layer(Extension(transport))
@@ -150,8 +150,8 @@ fn is_own_shape(response: &Response) -> bool {
 /// An error response that no handler of ours made.
 fn foreign(status: StatusCode) -> ApiError {
     match status {
-        StatusCode::NOT_FOUND => ApiError::new(Code::NotFound, "There is no such path."),
-        StatusCode::METHOD_NOT_ALLOWED => ApiError::new(Code::MethodNotAllowed, "The path does not serve this method."),
+        StatusCode::NOT_FOUND => ApiError::new(Code::NotFound, "Path not found."),
+        StatusCode::METHOD_NOT_ALLOWED => ApiError::new(Code::MethodNotAllowed, "The path doesn't support this method."),
         StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(Code::TooLarge, "The request is too large."),
         StatusCode::UNSUPPORTED_MEDIA_TYPE => ApiError::new(Code::UnsupportedMediaType, "Send the body as application/json."),
         status if status.is_client_error() => ApiError::new(Code::InvalidParameter, "The request could not be understood."),

@@ -31,10 +31,11 @@ impl ApiError {
 
     /// A body that breaks rules, with every fault at once.
     pub fn faults(code: Code, faults: Vec<Fault>) -> Self {
-        let first = faults.first().map(|fault| fault.detail.clone()).unwrap_or_default();
+        let first = faults.first().map(as_sentence).unwrap_or_default();
         let detail = match faults.len() {
-            0 | 1 => format!("The request breaks a rule: {first}."),
-            n => format!("The request breaks {n} rules; the first: {first}."),
+            0 | 1 => format!("{first}."),
+            2 => format!("{first} (and 1 more problem)."),
+            n => format!("{first} (and {} more problems).", n - 1),
         };
         Self { faults, ..Self::new(code, detail) }
     }
@@ -48,13 +49,16 @@ impl ApiError {
     pub fn unavailable(inside: impl Into<anyhow::Error>) -> Self {
         Self {
             inside: Some(Arc::new(inside.into())),
-            ..Self::new(Code::Unavailable, "The service cannot answer right now; nothing was changed. Try again shortly.")
+            ..Self::new(Code::Unavailable, "The service is temporarily unavailable. Nothing was changed. Try again shortly.")
         }
     }
 
     /// 500: a fault of ours. `inside` goes to the log only.
     pub fn internal(inside: impl Into<anyhow::Error>) -> Self {
-        Self { inside: Some(Arc::new(inside.into())), ..Self::new(Code::Internal, "The service failed to handle the request.") }
+        Self {
+            inside: Some(Arc::new(inside.into())),
+            ..Self::new(Code::Internal, "The request failed because of an internal error. Try again later.")
+        }
     }
 
     /// The same error with another sentence for the caller.
@@ -99,6 +103,17 @@ impl ApiError {
     /// The stable code, for tests and for callers that branch.
     pub fn code(&self) -> Code {
         self.code
+    }
+}
+
+/// The fault's detail with a capital, unless it begins with an API name such as `session_id`.
+fn as_sentence(fault: &Fault) -> String {
+    let detail = &fault.detail;
+    let first_word = detail.split(' ').next().unwrap_or_default();
+    let is_word = first_word.bytes().all(|byte| byte.is_ascii_lowercase()) && first_word != fault.field;
+    match detail.get(..1) {
+        Some(initial) if is_word => format!("{}{}", initial.to_ascii_uppercase(), &detail[1..]),
+        _ => detail.clone(),
     }
 }
 

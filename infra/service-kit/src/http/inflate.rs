@@ -54,9 +54,9 @@ pub(super) fn inflate(wire: &[u8], encoding: Encoding, max_bytes: usize) -> Resu
         Encoding::Brotli => brotli(wire, max_bytes),
         Encoding::Zstd => zstd(wire, max_bytes),
     };
-    let inflated = inflated.map_err(|_| ApiError::new(Code::InvalidBody, "The body is not what its Content-Encoding says."))?;
+    let inflated = inflated.map_err(|_| ApiError::new(Code::InvalidBody, "The body doesn't match its Content-Encoding."))?;
     if inflated.len() > max_bytes {
-        return Err(ApiError::new(Code::TooLarge, format!("The body is larger than {max_bytes} bytes once inflated.")));
+        return Err(ApiError::new(Code::TooLarge, format!("The body is larger than {max_bytes} bytes when decompressed.")));
     }
     Ok(inflated)
 }

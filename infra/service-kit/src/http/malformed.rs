@@ -33,16 +33,16 @@ impl Malformed {
         let mut hosts = request.headers().get_all(header::HOST).iter();
         match (hosts.next(), hosts.next()) {
             (None, _) if request.version() < Version::HTTP_11 => None,
-            (None, _) => Some(Self::told("The request names no Host.")),
-            (Some(_), Some(_)) => Some(Self::told("The request names more than one Host.")),
+            (None, _) => Some(Self::told("The request has no Host header.")),
+            (Some(_), Some(_)) => Some(Self::told("The request has more than one Host header.")),
             (Some(host), None) if host == Self::NO_HOST => Some(Self::told(
-                "The head of the request is not one of HTTP/1.1: lines that end in CR LF, and one Content-Length or one chunked body.",
+                "The request head is not valid HTTP/1.1. Lines must end in CR LF, with one Content-Length or a chunked body.",
             )),
             (Some(host), None) if host == Self::LARGE_HEAD_HOST => Some(Self {
                 code: Code::HeadTooLarge,
-                detail: "The head of the request has more than 65536 bytes, or more than 100 fields.",
+                detail: "The request head has more than 65536 bytes or more than 100 fields.",
             }),
-            (Some(host), None) => (!is_host(host.as_bytes())).then_some(Self::told("The Host of the request is not a host.")),
+            (Some(host), None) => (!is_host(host.as_bytes())).then_some(Self::told("The Host header is not a valid host.")),
         }
     }
 

@@ -26,7 +26,7 @@ impl<T: DeserializeOwned> Parameters<T> {
     pub fn of_uri(uri: &Uri) -> Result<Self, ApiError> {
         match Query::<T>::try_from_uri(uri) {
             Ok(Query(value)) => Ok(Self(value)),
-            Err(_) => Err(ApiError::new(Code::InvalidParameter, "A query parameter is repeated or does not parse.")),
+            Err(_) => Err(ApiError::new(Code::InvalidParameter, "A query parameter is repeated or invalid.")),
         }
     }
 }

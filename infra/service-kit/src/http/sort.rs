@@ -37,7 +37,7 @@ pub fn order_by(sort: Option<Sort>, usual: &str) -> String {
 
 fn unknown(sortable: &Sortable) -> ApiError {
     let names = sortable.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    ApiError::new(Code::InvalidParameter, format!("The parameter sort is none of {names}, with or without a - before it."))
+    ApiError::new(Code::InvalidParameter, format!("sort must be one of: {names}, optionally with a - in front."))
 }
 
 #[cfg(test)]

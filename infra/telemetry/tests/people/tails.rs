@@ -56,7 +56,7 @@ fn a_tail_as_csv_has_a_header() {
 #[test]
 fn whoever_has_several_organisations_is_told_how_to_name_one_here() {
     let refusal = json!({"type": "about:blank", "title": "t", "status": 400, "code": "invalid_parameter", "request_id": "r",
-        "detail": "Name the organisation with ?organization_id=."});
+        "detail": "You belong to several organizations. Choose one with ?organization_id=."});
     let stub = Stub::start(move |_, _| answer(400, &refusal.to_string()));
     let key = PlainApiKey::mint(OrgType::ContentOwner);
     let terminal = Terminal::new().with("TELEMETRY_URL", &stub.url).with("TELEMETRY_KEY", key.reveal());

@@ -63,7 +63,7 @@ async fn a_heading_keeps_what_is_shown_and_pager_period_filter_and_file_keep_the
     }
     for list in ["pages", "funnel", "corroboration", "overview"] {
         let refused = owner.open(&format!("{}/{list}?{WINDOW}&sort=nothing", home(&demo))).await;
-        assert!(refused.status == 400 && refused.html.contains("The parameter sort is none of"), "{list}: {}", refused.html);
+        assert!(refused.status == 400 && refused.html.contains("sort must be one of: "), "{list}: {}", refused.html);
     }
 }
 
