@@ -99,12 +99,12 @@ pub(crate) async fn post_drain(
     request: Request<Body>,
 ) -> Response {
     let Ok(provider) = provider.parse::<DrainProvider>() else {
-        return ApiError::new(Code::NotFound, "There is no such provider of logs.").into_response();
+        return ApiError::new(Code::NotFound, "Log provider not found.").into_response();
     };
     let asker = Asker::new(provider, request.headers(), state.clock.now());
     let told = query
         .map(|Query(told)| told)
-        .map_err(|_| ApiError::new(Code::InvalidParameter, "The query may have host and role, each once."));
+        .map_err(|_| ApiError::new(Code::InvalidParameter, "The query can contain only host and role, each at most once."));
     let taken = match told {
         Ok(told) => tokio::time::timeout(DEADLINE, take(&state, provider, told, request)).await.unwrap_or_else(|_| Err(late())),
         Err(error) => Err(error),
@@ -163,11 +163,14 @@ async fn judge(
         None => of_drain.unwrap_or(fed::observer(provider.usual_role())),
         Some(role) => {
             let role = role.parse::<DrainRole>();
-            fed::observer(role.map_err(|_| ApiError::new(Code::InvalidParameter, "role is edge or origin."))?)
+            fed::observer(role.map_err(|_| ApiError::new(Code::InvalidParameter, "role must be one of: edge, origin."))?)
         }
     };
     if of_drain.is_some_and(|of_drain| of_drain != role) {
-        return Err(ApiError::new(Code::InvalidParameter, "The drain says who observes, and role something else."));
+        return Err(ApiError::new(
+            Code::InvalidParameter,
+            "role must match the role of the drain. Leave it out to use the drain's.",
+        ));
     }
     let hosts = fed.map(|fed| fed.hosts).unwrap_or_default();
     let (bots, limits, now) = (Arc::clone(&state.bots), state.limits.clone(), state.clock.now());
@@ -183,9 +186,7 @@ fn content_length(parts: &Parts) -> Option<u64> {
 fn no_place(no_place: NoPlace) -> ApiError {
     let refused = overloaded();
     match no_place {
-        NoPlace::OfItsOwn => {
-            refused.with_detail("The organization has its share of the logs that are taken in at a time. Try again shortly.")
-        }
+        NoPlace::OfItsOwn => refused.with_detail("The organization has too many log uploads in progress. Try again shortly."),
         NoPlace::AtAll => refused,
     }
 }
@@ -193,6 +194,6 @@ fn no_place(no_place: NoPlace) -> ApiError {
 fn late() -> ApiError {
     ApiError::new(
         Code::Unavailable,
-        "The body was not taken in in time. Send it again, or in smaller batches: repeats are counted once.",
+        "The body couldn't be processed in time. Send it again or in smaller batches. Repeats are counted once.",
     )
 }

@@ -115,13 +115,13 @@ pub(crate) async fn create_click_token(
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<ClickToken>), ApiError> {
     if caller.org_type == OrgType::ContentOwner {
-        return Err(ApiError::new(Code::Forbidden, "Click tokens are created with a platform's or an agent's key."));
+        return Err(ApiError::new(Code::Forbidden, "Only platforms and agents can create click tokens."));
     }
     let request = WriteRequest::read(&state, &caller, request).await?;
     let (session_id, url) = state.large.run(&request.body, |turn| read_wish(request.body.read(turn))).await?;
     state.report_writer.write_left(caller.org_id, session_id).await?;
     if !session_exists(&state.pool, caller.org_id, session_id).await? {
-        return Err(ApiError::new(Code::NotFound, "You have no such session."));
+        return Err(ApiError::new(Code::NotFound, "Session not found."));
     }
 
     let (token, now) = (PlainClickToken::mint(), state.clock.now());

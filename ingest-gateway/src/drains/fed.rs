@@ -50,7 +50,7 @@ pub(super) async fn of(state: &State, caller: &Caller, provider: DrainProvider) 
     let fed = state.drains.fed.find(&id, || find(&state.drains.pool, id)).await?;
     match fed.filter(|fed| fed.provider == provider.as_str()) {
         Some(fed) => Ok(Some(fed)),
-        None => Err(ApiError::new(Code::Forbidden, "The API key feeds another drain, or one that is deleted.")),
+        None => Err(ApiError::new(Code::Forbidden, "The API key belongs to another drain or to a deleted one.")),
     }
 }
 

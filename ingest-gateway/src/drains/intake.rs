@@ -209,8 +209,8 @@ pub(super) fn too_large(wire_bytes: u64) -> ApiError {
 fn unreadable(error: &io::Error) -> ApiError {
     match error.kind() {
         io::ErrorKind::FileTooLarge => {
-            ApiError::new(Code::TooLarge, "The body has too many lines or is too large once inflated. Send smaller batches.")
+            ApiError::new(Code::TooLarge, "The body has too many lines or is too large when decompressed. Send smaller batches.")
         }
-        _ => ApiError::new(Code::InvalidBody, "The body is not what its Content-Encoding and its path say."),
+        _ => ApiError::new(Code::InvalidBody, "The body doesn't match its Content-Encoding or the log format of its path."),
     }
 }

@@ -32,7 +32,7 @@ pub(super) async fn checked(mut body: Body, headers: &HeaderMap, secret: &str) -
 }
 
 fn refused() -> ApiError {
-    ApiError::new(Code::Forbidden, "The drain has a secret, and x-vercel-signature is not the body's by that secret.")
+    ApiError::new(Code::Forbidden, "x-vercel-signature is missing or doesn't match the body. Check the secret of the drain.")
 }
 
 /// The one signature of a request.

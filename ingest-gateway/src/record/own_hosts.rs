@@ -24,7 +24,7 @@ pub(super) async fn require_own_hosts(
     if events.iter().any(is_told_later) {
         return Err(ApiError::new(
             Code::Unavailable,
-            "Click tokens cannot be looked up right now, and with them whose host an event without a URL is about. Send the request again later.",
+            "Click tokens can't be looked up right now, so events without content_url can't be checked. Try again later.",
         ));
     }
     let is_own = |(event, binding): &(ValidEvent<'_>, Binding)| {
@@ -33,7 +33,7 @@ pub(super) async fn require_own_hosts(
     if events.iter().all(is_own) {
         return Ok(());
     }
-    Err(ApiError::new(Code::Forbidden, "A content owner's key reports only for URLs on the owner's verified domains."))
+    Err(ApiError::new(Code::Forbidden, "A content owner's key can report only URLs on the owner's verified domains."))
 }
 
 /// An owner's key is bound to its verified domains; other keys report for any host (`None`).

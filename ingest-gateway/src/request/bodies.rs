@@ -48,17 +48,17 @@ impl WriteRequest {
 
 /// 400 with the reason as a clause.
 pub(crate) fn invalid(why: impl std::fmt::Display) -> ApiError {
-    ApiError::new(Code::InvalidBody, format!("The body is not a JSON object that can be read: {why}."))
+    ApiError::new(Code::InvalidBody, format!("Invalid body: {why}."))
 }
 
 /// 400 when one of these members stands twice: which of the two counts would depend on who reads them.
 pub(crate) fn require_once(object: &RawObject<'_>, known: &[&'static str]) -> Result<(), ApiError> {
-    object.first_repeated(known).map_or(Ok(()), |name| Err(invalid(format!("the member {name} stands twice"))))
+    object.first_repeated(known).map_or(Ok(()), |name| Err(invalid(format!("{name} is repeated"))))
 }
 
 /// The body as text.
 pub(crate) fn as_text(body: &[u8]) -> Result<&str, ApiError> {
-    std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))
+    std::str::from_utf8(body).map_err(|_| invalid("it is not UTF-8"))
 }
 
 /// The text as an object whose strings every store takes. What nests deeper than any rule allows is looked at no further.
@@ -67,7 +67,7 @@ pub(crate) fn as_object(text: &str) -> Result<RawObject<'_>, ApiError> {
     require_clean_text(text).map_err(invalid)?;
     let mut faults = Faults::default();
     if depth(text) > MAX_BODY_LEVELS {
-        faults.add(Member("body"), "too_deep", format!("the body nests deeper than {MAX_BODY_LEVELS} levels"));
+        faults.add(Member("body"), "too_deep", format!("it has more than {MAX_BODY_LEVELS} levels of nesting"));
     }
     faults.into_result_as(Code::InvalidRequest)?;
     Ok(object)
@@ -96,6 +96,8 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let key = value.to_str().ok().filter(|key| !key.is_empty() && key.len() <= MAX_STRING_BYTES);
     match (key, values.next()) {
         (Some(key), None) => Ok(Some(key.to_owned())),
-        _ => Err(ApiError::new(Code::InvalidParameter, "Send one Idempotency-Key of printable characters.")),
+        _ => {
+            Err(ApiError::new(Code::InvalidParameter, "Idempotency-Key must be sent once and contain only printable characters."))
+        }
     }
 }

@@ -43,7 +43,7 @@ impl IdempotencyKeys {
         match keys.get(&place) {
             Some(accepted) if *accepted == fingerprint => Ok(claim(None)),
             Some(_) => {
-                let detail = "This Idempotency-Key came with other events before; nothing was changed. Give each request a key of its own.";
+                let detail = "This Idempotency-Key was already used with other events. Nothing was changed. Use a new key for each request.";
                 Err(ApiError::new(Code::InvalidRequest, detail))
             }
             None => {

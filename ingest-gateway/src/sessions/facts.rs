@@ -68,7 +68,7 @@ pub(crate) fn read(
     };
     (facts.started_at, facts.ended_at) = (instant("started_at"), instant("ended_at"));
     if facts.started_at.zip(facts.ended_at).is_some_and(|(start, end)| end < start) {
-        faults.add(Member("ended_at"), "before_start", "ended_at lies before started_at");
+        faults.add(Member("ended_at"), "before_start", "ended_at must not be before started_at");
     }
     facts.outcome = read_outcome(object, limits, faults);
     facts.extra = own_members(object, KNOWN, Member("session"), limits, facts.privacy_level, faults);
@@ -80,7 +80,7 @@ pub(crate) fn read(
 pub(crate) fn privacy_level(object: &RawObject<'_>, faults: &mut Faults) -> Option<PrivacyLevel> {
     let level = as_str(object.get("privacy_level")?).and_then(|name| PrivacyLevel::parse(&name));
     if level.is_none() {
-        faults.add(Member("privacy_level"), "unknown_value", "privacy_level is full, summary, intent or minimal");
+        faults.add(Member("privacy_level"), "unknown_value", "privacy_level must be one of: full, summary, intent, minimal");
     }
     level
 }
@@ -88,7 +88,7 @@ pub(crate) fn privacy_level(object: &RawObject<'_>, faults: &mut Faults) -> Opti
 fn initiator_type(object: &RawObject<'_>, faults: &mut Faults) -> Option<String> {
     let given = as_str(object.get("initiator_type")?).filter(|kind| kind == "user" || kind == "agent");
     if given.is_none() {
-        faults.add(Member("initiator_type"), "unknown_value", "initiator_type is user or agent");
+        faults.add(Member("initiator_type"), "unknown_value", "initiator_type must be one of: user, agent");
     }
     given.map(std::borrow::Cow::into_owned)
 }
@@ -98,7 +98,7 @@ fn manifest_ref(object: &RawObject<'_>, faults: &mut Faults) -> Option<String> {
     let text = members::text(object.get("manifest_ref"), member, faults)?;
     let is_manifest = Url::parse(&text).is_ok_and(|url| url.scheme() == "https" && url.path().ends_with(MANIFEST_SUFFIX));
     if !is_manifest {
-        faults.add(member, "bad_url", format!("manifest_ref is an https URL that ends in {MANIFEST_SUFFIX}"));
+        faults.add(member, "bad_url", format!("manifest_ref must be an https URL that ends in {MANIFEST_SUFFIX}"));
     }
     is_manifest.then_some(text)
 }
@@ -111,13 +111,13 @@ fn prior_sessions(object: &RawObject<'_>, faults: &mut Faults) -> Vec<SessionId>
         return Vec::new();
     };
     if list.len() > MAX_PRIOR_SESSIONS {
-        faults.add(member, "too_many", format!("prior_session_ids names more than {MAX_PRIOR_SESSIONS} sessions"));
+        faults.add(member, "too_many", format!("prior_session_ids must contain at most {MAX_PRIOR_SESSIONS} sessions"));
         return Vec::new();
     }
     let parsed: Option<Vec<SessionId>> =
         list.into_iter().map(|id| Uuid::try_parse(&as_str(id)?).ok().filter(|id| !id.is_nil()).map(SessionId)).collect();
     let Some(mut sessions) = parsed else {
-        faults.add(member, "bad_uuid", "prior_session_ids must hold UUIDs only");
+        faults.add(member, "bad_uuid", "prior_session_ids must contain only UUIDs");
         return Vec::new();
     };
     let mut seen = std::collections::HashSet::new();
@@ -150,12 +150,12 @@ pub(crate) fn read_outcome(body: &RawObject<'_>, limits: &Limits, faults: &mut F
         return None;
     };
     if object.first_repeated(OUTCOME).is_some() {
-        faults.add(Member("outcome"), "repeated", "a member of outcome stands twice");
+        faults.add(Member("outcome"), "repeated", "outcome contains a repeated member");
         return None;
     }
     let outcome_type = object.get("type").and_then(as_str).and_then(|name| OutcomeType::parse(&name));
     if outcome_type.is_none() {
-        faults.add(Member("outcome.type"), "unknown_value", "outcome.type is conversion, abandonment or browse");
+        faults.add(Member("outcome.type"), "unknown_value", "outcome.type must be one of: conversion, abandonment, browse");
     }
     let value_amount = amount(&object, faults);
     let currency = currency(&object, faults);
@@ -170,7 +170,7 @@ fn amount(object: &RawObject<'_>, faults: &mut Faults) -> Option<i64> {
         faults.add(
             Member("outcome.value_amount"),
             "out_of_range",
-            "outcome.value_amount is a whole number of minor units from 0",
+            "outcome.value_amount must be a whole number of minor units, 0 or more",
         );
     }
     amount
@@ -180,7 +180,7 @@ fn currency(object: &RawObject<'_>, faults: &mut Faults) -> Option<String> {
     let Some(value) = object.get("currency") else { return Some(DEFAULT_CURRENCY.to_owned()) };
     let currency = as_str(value).filter(|code| code.len() == 3 && code.bytes().all(|b| b.is_ascii_uppercase()));
     if currency.is_none() {
-        faults.add(Member("outcome.currency"), "bad_currency", "outcome.currency is three upper-case letters");
+        faults.add(Member("outcome.currency"), "bad_currency", "outcome.currency must be three upper-case letters");
     }
     currency.map(std::borrow::Cow::into_owned)
 }

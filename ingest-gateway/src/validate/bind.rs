@@ -62,7 +62,7 @@ pub(super) fn goes_by_token(event: &ValidEvent<'_>, context: &Context<'_>) -> bo
 /// Binds one event, or adds the fault that says why it cannot be.
 pub(crate) fn bind_session(event: &ValidEvent<'_>, context: &Context<'_>, tokens: &Tokens, faults: &mut Faults) -> Binding {
     if context.is_whole_session && event.session_id.is_some_and(|session| Some(session) != context.session_id) {
-        faults.add(Member("session_id"), "session_mismatch", "an event of a whole session belongs to that session");
+        faults.add(Member("session_id"), "session_mismatch", "session_id must be the document's session_id");
         return Binding::Free;
     }
     let named = session_of(event, context);
@@ -124,12 +124,11 @@ fn require_session(event: &ValidEvent<'_>, has_session: bool, faults: &mut Fault
     }
     let detail = match is_retrieval {
         true => {
-            "content_retrieved by an agent needs a session_id: name the session it happened in (POST /sessions/start makes one), \
-             or say by source_role that origin, edge or index observed it"
+            "content_retrieved requires a session_id (create one with POST /sessions/start) unless source_role is origin, edge or index"
                 .to_owned()
         }
-        false if may_be_bound(&event.event_type) => format!("{} needs a session_id or a ctx_token", event.event_type),
-        false => format!("{} needs a session_id", event.event_type),
+        false if may_be_bound(&event.event_type) => format!("{} requires a session_id or a ctx_token", event.event_type),
+        false => format!("{} requires a session_id", event.event_type),
     };
     faults.add(Member("session_id"), "required", detail);
 }

@@ -70,10 +70,8 @@ fn read_type(object: &RawObject<'_>, context: &Context<'_>, faults: &mut Faults)
     let parsed = name.as_deref().and_then(EventType::parse);
     if parsed.is_none() {
         let hint = match name.as_deref() {
-            Some(DISPLAYED) => "content_displayed is content_presented since version 1.0",
-            Some(_) => {
-                "type must be a specified type, a checkout_*, product_* or cart_* name of the clients, or a namespaced name with a dot"
-            }
+            Some(DISPLAYED) => "content_displayed was renamed content_presented in version 1.0",
+            Some(_) => "type must be a standard type, a checkout_*, product_* or cart_* type, or a namespaced name with a dot",
             None => "type must be a string",
         };
         faults.add(member, "unknown_type", hint);
@@ -91,14 +89,14 @@ fn read_telemetry_id(object: &RawObject<'_>, faults: &mut Faults) -> Option<Stri
 fn read_role(object: &RawObject<'_>, faults: &mut Faults) -> Option<SourceRole> {
     let role = as_str(object.get("source_role")?).and_then(|name| SourceRole::parse(&name));
     if role.is_none() {
-        faults.add(Member("source_role"), "unknown_value", "source_role is origin, edge, index or agent");
+        faults.add(Member("source_role"), "unknown_value", "source_role must be one of: origin, edge, index, agent");
     }
     role
 }
 
 fn check_role(event: &ValidEvent<'_>, faults: &mut Faults) {
     if let Some(role) = event.source_role.filter(|role| !event.event_type.allows(*role)) {
-        let detail = format!("{} may not be reported by {}", event.event_type, role.as_str());
+        let detail = format!("{} can't be reported by {}", event.event_type, role.as_str());
         faults.add(Member("source_role"), "not_allowed", detail);
     }
 }
@@ -108,6 +106,6 @@ fn check_content(event: &ValidEvent<'_>, context: &Context<'_>, faults: &mut Fau
     let is_named = event.members.get("content_url").is_some() || event.members.get("content_id").is_some();
     let is_named = is_named || (!context.is_strict && goes_by_token(event, context));
     if event.event_type.family() == EventFamily::Content && !is_named {
-        faults.add(Member("content_url"), "required", format!("{} needs content_url or content_id", event.event_type));
+        faults.add(Member("content_url"), "required", format!("{} requires content_url or content_id", event.event_type));
     }
 }

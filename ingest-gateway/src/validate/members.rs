@@ -43,7 +43,7 @@ pub(crate) fn text(value: Option<&RawValue>, member: Member, faults: &mut Faults
         return None;
     }
     if text.len() > MAX_STRING_BYTES {
-        faults.add(member, "too_long", format!("{} is longer than {MAX_STRING_BYTES} bytes", member.0));
+        faults.add(member, "too_long", format!("{} must have at most {MAX_STRING_BYTES} bytes", member.0));
         return None;
     }
     Some(text.into_owned())
@@ -95,11 +95,11 @@ pub(crate) fn object<'a>(
         return None;
     }
     if value.get().len() > max_bytes {
-        faults.add(member, "too_large", format!("{} is larger than {max_bytes} bytes", member.0));
+        faults.add(member, "too_large", format!("{} must have at most {max_bytes} bytes", member.0));
         return None;
     }
     if depth(value.get()) > max_levels {
-        faults.add(member, "too_deep", format!("{} nests deeper than {max_levels} levels", member.0));
+        faults.add(member, "too_deep", format!("{} must have at most {max_levels} levels of nesting", member.0));
         return None;
     }
     Some(value)
@@ -116,12 +116,12 @@ pub(crate) fn check_unknown(
     let unknown = || object.members().filter(|(name, _)| !known.contains(name));
     let bytes: usize = unknown().map(|(name, value)| name.len() + value.get().len()).sum();
     if bytes > max_bytes {
-        faults.add(member, "too_large", format!("the members that are not known are larger than {max_bytes} bytes"));
+        faults.add(member, "too_large", format!("unknown members must have at most {max_bytes} bytes in total"));
         return false;
     }
     let is_too_deep = unknown().any(|(_, value)| depth(value.get()) > MAX_DATA_LEVELS);
     if is_too_deep {
-        faults.add(member, "too_deep", format!("a member that is not known nests deeper than {MAX_DATA_LEVELS} levels"));
+        faults.add(member, "too_deep", format!("unknown members must have at most {MAX_DATA_LEVELS} levels of nesting"));
     }
     !is_too_deep
 }

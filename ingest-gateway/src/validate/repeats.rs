@@ -33,5 +33,5 @@ fn by_name(fields: impl Iterator<Item = &'static str>) -> Vec<(&'static str, &'s
 }
 
 fn add(field: &'static str, faults: &mut Faults) {
-    faults.add(Member(field), REPEATED, format!("the member {field} stands twice"));
+    faults.add(Member(field), REPEATED, format!("{field} is repeated"));
 }

@@ -62,7 +62,7 @@ pub(super) fn check_event(event: &RawObject<'_>, around: Around, level: Option<P
 /// The schema's list is closed; extensions are for looser receivers.
 fn check_type(event_type: &EventType, faults: &mut Faults) {
     if matches!(event_type, EventType::Extension(_)) {
-        faults.add(Member("type"), "unknown_type", format!("{event_type} is not a type of version 1.0"));
+        faults.add(Member("type"), "unknown_type", format!("{event_type} is not an event type of version 1.0"));
     }
 }
 
@@ -72,7 +72,7 @@ fn check_required(event: &RawObject<'_>, event_type: &EventType, around: Around,
         needed.push("presentation_id");
     }
     for name in needed.into_iter().filter(|name| event.get(name).is_none()) {
-        faults.add(Member(name), "required", format!("{event_type} needs {name}"));
+        faults.add(Member(name), "required", format!("{event_type} requires {name}"));
     }
 }
 
@@ -81,18 +81,18 @@ fn check_place(event: &RawObject<'_>, event_type: &EventType, faults: &mut Fault
     let may_carry_token = matches!(event_type, EventType::ContentEngaged) || event_type.family() == EventFamily::Checkout;
     for (name, belongs) in [("ctx_token", may_carry_token), ("citation_id", *event_type == EventType::ContentPresented)] {
         if !belongs && event.get(name).is_some() {
-            faults.add(Member(name), "not_allowed", format!("{event_type} may not carry a {name}"));
+            faults.add(Member(name), "not_allowed", format!("{event_type} must not contain {name}"));
         }
     }
 }
 
 fn check_data(event: &RawObject<'_>, event_type: &EventType, faults: &mut Faults) {
     if event.get(IP_HASH).is_some() {
-        faults.add(Member(IP_HASH), "withdrawn", "ip_hash was withdrawn from the standard");
+        faults.add(Member(IP_HASH), "withdrawn", "ip_hash was removed from the standard");
     }
     let Some(data) = event.get("data").and_then(|data| RawObject::parse(data.get()).ok()) else { return };
     if data.get(IP_HASH).is_some() {
-        faults.add(Member("data.ip_hash"), "withdrawn", "ip_hash was withdrawn from the standard");
+        faults.add(Member("data.ip_hash"), "withdrawn", "ip_hash was removed from the standard");
     }
     check(&data, tables::data(event_type), faults);
     if *event_type == EventType::ContentGrounded
@@ -109,7 +109,7 @@ fn check_turn(event: &RawObject<'_>, level: Option<PrivacyLevel>, faults: &mut F
     let level = privacy::turn_level(&turn, level);
     for rule in tables::TURN {
         if turn.get(rule.name()).is_some() && !privacy::allows(level, rule.name()) {
-            let detail = format!("{} may not be sent at privacy_level {}", rule.name(), level.as_str());
+            let detail = format!("{} must not be sent at privacy_level {}", rule.name(), level.as_str());
             faults.add(Member(rule.field), "privacy_violation", detail);
         }
     }

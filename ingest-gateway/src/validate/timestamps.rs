@@ -27,11 +27,11 @@ pub(crate) fn instant(
     };
     let at_ms = parsed.timestamp_millis();
     if at_ms < EARLIEST_AT_MS {
-        faults.add(member, "too_early", format!("{} lies before the year 2000", member.0));
+        faults.add(member, "too_early", format!("{} must not be before the year 2000", member.0));
         return None;
     }
     if at_ms > now.timestamp_millis() + i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX / 2) {
-        faults.add(member, "in_the_future", format!("{} lies more than {} s in the future", member.0, ahead.as_secs()));
+        faults.add(member, "in_the_future", format!("{} must not be more than {} s in the future", member.0, ahead.as_secs()));
         return None;
     }
     Some(at_ms)

@@ -92,14 +92,14 @@ impl<'a> Envelope<'a> {
 
 fn find_events<'a>(members: &RawObject<'a>, max_events: usize, faults: &mut Faults) -> Vec<&'a RawValue> {
     if members.get("session").is_some() {
-        faults.add(Member("session"), "not_allowed", "a whole session goes to POST /sessions/bulk");
+        faults.add(Member("session"), "not_allowed", "send a whole session to POST /sessions/bulk");
         return Vec::new();
     }
     let document_type = members.get("document_type").map(as_str);
     match (document_type, members.get("events"), members.get("event")) {
         (Some(None), ..) => faults.add(Member("document_type"), "wrong_type", "document_type must be a string"),
         (Some(Some(kind)), ..) if kind != "event_batch" && kind != "event" => {
-            faults.add(Member("document_type"), "unknown_value", "document_type is \"event_batch\" or \"event\"");
+            faults.add(Member("document_type"), "unknown_value", "document_type must be \"event_batch\" or \"event\"");
         }
         (_, Some(_), Some(_)) => faults.add(Member("event"), "not_allowed", "send either events or event, not both"),
         (_, None, Some(event)) => return vec![event],
@@ -112,12 +112,12 @@ fn find_events<'a>(members: &RawObject<'a>, max_events: usize, faults: &mut Faul
 fn list_events<'a>(events: &'a RawValue, max_events: usize, faults: &mut Faults) -> Vec<&'a RawValue> {
     match as_array(events) {
         None => faults.add(Member("events"), "wrong_type", "events must be an array"),
-        Some(events) if events.is_empty() => faults.add(Member("events"), "empty", "events must hold at least one event"),
+        Some(events) if events.is_empty() => faults.add(Member("events"), "empty", "events must contain at least one event"),
         Some(events) if events.len() > max_events => {
             faults.add(
                 Member("events"),
                 "too_many",
-                format!("events holds {} events; at most {max_events} are taken", events.len()),
+                format!("events contains {} events; the maximum is {max_events}", events.len()),
             );
         }
         Some(events) => return events,

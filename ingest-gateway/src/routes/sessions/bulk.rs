@@ -120,7 +120,7 @@ fn listed<'a>(events: Option<&'a RawValue>, max_events: usize, faults: &mut Faul
             faults.add(
                 Member("events"),
                 "too_many",
-                format!("events holds {} events; at most {max_events} are taken", events.len()),
+                format!("events contains {} events; the maximum is {max_events}", events.len()),
             );
         }
         Some(events) => return events,

@@ -47,8 +47,10 @@ async fn end(state: &State, caller: &Caller, request: &WriteRequest) -> Result<J
 
     let mut change = Change::begin(state, caller.org_id, session_id).await?;
     match change.end(session_id, outcome.as_ref(), now).await? {
-        store::Ended::Unknown => return Err(ApiError::new(Code::NotFound, "You have no such session.")),
-        store::Ended::OtherOutcome => return Err(ApiError::new(Code::Conflict, "The session ended with another outcome.")),
+        store::Ended::Unknown => return Err(ApiError::new(Code::NotFound, "Session not found.")),
+        store::Ended::OtherOutcome => {
+            return Err(ApiError::new(Code::Conflict, "The session has already ended with another outcome."));
+        }
         store::Ended::Yes => {}
     }
     let facts = SessionFacts { ended_at: Some(now), outcome, ..SessionFacts::of(session_id) };

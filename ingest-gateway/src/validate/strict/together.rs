@@ -47,7 +47,7 @@ fn require_member_of_type(envelope: &RawObject<'_>, faults: &mut Faults) {
         _ => return,
     };
     if envelope.get(needed).is_none() {
-        faults.add(Member(needed), "required", format!("this document_type carries {needed}"));
+        faults.add(Member(needed), "required", format!("{needed} is required for this document_type"));
     }
 }
 
@@ -56,7 +56,7 @@ fn require_session(envelope: &RawObject<'_>, events: &[Placed<'_>], faults: &mut
     let is_bound = |object: &RawObject<'_>| object.get("session_id").is_some() || object.get("ctx_token").is_some();
     let needs_session = |event: &RawObject<'_>| text(event, "type").as_deref() != Some("content_retrieved") && !is_bound(event);
     if !is_bound(envelope) && events.iter().any(|(_, event)| needs_session(event)) {
-        let detail = "a document without session_id and ctx_token may hold retrievals only";
+        let detail = "a document without session_id and ctx_token can contain only content_retrieved events";
         faults.add(Member("session_id"), "required", detail);
     }
 }
@@ -69,7 +69,7 @@ fn require_engagements(envelope: &RawObject<'_>, events: &[Placed<'_>], faults: 
     let others = events.iter().filter_map(|(_, event)| text(event, "type"));
     let others = others.filter(|name| name != "content_engaged" && name != "checkout_completed");
     for name in others.collect::<HashSet<_>>() {
-        faults.add(Member("ctx_token"), "not_allowed", format!("the envelope's ctx_token may not accompany {name}"));
+        faults.add(Member("ctx_token"), "not_allowed", format!("the envelope's ctx_token can't be used with {name}"));
     }
 }
 
@@ -81,13 +81,17 @@ fn check_side_by_side(events: &[Placed<'_>], faults: &mut Faults) {
         if let Some(id) = text(event, "id")
             && !ids.insert(canonical_id(&id))
         {
-            faults.add(Member("id"), "duplicate", "an earlier event of the document has the same id");
+            faults.add(Member("id"), "duplicate", "id is already used by an earlier event of the document");
         }
         let Some(token) = text(event, "ctx_token") else { continue };
         let Some(presentation) = text(event, "presentation_id") else { continue };
         let presentation = canonical_id(&presentation);
         if *presentations.entry(token).or_insert_with(|| presentation.clone()) != presentation {
-            faults.add(Member("ctx_token"), "shared", "a click token is minted for one presentation, and this one names two");
+            faults.add(
+                Member("ctx_token"),
+                "shared",
+                "ctx_token is used with two presentation_ids, but belongs to one presentation",
+            );
         }
     }
     faults.leave();

@@ -44,7 +44,9 @@ async fn a15_a_slow_sender_with_all_the_places_it_can_take_leaves_places_for_oth
     }
     let refused = gateway.drain("cloudflare", &slow, line("a.test", "/", BOT, "192.0.2.1", "ray-9")).await;
     assert_eq!(refused.status, 503, "{}", refused.body);
-    assert!(refused.headers.contains_key("retry-after") && refused.body["detail"].as_str().unwrap().contains("its share"));
+    assert!(
+        refused.headers.contains_key("retry-after") && refused.body["detail"].as_str().unwrap().contains("too many log uploads")
+    );
     drop(held);
     eventually("what it gives back it may take again", || async {
         let taken = gateway.drain("cloudflare", &slow, line("a.test", "/", BOT, "192.0.2.1", "ray-9")).await;
