@@ -46,9 +46,9 @@ impl Failure {
         }
     }
 
-    /// What the API says of a parameter, which it names first; every other failure is the page's.
+    /// The API's error for a parameter, whose name begins the detail; every other failure is the page's.
     pub(crate) fn of_parameter(self, name: &str) -> Result<Problem, Self> {
-        let is_of_it = |problem: &Problem| problem.detail.starts_with(&format!("The parameter {name} "));
+        let is_of_it = |problem: &Problem| problem.detail.starts_with(&format!("{name} "));
         match self {
             Self::Refused(problem) if problem.status == 400 && is_of_it(&problem) => Ok(*problem),
             other => Err(other),

@@ -154,10 +154,7 @@ impl OwnReports {
     /// Agents' organisations have reports of their own; a content owner reads what is about its domains.
     pub(crate) fn of(reader: &Reader) -> Result<Self, ApiError> {
         if reader.org_type == OrgType::ContentOwner {
-            return Err(ApiError::new(
-                Code::Forbidden,
-                "The organisation is a content owner; /agent/* is for who reports as an agent.",
-            ));
+            return Err(ApiError::new(Code::Forbidden, "Content owners can't use /agent/*. Use /content-owners/*."));
         }
         Ok(Self { organization_id: reader.org_id })
     }
@@ -200,19 +197,19 @@ async fn shown_to(directory: &Directory, owner: &Reader, partner: &str) -> Resul
 }
 
 fn without_grantor() -> ApiError {
-    ApiError::new(Code::Forbidden, "The organisation has no domains of its own; name the content owner in delegated_from.")
+    ApiError::new(Code::Forbidden, "Your organization has no domains. Name the content owner in delegated_from.")
 }
 
 fn delegation_refused() -> ApiError {
-    ApiError::new(Code::Forbidden, "No active delegation lets this organisation read for the one in delegated_from.")
+    ApiError::new(Code::Forbidden, "The organization in delegated_from doesn't share its data with you.")
 }
 
 fn partner_refused() -> ApiError {
-    ApiError::new(Code::Forbidden, "No active delegation of this organisation lets the one in seen_by read.")
+    ApiError::new(Code::Forbidden, "You don't share data with the organization in seen_by.")
 }
 
 fn domain_refused() -> ApiError {
-    ApiError::new(Code::Forbidden, "The domain is not a verified domain that this organisation may read, nor within one.")
+    ApiError::new(Code::Forbidden, "You can't read this domain. Use a verified domain you have access to, or a host below it.")
 }
 
 #[cfg(test)]

@@ -88,21 +88,21 @@ impl FilterParameters {
             None => Ok(None),
             Some("self") => Ok(Some(ReportedBy::Own)),
             Some("other") => Ok(Some(ReportedBy::Other)),
-            Some(_) => Err(refused("The parameter reported_by is none of self, other.")),
+            Some(_) => Err(refused("reported_by must be one of: self, other.")),
         }
     }
 
     /// Reads what narrows an owner's list, or says which one is wrong.
     pub(crate) fn parse(self) -> Result<EventFilter, ApiError> {
         let platform_id = self.platform_id.as_deref().map(Uuid::try_parse).transpose();
-        let platform_id = platform_id.map_err(|_| refused("The parameter platform_id is no UUID."))?;
+        let platform_id = platform_id.map_err(|_| refused("platform_id must be a UUID."))?;
         if self.event_type.as_ref().is_some_and(String::is_empty) {
-            return Err(refused("The parameter event_type is empty."));
+            return Err(refused("event_type must not be empty."));
         }
         // The store takes no NUL in a parameter, and nothing that was reported holds one.
         let holds_nul = |value: &Option<String>| value.as_ref().is_some_and(|value| value.contains('\0'));
         if holds_nul(&self.event_type) || holds_nul(&self.agent_id) {
-            return Err(refused("A filter holds a NUL character."));
+            return Err(refused("Filters must not contain NUL characters."));
         }
         Ok(EventFilter { event_type: self.event_type, agent_id: self.agent_id, platform_id })
     }

@@ -38,7 +38,7 @@ impl Pages {
         let by = match by {
             None | Some("url") => PagesBy::Url,
             Some("section") => PagesBy::Section,
-            Some(_) => return Err(refused("The parameter by is none of url, section.")),
+            Some(_) => return Err(refused("by must be one of: url, section.")),
         };
         Ok(Self { by, path: path.map(PagePath::parse).transpose()? })
     }
@@ -47,18 +47,18 @@ impl Pages {
 impl PagePath {
     fn parse(path: &str) -> Result<Self, ApiError> {
         if !path.starts_with('/') {
-            return Err(refused("The parameter path does not begin with a slash, as /blog/a and /blog/* do."));
+            return Err(refused("path must start with a slash, for example /blog/a or /blog/*."));
         }
         let (beginning, is_beginning) = path.strip_suffix(ANYTHING).map_or((path, false), |beginning| (beginning, true));
         if beginning.contains(ANYTHING) {
-            return Err(refused("The parameter path has a * elsewhere than at its end, as in /blog/*."));
+            return Err(refused("path can contain * only at its end, for example /blog/*."));
         }
         if beginning.contains(['?', '#']) {
-            return Err(refused("The parameter path holds a ? or a #: a path ends before both, as /blog/a does."));
+            return Err(refused("path must not contain ? or #. Leave out the query and the fragment."));
         }
         // The store takes no NUL in a parameter, and no URL holds one.
         if beginning.contains('\0') {
-            return Err(refused("The parameter path holds a NUL character."));
+            return Err(refused("path must not contain NUL characters."));
         }
         let beginning = beginning.to_owned();
         Ok(if is_beginning { Self::Beginning(beginning) } else { Self::Whole(beginning) })

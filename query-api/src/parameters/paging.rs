@@ -22,10 +22,9 @@ impl Paging {
     /// Reads both parameters, or says which one is wrong.
     pub(crate) fn parse(limit: Option<&str>, offset: Option<&str>, page: u64) -> Result<Self, ApiError> {
         let limit = limit.map_or(Some(page), whole_number).filter(|limit| *limit > 0);
-        let limit = limit.ok_or_else(|| refused("The parameter limit is not a whole number from 1 on."))?;
+        let limit = limit.ok_or_else(|| refused("limit must be a whole number, 1 or more."))?;
         let offset = offset.map_or(Some(0), whole_number).filter(|offset| *offset <= MAX_OFFSET);
-        let offset =
-            offset.ok_or_else(|| refused("The parameter offset is not a whole number from 0 on, or is out of range."))?;
+        let offset = offset.ok_or_else(|| refused(&format!("offset must be a whole number from 0 to {MAX_OFFSET}.")))?;
         Ok(Self { limit: limit.min(MAX_PAGE), offset })
     }
 }

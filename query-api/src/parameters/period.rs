@@ -32,7 +32,7 @@ impl Period {
             _ => false,
         };
         if is_reversed {
-            return Err(ApiError::new(Code::InvalidParameter, "The parameter since is after until."));
+            return Err(ApiError::new(Code::InvalidParameter, "since must not be after until."));
         }
         Ok(Self {
             start: from.as_ref().map(Moment::told),
@@ -79,7 +79,7 @@ impl Moment {
 fn parse_moment(text: &str, parameter: &str) -> Result<Moment, ApiError> {
     let moment = parse_day(text).map(Moment::Day).or_else(|| parse_instant(text).map(Moment::Instant));
     moment.ok_or_else(|| {
-        let detail = format!("The parameter {parameter} is neither a date (2026-01-31) nor an RFC 3339 time with an offset.");
+        let detail = format!("{parameter} must be a date (2026-01-31) or an RFC 3339 time with an offset.");
         ApiError::new(Code::InvalidParameter, detail)
     })
 }

@@ -90,7 +90,7 @@ impl Telemetry {
         let query = by_key(owned.values.bind(self.client.query(&statement))).param("most", MAX_OF_ID + 1);
         let found: Vec<KeyRow> = self.all(query).await?;
         if found.len() as u64 > MAX_OF_ID {
-            let detail = format!("More than {MAX_OF_ID} events have this id; GET /content-owners/events pages them.");
+            let detail = format!("More than {MAX_OF_ID} events have this ID. Page through them with GET /content-owners/events.");
             return Err(ApiError::new(Code::TooLarge, detail));
         }
         Ok(found.into_iter().map(|row| row.event_key).collect())

@@ -65,7 +65,7 @@ impl Ledger {
     pub(crate) async fn outcomes(&self, own: &OwnReports, period: &Period, by: Option<By>) -> Result<Vec<Cell>, ApiError> {
         let rows = self.in_turn(self.rows(own, period, by)).await?;
         if rows.len() > MAX_ROWS {
-            let detail = "The answer is larger than one read may be. Ask by=day, or for a shorter time with since and until.";
+            let detail = "The response would be too large. Use by=day, or a shorter period with since and until.";
             return Err(ApiError::new(Code::TooLarge, detail));
         }
         let mut cells = rows.into_iter().map(Counted::read).collect::<Result<Vec<Cell>, ApiError>>()?;

@@ -14,7 +14,7 @@ const SHARD_AWAY: &[u32] = &[32, 198, 209, 210, 279];
 /// Code by which ClickHouse says that the database is not there: dropped, or not made again yet.
 const NO_DATABASE: u32 = 81;
 /// What to do about an answer that is too large, whichever read it is of.
-const LARGE: &str = "The answer is larger than one read may be. Ask with a smaller limit, for a shorter time or for one domain.";
+const LARGE: &str = "The response would be too large. Use a smaller limit, a shorter period or one domain.";
 
 /// What a failed query means for the caller.
 pub(super) fn refused(error: Error) -> ApiError {

@@ -170,7 +170,7 @@ impl Telemetry {
             rows = query.fetch_all::<SessionEvent>() => match rows {
                 // It will not be less when asked again.
                 Err(error) if is_too_large(&error) => {
-                    return Err(ApiError::new(Code::TooLarge, "The session is larger than what is read of one; GET /agent/events pages its events."));
+                    return Err(ApiError::new(Code::TooLarge, "The session is too large to read at once. Page through its events with GET /agent/events."));
                 }
                 rows => rows.map_err(refused)?,
             },

@@ -41,7 +41,7 @@ pub(crate) async fn read_manifest(
 ) -> Result<Response, ApiError> {
     let caller = &reading.caller;
     if caller.org_type == OrgType::ContentOwner {
-        return Err(ApiError::new(Code::Forbidden, "Click tokens are looked up with a platform's or an agent's key."));
+        return Err(ApiError::new(Code::Forbidden, "Only platforms and agents can look up click tokens."));
     }
     state.lookups.admit(caller.key_id)?;
     // As it stands in the path: a token needs no escape, and what is not one is unknown, whatever it is.
@@ -58,5 +58,5 @@ pub(crate) async fn read_manifest(
 
 /// Malformed, unknown, expired or not shared: the caller must not learn which.
 fn nothing() -> ApiError {
-    ApiError::new(Code::NotFound, "There is nothing to show for this click token.")
+    ApiError::new(Code::NotFound, "Click token not found, or its session isn't shared.")
 }

@@ -55,7 +55,7 @@ pub(crate) async fn read_document(
     if !read.is_whole {
         return Err(ApiError::new(
             Code::TooLarge,
-            "The session has more events than one document holds; GET /agent/events pages them.",
+            "The session has too many events for one document. Page through them with GET /agent/events.",
         ));
     }
     let clicks = state.telemetry.session_events(scope, SessionPart::Clicks).await?;
@@ -78,5 +78,5 @@ async fn facts_of(pool: &PgPool, org: OrgId, session: SessionId) -> Result<Optio
 }
 
 fn unknown() -> ApiError {
-    ApiError::new(Code::NotFound, "You have no such session.")
+    ApiError::new(Code::NotFound, "Session not found.")
 }

@@ -97,7 +97,7 @@ impl ListRequest {
 /// Where a walk through events begins or goes on. An offset counts from the newest event; `after` does not.
 fn walk(state: &State, asked: &ListParameters) -> Result<Cursor, ApiError> {
     if asked.after.is_some() && asked.offset.as_ref().is_some_and(|offset| offset != "0") {
-        return Err(ApiError::new(Code::InvalidParameter, "Ask with offset or with after, not with both."));
+        return Err(ApiError::new(Code::InvalidParameter, "Use offset or after, not both."));
     }
     Cursor::parse(asked.after.as_deref(), state.clock.now())
 }
@@ -205,7 +205,7 @@ pub(crate) async fn read_corroboration(
     let (by, columns) = match asked.by.take().as_deref() {
         None | Some("agent") => (CorroborationBy::Agent, BY_AGENT_COLUMNS),
         Some("day") => (CorroborationBy::Day, BY_DAY_COLUMNS),
-        Some(_) => return Err(ApiError::new(Code::InvalidParameter, "The parameter by is none of agent, day.")),
+        Some(_) => return Err(ApiError::new(Code::InvalidParameter, "by must be one of: agent, day.")),
     };
     let sort = Sort::parse(asked.sort.take().as_deref(), by.sortable())?;
     let asked = ListRequest::unsplit(&state, reading, asked, EVENTS_PAGE).await?;
@@ -239,7 +239,7 @@ pub(crate) async fn read_funnel(
         }
         Some("url") => (FunnelBy::Url, &["content_url", "retrieved", "grounded", "cited", "presented", "engaged"]),
         Some("day") => (FunnelBy::Day, &["day", "retrieved", "grounded", "cited", "presented", "engaged"]),
-        Some(_) => return Err(ApiError::new(Code::InvalidParameter, "The parameter by is none of agent, url, day.")),
+        Some(_) => return Err(ApiError::new(Code::InvalidParameter, "by must be one of: agent, url, day.")),
     };
     refuse_others(&[("after", asked.after.as_ref())])?;
     let sort = Sort::parse(asked.sort.take().as_deref(), by.sortable())?;

@@ -38,7 +38,7 @@ pub(crate) async fn read_event(
 }
 
 fn unknown() -> ApiError {
-    ApiError::new(Code::NotFound, "You may see no event of this id.")
+    ApiError::new(Code::NotFound, "Event not found.")
 }
 
 fn told(found: FoundEvent) -> Option<EventReports> {

@@ -40,7 +40,7 @@ pub(crate) struct SummaryParameters {
 /// said, is misled. What no read knows is ignored.
 pub(crate) fn refuse_others(given: &[(&str, Option<&String>)]) -> Result<(), ApiError> {
     match given.iter().find(|(_, value)| value.is_some()) {
-        Some((name, _)) => Err(ApiError::new(Code::InvalidParameter, format!("This read has no parameter {name}."))),
+        Some((name, _)) => Err(ApiError::new(Code::InvalidParameter, format!("{name} is not supported here."))),
         None => Ok(()),
     }
 }

@@ -78,11 +78,11 @@ pub(crate) async fn resolve_domain(
 ) -> Result<Json<Resolution>, ApiError> {
     let asked = match (parameters.domain, parameters.url) {
         (Some(domain), None) if domain.chars().any(char::is_control) => {
-            return Err(ApiError::new(Code::InvalidParameter, "The parameter domain has a control character."));
+            return Err(ApiError::new(Code::InvalidParameter, "domain must not contain control characters."));
         }
         (Some(domain), None) => RequestedDomain::of_domain(&domain),
         (None, Some(url)) => RequestedDomain::of_url(&url)?,
-        _ => return Err(ApiError::new(Code::InvalidParameter, "Exactly one of the parameters domain and url is required.")),
+        _ => return Err(ApiError::new(Code::InvalidParameter, "Exactly one of domain and url is required.")),
     };
     let organization = match &asked.site {
         Some(site) => state.directory.owner_of(site).await?,
@@ -102,7 +102,7 @@ impl RequestedDomain {
 
     /// By the function that attributes events, so that both always agree.
     fn of_url(url: &str) -> Result<Self, ApiError> {
-        let refuse = || ApiError::new(Code::InvalidParameter, "The parameter url is not an absolute http or https URL.");
+        let refuse = || ApiError::new(Code::InvalidParameter, "url must be an absolute http or https URL.");
         let parsed = ContentUrl::parse(url).map_err(|_| refuse())?;
         if let Some(site) = parsed.site {
             return Ok(Self { domain: site.domain(), site: Some(site) });

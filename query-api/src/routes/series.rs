@@ -61,7 +61,7 @@ impl SeriesParameters {
         match self.by.as_deref() {
             Some("hour") => Ok(By::Hour),
             None | Some("day") => Ok(By::Day),
-            Some(_) => Err(ApiError::new(Code::InvalidParameter, "The parameter by is none of hour, day.")),
+            Some(_) => Err(ApiError::new(Code::InvalidParameter, "by must be one of: hour, day.")),
         }
     }
 }
@@ -82,7 +82,7 @@ pub(crate) fn find_split<S: Copy>(known: &[KnownSplit<S>], asked: Option<&str>) 
     let found = known.iter().find(|(name, ..)| asked.is_none_or(|asked| asked == *name));
     found.copied().ok_or_else(|| {
         let names = known.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
-        ApiError::new(Code::InvalidParameter, format!("The parameter split is none of {names}."))
+        ApiError::new(Code::InvalidParameter, format!("split must be one of: {names}."))
     })
 }
 
@@ -203,7 +203,7 @@ mod tests {
             (said.code(), said.detail()),
             (
                 Code::InvalidParameter,
-                "The parameter split is none of none, type, role, agent, platform, operator, bot, purpose, verified, status."
+                "split must be one of: none, type, role, agent, platform, operator, bot, purpose, verified, status."
             )
         );
         for (asked, found) in [(None, Split::Nothing), (Some("none"), Split::Nothing), (Some("platform"), Split::Platform)] {

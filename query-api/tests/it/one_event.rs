@@ -98,7 +98,7 @@ async fn a_delegated_event_is_the_grantors_to_the_byte_and_what_lists_are_asked_
     assert_eq!(app.get(&partner.key, path, &grantor).await, app.get(&owner.key, path, &[]).await);
     for name in ["limit", "offset", "after", "by", "split", "sort", "event_type", "agent_id", "platform_id", "path"] {
         let (status, problem) = app.get(&owner.key, path, &[(name, "1")]).await.problem();
-        let detail = json!(format!("This read has no parameter {name}."));
+        let detail = json!(format!("{name} is not supported here."));
         assert_eq!((status, &problem["detail"]), (StatusCode::BAD_REQUEST, &detail), "{name}");
     }
     sqlx::query("UPDATE delegations SET revoked_at = now()").execute(&app.stores.pool).await.unwrap();

@@ -75,11 +75,11 @@ async fn a_path_is_matched_to_the_letter_and_a_star_at_its_end_is_whatever_follo
 }
 
 #[tokio::test]
-async fn what_is_no_path_is_refused_with_what_one_is() {
+async fn rejects_invalid_paths_with_an_example() {
     let (app, key) = app(&["https://example.com/a"]).await;
-    let (slash, star) =
-        ("does not begin with a slash, as /blog/a and /blog/* do", "has a * elsewhere than at its end, as in /blog/*");
-    let beyond = "holds a ? or a #: a path ends before both, as /blog/a does";
+    let slash = "path must start with a slash, for example /blog/a or /blog/*.";
+    let star = "path can contain * only at its end, for example /blog/*.";
+    let beyond = "path must not contain ? or #. Leave out the query and the fragment.";
     for (path, said) in [
         ("", slash),
         ("*", slash),
@@ -89,16 +89,16 @@ async fn what_is_no_path_is_refused_with_what_one_is() {
         ("/blog/**", star),
         ("/blog?q=1", beyond),
         ("/blog#a", beyond),
-        ("/\0", "holds a NUL character"),
+        ("/\0", "path must not contain NUL characters."),
     ] {
         let (status, problem) = app.get(&key, URLS, &[("path", path)]).await.problem();
         assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &json!("invalid_parameter")), "{path:?}");
-        assert_eq!(problem["detail"], format!("The parameter path {said}."), "{path:?}");
+        assert_eq!(problem["detail"], said, "{path:?}");
     }
     let twice = app.get(&key, &format!("{URLS}?path=/a&path=/b"), &[]).await;
     assert_eq!(twice.status, StatusCode::BAD_REQUEST);
     let (status, problem) = app.get(&key, URLS, &[("by", "agent")]).await.problem();
-    assert_eq!((status, &problem["detail"]), (StatusCode::BAD_REQUEST, &json!("The parameter by is none of url, section.")));
+    assert_eq!((status, &problem["detail"]), (StatusCode::BAD_REQUEST, &json!("by must be one of: url, section.")));
     let other = app.seed().org("Agent", OrgType::Agent).await;
     assert_eq!(app.get("", URLS, &[("path", "a")]).await.status, StatusCode::UNAUTHORIZED, "who asks is decided first");
     assert_eq!(app.get(&other.key, URLS, &[("path", "/a")]).await.status, StatusCode::FORBIDDEN);

@@ -87,7 +87,7 @@ async fn a_parameter_of_other_reads_is_refused_where_it_would_be_taken_for_heard
     for (path, key, (name, value)) in asked {
         let (status, problem) = app.get(key, path, &[(name, value)]).await.problem();
         assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{path} {name}");
-        assert_eq!(problem["detail"], format!("This read has no parameter {name}."), "{path}");
+        assert_eq!(problem["detail"], format!("{name} is not supported here."), "{path}");
         assert_eq!(app.page(key, path, &[("as_of", "now")]).await["items"].as_array().map(Vec::len).unwrap_or(1), 1, "{path}");
     }
     let (status, _) = app.get(&owner.key, "/content-owners/crawlers", &[("sort", "bot")]).await.problem();
@@ -104,7 +104,7 @@ async fn who_reported_is_self_or_other_and_whoever_may_not_read_is_told_so_as_wi
     for bad in ["", "Self", "others", "self,other", "' OR 1=1 --", "\0"] {
         let (status, problem) = app.get(&agent.key, "/agent/events", &[("reported_by", bad)]).await.problem();
         assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{bad}");
-        assert_eq!(problem["detail"], "The parameter reported_by is none of self, other.", "{bad}");
+        assert_eq!(problem["detail"], "reported_by must be one of: self, other.", "{bad}");
     }
     let twice = app.get(&agent.key, "/agent/events", &[("reported_by", "self"), ("reported_by", "other")]).await;
     assert_eq!(twice.status, StatusCode::BAD_REQUEST);

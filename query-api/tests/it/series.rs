@@ -104,14 +104,14 @@ async fn what_is_no_series_is_refused_with_the_way_out() {
     let long = [("since", "2000-01-01"), ("until", "2026-01-01"), ("by", "hour")];
     for (path, key) in [(OWNERS, &owner.key), ("/agent/series", &agent.key)] {
         let refused: [(&[(&str, &str)], &str); 8] = [
-            (&[("by", "week")], "The parameter by is none of hour, day."),
-            (&[("split", "url")], "The parameter split is none of none, type, role, agent, "),
-            (&[("limit", "10")], "This read has no parameter limit."),
-            (&[("offset", "0")], "This read has no parameter offset."),
-            (&[("after", "x")], "This read has no parameter after."),
-            (&[("sort", "start")], "This read has no parameter sort."),
-            (&long, "Ask by=day, or for a shorter time with since and until."),
-            (&[("since", "2026-01-02"), ("until", "2026-01-01")], "The parameter since is after until."),
+            (&[("by", "week")], "by must be one of: hour, day."),
+            (&[("split", "url")], "split must be one of: none, type, role, agent, "),
+            (&[("limit", "10")], "limit is not supported here."),
+            (&[("offset", "0")], "offset is not supported here."),
+            (&[("after", "x")], "after is not supported here."),
+            (&[("sort", "start")], "sort is not supported here."),
+            (&long, "Use by=day, or a shorter period with since and until."),
+            (&[("since", "2026-01-02"), ("until", "2026-01-01")], "since must not be after until."),
         ];
         for (query, detail) in refused {
             let (status, problem) = app.get(key, path, query).await.problem();

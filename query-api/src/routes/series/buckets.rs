@@ -24,7 +24,7 @@ pub(crate) fn of(period: &Period, by: By, held: Option<(i64, i64)>) -> Result<Op
     let count = last - first + 1;
     if count > MAX_BUCKETS {
         let detail = format!(
-            "The series would have {count} buckets, and none has more than {MAX_BUCKETS}. Ask by=day, or for a shorter time with since and until."
+            "The series would have {count} buckets; the maximum is {MAX_BUCKETS}. Use by=day, or a shorter period with since and until."
         );
         return Err(ApiError::new(Code::InvalidParameter, detail));
     }

@@ -75,9 +75,9 @@ async fn a_path_that_nothing_is_on_and_one_that_is_none_are_told_and_lead_back()
     assert!(longer.contains("by=section") && longer.contains("sort=last_seen"), "what the rows are of stays: {longer}");
     assert_eq!(urls(&owner.open(&link(&none, "Show all pages")).await).len(), 50);
     for (path, said) in [
-        ("blog/*", "does not begin with a slash"),
-        ("/blog/*/a", "has a * elsewhere than at its end"),
-        ("/blog?q=<b>", "holds a ? or a #"),
+        ("blog/*", "path must start with a slash"),
+        ("/blog/*/a", "path can contain * only at its end"),
+        ("/blog?q=<b>", "path must not contain ? or #"),
     ] {
         let asked = url::form_urlencoded::Serializer::new(String::new()).append_pair("path", path).finish();
         let refused = owner.open(&format!("{home}/pages?{WINDOW}&{asked}")).await;

@@ -88,7 +88,7 @@ async fn an_owner_sees_in_the_console_what_the_api_answers_the_partner_while_it_
     for address in [&link, &event, &format!("{home}/export/events.csv?{kept}")] {
         let page = owner.open(address).await;
         assert!(
-            page.status == 403 && page.html.contains("No active delegation of this organisation"),
+            page.status == 403 && page.html.contains("share data with the organization in seen_by"),
             "{address}: {}",
             page.html
         );
