@@ -119,16 +119,16 @@ pub(crate) async fn create_delegation(
 ) -> Result<(StatusCode, Json<Delegation>), ApiError> {
     let body = state.bodies.read(request).await?;
     if organization::type_of(&state.pool, actor.org_id).await? != Some(OrgType::ContentOwner) {
-        return Err(ApiError::new(Code::Forbidden, "Only a content owner can delegate."));
+        return Err(ApiError::new(Code::Forbidden, "Only content owners can create delegations."));
     }
     let (grantee, scopes) = parse_new_delegation(&body)?;
     if grantee == actor.org_id {
-        return Err(rule_broken("grantee_org_id", "grantee_org_id must be another organisation"));
+        return Err(rule_broken("grantee_org_id", "grantee_org_id must be another organization"));
     }
     match organization::type_of(&state.pool, grantee).await? {
-        None => return Err(ApiError::new(Code::NotFound, "There is no such organisation.")),
+        None => return Err(ApiError::new(Code::NotFound, "Organization not found.")),
         Some(grantee) if grantee.is_platform_or_agent() => {}
-        Some(_) => return Err(rule_broken("grantee_org_id", "grantee_org_id must be a platform or agent organisation")),
+        Some(_) => return Err(rule_broken("grantee_org_id", "grantee_org_id must be a platform or an agent")),
     }
     let mut transaction = state.pool.begin().await?;
     let pair = Pair { grantor: actor.org_id, grantee };
@@ -206,7 +206,7 @@ pub(crate) async fn grant(
     .bind(maker)
     .fetch_optional(&mut *transaction)
     .await?;
-    let row = row.ok_or_else(|| ApiError::new(Code::Conflict, "There is an active delegation to this organisation."))?;
+    let row = row.ok_or_else(|| ApiError::new(Code::Conflict, "This organization already has an active delegation."))?;
     let delegation = Delegation::from(row);
     tell(transaction, EventType::DelegationCreated, &delegation, now).await?;
     let detail = json!({"grantee_org_id": delegation.grantee_org_id, "scopes": delegation.scopes});
@@ -232,7 +232,7 @@ pub(crate) async fn revoke_delegation(
     IdentityWriter(actor): IdentityWriter,
     Path(id): Path<String>,
 ) -> Result<Json<Delegation>, ApiError> {
-    let not_found = || ApiError::new(Code::NotFound, "There is no such delegation.");
+    let not_found = || ApiError::new(Code::NotFound, "Delegation not found.");
     let id: DelegationId = id.parse().map_err(|_| not_found())?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
@@ -255,7 +255,7 @@ pub(crate) async fn revoke_delegation(
     match row.map(Delegation::from) {
         Some(revoked_before) if revoked_before.grantor_org_id == actor.org_id => Ok(Json(revoked_before)),
         Some(others) if others.grantee_org_id == actor.org_id => {
-            Err(ApiError::new(Code::Forbidden, "Only the organisation that granted a delegation can revoke it."))
+            Err(ApiError::new(Code::Forbidden, "Only the organization that created the delegation can revoke it."))
         }
         _ => Err(not_found()),
     }

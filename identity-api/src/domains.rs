@@ -116,7 +116,7 @@ impl From<Row> for Domain {
 }
 
 fn not_found() -> ApiError {
-    ApiError::new(Code::NotFound, "There is no such domain.")
+    ApiError::new(Code::NotFound, "Domain not found.")
 }
 
 /// Only content owners have domains.
@@ -124,7 +124,7 @@ async fn owners_only(state: &State, actor: &Actor) -> Result<(), ApiError> {
     if organization::type_of(&state.pool, actor.org_id).await? == Some(OrgType::ContentOwner) {
         return Ok(());
     }
-    Err(ApiError::new(Code::Forbidden, "Only a content owner has domains."))
+    Err(ApiError::new(Code::Forbidden, "Only content owners can have domains."))
 }
 
 /// `GET /api/v1/identity/domains`: verified or not, oldest first; released ones are gone.
@@ -191,7 +191,7 @@ async fn admit_one_more(transaction: &mut PgConnection, actor: &Actor, most: i64
     if registered < most {
         return Ok(());
     }
-    Err(ApiError::new(Code::Conflict, format!("The organisation has {most} domains; delete one first.")))
+    Err(ApiError::new(Code::Conflict, format!("The organization already has {most} domains, the maximum. Release one first.")))
 }
 
 /// `DELETE /api/v1/identity/domains/{id}`: 204, also when it was deleted before. Its events are the caller's no more.

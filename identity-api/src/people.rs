@@ -68,7 +68,7 @@ impl FromRequestParts<Arc<State>> for Operator {
 }
 
 fn operators_only() -> ApiError {
-    ApiError::new(Code::Forbidden, "Only an operator may do this.")
+    ApiError::new(Code::Forbidden, "Only operators can do this.")
 }
 
 /// Holds a person's row until the transaction ends: what is counted of them is counted one after the other.
@@ -125,7 +125,7 @@ pub(crate) async fn remove_operator(
         .bind(email.as_str())
         .fetch_optional(&mut *transaction)
         .await?;
-    let user = user.ok_or_else(|| ApiError::new(Code::NotFound, "There is no operator with this address."))?;
+    let user = user.ok_or_else(|| ApiError::new(Code::NotFound, "No operator has this email address."))?;
     if !keep_keys {
         removal::take_back(transaction, author, CreatedBy::Operator(UserId(user)), now).await?;
     }

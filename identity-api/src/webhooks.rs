@@ -93,7 +93,7 @@ pub(crate) async fn show_webhook(
 }
 
 pub(crate) fn not_found() -> ApiError {
-    ApiError::new(Code::NotFound, "There is no such webhook endpoint.")
+    ApiError::new(Code::NotFound, "Webhook endpoint not found.")
 }
 
 /// What a caller may say of a new endpoint.
@@ -164,11 +164,14 @@ fn parse_new_webhook(body: &[u8], allowed: &AllowedReceivers) -> Result<(String,
 
 /// The named types, sorted and without repeats.
 fn subscription(names: &[String]) -> Result<Vec<EventType>, Fault> {
-    let mut kinds = names.iter().map(|name| EventType::subscribed(name)).collect::<Result<Vec<_>, _>>().map_err(|unknown| {
-        fault("event_types", format!("{unknown}; event types are {}", EventType::SUBSCRIBED.map(EventType::as_str).join(", ")))
-    })?;
+    let known = || EventType::SUBSCRIBED.map(EventType::as_str).join(", ");
+    let kind = |name: &String| {
+        let unknown = |_| fault("event_types", format!("event_types must contain only: {}; {name:?} is unknown", known()));
+        EventType::subscribed(name).map_err(unknown)
+    };
+    let mut kinds = names.iter().map(kind).collect::<Result<Vec<_>, _>>()?;
     if kinds.is_empty() {
-        return Err(fault("event_types", "event_types must name at least one"));
+        return Err(fault("event_types", "event_types must contain at least one event type"));
     }
     kinds.sort_unstable();
     kinds.dedup();
@@ -185,7 +188,7 @@ async fn admit_one_more(transaction: &mut PgConnection, actor: &Actor) -> Result
     if there < MAX_ENDPOINTS {
         return Ok(());
     }
-    let detail = format!("The organisation has {MAX_ENDPOINTS} webhook endpoints; delete one first.");
+    let detail = format!("The organization already has {MAX_ENDPOINTS} webhook endpoints, the maximum. Delete one first.");
     Err(ApiError::new(Code::Conflict, detail))
 }
 

@@ -29,10 +29,10 @@ pub(crate) enum LettingIn {
 impl LettingIn {
     fn refusal(self) -> &'static str {
         match self {
-            Self::Keys => "Only an owner of the organisation may mint and revoke its keys.",
-            Self::Drains => "Only an owner of the organisation may set up, rotate and delete its drains.",
-            Self::Delegations => "Only an owner of the organisation may let others read its telemetry.",
-            Self::Webhooks => "Only an owner of the organisation may set up its webhook endpoints and rotate their secrets.",
+            Self::Keys => "Only owners can create and revoke API keys.",
+            Self::Drains => "Only owners can create and delete log drains and replace their keys.",
+            Self::Delegations => "Only owners can share the organization's data.",
+            Self::Webhooks => "Only owners can create webhook endpoints and replace their secrets.",
         }
     }
 }
@@ -65,7 +65,10 @@ pub(crate) async fn require_held(transaction: &mut PgConnection, author: Author,
     let Author::Key(key) = author else { return Ok(()) };
     let held = held(transaction, key).await?;
     let Some(lacking) = scopes.iter().find(|scope| !held.contains(scope)) else { return Ok(()) };
-    let detail = format!("A key grants at most its own scopes, and this one lacks {}; name the scopes.", lacking.as_str());
+    let detail = format!(
+        "This API key doesn't have {}, so it can't grant it. In scopes, list only scopes that the key has.",
+        lacking.as_str()
+    );
     Err(ApiError::new(Code::MissingScope, detail))
 }
 

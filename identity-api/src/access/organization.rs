@@ -10,7 +10,7 @@ use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 pub(crate) fn no_organization() -> ApiError {
-    ApiError::new(Code::NotFound, "There is no such organisation.")
+    ApiError::new(Code::NotFound, "Organization not found.")
 }
 
 /// What an organisation is; it never changes. `None` when there is no such organisation.

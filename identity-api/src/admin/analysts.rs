@@ -57,7 +57,7 @@ impl AdminCommand {
         match self {
             Self::Create { clickhouse_shards, .. } if clickhouse_shards.are_several() => Err(ApiError::new(
                 Code::Conflict,
-                "CLICKHOUSE_SHARDS: the views of analysts cannot be kept over several servers, so that no account is made.",
+                "CLICKHOUSE_SHARDS: analyst accounts are not supported with several ClickHouse servers.",
             )),
             Self::Create { organization, delegated_from, name, .. } => {
                 let name = text_rules::label("name", Some(name)).map_err(bodies::refuse)?;

@@ -119,13 +119,15 @@ pub(crate) async fn deny_delegation_request(
 }
 
 fn not_found() -> ApiError {
-    ApiError::new(Code::NotFound, "There is no such delegation request.")
+    ApiError::new(Code::NotFound, "Delegation request not found.")
 }
 
 fn refused(invalid: InvalidTransition) -> ApiError {
     match invalid {
-        InvalidTransition::AlreadyResolved => ApiError::new(Code::Conflict, "The delegation request is already resolved."),
-        InvalidTransition::Expired => ApiError::new(Code::Expired, "The delegation request is expired; it can be filed again."),
+        InvalidTransition::AlreadyResolved => {
+            ApiError::new(Code::Conflict, "The delegation request was already approved or rejected.")
+        }
+        InvalidTransition::Expired => ApiError::new(Code::Expired, "The delegation request has expired. Send a new one."),
     }
 }
 
@@ -143,7 +145,10 @@ async fn addressed_to(pool: &PgPool, actor: &Actor, id: &str) -> Result<(Delegat
         return Ok((id, pair));
     }
     if pair.grantee == actor.org_id {
-        return Err(ApiError::new(Code::Forbidden, "Only the organisation that is asked can answer a delegation request."));
+        return Err(ApiError::new(
+            Code::Forbidden,
+            "Only the organization that received the delegation request can approve or reject it.",
+        ));
     }
     Err(not_found())
 }

@@ -43,8 +43,8 @@ pub(crate) enum TakeError {
     Store(#[from] sqlx::Error),
 }
 
-const HELD: &str = "The domain is verified by another organisation. It has to release it first; a TXT record takes it only from who \
-    holds it on somebody's word, or by a proof that is gone.";
+const HELD: &str = "Another organization has verified this domain. Ask it to release the domain. A TXT record takes over only \
+    a domain that a partner or operator verified, or whose own record is missing.";
 
 impl From<TakeError> for ApiError {
     fn from(error: TakeError) -> Self {

@@ -48,7 +48,7 @@ pub(crate) async fn register(
     now: DateTime<Utc>,
 ) -> Result<Domain, ApiError> {
     if organization::type_of(&mut *transaction, org).await? != Some(OrgType::ContentOwner) {
-        return Err(rule_broken("domain", "only a content owner has domains"));
+        return Err(rule_broken("domain", "only content owners can have domains"));
     }
     let registered = insert(transaction, author, org, site, now).await?;
     registered.ok_or_else(|| ApiError::new(Code::Conflict, "The organization has already added this domain."))

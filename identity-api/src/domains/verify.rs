@@ -164,12 +164,12 @@ pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
 fn parse_places(body: &[u8]) -> Result<Vec<VerificationMethod>, ApiError> {
     let places: Places = bodies::object(body)?;
     let Some(names) = places.methods else { return Ok(VerificationMethod::ALL.to_vec()) };
-    let methods = names.iter().map(|name| name.parse::<VerificationMethod>()).collect::<Result<Vec<_>, _>>();
+    let methods = names.iter().map(|name| name.parse::<VerificationMethod>().map_err(|_| name)).collect::<Result<Vec<_>, _>>();
     let known = || VerificationMethod::ALL.map(VerificationMethod::as_str).join(", ");
     match methods {
         Ok(methods) if !methods.is_empty() => Ok(methods),
-        Ok(_) => Err(rule_broken("methods", format!("methods must name at least one of {}", known()))),
-        Err(unknown) => Err(rule_broken("methods", format!("{unknown}; methods are {}", known()))),
+        Ok(_) => Err(rule_broken("methods", format!("methods must contain at least one of: {}", known()))),
+        Err(unknown) => Err(rule_broken("methods", format!("methods must contain only: {}; {unknown:?} is unknown", known()))),
     }
 }
 

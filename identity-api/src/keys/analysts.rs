@@ -88,11 +88,11 @@ async fn require_readable(transaction: &mut PgConnection, new: &NewAccount) -> R
         (Some(OrgType::ContentOwner), None) => Ok(()),
         (Some(OrgType::ContentOwner), Some(_)) => Err(rule_broken(
             "delegated_from",
-            "delegated_from is for who has no domains of its own; a content owner reads what is its own",
+            "delegated_from is only for platforms and agents; a content owner reads its own data",
         )),
         (Some(_), None) => Err(rule_broken(
             "delegated_from",
-            "delegated_from must name the content owner that the organisation reads for; it has no domains of its own",
+            "delegated_from must name a content owner, because the organization has no domains",
         )),
         (Some(_), Some(grantor)) => require_delegation(transaction, grantor, new.organization).await,
     }
@@ -108,7 +108,8 @@ async fn require_delegation(transaction: &mut PgConnection, grantor: OrgId, gran
     .bind(Scope::TelemetryRead.as_str())
     .fetch_one(transaction)
     .await?;
-    let refusal = || ApiError::new(Code::Forbidden, "No active delegation lets this organisation read for that one.");
+    let refusal =
+        || ApiError::new(Code::Forbidden, "The organization in delegated_from doesn't share its data with this organization.");
     is_active.then_some(()).ok_or_else(refusal)
 }
 
@@ -117,8 +118,12 @@ async fn require_room(transaction: &mut PgConnection, organization: OrgId) -> Re
         .bind(organization.0)
         .fetch_one(transaction)
         .await?;
-    let refusal =
-        || ApiError::new(Code::Conflict, format!("The organisation has {MAX_ACCOUNTS} accounts of analysts; revoke one first."));
+    let refusal = || {
+        ApiError::new(
+            Code::Conflict,
+            format!("The organization already has {MAX_ACCOUNTS} analyst accounts, the maximum. Revoke one first."),
+        )
+    };
     (used < MAX_ACCOUNTS).then_some(()).ok_or_else(refusal)
 }
 
@@ -152,7 +157,7 @@ pub(crate) async fn revoke(
     .bind(id.0)
     .fetch_optional(&mut *transaction)
     .await?;
-    let found = found.ok_or_else(|| ApiError::new(Code::NotFound, "There is no such account of an analyst."))?;
+    let found = found.ok_or_else(|| ApiError::new(Code::NotFound, "Analyst account not found."))?;
     let account = AnalystAccount::from(found);
     if revoked.rows_affected() == 1 {
         tell(transaction, author, &account, "analyst_account.revoked", now, json!({})).await?;

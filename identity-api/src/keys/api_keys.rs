@@ -246,7 +246,7 @@ pub(crate) async fn revoke_api_key(
 }
 
 fn not_found() -> ApiError {
-    ApiError::new(Code::NotFound, "There is no such API key.")
+    ApiError::new(Code::NotFound, "API key not found.")
 }
 
 /// Revokes a key of an organisation, or of any; one that was revoked before stays as it is.

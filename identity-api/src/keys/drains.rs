@@ -84,7 +84,7 @@ impl TryFrom<Row> for Drain {
 }
 
 fn not_found() -> ApiError {
-    ApiError::new(Code::NotFound, "There is no such drain.")
+    ApiError::new(Code::NotFound, "Log drain not found.")
 }
 
 /// `GET /api/v1/identity/drains`: oldest first; deleted ones are gone.
@@ -161,7 +161,10 @@ async fn admit_one_more(transaction: &mut PgConnection, actor: &Actor) -> Result
     if drains < MAX_DRAINS {
         return Ok(());
     }
-    Err(ApiError::new(Code::Conflict, format!("The organisation has {MAX_DRAINS} drains; delete one first.")))
+    Err(ApiError::new(
+        Code::Conflict,
+        format!("The organization already has {MAX_DRAINS} log drains, the maximum. Delete one first."),
+    ))
 }
 
 async fn insert(

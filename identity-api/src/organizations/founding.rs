@@ -139,7 +139,7 @@ fn parse_new_organization(body: &[u8]) -> Result<(String, Site), ApiError> {
 }
 
 fn by_request(kind: &str, path: &'static str) -> ApiError {
-    let detail = format!("An organisation of type {kind} is created by an operator; ask for it with POST {path}.");
+    let detail = format!("Only operators create organizations of type {kind}. Request one with POST {path}.");
     ApiError::new(Code::Forbidden, detail).see(path)
 }
 

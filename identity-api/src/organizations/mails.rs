@@ -115,7 +115,7 @@ pub(crate) async fn send_verdict(pool: &PgPool, mailer: &Mailer, entrance: Optio
 async fn mail_verdict(pool: &PgPool, mailer: &Mailer, entrance: Option<Url>, request: &AccessRequest) -> anyhow::Result<()> {
     let email: String =
         sqlx::query_scalar("SELECT email FROM users WHERE id = $1").bind(request.user_id.0).fetch_one(pool).await?;
-    let to = EmailAddress::parse(&email).map_err(|why| anyhow::anyhow!("the requester's address is {why}"))?;
+    let to = EmailAddress::parse(&email).map_err(|why| anyhow::anyhow!("the requester's address {why}"))?;
     let name = &request.org_name;
     let (verdict, review) = match &request.state {
         AccessState::Pending => return Ok(()),

@@ -34,13 +34,13 @@ impl Standing {
         lock(transaction, id).await?;
         match Self::of(transaction, org, user).await?.role {
             Role::Owner => Ok(id),
-            Role::Member => Err(ApiError::new(Code::Forbidden, "Only an owner of the organisation may change its members.")),
+            Role::Member => Err(ApiError::new(Code::Forbidden, "Only owners can change members.")),
         }
     }
 }
 
 pub(crate) fn no_member() -> ApiError {
-    ApiError::new(Code::NotFound, "There is no such member.")
+    ApiError::new(Code::NotFound, "Member not found.")
 }
 
 /// Makes a person a member; one who is there gains what `role` adds, and loses nothing.

@@ -51,7 +51,7 @@ impl FromRequestParts<Arc<State>> for Partner {
         state.partner_rates.admit(caller.org_id)?;
         caller.require(Scope::PartnerProvision)?;
         if !organization::is_trusted(&state.pool, caller.org_id).await? {
-            return Err(ApiError::new(Code::Forbidden, "The organisation is not a trusted partner."));
+            return Err(ApiError::new(Code::Forbidden, "The organization is not a trusted partner."));
         }
         Ok(Self { org: caller.org_id, author: Author::Key(caller.key_id) })
     }
@@ -174,7 +174,7 @@ pub(crate) async fn attest_domain(
     partner: Partner,
     Path((org, domain)): Path<(String, String)>,
 ) -> Result<Json<Domain>, ApiError> {
-    let not_found = || ApiError::new(Code::NotFound, "There is no such domain of an organisation that you provisioned.");
+    let not_found = || ApiError::new(Code::NotFound, "You haven't provisioned an organization with this domain.");
     let org: OrgId = org.parse().map_err(|_| not_found())?;
     let domain: DomainId = domain.parse().map_err(|_| not_found())?;
     let mut transaction = state.pool.begin().await?;

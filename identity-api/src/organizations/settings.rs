@@ -73,7 +73,7 @@ pub(crate) async fn change_settings(
     ];
     let own = organization::type_of(&state.pool, actor.org_id).await?;
     if let Some((flag, ..)) = asked.iter().find(|(_, value, has, _)| value.is_some() && !own.is_some_and(has)) {
-        return Err(ApiError::new(Code::Forbidden, format!("The flag {flag} is not one of an organisation of this type.")));
+        return Err(ApiError::new(Code::Forbidden, format!("Organizations of this type don't have {flag}.")));
     }
     let mut transaction = state.pool.begin().await?;
     for (flag, value, _, update) in asked {

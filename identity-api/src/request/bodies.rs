@@ -35,7 +35,7 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
 }
 
 fn unreadable(why: &str) -> ApiError {
-    ApiError::new(Code::InvalidBody, format!("The body cannot be read: {why}."))
+    ApiError::new(Code::InvalidBody, format!("Invalid body: {why}."))
 }
 
 /// The named scopes, sorted and without repeats; `default` when none are named.
@@ -45,12 +45,12 @@ pub(crate) fn scopes(names: Option<Vec<String>>, known: &[Scope], default: &[Sco
     for name in names {
         let Some(scope) = name.parse().ok().filter(|scope| known.contains(scope)) else {
             let known: Vec<&str> = known.iter().map(|scope| scope.as_str()).collect();
-            return Err(fault("scopes", format!("unknown name {name:?}; scopes are {}", known.join(", "))));
+            return Err(fault("scopes", format!("scopes must contain only: {}; {name:?} is unknown", known.join(", "))));
         };
         scopes.push(scope);
     }
     if scopes.is_empty() {
-        return Err(fault("scopes", "scopes must name at least one"));
+        return Err(fault("scopes", "scopes must contain at least one scope"));
     }
     scopes.sort_unstable();
     scopes.dedup();

@@ -14,18 +14,18 @@ const MAX_BYTES: usize = 254;
 pub struct EmailAddress(String);
 
 impl EmailAddress {
-    /// Reads an address; the refusal continues "email is ...".
+    /// Reads an address; the refusal continues "email ...".
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         if text.len() > MAX_BYTES {
-            return Err("longer than 254 bytes");
+            return Err("must have at most 254 bytes");
         }
         // Quotes and spaces are valid in an address, but nobody has such a one, and programs disagree on how they read.
         if !text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"(),:;<>[\\]".contains(&byte)) {
-            return Err("not a plain ASCII address; write an international domain with xn--");
+            return Err("must contain only plain ASCII characters; write an international domain with xn--");
         }
-        let address: Address = text.parse().map_err(|_| "not an address such as name@example.com")?;
+        let address: Address = text.parse().map_err(|_| "must be an address such as name@example.com")?;
         if address.domain().parse::<std::net::IpAddr>().is_ok() {
-            return Err("at a number; name a domain");
+            return Err("must contain a domain name, not an IP address");
         }
         Ok(Self(text.to_ascii_lowercase()))
     }

@@ -5,10 +5,12 @@
 use schemas::receiver::{AllowedReceivers, receiver_url};
 use schemas::site::{Site, is_public_suffix};
 
+/// The fault of a `domain` that is not a domain name.
+pub(crate) const NOT_A_DOMAIN: &str = "domain must be a domain name such as example.com, without https:// or a path";
+
 /// The canonical host, when somebody can own it: public, and not one that many share (`co.uk`, `github.io`).
 pub(crate) fn ownable(domain: &str) -> Result<Site, &'static str> {
-    let site =
-        Site::from_domain(domain).map_err(|_| "domain must be a domain name such as example.com, without https:// or a path")?;
+    let site = Site::from_domain(domain).map_err(|_| NOT_A_DOMAIN)?;
     let domain = site.domain();
     let is_public = receiver_url(&format!("https://{domain}/"), &AllowedReceivers::default()).is_ok();
     if !is_public {

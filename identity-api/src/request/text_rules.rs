@@ -38,7 +38,7 @@ pub(crate) fn label(field: &str, text: Option<String>) -> Result<String, Fault> 
     let text = required(field, text)?;
     let is_blank = text.trim().is_empty();
     if is_blank || text.len() > MAX_NAME_BYTES || text.chars().any(|char| char.is_control() || is_unseen(char)) {
-        let rule = "bytes, not only blanks, and neither control characters nor ones that nobody sees";
+        let rule = "bytes, not only spaces, and no control or invisible characters";
         return Err(fault(field, format!("{field} must have 1 to {MAX_NAME_BYTES} {rule}")));
     }
     Ok(text)
@@ -52,7 +52,7 @@ pub(crate) fn name(field: &str, text: Option<String>) -> Result<String, Fault> {
 
 /// An address.
 pub(crate) fn email(field: &str, text: Option<String>) -> Result<EmailAddress, Fault> {
-    EmailAddress::parse(&required(field, text)?).map_err(|why| fault(field, format!("{field} is {why}")))
+    EmailAddress::parse(&required(field, text)?).map_err(|why| fault(field, format!("{field} {why}")))
 }
 
 /// Some lines in somebody's own words.
@@ -62,7 +62,7 @@ pub(crate) fn prose(field: &str, text: Option<String>) -> Result<String, Fault> 
     if text.trim().is_empty() || text.len() > MAX_PROSE_BYTES || text.chars().any(is_odd) {
         return Err(fault(
             field,
-            format!("{field} must have 1 to {MAX_PROSE_BYTES} bytes and no control characters but line breaks"),
+            format!("{field} must have 1 to {MAX_PROSE_BYTES} bytes and no control characters except line breaks"),
         ));
     }
     Ok(text)
@@ -76,7 +76,7 @@ pub(crate) fn domain(field: &str, text: Option<String>) -> Result<Site, Fault> {
 /// One of a few names; `all` lists them.
 pub(crate) fn one_of<T: std::str::FromStr>(field: &str, text: Option<String>, all: &[&str]) -> Result<T, Fault> {
     let text = required(field, text)?;
-    text.parse().map_err(|_| fault(field, format!("{field} must be one of {}", all.join(", "))))
+    text.parse().map_err(|_| fault(field, format!("{field} must be one of: {}", all.join(", "))))
 }
 
 fn required(field: &str, text: Option<String>) -> Result<String, Fault> {

@@ -85,7 +85,7 @@ impl Filter {
     pub(crate) fn parse(&self) -> Result<Which, ApiError> {
         let status = self.status.as_deref().map(str::parse::<DeliveryStatus>).transpose().map_err(|_| {
             let names = DeliveryStatus::ALL.map(DeliveryStatus::as_str).join(", ");
-            ApiError::new(Code::InvalidParameter, format!("status must be one of {names}."))
+            ApiError::new(Code::InvalidParameter, format!("status must be one of: {names}."))
         })?;
         Ok((status, Paging::parse(self.limit, self.offset)?))
     }
@@ -169,7 +169,7 @@ pub(super) struct Standing {
 impl Standing {
     pub(super) fn require_enabled(self) -> Result<(), ApiError> {
         if self.is_disabled {
-            return Err(ApiError::new(Code::Conflict, "The webhook endpoint is disabled; nothing is sent to it."));
+            return Err(ApiError::new(Code::Conflict, "The webhook endpoint is disabled. Enable it first."));
         }
         Ok(())
     }
@@ -218,5 +218,5 @@ pub(super) async fn find(
 }
 
 fn no_delivery() -> ApiError {
-    ApiError::new(Code::NotFound, "There is no such delivery.")
+    ApiError::new(Code::NotFound, "Delivery not found.")
 }

@@ -137,7 +137,7 @@ async fn operators_are_added_listed_and_removed() {
 
     assert_eq!(json_of(&app, "operator remove ada@a.test").await["is_operator"], false);
     assert_eq!(app.get(app.back(&ada).await.shows(), REVIEWS).await.status, 403);
-    assert!(refusal(&app, "operator remove ada@a.test", 4).await.contains("no operator with this address"));
+    assert!(refusal(&app, "operator remove ada@a.test", 4).await.contains("No operator has this email address"));
     assert!(refusal(&app, "operator list --as ada@a.test", 1).await.contains("--as ada@a.test"));
     assert_eq!(author_of(&app, "operator.removed").await, [system()]);
 }
@@ -157,7 +157,7 @@ async fn organisations_are_created_listed_and_shown() {
     let shown = json_of(&app, &format!("organization show {id}")).await;
     assert_eq!((text(&shown["members"][0], "email"), text(&shown["members"][0], "role")), ("ada@a.test", "owner"));
     assert_eq!((text(&shown, "name"), &shown["is_trusted_partner"]), ("Owner", &json!(false)));
-    assert!(refusal(&app, &format!("organization show {NOBODY}"), 4).await.contains("no such organisation"));
+    assert!(refusal(&app, &format!("organization show {NOBODY}"), 4).await.contains("Organization not found"));
     let unnamed = run_words(&app, &["admin", "organization", "create", "--type", "agent", "--name", "a\u{1b}b"]).await;
     assert_eq!((unnamed.code, unnamed.stdout.as_str()), (Some(1), ""), "{unnamed:?}");
     assert_eq!(author_of(&app, "organization.created").await, [system(), system()]);
@@ -185,8 +185,8 @@ async fn keys_are_minted_listed_and_revoked_and_shown_raw_once() {
     assert_eq!(app.get(Shows::Key(&key), KEYS).await.status, 401, "in force at once");
     let again = json_of(&app, &format!("key revoke {}", text(&minted, "id"))).await;
     assert_eq!(again["revoked_at"], revoked["revoked_at"], "a second time changes nothing");
-    assert!(refusal(&app, &format!("key revoke {NOBODY}"), 4).await.contains("no such API key"));
-    assert!(refusal(&app, &format!("key mint --organization {NOBODY}"), 4).await.contains("no such organisation"));
+    assert!(refusal(&app, &format!("key revoke {NOBODY}"), 4).await.contains("API key not found"));
+    assert!(refusal(&app, &format!("key mint --organization {NOBODY}"), 4).await.contains("Organization not found"));
     refusal(&app, &format!("key mint --organization {org} --scope identity:admin"), 2).await;
     let audited = app.audited(org).await;
     assert_eq!(audited, ["api_key.created", "api_key.created", "api_key.created", "api_key.revoked"]);
@@ -211,7 +211,7 @@ async fn domains_are_added_verified_listed_and_released() {
 
     let rival = json_of(&app, &format!("domain add --organization {other} a.test")).await;
     let refused = refusal(&app, &format!("domain verify {}", text(&rival, "id")), 1).await;
-    assert!(refused.contains("verified by another organisation"), "{refused}");
+    assert!(refused.contains("Another organization has verified"), "{refused}");
     let released = json_of(&app, &format!("domain release {}", text(&added, "id"))).await;
     assert_eq!(released["verified"], false);
     assert_eq!((owner().await, json_of(&app, &format!("domain list --organization {org}")).await), (None, json!([])));
@@ -290,10 +290,10 @@ async fn accounts_of_analysts_are_made_for_who_may_read_shown_once_listed_and_re
     assert_eq!(kept, [(login.to_owned(), stored)], "only the hash is kept");
 
     for (words, code, why) in [
-        (format!("--organization {NOBODY}"), 4, "no such organisation"),
+        (format!("--organization {NOBODY}"), 4, "Organization not found"),
         (format!("--organization {owner} --delegated-from {partner}"), 1, "delegated_from"),
         (format!("--organization {partner}"), 1, "delegated_from"),
-        (format!("--organization {partner} --delegated-from {owner}"), 3, "No active delegation"),
+        (format!("--organization {partner} --delegated-from {owner}"), 3, "doesn't share its data"),
         (format!("--organization {owner} --clickhouse-shards http://a.test,http://b.test"), 1, "CLICKHOUSE_SHARDS: "),
     ] {
         let said = refusal(&app, &format!("analyst create {words}"), code).await;
@@ -311,7 +311,7 @@ async fn accounts_of_analysts_are_made_for_who_may_read_shown_once_listed_and_re
     let revoked = json_of(&app, &format!("analyst revoke {id}")).await;
     assert!(revoked["revoked_at"].is_string(), "{revoked}");
     assert_eq!(json_of(&app, &format!("analyst revoke {id}")).await, revoked, "a second time changes nothing");
-    assert!(refusal(&app, &format!("analyst revoke {NOBODY}"), 4).await.contains("no such account"));
+    assert!(refusal(&app, &format!("analyst revoke {NOBODY}"), 4).await.contains("Analyst account not found"));
     assert_eq!(app.audited(owner).await, ["analyst_account.created", "analyst_account.revoked"]);
 
     for _ in 1..10 {
@@ -320,7 +320,7 @@ async fn accounts_of_analysts_are_made_for_who_may_read_shown_once_listed_and_re
     assert!(
         refusal(&app, &format!("analyst create --organization {partner} --delegated-from {owner}"), 1)
             .await
-            .contains("revoke one first")
+            .contains("Revoke one first")
     );
 }
 

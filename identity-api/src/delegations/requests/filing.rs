@@ -9,6 +9,7 @@ use crate::access::audit::{self, Author, Change};
 use crate::access::organization;
 use crate::delegations::Pair;
 use crate::request::bodies::{self, fault, rule_broken};
+use crate::request::ownable::NOT_A_DOMAIN;
 use crate::webhooks::outbox::{self, Event};
 use axum::Json;
 use axum::body::Body;
@@ -75,7 +76,7 @@ pub(crate) fn dry_run_bulk(body: &[u8]) -> Result<(), ApiError> {
 
 fn checked(new: NewRequest) -> Result<(Site, Vec<Scope>), ApiError> {
     let site = new.domain.ok_or_else(|| fault("domain", "domain is required"));
-    let site = site.and_then(|domain| Site::from_domain(&domain).map_err(|why| fault("domain", format!("domain is {why}"))));
+    let site = site.and_then(|domain| Site::from_domain(&domain).map_err(|_| fault("domain", NOT_A_DOMAIN)));
     let scopes = bodies::scopes(new.scopes, &Delegation::SCOPES, &Delegation::SCOPES);
     match (site, scopes) {
         (Ok(site), Ok(scopes)) => Ok((site, scopes)),
@@ -90,13 +91,13 @@ fn checked(new: NewRequest) -> Result<(Site, Vec<Scope>), ApiError> {
 async fn address(state: &State, actor: &Actor, new: NewRequest) -> Result<Filing, ApiError> {
     let (site, scopes) = checked(new)?;
     let owner = state.directory.owner_of(&site).await?;
-    let owner = owner.ok_or_else(|| ApiError::new(Code::NotFound, "No organisation has verified this domain."))?;
+    let owner = owner.ok_or_else(|| ApiError::new(Code::NotFound, "No organization has verified this domain."))?;
     if owner.id == actor.org_id {
         return Err(rule_broken("domain", "domain belongs to your own organization"));
     }
     let org_type = organization::type_of(&state.pool, actor.org_id).await?;
     if !org_type.is_some_and(OrgType::is_platform_or_agent) {
-        return Err(ApiError::new(Code::Forbidden, "Only a platform or agent organisation can ask for a delegation."));
+        return Err(ApiError::new(Code::Forbidden, "Only platforms and agents can request a delegation."));
     }
     Ok(Filing { pair: Pair { grantor: owner.id, grantee: actor.org_id }, domain: site.domain(), scopes })
 }
@@ -241,7 +242,7 @@ pub(crate) async fn create_delegation_requests(
 fn parse_items(body: &[u8]) -> Result<Vec<Box<RawValue>>, ApiError> {
     let items: Vec<Box<RawValue>> = bodies::array(body)?;
     if items.len() > MAX_BULK_REQUESTS {
-        return Err(rule_broken("body", format!("the array has more than {MAX_BULK_REQUESTS} requests")));
+        return Err(rule_broken("body", format!("the array must contain at most {MAX_BULK_REQUESTS} requests")));
     }
     Ok(items)
 }

@@ -22,7 +22,7 @@ pub(super) async fn require_grantable(
 ) -> Result<(), ApiError> {
     granting::require_held(transaction, author, scopes).await?;
     if scopes.contains(&Scope::PartnerProvision) && !organization::is_trusted(&mut *transaction, org).await? {
-        let detail = "partner:provision is granted only where an operator trusts the organisation as a partner.";
+        let detail = "Only trusted partners can have partner:provision. Ask an operator.";
         return Err(ApiError::new(Code::Forbidden, detail));
     }
     Ok(())

@@ -123,7 +123,7 @@ fn parse_note(body: &[u8]) -> Result<Option<String>, ApiError> {
 }
 
 fn no_request() -> ApiError {
-    ApiError::new(Code::NotFound, "There is no such access request.")
+    ApiError::new(Code::NotFound, "Access request not found.")
 }
 
 /// What is no id names no request.
@@ -163,7 +163,7 @@ pub(crate) async fn review(
         }
     };
     let reviewed =
-        reviewed.map_err(|AlreadyReviewed| ApiError::new(Code::Conflict, "The access request is already reviewed."))?;
+        reviewed.map_err(|AlreadyReviewed| ApiError::new(Code::Conflict, "The access request was already reviewed."))?;
     keep(transaction, author, &reviewed, now).await?;
     Ok(reviewed)
 }

@@ -53,7 +53,7 @@ pub(super) async fn require(
         .bind(nth(quota.of_inviter))
         .fetch_optional(&mut *transaction)
         .await?;
-        refuse_until(oldest, now, "You have invited as many people as may be invited within an hour.")?;
+        refuse_until(oldest, now, "You have sent too many invites in the last hour. Try again later.")?;
     }
     if quota.to_address > 0 {
         let oldest: Option<DateTime<Utc>> = sqlx::query_scalar(
@@ -64,7 +64,7 @@ pub(super) async fn require(
         .bind(nth(quota.to_address))
         .fetch_optional(transaction)
         .await?;
-        refuse_until(oldest, now, "This address was invited as often as an address may be within an hour.")?;
+        refuse_until(oldest, now, "This address was invited too many times in the last hour. Try again later.")?;
     }
     Ok(())
 }

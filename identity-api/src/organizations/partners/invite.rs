@@ -61,7 +61,7 @@ pub(crate) async fn invite_first_owner(
 
 /// The organisation, locked, when this partner provisioned it and nobody is in it: a claim holds the same lock.
 async fn unclaimed(transaction: &mut PgConnection, partner: &Partner, org: &str) -> Result<OrgId, ApiError> {
-    let not_found = || ApiError::new(Code::NotFound, "There is no such organisation that you provisioned.");
+    let not_found = || ApiError::new(Code::NotFound, "You haven't provisioned an organization with this ID.");
     let org: OrgId = org.parse().map_err(|_| not_found())?;
     organization::lock(transaction, org)
         .await
@@ -74,7 +74,7 @@ async fn unclaimed(transaction: &mut PgConnection, partner: &Partner, org: &str)
     .fetch_optional(transaction)
     .await?;
     if has_members.ok_or_else(not_found)? {
-        return Err(ApiError::new(Code::Forbidden, "The organisation has members; its owners invite whom they want."));
+        return Err(ApiError::new(Code::Forbidden, "The organization already has members. Its owners send the invites."));
     }
     Ok(org)
 }

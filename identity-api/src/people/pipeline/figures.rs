@@ -102,7 +102,7 @@ pub const FIGURES: &[Figure] = &[
         .wakes("WebhooksDeadLettered", Limit::Growth),
     figure(DELIVERER, "webhook_claims_failing", "boolean", "1 while due deliveries cannot be claimed")
         .wakes("WebhooksNotClaimed", Limit::Above(0.0)),
-    figure(DELIVERER, "webhook_organizations_without_room", "organisations", "Organizations whose queue was full")
+    figure(DELIVERER, "webhook_organizations_without_room", "organizations", "Organizations whose queue was full")
         .wakes("WebhooksWithoutRoom", Limit::Above(2.0)),
     figure(DELIVERER, "webhook_unsigned_total", "attempts", "Attempts postponed because a secret could not be decrypted")
         .wakes("WebhooksUnsigned", Limit::Growth),

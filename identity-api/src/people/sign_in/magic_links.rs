@@ -56,7 +56,7 @@ pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
 
 fn parse_address(body: &[u8]) -> Result<EmailAddress, ApiError> {
     let email = bodies::object::<MagicLinkRequest>(body)?.email.ok_or_else(|| rule_broken("email", "email is required"))?;
-    EmailAddress::parse(&email).map_err(|why| rule_broken("email", format!("email is {why}")))
+    EmailAddress::parse(&email).map_err(|why| rule_broken("email", format!("email {why}")))
 }
 
 /// `POST /api/v1/identity/auth/magic-link`: 202, whoever has that address.

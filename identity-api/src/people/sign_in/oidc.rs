@@ -138,10 +138,10 @@ fn place(provider: &str) -> Vec<u8> {
 }
 
 fn find<'a>(sign_in: &'a SignIn, id: &str) -> Result<&'a Provider, ApiError> {
-    sign_in.providers.find(id).ok_or_else(|| ApiError::new(Code::NotFound, "There is no such provider."))
+    sign_in.providers.find(id).ok_or_else(|| ApiError::new(Code::NotFound, "Sign-in provider not found."))
 }
 
 /// One answer for whatever does not fit; the log says what it was.
 fn refuse() -> ApiError {
-    ApiError::new(Code::Unauthenticated, "The sign-in at the provider cannot be completed; start again.")
+    ApiError::new(Code::Unauthenticated, "The sign-in couldn't be completed. Start again.")
 }

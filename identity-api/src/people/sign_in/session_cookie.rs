@@ -46,7 +46,7 @@ impl SignIn {
             // Not a browser's: without the cookie there is nothing that a page could abuse.
             (false, Origin::Unsaid) if cookie.is_none() => {}
             (false, _) => {
-                let detail = "A change by the session cookie must come from a page of this service; send the session as Authorization: Bearer instead.";
+                let detail = "A change with a session cookie must be sent from a page of this service. Elsewhere, send the session as Authorization: Bearer.";
                 return Err(ApiError::new(Code::Forbidden, detail));
             }
         }
@@ -59,7 +59,7 @@ impl SignIn {
             Origin::Own => Ok(()),
             Origin::Foreign | Origin::Unsaid => Err(ApiError::new(
                 Code::Forbidden,
-                "A form must come from a page of this service; send the token as JSON instead.",
+                "The form must be sent from a page of this service. Elsewhere, send the token as JSON.",
             )),
         }
     }

@@ -19,19 +19,19 @@ const IDEOGRAPHIC_FULL_STOP: char = '\u{3002}';
 pub(super) fn fault_of(text: &str) -> Option<&'static str> {
     let folded = text.nfkc().collect::<String>().to_lowercase().replace(IDEOGRAPHIC_FULL_STOP, ".");
     if folded.contains(is_slash) || folded.contains("www.") || folded.contains("www .") {
-        return Some("must not hold ://, / or www., so that no mail of ours shows it as a link");
+        return Some("must not contain ://, / or www., because emails would show it as a link");
     }
     if text.chars().any(is_of_no_script) || mixes_scripts(text) {
-        return Some("must not mix the letters of scripts that look alike");
+        return Some("must not mix letters of scripts that look alike");
     }
     if looks_latin(text) {
-        return Some("must not be in letters of another script that all look like Latin ones; add a word that shows its script");
+        return Some("must not consist only of non-Latin letters that look like Latin ones; add a word with other letters");
     }
     if has_substitutes(text) {
-        return Some("must not be in letters that stand for plain ones, as full-width and circled ones do");
+        return Some("must not contain full-width, circled or similar letters; use plain ones");
     }
     if has_piled_marks(text) {
-        return Some("must not pile marks on a character");
+        return Some("must not stack many marks on a character");
     }
     None
 }
@@ -288,7 +288,7 @@ mod tests {
             assert!(fault_of(name).is_some(), "{name}");
         }
         for name in ["Ａｐｐｌｅ", "Ⓐpple", "ﬁnance", "日本 Ⓐpple", "ɡoogle", "ǀnvest"] {
-            assert!(fault_of(name).is_some_and(|why| why.contains("stand for plain ones")), "{name}: {:?}", fault_of(name));
+            assert!(fault_of(name).is_some_and(|why| why.contains("use plain ones")), "{name}: {:?}", fault_of(name));
         }
     }
 

@@ -25,7 +25,7 @@ pub(super) struct Proved {
 impl Proved {
     /// The account, linked to this subject from now on.
     pub(super) async fn account(&self, connection: &mut PgConnection, now: DateTime<Utc>) -> Result<UserId, ApiError> {
-        let unverified = || ApiError::new(Code::Forbidden, "The provider does not vouch for an e-mail address of this account.");
+        let unverified = || ApiError::new(Code::Forbidden, "The provider hasn't verified the email address of this account.");
         let email = self.email.as_deref().and_then(|email| EmailAddress::parse(email).ok()).ok_or_else(unverified)?;
         if let Some(known) = self.known(connection).await? {
             return Ok(known);
@@ -46,7 +46,7 @@ impl Proved {
             audit::record_by(connection, Author::User(user), None, now, change).await?;
         }
         // Nothing was inserted when the same sign-in went on elsewhere, or when the account has another subject there.
-        let taken = "This address is of an account that signs in at this provider as somebody else.";
+        let taken = "This email address belongs to an account that uses another login at this provider.";
         self.known(connection).await?.ok_or_else(|| ApiError::new(Code::Forbidden, taken))
     }
 
