@@ -102,7 +102,7 @@ pub fn receiver_url(text: &str, allowed: &AllowedReceivers) -> Result<Url, &'sta
         return Ok(url);
     }
     if matches!(url.host(), Some(Host::Ipv4(_) | Host::Ipv6(_))) {
-        return Err("url must name its host; an address is refused");
+        return Err("url must have a host name, not an IP address");
     }
     let host = host_name(&url).map_err(|_| "url must have the host name of a public server")?;
     let top = host.rsplit('.').next().unwrap_or_default();
