@@ -200,7 +200,7 @@ async fn a5_the_scope_to_provision_is_granted_only_where_an_operator_trusts_the_
     for shows in [Shows::Key(&key), Shows::Session(&owner)] {
         assert_eq!(app.create(shows, &body).await.refusal(), (403, "forbidden"));
     }
-    assert!(refusal(&app, &at_the_machine, 3).await.contains("trusts"));
+    assert!(refusal(&app, &at_the_machine, 3).await.contains("Only trusted partners"));
     json_of(&app, &format!("partner trust {org}")).await;
     let minted = app.create(Shows::Session(&owner), &body).await;
     assert_eq!(minted.status, 201, "{}", minted.body);
