@@ -150,7 +150,7 @@ const RULES: &[Label] = &[
     ("not_allowed", "Not allowed"),
     ("out_of_range", "Out of range"),
     ("required", "Missing"),
-    ("session_mismatch", "Another session"),
+    ("session_mismatch", "Session mismatch"),
     ("too_deep", "Nested too deeply"),
     ("too_early", "Too early"),
     ("too_large", "Too large"),

@@ -97,7 +97,7 @@ pub(super) const ALL: &[Platform] = &[
         files: &[
             file!("nginx/json-log.conf", "Add to http { }, and its access_log to server { }"),
             file!("vector/vector.yaml", "Sends the log file to the drain with Vector"),
-            file!("fluent-bit/fluent-bit.yaml", "The same with Fluent Bit"),
+            file!("fluent-bit/fluent-bit.yaml", "Alternative to Vector: sends the log file with Fluent Bit"),
         ],
     },
     Platform {

@@ -48,14 +48,14 @@ impl Watched {
             (_, true, ..) => "Disabled",
             (_, _, true, _) => "Failing",
             (.., true) => "Working",
-            _ => "Not tried yet",
+            _ => "No attempts yet",
         }
     }
 
     fn badge(&self) -> &'static str {
         match self.state() {
             "Working" => "good",
-            "Not tried yet" => "",
+            "No attempts yet" => "",
             _ => "bad",
         }
     }
@@ -190,7 +190,7 @@ mod tests {
         let failed = json!({"at": at, "outcome": "bad_status", "status_code": 500, "duration_ms": 7});
         let taken = json!({"at": at, "outcome": "delivered", "status_code": 204, "duration_ms": 7});
         for (changed, state, told) in [
-            (json!({}), "Not tried yet", "No delivery attempts yet."),
+            (json!({}), "No attempts yet", "No delivery attempts yet."),
             (json!({"is_failing": true, "last_attempt": failed}), "Failing", "Returned 500, expected 2xx."),
             (json!({"last_attempt": taken}), "Working", "The last attempt returned 204 after 7 ms."),
             (

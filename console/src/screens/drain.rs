@@ -166,6 +166,7 @@ pub(crate) struct DrainPage {
     frame: Frame,
     home: String,
     may_change: bool,
+    is_owner_of_content: bool,
     drain: Drain,
     /// Those that feed such a drain.
     platforms: Vec<&'static Platform>,
@@ -286,6 +287,7 @@ pub(super) async fn view(
         frame: member.frame("Log drains", "").live(),
         home: member.organization.home(),
         may_change: member.organization.is_owner(),
+        is_owner_of_content: member.is_owner_of_content(),
         blocks: platform.blocks(state.public_base(), made.as_ref().map(|made| made.drain.key.as_str())),
         drain,
         platforms,

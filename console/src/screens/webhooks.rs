@@ -124,14 +124,14 @@ impl Endpoint {
             (true, ..) => "Disabled",
             (_, true, _) => "Failing",
             (.., true) => "Working",
-            _ => "Not tried yet",
+            _ => "No attempts yet",
         }
     }
 
     fn badge(&self) -> &'static str {
         match self.state() {
             "Working" => "good",
-            "Not tried yet" => "",
+            "No attempts yet" => "",
             _ => "bad",
         }
     }
