@@ -191,7 +191,7 @@ async fn admit_one_more(transaction: &mut PgConnection, actor: &Actor, most: i64
     if registered < most {
         return Ok(());
     }
-    Err(ApiError::new(Code::Conflict, format!("The organization already has {most} domains, the maximum. Release one first.")))
+    Err(ApiError::new(Code::Conflict, format!("The organization has reached the limit of {most} domains. Release one first.")))
 }
 
 /// `DELETE /api/v1/identity/domains/{id}`: 204, also when it was deleted before. Its events are the caller's no more.

@@ -188,7 +188,7 @@ async fn admit_one_more(transaction: &mut PgConnection, actor: &Actor) -> Result
     if there < MAX_ENDPOINTS {
         return Ok(());
     }
-    let detail = format!("The organization already has {MAX_ENDPOINTS} webhook endpoints, the maximum. Delete one first.");
+    let detail = format!("The organization has reached the limit of {MAX_ENDPOINTS} webhook endpoints. Delete one first.");
     Err(ApiError::new(Code::Conflict, detail))
 }
 

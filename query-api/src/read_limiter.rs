@@ -110,7 +110,7 @@ impl ReadLimiter {
         let own = running.of_credential.get(&credential).copied().unwrap_or(0);
         if own >= self.per_key {
             metrics::refused(metrics::PER_KEY);
-            let detail = "You have too many reads in progress. Wait until one finishes, or for the time in Retry-After.";
+            let detail = "You have too many reads in progress. Try again when one finishes, or after the time in Retry-After.";
             return Err(ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER));
         }
         running.shares.take(organization, self.per_organization).map_err(|no_place| refused(no_place, &running.shares))?;
@@ -125,7 +125,7 @@ fn refused(no_place: NoPlace, shares: &OrganizationShares) -> ApiError {
         NoPlace::OfItsOwn => {
             metrics::refused(metrics::PER_ORGANIZATION);
             let detail =
-                "The organization has too many reads in progress. Wait until one finishes, or for the time in Retry-After.";
+                "The organization has too many reads in progress. Try again when one finishes, or after the time in Retry-After.";
             ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER)
         }
         NoPlace::AtAll => {

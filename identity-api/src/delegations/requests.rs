@@ -125,9 +125,11 @@ fn not_found() -> ApiError {
 fn refused(invalid: InvalidTransition) -> ApiError {
     match invalid {
         InvalidTransition::AlreadyResolved => {
-            ApiError::new(Code::Conflict, "The delegation request was already approved or rejected.")
+            ApiError::new(Code::Conflict, "The delegation request was already approved or denied.")
         }
-        InvalidTransition::Expired => ApiError::new(Code::Expired, "The delegation request has expired. Send a new one."),
+        InvalidTransition::Expired => {
+            ApiError::new(Code::Expired, "The delegation request has expired. The requester must send a new one.")
+        }
     }
 }
 
@@ -147,7 +149,7 @@ async fn addressed_to(pool: &PgPool, actor: &Actor, id: &str) -> Result<(Delegat
     if pair.grantee == actor.org_id {
         return Err(ApiError::new(
             Code::Forbidden,
-            "Only the organization that received the delegation request can approve or reject it.",
+            "Only the organization that received the delegation request can approve or deny it.",
         ));
     }
     Err(not_found())

@@ -121,7 +121,7 @@ async fn require_room(transaction: &mut PgConnection, organization: OrgId) -> Re
     let refusal = || {
         ApiError::new(
             Code::Conflict,
-            format!("The organization already has {MAX_ACCOUNTS} analyst accounts, the maximum. Revoke one first."),
+            format!("The organization has reached the limit of {MAX_ACCOUNTS} analyst accounts. Revoke one first."),
         )
     };
     (used < MAX_ACCOUNTS).then_some(()).ok_or_else(refusal)

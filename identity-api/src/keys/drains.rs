@@ -163,7 +163,7 @@ async fn admit_one_more(transaction: &mut PgConnection, actor: &Actor) -> Result
     }
     Err(ApiError::new(
         Code::Conflict,
-        format!("The organization already has {MAX_DRAINS} log drains, the maximum. Delete one first."),
+        format!("The organization has reached the limit of {MAX_DRAINS} log drains. Delete one first."),
     ))
 }
 

@@ -172,7 +172,7 @@ async fn require_room(transaction: &mut PgConnection, org: OrgId, now: DateTime<
     if open < MAX_OPEN_INVITES {
         return Ok(());
     }
-    let detail = format!("The organization already has {MAX_OPEN_INVITES} open invites, the maximum. Withdraw one first.");
+    let detail = format!("The organization has reached the limit of {MAX_OPEN_INVITES} open invites. Withdraw one first.");
     Err(ApiError::new(Code::Conflict, detail))
 }
 

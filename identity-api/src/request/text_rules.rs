@@ -62,7 +62,9 @@ pub(crate) fn prose(field: &str, text: Option<String>) -> Result<String, Fault> 
     if text.trim().is_empty() || text.len() > MAX_PROSE_BYTES || text.chars().any(is_odd) {
         return Err(fault(
             field,
-            format!("{field} must have 1 to {MAX_PROSE_BYTES} bytes and no control characters except line breaks"),
+            format!(
+                "{field} must be 1 to {MAX_PROSE_BYTES} bytes long, not only whitespace, with no control characters except tabs and line breaks"
+            ),
         ));
     }
     Ok(text)

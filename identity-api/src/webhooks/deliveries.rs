@@ -196,7 +196,7 @@ async fn order(transaction: &mut PgConnection, delivery: DeliveryId, now: DateTi
         // Its time in the log was over a moment ago.
         Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => Err(no_delivery()),
         Err(sqlx::Error::Database(error)) if error.constraint() == Some("webhook_backlog_has_room") => {
-            Err(ApiError::new(Code::Conflict, "The endpoint's queue is full. Try again after some deliveries have ended."))
+            Err(ApiError::new(Code::Conflict, "The endpoint's queue is full. Try again after some pending deliveries finish."))
         }
         other => Ok(other.map(drop)?),
     }

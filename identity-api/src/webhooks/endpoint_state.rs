@@ -101,7 +101,7 @@ pub(crate) async fn change_webhook(
     let (disabled_at, deleted_at) = lock(&mut transaction, &actor, id).await?;
     let disabled = parse_change(&body)?;
     if deleted_at.is_some() {
-        return Err(ApiError::new(Code::Conflict, "The webhook endpoint is deleted. Create a new one."));
+        return Err(ApiError::new(Code::Conflict, "The webhook endpoint was deleted. Create a new one."));
     }
     if disabled != disabled_at.is_some() {
         note(&mut transaction, &actor, id, now, if disabled { "webhook.disabled" } else { "webhook.enabled" }).await?;

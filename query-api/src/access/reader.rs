@@ -47,7 +47,7 @@ impl FromRequestParts<Arc<State>> for Reader {
 async fn by_key(parts: &mut Parts, state: &Arc<State>) -> Result<Reader, ApiError> {
     let reader = KeyReader::from_request_parts(parts, state).await?;
     if named_organization(&parts.uri)?.is_some() {
-        let detail = "organization_id works only with a user session. An API key always reads for its own organization.";
+        let detail = "organization_id works only with a user session. An API key always uses its own organization, so omit it.";
         return Err(ApiError::new(Code::InvalidParameter, detail));
     }
     Ok(Reader::from(&reader))

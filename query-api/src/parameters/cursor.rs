@@ -45,7 +45,7 @@ impl Cursor {
         // Other spellings of the same place are none that a page has named.
         let named = |cursor: &Self| cursor.after.as_ref().is_some_and(|last| cursor.next(last) == text);
         Self::read(text).filter(named).ok_or_else(|| {
-            let detail = "after must be the x-next-after value of a page of this list.";
+            let detail = "after must be an x-next-after value from a previous page of this list.";
             ApiError::new(Code::InvalidParameter, detail)
         })
     }

@@ -22,7 +22,7 @@ pub(super) fn fault_of(text: &str) -> Option<&'static str> {
         return Some("must not contain ://, / or www., because emails would show it as a link");
     }
     if text.chars().any(is_of_no_script) || mixes_scripts(text) {
-        return Some("must not mix letters of scripts that look alike");
+        return Some("must use letters of a single script; only Chinese, Japanese and Korean can be combined with Latin");
     }
     if looks_latin(text) {
         return Some("must not consist only of non-Latin letters that look like Latin ones; add a word with other letters");

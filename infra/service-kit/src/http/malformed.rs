@@ -36,11 +36,11 @@ impl Malformed {
             (None, _) => Some(Self::told("The request has no Host header.")),
             (Some(_), Some(_)) => Some(Self::told("The request has more than one Host header.")),
             (Some(host), None) if host == Self::NO_HOST => Some(Self::told(
-                "The request head is not valid HTTP/1.1. Lines must end in CR LF, with one Content-Length or a chunked body.",
+                "The request head is not valid HTTP/1.1. End each line with CRLF. For a body, send either Content-Length or a chunked Transfer-Encoding.",
             )),
             (Some(host), None) if host == Self::LARGE_HEAD_HOST => Some(Self {
                 code: Code::HeadTooLarge,
-                detail: "The request head has more than 65536 bytes or more than 100 fields.",
+                detail: "The request head is larger than 65,536 bytes or has more than 100 header fields.",
             }),
             (Some(host), None) => (!is_host(host.as_bytes())).then_some(Self::told("The Host header is not a valid host.")),
         }
