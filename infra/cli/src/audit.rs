@@ -63,7 +63,7 @@ pub(crate) struct Listed {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Refused {
-    /// Start: a time before now (30m, 24h, 7d, 4w) or an instant [default: 7d]
+    /// Start: an age (30m, 24h, 7d, 4w) or an RFC 3339 time [default: 7d]
     #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
     since: Option<Moment>,
     #[command(flatten)]

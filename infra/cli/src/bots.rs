@@ -34,7 +34,7 @@ pub(crate) struct Check {
     /// IP address of the request
     #[arg(value_name = "ADDRESS")]
     address: Option<IpAddr>,
-    /// Bot category from the CDN, such as Cloudflare's VerifiedBotCategory
+    /// Bot category from the CDN, such as Cloudflare's "AI Crawler"
     #[arg(long, value_name = "CATEGORY")]
     category: Option<String>,
     #[command(flatten)]

@@ -79,7 +79,7 @@ pub(crate) enum Action {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Listed {
-    /// Show only those in which your organization has this role
+    /// Only delegations where your organization has this role
     #[arg(long, value_parser = ["grantor", "grantee"])]
     role: Option<String>,
 }

@@ -58,7 +58,7 @@ pub struct DrainNoun {
 
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Action {
-    /// List log drains, with the time of their last line and their state
+    /// List log drains with their state and the time of their last line
     #[command(after_help = example!("drain list"))]
     List,
     /// Show a drain's settings

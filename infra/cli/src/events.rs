@@ -41,7 +41,7 @@ pub(crate) enum Action {
     /// Send one event, an array of events or a request body
     #[command(after_help = example!("events send event.json"))]
     Send(Sent),
-    /// Import events from a JSON lines file; events sent before don't count again
+    /// Import events from an NDJSON file; events already sent aren't counted again
     #[command(after_help = example!("events import events.ndjson --from-line 1001"))]
     Import(import::Import),
 }

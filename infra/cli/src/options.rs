@@ -33,7 +33,7 @@ pub(crate) struct Options {
     /// Profiles file [default: telemetry/profiles.json in the user's config folder]
     #[arg(long, global = true, env = "TELEMETRY_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Organization to act for, if you belong to several [default: the profile's]
+    /// Organization to use, if you belong to several [default: the profile's]
     #[arg(long, global = true, value_name = "ID")]
     pub(crate) organization: Option<Uuid>,
     /// Output format

@@ -26,7 +26,7 @@ pub(crate) enum Action {
     /// Show a profile, without its credentials
     #[command(after_help = example!("profile show work"))]
     Show(Named),
-    /// Create or change a profile, with --url, --key-file and --organization
+    /// Create or update a profile from --url, --key-file and --organization
     #[command(after_help = example!("profile set work --url https://telemetry.example --key-file owner.key"))]
     Set(Named),
     /// Make a profile the current one

@@ -19,7 +19,7 @@ pub struct SessionNoun {
 
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Action {
-    /// Export a session as a document, always in JSON
+    /// Export a session as a JSON document, regardless of --output
     #[command(after_help = example!("session document 0195f3a0-0000-7000-8000-000000000010"))]
     Document(Document),
 }

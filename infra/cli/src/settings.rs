@@ -31,7 +31,7 @@ pub(crate) enum Action {
 #[derive(Args, Clone, Debug)]
 #[group(required = true, multiple = true)]
 pub(crate) struct Changed {
-    /// Allow lookups of the sessions behind your click tokens (agents, platforms)
+    /// Let others look up sessions by your click tokens (agents and platforms only)
     #[arg(long, value_name = "BOOL")]
     share_sessions_via_click_tokens: Option<bool>,
     /// Include events on your domains in click token lookups (content owners)

@@ -9,10 +9,10 @@ use uuid::Uuid;
 /// The window, and whose figures.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Window {
-    /// Start: a time before now (30m, 24h, 7d, 4w), a day or an instant
+    /// Start: an age (30m, 24h, 7d, 4w), a day or an RFC 3339 time
     #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
     since: Option<Moment>,
-    /// End, in the same formats; a day is included, an instant is not
+    /// End, in the same formats; a day is included, a time is not
     #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
     until: Option<Moment>,
     /// Only this verified domain or subdomain

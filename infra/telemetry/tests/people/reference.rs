@@ -77,7 +77,7 @@ fn row(argument: &Arg, text: &mut String) {
 
 fn generated() -> String {
     let program = program();
-    let mut text = format!("{HEADING}\nOptions of every command:\n\n| Option | Description |\n|---|---|\n");
+    let mut text = format!("{HEADING}\nGlobal options:\n\n| Option | Description |\n|---|---|\n");
     let whoami = program.find_subcommand("whoami").expect("there is a whoami");
     let of_all = whoami.get_arguments().filter(|argument| argument.is_global_set() && !argument.is_hide_set());
     of_all.for_each(|argument| row(argument, &mut text));
