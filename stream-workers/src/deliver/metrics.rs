@@ -35,7 +35,7 @@ measures! {
     PENDING = Measure::gauge("webhook_deliveries_pending", "deliveries", "deliveries to be tried, or tried again");
     OVERDUE = Measure::gauge("webhook_deliveries_overdue_seconds", "seconds", "for how long the oldest due delivery has been due, of endpoints to which nothing is under way: one that hangs makes its own deliveries wait");
     NO_ROOM = Measure::gauge("webhook_deliveries_without_room", "deliveries", "deliveries that were dropped within the last hour because too many waited for their endpoint, and were not ordered again");
-    NO_ROOM_OF = Measure::gauge("webhook_organizations_without_room", "organisations", "organisations whose deliveries those are");
+    NO_ROOM_OF = Measure::gauge("webhook_organizations_without_room", "organizations", "organizations whose deliveries those are");
 }
 
 pub(super) fn ended(outcome: AttemptOutcome, took: Duration) {
