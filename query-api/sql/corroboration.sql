@@ -1,0 +1,48 @@
+-- A page of corroboration: fetches per day and agent, or per day alone, by whether an agent claims them and whether a server of
+-- another organization reports them. Rows and order as in urls.sql.
+SELECT total, toUInt8(place >= {offset:UInt64}) AS is_item, day, platform_id AS platform, agent, retrievals, both, claimed_only,
+    seen_only, neither
+FROM (
+    SELECT *, rowNumberInAllBlocks() AS place
+    FROM (
+        SELECT *, toString(date) AS day, agent_id AS agent, toString(platform_id) AS platform_name, count() OVER () AS total
+        FROM (
+            WITH
+                toUUID('00000000-0000-0000-0000-000000000000') AS nobody,
+                multiIf(status = 304, 'revalidation', status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
+                link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
+                    link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told,
+                -- A session that the reader may not see makes no claim.
+                is_claimed AND (is_told OR role = 1) AS has_claim,
+                {by_agent:UInt8} AND is_claim AND (is_told OR role = 1) AS is_agents
+            SELECT
+                toDate(at) AS date,
+                multiIf(NOT is_agents, nobody, is_told, platform, organization) AS platform_id,
+                if(is_agents AND is_told, toString(agent), '') AS agent_id,
+                count() AS retrievals,
+                countIf(has_claim AND is_seen) AS both,
+                countIf(has_claim AND NOT is_seen) AS claimed_only,
+                countIf(NOT has_claim AND is_seen) AS seen_only,
+                countIf(NOT has_claim AND NOT is_seen) AS neither
+            FROM events FINAL
+            WHERE site IN {sites:Array(String)}
+                AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+                AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+                AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(
+                    site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
+                AND type = 'content_retrieved'
+                AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+            GROUP BY date, platform_id, agent_id
+        )
+        ORDER BY
+            if({is_descending:UInt8}, NULL, {sort:Identifier}) ASC,
+            if({is_descending:UInt8}, {sort:Identifier}, NULL) DESC,
+            date DESC,
+            retrievals DESC,
+            platform_name,
+            agent
+        LIMIT {through:UInt64}
+    )
+)
+WHERE place = 0 OR place >= {offset:UInt64}
+ORDER BY place

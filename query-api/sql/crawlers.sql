@@ -1,0 +1,59 @@
+-- Who fetched: one row per bot, whose facts are of the first report that names one, and one row per agent with what it claims and
+-- the clicks that came back from it. Both parts read one snapshot.
+SELECT
+    toString(operator) AS operator_name,
+    toString(bot) AS bot_name,
+    toString(purpose) AS purpose_name,
+    toInt8(verified) AS verified_code,
+    groupArray((one_status, fetched)) AS statuses,
+    sum(fetched) AS retrievals,
+    sum(sent) AS bytes_sent,
+    sum(confirmed) AS corroborated,
+    '' AS agent_name,
+    toUInt64(0) AS claimed,
+    toUInt64(0) AS cited,
+    toUInt64(0) AS presented,
+    toUInt64(0) AS clicks
+FROM (
+    WITH
+        multiIf(status = 304, 'revalidation', status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
+        link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
+            link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told
+    SELECT operator, bot, purpose, verified, status AS one_status, count() AS fetched, sum(bytes) AS sent,
+        countIf(is_claimed AND (is_told OR role = 1) AND is_seen) AS confirmed
+    FROM events FINAL
+    WHERE site IN {sites:Array(String)}
+        AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+        AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+        AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(
+            site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
+        AND type = 'content_retrieved'
+        AND bot != ''
+        AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+    GROUP BY operator, bot, purpose, verified, one_status
+)
+GROUP BY operator, bot, purpose, verified
+UNION ALL
+WITH
+    multiIf(type != 'content_retrieved', '', status = 304, 'revalidation', status = 0 OR status BETWEEN 200 AND 299, 'fetch',
+        'failed') AS fetch_outcome,
+    link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
+        link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told,
+    is_claim AND (is_told OR role = 1) AS is_agents,
+    -- It goes by another organization's token and leads to the host of the token's link.
+    type = 'content_engaged' AND link_site = '' AND platform != organization AS is_click
+SELECT '', '', '', toInt8(0), CAST([], 'Array(Tuple(UInt16, UInt64))'), toUInt64(0), toUInt64(0), toUInt64(0),
+    if(is_click OR (is_agents AND is_told), toString(agent), '') AS agent_name,
+    countIf(type = 'content_retrieved' AND is_agents) AS claimed,
+    countIf(type = 'content_cited') AS cited,
+    countIf(type = 'content_presented') AS presented,
+    countIf(is_click) AS clicks
+FROM events FINAL
+WHERE site IN {sites:Array(String)}
+    AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+    AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+    AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(
+        site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
+    AND (is_click OR type IN ('content_cited', 'content_presented') OR (type = 'content_retrieved' AND is_agents))
+    AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+GROUP BY agent_name

@@ -1,0 +1,48 @@
+-- A page of a funnel: content events by agent, URL or day, in the order of what becomes of content. `name` and `owner` name the
+-- columns or aliases to group by. Rows and order as in urls.sql.
+SELECT total, toUInt8(place >= {offset:UInt64}) AS is_item, platform_id AS platform, name, retrieved, grounded, cited, presented, engaged
+FROM (
+    SELECT *, rowNumberInAllBlocks() AS place
+    FROM (
+        SELECT *, toString(one_name) AS name, toString(platform_id) AS platform_name, count() OVER () AS total
+        FROM (
+            WITH
+                toUUID('00000000-0000-0000-0000-000000000000') AS nobody,
+                multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
+                    status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
+                link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
+                    link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told,
+                is_claim AND (is_told OR role = 1) AS is_agents,
+                multiIf(NOT is_agents, nobody, is_told, platform, organization) AS agent_platform,
+                if(is_agents AND is_told, toString(agent), '') AS agent_name,
+                toDate(at) AS day
+            SELECT
+                {owner:Identifier} AS platform_id,
+                {name:Identifier} AS one_name,
+                count() AS whole,
+                countIf(type = 'content_retrieved') AS retrieved,
+                countIf(type = 'content_grounded') AS grounded,
+                countIf(type = 'content_cited') AS cited,
+                countIf(type = 'content_presented') AS presented,
+                countIf(type = 'content_engaged') AS engaged
+            FROM events FINAL
+            WHERE site IN {sites:Array(String)}
+                AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+                AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+                AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(
+                    site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
+                AND type IN ('content_retrieved', 'content_grounded', 'content_cited', 'content_presented', 'content_engaged')
+                AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+            GROUP BY platform_id, one_name
+        )
+        ORDER BY
+            if({is_descending:UInt8}, NULL, {sort:Identifier}) ASC,
+            if({is_descending:UInt8}, {sort:Identifier}, NULL) DESC,
+            whole DESC,
+            platform_name,
+            name
+        LIMIT {through:UInt64}
+    )
+)
+WHERE place = 0 OR place >= {offset:UInt64}
+ORDER BY place

@@ -1,0 +1,66 @@
+-- A page of sections: the host and the first step of the path with /* after it, where another step follows; all other pages are
+-- directly under the root of their host. Rows, order and filters as in urls.sql.
+WITH
+    arrayConcat(
+        [('content_retrieved', retrieved), ('content_grounded', grounded), ('content_cited', cited),
+            ('content_presented', presented), ('content_engaged', engaged)],
+        arrayZip(mapKeys(others), mapValues(others))) AS all_types,
+    arrayFilter(of -> of.2 > 0, all_types) AS by_type
+SELECT
+    total,
+    toUInt8(place >= {offset:UInt64}) AS is_item,
+    name AS url,
+    events,
+    unique_sessions,
+    by_type.1 AS types,
+    by_type.2 AS per_type,
+    last_ms
+FROM (
+    SELECT *, rowNumberInAllBlocks() AS place
+    FROM (
+        SELECT
+            *,
+            concat('https://', arrayStringConcat(arrayReverse(splitByChar('.', host)), '.'), '/',
+                if(step = '', '', concat(substring(step, 2), '*'))) AS name,
+            count() OVER () AS total
+        FROM (
+            WITH
+                multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
+                    status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
+                link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
+                    link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told,
+                type IN ('content_retrieved', 'content_grounded', 'content_cited', 'content_presented', 'content_engaged') AS is_step
+            SELECT
+                site AS host,
+                -- From the first slash to the second one.
+                substring(path(url), 1, position(path(url), '/', 2)) AS step,
+                count() AS events,
+                uniqExactArrayIf(arrayFilter(session -> session != 0, reports.session), is_told) AS unique_sessions,
+                countIf(type = 'content_retrieved') AS retrieved,
+                countIf(type = 'content_grounded') AS grounded,
+                countIf(type = 'content_cited') AS cited,
+                countIf(type = 'content_presented') AS presented,
+                countIf(type = 'content_engaged') AS engaged,
+                sumMapIf(map(toString(type), toUInt64(1)), NOT is_step) AS others,
+                toUnixTimestamp64Milli(max(at)) AS last_ms
+            FROM events FINAL
+            WHERE site IN {sites:Array(String)}
+                AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+                AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+                AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(
+                    site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
+                AND NOT startsWith(type, 'turn_')
+                AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+                AND ({path:String} = '' OR if({is_prefix:UInt8}, startsWith(path(url), {path:String}), path(url) = {path:String}))
+            GROUP BY host, step
+        )
+        ORDER BY
+            if({is_descending:UInt8}, NULL, {sort:Identifier}) ASC,
+            if({is_descending:UInt8}, {sort:Identifier}, NULL) DESC,
+            events DESC,
+            name
+        LIMIT {through:UInt64}
+    )
+)
+WHERE place = 0 OR place >= {offset:UInt64}
+ORDER BY place

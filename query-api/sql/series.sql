@@ -1,0 +1,58 @@
+-- A series of events, each under one value: that of the column or alias `value`. A bucket is the number of `bucket_ms` since 1970.
+-- Every row also has the extent: first and last bucket, distinct values, the bytes of their names, and cells.
+SELECT
+    cell.1 AS bucket,
+    toUInt8(1) AS is_value,
+    '' AS owner,
+    name,
+    cell.2 AS events,
+    cell.3 AS sessions,
+    first_bucket,
+    last_bucket,
+    value_count,
+    name_bytes,
+    cell_count
+FROM (
+    SELECT
+        name,
+        cells,
+        min(first_cell) OVER () AS first_bucket,
+        max(last_cell) OVER () AS last_bucket,
+        count() OVER () AS value_count,
+        sum(length(name)) OVER () AS name_bytes,
+        sum(length(cells)) OVER () AS cell_count
+    FROM (
+        SELECT
+            toString(one_value) AS name,
+            groupArray((one_bucket, one_events, one_sessions)) AS cells,
+            min(one_bucket) AS first_cell,
+            max(one_bucket) AS last_cell
+        FROM (
+            WITH
+                '' AS nothing,
+                if(verified = 'unknown', '', toString(verified)) AS verified_name,
+                if(status = 0, '', toString(status)) AS status_name,
+                multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
+                    status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
+                link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
+                    link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told
+            SELECT
+                intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS one_bucket,
+                {value:Identifier} AS one_value,
+                count() AS one_events,
+                uniqExactArrayIf(arrayFilter(session -> session != 0, reports.session), is_told) AS one_sessions
+            FROM events FINAL
+            WHERE site IN {sites:Array(String)}
+                AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+                AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+                AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(
+                    site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
+                AND NOT startsWith(type, 'turn_')
+                AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+            GROUP BY one_bucket, one_value
+        )
+        GROUP BY one_value
+    )
+)
+ARRAY JOIN cells AS cell
+ORDER BY bucket, name

@@ -1,0 +1,50 @@
+-- A series by role: an event counts under each role that reported it, a session under the roles in which it was reported. All
+-- events of a bucket have one more row with is_value = 0, because those without a role count in the extent. Rows and extent as in
+-- series.sql.
+SELECT
+    bucket,
+    role_code != 0 AS is_value,
+    '' AS owner,
+    if(is_value, toString(role_code), '') AS name,
+    events,
+    sessions,
+    min(bucket) OVER () AS first_bucket,
+    max(bucket) OVER () AS last_bucket,
+    uniqExactIf(role_code, is_value) OVER () AS value_count,
+    -- Each name has one digit.
+    value_count AS name_bytes,
+    countIf(is_value) OVER () AS cell_count
+FROM (
+    SELECT bucket, figure.1 AS role_code, figure.2 AS events, figure.3 AS sessions
+    FROM (
+        SELECT
+            intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS bucket,
+            arrayJoin([
+                (0, count(), toUInt64(0)),
+                (1, countIf(place = 1 AND bitTest(roles, 1)), uniqExactIf(session, one_role = 1 AND session != 0)),
+                (2, countIf(place = 1 AND bitTest(roles, 2)), uniqExactIf(session, one_role = 2 AND session != 0)),
+                (3, countIf(place = 1 AND bitTest(roles, 3)), uniqExactIf(session, one_role = 3 AND session != 0)),
+                (4, countIf(place = 1 AND bitTest(roles, 4)), uniqExactIf(session, one_role = 4 AND session != 0))
+            ]) AS figure
+        FROM (
+            WITH
+                multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
+                    status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
+                link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
+                    link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told
+            SELECT at, roles, reports.role AS all_roles, arrayMap(session -> is_told * session, reports.session) AS all_sessions
+            FROM events FINAL
+            WHERE site IN {sites:Array(String)}
+                AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+                AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+                AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(
+                    site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
+                AND NOT startsWith(type, 'turn_')
+                AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+        )
+        ARRAY JOIN all_roles AS one_role, all_sessions AS session, arrayEnumerate(all_roles) AS place
+        GROUP BY bucket
+    )
+    WHERE events > 0
+)
+ORDER BY bucket, name

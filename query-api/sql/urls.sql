@@ -1,0 +1,63 @@
+-- A page of URLs, by default those with the most events first. Every row has the number of URLs; before a page without items
+-- there is one row that is no item.
+WITH
+    arrayConcat(
+        [('content_retrieved', retrieved), ('content_grounded', grounded), ('content_cited', cited),
+            ('content_presented', presented), ('content_engaged', engaged)],
+        arrayZip(mapKeys(others), mapValues(others))) AS all_types,
+    arrayFilter(of -> of.2 > 0, all_types) AS by_type
+SELECT
+    total,
+    toUInt8(place >= {offset:UInt64}) AS is_item,
+    name AS url,
+    events,
+    unique_sessions,
+    by_type.1 AS types,
+    by_type.2 AS per_type,
+    last_ms
+FROM (
+    SELECT *, rowNumberInAllBlocks() AS place
+    FROM (
+        SELECT *, count() OVER () AS total
+        FROM (
+            WITH
+                multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
+                    status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
+                link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
+                    link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told,
+                type IN ('content_retrieved', 'content_grounded', 'content_cited', 'content_presented', 'content_engaged') AS is_step
+            SELECT
+                url AS name,
+                count() AS events,
+                uniqExactArrayIf(arrayFilter(session -> session != 0, reports.session), is_told) AS unique_sessions,
+                countIf(type = 'content_retrieved') AS retrieved,
+                countIf(type = 'content_grounded') AS grounded,
+                countIf(type = 'content_cited') AS cited,
+                countIf(type = 'content_presented') AS presented,
+                countIf(type = 'content_engaged') AS engaged,
+                -- Counting a map is slow, so only what remains is in it.
+                sumMapIf(map(toString(type), toUInt64(1)), NOT is_step) AS others,
+                toUnixTimestamp64Milli(max(at)) AS last_ms
+            FROM events FINAL
+            WHERE site IN {sites:Array(String)}
+                AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+                AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+                AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(
+                    site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
+                AND NOT startsWith(type, 'turn_')
+                AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+                -- A path, or what paths start with; empty for all pages.
+                AND ({path:String} = '' OR if({is_prefix:UInt8}, startsWith(path(url), {path:String}), path(url) = {path:String}))
+            GROUP BY url
+        )
+        -- One of the two is constant.
+        ORDER BY
+            if({is_descending:UInt8}, NULL, {sort:Identifier}) ASC,
+            if({is_descending:UInt8}, {sort:Identifier}, NULL) DESC,
+            events DESC,
+            name
+        LIMIT {through:UInt64}
+    )
+)
+WHERE place = 0 OR place >= {offset:UInt64}
+ORDER BY place

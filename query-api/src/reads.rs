@@ -1,0 +1,74 @@
+//! Reads over the tables `events` and `reports`: one flat statement each, in `query-api/sql`.
+//!
+//! A statement is a file with named parameters; nothing is put into its text. All figures of a response come from one
+//! statement, so from one moment. These reads will replace [`crate::read_model`], so rows have the same types.
+
+mod caps;
+mod corroboration;
+mod crawlers;
+mod funnel;
+mod order;
+mod refusal;
+mod rows;
+mod scope;
+mod series;
+mod statement;
+mod summary;
+mod urls;
+
+use crate::read_limiter::ReadSettings;
+use caps::Times;
+use clickhouse::Client;
+use clickhouse::query::Query;
+use refusal::refused;
+use service_kit::http::ApiError;
+use service_kit::stores::clickhouse_answers;
+use statement::Statement;
+use std::time::Duration;
+
+/// How often the server is asked whether it is alive while a statement runs.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+/// After this long without an answer the server counts as unavailable.
+const WATCH_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Runs the reads, with limits.
+pub(crate) struct Reads {
+    client: Client,
+    times: Times,
+}
+
+impl Reads {
+    /// Reads through `client`, with the limits of `settings`.
+    pub(crate) fn new(client: &Client, settings: &ReadSettings) -> Self {
+        Self { client: caps::capped(client, settings), times: Times::new(settings) }
+    }
+
+    /// Returns all rows of a statement whose result is small.
+    async fn all<R>(&self, statement: Statement) -> Result<Vec<R>, ApiError>
+    where
+        R: clickhouse::RowOwned + clickhouse::RowRead,
+    {
+        self.all_of(statement.query(&self.client)).await
+    }
+
+    /// Returns all rows of a query. Fails when the server stops answering: a slow statement may use its time, a server
+    /// that hangs may not.
+    async fn all_of<R>(&self, query: Query) -> Result<Vec<R>, ApiError>
+    where
+        R: clickhouse::RowOwned + clickhouse::RowRead,
+    {
+        tokio::select! {
+            rows = query.fetch_all::<R>() => rows.map_err(refused),
+            () = self.until_away() => Err(ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs"))),
+        }
+    }
+
+    async fn until_away(&self) {
+        loop {
+            tokio::time::sleep(WATCH_EVERY).await;
+            if !clickhouse_answers(&self.client, WATCH_DEADLINE).await {
+                return;
+            }
+        }
+    }
+}

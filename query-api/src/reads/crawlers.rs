@@ -1,0 +1,94 @@
+//! Who fetched content: bots, what agents claim, and the hours of which a server reported anything.
+
+use super::Reads;
+use super::rows::following;
+use super::scope::Outcome;
+use super::statement::Statement;
+use crate::access::visibility::Visibility;
+use crate::parameters::period::Period;
+use crate::read_model::{AgentCounts, BotRow};
+use serde::Deserialize;
+use service_kit::http::ApiError;
+
+const CRAWLERS: &str = include_str!("../../sql/crawlers.sql");
+const HOURS: &str = include_str!("../../sql/hours.sql");
+
+/// A bot, or an agent if `retrievals` is 0.
+#[derive(clickhouse::Row, Deserialize)]
+struct StoredRow {
+    operator_name: String,
+    bot_name: String,
+    purpose_name: String,
+    verified_code: i8,
+    statuses: Vec<(u16, u64)>,
+    retrievals: u64,
+    bytes_sent: u64,
+    corroborated: u64,
+    agent_name: String,
+    claimed: u64,
+    cited: u64,
+    presented: u64,
+    clicks: u64,
+}
+
+impl StoredRow {
+    fn bot(self) -> BotRow {
+        let mut statuses = self.statuses;
+        statuses.sort_unstable();
+        BotRow {
+            operator: self.operator_name,
+            bot: self.bot_name,
+            purpose: self.purpose_name,
+            verified: self.verified_code,
+            retrievals: self.retrievals,
+            bytes: self.bytes_sent,
+            corroborated: self.corroborated,
+            statuses,
+        }
+    }
+}
+
+/// Hours as numbers since 1970.
+#[derive(clickhouse::Row, Deserialize)]
+struct HoursRow {
+    hours: Vec<i64>,
+}
+
+impl Reads {
+    /// Returns all bots, those with the most fetches first, and calls `agent` for each agent. Bots come from a table, so they are
+    /// few; reporters name any number of agents.
+    pub(crate) async fn crawlers(
+        &self,
+        seen: &Visibility,
+        period: &Period,
+        outcome: Option<Outcome>,
+        mut agent: impl FnMut(&str, AgentCounts) + Send,
+    ) -> Result<Vec<BotRow>, ApiError> {
+        let scope = self.scope(seen, period).await?.narrowed(outcome);
+        let (mut row, mut rest) = self.begun::<StoredRow>(scope.bind(Statement::new(CRAWLERS))).await?;
+        let mut bots = Vec::new();
+        while let Some(stored) = row {
+            if stored.retrievals > 0 {
+                bots.push(stored.bot());
+            } else {
+                let StoredRow { claimed, cited, presented, clicks, .. } = stored;
+                agent(&stored.agent_name, AgentCounts { claimed, cited, presented, clicks });
+            }
+            row = following(&mut rest).await?;
+        }
+        bots.sort_by(|a, b| (b.retrievals, key(a)).cmp(&(a.retrievals, key(b))));
+        Ok(bots)
+    }
+
+    /// Returns the hours in which a server reported an event, as numbers since 1970, in order. An event is in the hour of its own
+    /// time; a later report by a server doesn't add an hour.
+    pub(crate) async fn hours_seen(&self, seen: &Visibility, period: &Period) -> Result<Vec<i64>, ApiError> {
+        let scope = self.scope(seen, period).await?;
+        let hours: Vec<HoursRow> = self.all(scope.bind(Statement::new(HOURS))).await?;
+        Ok(hours.into_iter().flat_map(|row| row.hours).collect())
+    }
+}
+
+fn key(row: &BotRow) -> (&str, &str, &str, i8) {
+    (&row.operator, &row.bot, &row.purpose, row.verified)
+}

@@ -1,0 +1,50 @@
+//! The order of a list.
+
+use super::statement::Statement;
+use crate::parameters::sort::{Sort, Sortable};
+use service_kit::http::ApiError;
+
+/// A column of a statement to sort by. Items that are equal in it keep the usual order of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    pub(super) column: &'static str,
+    pub(super) is_descending: bool,
+}
+
+impl Order {
+    /// The largest first.
+    pub(super) const fn descending(column: &'static str) -> Self {
+        Self { column, is_descending: true }
+    }
+
+    /// Reads `member` or `-member`, the latter for the largest first; `None` without a parameter. Returns 400 for a member
+    /// by which the list can't be sorted.
+    pub(crate) fn parse(asked: Option<&str>, sortable: &Sortable) -> Result<Option<Self>, ApiError> {
+        Sort::parse(asked, sortable)?;
+        let order = |asked: &str| {
+            let (member, is_descending) = asked.strip_prefix('-').map_or((asked, false), |member| (member, true));
+            let (_, column) = sortable.iter().find(|(name, _)| *name == member)?;
+            Some(Self { column, is_descending })
+        };
+        Ok(asked.and_then(order))
+    }
+
+    /// Sets the parameters of a statement.
+    pub(super) fn bind(self, statement: Statement) -> Statement {
+        statement.with("sort", self.column).with("is_descending", self.is_descending)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_minus_sorts_the_largest_first() {
+        let sortable: &Sortable = &[("day", "day"), ("total_events", "events")];
+        let parse = |asked| Order::parse(asked, sortable).ok();
+        assert_eq!(parse(Some("day")), Some(Some(Order { column: "day", is_descending: false })));
+        assert_eq!(parse(Some("-total_events")), Some(Some(Order::descending("events"))));
+        assert_eq!((parse(None), parse(Some("events")), parse(Some("--day"))), (Some(None), None, None));
+    }
+}

@@ -1,0 +1,75 @@
+//! Results as they arrive, row by row.
+
+use super::Reads;
+use super::caps::of_any_size;
+use super::refusal::refused;
+use super::statement::Statement;
+use crate::parameters::paging::Paging;
+use crate::read_model::{PageRow, Rows};
+use clickhouse::query::{Query, RowCursor};
+use service_kit::http::ApiError;
+use std::time::Duration;
+
+/// How long the next row may take once the first has arrived.
+const ROW_DEADLINE: Duration = Duration::from_secs(10);
+
+/// A page whose items are still arriving.
+pub(crate) struct FoundPage<R> {
+    /// Items of the whole list.
+    pub(crate) total: u64,
+    first: Option<R>,
+    rest: RowCursor<R>,
+}
+
+impl<R: PageRow> Rows for FoundPage<R> {
+    type Row = R;
+
+    async fn next(&mut self) -> Result<Option<R>, ApiError> {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
+        Ok(following(&mut self.rest).await?.filter(R::is_item))
+    }
+}
+
+impl Reads {
+    /// Returns a page of a statement with the parameters `offset` and `through`, the number of the item after the page.
+    /// Each row has the total; if the page has no items and the list has, there is one row, which is no item.
+    pub(super) async fn page<R: PageRow>(&self, statement: Statement, at: Paging) -> Result<FoundPage<R>, ApiError> {
+        let statement = statement.with("offset", at.offset).with("through", at.limit.saturating_add(at.offset));
+        let (first, rest) = self.started::<R>(statement.query(&self.client)).await?;
+        let total = first.as_ref().map_or(0, R::total);
+        Ok(FoundPage { total, first: first.filter(R::is_item), rest })
+    }
+
+    /// Returns the first row of a result of any size, and the rest as it arrives.
+    pub(super) async fn begun<R>(&self, statement: Statement) -> Result<(Option<R>, RowCursor<R>), ApiError>
+    where
+        R: clickhouse::RowOwned + clickhouse::RowRead,
+    {
+        self.started(of_any_size(statement.query(&self.client))).await
+    }
+
+    /// Returns the first row of a result, and the rest as it arrives. Until the first row the response can still be an error.
+    pub(super) async fn started<R>(&self, query: Query) -> Result<(Option<R>, RowCursor<R>), ApiError>
+    where
+        R: clickhouse::RowOwned + clickhouse::RowRead,
+    {
+        let mut rows = self.times.streamed(query).fetch::<R>().map_err(refused)?;
+        let first = tokio::select! {
+            row = self.times.started(rows.next()) => row?.map_err(refused)?,
+            () = self.until_away() => return Err(ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs"))),
+        };
+        Ok((first, rows))
+    }
+}
+
+/// Returns the next row of a result that has begun.
+pub(super) async fn following<R>(rest: &mut RowCursor<R>) -> Result<Option<R>, ApiError>
+where
+    R: clickhouse::RowOwned + clickhouse::RowRead,
+{
+    let row = tokio::time::timeout(ROW_DEADLINE, rest.next()).await;
+    let row = row.map_err(|_| ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs within a response")))?;
+    row.map_err(refused)
+}

@@ -1,0 +1,184 @@
+//! What an owner's statements read: hosts, from when on each of them, the period, and whose agents may be shown.
+
+use super::Reads;
+use super::statement::Statement;
+use crate::access::visibility::{OwnHost, Visibility};
+use crate::parameters::period::Period;
+use schemas::site::Site;
+use serde::Deserialize;
+use service_kit::http::ApiError;
+use std::collections::{BTreeSet, HashMap};
+
+const SITES: &str = include_str!("../../sql/sites.sql");
+
+/// The years 1900 and 2299: what the column `at` can hold. No accepted event reaches them.
+const FIRST_MS: i64 = -2_208_988_800_000;
+const LAST_MS: i64 = 10_413_791_999_999;
+/// After every event.
+const NEVER_MS: i64 = i64::MAX;
+/// Not a host: fills lists that must not be empty. `link_site` contains it if nobody may see the agent.
+const NO_HOST: &str = "-";
+
+/// What became of a fetch (docs/api/counting.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The content was returned, or the status is unknown.
+    Fetch,
+    /// Status 304: the bot already has the content.
+    Revalidation,
+    /// Any other status.
+    Failed,
+}
+
+impl Outcome {
+    /// The name in requests and responses.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Fetch => "fetch",
+            Self::Revalidation => "revalidation",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The parameters that all statements of an owner have.
+pub(super) struct Scope {
+    /// Hosts whose events are visible.
+    sites: Vec<String>,
+    /// Those of them of which only later events are visible, and from when on.
+    late: Vec<(String, i64)>,
+    /// Hosts for which `link_site` allows to show platform, agent and session, and from when on.
+    told: Vec<(String, i64)>,
+    window: (i64, i64),
+    outcome: Option<Outcome>,
+}
+
+impl Scope {
+    /// Decides which of the `stored` hosts are visible.
+    pub(super) fn new(seen: &Visibility, period: &Period, stored: &BTreeSet<Site>) -> Self {
+        let deciders = deciders(seen.own(), seen.foreign());
+        let is_looked_at = |site: &&Site| seen.beneath().iter().any(|host| site.is_within(host));
+        let visible = visible(&deciders, stored.iter().filter(is_looked_at));
+        let (own, foreign) = seen.readers();
+        let end = |ms: Option<i64>, otherwise: i64| ms.unwrap_or(otherwise).clamp(FIRST_MS, LAST_MS);
+        Self {
+            told: self::visible(&self::deciders(own, foreign), stored.iter()),
+            late: visible.iter().filter(|(_, from)| *from > FIRST_MS).cloned().collect(),
+            sites: visible.into_iter().map(|(site, _)| site).collect(),
+            window: (end(period.from_ms, FIRST_MS), end(period.before_ms, LAST_MS)),
+            outcome: None,
+        }
+    }
+
+    /// Narrows it to fetches with this outcome; no other events have one.
+    pub(super) fn narrowed(self, outcome: Option<Outcome>) -> Self {
+        Self { outcome, ..self }
+    }
+
+    /// Sets the parameters of a statement.
+    pub(super) fn bind(self, statement: Statement) -> Statement {
+        let is_dated = !self.late.is_empty();
+        let (late_sites, late_from) = lists(self.late);
+        let (told_sites, told_from) = lists(self.told);
+        statement
+            .with("sites", self.sites)
+            .with("is_dated", is_dated)
+            .with("late_sites", late_sites)
+            .with("late_from", late_from)
+            .with("told_sites", told_sites)
+            .with("told_from", told_from)
+            .with("since_ms", self.window.0)
+            .with("until_ms", self.window.1)
+            .with("outcome", self.outcome.map_or("", Outcome::as_str))
+    }
+}
+
+/// Two lists of one length. ClickHouse's `transform` requires lists that are not empty.
+fn lists(pairs: Vec<(String, i64)>) -> (Vec<String>, Vec<i64>) {
+    pairs.into_iter().chain([(NO_HOST.to_owned(), NEVER_MS)]).unzip()
+}
+
+/// From when on events at and beneath a host are the owner's; `None` if they are somebody else's.
+type Deciders<'a> = HashMap<&'a Site, Option<i64>>;
+
+fn deciders<'a>(own: &'a [OwnHost], foreign: &'a [Site]) -> Deciders<'a> {
+    let foreign = foreign.iter().map(|site| (site, None));
+    foreign.chain(own.iter().map(|own| (&own.site, Some(own.visible_from_ms.unwrap_or(FIRST_MS))))).collect()
+}
+
+/// The sites that are the owner's by the longest host above each, and from when on.
+fn visible<'a>(deciders: &Deciders<'_>, sites: impl Iterator<Item = &'a Site>) -> Vec<(String, i64)> {
+    let from = |site: &Site| site.candidates().iter().find_map(|above| deciders.get(above)).copied().flatten();
+    sites.filter_map(|site| Some((site.as_str().to_owned(), from(site)?))).collect()
+}
+
+/// Hosts with events, of one domain.
+#[derive(clickhouse::Row, Deserialize)]
+struct StoredSites {
+    sites: Vec<String>,
+}
+
+impl Reads {
+    /// Looks up which hosts have events and decides which of them are visible. A host that has its first event only afterwards
+    /// is in the next response.
+    pub(super) async fn scope(&self, seen: &Visibility, period: &Period) -> Result<Scope, ApiError> {
+        let stored: Vec<StoredSites> = self.all(Statement::new(SITES).with("domains", domains(seen))).await?;
+        let stored = stored.iter().flat_map(|row| &row.sites).map(|site| Site::from_stored(site)).collect();
+        Ok(Scope::new(seen, period, &stored))
+    }
+}
+
+/// The owner's hosts, those that the read looks at, and all above them: among these are the registrable domains.
+fn domains(seen: &Visibility) -> Vec<String> {
+    let own = seen.readers().0.iter().map(|own| &own.site);
+    let hosts: BTreeSet<Site> = own.chain(seen.beneath()).flat_map(Site::candidates).collect();
+    hosts.iter().map(|site| site.as_str().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono::DateTime;
+    use schemas::ids::OrgId;
+    use service_kit::directory::OwnedSite;
+
+    fn site(domain: &str) -> Site {
+        Site::from_domain(domain).unwrap()
+    }
+
+    fn scope(owned: &[OwnedSite], stored: &[&str]) -> Scope {
+        let seen = Visibility::of_everything(OrgId(uuid::Uuid::nil()), owned);
+        Scope::new(&seen, &Period::default(), &stored.iter().map(|domain| site(domain)).collect())
+    }
+
+    fn owned(domain: &str, except: &[&str], from_ms: Option<i64>) -> OwnedSite {
+        let visible_from = from_ms.and_then(DateTime::from_timestamp_millis);
+        OwnedSite {
+            site: site(domain),
+            visible_from,
+            except: except.iter().map(|host| site(host)).collect(),
+            formerly: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_longest_verified_host_decides() {
+        let hosts = [owned("a.test", &["b.a.test"], None), owned("c.b.a.test", &[], Some(7))];
+        let stored = ["a.test", "x.a.test", "b.a.test", "x.b.a.test", "c.b.a.test", "x.c.b.a.test", "xa.test", "a-x.test"];
+        let scope = scope(&hosts, &stored);
+        assert_eq!(scope.sites, ["test.a", "test.a.b.c", "test.a.b.c.x", "test.a.x"]);
+        assert_eq!(scope.late, [("test.a.b.c".to_owned(), 7), ("test.a.b.c.x".to_owned(), 7)]);
+    }
+
+    #[test]
+    fn lists_of_hosts_are_never_empty() {
+        let (late, from) = lists(scope(&[owned("a.test", &[], None)], &["a.test"]).late);
+        assert_eq!((late, from), (vec!["-".to_owned()], vec![i64::MAX]));
+    }
+
+    #[test]
+    fn domains_are_the_hosts_and_those_above() {
+        let seen = Visibility::of_everything(OrgId(uuid::Uuid::nil()), &[owned("a.b.co.uk", &[], None)]);
+        assert_eq!(domains(&seen), ["uk.co", "uk.co.b", "uk.co.b.a"]);
+    }
+}

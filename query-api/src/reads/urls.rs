@@ -1,0 +1,55 @@
+//! Pages by URL, or by section.
+
+use super::Reads;
+use super::order::Order;
+use super::rows::FoundPage;
+use super::scope::Outcome;
+use super::statement::Statement;
+use crate::access::visibility::Visibility;
+use crate::parameters::pages::{PagePath, Pages, PagesBy};
+use crate::parameters::paging::Paging;
+use crate::parameters::period::Period;
+use crate::parameters::sort::Sortable;
+use crate::read_model::UrlRow;
+use service_kit::http::ApiError;
+
+const URLS: &str = include_str!("../../sql/urls.sql");
+const SECTIONS: &str = include_str!("../../sql/sections.sql");
+
+/// Members of an item, and event types for the number of its events of that type.
+pub(crate) const URLS_SORTABLE: &Sortable = &[
+    ("content_url", "name"),
+    ("total_events", "events"),
+    ("unique_sessions", "unique_sessions"),
+    ("last_seen", "last_ms"),
+    ("content_retrieved", "retrieved"),
+    ("content_grounded", "grounded"),
+    ("content_cited", "cited"),
+    ("content_presented", "presented"),
+    ("content_engaged", "engaged"),
+];
+
+impl Reads {
+    /// Returns a page of URLs or of sections, by default those with the most events first, then by name.
+    pub(crate) async fn urls(
+        &self,
+        seen: &Visibility,
+        period: &Period,
+        (pages, order, outcome): (&Pages, Option<Order>, Option<Outcome>),
+        at: Paging,
+    ) -> Result<FoundPage<UrlRow>, ApiError> {
+        let scope = self.scope(seen, period).await?.narrowed(outcome);
+        let statement = Statement::new(match pages.by {
+            PagesBy::Url => URLS,
+            PagesBy::Section => SECTIONS,
+        });
+        let (path, is_prefix) = match &pages.path {
+            None => ("", false),
+            Some(PagePath::Whole(path)) => (path.as_str(), false),
+            Some(PagePath::Beginning(path)) => (path.as_str(), true),
+        };
+        let order = order.unwrap_or(Order::descending("events"));
+        let statement = order.bind(scope.bind(statement)).with("path", path).with("is_prefix", is_prefix);
+        self.page(statement, at).await
+    }
+}
