@@ -1,11 +1,15 @@
-//! The rules of the event store: one live row per event, merged before it is written (docs/adr/0014-one-row-per-event.md).
+//! The event store: one live row per event, merged before it is written (docs/adr/0014-one-row-per-event.md).
 //!
-//! Nothing uses this crate yet. It contains the merge function, which is pure, and a simulator of the
-//! writer protocol, which runs in its tests.
+//! This crate contains what needs no server: the merge function, the tables with their rows as bytes, the index of
+//! keys, and a simulator of the writer protocol, which runs in the tests.
 
+pub mod facts;
+pub mod key_index;
+pub mod merge;
 pub mod report;
 pub mod row;
-pub mod merge;
+pub mod row_binary;
+pub mod tables;
 
 #[cfg(test)]
 mod model;

@@ -78,7 +78,21 @@ pub struct Acceptance {
     pub identity: EventKey,
 }
 
+/// Bits of [`Acceptance::stored`] for the place in the request.
+const PLACE_BITS: u32 = 12;
+
 impl Acceptance {
+    /// Returns time and place as the column `received` stores them: microseconds * 4096 + place.
+    pub fn stored(&self) -> u64 {
+        u64::try_from(self.at_us).unwrap_or(0) << PLACE_BITS | u64::from(self.place)
+    }
+
+    /// The reverse of [`stored`](Self::stored).
+    pub fn from_stored(received: u64, identity: EventKey) -> Self {
+        let place = u16::try_from(received & ((1 << PLACE_BITS) - 1)).unwrap_or(0);
+        Self { at_us: i64::try_from(received >> PLACE_BITS).unwrap_or(0), place, identity }
+    }
+
     /// Returns whether an event at this time, in milliseconds UTC, was reported in time: at most 24 hours before and
     /// one hour after acceptance, both included.
     pub fn is_timely(&self, at_ms: i64) -> bool {

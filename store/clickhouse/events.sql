@@ -1,0 +1,61 @@
+-- One live row per event: what the reads of content owners, analysts and dashboards count. Only the active writer inserts
+-- (docs/operating/writer.md), rows that it has merged before (store/src/merge.rs).
+--
+-- Read it with FINAL and do_not_merge_across_partitions_select_final = 1: a key has one `home`, so its versions are in one partition.
+-- Put no column but site, at and key into PREWHERE, which ClickHouse evaluates before FINAL. Never filter by `home`, and never run
+-- OPTIMIZE … CLEANUP: a late copy of an old insert would bring a deleted row back.
+--
+-- Columns without a prefix describe the report that represents the event (agent, edge, origin, index, no role; within a role the first
+-- accepted), unless the comment says otherwise. `reports` has all reports in order of acceptance, one per observer.
+CREATE TABLE IF NOT EXISTS events
+(
+    site           String COMMENT 'reversed canonical host, com.example.blog; empty if it is not a host that can be owned',
+    at             DateTime64(3, 'UTC') COMMENT 'time of the first accepted timely report, else of the first accepted report' CODEC(Delta, ZSTD(1)),
+    key            UInt128 COMMENT 'the key that its reports share, or the identity of its only report',
+    home           UInt32 COMMENT 'partition: the month in which the key was first written; never changes',
+    type           LowCardinality(String) COMMENT 'event type',
+    url            String COMMENT 'canonical URL; empty if none was reported' CODEC(ZSTD(1)),
+    roles          UInt8 COMMENT 'of all reports: bit n is set if one counts for role n (0 none, 1 agent, 2 edge, 3 origin, 4 index)',
+    role           UInt8 COMMENT 'the role it counts for: the reported one, or agent for types that only agents report',
+    is_claim       UInt8 COMMENT '1 if an agent stands behind it: role agent, or no role and a session',
+    representative UInt8 COMMENT 'its position in reports, from 1',
+    organization   UUID COMMENT 'the reporting organization' CODEC(ZSTD(1)),
+    platform       UUID COMMENT 'the organization whose session it is: the reporter, or the issuer of the click token' CODEC(ZSTD(1)),
+    agent          LowCardinality(String) COMMENT 'as the reporter names its agent; empty if unnamed',
+    link_site      String COMMENT 'if empty, platform, agent and session may be shown; else only to who may see this host, - to nobody' CODEC(ZSTD(1)),
+    is_claimed     UInt8 COMMENT 'content_retrieved: 1 if an agent claims it in any report',
+    is_seen        UInt8 COMMENT 'content_retrieved: 1 if an edge or origin reports it whose organization claims nothing in this event',
+    bot            LowCardinality(String) COMMENT 'this and the next five: of the first report by precedence that names a bot, else of the first with a status',
+    operator       LowCardinality(String) COMMENT 'the company that operates the bot',
+    purpose        LowCardinality(String) COMMENT 'training, search or user',
+    verified       Enum8('unknown' = 0, 'no' = 1, 'yes' = 2) COMMENT 'whether the request came from an address that the operator publishes',
+    status         UInt16 COMMENT 'HTTP status; 0 if unknown',
+    bytes          UInt64 COMMENT 'bytes of the response; 0 if unknown' CODEC(ZSTD(1)),
+    signature      UInt8 COMMENT 'reserved; 0',
+    tier           UInt8 COMMENT 'reserved; 0',
+    reports Nested
+    (
+        organization UUID,
+        platform     UUID,
+        role         UInt8,
+        drain        UUID,
+        agent        LowCardinality(String),
+        session      UInt64,
+        at           DateTime64(3, 'UTC'),
+        received     UInt64,
+        identity     UInt128,
+        home         UInt32,
+        details      String
+    ),
+    version        UInt64 COMMENT 'epoch of the writer in the upper 24 bits, number of its block in the lower 40; the largest stays',
+    is_deleted     UInt8 COMMENT '1 if the event is no longer at this place',
+    INDEX by_version version TYPE minmax GRANULARITY 1
+)
+ENGINE = ReplacingMergeTree(version, is_deleted)
+PARTITION BY home
+PRIMARY KEY (site, at)
+ORDER BY (site, at, key)
+-- The writer fetches rows of keys that are scattered, each in a granule and a compressed block of every column: small ones cost a third,
+-- and 4 bytes per row more on disk.
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
+    index_granularity = 256, min_compress_block_size = 4096, max_compress_block_size = 16384

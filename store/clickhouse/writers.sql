@@ -1,0 +1,13 @@
+-- The epochs of writers. The one with the largest epoch is active; all inserts of others fail (docs/operating/writer.md). A slot is the
+-- query id of an epoch's inserts, and secret: ClickHouse runs no two statements with one query id. The row of epoch 0 has the slot of
+-- claims. Rows are never deleted.
+CREATE TABLE IF NOT EXISTS writers
+(
+    epoch  UInt64,
+    writer String COMMENT 'host and process of the writer',
+    slot   String,
+    at     DateTime64(3, 'UTC') COMMENT 'when the epoch was claimed'
+)
+ENGINE = MergeTree
+ORDER BY epoch
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1

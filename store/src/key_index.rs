@@ -1,0 +1,280 @@
+//! Where the row of each key is, for all keys of `events`.
+//!
+//! The writer builds it from `events` after it has taken over, and uses it only when it is complete: a key that it
+//! doesn't know has no row. 16 bytes per key and a quarter for growth. It keeps 64 bits of a hash of each key with a
+//! secret of the process, so that nobody can choose keys that collide; keys that collide all the same are kept whole.
+
+use crate::report::Home;
+use schemas::event_key::EventKey;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+
+/// Growing moves the entries of one shard, so no report waits longer than a few milliseconds.
+const SHARDS: usize = 256;
+/// Bits of a fingerprint that choose the shard.
+const SHARD_BITS: u32 = 8;
+/// Slots of an empty shard.
+const MIN_SLOTS: usize = 16;
+/// The first representable time: 1900-01-01 UTC in milliseconds. The tables hold no earlier one.
+const FIRST_MS: i64 = -2_208_988_800_000;
+/// Bits of a packed place for the time: until the year 2457.
+const TIME_BITS: u32 = 44;
+
+/// Partition and time of an event's row: with its site and its key they name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyPlace {
+    /// Partition.
+    pub home: Home,
+    /// Time of the event in milliseconds UTC.
+    pub at_ms: i64,
+}
+
+/// The index.
+pub struct KeyIndex {
+    secret: RandomState,
+    shards: Vec<Shard>,
+    homes: Vec<Home>,
+    /// Keys whose fingerprint another key has.
+    collided: HashMap<EventKey, KeyPlace>,
+}
+
+impl Default for KeyIndex {
+    fn default() -> Self {
+        let shards = (0..SHARDS).map(|_| Shard::default()).collect();
+        Self { secret: RandomState::new(), shards, homes: Vec::new(), collided: HashMap::new() }
+    }
+}
+
+impl KeyIndex {
+    /// Returns where the key's row is. If no row of this key is found there, it has none: its row was dropped by
+    /// retention, or another key has the same fingerprint.
+    pub fn get(&self, key: EventKey) -> Option<KeyPlace> {
+        if let Some(place) = self.collided.get(&key) {
+            return Some(*place);
+        }
+        let fingerprint = self.fingerprint(key);
+        self.shards[shard_of(fingerprint)].get(fingerprint).and_then(|packed| self.unpack(packed))
+    }
+
+    /// Adds a key that has no row. A key with the same fingerprint stays.
+    pub fn insert(&mut self, key: EventKey, place: KeyPlace) {
+        let (fingerprint, packed) = (self.fingerprint(key), self.pack(place));
+        let shard = &mut self.shards[shard_of(fingerprint)];
+        match packed.filter(|_| shard.get(fingerprint).is_none()) {
+            Some(packed) => shard.put(fingerprint, packed),
+            None => drop(self.collided.insert(key, place)),
+        }
+    }
+
+    /// Changes the place of a key whose row was found where [`get`](Self::get) said.
+    pub fn update(&mut self, key: EventKey, place: KeyPlace) {
+        if let Some(known) = self.collided.get_mut(&key) {
+            *known = place;
+            return;
+        }
+        let (fingerprint, packed) = (self.fingerprint(key), self.pack(place));
+        let shard = &mut self.shards[shard_of(fingerprint)];
+        match packed {
+            Some(packed) => shard.put(fingerprint, packed),
+            None => {
+                shard.remove(fingerprint);
+                self.collided.insert(key, place);
+            }
+        }
+    }
+
+    /// Removes a key whose row was found where [`get`](Self::get) said.
+    pub fn remove(&mut self, key: EventKey) {
+        if self.collided.remove(&key).is_none() {
+            let fingerprint = self.fingerprint(key);
+            self.shards[shard_of(fingerprint)].remove(fingerprint);
+        }
+    }
+
+    /// Returns the number of keys.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.used).sum::<usize>() + self.collided.len()
+    }
+
+    /// Returns whether it has no key.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the memory that it takes, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.shards.iter().map(|shard| shard.slots.capacity() * size_of::<Slot>()).sum()
+    }
+
+    fn fingerprint(&self, key: EventKey) -> u64 {
+        // 0 is an empty slot.
+        self.secret.hash_one(key.0).max(1)
+    }
+
+    /// `None` if the time or the number of homes is out of range; such a place is kept whole.
+    fn pack(&mut self, place: KeyPlace) -> Option<u64> {
+        let time = u64::try_from(place.at_ms.checked_sub(FIRST_MS)?).ok().filter(|time| time >> TIME_BITS == 0)?;
+        let known = self.homes.iter().position(|home| *home == place.home);
+        let home = known.unwrap_or_else(|| {
+            self.homes.push(place.home);
+            self.homes.len() - 1
+        });
+        Some(u64::from(u16::try_from(home).ok()?) << TIME_BITS | time)
+    }
+
+    fn unpack(&self, packed: u64) -> Option<KeyPlace> {
+        let home = *self.homes.get(usize::try_from(packed >> TIME_BITS).ok()?)?;
+        let time = i64::try_from(packed & ((1 << TIME_BITS) - 1)).ok()?;
+        Some(KeyPlace { home, at_ms: time + FIRST_MS })
+    }
+}
+
+fn shard_of(fingerprint: u64) -> usize {
+    usize::try_from(fingerprint >> (u64::BITS - SHARD_BITS)).unwrap_or(0)
+}
+
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    /// 0 if the slot is empty.
+    fingerprint: u64,
+    place: u64,
+}
+
+/// A table with linear probing: an entry is in the first free slot from its own one on.
+#[derive(Default)]
+struct Shard {
+    slots: Vec<Slot>,
+    used: usize,
+}
+
+impl Shard {
+    fn get(&self, fingerprint: u64) -> Option<u64> {
+        let slot = self.slots.get(self.find(fingerprint)?)?;
+        (slot.fingerprint == fingerprint).then_some(slot.place)
+    }
+
+    fn put(&mut self, fingerprint: u64, place: u64) {
+        // At most four fifths are in use.
+        if (self.used + 1) * 5 > self.slots.len() * 4 {
+            self.grow();
+        }
+        let Some(n) = self.find(fingerprint) else { return };
+        self.used += usize::from(self.slots[n].fingerprint == 0);
+        self.slots[n] = Slot { fingerprint, place };
+    }
+
+    fn remove(&mut self, fingerprint: u64) {
+        let Some(mut gap) = self.find(fingerprint).filter(|n| self.slots[*n].fingerprint == fingerprint) else { return };
+        self.used -= 1;
+        self.slots[gap] = Slot::default();
+        // Entries behind the gap that would no longer be found move into it.
+        let mut n = self.next(gap);
+        while self.slots[n].fingerprint != 0 {
+            let own = self.own_slot(self.slots[n].fingerprint);
+            let is_between = if gap <= n { gap < own && own <= n } else { gap < own || own <= n };
+            if !is_between {
+                self.slots.swap(gap, n);
+                gap = n;
+            }
+            n = self.next(n);
+        }
+    }
+
+    /// The slot with this fingerprint, else the free one where it belongs; `None` if there is no slot at all.
+    fn find(&self, fingerprint: u64) -> Option<usize> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        let mut n = self.own_slot(fingerprint);
+        while self.slots[n].fingerprint != fingerprint && self.slots[n].fingerprint != 0 {
+            n = self.next(n);
+        }
+        Some(n)
+    }
+
+    fn own_slot(&self, fingerprint: u64) -> usize {
+        let within = u128::from(fingerprint << SHARD_BITS);
+        usize::try_from((within * self.slots.len() as u128) >> u64::BITS).unwrap_or(0)
+    }
+
+    fn next(&self, n: usize) -> usize {
+        if n + 1 == self.slots.len() { 0 } else { n + 1 }
+    }
+
+    fn grow(&mut self) {
+        let slots = (self.slots.len() + self.slots.len() / 4).max(MIN_SLOTS);
+        let former = std::mem::replace(&mut self.slots, vec![Slot::default(); slots]);
+        for slot in former.into_iter().filter(|slot| slot.fingerprint != 0) {
+            if let Some(n) = self.find(slot.fingerprint) {
+                self.slots[n] = slot;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn place(n: i64) -> KeyPlace {
+        KeyPlace { home: Home(u32::try_from(n % 7).unwrap_or(0)), at_ms: n }
+    }
+
+    #[test]
+    fn finds_each_of_100_000_keys_and_no_other() {
+        let mut index = KeyIndex::default();
+        (0..100_000).for_each(|n| index.insert(EventKey(n), place(n as i64)));
+        assert_eq!(index.len(), 100_000);
+        assert!((0..100_000).all(|n| index.get(EventKey(n)) == Some(place(n as i64))));
+        assert!((100_000..200_000).all(|n| index.get(EventKey(n)).is_none()));
+        assert!(index.bytes() < 100_000 * 32, "{}", index.bytes());
+    }
+
+    #[test]
+    fn places_outside_the_packed_range_are_kept_whole() {
+        let mut index = KeyIndex::default();
+        for (n, at_ms) in [i64::MIN, FIRST_MS - 1, FIRST_MS, 0, FIRST_MS + (1 << 44), i64::MAX].into_iter().enumerate() {
+            let place = KeyPlace { home: Home(202_611), at_ms };
+            index.insert(EventKey(n as u128), place);
+            assert_eq!(index.get(EventKey(n as u128)), Some(place));
+        }
+    }
+
+    #[test]
+    fn keys_with_one_fingerprint_are_both_kept() {
+        let mut index = KeyIndex::default();
+        index.insert(EventKey(1), place(1));
+        // As if another key had the fingerprint of the first: only its own entry distinguishes them.
+        let fingerprint = index.fingerprint(EventKey(2));
+        let packed = index.pack(place(3)).unwrap();
+        index.shards[shard_of(fingerprint)].put(fingerprint, packed);
+        index.insert(EventKey(2), place(2));
+        assert_eq!(index.get(EventKey(2)), Some(place(2)));
+        assert_eq!(index.shards[shard_of(fingerprint)].get(fingerprint), Some(packed));
+        index.update(EventKey(2), place(4));
+        assert_eq!(index.get(EventKey(2)), Some(place(4)));
+        index.remove(EventKey(2));
+        assert_eq!(index.shards[shard_of(fingerprint)].get(fingerprint), Some(packed));
+    }
+
+    proptest! {
+        #[test]
+        fn equals_a_map_after_any_changes(changes in prop::collection::vec((0_u64..60, 0_u8..3, any::<u16>()), 0..400)) {
+            // Few fingerprints in one small shard, so that runs of entries wrap around its end.
+            let (mut shard, mut map) = (Shard::default(), HashMap::new());
+            for (n, change, place) in changes {
+                let fingerprint = u64::MAX - n * (1 << 50);
+                if change == 0 {
+                    shard.remove(fingerprint);
+                    map.remove(&fingerprint);
+                } else {
+                    shard.put(fingerprint, place.into());
+                    map.insert(fingerprint, u64::from(place));
+                }
+                prop_assert_eq!(shard.used, map.len());
+                prop_assert!((0..60).map(|n| u64::MAX - n * (1 << 50)).all(|of| shard.get(of) == map.get(&of).copied()));
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! ClickHouse's format RowBinary: rows as bytes, column by column.
+
+use uuid::Uuid;
+
+/// Appends values to a body.
+#[derive(Debug, Default)]
+pub struct Encoder(pub Vec<u8>);
+
+impl Encoder {
+    /// Appends the length of a string or an array.
+    pub fn length(&mut self, length: usize) {
+        let mut rest = length as u64;
+        while rest >= 0x80 {
+            self.0.push((rest & 0x7f) as u8 | 0x80);
+            rest >>= 7;
+        }
+        self.0.push((rest & 0x7f) as u8);
+    }
+
+    /// Appends a String, also one of low cardinality.
+    pub fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    /// Appends a String that isn't UTF-8.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.length(bytes.len());
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Appends a UInt8 or an Enum8.
+    pub fn u8(&mut self, value: u8) {
+        self.0.push(value);
+    }
+
+    /// Appends a UInt16.
+    pub fn u16(&mut self, value: u16) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// Appends a UInt32.
+    pub fn u32(&mut self, value: u32) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// Appends an Int32.
+    pub fn i32(&mut self, value: i32) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// Appends a UInt64.
+    pub fn u64(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// Appends an Int64 or a DateTime64.
+    pub fn i64(&mut self, value: i64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// Appends a UInt128.
+    pub fn u128(&mut self, value: u128) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// Appends a UUID.
+    pub fn uuid(&mut self, value: Uuid) {
+        let (high, low) = value.as_u64_pair();
+        self.u64(high);
+        self.u64(low);
+    }
+
+    /// Appends an array, element by element.
+    pub fn array<T>(&mut self, values: impl ExactSizeIterator<Item = T>, mut append: impl FnMut(&mut Self, T)) {
+        self.length(values.len());
+        values.for_each(|value| append(self, value));
+    }
+}
+
+/// Takes values off the front of a response.
+#[derive(Debug)]
+pub struct Decoder<'a>(pub &'a [u8]);
+
+/// A response that ends early or has a value of another type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the response of ClickHouse isn't what was asked for")]
+pub struct Malformed;
+
+impl<'a> Decoder<'a> {
+    /// Returns whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes this many bytes.
+    pub fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn fixed<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        self.take(N)?.try_into().map_err(|_| Malformed)
+    }
+
+    /// Takes the length of a string or an array.
+    pub fn length(&mut self) -> Result<usize, Malformed> {
+        let mut length = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            length |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return usize::try_from(length).map_err(|_| Malformed);
+            }
+        }
+        Err(Malformed)
+    }
+
+    /// Takes a String.
+    pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = self.length()?;
+        self.take(length)
+    }
+
+    /// Takes a String that is UTF-8.
+    pub fn text(&mut self) -> Result<String, Malformed> {
+        String::from_utf8(self.bytes()?.to_vec()).map_err(|_| Malformed)
+    }
+
+    /// Takes a UInt8 or an Enum8.
+    pub fn u8(&mut self) -> Result<u8, Malformed> {
+        self.fixed().map(|[byte]| byte)
+    }
+
+    /// Takes a UInt16.
+    pub fn u16(&mut self) -> Result<u16, Malformed> {
+        self.fixed().map(u16::from_le_bytes)
+    }
+
+    /// Takes a UInt32.
+    pub fn u32(&mut self) -> Result<u32, Malformed> {
+        self.fixed().map(u32::from_le_bytes)
+    }
+
+    /// Takes an Int32.
+    pub fn i32(&mut self) -> Result<i32, Malformed> {
+        self.fixed().map(i32::from_le_bytes)
+    }
+
+    /// Takes a UInt64.
+    pub fn u64(&mut self) -> Result<u64, Malformed> {
+        self.fixed().map(u64::from_le_bytes)
+    }
+
+    /// Takes an Int64 or a DateTime64.
+    pub fn i64(&mut self) -> Result<i64, Malformed> {
+        self.fixed().map(i64::from_le_bytes)
+    }
+
+    /// Takes a UInt128.
+    pub fn u128(&mut self) -> Result<u128, Malformed> {
+        self.fixed().map(u128::from_le_bytes)
+    }
+
+    /// Takes a UUID.
+    pub fn uuid(&mut self) -> Result<Uuid, Malformed> {
+        Ok(Uuid::from_u64_pair(self.u64()?, self.u64()?))
+    }
+
+    /// Takes an array, element by element.
+    pub fn array<T>(&mut self, mut take: impl FnMut(&mut Self) -> Result<T, Malformed>) -> Result<Vec<T>, Malformed> {
+        let length = self.length()?;
+        // An element has at least one byte.
+        if length > self.0.len() {
+            return Err(Malformed);
+        }
+        (0..length).map(|_| take(self)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_survive_a_round_trip() {
+        let uuid = Uuid::from_u128(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff);
+        let mut body = Encoder::default();
+        for length in [0, 127, 128, 16_384, usize::MAX] {
+            body.length(length);
+        }
+        body.text("é");
+        body.i64(-1);
+        body.u128(u128::MAX - 1);
+        body.uuid(uuid);
+        body.array([1_u16, 2].into_iter(), Encoder::u16);
+        let mut response = Decoder(&body.0);
+        for length in [0, 127, 128, 16_384, usize::MAX] {
+            assert_eq!(response.length(), Ok(length));
+        }
+        assert_eq!(response.text().as_deref(), Ok("é"));
+        assert_eq!((response.i64(), response.u128(), response.uuid()), (Ok(-1), Ok(u128::MAX - 1), Ok(uuid)));
+        assert_eq!(response.array(Decoder::u16), Ok(vec![1, 2]));
+        assert!(response.is_empty());
+    }
+
+    #[test]
+    fn rejects_responses_that_end_early() {
+        assert_eq!(Decoder(&[1]).u16(), Err(Malformed));
+        assert_eq!(Decoder(&[5, b'a']).bytes(), Err(Malformed));
+        assert_eq!(Decoder(&[200, 200, 200]).length(), Err(Malformed));
+        assert_eq!(Decoder(&[255, 255, 3, 0]).array(Decoder::u8), Err(Malformed));
+        assert_eq!(Decoder(&[1, 0xff]).text(), Err(Malformed));
+    }
+}

@@ -1,0 +1,164 @@
+use super::*;
+use crate::facts::{Facts, Fetch, ReportFacts};
+use crate::report::{Acceptance, Home, Observer};
+use crate::row::{Entry, EventRow, EventWrite};
+use crate::row_binary::{Decoder, Encoder};
+use schemas::event::SourceRole;
+use schemas::event_key::EventKey;
+use schemas::ids::{DrainId, OrgId};
+use schemas::site::Site;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Names and types of a table's columns, without codecs and comments; those of `reports Nested` with their prefix.
+fn columns_of(ddl: &str) -> Vec<(String, String)> {
+    let (_, body) = ddl.split_once("\n(\n").unwrap();
+    let (body, _) = body.split_once("\n)\n").unwrap();
+    let mut columns = Vec::new();
+    let mut is_nested = false;
+    for line in body.lines().map(str::trim).filter(|line| !line.starts_with("--") && !line.starts_with("INDEX")) {
+        match line {
+            "reports Nested" => is_nested = true,
+            "(" => {}
+            ")," => is_nested = false,
+            _ => {
+                let (name, rest) = line.split_once(' ').unwrap();
+                let rest = rest.split(" COMMENT ").next().unwrap().split(" CODEC").next().unwrap();
+                let of = rest.trim().trim_end_matches(',');
+                let (name, of) = if is_nested {
+                    (format!("reports.{name}"), format!("Array({of})"))
+                } else {
+                    (name.to_owned(), of.to_owned())
+                };
+                columns.push((name, of));
+            }
+        }
+    }
+    columns
+}
+
+fn owned(columns: &[(&str, &str)]) -> Vec<(String, String)> {
+    columns.iter().map(|(name, of)| ((*name).to_owned(), (*of).to_owned())).collect()
+}
+
+#[test]
+fn inserts_name_the_columns_of_the_ddl() {
+    let ddl = |table: &str| DDL.iter().find(|text| text.contains(&format!("EXISTS {table}\n"))).unwrap();
+    let reserved = ["signature", "tier"];
+    let events: Vec<_> = columns_of(ddl("events")).into_iter().filter(|(name, _)| !reserved.contains(&name.as_str())).collect();
+    assert_eq!(events, owned(EVENT_COLUMNS));
+    assert_eq!(columns_of(ddl("reports")), owned(REPORT_COLUMNS));
+    let names: Vec<&str> = EVENT_COLUMNS.iter().map(|(name, _)| *name).collect();
+    let positions: Vec<_> = FETCHED_COLUMNS.iter().map(|name| names.iter().position(|of| of == name)).collect();
+    assert!(positions.iter().all(Option::is_some) && positions.is_sorted(), "{positions:?}");
+}
+
+/// Takes a value of a type off a body.
+fn value<'a>(of: &str, from: &mut Decoder<'a>) -> &'a [u8] {
+    let before = from.0;
+    match of {
+        "String" | "LowCardinality(String)" => drop(from.bytes().unwrap()),
+        "UInt8" => drop(from.u8().unwrap()),
+        "UInt16" => drop(from.u16().unwrap()),
+        "UInt32" | "Int32" => drop(from.u32().unwrap()),
+        "UInt64" | "Int64" | "DateTime64(3, 'UTC')" => drop(from.u64().unwrap()),
+        "UInt128" | "UUID" => drop(from.u128().unwrap()),
+        of if of.starts_with("Enum8") => drop(from.u8().unwrap()),
+        of => {
+            let element = of.strip_prefix("Array(").unwrap().strip_suffix(')').unwrap();
+            drop(from.array(|from| Ok(value(element, from).len())).unwrap());
+        }
+    }
+    &before[..before.len() - from.0.len()]
+}
+
+/// What a fetch of the row would respond.
+fn fetched(row: &EventRow<Facts>) -> Vec<u8> {
+    let mut body = Encoder::default();
+    encode_event(&EventWrite::Row(row.clone()), 7, &mut body);
+    let mut from = Decoder(&body.0);
+    let values = EVENT_COLUMNS.iter().map(|(name, of)| (*name, value(of, &mut from))).collect::<Vec<_>>();
+    assert!(from.is_empty());
+    values.into_iter().filter(|(name, _)| FETCHED_COLUMNS.contains(name)).flat_map(|(_, bytes)| bytes).copied().collect()
+}
+
+fn entry(n: u128, role: SourceRole, fetch: Option<Fetch>) -> Entry<Facts> {
+    let facts = ReportFacts {
+        event_type: "content_retrieved".to_owned(),
+        url: format!("https://example.com/{n}"),
+        role: SourceRole::code(Some(role)),
+        platform: OrgId(Uuid::from_u128(n + 10)),
+        agent: format!("agent {n}"),
+        session: n as u64,
+        link_site: String::new(),
+        fetch,
+    };
+    Entry {
+        accepted: Acceptance { at_us: 1_790_000_000_000_000 + n as i64, place: n as u16, identity: EventKey(n) },
+        observer: Observer { org: OrgId(Uuid::from_u128(n)), role: Some(role), drain: Some(DrainId(Uuid::from_u128(n + 20))) },
+        at_ms: 1_790_000_000_000 - n as i64,
+        home: Home(202_609 + n as u32),
+        facts: Arc::new(facts),
+    }
+}
+
+fn bot(name: &str) -> Option<Fetch> {
+    let (operator, purpose) = ("Example".to_owned(), "training".to_owned());
+    Some(Fetch { bot: name.to_owned(), operator, purpose, verified: 2, status: 304, bytes: 5 })
+}
+
+fn row(reports: Vec<Entry<Facts>>) -> EventRow<Facts> {
+    EventRow { key: EventKey(1), site: Some(Site::from_stored("com.example")), home: Home(202_610), reports }
+}
+
+#[test]
+fn events_survive_encoding_and_decoding() {
+    let alone = row(vec![entry(1, SourceRole::Edge, bot("GPTBot"))]);
+    let unknown = row(vec![entry(1, SourceRole::Agent, None)]);
+    let several =
+        row(vec![entry(1, SourceRole::Edge, bot("")), entry(2, SourceRole::Agent, None), entry(3, SourceRole::Origin, bot("b"))]);
+    for row in [alone, unknown, several] {
+        let found = decode_events(&fetched(&row)).unwrap();
+        assert_eq!(format!("{found:?}"), format!("{:?}", [row]));
+    }
+}
+
+/// The value of a column.
+fn column(row: &EventRow<Facts>, wanted: &str) -> Vec<u8> {
+    let mut body = Encoder::default();
+    encode_event(&EventWrite::Row(row.clone()), 7, &mut body);
+    let mut from = Decoder(&body.0);
+    let values: Vec<_> = EVENT_COLUMNS.iter().map(|(name, of)| (*name, value(of, &mut from).to_vec())).collect();
+    values.into_iter().find(|(name, _)| *name == wanted).unwrap().1
+}
+
+#[test]
+fn the_agents_report_represents_and_the_first_named_bot_is_shown() {
+    let several = row(vec![
+        entry(1, SourceRole::Origin, bot("late")),
+        entry(2, SourceRole::Edge, bot("")),
+        entry(3, SourceRole::Agent, None),
+        entry(4, SourceRole::Index, bot("later")),
+    ]);
+    assert_eq!(column(&several, "representative"), [3]);
+    assert_eq!(column(&several, "bot"), b"\x04late");
+    assert_eq!(column(&several, "roles"), [0b1_1110]);
+    assert_eq!((column(&several, "is_claimed"), column(&several, "is_seen")), (vec![1], vec![1]));
+    // The server of the organization that claims it is no second observer.
+    let mut own = several.clone();
+    own.reports.iter_mut().for_each(|entry| entry.observer.org = OrgId(Uuid::from_u128(9)));
+    assert_eq!((column(&own, "is_claimed"), column(&own, "is_seen")), (vec![1], vec![0]));
+}
+
+#[test]
+fn a_tombstone_has_a_value_for_each_column() {
+    let mut body = Encoder::default();
+    encode_event(&EventWrite::Tombstone(row(vec![entry(1, SourceRole::Edge, None)]).place()), 7, &mut body);
+    encode_report(&entry(1, SourceRole::Edge, None).place(), None, None, 7, &mut body);
+    let mut from = Decoder(&body.0);
+    for columns in [EVENT_COLUMNS, REPORT_COLUMNS] {
+        let values: Vec<_> = columns.iter().map(|(name, of)| (*name, value(of, &mut from))).collect();
+        assert_eq!(values.last().unwrap(), &("is_deleted", &[1_u8][..]));
+    }
+    assert!(from.is_empty());
+}
