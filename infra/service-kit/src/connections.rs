@@ -13,6 +13,7 @@ use sqlx::{Connection as _, PgPool};
 use std::str::FromStr;
 use std::time::Duration;
 use tokio::time::timeout;
+use url::Url;
 
 /// Waiting for a free connection, or for a new one.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -102,13 +103,7 @@ pub fn clickhouse(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::C
 }
 
 pub(crate) fn clickhouse_server(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Client> {
-    let mut url = url::Url::parse(&settings.clickhouse_url)
-        .ok()
-        .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-        .context("CLICKHOUSE_URL: not an HTTP address; write http://user:password@host:8123")?;
-    let (user, password) = (url.username().to_owned(), url.password().map(str::to_owned));
-    let stripped = url.set_username("").is_ok() && url.set_password(None).is_ok();
-    anyhow::ensure!(stripped, "CLICKHOUSE_URL: not an HTTP address with a host");
+    let (url, user, password) = clickhouse_address(settings)?;
     let client = if url.scheme() == "https" { over_tls(settings)? } else { clickhouse::Client::default() };
     let mut client = client.with_url(url.as_str());
     if !user.is_empty() {
@@ -118,6 +113,18 @@ pub(crate) fn clickhouse_server(settings: &ClickHouseSettings) -> anyhow::Result
         client = client.with_password(password);
     }
     Ok(client)
+}
+
+/// Returns the address without user and password, the user, which may be empty, and the password.
+pub(crate) fn clickhouse_address(settings: &ClickHouseSettings) -> anyhow::Result<(Url, String, Option<String>)> {
+    let mut url = Url::parse(&settings.clickhouse_url)
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+        .context("CLICKHOUSE_URL: not an HTTP address; write http://user:password@host:8123")?;
+    let (user, password) = (url.username().to_owned(), url.password().map(str::to_owned));
+    let stripped = url.set_username("").is_ok() && url.set_password(None).is_ok();
+    anyhow::ensure!(stripped, "CLICKHOUSE_URL: not an HTTP address with a host");
+    Ok((url, user, password))
 }
 
 /// A client that believes the system's authorities and the one that is set.
@@ -131,13 +138,13 @@ fn over_tls(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Client>
 
 /// Who signs in; `default` is the one ClickHouse takes where none is named.
 pub(crate) fn clickhouse_user(settings: &ClickHouseSettings) -> String {
-    let user = url::Url::parse(&settings.clickhouse_url).map(|url| url.username().to_owned()).unwrap_or_default();
+    let user = Url::parse(&settings.clickhouse_url).map(|url| url.username().to_owned()).unwrap_or_default();
     if user.is_empty() { "default".to_owned() } else { user }
 }
 
 /// Without user and password.
 pub(crate) fn address(settings: &ClickHouseSettings) -> String {
-    let url = url::Url::parse(&settings.clickhouse_url).ok();
+    let url = Url::parse(&settings.clickhouse_url).ok();
     url.and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))).unwrap_or_default()
 }
 

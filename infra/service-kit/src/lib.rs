@@ -18,6 +18,7 @@ pub mod crash_point;
 
 // The stores.
 mod connections;
+pub mod clickhouse_http;
 pub mod database;
 pub mod stores;
 pub mod roles;

@@ -60,6 +60,15 @@ pub(crate) fn client_config(setting: &str, extra_authority: Option<&Path>) -> an
     if roots.is_empty() {
         tracing::warn!("this system trusts no certificate authority: nothing can be called; install ca-certificates");
     }
+    trusting(roots)
+}
+
+/// A configuration for a client that calls no HTTPS address.
+pub(crate) fn trusting_nobody() -> anyhow::Result<ClientConfig> {
+    trusting(RootCertStore::empty())
+}
+
+fn trusting(roots: RootCertStore) -> anyhow::Result<ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     Ok(versions.with_root_certificates(roots).with_no_client_auth())

@@ -1,0 +1,216 @@
+//! Statements to ClickHouse whose query id, settings and bytes the caller chooses. For everything else there is
+//! [`clickhouse`](crate::stores::clickhouse).
+
+pub use hyper::body::Bytes;
+
+use crate::connections::{address, clickhouse_address};
+use crate::egress::trust;
+use crate::settings::ClickHouseSettings;
+use futures::{StreamExt as _, stream};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
+use hyper::{Method, Request};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use std::convert::Infallible;
+use std::time::Duration;
+use tokio::time::timeout;
+use url::Url;
+
+/// The server closes connections that are idle for three seconds.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest text of an exception to keep, in bytes.
+const MAX_EXCEPTION_BYTES: usize = 2_000;
+/// Separates the parts of a body with a table; no random body contains it.
+const BOUNDARY: &str = "content-telemetry-8c1f0c7a55e94f0f9f5e7f4c1d0a3b26";
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// A client of one server.
+pub struct ClickHouseHttp {
+    http: Client<HttpsConnector<HttpConnector>, Body>,
+    url: Url,
+    user: String,
+    password: Option<String>,
+    address: String,
+}
+
+/// A statement as it is sent.
+pub struct Statement<'a> {
+    /// Text, and after it the data of an insert.
+    pub body: Bytes,
+    /// The server runs no two statements with one query id; chosen at random if absent.
+    pub query_id: Option<&'a str>,
+    /// Settings of the statement.
+    pub settings: &'a [(&'a str, &'a str)],
+    /// A table that the statement can name.
+    pub table: Option<ExternalTable<'a>>,
+    /// Longest wait for the whole response.
+    pub deadline: Duration,
+}
+
+/// A table that exists while a statement runs, in the format RowBinary.
+pub struct ExternalTable<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Names and types of its columns.
+    pub structure: &'a str,
+    /// Its rows.
+    pub rows: &'a [u8],
+}
+
+/// Why a statement has no response.
+#[derive(Debug, thiserror::Error)]
+pub enum StatementError {
+    /// The server refused it or failed; nothing of it is running any more.
+    #[error("{text}")]
+    Exception {
+        /// ClickHouse's number of the exception.
+        code: u32,
+        /// Its text.
+        text: String,
+    },
+    /// There is no response; the statement may or may not have run, or may still run.
+    #[error("no response from ClickHouse at {address}: {reason}")]
+    NoResponse {
+        /// Host and port.
+        address: String,
+        /// Why there is none.
+        reason: String,
+    },
+}
+
+impl StatementError {
+    /// Returns ClickHouse's number of the exception, if it was one.
+    pub fn code(&self) -> Option<u32> {
+        match self {
+            Self::Exception { code, .. } => Some(*code),
+            Self::NoResponse { .. } => None,
+        }
+    }
+}
+
+impl ClickHouseHttp {
+    /// Makes a client; connects when a statement is sent.
+    pub fn connect(settings: &ClickHouseSettings) -> anyhow::Result<Self> {
+        let (mut url, user, password) = clickhouse_address(settings)?;
+        let connector = if url.scheme() == "https" {
+            trust::client_config("TELEMETRY_CLICKHOUSE_CA", settings.clickhouse_ca.as_deref())?
+        } else {
+            trust::trusting_nobody()?
+        };
+        let connector = HttpsConnectorBuilder::new().with_tls_config(connector).https_or_http().enable_http1().build();
+        url.query_pairs_mut().append_pair("database", &settings.clickhouse_database);
+        Ok(Self {
+            http: Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_TIMEOUT).build(connector),
+            url,
+            user,
+            password,
+            address: address(settings),
+        })
+    }
+
+    /// Sends a statement and returns its result in the format that it names.
+    ///
+    /// # Errors
+    ///
+    /// If the server responds with an exception, also after the first rows, or not at all.
+    pub async fn send(&self, statement: Statement<'_>) -> Result<Bytes, StatementError> {
+        self.respond(statement, |body| Full::new(body).boxed_unsync()).await
+    }
+
+    /// Like [`send`](Self::send), but sends the second half of the body when `half_sent` is done.
+    pub async fn send_in_halves(
+        &self,
+        statement: Statement<'_>,
+        half_sent: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<Bytes, StatementError> {
+        let in_halves = |body: Bytes| {
+            let (first, second) = (body.slice(..body.len() / 2), body.slice(body.len() / 2..));
+            let second = stream::once(async move {
+                half_sent.await;
+                Ok(Frame::data(second))
+            });
+            BodyExt::boxed_unsync(StreamBody::new(stream::once(async { Ok(Frame::data(first)) }).chain(second)))
+        };
+        self.respond(statement, in_halves).await
+    }
+
+    async fn respond(&self, statement: Statement<'_>, body: impl FnOnce(Bytes) -> Body) -> Result<Bytes, StatementError> {
+        let deadline = statement.deadline;
+        match timeout(deadline, self.response(statement, body)).await {
+            Ok(response) => response,
+            Err(_) => Err(self.no_response(&format!("none within {} s", deadline.as_secs()))),
+        }
+    }
+
+    async fn response(&self, statement: Statement<'_>, body: impl FnOnce(Bytes) -> Body) -> Result<Bytes, StatementError> {
+        let request = self.request(statement, body).map_err(|error| self.no_response(&error))?;
+        let response = self.http.request(request).await.map_err(|error| self.no_response(&Sources(&error)))?;
+        let code = response.headers().get("x-clickhouse-exception-code").cloned();
+        let is_success = response.status().is_success();
+        let body = response.into_body().collect().await.map_err(|error| self.no_response(&Sources(&error)))?.to_bytes();
+        if is_success && code.is_none() {
+            return Ok(body);
+        }
+        let code = code.and_then(|code| code.to_str().ok()?.parse().ok()).unwrap_or(0);
+        let text = String::from_utf8_lossy(&body[..body.len().min(MAX_EXCEPTION_BYTES)]).trim().to_owned();
+        Err(StatementError::Exception { code, text })
+    }
+
+    fn request(&self, statement: Statement<'_>, sent: impl FnOnce(Bytes) -> Body) -> anyhow::Result<Request<Body>> {
+        let Statement { body, query_id, settings, table, .. } = statement;
+        let mut url = self.url.clone();
+        let mut pairs = url.query_pairs_mut();
+        pairs.extend_pairs(settings);
+        pairs.extend_pairs(query_id.map(|id| ("query_id", id)));
+        let mut request = Request::builder().method(Method::POST);
+        let body = match table {
+            None => body,
+            Some(table) => {
+                pairs.append_pair("query", std::str::from_utf8(&body)?);
+                pairs.append_pair(&format!("{}_structure", table.name), table.structure);
+                pairs.append_pair(&format!("{}_format", table.name), "RowBinary");
+                request = request.header("content-type", format!("multipart/form-data; boundary={BOUNDARY}"));
+                form(&table)
+            }
+        };
+        drop(pairs);
+        request = request.uri(url.as_str());
+        if !self.user.is_empty() {
+            request = request.header("x-clickhouse-user", &self.user);
+        }
+        if let Some(password) = &self.password {
+            request = request.header("x-clickhouse-key", password);
+        }
+        Ok(request.body(sent(body))?)
+    }
+
+    fn no_response(&self, reason: &dyn std::fmt::Display) -> StatementError {
+        StatementError::NoResponse { address: self.address.clone(), reason: format!("{reason:#}") }
+    }
+}
+
+/// A form with one file.
+fn form(table: &ExternalTable<'_>) -> Bytes {
+    let head = format!("--{BOUNDARY}\r\ncontent-disposition: form-data; name=\"{0}\"; filename=\"{0}\"\r\n\r\n", table.name);
+    [head.as_bytes(), table.rows, format!("\r\n--{BOUNDARY}--\r\n").as_bytes()].concat().into()
+}
+
+/// An error with its sources: "client error (Connect)" alone doesn't help anybody.
+struct Sources<'a>(&'a dyn std::error::Error);
+
+impl std::fmt::Display for Sources<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut source = self.0.source();
+        while let Some(error) = source {
+            write!(f, ": {error}")?;
+            source = error.source();
+        }
+        Ok(())
+    }
+}
