@@ -50,7 +50,10 @@ pub(super) fn replicated(statement: &str) -> String {
     let window = "non_replicated_deduplication_window = 10000";
     let replicated =
         format!("replicated_deduplication_window = 10000, replicated_deduplication_window_seconds = {DEDUPLICATED_SECONDS}");
-    statement.replace("\nENGINE = ReplacingMergeTree(", "\nENGINE = ReplicatedReplacingMergeTree(").replace(window, &replicated)
+    statement
+        .replace("\nENGINE = ReplacingMergeTree", "\nENGINE = ReplicatedReplacingMergeTree")
+        .replace("\nENGINE = MergeTree", "\nENGINE = ReplicatedMergeTree")
+        .replace(window, &replicated)
 }
 
 #[cfg(test)]
@@ -60,20 +63,20 @@ mod tests {
 
     #[test]
     fn every_table_of_a_replica_is_replicated_and_deduplicates_blocks_for_a_week() {
-        let statements =
-            CLICKHOUSE_DDL.iter().chain(CLICKHOUSE_SHARDS_DDL).map(ToString::to_string).chain(clickhouse_ddl_of_shard());
+        let statements = CLICKHOUSE_DDL.iter().chain(CLICKHOUSE_SHARDS_DDL).chain(store::tables::DDL).map(ToString::to_string);
+        let statements = statements.chain(clickhouse_ddl_of_shard());
         let mut tables = 0;
         for statement in statements {
             let written = replicated(&statement);
             let is_table = statement.contains("CREATE TABLE");
-            assert_eq!(written.contains("ENGINE = ReplicatedReplacingMergeTree("), is_table, "{written}");
+            assert_eq!(written.contains("\nENGINE = Replicated"), is_table, "{written}");
             assert!(!written.contains("non_replicated"), "{written}");
             let has_window = statement.contains("deduplication_window = ");
             assert_eq!(written.contains("replicated_deduplication_window_seconds = 604800"), has_window, "{written}");
             assert!(is_table || written == statement, "{written}");
             tables += usize::from(is_table);
         }
-        assert_eq!(tables, 7, "three of one server, three of a shard, and one that shards have besides");
+        assert_eq!(tables, 12, "three of one server, three of a shard, one that shards have besides, and five of the writer");
     }
 
     #[test]

@@ -22,10 +22,12 @@ impl Place {
     /// The statements that make the tables of a server in this place.
     pub(super) fn ddl(self) -> Vec<String> {
         let texts = |statements: &[&str]| statements.iter().map(ToString::to_string).collect::<Vec<_>>();
-        if self.of == 1 {
-            return texts(CLICKHOUSE_DDL);
-        }
-        clickhouse_ddl_of_shard().chain(texts(CLICKHOUSE_SHARDS_DDL)).collect()
+        let own = if self.of == 1 {
+            texts(CLICKHOUSE_DDL)
+        } else {
+            clickhouse_ddl_of_shard().chain(texts(CLICKHOUSE_SHARDS_DDL)).collect()
+        };
+        own.into_iter().chain(texts(store::tables::DDL)).collect()
     }
 
     pub(super) fn sorting_key(self, key: SortingKey) -> &'static str {
