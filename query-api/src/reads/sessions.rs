@@ -1,0 +1,72 @@
+//! The reports of one session: what its own organization reported, and separately what others did with its click tokens.
+//!
+//! Others must not decide what is read of the organization's own reports: everybody who has a token can report any number of
+//! clicks. `reads::list_tests::sessions` compares both parts with a model.
+
+use super::Reads;
+use super::statement::Statement;
+use crate::access::session_scope::SessionScope;
+use crate::event_data::{manifest, shown};
+use crate::read_model::{SessionEvent, SessionEvents, SessionPart};
+use schemas::problem::Code;
+use service_kit::http::ApiError;
+
+/// The most reports of one session, oldest first.
+const MAX_EVENTS: u64 = 50_000;
+/// The most clicks of others, in order of acceptance.
+const MAX_CLICKS: u64 = 1_000;
+/// The most bytes of one session.
+const MAX_BYTES: u64 = 64 << 20;
+/// The most bytes that a manifest is made of. All of them are searched for the session's id.
+const MAX_MANIFEST_BYTES: u64 = 32 << 20;
+/// The longest value of `data` that a manifest or a click shows, as JSON in bytes: no word of a vocabulary is longer,
+/// however it is escaped.
+const MAX_VALUE_BYTES: u64 = 512;
+/// The event types that a click token can bind and whose `data` is shown in part.
+const CLICK_TYPES: [&str; 2] = ["content_engaged", "checkout_completed"];
+
+impl Reads {
+    /// Returns the reports of a session. Returns 413 if they are too large.
+    pub(crate) async fn session_events(&self, scope: SessionScope, part: SessionPart) -> Result<SessionEvents, ApiError> {
+        let (most, most_bytes) = limits(part);
+        let statement = statement(part)
+            .with("organization", scope.org().to_string())
+            .with("session", scope.session().to_string())
+            .with("limit", most + 1);
+        let query = statement
+            .query(&self.client)
+            .with_setting("max_result_bytes", most_bytes.to_string())
+            // Cut long texts before sorting, so that less is sorted.
+            .with_setting("query_plan_execute_functions_after_sorting", "0");
+        let events: Result<Vec<SessionEvent>, ApiError> = self.all_of(query).await;
+        let mut events = events.map_err(|error| if error.code() == Code::TooLarge { too_large() } else { error })?;
+        let is_whole = events.len() as u64 <= most;
+        events.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+        Ok(SessionEvents { events, is_whole })
+    }
+}
+
+fn too_large() -> ApiError {
+    ApiError::new(Code::TooLarge, "The session is too large to read at once. Page through its events with GET /agent/events.")
+}
+
+/// The most reports, and the most bytes.
+fn limits(part: SessionPart) -> (u64, u64) {
+    match part {
+        SessionPart::Disclosable => (MAX_EVENTS, MAX_MANIFEST_BYTES),
+        SessionPart::Whole => (MAX_EVENTS, MAX_BYTES),
+        SessionPart::Clicks => (MAX_CLICKS, MAX_BYTES),
+    }
+}
+
+fn statement(part: SessionPart) -> Statement {
+    let (sql, members): (_, Vec<&str>) = match part {
+        SessionPart::Whole => return Statement::new(include_str!("../../sql/session_document.sql")),
+        SessionPart::Disclosable => (include_str!("../../sql/manifest.sql"), manifest::members_of_data().collect()),
+        SessionPart::Clicks => {
+            (include_str!("../../sql/session_clicks.sql"), CLICK_TYPES.into_iter().flat_map(shown::of_click).copied().collect())
+        }
+    };
+    let members: Vec<String> = members.into_iter().map(str::to_owned).collect();
+    Statement::new(sql).with("members", members).with("max_bytes", MAX_VALUE_BYTES)
+}
