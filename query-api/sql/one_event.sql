@@ -1,0 +1,35 @@
+-- An owner's events that have one of these keys, newest first, with the places of their reports. PREWHERE is
+-- safe for columns of the sorting key only: other columns are read around the events that have one of the keys.
+WITH
+    -- From when on events on this host are the owner's.
+    transform(site, {late_sites:Array(String)}, {late_from:Array(Int64)}, toInt64(-2208988800000)) AS owned_from
+SELECT
+    key,
+    toUnixTimestamp64Milli(at) AS at_ms,
+    roles,
+    toUInt8(type = 'content_retrieved') AS is_retrieval,
+    is_claimed,
+    is_seen,
+    -- As in events_page.sql.
+    toUInt8(link_site = '' OR at_ms >= transform(
+        link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807))) AS shows_agent,
+    -- Organization, time and identity of each report that the owner may see. Reports from before the host was the owner's are left
+    -- out, but for the one that represents the event, which the list shows too.
+    arrayMap(
+        position -> (
+            toString(reports.organization[position]),
+            toUnixTimestamp64Milli(reports.at[position]),
+            if(reports.identity[position] = 0, key, reports.identity[position])
+        ),
+        arrayFilter(
+            position -> position = representative OR toUnixTimestamp64Milli(reports.at[position]) >= owned_from,
+            arrayEnumerate(reports.at)
+        )
+    ) AS visible_reports
+FROM events FINAL
+PREWHERE site IN {sites:Array(String)}
+    AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+    AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+    AND key IN (SELECT toUInt128(arrayJoin({keys:Array(String)})))
+WHERE at_ms >= owned_from AND NOT startsWith(type, 'turn_')
+ORDER BY at DESC, key

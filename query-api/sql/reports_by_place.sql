@@ -1,0 +1,60 @@
+-- The reports at given places, in the order of the places, with everything that was reported.
+-- Read by primary key and without FINAL, which would merge all versions in the granules around: of each place the newest
+-- version counts, unless it is a deletion. `found` is the number of rows, in each of them.
+SELECT
+    count() OVER () AS found,
+    organization,
+    identity,
+    at_ms,
+    received,
+    is_issuers,
+    type,
+    source_role,
+    role,
+    platform,
+    session,
+    link_is_taken,
+    link_site,
+    agent,
+    url,
+    content_telemetry_id,
+    event_id,
+    data,
+    extra
+FROM (
+    SELECT
+        toUInt32(indexOf(arrayMap(text -> toUInt128(text), {identities:Array(String)}), identity)) AS place,
+        organization,
+        identity,
+        toUnixTimestamp64Milli(at) AS at_ms,
+        received,
+        is_issuers,
+        type,
+        source_role,
+        role,
+        platform,
+        session,
+        toUInt8(link = 'taken') AS link_is_taken,
+        -- As in events: empty if session and agent may be shown, - if to nobody.
+        multiIf(link != 'other', '', reports.link_site = '', '-', reports.link_site) AS link_site,
+        agent,
+        url,
+        content_telemetry_id,
+        event_id,
+        data,
+        extra,
+        is_deleted
+    FROM reports
+    WHERE (organization, at, identity) IN (
+        SELECT reporter, fromUnixTimestamp64Milli(reported_ms, 'UTC'), report
+        FROM system.one
+        ARRAY JOIN
+            {organizations:Array(UUID)} AS reporter,
+            {times_ms:Array(Int64)} AS reported_ms,
+            arrayMap(text -> toUInt128(text), {identities:Array(String)}) AS report
+    )
+    ORDER BY version DESC
+    LIMIT 1 BY organization, at, identity
+)
+WHERE is_deleted = 0
+ORDER BY place

@@ -1,0 +1,213 @@
+//! A page of an owner's events, in two statements: the places of the events on the page with the total, then the reports that
+//! represent them, with everything that was reported.
+//!
+//! Pages are ordered by time, newest first, and by key. A later report changes neither, so a walk continues after the last
+//! event of a page. A report that the second statement doesn't find is 503, never a shorter page.
+
+use super::Reads;
+use super::report_content::{Place, ReportContent, Reports, missing};
+use super::statement::Statement;
+use crate::access::visibility::Visibility;
+use crate::parameters::cursor::{Cursor, Position};
+use crate::parameters::event_filter::EventFilter;
+use crate::parameters::paging::Paging;
+use crate::parameters::period::Period;
+use crate::read_model::Rows;
+use serde::Deserialize;
+use service_kit::http::ApiError;
+use std::cmp::Reverse;
+use std::vec;
+use uuid::Uuid;
+
+/// An event or a report as its reader may see it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EventRow {
+    pub(crate) id: String,
+    pub(crate) r#type: String,
+    /// Nil if there is none or the reader may not see it.
+    pub(crate) session: Uuid,
+    /// Whose session it is, else the reporting organization; nil if the reader may not see it.
+    pub(crate) platform: Uuid,
+    pub(crate) agent: String,
+    pub(crate) url: String,
+    pub(crate) telemetry_id: String,
+    /// The role it counts for.
+    pub(crate) role: u8,
+    /// 1 if another organization reported it with a click token of the reader.
+    pub(crate) by_other: u8,
+    pub(crate) at_ms: i64,
+    /// The object `data`.
+    pub(crate) reported: String,
+    /// The object of unknown members.
+    pub(crate) unknown: String,
+    /// The roles that reported it.
+    pub(crate) roles: Vec<u8>,
+}
+
+/// A page on its way.
+pub(crate) struct EventPage {
+    /// Items of the whole list.
+    pub(crate) total: u64,
+    /// Where the next page begins, if there may be one.
+    pub(crate) next: Option<String>,
+    items: vec::IntoIter<Item>,
+    /// Missing if the page is empty.
+    reports: Option<Reports>,
+}
+
+/// An item of a page, without what its report says.
+pub(super) enum Item {
+    /// An event for an owner.
+    Event { key: u128, at_ms: i64, roles: u8, shows_agent: bool },
+    /// A report for an organization that took part in it.
+    Report,
+}
+
+impl Item {
+    fn show(self, report: ReportContent) -> EventRow {
+        match self {
+            Self::Event { key, at_ms, roles, shows_agent } => {
+                EventRow { at_ms, roles: roles_of(roles), ..report.for_owner(key, shows_agent) }
+            }
+            Self::Report => report.for_party(),
+        }
+    }
+}
+
+impl Rows for EventPage {
+    type Row = EventRow;
+
+    async fn next(&mut self) -> Result<Option<EventRow>, ApiError> {
+        let (Some(item), Some(reports)) = (self.items.next(), &mut self.reports) else { return Ok(None) };
+        // All of them were there when the statement began.
+        Ok(Some(item.show(reports.next().await?.ok_or_else(missing)?)))
+    }
+}
+
+/// The roles of a bit set.
+pub(super) fn roles_of(bits: u8) -> Vec<u8> {
+    (0..8).filter(|role| bits >> role & 1 == 1).collect()
+}
+
+/// A key as an id.
+pub(super) fn id_of(key: u128) -> String {
+    Uuid::from_u128(key).to_string()
+}
+
+impl ReportContent {
+    /// As an owner may see it. `key` is that of the event, which is its id if the reporter gave none. A click whose session the
+    /// owner may not see is an event of its reporter.
+    pub(super) fn for_owner(self, key: u128, shows_agent: bool) -> EventRow {
+        let (session, platform, agent) =
+            if shows_agent { (self.session, self.platform, self.agent) } else { (Uuid::nil(), self.organization, String::new()) };
+        EventRow {
+            id: if self.event_id.is_empty() { id_of(key) } else { self.event_id },
+            r#type: self.r#type,
+            session,
+            platform,
+            agent,
+            url: self.url,
+            telemetry_id: String::new(),
+            role: self.role,
+            by_other: 0,
+            at_ms: self.at_ms,
+            reported: self.data,
+            unknown: self.extra,
+            roles: vec![self.role],
+        }
+    }
+
+    /// As its reporter, or the issuer of the click token that bound it, may see it. Nobody but the issuer learns whose session
+    /// a token belongs to, and the issuer doesn't learn the reporter's ids (docs/api/click-tokens.md#what-a-token-tells).
+    fn for_party(self) -> EventRow {
+        let (is_issuers, is_bound) = (self.is_issuers == 1, self.platform != self.organization);
+        let is_url_hidden = is_bound && self.link_is_taken == 1;
+        let has_own_id = !is_issuers && !self.event_id.is_empty();
+        EventRow {
+            id: if has_own_id { self.event_id } else { id_of(self.identity) },
+            r#type: self.r#type,
+            session: if is_bound { Uuid::nil() } else { self.session },
+            platform: if is_bound { Uuid::nil() } else { self.platform },
+            agent: if is_bound { String::new() } else { self.agent },
+            url: if is_url_hidden { String::new() } else { self.url },
+            telemetry_id: if is_issuers { String::new() } else { self.content_telemetry_id },
+            role: self.role,
+            by_other: self.is_issuers,
+            at_ms: self.at_ms,
+            reported: self.data,
+            unknown: self.extra,
+            roles: vec![self.role],
+        }
+    }
+}
+
+/// Key, time and roles of an event, whether the owner may see whose agent it was, and organization, time and identity of the report
+/// that represents it.
+type ListedEvent = (u128, i64, u8, u8, String, i64, u128);
+
+#[derive(clickhouse::Row, Deserialize)]
+struct ListedEvents {
+    total: u64,
+    events: Vec<ListedEvent>,
+}
+
+impl Reads {
+    /// Returns a page of the events that an owner may see.
+    pub(crate) async fn owners_events(
+        &self,
+        seen: &Visibility,
+        period: &Period,
+        filter: &EventFilter,
+        (at, walk): (Paging, &Cursor),
+    ) -> Result<EventPage, ApiError> {
+        let statement = self.scope(seen, period).await?.bind(Statement::new(include_str!("../../sql/events_page.sql")));
+        let found: Vec<ListedEvents> = self.all(on_page(narrowed(statement, filter), at, walk)).await?;
+        let total = found.first().map_or(0, |found| found.total);
+        let item = |(key, at_ms, roles, shows_agent, organization, reported_ms, identity): ListedEvent| {
+            let place = Place { organization, at_ms: reported_ms, identity };
+            (at_ms, key, place, Item::Event { key, at_ms, roles, shows_agent: shows_agent == 1 })
+        };
+        let items = found.into_iter().flat_map(|found| found.events).map(item).collect();
+        self.page_of((total, at, walk), items).await
+    }
+
+    /// Reads the reports of a page's items, which have a time, a key and a place each.
+    pub(super) async fn page_of(
+        &self,
+        (total, at, walk): (u64, Paging, &Cursor),
+        mut items: Vec<(i64, u128, Place, Item)>,
+    ) -> Result<EventPage, ApiError> {
+        items.sort_by_key(|(at_ms, key, ..)| (Reverse(*at_ms), *key));
+        let last = items.last().filter(|_| items.len() as u64 == at.limit);
+        // A cursor has an id, which was part of the order once.
+        let next = last.map(|(at_ms, key, ..)| walk.next(&Position { at_ms: *at_ms, id: id_of(*key), key: *key }));
+        let (places, items): (Vec<Place>, Vec<Item>) = items.into_iter().map(|(_, _, place, item)| (place, item)).unzip();
+        let reports = if places.is_empty() { None } else { Some(self.reports_at(&places).await?) };
+        Ok(EventPage { total, next, items: items.into_iter(), reports })
+    }
+}
+
+/// Sets the filters of an owner's list.
+fn narrowed(statement: Statement, filter: &EventFilter) -> Statement {
+    statement
+        .with("event_type", filter.event_type.clone().unwrap_or_default())
+        .with("has_agent", filter.agent_id.is_some())
+        .with("agent", filter.agent_id.clone().unwrap_or_default())
+        .with("has_platform", filter.platform_id.is_some())
+        .with("platform", filter.platform_id.unwrap_or_default().to_string())
+}
+
+/// The years 1900 and 2299: what a column of times can hold. No accepted event reaches them.
+pub(super) const FIRST_MS: i64 = -2_208_988_800_000;
+pub(super) const LAST_MS: i64 = 10_413_791_999_999;
+
+/// Sets which part of a list a statement returns. The first page comes after nothing: its time is later than all.
+pub(super) fn on_page(statement: Statement, at: Paging, walk: &Cursor) -> Statement {
+    let (after_ms, after_key) = walk.after.as_ref().map_or((LAST_MS, 0), |last| (last.at_ms.clamp(FIRST_MS, LAST_MS), last.key));
+    statement
+        .with("limit", at.limit)
+        .with("offset", at.offset)
+        .with("through", at.limit.saturating_add(at.offset))
+        .with("after_ms", after_ms)
+        .with("after_key", after_key.to_string())
+}

@@ -1,0 +1,92 @@
+//! Reports with everything that was reported, by their places in the table `reports`.
+
+use super::Reads;
+use super::rows::following;
+use super::statement::Statement;
+use clickhouse::query::RowCursor;
+use serde::Deserialize;
+use service_kit::http::ApiError;
+use uuid::Uuid;
+
+/// Where a report is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The reporting organization; in an issuer's row the issuer.
+    pub(super) organization: String,
+    /// Reported time in milliseconds UTC.
+    pub(super) at_ms: i64,
+    /// Identity of the report.
+    pub(super) identity: u128,
+}
+
+/// A report as stored.
+#[derive(Debug, clickhouse::Row, Deserialize)]
+pub(super) struct ReportContent {
+    /// How many reports the statement returns.
+    found: u64,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(super) organization: Uuid,
+    pub(super) identity: u128,
+    pub(super) at_ms: i64,
+    /// Order of acceptance.
+    pub(super) received: u64,
+    /// 1 if another organization reported it with a click token of this one.
+    pub(super) is_issuers: u8,
+    pub(super) r#type: String,
+    pub(super) source_role: u8,
+    pub(super) role: u8,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(super) platform: Uuid,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(super) session: Uuid,
+    /// 1 if the URL is that of another organization's click token.
+    pub(super) link_is_taken: u8,
+    /// As in `events`: empty, a reversed host, or `-`.
+    pub(super) link_site: String,
+    pub(super) agent: String,
+    pub(super) url: String,
+    pub(super) content_telemetry_id: String,
+    pub(super) event_id: String,
+    pub(super) data: String,
+    pub(super) extra: String,
+}
+
+/// Reports in the order of their places.
+pub(super) struct Reports {
+    first: Option<ReportContent>,
+    rest: RowCursor<ReportContent>,
+}
+
+impl Reports {
+    /// Returns the next report.
+    pub(super) async fn next(&mut self) -> Result<Option<ReportContent>, ApiError> {
+        match self.first.take() {
+            Some(first) => Ok(Some(first)),
+            None => following(&mut self.rest).await,
+        }
+    }
+}
+
+impl Reads {
+    /// Starts to return the reports at these places, which must not be empty. Returns 503 if one is missing, because it was
+    /// replaced after its place was read.
+    pub(super) async fn reports_at(&self, places: &[Place]) -> Result<Reports, ApiError> {
+        let statement = Statement::new(include_str!("../../sql/reports_by_place.sql"))
+            .with("organizations", places.iter().map(|place| place.organization.clone()).collect::<Vec<_>>())
+            .with("times_ms", places.iter().map(|place| place.at_ms).collect::<Vec<_>>())
+            .with("identities", places.iter().map(|place| place.identity.to_string()).collect::<Vec<_>>());
+        // Few rows in many granules: let all threads read, which ClickHouse otherwise does for many rows only.
+        let query = statement
+            .query(&self.client)
+            .with_setting("merge_tree_min_rows_for_concurrent_read", "1024")
+            .with_setting("merge_tree_min_bytes_for_concurrent_read", "1");
+        let (first, rest) = self.started::<ReportContent>(query).await?;
+        let first = first.filter(|first| first.found == places.len() as u64).ok_or_else(missing)?;
+        Ok(Reports { first: Some(first), rest })
+    }
+}
+
+/// The error if a report isn't where it was.
+pub(super) fn missing() -> ApiError {
+    ApiError::unavailable(anyhow::anyhow!("a report isn't at the place that was read before"))
+}
