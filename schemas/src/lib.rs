@@ -17,6 +17,7 @@ pub mod crawler;
 pub mod bots;
 pub mod session;
 pub mod log;
+pub mod report_keys;
 
 // Whose it is.
 pub mod identity;

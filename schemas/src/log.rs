@@ -7,7 +7,8 @@ use crate::clicks::{ClickLink, site_of};
 use crate::crawler::Crawler;
 use crate::event::SourceRole;
 use crate::event_key::EventKey;
-use crate::ids::{OrgId, SessionId};
+use crate::ids::{DrainId, OrgId, SessionId};
+use crate::report_keys::ReportKeys;
 use crate::secrets::SecretHash;
 use crate::session::{SessionFacts, SessionReport};
 use crate::site::ContentUrl;
@@ -71,6 +72,9 @@ pub struct LogRecord {
     pub received_at_us: i64,
     /// Which write it was.
     pub kind: RecordKind,
+    /// The drain, if the lines were sent with the key of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<DrainId>,
     /// What the write says about a session, when it is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionFacts>,
@@ -83,6 +87,11 @@ pub struct LogRecord {
 }
 
 impl LogRecord {
+    /// Returns the keys of one of its events, whose click token must have been looked up: before that, the host is unknown.
+    pub fn keys_of(&self, event: &LogEvent) -> ReportKeys {
+        ReportKeys::new(self.org, self.drain, event)
+    }
+
     /// Whether a click token or an agent is left for the worker to look up.
     pub fn is_unresolved(&self) -> bool {
         self.events.iter().any(LogEvent::is_left_to_the_worker)
@@ -92,11 +101,13 @@ impl LogRecord {
 /// One normalised event.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LogEvent {
-    /// Identity for counting.
-    pub key: EventKey,
-    /// Whether observers merge on `key` (a retrieval with a correlation id).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub correlated: bool,
+    /// The reporter's own key of the report, from its id, the `Idempotency-Key` or its content. It contains the organization but
+    /// not the host, which a click token may still decide.
+    pub own_key: EventKey,
+    /// Correlation id and content of a fetch: observers with the same one report the same fetch, if the host is the same too.
+    /// The gateway makes it, because `content_url` may lose click tokens afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation_key: Option<EventKey>,
     /// The reporter's own id, canonical.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -169,7 +180,7 @@ impl LogEvent {
     /// Puts the session behind its click token into an event, and the token's URL where the event names none. The agent of
     /// somebody else's session is that session's to name, not the reporter's.
     ///
-    /// Call it only after the key is made: a retry is the same event whether its token could be looked up or not.
+    /// Call it only after `own_key` is made: a retry is the same report whether its token could be looked up or not.
     pub fn bind_to_click(&mut self, reporter: OrgId, issuer: OrgId, session: SessionId, token_url: &str) {
         self.ctx_hash = None;
         self.session_id = Some(session);
@@ -212,7 +223,7 @@ mod tests {
     use crate::secrets::PlainClickToken;
 
     const RECORD: &str = r#"{"v":1,"org":"00000000-0000-0000-0000-000000000001","received_at_us":1790000000000000,"kind":"events",
-        "events":[{"key":"0000000000000000000000000000000a","type":"content_engaged","at_ms":1790000000000}]}"#;
+        "events":[{"own_key":"0000000000000000000000000000000a","type":"content_engaged","at_ms":1790000000000}]}"#;
 
     #[test]
     fn absent_members_are_not_written() {

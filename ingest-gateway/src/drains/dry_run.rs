@@ -144,7 +144,7 @@ mod tests {
     fn a_line_is_one_event_whether_its_host_is_said_with_www_or_without() {
         let log = r#"192.0.2.1 - - [01/Nov/2026:10:00:00 +0000] "GET /a HTTP/1.1" 200 10 "-" "GPTBot/1.2""#;
         let key = |host: Option<&str>, hosts: &[&str]| match dry_run(DrainProvider::Combined, host, hosts, log).remove(0) {
-            Outcome::Kept(event) => event.key.0,
+            Outcome::Kept(event) => event.own_key.0,
             other => panic!("{other:?}"),
         };
         let through_the_drain = key(None, &["a.test"]);

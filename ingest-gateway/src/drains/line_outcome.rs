@@ -173,7 +173,7 @@ impl Judge {
         let valid = validate_event(&raw, &context, &mut faults).ok_or("not_an_event")?;
         faults.into_result().map_err(|_| "not_an_event")?;
         let origin = Origin { org: self.caller.org_id, agent_id: None, idempotency_key: None, bots: &self.bots };
-        let (mut event, _) = normalise(valid, &Binding::Free, &origin, 0);
+        let mut event = normalise(valid, &Binding::Free, &origin, 0).event;
         // The table was asked with the address already.
         event.crawler.get_or_insert_default().put(bot, self.bots.version());
         Ok(event)

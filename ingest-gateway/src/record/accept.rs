@@ -75,5 +75,5 @@ pub(crate) fn record(
     now: DateTime<Utc>,
 ) -> LogRecord {
     let received_at_us = now.timestamp_micros();
-    LogRecord { v: RECORD_VERSION, org, received_at_us, kind, session, unwritten_sessions: Vec::new(), events }
+    LogRecord { v: RECORD_VERSION, org, received_at_us, kind, drain: None, session, unwritten_sessions: Vec::new(), events }
 }

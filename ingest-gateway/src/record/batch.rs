@@ -67,13 +67,14 @@ impl<'a> Bound<'a> {
     /// The events as the log keeps them, as far as the request alone decides that.
     pub(crate) fn normalise(self, _: &Turn, org: OrgId, idempotency_key: Option<&str>, bots: &BotTable) -> Normalised<'a> {
         let origin = Origin { org, agent_id: self.context.agent_id.as_deref(), idempotency_key, bots };
-        let (mut events, mut conversations) = (Vec::with_capacity(self.events.len()), Vec::new());
+        let (mut events, mut conversations, mut reported) = (Vec::with_capacity(self.events.len()), Vec::new(), Vec::new());
         for (index, (event, binding)) in self.events.into_iter().enumerate() {
-            let (event, conversation) = normalise(event, &binding, &origin, index);
-            conversations.extend(conversation.map(|conversation| (index, conversation)));
-            events.push(event);
+            let normalised = normalise(event, &binding, &origin, index);
+            conversations.extend(normalised.conversation.map(|conversation| (index, conversation)));
+            events.push(normalised.event);
+            reported.push(normalised.reported);
         }
         let Context { now, privacy_level: declared, session_id: around, told, .. } = self.context;
-        Normalised { org, events, conversations, declared, around, told, unwritten: Vec::new(), now }
+        Normalised { org, events, reported, conversations, declared, around, told, unwritten: Vec::new(), now }
     }
 }

@@ -53,10 +53,10 @@ mod tests {
     use schemas::event_key::EventKey;
 
     fn promoted(role: &str, event_type: &str, data: &str) -> Option<Crawler> {
-        let text = format!(r#"{{"key":"{:032x}","type":"{event_type}","at_ms":0,"source_role":"{role}","data":{data}}}"#, 1);
+        let text = format!(r#"{{"own_key":"{:032x}","type":"{event_type}","at_ms":0,"source_role":"{role}","data":{data}}}"#, 1);
         let mut event: LogEvent = serde_json::from_str(&text).unwrap();
         promote(&mut event, &BotTable::bundled());
-        assert_eq!(event.key, EventKey(1));
+        assert_eq!(event.own_key, EventKey(1));
         event.crawler.map(|crawler| *crawler)
     }
 

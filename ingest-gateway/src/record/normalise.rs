@@ -8,12 +8,13 @@ use crate::privacy::redact;
 use crate::validate::{Binding, ValidEvent};
 use schemas::bots::BotTable;
 use schemas::event::{EventFamily, EventType};
-use schemas::event_key::{EventKey, Identity};
+use schemas::event_key::{EventKey, FetchedContent, OwnId, canonical_content_id};
 use schemas::ids::OrgId;
 use schemas::log::LogEvent;
+use schemas::report_keys::ReportKeys;
 use schemas::site::Site;
 
-/// What an event's key takes from the request around it.
+/// What an own key takes from the request around its event.
 pub(crate) struct Origin<'a> {
     pub(crate) org: OrgId,
     pub(crate) agent_id: Option<&'a str>,
@@ -22,29 +23,31 @@ pub(crate) struct Origin<'a> {
     pub(crate) bots: &'a BotTable,
 }
 
-/// Normalises the event at `index` of its request. What it says of a conversation comes beside it, when it does: its
-/// session may ask for less of it to be kept.
-pub(crate) fn normalise<'a>(
-    event: ValidEvent<'a>,
-    binding: &Binding,
-    origin: &Origin<'_>,
-    index: usize,
-) -> (LogEvent, Option<Conversation<'a>>) {
+/// A normalised event with what its request says of it besides.
+pub(crate) struct NormalisedEvent<'a> {
+    pub(crate) event: LogEvent,
+    /// The identity of the report as far as the request decides it, before click tokens are looked up.
+    pub(crate) reported: EventKey,
+    /// What it says of a conversation: its session may ask for less of it to be kept.
+    pub(crate) conversation: Option<Conversation<'a>>,
+}
+
+/// Normalises the event at `index` of its request.
+pub(crate) fn normalise<'a>(event: ValidEvent<'a>, binding: &Binding, origin: &Origin<'_>, index: usize) -> NormalisedEvent<'a> {
     let site = reported_site(&event).cloned();
+    let correlation_key = correlation_key(&event);
     let conversation = Conversation::of(&event.event_type, event.members, event.turn, event.data);
-    let is_correlated = event.event_type == EventType::ContentRetrieved && event.content_telemetry_id.is_some();
-    let keyed_content = event.content_url.as_ref().map(|url| url.keyed.clone()).or_else(|| event.content_id.clone());
     let mut normalised = LogEvent {
-        key: EventKey(0),
-        correlated: is_correlated,
+        own_key: EventKey(0),
+        correlation_key: None,
         event_type: event.event_type.as_str().to_owned(),
         at_ms: event.at_ms,
         source_role: event.source_role,
-        site: site.as_ref().map(|site| site.as_str().to_owned()).unwrap_or_default(),
+        site: site.map(|site| site.as_str().to_owned()).unwrap_or_default(),
         extra: conversation.extra(event.privacy_level),
         data: conversation.data(event.privacy_level),
         content_url: event.content_url.map(|url| url.stored),
-        content_id: event.content_id,
+        content_id: event.content_id.as_deref().map(|id| canonical_content_id(id).into_owned()),
         content_telemetry_id: event.content_telemetry_id,
         session_id: None,
         session_org: None,
@@ -60,11 +63,24 @@ pub(crate) fn normalise<'a>(
         id: event.id,
     };
     put_reported_binding(&mut normalised, binding);
-    normalised.key = key(&normalised, site.as_ref(), keyed_content.as_deref(), origin, index);
+    normalised.own_key = own_key(&normalised, origin, index);
+    normalised.correlation_key = correlation_key;
+    // Keys contain the canonical form, the store what was reported.
+    normalised.content_id = event.content_id;
+    let reported = ReportKeys::new(origin.org, None, &normalised).identity;
     put_binding(&mut normalised, binding, origin.org);
     crawler::promote(&mut normalised, origin.bots);
     redact::withhold_from(&mut normalised);
-    (normalised, Some(conversation).filter(Conversation::is_private))
+    let conversation = Some(conversation).filter(Conversation::is_private);
+    NormalisedEvent { event: normalised, reported, conversation }
+}
+
+/// Observers of one fetch share a correlation id and the page, else the content id.
+fn correlation_key(event: &ValidEvent<'_>) -> Option<EventKey> {
+    let telemetry_id = event.content_telemetry_id.as_deref().filter(|_| event.event_type == EventType::ContentRetrieved)?;
+    let page = event.content_url.as_ref().map(|url| FetchedContent::Page(&url.keyed));
+    let content = page.or_else(|| event.content_id.as_deref().map(FetchedContent::Id))?;
+    Some(EventKey::correlation(telemetry_id, content))
 }
 
 /// The session and the token as the reporter gives them: all that a key may depend on. A retry must be the same event
@@ -103,22 +119,15 @@ fn reported_site<'a>(event: &'a ValidEvent<'_>) -> Option<&'a Site> {
     event.content_url.as_ref()?.site.as_ref()
 }
 
-fn key(event: &LogEvent, site: Option<&Site>, content: Option<&str>, origin: &Origin<'_>, index: usize) -> EventKey {
+fn own_key(event: &LogEvent, origin: &Origin<'_>, index: usize) -> EventKey {
     let org = origin.org;
-    let identity = match (&event.content_telemetry_id, content, &event.id, origin.idempotency_key) {
-        (Some(content_telemetry_id), Some(content), ..) if event.correlated => {
-            Identity::Retrieval { site, content_telemetry_id, content }
+    let written = |event: &LogEvent| serde_json::to_vec(event).expect("a log event serialises");
+    match (&event.id, origin.idempotency_key) {
+        (Some(id), _) => EventKey::own(&OwnId::Reported { org, id }),
+        (None, Some(idempotency_key)) => {
+            let canonical_subject = written(&LogEvent { at_ms: 0, data: None, extra: None, ..event.clone() });
+            EventKey::own(&OwnId::Idempotent { org, idempotency_key, canonical_subject: &canonical_subject, index })
         }
-        (_, _, Some(id), _) => Identity::Reported { org, id },
-        (_, _, None, Some(idempotency_key)) => {
-            let subject = LogEvent { at_ms: 0, data: None, extra: None, ..event.clone() };
-            let canonical_subject = serde_json::to_vec(&subject).expect("a log event serialises");
-            return EventKey::of(&Identity::Idempotent { org, idempotency_key, canonical_subject: &canonical_subject, index });
-        }
-        (_, _, None, None) => {
-            let canonical = serde_json::to_vec(event).expect("a log event serialises");
-            return EventKey::of(&Identity::Content { org, canonical_event: &canonical, index });
-        }
-    };
-    EventKey::of(&identity)
+        (None, None) => EventKey::own(&OwnId::Content { org, canonical_event: &written(event), index }),
+    }
 }

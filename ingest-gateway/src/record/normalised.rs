@@ -12,6 +12,7 @@ use crate::sessions::NeededFacts;
 use crate::validate::EnvelopeFacts;
 use chrono::{DateTime, Utc};
 use schemas::event::{MAX_STRING_BYTES, SourceRole};
+use schemas::event_key::EventKey;
 use schemas::ids::{OrgId, SessionId};
 use schemas::log::{LogEvent, MAX_RECORD_BYTES};
 use schemas::session::{PrivacyLevel, SessionReport};
@@ -25,6 +26,8 @@ pub(crate) struct Normalised<'a> {
     /// Who reports them.
     pub(crate) org: OrgId,
     pub(crate) events: Vec<LogEvent>,
+    /// The identity of each as reported, before click tokens are looked up.
+    pub(crate) reported: Vec<EventKey>,
     /// Of those events that say something of a conversation, by place.
     pub(crate) conversations: Vec<(usize, Conversation<'a>)>,
     /// The level declared around them.
@@ -46,12 +49,13 @@ const BESIDE_EVENTS: usize = 256 * 1024;
 const REPORT_OF_SESSION: usize = 96;
 
 impl Normalised<'_> {
-    /// Names the observations, whatever else the request says.
+    /// Digest of the reports' identities and roles. A retry has the same one, whether its click tokens could be looked up or
+    /// not.
     pub(crate) fn fingerprint(&self) -> Fingerprint {
         let mut digest = Sha256::new();
         digest.update(self.org.0.as_bytes());
-        for event in &self.events {
-            digest.update(event.key.0.to_be_bytes());
+        for (event, reported) in self.events.iter().zip(&self.reported) {
+            digest.update(reported.0.to_be_bytes());
             digest.update([SourceRole::code(event.source_role)]);
         }
         let bytes: [u8; 32] = digest.finalize().into();

@@ -6,11 +6,11 @@ pub(crate) mod start;
 pub(crate) mod end;
 pub(crate) mod bulk;
 
-use schemas::event_key::{EventKey, Identity};
+use schemas::event_key::{EventKey, OwnId};
 use schemas::ids::SessionId;
 
 /// An id of ours that a retry gets again.
-fn assigned_id(identity: &Identity<'_>) -> SessionId {
-    let EventKey(bits) = EventKey::of(identity);
+fn assigned_id(id: &OwnId<'_>) -> SessionId {
+    let EventKey(bits) = EventKey::own(id);
     SessionId(uuid::Builder::from_custom_bytes(bits.to_be_bytes()).into_uuid())
 }

@@ -123,7 +123,7 @@ async fn told_beside(
     let status = answer.status().as_u16();
     let text = answer.text().await.expect("the body arrives").replace(session, "it");
     let mut kept = stored(gateway).await.remove(&id).expect("it is on the log");
-    kept.key = schemas::event_key::EventKey(0);
+    kept.own_key = schemas::event_key::EventKey(0);
     let kept = serde_json::to_string(&kept).expect("an event serialises").replace(session, "it").replace(&id, "id");
     (status, text, kept)
 }

@@ -94,7 +94,7 @@ async fn a_token_is_taken_by_its_hash_while_the_database_is_stopped_and_a_retry_
         assert_eq!((hashed.session_org, hashed.agent_id.as_deref()), (None, None), "minute {minute}");
         assert_eq!(resolved.session_id.map(|id| id.to_string()).as_deref(), Some(SESSION), "minute {minute}");
         assert_eq!((resolved.session_org, resolved.agent_id.as_deref()), bound.unzip(), "minute {minute}");
-        assert_eq!(hashed.key, resolved.key, "minute {minute}: a retry is the same event");
+        assert_eq!(hashed.own_key, resolved.own_key, "minute {minute}: a retry is the same event");
     }
     // The session that the shop named is left to the worker; whose token stands beside it does not matter.
     let left = records.iter().flat_map(|record| record.unwritten_sessions.iter().map(|report| (record.org, report.session_id)));

@@ -90,7 +90,8 @@ async fn what_is_withheld_for_a_session_does_not_change_which_event_it_is() {
     let again = gateway.post(&key, &event).await;
     assert_eq!((again.status, &again.body["events_created"]), (201, &json!(0)), "a repeat");
     let records = gateway.records(3).await;
-    let keys: std::collections::BTreeSet<_> = records.iter().flat_map(|record| &record.events).map(|event| event.key).collect();
+    let keys: std::collections::BTreeSet<_> =
+        records.iter().flat_map(|record| &record.events).map(|event| event.own_key).collect();
     assert_eq!(keys.len(), 1);
     let mut texts = kept(&records);
     texts.sort_unstable();

@@ -44,7 +44,7 @@ async fn an_edge_worker_reports_under_its_old_names() {
     );
     assert_eq!(gateway.post_text(Some(&owner.key), body).await.status, 201);
     let event = gateway.records(1).await.remove(0).events.remove(0);
-    assert_eq!((event.source_role, event.correlated), (Some(SourceRole::Edge), true));
+    assert_eq!((event.source_role, event.correlation_key.is_some()), (Some(SourceRole::Edge), true));
     assert_eq!(event.content_telemetry_id.as_deref(), Some(TELEMETRY_ID), "the old name correlates, in any spelling");
     assert_eq!(
         data(&event),
@@ -87,7 +87,7 @@ async fn a_null_filled_report_and_a_short_one_are_the_same_event() {
         assert_eq!(gateway.post(&agent.key, body).await.status, 201);
     }
     let records = gateway.records(2).await;
-    assert_eq!(records[0].events[0].key, records[1].events[0].key);
+    assert_eq!(records[0].events[0].own_key, records[1].events[0].own_key);
 }
 
 #[tokio::test]
@@ -177,7 +177,7 @@ async fn a_relay_may_deliver_five_hundred_events_twice() {
         assert!(accepted.body["events_created"].is_u64());
     }
     let records = gateway.records(2).await;
-    let keys = |n: usize| records[n].events.iter().map(|event| event.key).collect::<Vec<_>>();
+    let keys = |n: usize| records[n].events.iter().map(|event| event.own_key).collect::<Vec<_>>();
     assert_eq!(keys(0), keys(1), "a redelivery lands on the same keys");
 }
 

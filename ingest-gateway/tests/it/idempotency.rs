@@ -10,7 +10,7 @@ async fn post(gateway: &Gateway, path: &str, key: &str, idempotency_key: &str, b
 }
 
 async fn keys(gateway: &Gateway, records: usize) -> BTreeSet<u128> {
-    gateway.records(records).await.into_iter().flat_map(|record| record.events).map(|event| event.key.0).collect()
+    gateway.records(records).await.into_iter().flat_map(|record| record.events).map(|event| event.own_key.0).collect()
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn two_organisations_with_one_idempotency_key_and_one_body_share_nothing()
     let records = gateway.records(usize::try_from(gateway.record_count()).unwrap()).await;
     let of = |org: &service_kit::testing::SeededOrg| {
         let own = records.iter().filter(|record| record.org == org.id);
-        own.flat_map(|record| &record.events).map(|event| event.key.0).collect::<BTreeSet<u128>>()
+        own.flat_map(|record| &record.events).map(|event| event.own_key.0).collect::<BTreeSet<u128>>()
     };
     let (one, two) = (of(&orgs[0]), of(&orgs[1]));
     assert!(one.len() == two.len() && one.is_disjoint(&two), "and events of its own");

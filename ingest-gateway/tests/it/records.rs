@@ -4,7 +4,7 @@ use crate::harness::{Gateway, answer, retrieval, with};
 use schemas::event::SourceRole;
 use schemas::event_key::EventKey;
 use schemas::identity::OrgType;
-use schemas::log::RECORD_VERSION;
+use schemas::log::{LogEvent, LogRecord, RECORD_VERSION};
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
 
@@ -19,7 +19,7 @@ async fn one_accepted_request_is_one_kafka_record() {
     assert_eq!(gateway.record_count(), 1);
     let record = gateway.records(1).await.remove(0);
     assert_eq!((record.v, record.org, record.events.len()), (RECORD_VERSION, org.id, 100));
-    let keys: HashSet<_> = record.events.iter().map(|event| event.key).collect();
+    let keys: HashSet<_> = record.events.iter().map(|event| event.own_key).collect();
     assert_eq!(keys.len(), 100, "equal events of one request are several");
 }
 
@@ -80,10 +80,10 @@ async fn all_observers_of_one_retrieval_share_its_key() {
     assert_eq!(gateway.post(&cdn.key, &json!({"events": [seen("edge", "https://www.a.test/other", id)]})).await.status, 201);
     let records = gateway.records(5).await;
     let keys = |url_end: &str| -> HashSet<_> {
-        let events = records.iter().flat_map(|record| &record.events);
+        let events = records.iter().flat_map(|record| record.events.iter().map(move |event| (record, event)));
         events
-            .filter(|event| event.content_url.as_deref().is_some_and(|url| url.ends_with(url_end)))
-            .map(|event| event.key)
+            .filter(|(_, event)| event.content_url.as_deref().is_some_and(|url| url.ends_with(url_end)))
+            .map(|(record, event)| record.keys_of(event).event())
             .collect()
     };
     assert_eq!(keys("/x").len(), 1);
@@ -91,7 +91,7 @@ async fn all_observers_of_one_retrieval_share_its_key() {
     assert_ne!(keys("/x"), keys("/other"), "another page is another retrieval");
 }
 
-/// The key of each of these reports, made one request each by two organisations in turn.
+/// The key of the event of each of these reports, made one request each by two organisations in turn.
 async fn keys_of_reports(reports: &[Value]) -> Vec<EventKey> {
     let gateway = Gateway::start().await;
     let (one, two) = (gateway.seed().org("one", OrgType::Agent).await, gateway.seed().org("two", OrgType::Platform).await);
@@ -101,8 +101,11 @@ async fn keys_of_reports(reports: &[Value]) -> Vec<EventKey> {
         let taken = gateway.post(key, &json!({"events": [report]})).await;
         assert_eq!(taken.status, 201, "{at}: {}", taken.body);
     }
-    let events = gateway.records(reports.len()).await.into_iter().flat_map(|record| record.events);
-    let keys: HashMap<String, EventKey> = events.map(|event| (event.id.expect("each has an id"), event.key)).collect();
+    let records = gateway.records(reports.len()).await;
+    let events = records.iter().flat_map(|record| record.events.iter().map(move |event| (record, event)));
+    let key =
+        |(record, event): (&LogRecord, &LogEvent)| (event.id.clone().expect("each has an id"), record.keys_of(event).event());
+    let keys: HashMap<String, EventKey> = events.map(key).collect();
     (0..reports.len()).map(|at| keys[&format!("report-{at}")]).collect()
 }
 
@@ -139,6 +142,57 @@ async fn e11_a_content_id_tells_retrievals_apart_only_where_there_is_no_url() {
 }
 
 #[tokio::test]
+async fn spellings_of_a_doi_are_one_fetch_and_stored_as_reported() {
+    let spellings = ["doi:10.1000/a", "https://doi.org/10.1000/A", "http://dx.doi.org/10.1000/a", "DOI:10.1000/A"];
+    let seen = |id: &str| {
+        with(retrieval("https://a.test/"), json!({"content_telemetry_id": "t-1", "content_url": null, "content_id": id}))
+    };
+    let keys = keys_of_reports(&spellings.map(seen)).await;
+    assert_eq!(keys, [keys[0]; 4]);
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    assert_eq!(gateway.post(&key, &json!({"events": spellings.map(seen)})).await.status, 201);
+    let stored: Vec<_> = gateway.records(1).await.remove(0).events.into_iter().filter_map(|event| event.content_id).collect();
+    assert_eq!(stored, spellings);
+}
+
+/// C14: a constant id, whoever chose it, must not make several reports one.
+#[tokio::test]
+async fn c14_one_correlation_id_leaves_reports_apart() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    for id in ["constant", "0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f", "quo\"te'", "\u{202e}"] {
+        let seen = with(retrieval("https://a.test/x"), json!({"content_telemetry_id": id}));
+        assert_eq!(gateway.post(&key, &json!({"events": vec![seen; 5]})).await.body["events_created"], 5, "{id}");
+    }
+    for record in gateway.records(4).await {
+        let keys: Vec<_> = record.events.iter().map(|event| record.keys_of(event)).collect();
+        assert_eq!(keys.iter().map(|keys| keys.identity).collect::<HashSet<_>>().len(), 5);
+        assert_eq!(keys.iter().map(|keys| keys.shared).collect::<HashSet<_>>().len(), 1);
+    }
+}
+
+/// Otherwise a reporter could hide an event of one owner behind another owner's.
+#[tokio::test]
+async fn same_id_on_another_host_is_another_event() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let report = |host: &str, telemetry_id: Option<&str>| {
+        let members = json!({"id": "e-1", "content_telemetry_id": telemetry_id});
+        json!({"events": [with(retrieval(&format!("https://{host}/x")), members)]})
+    };
+    for telemetry_id in [None, Some("t-1")] {
+        for (host, created) in [("a.test", 1), ("b.test", 1), ("www.a.test", 0)] {
+            let taken = gateway.post(&key, &report(host, telemetry_id)).await;
+            assert_eq!((taken.status, &taken.body["events_created"]), (201, &json!(created)), "{host} {telemetry_id:?}");
+        }
+    }
+    let records = gateway.records(6).await;
+    let identities: HashSet<_> = records.iter().map(|record| record.keys_of(&record.events[0]).identity).collect();
+    assert_eq!(identities.len(), 4, "one for each host, with and without a correlation id");
+}
+
+#[tokio::test]
 async fn e11_a_placeholder_is_no_telemetry_id_and_what_is_around_one_no_part_of_it() {
     let seen = |id: &str| with(retrieval("https://a.test/x"), json!({"content_telemetry_id": id}));
     let placeholders =
@@ -155,8 +209,13 @@ async fn a_retry_gets_the_same_keys_and_another_caller_gets_others() {
     let gateway = Gateway::start().await;
     let (one, two) = (gateway.seed().org("one", OrgType::Agent).await, gateway.seed().org("two", OrgType::Agent).await);
     let plain = json!({"events": [retrieval("https://a.test/"), retrieval("https://a.test/"), with(retrieval("https://a.test/"), json!({"id": "e1"}))]});
-    let keys_of = |records: Vec<schemas::log::LogRecord>, org| -> Vec<_> {
-        records.into_iter().filter(|record| record.org == org).flat_map(|record| record.events).map(|event| event.key).collect()
+    let keys_of = |records: Vec<LogRecord>, org| -> Vec<_> {
+        records
+            .into_iter()
+            .filter(|record| record.org == org)
+            .flat_map(|record| record.events)
+            .map(|event| event.own_key)
+            .collect()
     };
     for key in [&one.key, &one.key, &two.key] {
         assert_eq!(gateway.post(key, &plain).await.status, 201);

@@ -120,7 +120,7 @@ async fn e14_spellings_of_an_id_are_one_event() {
         assert_eq!(verdict(&gateway, &key, &with(event("content_cited"), json!({"id": spelling}))).await, Ok(()));
     }
     let records = gateway.records(spellings.len()).await;
-    assert!(records.iter().all(|record| record.events[0].key == records[0].events[0].key));
+    assert!(records.iter().all(|record| record.events[0].own_key == records[0].events[0].own_key));
 }
 
 #[tokio::test]

@@ -107,7 +107,8 @@ async fn se8_an_upload_repeated_twenty_times_is_the_same_events() {
         assert_eq!(uploaded.body["events_created"], if round == 0 { 2 } else { 0 }, "{round}");
     }
     let records = gateway.records(20).await;
-    let keys: std::collections::BTreeSet<_> = records.iter().flat_map(|record| &record.events).map(|event| event.key).collect();
+    let keys: std::collections::BTreeSet<_> =
+        records.iter().flat_map(|record| &record.events).map(|event| event.own_key).collect();
     assert_eq!(keys.len(), 2);
 }
 

@@ -221,7 +221,7 @@ mod tests {
         let [bound, nameless] =
             [r#""ctx_hash":"35cd9e19021627ec4370175f47eb4d73385c2770a7eda01f351817fccc0eae4f""#, r#""is_nameless":true"#].map(
                 |left| {
-                    let event = |n| format!(r#"{{"key":"{n:032x}","type":"content_engaged","at_ms":1790000000000,{left}}}"#);
+                    let event = |n| format!(r#"{{"own_key":"{n:032x}","type":"content_engaged","at_ms":1790000000000,{left}}}"#);
                     let events: Vec<String> = (0..1_000).map(event).collect();
                     let head =
                         r#""org":"00000000-0000-0000-0000-000000000001","received_at_us":1790000000000000,"kind":"events""#;
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn what_came_from_a_partition_that_was_taken_away_is_left_out_whole() {
         let good = r#"{"v":1,"org":"00000000-0000-0000-0000-000000000001","received_at_us":1790000000000000,"kind":"events",
-            "events":[{"key":"0000000000000000000000000000000a","type":"content_engaged","at_ms":1790000000000}]}"#;
+            "events":[{"own_key":"0000000000000000000000000000000a","type":"content_engaged","at_ms":1790000000000}]}"#;
         let naming = |partition: i32| {
             let session = Uuid::from_u128(u128::try_from(partition).unwrap());
             format!(r#""unwritten_sessions":[{{"session_id":"{session}"}}],"events":["#)

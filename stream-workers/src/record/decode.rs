@@ -63,27 +63,32 @@ pub(crate) fn count_events(payload: &[u8]) -> usize {
 mod tests {
     use super::*;
     use crate::record::row::ObservationRow;
+    use schemas::event_key::EventKey;
+    use schemas::ids::OrgId;
 
     fn rows(text: &str) -> Vec<ObservationRow> {
         ObservationRow::of(decode(text.as_bytes()).unwrap(), (0, 0))
     }
 
+    const CORRELATION: &str = r#""correlation_key":"0000000000000000000000000000000b","#;
     const GOOD: &str = r#"{"v":1,"org":"00000000-0000-0000-0000-000000000001","received_at_us":1790000000000000,"kind":"events",
-        "events":[{"key":"0000000000000000000000000000000a","correlated":true,"type":"content_retrieved","at_ms":1790000000000,
+        "events":[{"own_key":"0000000000000000000000000000000a","correlation_key":"0000000000000000000000000000000b","type":"content_retrieved","at_ms":1790000000000,
         "source_role":"edge","site":"com.example","content_url":"https://example.com/","data":{"n":1.10}}]}"#;
 
     #[test]
     fn a_record_becomes_one_row_per_event() {
         let rows = rows(GOOD);
         assert_eq!(rows.len(), 1);
-        assert_eq!((rows[0].event_key, rows[0].observer, rows[0].source_role), (10, 2, 2));
+        let shared = EventKey::shared("com.example", EventKey(11));
+        assert_eq!((rows[0].event_key, rows[0].observer, rows[0].source_role), (shared.0, 2, 2));
         assert_eq!(rows[0].data, r#"{"n":1.10}"#);
     }
 
     #[test]
     fn only_correlated_events_have_an_observer_per_role() {
-        let rows = rows(&GOOD.replace("\"correlated\":true,", ""));
-        assert_eq!((rows[0].observer, rows[0].source_role), (0, 2));
+        let rows = rows(&GOOD.replace(CORRELATION, ""));
+        let identity = EventKey::of_report(OrgId(uuid::Uuid::from_u128(1)), "com.example", EventKey(10));
+        assert_eq!((rows[0].event_key, rows[0].observer, rows[0].source_role), (identity.0, 0, 2));
     }
 
     #[test]
@@ -108,7 +113,7 @@ mod tests {
     #[test]
     fn the_events_of_a_record_that_is_set_aside_are_counted_where_it_says_any() {
         let newer = format!("\"v\":{}", RECORD_VERSION + 1);
-        let two = GOOD.replace("\"v\":1", &newer).replace("\"events\":[", "\"events\":[{\"key\":5},");
+        let two = GOOD.replace("\"v\":1", &newer).replace("\"events\":[", "\"events\":[{\"own_key\":5},");
         for (payload, events) in [(two.as_str(), 2), ("{\"events\":[]}", 0), ("{\"events\":7}", 0), ("nothing", 0)] {
             assert_eq!(count_events(payload.as_bytes()), events, "{payload}");
         }

@@ -107,8 +107,9 @@ mod tests {
     }
 
     fn row(key: u128, observer: u8, version: u64) -> ObservationRow {
-        let event = r#"{"key":"0000000000000000000000000000000a","type":"content_retrieved","at_ms":0}"#;
-        let mut row = ObservationRow::new(0, serde_json::from_str(event).unwrap(), uuid::Uuid::nil(), 0);
+        let record = r#"{"v":1,"org":"00000000-0000-0000-0000-000000000000","received_at_us":0,"kind":"events",
+            "events":[{"own_key":"0000000000000000000000000000000a","type":"content_retrieved","at_ms":0}]}"#;
+        let mut row = ObservationRow::of(serde_json::from_str(record).unwrap(), (0, 0)).remove(0);
         (row.event_key, row.observer, row.version) = (key, observer, version);
         row
     }

@@ -6,7 +6,10 @@ use schemas::bots::Purpose;
 use schemas::clicks::ClickLink;
 use schemas::crawler::Crawler;
 use schemas::event::SourceRole;
+use schemas::event_key::EventKey;
+use schemas::ids::DrainId;
 use schemas::log::{LogEvent, LogRecord};
+use schemas::report_keys::ReportKeys;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -61,6 +64,18 @@ pub(crate) struct ObservationRow {
     /// Its place there; no column.
     #[serde(skip)]
     pub(crate) offset: i64,
+    /// Place in the request, from 0; no column.
+    #[serde(skip)]
+    pub(crate) place: u16,
+    /// The key that it shares with other observers, if it has a correlation id; no column.
+    #[serde(skip)]
+    pub(crate) shared_key: Option<EventKey>,
+    /// Copies of the report have the same; no column.
+    #[serde(skip)]
+    pub(crate) identity: EventKey,
+    /// The drain of its line, if it came through one; no column.
+    #[serde(skip)]
+    pub(crate) drain: Option<DrainId>,
 }
 
 /// The identity of an observation: the table's sorting key.
@@ -69,21 +84,24 @@ pub(crate) type ObservationKey<'a> = (&'a str, u128, Uuid, u8);
 impl ObservationRow {
     /// The rows of a record in which nothing is left to look up.
     pub(crate) fn of(record: LogRecord, (partition, offset): (i32, i64)) -> Vec<Self> {
-        let (org, received_at_us) = (record.org.0, record.received_at_us);
-        let row = |(place, event)| Self { partition, offset, ..Self::new(place, event, org, received_at_us) };
-        record.events.into_iter().enumerate().map(row).collect()
+        let LogRecord { org, drain, received_at_us, events, .. } = record;
+        let row = |(place, event)| {
+            let keys = ReportKeys::new(org, drain, &event);
+            Self { partition, offset, drain, ..Self::new(place, event, &keys, org.0, received_at_us) }
+        };
+        events.into_iter().enumerate().map(row).collect()
     }
 
     /// The row of the event at a `place` of its record.
-    pub(crate) fn new(place: usize, event: LogEvent, org: Uuid, received_at_us: i64) -> Self {
+    fn new(place: usize, event: LogEvent, keys: &ReportKeys, org: Uuid, received_at_us: i64) -> Self {
         let role = SourceRole::code(event.source_role);
         let raw = |value: Option<Box<serde_json::value::RawValue>>| value.map(|raw| raw.get().to_owned()).unwrap_or_default();
         let crawler = event.crawler.map(|crawler| *crawler).unwrap_or_default();
         let mut row = Self {
             site: event.site,
-            event_key: event.key.0,
+            event_key: keys.event().0,
             org_id: org,
-            observer: if event.correlated { role } else { 0 },
+            observer: if keys.shared.is_some() { role } else { 0 },
             version: 0,
             digest: 0,
             source_role: i8::try_from(role).expect("there are five roles"),
@@ -116,6 +134,10 @@ impl ObservationRow {
             bots_version: crawler.bots_version,
             partition: 0,
             offset: 0,
+            place: u16::try_from(place).unwrap_or(u16::MAX),
+            shared_key: keys.shared,
+            identity: keys.identity,
+            drain: None,
         };
         row.digest = digest(&row, place);
         row.version = version(received_at_us, row.digest);
@@ -170,6 +192,7 @@ fn digest(row: &ObservationRow, place: usize) -> u128 {
 mod tests {
     use super::*;
     use crate::record::fold::fold;
+    use schemas::ids::OrgId;
     use serde_json::{Value, json};
 
     const REPORTER: u128 = 1;
@@ -178,7 +201,7 @@ mod tests {
     /// Two reports of one event in one request, each by a token of the issuer's, with these members; and which of them stays.
     fn stays(sessions: [u128; 2], members: [&Value; 2]) -> ObservationRow {
         let rows = std::iter::zip(sessions, members).enumerate().map(|(place, (session, members))| {
-            let mut event = json!({"key": "0000000000000000000000000000000a", "type": "content_engaged", "at_ms": 0,
+            let mut event = json!({"own_key": "0000000000000000000000000000000a", "type": "content_engaged", "at_ms": 0,
                 "site": "com.example", "content_url": "https://example.com/", "agent_id": format!("bot/{session}"),
                 "session_id": Uuid::from_u128(session), "session_org": Uuid::from_u128(ISSUER), "link": "same"});
             event.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
@@ -190,7 +213,9 @@ mod tests {
     }
 
     fn row_of(place: usize, event: Value) -> ObservationRow {
-        ObservationRow::new(place, serde_json::from_value(event).unwrap(), Uuid::from_u128(REPORTER), 1)
+        let (org, event): (_, LogEvent) = (OrgId(Uuid::from_u128(REPORTER)), serde_json::from_value(event).unwrap());
+        let keys = ReportKeys::new(org, None, &event);
+        ObservationRow::new(place, event, &keys, org.0, 1)
     }
 
     /// Sessions of two tokens: equal, and either one the smaller, with the other chosen by who attacks.
@@ -229,7 +254,7 @@ mod tests {
     #[test]
     fn c4_two_reports_that_took_the_urls_of_their_tokens_have_an_order() {
         let taken = |place, host: &str| {
-            let event = json!({"key": "0000000000000000000000000000000a", "type": "content_engaged", "at_ms": 0,
+            let event = json!({"own_key": "0000000000000000000000000000000a", "type": "content_engaged", "at_ms": 0,
                 "site": format!("com.{host}"), "content_url": format!("https://{host}.com/"), "session_id": Uuid::from_u128(3),
                 "session_org": Uuid::from_u128(ISSUER), "link": "taken"});
             row_of(place, event).version
@@ -242,7 +267,7 @@ mod tests {
     #[test]
     fn e11_versions_of_stored_rows_never_change() {
         let row = |members: Value| {
-            let mut event = json!({"key": "0000000000000000000000000000000a", "type": "content_engaged", "at_ms": 7, "source_role": "agent",
+            let mut event = json!({"own_key": "0000000000000000000000000000000a", "type": "content_engaged", "at_ms": 7, "source_role": "agent",
                 "site": "com.example", "content_url": "https://example.com/", "agent_id": "bot/1", "session_id": Uuid::from_u128(9)});
             event.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
             row_of(0, event).version

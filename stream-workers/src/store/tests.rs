@@ -14,7 +14,7 @@ fn offsets() -> Offsets {
 fn block(keys: &[u128], org: u128, role: &str, received_at_us: i64) -> Folded {
     let event = |key: &u128| {
         format!(
-            r#"{{"key":"{key:032x}","correlated":true,"type":"content_retrieved","at_ms":1790000000000,"source_role":"{role}","site":"com.example"}}"#
+            r#"{{"own_key":"{key:032x}","correlation_key":"{key:032x}","type":"content_retrieved","at_ms":1790000000000,"source_role":"{role}","site":"com.example"}}"#
         )
     };
     let (org, events) = (Uuid::from_u128(org), keys.iter().map(event).collect::<Vec<_>>().join(","));

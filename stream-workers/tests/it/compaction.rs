@@ -1,6 +1,7 @@
 //! Workers keep the index of the reads small, one of them at a time, whichever dies; and what a worker stores is in the index.
 
 use crate::test_app::{NEW_YEAR_US, TestApp, event, record};
+use serde_json::Value;
 use service_kit::retrieval_index::Compactor;
 use service_kit::testing::eventually;
 
@@ -23,12 +24,19 @@ async fn stored(app: &TestApp) -> (u64, u64) {
     app.clickhouse.query(rows).fetch_one().await.unwrap()
 }
 
+/// A retrieval that observers report together.
+fn seen_by_several(key: u128) -> Value {
+    let mut event = event(key);
+    event["correlation_key"] = event["own_key"].clone();
+    event
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_compact_what_they_store_and_another_goes_on_where_one_was_killed() {
     let app = TestApp::new().await;
     let (mut first, mut second) = (app.process().await, app.process().await);
     for round in 0..4_u128 {
-        let events: Vec<_> = (round * 20..round * 20 + 40).map(event).collect();
+        let events: Vec<_> = (round * 20..round * 20 + 40).map(seen_by_several).collect();
         let records: Vec<_> =
             (0..6).map(|part| (part, record(1 + part as u128 % 2, NEW_YEAR_US + i64::from(part), &events))).collect();
         app.put(&records).await;

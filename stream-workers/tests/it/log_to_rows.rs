@@ -7,7 +7,8 @@ const NONE: &str = "00000000-0000-0000-0000-000000000000";
 /// Every column of an event that says no more than it must.
 const BARE: [&str; 33] = [
     "",
-    "01",
+    // EventKey::of_report(8, "", 1)
+    "3C1D10AED10D4CFDFBA22BE9A01E7EC0",
     "00000000-0000-0000-0000-000000000008",
     "0",
     "",
@@ -45,7 +46,7 @@ const BARE: [&str; 33] = [
 async fn every_member_of_a_record_lands_in_its_column() {
     let app = TestApp::new().await;
     let full = json!({
-        "key": "b19a1f9e1026bf9713121b883f48e284", "correlated": true, "id": "event-1", "type": "content_retrieved",
+        "own_key": "00000000000000000000000000000002", "correlation_key": "b19a1f9e1026bf9713121b883f48e284", "id": "event-1", "type": "content_retrieved",
         "at_ms": 1_793_527_200_123_i64, "source_role": "origin", "site": "com.example.www",
         "content_url": "https://www.example.com/a?b=1", "content_id": "doi:10/1", "content_telemetry_id": "ct-1",
         "session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "session_org": "00000000-0000-0000-0000-000000000009", "agent_id": "bot/1", "turn_id": "turn-1", "output_id": "output-1",
@@ -54,12 +55,12 @@ async fn every_member_of_a_record_lands_in_its_column() {
     });
     // Written by hand, because a number must not be read and written again on its way here.
     let text = record(7, 1_793_527_200_654_321, &[full]).to_string().replacen(
-        "\"key\"",
-        r#""data":{"n":1.10,"big":18446744073709551616},"extra":{"licence":"x"},"key""#,
+        "\"own_key\"",
+        r#""data":{"n":1.10,"big":18446744073709551616},"extra":{"licence":"x"},"own_key""#,
         1,
     );
     app.log.put(0, text.as_bytes()).await;
-    let bare = json!({"key": "00000000000000000000000000000001", "type": "com.example.shared", "at_ms": 0});
+    let bare = json!({"own_key": "00000000000000000000000000000001", "type": "com.example.shared", "at_ms": 0});
     app.put(&[(1, record(8, NEW_YEAR_US, &[bare]))]).await;
     app.work_off(&app.group()).await;
 
@@ -70,7 +71,8 @@ async fn every_member_of_a_record_lands_in_its_column() {
     let rows: Vec<Vec<String>> = app.clickhouse.query(&rows).fetch_all().await.unwrap();
     let expected_full = [
         "com.example.www",
-        "B19A1F9E1026BF9713121B883F48E284",
+        // EventKey::shared("com.example.www", correlation_key)
+        "7C972563A7346B49D22972908C45E6E4",
         "00000000-0000-0000-0000-000000000007",
         "3",
         "origin",
@@ -137,7 +139,7 @@ async fn observers_of_one_retrieval_are_rows_of_their_own_and_repeats_are_not() 
     let app = TestApp::new().await;
     let seen = |role: &str| {
         let mut event = event(1);
-        event["correlated"] = json!(true);
+        event["correlation_key"] = event["own_key"].clone();
         event["source_role"] = json!(role);
         event
     };

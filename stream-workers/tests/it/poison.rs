@@ -89,7 +89,7 @@ async fn poison_of_any_size_is_set_aside_and_holds_nobody_up() {
 async fn one_bad_event_keeps_its_whole_record_out() {
     let app = TestApp::new().await;
     let mut bad = event(2);
-    bad["key"] = serde_json::json!("not hexadecimal");
+    bad["own_key"] = serde_json::json!("not hexadecimal");
     app.put(&[(0, record(1, NEW_YEAR_US, &[event(1), bad, event(3)])), (0, record(1, NEW_YEAR_US, &[event(4)]))]).await;
     app.work_off(&app.group()).await;
     assert_eq!(app.visible().await, ["event-000004"]);

@@ -177,7 +177,8 @@ async fn a_block_that_is_too_large_for_the_memory_goes_in_in_halves_of_whole_rec
     let mut worker = Watched::start_with(&app, &restricted.server.url, 4_000).await;
     let watching = async {
         loop {
-            let by_record = format!("SELECT DISTINCT count() FROM observations FINAL GROUP BY intDiv(event_key, {EVENTS})");
+            let number = "toUInt64(substring(event_id, length('event-') + 1))";
+            let by_record = format!("SELECT DISTINCT count() FROM observations FINAL GROUP BY intDiv({number}, {EVENTS})");
             let sizes: Vec<u64> = app.clickhouse.query(&by_record).fetch_all().await.unwrap();
             assert!(sizes.is_empty() || sizes == [20], "a request is visible whole or not at all: {sizes:?}");
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;

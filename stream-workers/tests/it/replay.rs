@@ -54,7 +54,8 @@ fn random_record(random: &mut StdRng) -> Value {
             let key: u128 = random.random_range(0..40);
             let role = ["agent", "edge", "origin", "index"][random.random_range(0..4)];
             json!({
-                "key": format!("{key:032x}"), "correlated": key.is_multiple_of(2), "type": "content_retrieved",
+                "own_key": format!("{key:032x}"), "correlation_key": key.is_multiple_of(2).then(|| format!("{key:032x}")),
+                "type": "content_retrieved",
                 "at_ms": NEW_YEAR_US / 1_000 + random.random_range(-86_400_000..86_400_000), "source_role": role,
                 "site": (if key.is_multiple_of(3) { "com.example" } else { "com.example.www" }), "agent_id": format!("agent-{}", random.random_range(0..5)),
                 "content_url": format!("https://example.com/{}", random.random_range(0..5)),

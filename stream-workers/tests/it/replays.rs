@@ -111,7 +111,7 @@ async fn what_is_lost_again_after_a_replay_is_restored_again() {
     let app = worked_off(60).await;
     let whole = app.table().await;
     for _ in 0..3 {
-        let lose = "ALTER TABLE observations DELETE WHERE event_key < 40 SETTINGS mutations_sync = 1";
+        let lose = "ALTER TABLE observations DELETE WHERE event_id < 'event-000040' SETTINGS mutations_sync = 1";
         app.clickhouse.query(lose).execute().await.unwrap();
         assert_eq!(app.visible().await.len(), 20);
         let (code, stdout, stderr) = app.command(&["replay"]).await;

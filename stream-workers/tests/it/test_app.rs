@@ -200,12 +200,12 @@ pub(crate) fn record(org: u128, received_at_us: i64, events: &[Value]) -> Value 
 
 /// A retrieval on example.com.
 pub(crate) fn event(key: u128) -> Value {
-    json!({"key": format!("{key:032x}"), "id": format!("event-{key:06}"), "type": "content_retrieved",
+    json!({"own_key": format!("{key:032x}"), "id": format!("event-{key:06}"), "type": "content_retrieved",
         "at_ms": NEW_YEAR_US / 1_000, "site": "com.example", "content_url": "https://example.com/"})
 }
 
-/// What a column holds, as text, in the order of keys and observers.
+/// The values of a column, as text, ordered by event id and observer.
 pub(crate) async fn column(app: &TestApp, name: &str) -> Vec<String> {
-    let values = format!("SELECT toString({name}) FROM observations FINAL ORDER BY event_key, observer");
+    let values = format!("SELECT toString({name}) FROM observations FINAL ORDER BY event_id, observer");
     app.clickhouse.query(&values).fetch_all().await.expect("the table answers")
 }

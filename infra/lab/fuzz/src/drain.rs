@@ -66,7 +66,8 @@ fn check(body: &[u8], provider: DrainProvider) -> bool {
         let received_at_us = now().timestamp_micros();
         let (org, kind) = (OrgId(Uuid::nil()), RecordKind::Drain);
         let unwritten_sessions = Vec::new();
-        check_worker(&LogRecord { v: RECORD_VERSION, org, received_at_us, kind, session: None, unwritten_sessions, events });
+        let (v, drain, session) = (RECORD_VERSION, None, None);
+        check_worker(&LogRecord { v, org, received_at_us, kind, drain, session, unwritten_sessions, events });
     }
     is_kept
 }

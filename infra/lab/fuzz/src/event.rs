@@ -69,8 +69,9 @@ pub(crate) fn texts(events: &[LogEvent]) -> Vec<String> {
 
 /// The same without the keys of those events that do not say any more what their keys are made of.
 fn normal_forms(events: &[LogEvent]) -> Vec<String> {
-    let without_key = |event: &LogEvent| texts(&[LogEvent { key: EventKey(0), ..event.clone() }]);
-    let form = |(event, text): (&LogEvent, String)| if text.contains(WITHHELD) { without_key(event).concat() } else { text };
+    let without_keys =
+        |event: &LogEvent| texts(&[LogEvent { own_key: EventKey(0), correlation_key: None, ..event.clone() }]).concat();
+    let form = |(event, text): (&LogEvent, String)| if text.contains(WITHHELD) { without_keys(event) } else { text };
     events.iter().zip(texts(events)).map(form).collect()
 }
 
@@ -119,8 +120,11 @@ pub(crate) fn check_worker(record: &LogRecord) {
     let bytes = serde_json::to_vec(record).expect("a record serialises");
     assert!(bytes.len() < MAX_RECORD_BYTES);
     // Observers of one retrieval are apart, everything else of one key is one.
-    let distinct: HashSet<_> =
-        record.events.iter().map(|event| (event.key, &event.site, event.source_role.filter(|_| event.correlated))).collect();
+    let observed = |event: &LogEvent| {
+        let keys = record.keys_of(event);
+        (keys.event(), event.source_role.filter(|_| keys.shared.is_some()))
+    };
+    let distinct: HashSet<_> = record.events.iter().map(observed).collect();
     let decoded = stream_workers::dry_run(&bytes);
     assert_eq!(decoded, Ok(distinct.len()), "the worker reads something else than what was accepted");
 }

@@ -102,8 +102,8 @@ const TESTS: &[ThreatTest] = &[
 const FAULTS: &[ThreatTest] = &[
     ("2xx before fsync", "ingest-gateway/src/log/spill/power.rs", "c9_what_the_spill_has_answered_outlives_a_power_failure"),
     ("2xx before fsync", "ingest-gateway/src/log/spill/power.rs", "c9_what_a_failed_fsync_left_is_not_answered_and_not_there"),
-    ("organisation left out of a key", "schemas/src/event_key.rs", "e11_the_keys_of_stored_rows_never_change_of_no_kind"),
-    ("organisation left out of a key", "schemas/src/event_key.rs", "e11_every_key_but_a_retrievals_is_of_one_organisation"),
+    ("organisation left out of a key", "schemas/src/event_key/tests.rs", "e11_keys_of_stored_rows_never_change"),
+    ("organisation left out of a key", "schemas/src/event_key/tests.rs", "e11_own_keys_are_unique_per_organization"),
     (
         "organisation left out of a key",
         "ingest-gateway/tests/it/idempotency.rs",

@@ -18,7 +18,7 @@ use axum::body::Body;
 use axum::extract::State as Shared;
 use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
-use schemas::event_key::Identity;
+use schemas::event_key::OwnId;
 use schemas::ids::{OrgId, SessionId};
 use schemas::log::RecordKind;
 use schemas::session::SessionFacts;
@@ -76,8 +76,8 @@ async fn upload(state: &State, caller: &Caller, request: &WriteRequest) -> Resul
 /// The session of a document that names none.
 pub(crate) fn unnamed_session(org: OrgId, idempotency_key: Option<&str>, body: &[u8]) -> SessionId {
     assigned_id(&match idempotency_key {
-        Some(idempotency_key) => Identity::Uploaded { org, body: idempotency_key.as_bytes() },
-        None => Identity::Uploaded { org, body },
+        Some(idempotency_key) => OwnId::Uploaded { org, body: idempotency_key.as_bytes() },
+        None => OwnId::Uploaded { org, body },
     })
 }
 

@@ -17,7 +17,7 @@ use axum::body::Body;
 use axum::extract::State as Shared;
 use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
-use schemas::event_key::Identity;
+use schemas::event_key::OwnId;
 use schemas::ids::SessionId;
 use schemas::log::RecordKind;
 use schemas::problem::Code;
@@ -47,7 +47,7 @@ pub(crate) async fn start_session(
 async fn start(state: &State, caller: &Caller, request: &WriteRequest) -> Result<(StatusCode, Json<SessionStarted>), ApiError> {
     let now = state.clock.now();
     let session_id = match request.idempotency_key.as_deref() {
-        Some(idempotency_key) => assigned_id(&Identity::Started { org: caller.org_id, idempotency_key }),
+        Some(idempotency_key) => assigned_id(&OwnId::Started { org: caller.org_id, idempotency_key }),
         None => SessionId(Uuid::new_v4()),
     };
     let read = |turn: &Turn| read_start(request.body.read(turn), session_id, &state.limits, now);

@@ -38,7 +38,7 @@ async fn d1_each_provider_says_the_same_in_its_own_words() {
         assert_eq!(event.at_ms, at_ms, "{provider} {variant}");
         let telemetry_id = if provider == "vercel" { None } else { Some("retrieval-1") };
         assert_eq!(
-            (event.content_telemetry_id.as_deref(), event.correlated),
+            (event.content_telemetry_id.as_deref(), event.correlation_key.is_some()),
             (telemetry_id, telemetry_id.is_some()),
             "{provider} {variant}"
         );

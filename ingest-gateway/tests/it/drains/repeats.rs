@@ -35,7 +35,7 @@ async fn counted(gateway: &Gateway) -> BTreeMap<u128, String> {
     let mut counted = BTreeMap::new();
     for event in events {
         let text = serde_json::to_string(&event).unwrap();
-        let before = counted.insert(event.key.0, text.clone());
+        let before = counted.insert(event.own_key.0, text.clone());
         assert!(before.is_none_or(|before| before == text), "a repeat says something else");
     }
     counted

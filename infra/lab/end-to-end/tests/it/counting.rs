@@ -40,7 +40,8 @@ pub(crate) fn random_record(random: &mut StdRng) -> Value {
                 ["content_cited", "content_engaged"][usize::from(key > 10)]
             };
             let mut event = json!({
-                "key": format!("{key:032x}"), "correlated": key.is_multiple_of(2), "type": kind,
+                "own_key": format!("{key:032x}"), "correlation_key": key.is_multiple_of(2).then(|| format!("{key:032x}")),
+                "type": kind,
                 "at_ms": NEW_YEAR_MS + random.random_range(-MONTHS_MS..MONTHS_MS), "source_role": role,
                 "site": if key.is_multiple_of(3) { "com.example" } else { "com.example.www" },
                 "content_url": format!("https://example.com/{}", key % 5), "content_telemetry_id": Uuid::from_u128(key),
@@ -149,7 +150,8 @@ async fn one_retrieval_seen_by_any_roles_in_any_order_is_one_and_each_role_has_s
                 seen[retrieval][role] = true;
                 let key = (round * AT_ONCE + retrieval) as u128;
                 let event = json!({
-                    "key": format!("{key:032x}"), "correlated": true, "type": "content_retrieved", "source_role": ROLES[role],
+                    "own_key": format!("{key:032x}"), "correlation_key": format!("{key:032x}"),
+                    "type": "content_retrieved", "source_role": ROLES[role],
                     "at_ms": NEW_YEAR_MS + random.random_range(-MONTHS_MS..MONTHS_MS), "site": "com.example",
                     "content_url": "https://example.com/", "content_telemetry_id": Uuid::from_u128(key),
                 });

@@ -7,7 +7,7 @@ use crate::workload::Skew;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use schemas::event::SourceRole;
-use schemas::event_key::{EventKey, Identity};
+use schemas::event_key::{EventKey, FetchedContent, OwnId};
 use schemas::ids::{OrgId, SessionId};
 use schemas::log::{LogEvent, LogRecord, RECORD_VERSION, RecordKind};
 use schemas::site::Site;
@@ -119,11 +119,9 @@ impl History {
         let site: Site = host.parse().expect("the hosts of a history are valid");
         let path = format!("{host}/articles/{page}/how-to-{}", page * 7_919 % 1_000);
         let (id, is_agents, is_retrieval) = (self.uuid().to_string(), role == SourceRole::Agent, kind == 0);
-        let retrieval = Identity::Retrieval { site: Some(&site), content_telemetry_id: correlation, content: &path };
-        let key = if is_retrieval { EventKey::of(&retrieval) } else { EventKey::of(&Identity::Reported { org, id: &id }) };
         LogEvent {
-            key,
-            correlated: is_retrieval,
+            own_key: EventKey::own(&OwnId::Reported { org, id: &id }),
+            correlation_key: is_retrieval.then(|| EventKey::correlation(correlation, FetchedContent::Page(&path))),
             id: Some(id),
             event_type: TYPES[kind].to_owned(),
             at_ms,
@@ -171,6 +169,7 @@ impl Iterator for History {
                         org,
                         received_at_us: (at_ms + 200) * 1_000,
                         kind: RecordKind::Events,
+                        drain: None,
                         session: None,
                         unwritten_sessions: Vec::new(),
                         events: vec![event],

@@ -124,7 +124,10 @@ async fn the_publishers_dashboard_counts_what_the_api_counts() {
         let mut record = random_record(&mut random);
         for event in record["events"].as_array_mut().unwrap() {
             // more keys, so that most retrievals are seen by one or two roles only
-            event["key"] = json!(format!("{:030x}{}", number % 24, &event["key"].as_str().unwrap()[30..]));
+            for member in ["own_key", "correlation_key"] {
+                let key = event[member].as_str().map(|key| format!("{:030x}{}", number % 24, &key[30..]));
+                event[member] = json!(key);
+            }
         }
         // hosts that only look alike are not the domain's
         let looks_alike = record.to_string().replace("\"com.example\"", "\"com.example-a\"");
