@@ -172,10 +172,11 @@ async fn judge(
             "role must match the role of the drain. Leave it out to use the drain's.",
         ));
     }
+    let drain = fed.as_ref().map(|fed| fed.id);
     let hosts = fed.map(|fed| fed.hosts).unwrap_or_default();
     let (bots, limits, now) = (Arc::clone(&state.bots), state.limits.clone(), state.clock.now());
     let host = told.host.or_else(|| only_host(&hosts));
-    Ok(Judge { provider, caller, role, owned, hosts, host, bots, limits, now })
+    Ok(Judge { provider, caller, role, drain, owned, hosts, host, bots, limits, now })
 }
 
 fn content_length(parts: &Parts) -> Option<u64> {

@@ -69,6 +69,7 @@ impl DrainDryRun {
             provider: self.provider,
             caller: nobody(),
             role: observer(self.provider.usual_role()),
+            drain: None,
             owned: None,
             host: self.host.or_else(|| only_host(&self.hosts)),
             hosts: self.hosts,

@@ -155,7 +155,8 @@ impl<K: FnMut(LogRecord) -> io::Result<()>> Lines<'_, K> {
             return Ok(());
         }
         let events = std::mem::take(&mut self.events);
-        (self.keep)(record(self.judge.caller.org_id, RecordKind::Drain, None, events, self.judge.now))
+        let record = record(self.judge.caller.org_id, RecordKind::Drain, None, events, self.judge.now);
+        (self.keep)(LogRecord { drain: self.judge.drain, ..record })
     }
 }
 

@@ -13,6 +13,7 @@ use schemas::bots::{BotTable, Classified};
 use schemas::crawler::Crawler;
 use schemas::event::SourceRole;
 use schemas::identity::DrainProvider;
+use schemas::ids::DrainId;
 use schemas::log::LogEvent;
 use schemas::site::{ContentUrl, Site};
 use serde_json::value::RawValue;
@@ -70,6 +71,8 @@ pub(super) struct Judge {
     pub(super) provider: DrainProvider,
     pub(super) caller: Caller,
     pub(super) role: SourceRole,
+    /// The drain that the key belongs to, if it is one's.
+    pub(super) drain: Option<DrainId>,
     /// The hosts whose lines are kept; none: every host's.
     pub(super) owned: Option<Vec<OwnedSite>>,
     /// The hosts that the drain is for, with those beneath them; none: no such limit.

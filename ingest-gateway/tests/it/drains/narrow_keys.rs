@@ -29,6 +29,21 @@ async fn the_key_of_a_drain_feeds_its_provider_only_until_the_drain_is_deleted()
 }
 
 #[tokio::test]
+async fn records_name_the_drain_of_their_key() {
+    let gateway = Gateway::start().await;
+    let org = gateway.seed().org("network", OrgType::Platform).await;
+    let (drain, key) = gateway.seed().drain(org.id, OrgType::Platform, DrainProvider::Cloudflare).await;
+    for key in [&key, &org.key] {
+        assert_eq!(gateway.drain("cloudflare", key, line("a.test", "/", BOT, "", "ray-1")).await.body["kept"], 1);
+    }
+    let mut records = gateway.records(2).await;
+    records.sort_by_key(|record| record.received_at_us);
+    assert_eq!([records[0].drain, records[1].drain], [Some(drain), None]);
+    let identity = |place: usize| records[place].keys_of(&records[place].events[0]).identity;
+    assert_eq!(identity(0), identity(1), "a line that is imported besides is one report");
+}
+
+#[tokio::test]
 async fn a_drain_keeps_the_lines_of_its_hosts_and_observes_as_its_owner_said() {
     let gateway = Gateway::start().await;
     let org = gateway.seed().org("network", OrgType::Platform).await.id;
