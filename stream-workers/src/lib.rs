@@ -18,6 +18,7 @@
 //! Must never skip a record, and must never commit before the insert is acknowledged.
 
 mod worker;
+mod writer;
 mod consume;
 mod record;
 mod resolve;
@@ -37,6 +38,7 @@ pub use replay::{ReplayOptions, replay};
 pub use store::bulk_loader::BulkLoader;
 pub use store::keep::Keep;
 pub use worker::log_status::{settled as print_settled, standing};
+pub use writer::{EventLoader, write};
 
 use clap::{Args, Parser, Subcommand};
 use service_kit::clock::Clock;
@@ -83,6 +85,9 @@ pub enum Command {
     Rebuild(RebuildOptions),
     /// What has become of the log's records, as the commits of the group say
     Settled(OutputOptions),
+    /// Merge the log into one row per event; the reads don't use it yet
+    #[command(hide = true)]
+    Write,
     /// Records that could not be read: what they are, and putting them back
     #[command(subcommand)]
     Rejected(RejectedCommand),
@@ -129,11 +134,18 @@ pub struct Tuning {
     /// Oldest a block of rows may get before it is inserted, in milliseconds
     #[arg(long, env = "TELEMETRY_BLOCK_AGE_MS", default_value_t = 500)]
     pub block_age_ms: u64,
+    /// Silence of the active writer after which a standby takes over, in milliseconds
+    #[arg(long, env = "TELEMETRY_TAKEOVER_AFTER_MS", default_value_t = 8_000)]
+    pub takeover_after_ms: u64,
 }
 
 impl Tuning {
     pub(crate) fn block_age(&self) -> Duration {
         Duration::from_millis(self.block_age_ms)
+    }
+
+    pub(crate) fn takeover_after(&self) -> Duration {
+        Duration::from_millis(self.takeover_after_ms)
     }
 }
 
@@ -157,6 +169,7 @@ pub fn start(cli: Cli) -> Process {
             Command::Rebuild(options) => {
                 run_command(&process, async { rebuild(&settings()?, &options, Clock::System).await }).await
             }
+            Command::Write => process::serve(&process, |stop| async { write(&settings()?, stop).await }).await,
             Command::Settled(output) => run_command(&process, async { print_settled(&settings()?, output.form()).await }).await,
             Command::Rejected(what) => run_command(&process, async { what.run(&settings()?).await }).await,
             _ => process::serve(&process, |stop| async { run(&process, &settings()?, stop).await }).await,

@@ -61,6 +61,14 @@ measures! {
     COMPACTIONS_LOST = Measure::counter("worker_compactions_lost_total", "compactions", "times that this worker stood back because another one compacts");
     COMPACTIONS_FAILED = Measure::counter("worker_compaction_failures_total", "compactions", "compactions that failed and are tried again");
     COMPACTION = Measure::duration("worker_compaction_duration_seconds", "one compaction, of all of its slices");
+    WRITER_ACTIVE = Measure::gauge("worker_writer_active", "boolean", "1 while this process is the active writer, 0 while it stands by");
+    WRITER_EPOCH = Measure::gauge("worker_writer_epoch", "epoch", "Epoch that this process has claimed last");
+    WRITER_INDEX_KEYS = Measure::gauge("worker_writer_index_keys", "keys", "Keys in the index of the active writer");
+    WRITER_INDEX_BYTES = Measure::gauge("worker_writer_index_bytes", "bytes", "Memory of that index");
+    WRITER_REPEATED = Measure::counter("worker_writer_statements_repeated_total", "statements", "Inserts of the writer that were repeated because their outcome was unknown");
+    WRITER_FETCHED = Measure::counter("worker_writer_rows_fetched_total", "rows", "Current rows of events that the writer fetched because they were not in memory");
+    WRITER_DRAIN = Measure::duration("worker_writer_drain_seconds", "Time until no statement of earlier writers ran after a takeover");
+    WRITER_TAKEOVER = Measure::duration("worker_writer_takeover_seconds", "Time from the claim of an epoch to the first block, without reading the log");
     INSERT = Measure::duration("worker_insert_duration_seconds", "one insert, retries included");
     AGE = Measure::duration("worker_event_age_seconds", "from acceptance at the gateway to being readable, of every inserted event");
 }
@@ -162,4 +170,27 @@ pub(crate) fn compaction_lost() {
 
 pub(crate) fn compaction_failed() {
     counter!(COMPACTIONS_FAILED.name).increment(1);
+}
+
+pub(crate) fn writer_is_active(is_active: bool) {
+    gauge!(WRITER_ACTIVE.name).set(if is_active { 1.0 } else { 0.0 });
+}
+
+pub(crate) fn took_over(epoch: u64, drained: Duration, took: Duration) {
+    gauge!(WRITER_EPOCH.name).set(epoch as f64);
+    histogram!(WRITER_DRAIN.name).record(drained);
+    histogram!(WRITER_TAKEOVER.name).record(took);
+}
+
+pub(crate) fn index_size(keys: usize, bytes: usize) {
+    gauge!(WRITER_INDEX_KEYS.name).set(keys as f64);
+    gauge!(WRITER_INDEX_BYTES.name).set(bytes as f64);
+}
+
+pub(crate) fn statement_repeated() {
+    counter!(WRITER_REPEATED.name).increment(1);
+}
+
+pub(crate) fn fetched(rows: u64) {
+    counter!(WRITER_FETCHED.name).increment(rows);
 }

@@ -38,6 +38,7 @@ mod test_app;
 mod turns;
 mod unwritten_sessions;
 mod without_room;
+mod writer;
 
 #[test]
 #[ignore = "the service itself, which other tests start"]

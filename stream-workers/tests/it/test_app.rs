@@ -163,7 +163,7 @@ impl TestApp {
 }
 
 pub(crate) fn settings(stores: &TestStores, group: &str) -> Settings {
-    let tuning = Tuning { group: group.to_owned(), block_age_ms: 100 };
+    let tuning = Tuning { group: group.to_owned(), block_age_ms: 100, takeover_after_ms: 8_000 };
     let (kafka, clickhouse) = (stores.kafka.clone(), stores.clickhouse.clone());
     let postgres = stores.signed_in_as(Role::Worker).postgres;
     Settings { kafka, clickhouse, postgres, tuning, keep: Keep::default() }

@@ -45,7 +45,7 @@ impl Pipeline {
             kafka: self.stores.kafka.clone(),
             clickhouse: self.stores.signed_in_as(Role::Worker).clickhouse,
             postgres: self.stores.signed_in_as(Role::Worker).postgres,
-            tuning: Tuning { group: self.stores.name.clone(), block_age_ms: 50 },
+            tuning: Tuning { group: self.stores.name.clone(), block_age_ms: 50, takeover_after_ms: 8_000 },
             keep: Keep::default(),
         }
     }

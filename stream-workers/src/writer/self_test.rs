@@ -1,0 +1,74 @@
+//! What the fence relies on, tried on the server at every start: ClickHouse documents none of it.
+
+use super::server::{FENCED, Outcome, SLOT_IN_USE, Server};
+use super::takeover::random_slot;
+use anyhow::{Context as _, ensure};
+use std::time::Duration;
+
+/// Runs for some 300 ms.
+const SLOW: &str = "SELECT sleepEachRow(0.1) FROM numbers(3) SETTINGS max_block_size = 1";
+/// By then the slow statement runs, or half of a body has arrived.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Larger than what the server reads before it begins a statement by default.
+const LARGE_BODY_BYTES: usize = 2 * 1024 * 1024;
+/// Inserts nothing.
+const INSERT_NOTHING: &str = "INSERT INTO sites (domain, site) SELECT domain, site FROM input('domain String, site String') WHERE 0 \
+                              FORMAT RowBinary\n";
+
+/// Refuses a server on which two writers could write at the same time.
+pub(super) async fn run(server: &Server) -> anyhow::Result<()> {
+    query_ids_exclude_each_other(server).await?;
+    conditions_fail_statements(server).await?;
+    bodies_are_read_before_statements_begin(server).await
+}
+
+/// Of two statements with one query id, the server refuses the second as long as the first runs.
+async fn query_ids_exclude_each_other(server: &Server) -> anyhow::Result<()> {
+    let slot = random_slot();
+    let (slow, other) = tokio::join!(server.run(&slot, SLOW, &[], &[]), async {
+        tokio::time::sleep(PAUSE).await;
+        server.run(&slot, "SELECT 1", &[], &[]).await
+    });
+    ensure!(slow == Outcome::Done, "CLICKHOUSE_URL: a statement of the writer's self-test failed");
+    ensure!(
+        other == Outcome::SlotInUse,
+        "CLICKHOUSE_URL: this server runs two statements with one query id at the same time, so two writers could write"
+    );
+    Ok(())
+}
+
+/// A condition that fails is an error, not an insert of no rows.
+async fn conditions_fail_statements(server: &Server) -> anyhow::Result<()> {
+    let outcome = server.run(&random_slot(), "SELECT throwIf(1, 'self-test of the writer')", &[], &[]).await;
+    ensure!(
+        outcome == Outcome::Fenced,
+        "CLICKHOUSE_URL: throwIf() doesn't fail with code {FENCED}, so a fenced writer could write"
+    );
+    Ok(())
+}
+
+/// While half of an insert's body has arrived, its statement hasn't begun: when it does, it sees who is the writer then.
+async fn bodies_are_read_before_statements_begin(server: &Server) -> anyhow::Result<()> {
+    let slot = random_slot();
+    // Rows of two empty strings.
+    let body = [INSERT_NOTHING.as_bytes(), &vec![0; LARGE_BODY_BYTES]].concat();
+    let (ask, asked) = tokio::sync::oneshot::channel();
+    let half_sent = async {
+        let _ = asked.await;
+    };
+    let (insert, other) = tokio::join!(server.run_in_halves(&slot, body, half_sent), async {
+        tokio::time::sleep(PAUSE).await;
+        let outcome = server.run(&slot, "SELECT 1", &[], &[]).await;
+        let _ = ask.send(());
+        outcome
+    });
+    // The other statement may be in the process list for a moment after its response.
+    if insert.as_ref().is_err_and(|error| error.code() != Some(SLOT_IN_USE)) {
+        insert.context("CLICKHOUSE_URL: an insert of the writer's self-test failed")?;
+    }
+    ensure!(
+        other == Outcome::Done,
+        "CLICKHOUSE_URL: this server begins an insert before it has read all of its body, so a writer that was paused could write"
+    );
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! The statements of a writer, and what their failures mean.
+
+use crate::metrics;
+use service_kit::clickhouse_http::{Bytes, ClickHouseHttp, ExternalTable, Statement, StatementError};
+use service_kit::settings::ClickHouseSettings;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// FUNCTION_THROW_IF_VALUE_IS_NON_ZERO: a later epoch exists.
+pub(super) const FENCED: u32 = 395;
+/// QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING.
+pub(super) const SLOT_IN_USE: u32 = 216;
+
+/// Longest wait for the outcome of a statement. After that it is repeated, once no copy of it runs.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// Longest wait for reading the index.
+const LONG_DEADLINE: Duration = Duration::from_secs(600);
+/// Pause between tries for a slot. An insert takes some milliseconds.
+const SLOT_PAUSE: Duration = Duration::from_millis(10);
+/// Pause between tries when the server doesn't respond or refuses.
+const ERROR_PAUSE: Duration = Duration::from_millis(500);
+/// A slot that is in use for longer is reported. Slots are secret, so nobody but a writer should use one.
+const SLOT_ALARM: Duration = Duration::from_secs(20);
+
+/// One block becomes one part per partition, visible when the statement returns. All of these are defaults or were in
+/// earlier versions of ClickHouse; a server's own settings must not change them.
+const INSERT_SETTINGS: &[(&str, &str)] = &[
+    ("async_insert", "0"),
+    ("insert_deduplicate", "0"),
+    ("max_insert_threads", "1"),
+    ("input_format_parallel_parsing", "0"),
+    ("min_insert_block_size_rows", "100000000"),
+    ("min_insert_block_size_bytes", "0"),
+];
+
+/// Settings of statements that read rows.
+const READ_SETTINGS: &[(&str, &str)] = &[
+    // Exceptions after the first rows are status codes, too.
+    ("wait_end_of_query", "1"),
+    // A key has one partition.
+    ("do_not_merge_across_partitions_select_final", "1"),
+    ("use_query_condition_cache", "0"),
+    ("optimize_move_to_prewhere_if_final", "0"),
+    ("use_skip_indexes_if_final", "0"),
+];
+
+/// Why a writer ends.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Ended {
+    /// Another writer has taken over.
+    #[error("another writer took over from epoch {0}")]
+    Fenced(u64),
+    /// Something that no retry helps against.
+    #[error(transparent)]
+    Failed(#[from] anyhow::Error),
+}
+
+/// What a statement came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Done,
+    Fenced,
+    /// A statement with the same query id is running.
+    SlotInUse,
+    /// There was no response, or an exception that may pass. Part of it may be visible.
+    Unknown,
+}
+
+/// Parameters of a statement: `param_` and the name, and the value as ClickHouse writes it.
+pub(super) type Parameters<'a> = &'a [(&'a str, String)];
+
+/// Where the tables are.
+pub(crate) struct Server {
+    http: ClickHouseHttp,
+}
+
+impl Server {
+    pub(crate) fn connect(settings: &ClickHouseSettings) -> anyhow::Result<Self> {
+        Ok(Self { http: ClickHouseHttp::connect(settings)? })
+    }
+
+    /// Returns the result of a read.
+    pub(super) async fn read(&self, sql: &str, parameters: Parameters<'_>) -> Result<Bytes, StatementError> {
+        self.send(None, (sql, &[]), (parameters, READ_SETTINGS), None, LONG_DEADLINE).await
+    }
+
+    /// Returns the result of a read, repeated until there is one.
+    pub(super) async fn read_patiently(&self, sql: &str, parameters: Parameters<'_>) -> Bytes {
+        loop {
+            match self.read(sql, parameters).await {
+                Ok(rows) => return rows,
+                Err(error) => tracing::error!("a read of the writer failed, retrying: {error}"),
+            }
+            tokio::time::sleep(ERROR_PAUSE).await;
+        }
+    }
+
+    /// Returns the result of a read that names the table `places`, repeated until there is one.
+    pub(super) async fn fetch(&self, sql: &str, places: &[u8]) -> Bytes {
+        let table =
+            || ExternalTable { name: "places", structure: "site String, at DateTime64(3, 'UTC'), key UInt128", rows: places };
+        loop {
+            match self.send(None, (sql, &[]), (&[], READ_SETTINGS), Some(table()), DEADLINE).await {
+                Ok(rows) => return rows,
+                Err(error) => tracing::error!("failed to fetch known events, retrying: {error}"),
+            }
+            tokio::time::sleep(ERROR_PAUSE).await;
+        }
+    }
+
+    /// Runs a statement under a slot once. `rows` follow the text in the same body, which the server reads before the
+    /// statement begins: a writer that is paused with half of it sent runs nothing.
+    pub(super) async fn run(&self, slot: &str, sql: &str, parameters: Parameters<'_>, rows: &[u8]) -> Outcome {
+        match self.send(Some(slot), (sql, rows), (parameters, INSERT_SETTINGS), None, DEADLINE).await {
+            Ok(_) => Outcome::Done,
+            Err(error) => match error.code() {
+                Some(FENCED) => Outcome::Fenced,
+                Some(SLOT_IN_USE) => Outcome::SlotInUse,
+                _ => {
+                    tracing::error!("an insert of the writer failed, retrying: {error}");
+                    Outcome::Unknown
+                }
+            },
+        }
+    }
+
+    /// Like [`run`](Self::run), but sends the second half of the body when `half_sent` is done.
+    pub(super) async fn run_in_halves(
+        &self,
+        slot: &str,
+        body: Vec<u8>,
+        half_sent: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), StatementError> {
+        let size = (body.len() + 1).to_string();
+        let settings: Vec<(&str, &str)> = INSERT_SETTINGS.iter().copied().chain([("max_query_size", size.as_str())]).collect();
+        let statement =
+            Statement { body: body.into(), query_id: Some(slot), settings: &settings, table: None, deadline: DEADLINE };
+        self.http.send_in_halves(statement, half_sent).await.map(drop)
+    }
+
+    /// Waits until no statement runs under a slot. From then on, those of a fenced epoch fail.
+    pub(super) async fn wait_for_slot(&self, slot: &str) {
+        let (begun, mut is_reported) = (Instant::now(), false);
+        loop {
+            match self.run(slot, "SELECT 1", &[], &[]).await {
+                Outcome::Done => return,
+                Outcome::SlotInUse => tokio::time::sleep(SLOT_PAUSE).await,
+                Outcome::Fenced | Outcome::Unknown => tokio::time::sleep(ERROR_PAUSE).await,
+            }
+            if begun.elapsed() > SLOT_ALARM && !std::mem::replace(&mut is_reported, true) {
+                tracing::error!(seconds = SLOT_ALARM.as_secs(), "the query id of an earlier writer is still in use");
+            }
+        }
+    }
+
+    /// Runs a statement of an epoch until it is done: after an unknown outcome the same bytes again, once no earlier copy
+    /// runs.
+    pub(super) async fn insist(&self, epoch: &Epoch, sql: &str, parameters: Parameters<'_>, rows: &[u8]) -> Result<(), Ended> {
+        loop {
+            match self.run(&epoch.slot, sql, parameters, rows).await {
+                Outcome::Done => return Ok(()),
+                Outcome::Fenced => return Err(Ended::Fenced(epoch.number)),
+                Outcome::SlotInUse => {}
+                Outcome::Unknown => {
+                    metrics::statement_repeated();
+                    tokio::time::sleep(ERROR_PAUSE).await;
+                }
+            }
+            self.wait_for_slot(&epoch.slot).await;
+        }
+    }
+
+    async fn send(
+        &self,
+        slot: Option<&str>,
+        (sql, rows): (&str, &[u8]),
+        (parameters, settings): (Parameters<'_>, &[(&str, &str)]),
+        table: Option<ExternalTable<'_>>,
+        deadline: Duration,
+    ) -> Result<Bytes, StatementError> {
+        let parameters: Vec<(String, &str)> =
+            parameters.iter().map(|(name, value)| (format!("param_{name}"), value.as_str())).collect();
+        let body = [sql.as_bytes(), rows].concat();
+        // The server reads up to so many bytes before it parses the statement: all of them.
+        let size = (body.len() + 1).max(262_144).to_string();
+        let own = [("max_query_size", size.as_str())];
+        let settings: Vec<(&str, &str)> =
+            settings.iter().copied().chain(own).chain(parameters.iter().map(|(name, value)| (name.as_str(), *value))).collect();
+        self.http.send(Statement { body: body.into(), query_id: slot, settings: &settings, table, deadline }).await
+    }
+}
+
+/// What a writer has claimed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Epoch {
+    pub(super) number: u64,
+    /// Query id of all its inserts.
+    pub(super) slot: String,
+}

@@ -1,0 +1,159 @@
+//! The log, read from where `progress` stands. Partitions are assigned by hand: ClickHouse decides who writes, not the group.
+
+use super::caution::Advice;
+use super::progress::NextOffsets;
+use super::server::{Ended, Server};
+use super::state::State;
+use crate::Settings;
+use crate::consume::{Block, QUARANTINED};
+use anyhow::Context as _;
+use rdkafka::consumer::{CommitMode, Consumer, StreamConsumer};
+use rdkafka::message::{Message as _, OwnedMessage};
+use rdkafka::metadata::{MetadataPartition, MetadataTopic};
+use rdkafka::{Offset, TopicPartitionList};
+use service_kit::kafka;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Longest wait for the brokers to list the partitions.
+const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often new partitions are looked for.
+const METADATA_EVERY: Duration = Duration::from_secs(30);
+/// Pause after an error of the consumer; most pass by themselves.
+const ERROR_PAUSE: Duration = Duration::from_millis(200);
+
+/// The partitions of the log.
+pub(super) struct Source {
+    consumer: Arc<StreamConsumer>,
+    topic: String,
+    block_age: Duration,
+    block: Block,
+    /// What has been read so far, and so where reading goes on.
+    next: NextOffsets,
+    listed: Option<Instant>,
+    /// Received, and not decoded yet.
+    received: Option<OwnedMessage>,
+}
+
+impl Source {
+    pub(super) fn connect(settings: &Settings, next: NextOffsets) -> anyhow::Result<Self> {
+        let consumer = kafka::client(&settings.kafka)?
+            // Nobody joins this group. Offsets are committed to it for tools that show lag.
+            .set("group.id", format!("{}-writer", settings.tuning.group))
+            .set("enable.auto.commit", "false")
+            // Of a partition without progress, and if retention has dropped the next record.
+            .set("auto.offset.reset", "earliest")
+            .set("queued.max.messages.kbytes", "65536")
+            .create()
+            .with_context(|| format!("KAFKA_BROKERS={}: cannot create a consumer", settings.kafka.kafka_brokers))?;
+        Ok(Self {
+            consumer: Arc::new(consumer),
+            topic: settings.kafka.topic.clone(),
+            block_age: settings.tuning.block_age(),
+            block: Block::default(),
+            next,
+            listed: None,
+            received: None,
+        })
+    }
+
+    /// Returns the next block: full or old enough, and at least up to `state.cover`. Safe to drop and call again: what it
+    /// has collected stays.
+    pub(super) async fn block(&mut self, state: &mut State, server: &Server) -> Result<(Block, NextOffsets), Ended> {
+        loop {
+            self.push(state, server).await?;
+            self.assign_new_partitions().await;
+            let is_covered =
+                state.cover.iter().all(|(partition, next)| self.next.get(partition).is_some_and(|read| read >= next));
+            let age = self.block.opened.map(|opened| opened.elapsed());
+            if is_covered && (self.block.is_full() || age.is_some_and(|age| age >= self.block_age)) {
+                let next = self.block.offsets.iter().map(|(partition, (_, last))| (*partition, last + 1)).collect();
+                state.forget_suspect(server, &self.topic).await?;
+                return Ok((std::mem::take(&mut self.block), next));
+            }
+            let wait = if is_covered { self.block_age.saturating_sub(age.unwrap_or_default()) } else { self.block_age };
+            if let Ok(received) = tokio::time::timeout(wait, self.consumer.recv()).await {
+                match received {
+                    Ok(message) => self.received = Some(message.detach()),
+                    Err(error) => {
+                        tracing::warn!("failed to read the log: {error}");
+                        tokio::time::sleep(ERROR_PAUSE).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Decodes the record that was received last.
+    async fn push(&mut self, state: &mut State, server: &Server) -> Result<(), Ended> {
+        let Some(message) = &self.received else { return Ok(()) };
+        let (partition, offset) = (message.partition(), message.offset());
+        // One that is delivered again after partitions were assigned anew is in the block already.
+        if self.next.get(&partition).is_none_or(|next| offset >= *next) {
+            match state.caution.advise(partition, offset) {
+                Advice::Decode => self.block.push(message, |_| true),
+                Advice::Note(suspect) => {
+                    state.note(suspect, server, &self.topic).await?;
+                    self.block.push(message, |_| true);
+                }
+                Advice::SetAside => {
+                    let reason = format!("{QUARANTINED}: writers died while they decoded it");
+                    self.block.push_unread(message, reason);
+                }
+            }
+            self.next.insert(partition, offset + 1);
+        }
+        self.received = None;
+        Ok(())
+    }
+
+    /// Commits offsets for tools that show lag; the store doesn't depend on them.
+    pub(super) fn commit(&self, next: &NextOffsets) {
+        let mut list = TopicPartitionList::new();
+        for (partition, next) in next {
+            // Fails only for partitions that the list has twice.
+            let _ = list.add_partition_offset(&self.topic, *partition, Offset::Offset(*next));
+        }
+        if let Err(error) = self.consumer.commit(&list, CommitMode::Async) {
+            tracing::debug!("failed to commit offsets for lag tools: {error}");
+        }
+    }
+
+    async fn assign_new_partitions(&mut self) {
+        if self.listed.is_some_and(|listed| listed.elapsed() < METADATA_EVERY) {
+            return;
+        }
+        match self.partitions().await {
+            Ok(partitions) => {
+                let known = self.consumer.assignment().map(|list| list.count()).unwrap_or(0);
+                if partitions.len() != known {
+                    self.assign(&partitions);
+                }
+                self.listed = Some(Instant::now());
+            }
+            Err(error) => {
+                tracing::warn!("failed to list the partitions of {}: {error}", self.topic);
+                tokio::time::sleep(ERROR_PAUSE).await;
+            }
+        }
+    }
+
+    async fn partitions(&self) -> anyhow::Result<Vec<i32>> {
+        let (consumer, topic) = (Arc::clone(&self.consumer), self.topic.clone());
+        let metadata = tokio::task::spawn_blocking(move || consumer.fetch_metadata(Some(&topic), METADATA_TIMEOUT)).await??;
+        let partitions = metadata.topics().iter().flat_map(MetadataTopic::partitions);
+        Ok(partitions.map(MetadataPartition::id).collect())
+    }
+
+    fn assign(&self, partitions: &[i32]) {
+        let mut list = TopicPartitionList::new();
+        for partition in partitions {
+            let next = self.next.get(partition).map_or(Offset::Beginning, |next| Offset::Offset(*next));
+            let _ = list.add_partition_offset(&self.topic, *partition, next);
+        }
+        if let Err(error) = self.consumer.assign(&list) {
+            tracing::error!("failed to assign the partitions of {}: {error}", self.topic);
+        }
+    }
+}

@@ -1,0 +1,2 @@
+SELECT epoch, writer, slot FROM writers ORDER BY epoch
+FORMAT RowBinary

@@ -1,0 +1,6 @@
+-- The largest version that a row has: after a restore from a backup, `writers` may be behind.
+SELECT greatest(
+    ifNull((SELECT max(version) FROM events), 0),
+    ifNull((SELECT max(version) FROM reports), 0),
+    ifNull((SELECT max(beat) FROM progress), 0))
+FORMAT RowBinary

@@ -1,0 +1,2 @@
+SELECT DISTINCT site FROM sites
+FORMAT RowBinary

@@ -1,0 +1,195 @@
+//! How a standby becomes the writer (docs/adr/0014-one-row-per-event.md).
+//!
+//! 1. It claims an epoch: an insert into `writers` that fails unless the largest epoch is the one it has read.
+//! 2. It waits for the slot of each earlier epoch. After that no statement of them runs, and new ones fail.
+//! 3. It reads `progress`, the rows of `reports` that are newer than the last complete block, and the index.
+//!
+//! When to take over is a matter of time, and safety never depends on it.
+
+use super::keep_beating;
+use super::progress::Progress;
+use super::server::{Ended, Epoch, Outcome, Server};
+use super::state::State;
+use crate::metrics;
+use rand::RngExt as _;
+use schemas::event_key::EventKey;
+use schemas::ids::OrgId;
+use std::time::Duration;
+use store::key_index::{KeyIndex, KeyPlace};
+use store::report::{Acceptance, Home};
+use store::row::{ReportPlace, WrittenReport};
+use store::row_binary::{Decoder, Malformed};
+use tokio::time::Instant;
+
+/// Query id of the statement that creates epoch 0.
+const FIRST_EPOCH_SLOT: &str = "content-telemetry-first-epoch";
+/// Pause between tries to create it.
+const FIRST_EPOCH_PAUSE: Duration = Duration::from_millis(100);
+/// Bits of a version for the number of the block.
+const BLOCK_BITS: u32 = 40;
+
+/// Returns the version of the rows of a block.
+pub(super) fn version(epoch: u64, block: u64) -> u64 {
+    epoch << BLOCK_BITS | block
+}
+
+/// Returns the epoch in a version or a beat.
+pub(super) fn epoch_of(version: u64) -> u64 {
+    version >> BLOCK_BITS
+}
+
+/// Returns the largest epoch and the newest beat of `progress`; 0 if there is none.
+pub(super) async fn head(server: &Server, topic: &str) -> anyhow::Result<(u64, u64)> {
+    let response = server.read(include_str!("sql/head.sql"), &[("topic", topic.to_owned())]).await?;
+    let mut from = Decoder(&response);
+    Ok((from.u64()?, from.u64()?))
+}
+
+/// One row of `writers`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Claim {
+    epoch: u64,
+    writer: String,
+    slot: String,
+}
+
+/// Claims an epoch, or returns `None` if another writer was faster.
+pub(super) async fn claim(server: &Server, writer: &str) -> Result<Option<Epoch>, Ended> {
+    let mut claims = read_claims(server).await?;
+    while claims.is_empty() {
+        create_first_epoch(server).await;
+        claims = read_claims(server).await?;
+    }
+    let (zero, newest) = (&claims[0], &claims[claims.len() - 1]);
+    let expected = newest.epoch;
+    let stored = Decoder(&server.read_patiently(include_str!("sql/largest_versions.sql"), &[]).await).u64().map_err(malformed)?;
+    let own = Claim { epoch: expected.max(epoch_of(stored)) + 1, writer: writer.to_owned(), slot: random_slot() };
+    let parameters = [
+        ("epoch", own.epoch.to_string()),
+        ("writer", own.writer.clone()),
+        ("slot", own.slot.clone()),
+        ("expected", expected.to_string()),
+    ];
+    loop {
+        // Whatever the outcome, an earlier copy of the claim may have succeeded.
+        server.run(&zero.slot, include_str!("sql/claim.sql"), &parameters, &[]).await;
+        let newest = read_claims(server).await?.pop();
+        if newest.as_ref() == Some(&own) {
+            return Ok(Some(Epoch { number: own.epoch, slot: own.slot }));
+        }
+        if newest.is_none_or(|newest| newest.epoch != expected) {
+            return Ok(None);
+        }
+        server.wait_for_slot(&zero.slot).await;
+    }
+}
+
+/// Creates epoch 0. Its statement has a query id of its own, so it is evaluated once at a time.
+async fn create_first_epoch(server: &Server) {
+    let slot = [("slot", random_slot())];
+    if server.run(FIRST_EPOCH_SLOT, include_str!("sql/first_epoch.sql"), &slot, &[]).await != Outcome::Done {
+        tokio::time::sleep(FIRST_EPOCH_PAUSE).await;
+    }
+}
+
+/// Waits until no statement of an earlier epoch runs, and reads the state that they have left.
+pub(super) async fn read_state(server: &Server, epoch: Epoch, (topic, every): (&str, Duration)) -> Result<State, Ended> {
+    let begun = Instant::now();
+    let head = Progress::read(server, topic).await?;
+    // The writer that inserted the newest row of `progress` had waited for the epochs before its own.
+    let drained = head.as_ref().map_or(0, |head| epoch_of(head.beat)).max(1);
+    for claim in read_claims(server).await?.iter().filter(|claim| (drained..epoch.number).contains(&claim.epoch)) {
+        server.wait_for_slot(&claim.slot).await;
+    }
+    let drained = begun.elapsed();
+    let progress = Progress::read(server, topic).await?.unwrap_or_default();
+    let mut state = State::new(epoch.clone(), progress);
+    let read = read_rows(server, state.progress.complete);
+    let (interrupted, index, sites) = tokio::select! {
+        rows = read => rows?,
+        ended = keep_beating(server, (topic, every), &mut state) => match ended? {},
+    };
+    tracing::info!(
+        epoch = epoch.number,
+        keys = index.len(),
+        interrupted = interrupted.len(),
+        drain_ms = drained.as_millis(),
+        total_ms = begun.elapsed().as_millis(),
+        "took over as writer"
+    );
+    metrics::took_over(epoch.number, drained, begun.elapsed());
+    state.begin(interrupted, index, sites);
+    Ok(state)
+}
+
+async fn read_rows(server: &Server, complete: u64) -> Result<(Vec<Interrupted>, KeyIndex, Vec<String>), Ended> {
+    Ok((read_interrupted(server, complete).await?, read_index(server).await?, read_sites(server).await?))
+}
+
+/// Returns a query id that nobody can guess.
+pub(super) fn random_slot() -> String {
+    format!("{:032x}", rand::rng().random::<u128>())
+}
+
+async fn read_claims(server: &Server) -> Result<Vec<Claim>, Ended> {
+    let response = server.read_patiently(include_str!("sql/epochs.sql"), &[]).await;
+    let (mut from, mut claims) = (Decoder(&response), Vec::new());
+    let claim = |from: &mut Decoder<'_>| Ok(Claim { epoch: from.u64()?, writer: from.text()?, slot: from.text()? });
+    while !from.is_empty() {
+        claims.push(claim(&mut from).map_err(malformed)?);
+    }
+    Ok(claims)
+}
+
+/// A row of `reports` that an interrupted block wrote, and the record it comes from.
+pub(super) struct Interrupted {
+    pub(super) written: WrittenReport,
+    pub(super) partition: i32,
+    pub(super) offset: i64,
+}
+
+async fn read_interrupted(server: &Server, complete: u64) -> Result<Vec<Interrupted>, Ended> {
+    let parameters = [("complete", complete.to_string())];
+    let response = server.read_patiently(include_str!("sql/interrupted.sql"), &parameters).await;
+    let (mut from, mut rows) = (Decoder(&response), Vec::new());
+    let row = |from: &mut Decoder<'_>| {
+        let (home, org, at_ms) = (Home(from.u32()?), OrgId(from.uuid()?), from.i64()?);
+        let (identity, received) = (EventKey(from.u128()?), from.u64()?);
+        let place = ReportPlace { home, org, at_ms, identity };
+        let written = WrittenReport { place, accepted: Acceptance::from_stored(received, identity) };
+        Ok(Interrupted { written, partition: from.i32()?, offset: from.i64()? })
+    };
+    while !from.is_empty() {
+        rows.push(row(&mut from).map_err(malformed)?);
+    }
+    Ok(rows)
+}
+
+async fn read_index(server: &Server) -> Result<KeyIndex, Ended> {
+    let expected = Decoder(&server.read_patiently(include_str!("sql/count_keys.sql"), &[]).await).u64().map_err(malformed)?;
+    let response = server.read_patiently(include_str!("sql/index.sql"), &[]).await;
+    let (mut from, mut index, mut rows) = (Decoder(&response), KeyIndex::default(), 0_u64);
+    while !from.is_empty() {
+        let mut row = || Ok((EventKey(from.u128()?), KeyPlace { home: Home(from.u32()?), at_ms: from.i64()? }));
+        let (key, place) = row().map_err(malformed)?;
+        index.insert(key, place);
+        rows += 1;
+    }
+    if rows != expected {
+        return Err(anyhow::anyhow!("the index has {rows} keys, but events has {expected}").into());
+    }
+    Ok(index)
+}
+
+async fn read_sites(server: &Server) -> Result<Vec<String>, Ended> {
+    let response = server.read_patiently(include_str!("sql/sites.sql"), &[]).await;
+    let (mut from, mut sites) = (Decoder(&response), Vec::new());
+    while !from.is_empty() {
+        sites.push(from.text().map_err(malformed)?);
+    }
+    Ok(sites)
+}
+
+pub(super) fn malformed(error: Malformed) -> Ended {
+    Ended::Failed(error.into())
+}

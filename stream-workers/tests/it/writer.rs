@@ -1,0 +1,198 @@
+//! The writer on a real log and a real ClickHouse: one row per event, whatever is killed, paused or repeated.
+
+mod history;
+mod model;
+
+use crate::test_app::TestApp;
+use history::History;
+use model::{Event, StoredReport};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use serde_json::Value;
+use service_kit::testing::{TestProcess, eventually, free_address, random_seed, size};
+use std::time::Duration;
+
+/// Places where a writer dies, see stream-workers/src/writer/block.rs.
+const CRASH_POINTS: [&str; 5] = ["after_sites", "after_reports", "after_events_first", "after_events", "after_progress"];
+/// A standby takes over soon, so that tests are short.
+const TAKEOVER_AFTER_MS: &str = "1000";
+
+const EVENTS: &str = "SELECT key, site, toUnixTimestamp64Milli(at) AS at_ms, roles, \
+    arrayMap(identity -> if(identity = 0, key, identity), reports.identity) AS identities, reports.received AS received \
+    FROM events FINAL ORDER BY key SETTINGS do_not_merge_across_partitions_select_final = 1";
+const REPORTS: &str = "SELECT identity, received, toUnixTimestamp64Milli(at) AS at_ms \
+    FROM reports FINAL WHERE is_issuers = 0 ORDER BY identity SETTINGS do_not_merge_across_partitions_select_final = 1";
+const DUPLICATES: &str = "SELECT count() FROM (SELECT key FROM events FINAL GROUP BY key HAVING count() > 1)";
+const NEXT: &str = "SELECT arraySum(next) FROM progress ORDER BY beat DESC LIMIT 1";
+
+/// Stores of one test, and what was put on the log.
+struct World {
+    app: TestApp,
+    records: Vec<(i32, Value)>,
+}
+
+impl World {
+    async fn new() -> Self {
+        Self { app: TestApp::new().await, records: Vec::new() }
+    }
+
+    async fn put(&mut self, records: &[(i32, Value)]) {
+        self.app.put(records).await;
+        self.records.extend_from_slice(records);
+    }
+
+    /// A writer as a process, which may die at a place.
+    fn writer(&self, fail_point: Option<String>) -> TestProcess {
+        let mut environment = self.app.environment(&free_address().to_string(), &free_address().to_string());
+        environment.push(("TELEMETRY_BLOCK_AGE_MS", "20".to_owned()));
+        environment.push(("TELEMETRY_TAKEOVER_AFTER_MS", TAKEOVER_AFTER_MS.to_owned()));
+        environment.extend(fail_point.map(|point| ("FAIL_POINT", point)));
+        TestProcess::service(&["write"], &environment)
+    }
+
+    /// Waits until all records are in the store.
+    async fn is_stored(&self) {
+        let expected = self.records.len() as i64;
+        eventually("all records are stored", || async {
+            let next: Option<i64> = self.app.clickhouse.query(NEXT).fetch_optional().await.unwrap();
+            (next == Some(expected)).then_some(())
+        })
+        .await;
+    }
+
+    async fn assert_equals_model(&self) {
+        let events: Vec<Event> = self.app.clickhouse.query(EVENTS).fetch_all().await.unwrap();
+        pretty_assert(&events, &model::events(&self.records), "events");
+        let reports: Vec<StoredReport> = self.app.clickhouse.query(REPORTS).fetch_all().await.unwrap();
+        pretty_assert(&reports, &model::stored_reports(&self.records), "reports");
+    }
+
+    async fn assert_no_duplicates(&self) {
+        let duplicates: u64 = self.app.clickhouse.query(DUPLICATES).fetch_one().await.unwrap();
+        assert_eq!(duplicates, 0, "keys with two live rows");
+    }
+}
+
+/// Names the first difference only: there may be thousands.
+fn pretty_assert<T: PartialEq + std::fmt::Debug>(found: &[T], expected: &[T], what: &str) {
+    let different = found.iter().zip(expected).find(|(found, expected)| found != expected);
+    assert!(different.is_none(), "{what}: found and expected: {different:#?}");
+    assert_eq!(found.len(), expected.len(), "{what}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_history_becomes_the_events_of_the_model() {
+    let mut world = World::new().await;
+    let history = History { records: 300, events_per_record: 5, padding: 10, ids: 60 };
+    world.put(&history.records(random_seed())).await;
+    let mut writer = world.writer(None);
+    world.is_stored().await;
+    world.assert_equals_model().await;
+    world.assert_no_duplicates().await;
+    assert_eq!(writer.terminate().await, Some(0), "{}", writer.stderr());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_killed_between_statements_loses_nothing() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut world = World::new().await;
+    let history = History { records: 40, events_per_record: 5, padding: 10, ids: 40 };
+    for (n, point) in CRASH_POINTS.iter().enumerate() {
+        world.put(&history.records(seed.wrapping_add(n as u64))).await;
+        let pass = random.random_range(1..3);
+        let mut writer = world.writer(Some(format!("{point}:1/{pass}")));
+        // It may have stored everything before it gets there.
+        let died = tokio::time::timeout(Duration::from_secs(10), writer.exit_code()).await;
+        assert!(died.is_err() || died == Ok(None), "{died:?} at {point}: {}", writer.stderr());
+        writer.kill_9().await;
+        world.assert_no_duplicates().await;
+    }
+    let _writer = world.writer(None);
+    world.is_stored().await;
+    world.assert_equals_model().await;
+    world.assert_no_duplicates().await;
+}
+
+/// Schedules on one set of tables: comparing all of it becomes slow.
+const SCHEDULES_PER_WORLD: usize = 10;
+
+/// Each schedule pauses a writer while it inserts blocks of more than 1 MiB, lets its standby take over, and resumes it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_writer_writes_nothing_after_a_takeover() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut left = size("WRITER_SCHEDULES", 3);
+    while left > 0 {
+        let schedules = left.min(SCHEDULES_PER_WORLD);
+        pause_and_resume(schedules, &mut random).await;
+        left -= schedules;
+    }
+}
+
+async fn pause_and_resume(schedules: usize, random: &mut StdRng) {
+    let mut world = World::new().await;
+    let history = History { records: 120, events_per_record: 20, padding: 1_800, ids: 3_000 };
+    let mut writer = world.writer(None);
+    world.put(&history.records(random.random())).await;
+    world.is_stored().await;
+    for schedule in 0..schedules {
+        world.put(&history.records(random.random())).await;
+        tokio::time::sleep(Duration::from_millis(random.random_range(0..400))).await;
+        writer.pause();
+        let standby = world.writer(None);
+        world.is_stored().await;
+        world.assert_equals_model().await;
+        let mut fenced = std::mem::replace(&mut writer, standby);
+        fenced.resume();
+        eventually("the former writer notices", || async { fenced.stderr().contains("another writer took over").then_some(()) })
+            .await;
+        assert!(!fenced.has_ended(), "schedule {schedule}: {}", fenced.stderr());
+        world.assert_equals_model().await;
+        world.assert_no_duplicates().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_claims_of_one_epoch_one_wins() {
+    let world = World::new().await;
+    let mut writers: Vec<TestProcess> = (0..4).map(|_| world.writer(None)).collect();
+    let epochs = "SELECT epoch, count() FROM writers GROUP BY epoch ORDER BY epoch";
+    eventually("one of them is active", || async {
+        let rows: Vec<(u64, u64)> = world.app.clickhouse.query(epochs).fetch_all().await.unwrap();
+        (rows.len() > 1).then_some(())
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let rows: Vec<(u64, u64)> = world.app.clickhouse.query(epochs).fetch_all().await.unwrap();
+    assert!(rows.iter().all(|(_, claims)| *claims == 1), "{rows:?}");
+    for writer in &mut writers {
+        assert!(!writer.has_ended(), "{}", writer.stderr());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_kills_writers_is_set_aside() {
+    let mut world = World::new().await;
+    let history = History { records: 20, events_per_record: 2, padding: 10, ids: 20 };
+    let good = history.records(random_seed());
+    world.put(&good[..10]).await;
+    world.app.log.put_all([(0, &b"deadly-record:abort"[..])]).await;
+    world.put(&good[10..]).await;
+    // Each writer dies; each start brings its successor nearer.
+    for starts in 1.. {
+        assert!(starts <= 12, "the record is never set aside");
+        let mut writer = world.writer(None);
+        let died = tokio::time::timeout(Duration::from_secs(20), writer.exit_code()).await;
+        if died.is_err() {
+            break;
+        }
+    }
+    let stored: i64 = world.app.clickhouse.query(NEXT).fetch_one().await.unwrap();
+    assert_eq!(stored, good.len() as i64 + 1);
+    world.assert_equals_model().await;
+    let set_aside = world.app.log.set_aside().await;
+    assert_eq!(set_aside.len(), 1);
+    assert!(set_aside[0].reason.starts_with("quarantined"), "{}", set_aside[0].reason);
+    assert_eq!(set_aside[0].payload, b"deadly-record:abort");
+}

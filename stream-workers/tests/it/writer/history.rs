@@ -1,0 +1,68 @@
+//! Random histories: observers that share ids, copies that were accepted earlier and arrive later, months that change.
+
+use crate::test_app::{NEW_YEAR_US, PARTITIONS};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom as _;
+use rand::{RngExt as _, SeedableRng as _};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+const HOUR_US: i64 = 3_600_000_000;
+const ROLES: [Option<&str>; 5] = [Some("agent"), Some("edge"), Some("origin"), Some("index"), None];
+const SITES: [&str; 3] = ["com.example", "com.example.blog", "org.example"];
+
+/// How a history is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct History {
+    pub(crate) records: usize,
+    pub(crate) events_per_record: usize,
+    /// Bytes of each event's `data`.
+    pub(crate) padding: usize,
+    /// Correlation ids and ids of reports to choose from: the fewer, the more reports join and repeat.
+    pub(crate) ids: u128,
+}
+
+impl History {
+    /// Records by partition, in the order in which they are read.
+    pub(crate) fn records(self, seed: u64) -> Vec<(i32, Value)> {
+        let mut random = StdRng::seed_from_u64(seed);
+        (0..self.records).map(|n| (random.random_range(0..PARTITIONS), self.record(n, &mut random))).collect()
+    }
+
+    fn record(self, n: usize, random: &mut StdRng) -> Value {
+        // Half of them around the turn of the year, so that homes differ; one in five earlier than its neighbors.
+        let spread = if random.random_bool(0.5) { 2 } else { 20 * 24 };
+        let delay = if random.random_bool(0.2) { random.random_range(0..48) } else { 0 };
+        let received_at_us = NEW_YEAR_US + (random.random_range(-spread..=spread) - delay) * HOUR_US + n as i64;
+        let drain = random.random_bool(0.3).then(|| Uuid::from_u128(random.random_range(1..3)));
+        let events: Vec<Value> = (0..self.events_per_record).map(|_| self.event(received_at_us, random)).collect();
+        json!({"v": 1, "org": Uuid::from_u128(random.random_range(1..4)), "received_at_us": received_at_us, "kind": "events",
+            "drain": drain, "events": events})
+    }
+
+    fn event(self, received_at_us: i64, random: &mut StdRng) -> Value {
+        let is_correlated = random.random_bool(0.7);
+        let key = |n: u128| format!("{n:032x}");
+        // Some are late by more than a day, some are in the future.
+        let late_by = *[0, 0, 1, 30, -2].choose(random).unwrap() * HOUR_US;
+        let mut event = json!({
+            "own_key": key(random.random_range(1..=self.ids)),
+            "type": if is_correlated { "content_retrieved" } else { "content_cited" },
+            "at_ms": (received_at_us - late_by) / 1_000 - random.random_range(0..3),
+            "site": SITES.choose(random).unwrap(),
+            "content_url": format!("https://example.com/{}", random.random_range(0..5)),
+            "data": {"padding": "x".repeat(self.padding)},
+        });
+        let more = event.as_object_mut().unwrap();
+        if is_correlated {
+            more.insert("correlation_key".to_owned(), key(random.random_range(1..=self.ids / 2 + 1)).into());
+        }
+        if let Some(role) = ROLES.choose(random).unwrap() {
+            more.insert("source_role".to_owned(), (*role).into());
+        }
+        if random.random_bool(0.5) {
+            more.insert("session_id".to_owned(), Uuid::from_u128(random.random_range(1..9)).to_string().into());
+        }
+        event
+    }
+}
