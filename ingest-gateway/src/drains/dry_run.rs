@@ -136,9 +136,12 @@ mod tests {
         for custom in ["-", "", "undefined", "%22-%22", "content-telemetry-id:-", "a=1;content-telemetry-id=null", "%28null%29"] {
             assert_eq!(correlation(custom), None, "{custom}");
         }
-        for custom in ["t-1", "%22t-1%22", " t-1 ", "content-telemetry-id:%20%22t-1%22,x:y"] {
-            assert_eq!(correlation(custom).as_deref(), Some("t-1"), "{custom}");
+        let id = "0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f";
+        for custom in ["%s", "%22%s%22", " %s ", "content-telemetry-id:%20%22%s%22,x:y"] {
+            let custom = custom.replace("%s", id);
+            assert_eq!(correlation(&custom).as_deref(), Some(id), "{custom}");
         }
+        assert_eq!(correlation("t-1"), None, "only a UUID is a correlation id of a line");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use schemas::bots::{BotTable, Classified};
 use schemas::crawler::Crawler;
 use schemas::event::SourceRole;
+use schemas::event_key::telemetry_id_of_line;
 use schemas::identity::DrainProvider;
 use schemas::ids::DrainId;
 use schemas::log::LogEvent;
@@ -190,7 +191,7 @@ impl Judge {
             "timestamp": at,
             "source_role": self.role.as_str(),
             "content_url": url,
-            "content_telemetry_id": fields.get(Field::TelemetryId),
+            "content_telemetry_id": fields.get(Field::TelemetryId).and_then(telemetry_id_of_line),
             "data": {
                 "user_agent": cut(fields.text(Field::UserAgent), MAX_USER_AGENT_BYTES),
                 "bot_name": bot.bot.as_ref(),

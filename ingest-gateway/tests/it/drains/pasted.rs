@@ -72,7 +72,7 @@ fn fastly() -> Vec<u8> {
         ("country_code", "us"),
         ("client.as.number", "8075"),
         ("req.xid", "r-1"),
-        ("Content-Telemetry-ID", "retrieval-1"),
+        ("Content-Telemetry-ID", "0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f"),
     ];
     let values: BTreeMap<&str, &str> = VALUES.into();
     let mut parts = FASTLY.trim_end().split("%{");
@@ -98,7 +98,7 @@ async fn d6_what_is_pasted_asks_for_the_fields_that_are_read() {
         }
         let event = gateway.records(1).await.remove(0).events.remove(0);
         assert_eq!(event.content_url.as_deref(), Some("https://www.example.com/article?page=2"), "{provider}");
-        assert_eq!(event.content_telemetry_id.as_deref(), Some("retrieval-1"), "{provider}");
+        assert_eq!(event.content_telemetry_id.as_deref(), Some("0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f"), "{provider}");
         let at_ms = if provider == "fastly" { 1_793_527_200_000 } else { 1_793_527_200_123 };
         assert_eq!(event.at_ms, at_ms, "{provider}");
         let crawler = event.crawler.as_deref().unwrap();

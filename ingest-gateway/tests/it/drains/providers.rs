@@ -36,7 +36,7 @@ async fn d1_each_provider_says_the_same_in_its_own_words() {
         assert_eq!(event.site, "com.example");
         let at_ms = if provider == "combined" { 1_793_527_200_000 } else { 1_793_527_200_123 };
         assert_eq!(event.at_ms, at_ms, "{provider} {variant}");
-        let telemetry_id = if provider == "vercel" { None } else { Some("retrieval-1") };
+        let telemetry_id = if provider == "vercel" { None } else { Some("0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f") };
         assert_eq!(
             (event.content_telemetry_id.as_deref(), event.correlation_key.is_some()),
             (telemetry_id, telemetry_id.is_some()),

@@ -19,7 +19,7 @@ fn lines(random: &mut StdRng) -> Vec<String> {
             let mut line: serde_json::Value =
                 serde_json::from_str(&line("a.test", &format!("/{n}"), user_agent, "203.0.113.9", &format!("ray-{n}"))).unwrap();
             match random.random_range(0..3) {
-                0 => line["RequestHeaders"] = serde_json::json!({"content-telemetry-id": format!("t-{n}")}),
+                0 => line["RequestHeaders"] = serde_json::json!({"content-telemetry-id": uuid::Uuid::from_u128(n + 1)}),
                 1 => drop(line.as_object_mut().unwrap().remove("RayID")),
                 _ => {}
             }

@@ -8,7 +8,7 @@ import { contentTelemetry } from "../../../../edge/node/middleware.mjs";
 const { DRAIN_URL, DRAIN_KEY } = process.env;
 const AGENT = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
 // Fetched through each server, here and in Python: one retrieval, whoever tells of it.
-const SHARED = [["/caf%C3%A9", "retrieval-cafe"], ["/c%23", "retrieval-sharp"]];
+const SHARED = [["/caf%C3%A9", "0195f3a0-0000-7000-8000-00000000cafe"], ["/c%23", "0195f3a0-0000-7000-8000-0000000000c5"]];
 const PERSON = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0";
 
 async function throughTheWorker() {

@@ -35,7 +35,7 @@ fn a_request_is_the_same_in_every_format() {
     let request = Request {
         at,
         id: "request-1".to_owned(),
-        telemetry_id: "retrieval-1".to_owned(),
+        telemetry_id: "0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f".to_owned(),
         address: "203.0.113.9".to_owned(),
         user_agent: "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)".to_owned(),
         host: "www.a.test".to_owned(),
@@ -58,7 +58,7 @@ fn a_request_is_the_same_in_every_format() {
             panic!("{}: {outcomes:?}", format.name());
         };
         assert_eq!(event.content_url.as_deref(), Some("https://www.a.test/politics/1"), "{}", format.name());
-        let telemetry_id = (format != Format::Vercel).then_some("retrieval-1");
+        let telemetry_id = (format != Format::Vercel).then_some("0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f");
         assert_eq!(event.content_telemetry_id.as_deref(), telemetry_id, "{}", format.name());
         let crawler = event.crawler.as_deref().expect("a crawler");
         assert_eq!((crawler.bot.as_str(), crawler.response_bytes), ("GPTBot", 4_711), "{}", format.name());

@@ -8,10 +8,16 @@ use loadgen::log_lines::{Format, Request};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
+use uuid::Uuid;
 
 const PERSON: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:141.0) Gecko/20100101 Firefox/141.0";
 /// Nobody's.
 const ELSEWHERE: &str = "203.0.113.9";
+
+/// The correlation id of a fetch, the same for several requests of one number.
+pub(super) fn correlation_id(log: usize, number: u64) -> String {
+    Uuid::from_u64_pair(log as u64 + 1, number).to_string()
+}
 
 /// The requests of a day, as they were made.
 pub(super) fn requests(random: &mut StdRng, begin: DateTime<Utc>, nth: usize) -> Vec<Request> {
@@ -26,7 +32,7 @@ pub(super) fn requests(random: &mut StdRng, begin: DateTime<Utc>, nth: usize) ->
             at: begin + TimeDelta::hours(*hours.choose(random).unwrap()) + TimeDelta::seconds(n * 53 % 3_600),
             id: if random.random_bool(0.3) { String::new() } else { format!("request-{nth}-{n}") },
             // Of two pages, which are two retrievals.
-            telemetry_id: if random.random_bool(0.4) { String::new() } else { format!("retrieval-{nth}-{}", n / 2) },
+            telemetry_id: if random.random_bool(0.4) { String::new() } else { correlation_id(nth, n.unsigned_abs() / 2) },
             address: bot.address.filter(|_| is_own).unwrap_or(ELSEWHERE).to_owned(),
             user_agent: if random.random_bool(0.2) { PERSON } else { bot.user_agent }.to_owned(),
             host: if random.random_bool(0.05) { "www.example.org" } else { "www.example.com" }.to_owned(),

@@ -3,6 +3,7 @@
 //! How many logs: `TEST_ROUNDS`. Each is of a day of its own, and all of one format. What is counted by the body and not by the line,
 //! `refused`, is compared where the same bodies come again.
 
+use super::logs::correlation_id;
 use super::{BOTS, request};
 use crate::demo::{Demo, retrieval};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -54,7 +55,7 @@ impl Log {
                 request.id.clear();
             }
             if random.random_bool(0.3) && format != Format::Vercel {
-                request.telemetry_id = format!("retrieval-{nth}-{n}");
+                request.telemetry_id = correlation_id(nth, n as u64);
             }
             let is_kept = BOTS.contains(&request.user_agent.as_str()) && request.status == 200;
             kept += usize::from(is_kept);
