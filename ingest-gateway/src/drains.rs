@@ -22,6 +22,8 @@ mod line_outcome;
 mod settings;
 mod signature;
 mod split;
+#[cfg(test)]
+mod visitor_input;
 mod who;
 
 pub(crate) use challenge::fastly_challenge;

@@ -210,30 +210,23 @@ impl Judge {
         })
     }
 
-    /// The id of a line: `UUIDv5` of the organisation, the provider and the provider's own id of the request, else of what the
-    /// line says of the request.
+    /// The id of a line: a `UUIDv5` of the organization, the provider, and time, host and path with the provider's id of the
+    /// request, which is unique per server at best; without one, with everything else that the line says of the request.
     fn id(&self, fields: &Fields<'_>, at_ms: i64) -> Uuid {
-        let provider = self.provider.as_str();
-        let name = match fields.get(Field::RequestId) {
-            Some(id) => format!("{provider}\nrequest\n{id}"),
-            None => {
-                let said = |field| fields.text(field);
-                let host = fields.host().or(self.host.as_deref()).unwrap_or_default();
-                // A drain names hosts without `www.`, and who sends the same line by hand need not.
-                let host = Site::from_domain(host).map_or_else(|_| host.to_owned(), |site| site.domain());
-                let whole = [
-                    host.as_str(),
-                    said(Field::Path),
-                    said(Field::Query),
-                    said(Field::Method),
-                    said(Field::UserAgent),
-                    said(Field::Status),
-                    said(Field::Bytes),
-                    said(Field::TelemetryId),
-                ];
-                format!("{provider}\nline\n{at_ms}\n{}", whole.join("\n"))
-            }
+        let said = |field| fields.text(field);
+        let host = fields.host().or(self.host.as_deref()).unwrap_or_default();
+        // A drain names hosts without `www.`, and who sends the same line by hand need not.
+        let host = Site::from_domain(host).map_or_else(|_| host.to_owned(), |site| site.domain());
+        let at = at_ms.to_string();
+        let request = [at.as_str(), host.as_str(), said(Field::Path), said(Field::Query)];
+        let rest = [Field::Method, Field::UserAgent, Field::Status, Field::Bytes, Field::TelemetryId];
+        let (kind, rest) = match fields.get(Field::RequestId) {
+            Some(id) => ("request", vec![id]),
+            None => ("line", rest.map(said).to_vec()),
         };
+        let parts = [self.provider.as_str(), kind].into_iter().chain(request).chain(rest);
+        // Visitors choose paths and user agents: with its length before it, no part can pass for another one.
+        let name: String = parts.map(|part| format!("{}:{part}", part.len())).collect();
         named_id(self.caller.org_id.0, &name)
     }
 }
