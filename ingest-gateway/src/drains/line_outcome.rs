@@ -16,7 +16,7 @@ use schemas::event_key::telemetry_id_of_line;
 use schemas::identity::DrainProvider;
 use schemas::ids::DrainId;
 use schemas::log::LogEvent;
-use schemas::site::{ContentUrl, Site};
+use schemas::site::{ContentUrl, ContentUrlError, MAX_URL_BYTES, Site};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use service_kit::auth::Caller;
@@ -130,13 +130,15 @@ impl Judge {
             return Err(Outcome::Dropped("subrequest"));
         }
         let url = self.url(fields).map_err(Outcome::Bad)?;
+        let is_asset = is_asset(&url, fields.text(Field::MediaType));
+        let url = fitting(url);
         let content = ContentUrl::parse(&url).map_err(|_| Outcome::Bad("bad_url"))?;
         let is_own = |owned: &Vec<OwnedSite>| content.site.as_ref().is_some_and(|site| owned.iter().any(|own| own.covers(site)));
         let is_for = |site: &Site| self.hosts.is_empty() || self.hosts.iter().any(|host| site.is_within(host));
         if !self.owned.as_ref().is_none_or(is_own) || !content.site.as_ref().is_none_or(is_for) {
             return Err(Outcome::Dropped("other_host"));
         }
-        if is_asset(&url, fields.text(Field::MediaType)) {
+        if is_asset {
             return Err(Outcome::Dropped("asset"));
         }
         let status: u16 = fields.number(Field::Status);
@@ -263,6 +265,14 @@ fn is_asset(url: &str, media_type: &str) -> bool {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
     let media_type = media_type.trim().to_ascii_lowercase();
     ASSETS.contains(&ending.as_str()) || ASSET_TYPES.iter().any(|kind| media_type.starts_with(kind))
+}
+
+/// Cuts a URL that is too long: a visitor must not be able to drop a line.
+fn fitting(url: String) -> String {
+    // Escaping at most triples it.
+    const SURELY_FITS: usize = MAX_URL_BYTES / 3;
+    let is_too_long = url.len() > SURELY_FITS && ContentUrl::parse(&url) == Err(ContentUrlError::TooLong);
+    if is_too_long { cut(&url, SURELY_FITS).to_owned() } else { url }
 }
 
 fn is_absolute(target: &str) -> bool {

@@ -93,9 +93,10 @@ fn hostile_values() -> Vec<String> {
 
 #[test]
 fn c14_visitors_cannot_make_two_lines_one() {
+    let long = format!("/{}", "p".repeat(10_000));
     for provider in DrainProvider::ALL {
         for value in hostile_values() {
-            for paths in [["/a", "/b"]] {
+            for paths in [["/a", "/b"], [&format!("{long}1"), &format!("{long}2")]] {
                 let of = |second, path| Request { second, host: "a.test", path, headers: [value.as_str(); 4] };
                 let requests = [of(0, paths[0]), of(0, paths[1]), of(1, paths[0]), of(1, paths[1])];
                 let events = kept(provider, &requests);
