@@ -1,12 +1,17 @@
--- How far the log is in the store. The active writer inserts a row after each block, and every two seconds if there is none; the newest
--- counts. Merges leave one row per topic.
+-- How far the log is in the store, and what became of its records. The active writer inserts a row after each block, and several times
+-- within the silence after which a standby takes over; the newest counts. Merges leave one row per topic.
 CREATE TABLE IF NOT EXISTS progress
 (
     topic             String,
     beat              UInt64 COMMENT 'epoch of the writer in the upper 24 bits, number of its row in the lower 40; the largest is the newest',
     complete          UInt64 COMMENT 'version of the last complete block',
-    partitions        Array(Int32),
-    next              Array(Int64) COMMENT 'of each partition the offset of the next record to read',
+    partitions        Array(Int32) COMMENT 'the following arrays have one element for each of them',
+    next              Array(Int64) COMMENT 'offset of the next record to read',
+    since             Array(Int64) COMMENT 'offset at which counting began; what was read since then:',
+    records           Array(UInt64) COMMENT 'records; if there are fewer than offsets, retention had dropped the others',
+    events            Array(UInt64) COMMENT 'events that are stored, repeats included',
+    rejected_records  Array(UInt64) COMMENT 'records that became dead letters',
+    rejected_events   Array(UInt64) COMMENT 'events of those, as far as they could be counted',
     suspect_partition Int32 COMMENT 'the record that is being decoded, if writers died lately; -1: none is suspected',
     suspect_offset    Int64,
     suspect_deaths    UInt32 COMMENT 'writers that died while they decoded it',

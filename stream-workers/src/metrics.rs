@@ -67,6 +67,8 @@ measures! {
     WRITER_INDEX_BYTES = Measure::gauge("worker_writer_index_bytes", "bytes", "Memory of that index");
     WRITER_REPEATED = Measure::counter("worker_writer_statements_repeated_total", "statements", "Inserts of the writer that were repeated because their outcome was unknown");
     WRITER_FETCHED = Measure::counter("worker_writer_rows_fetched_total", "rows", "Current rows of events that the writer fetched because they were not in memory");
+    WRITER_LAG = Measure::gauge("worker_writer_lag_seconds", "seconds", "Age of the oldest record that the active writer has read and not stored");
+    WRITER_DUPLICATES = Measure::gauge("worker_writer_duplicate_keys", "keys", "Events with two live rows, counted daily; must be 0");
     WRITER_DRAIN = Measure::duration("worker_writer_drain_seconds", "Time until no statement of earlier writers ran after a takeover");
     WRITER_TAKEOVER = Measure::duration("worker_writer_takeover_seconds", "Time from the claim of an epoch to the first block, without reading the log");
     INSERT = Measure::duration("worker_insert_duration_seconds", "one insert, retries included");
@@ -193,4 +195,12 @@ pub(crate) fn statement_repeated() {
 
 pub(crate) fn fetched(rows: u64) {
     counter!(WRITER_FETCHED.name).increment(rows);
+}
+
+pub(crate) fn writer_lag(behind: Duration) {
+    gauge!(WRITER_LAG.name).set(behind);
+}
+
+pub(crate) fn duplicate_keys(keys: u64) {
+    gauge!(WRITER_DUPLICATES.name).set(keys as f64);
 }

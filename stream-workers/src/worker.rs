@@ -4,7 +4,7 @@
 
 mod compaction;
 pub(crate) mod log_status;
-mod session_writer;
+pub(crate) mod session_writer;
 
 use crate::Settings;
 use crate::consume::{Block, Collector, Lag};

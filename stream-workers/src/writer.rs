@@ -4,6 +4,7 @@
 
 mod block;
 mod caution;
+mod duplicates;
 mod gather;
 mod hot_rows;
 mod loader;
@@ -16,12 +17,16 @@ mod state;
 mod takeover;
 
 use crate::Settings;
+use crate::consume::{Block, Lag};
 use crate::dead_letters::RejectedTopic;
 use crate::metrics;
 use crate::resolve::Resolver;
+use crate::worker::session_writer::SessionWriter;
 pub use loader::EventLoader;
 pub(crate) use server::Ended;
 use server::Server;
+use service_kit::clock::Clock;
+use service_kit::stores;
 use source::Source;
 use state::State;
 use std::convert::Infallible;
@@ -98,26 +103,78 @@ async fn wait_for_silence(server: &Server, topic: &str, silence: Duration) {
     }
 }
 
-async fn work(settings: &Settings, server: &Server, mut state: State) -> Result<Infallible, Ended> {
-    let (topic, beat_every) = (settings.kafka.topic.as_str(), settings.tuning.takeover_after() / HEARTBEATS);
-    let mut source = Source::connect(settings, state.progress.next.clone())?;
-    let (mut resolver, rejected) = (Resolver::connect(&settings.postgres)?, RejectedTopic::connect(&settings.kafka)?);
+async fn work(settings: &Settings, server: &Server, state: State) -> Result<Infallible, Ended> {
+    let source = Source::connect(settings, state.progress.next())?;
+    let lag = source.lag();
     metrics::writer_is_active(true);
-    loop {
-        let Ok(read) = tokio::time::timeout(beat_every, source.block(&mut state, server)).await else {
-            state.beat(server, topic).await?;
-            continue;
-        };
-        let (mut block, next) = read?;
-        tokio::select! {
-            () = resolver.resolve(&mut block) => {}
-            // PostgreSQL may be away for long, and a standby couldn't do better.
-            ended = keep_beating(server, (topic, beat_every), &mut state) => match ended? {},
+    tokio::select! {
+        ended = Work::connect(settings, server, state, source)?.run() => ended,
+        () = report_lag(&lag) => unreachable!("it has no end"),
+        () = duplicates::check_daily(server) => unreachable!("it has no end"),
+    }
+}
+
+/// What an active writer works with.
+struct Work<'a> {
+    server: &'a Server,
+    topic: &'a str,
+    beat_every: Duration,
+    state: State,
+    source: Source,
+    sessions: SessionWriter,
+    resolver: Resolver,
+    rejected: RejectedTopic,
+}
+
+impl<'a> Work<'a> {
+    fn connect(settings: &'a Settings, server: &'a Server, state: State, source: Source) -> anyhow::Result<Self> {
+        let pool = stores::postgres(&settings.postgres)?;
+        Ok(Self {
+            server,
+            topic: &settings.kafka.topic,
+            beat_every: settings.tuning.takeover_after() / HEARTBEATS,
+            state,
+            source,
+            sessions: SessionWriter::new(pool.clone(), Clock::System),
+            resolver: Resolver::on(pool),
+            rejected: RejectedTopic::connect(&settings.kafka)?,
+        })
+    }
+
+    async fn run(mut self) -> Result<Infallible, Ended> {
+        loop {
+            let read = tokio::time::timeout(self.beat_every, self.source.block(&mut self.state, self.server)).await;
+            match read {
+                Ok(block) => self.store(block?).await?,
+                Err(_) => self.state.beat(self.server, self.topic).await?,
+            }
         }
-        rejected.send_all(&block.dead_letters).await;
-        metrics::index_size(state.index.len(), state.index.bytes());
-        block::write(block.rows, &next, (&mut state, server, topic)).await?;
-        source.commit(&state.progress.next);
+    }
+
+    async fn store(&mut self, mut block: Block) -> Result<(), Ended> {
+        let sessions = block.take_unwritten_sessions();
+        let prepare = async {
+            self.sessions.write(&sessions).await;
+            self.resolver.resolve(&mut block).await;
+            self.rejected.send_all(&block.dead_letters).await;
+        };
+        tokio::select! {
+            () = prepare => {}
+            // PostgreSQL may be away for long, and a standby couldn't do better.
+            ended = keep_beating(self.server, (self.topic, self.beat_every), &mut self.state) => match ended? {},
+        }
+        block::write(block, (&mut self.state, self.server, self.topic)).await?;
+        metrics::index_size(self.state.index.len(), self.state.index.bytes());
+        self.source.commit(&self.state.progress.next());
+        Ok(())
+    }
+}
+
+async fn report_lag(lag: &Lag) {
+    let mut second = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        second.tick().await;
+        metrics::writer_lag(lag.at(Clock::System.now().timestamp_millis()));
     }
 }
 

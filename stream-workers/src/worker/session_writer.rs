@@ -16,19 +16,19 @@ use sqlx::error::DatabaseError;
 /// Most reports of one statement.
 const MAX_AT_ONCE: usize = 1_000;
 
-pub(super) struct SessionWriter {
+pub(crate) struct SessionWriter {
     pool: PgPool,
     clock: Clock,
 }
 
 impl SessionWriter {
-    pub(super) fn new(pool: PgPool, clock: Clock) -> Self {
+    pub(crate) fn new(pool: PgPool, clock: Clock) -> Self {
         Self { pool, clock }
     }
 
     /// Writes what records say of their sessions. An agent counts as named from now on, not from when it was reported: nobody
     /// could ask for it before.
-    pub(super) async fn write(&self, reports: &[(OrgId, SessionReport)]) {
+    pub(crate) async fn write(&self, reports: &[(OrgId, SessionReport)]) {
         for some in reports.chunks(MAX_AT_ONCE) {
             if !self.is_stored(some).await {
                 for one in some {

@@ -2,10 +2,10 @@
 
 use super::gather::Gathered;
 use super::new_report::{NewReport, issuer};
-use super::progress::{NextOffsets, Progress};
+use super::progress::Progress;
 use super::server::{Ended, Server};
 use super::state::{State, Written};
-use crate::record::row::ObservationRow;
+use crate::consume::Block;
 use schemas::event_key::EventKey;
 use schemas::ids::OrgId;
 use schemas::site::registrable_domain;
@@ -28,18 +28,16 @@ struct Bodies {
     events: Encoder,
 }
 
-/// Merges a block into the tables, up to these offsets of the log. When it returns, everything is visible and durable.
-pub(super) async fn write(
-    rows: Vec<ObservationRow>,
-    next: &NextOffsets,
-    (state, server, topic): (&mut State, &Server, &str),
-) -> Result<(), Ended> {
+/// Merges a block into the tables. When it returns, everything is visible and durable.
+pub(super) async fn write(block: Block, (state, server, topic): (&mut State, &Server, &str)) -> Result<(), Ended> {
+    let Block { rows, offsets, mut tally, .. } = block;
+    rows.iter().for_each(|row| tally.of(row.partition).inserted += 1);
     let reports: Vec<NewReport> = rows.into_iter().map(NewReport::from).collect();
     let gathered = Gathered::of(&reports, state, server).await?;
     let changes = gathered.merge(state);
     let sites = new_sites(&changes, state);
     let bodies = bodies(&reports, &gathered, &changes, &sites, state.next_version());
-    let progress = state.next_progress(next);
+    let progress = state.next_progress(&offsets, &tally);
     insert(&bodies, &progress, (state, server, topic)).await?;
     let Changes { events_first, events, .. } = changes;
     let events = events_first.into_iter().chain(events).collect();

@@ -1,9 +1,9 @@
 //! Records without a log, through the same merge and the same statements: for benchmarks and tests of the reads.
 
-use super::progress::NextOffsets;
 use super::server::Server;
 use super::state::State;
 use super::{block, takeover};
+use crate::consume::Block;
 use crate::record::row::ObservationRow;
 use anyhow::Context as _;
 use schemas::log::LogRecord;
@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// Its rows of `progress`.
 const TOPIC: &str = "no log";
+/// Partition and offset of its records.
+const FROM_NO_LOG: (i32, i64) = (0, -1);
 /// Nobody stands by.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(60);
 
@@ -32,7 +34,9 @@ impl EventLoader {
 
     /// Merges records in which nothing is left to look up, as one block.
     pub async fn insert(&mut self, records: Vec<LogRecord>) -> anyhow::Result<()> {
-        let rows = records.into_iter().flat_map(|record| ObservationRow::of(record, (0, 0))).collect();
-        Ok(block::write(rows, &NextOffsets::new(), (&mut self.state, &self.server, TOPIC)).await?)
+        let rows = records.into_iter().flat_map(|record| ObservationRow::of(record, FROM_NO_LOG)).collect();
+        let mut block = Block::default();
+        block.rows = rows;
+        Ok(block::write(block, (&mut self.state, &self.server, TOPIC)).await?)
     }
 }

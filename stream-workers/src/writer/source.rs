@@ -5,7 +5,7 @@ use super::progress::NextOffsets;
 use super::server::{Ended, Server};
 use super::state::State;
 use crate::Settings;
-use crate::consume::{Block, QUARANTINED};
+use crate::consume::{Block, Lag, QUARANTINED};
 use anyhow::Context as _;
 use rdkafka::consumer::{CommitMode, Consumer, StreamConsumer};
 use rdkafka::message::{Message as _, OwnedMessage};
@@ -32,6 +32,7 @@ pub(super) struct Source {
     /// What has been read so far, and so where reading goes on.
     next: NextOffsets,
     listed: Option<Instant>,
+    lag: Arc<Lag>,
     /// Received, and not decoded yet.
     received: Option<OwnedMessage>,
 }
@@ -54,13 +55,14 @@ impl Source {
             block: Block::default(),
             next,
             listed: None,
+            lag: Arc::default(),
             received: None,
         })
     }
 
     /// Returns the next block: full or old enough, and at least up to `state.cover`. Safe to drop and call again: what it
     /// has collected stays.
-    pub(super) async fn block(&mut self, state: &mut State, server: &Server) -> Result<(Block, NextOffsets), Ended> {
+    pub(super) async fn block(&mut self, state: &mut State, server: &Server) -> Result<Block, Ended> {
         loop {
             self.push(state, server).await?;
             self.assign_new_partitions().await;
@@ -68,9 +70,9 @@ impl Source {
                 state.cover.iter().all(|(partition, next)| self.next.get(partition).is_some_and(|read| read >= next));
             let age = self.block.opened.map(|opened| opened.elapsed());
             if is_covered && (self.block.is_full() || age.is_some_and(|age| age >= self.block_age)) {
-                let next = self.block.offsets.iter().map(|(partition, (_, last))| (*partition, last + 1)).collect();
                 state.forget_suspect(server, &self.topic).await?;
-                return Ok((std::mem::take(&mut self.block), next));
+                self.lag.take();
+                return Ok(std::mem::take(&mut self.block));
             }
             let wait = if is_covered { self.block_age.saturating_sub(age.unwrap_or_default()) } else { self.block_age };
             if let Ok(received) = tokio::time::timeout(wait, self.consumer.recv()).await {
@@ -91,6 +93,7 @@ impl Source {
         let (partition, offset) = (message.partition(), message.offset());
         // One that is delivered again after partitions were assigned anew is in the block already.
         if self.next.get(&partition).is_none_or(|next| offset >= *next) {
+            self.lag.read(message.timestamp());
             match state.caution.advise(partition, offset) {
                 Advice::Decode => self.block.push(message, |_| true),
                 Advice::Note(suspect) => {
@@ -108,8 +111,14 @@ impl Source {
         Ok(())
     }
 
+    /// Age of the oldest record that was read and isn't in the store.
+    pub(super) fn lag(&self) -> Arc<Lag> {
+        Arc::clone(&self.lag)
+    }
+
     /// Commits offsets for tools that show lag; the store doesn't depend on them.
     pub(super) fn commit(&self, next: &NextOffsets) {
+        self.lag.done();
         let mut list = TopicPartitionList::new();
         for (partition, next) in next {
             // Fails only for partitions that the list has twice.

@@ -8,6 +8,8 @@ use super::hot_rows::HotRows;
 use super::progress::{NextOffsets, Progress};
 use super::server::{Ended, Epoch, Server};
 use super::takeover::{Interrupted, epoch_of, version};
+use crate::consume::Offsets;
+use crate::consume::partition_stats::{CountsByPartition, PartitionStats};
 use schemas::event_key::EventKey;
 use std::collections::{HashMap, HashSet};
 use store::facts::Facts;
@@ -89,10 +91,13 @@ impl State {
         Progress { beat: self.progress.beat + 1, ..self.progress.clone() }
     }
 
-    /// The row of `progress` of the next block, which has read the log up to these offsets.
-    pub(super) fn next_progress(&self, next: &NextOffsets) -> Progress {
+    /// The row of `progress` of the next block, which has read these offsets.
+    pub(super) fn next_progress(&self, offsets: &Offsets, tally: &CountsByPartition) -> Progress {
         let mut progress = Progress { complete: self.next_version(), suspect: None, ..self.heartbeat() };
-        progress.next.extend(next);
+        for (partition, (first, last)) in offsets {
+            let stats = progress.partitions.get(partition).copied().unwrap_or_else(|| PartitionStats::anew(*first));
+            progress.partitions.insert(*partition, stats.at(*first).past(tally.get(*partition), last + 1));
+        }
         progress
     }
 
