@@ -18,6 +18,7 @@ mod intake;
 mod json;
 mod limiter;
 mod line;
+mod line_id;
 mod line_outcome;
 mod settings;
 mod signature;

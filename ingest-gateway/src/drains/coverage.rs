@@ -3,7 +3,7 @@
 //! Must not keep an answer waiting for a PostgreSQL that is away, nor more in memory than it says.
 
 use super::body_counts::{BodyCounts, Hour};
-use super::line_outcome::named_id;
+use super::line_id::named_id;
 use crate::metrics;
 use chrono::{DateTime, TimeDelta, Utc};
 use schemas::identity::DrainProvider;

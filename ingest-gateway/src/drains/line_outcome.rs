@@ -4,6 +4,7 @@
 
 use super::formats::{NoRequest, parse};
 use super::line::{Field, Fields, Reason};
+use super::line_id::{line_id, mark};
 use crate::record::normalise::{Origin, normalise};
 use crate::request::limits::{EARLIEST_AT_MS, Limits};
 use crate::request::raw::require_clean_text;
@@ -21,9 +22,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use service_kit::auth::Caller;
 use service_kit::directory::OwnedSite;
-use sha1::{Digest, Sha1};
 use std::sync::Arc;
-use uuid::{Builder, Uuid};
 
 /// Longest user agent that is kept; the rest is cut off.
 const MAX_USER_AGENT_BYTES: usize = 512;
@@ -189,7 +188,7 @@ impl Judge {
         let at = DateTime::from_timestamp_millis(at_ms).map(|at| at.to_rfc3339_opts(SecondsFormat::Millis, true));
         json!({
             "type": "content_retrieved",
-            "id": self.id(fields, at_ms).to_string(),
+            "id": line_id(self.caller.org_id, self.provider, fields, self.host.as_deref(), at_ms).to_string(),
             "timestamp": at,
             "source_role": self.role.as_str(),
             "content_url": url,
@@ -211,48 +210,6 @@ impl Judge {
             },
         })
     }
-
-    /// The id of a line: a `UUIDv5` of the organization, the provider, and time, host and path with the provider's id of the
-    /// request, which is unique per server at best; without one, with everything else that the line says of the request.
-    fn id(&self, fields: &Fields<'_>, at_ms: i64) -> Uuid {
-        let said = |field| fields.text(field);
-        let host = fields.host().or(self.host.as_deref()).unwrap_or_default();
-        // A drain names hosts without `www.`, and who sends the same line by hand need not.
-        let host = Site::from_domain(host).map_or_else(|_| host.to_owned(), |site| site.domain());
-        let at = at_ms.to_string();
-        let request = [at.as_str(), host.as_str(), said(Field::Path), said(Field::Query)];
-        let rest = [Field::Method, Field::UserAgent, Field::Status, Field::Bytes, Field::TelemetryId];
-        let (kind, rest) = match fields.get(Field::RequestId) {
-            Some(id) => ("request", vec![id]),
-            None => ("line", rest.map(said).to_vec()),
-        };
-        let parts = [self.provider.as_str(), kind].into_iter().chain(request).chain(rest);
-        // Visitors choose paths and user agents: with its length before it, no part can pass for another one.
-        let name: String = parts.map(|part| format!("{}:{part}", part.len())).collect();
-        named_id(self.caller.org_id.0, &name)
-    }
-}
-
-/// Tells a batch of lines from another one: the bot is in it, and neither address nor user agent.
-fn mark(fields: &Fields<'_>, at_ms: i64, bot: &str) -> [u8; 16] {
-    let said = [Field::RequestId, Field::Host, Field::Path, Field::Query, Field::Method, Field::Status, Field::Bytes];
-    let mut digest = Sha1::new();
-    digest.update(at_ms.to_be_bytes());
-    for text in said.into_iter().map(|field| fields.text(field)).chain([bot]) {
-        digest.update(text.as_bytes());
-        digest.update([0]);
-    }
-    let bytes: [u8; 20] = digest.finalize().into();
-    *bytes.first_chunk().expect("16 of 20 bytes")
-}
-
-/// `UUIDv5`.
-pub(super) fn named_id(namespace: Uuid, name: &str) -> Uuid {
-    let mut digest = Sha1::new();
-    digest.update(namespace.as_bytes());
-    digest.update(name.as_bytes());
-    let bytes: [u8; 20] = digest.finalize().into();
-    Builder::from_sha1_bytes(*bytes.first_chunk().expect("16 of 20 bytes")).into_uuid()
 }
 
 fn judged(outcome: Outcome, at_ms: Option<i64>, mark: [u8; 16]) -> Judged {
@@ -330,11 +287,5 @@ mod tests {
         let line = "203.0.113.9 - Ann [x] \"GET /é\" Mozilla/5.0";
         assert_eq!(outline(line.as_bytes()), "000.0.000.0 - aaa [a] \"aaa /??\" aaaaaaa/0.0");
         assert_eq!(outline(&[b'x'; 500]).len(), 120);
-    }
-
-    #[test]
-    fn the_id_of_a_name_is_the_one_of_rfc_9562() {
-        let dns = Uuid::from_u128(0x6ba7_b810_9dad_11d1_80b4_00c0_4fd4_30c8);
-        assert_eq!(named_id(dns, "www.example.com").to_string(), "2ed6657d-e927-568b-95e1-2665a8aea6a2");
     }
 }

@@ -1,0 +1,64 @@
+//! What tells a log line from others: the id of its event, and the mark by which coverage knows its body again.
+//!
+//! Must not contain an address; visitors choose every other text, so no part may pass for another one.
+
+use super::line::{Field, Fields};
+use schemas::identity::DrainProvider;
+use schemas::ids::OrgId;
+use schemas::site::Site;
+use sha1::{Digest, Sha1};
+use uuid::{Builder, Uuid};
+
+/// The id of a line: a `UUIDv5` of the organization, the provider, and time, host and path with the provider's id of the request,
+/// which is unique per server at best; without one, with everything else that the line says of the request. `host` is that of
+/// lines that name none.
+pub(super) fn line_id(org: OrgId, provider: DrainProvider, fields: &Fields<'_>, host: Option<&str>, at_ms: i64) -> Uuid {
+    let said = |field| fields.text(field);
+    let host = fields.host().or(host).unwrap_or_default();
+    // A drain names hosts without `www.`, and who sends the same line by hand need not.
+    let host = Site::from_domain(host).map_or_else(|_| host.to_owned(), |site| site.domain());
+    let at = at_ms.to_string();
+    let request = [at.as_str(), host.as_str(), said(Field::Path), said(Field::Query)];
+    let rest = [Field::Method, Field::UserAgent, Field::Status, Field::Bytes, Field::TelemetryId];
+    let (kind, rest) = match fields.get(Field::RequestId) {
+        Some(id) => ("request", vec![id]),
+        None => ("line", rest.map(said).to_vec()),
+    };
+    let parts = [provider.as_str(), kind].into_iter().chain(request).chain(rest);
+    // With its length before it, no part can pass for another one.
+    let name: String = parts.map(|part| format!("{}:{part}", part.len())).collect();
+    named_id(org.0, &name)
+}
+
+/// Tells a batch of lines from another one: the bot is in it, and neither address nor user agent.
+pub(super) fn mark(fields: &Fields<'_>, at_ms: i64, bot: &str) -> [u8; 16] {
+    let said = [Field::RequestId, Field::Host, Field::Path, Field::Query, Field::Method, Field::Status, Field::Bytes];
+    let mut digest = Sha1::new();
+    digest.update(at_ms.to_be_bytes());
+    for text in said.into_iter().map(|field| fields.text(field)).chain([bot]) {
+        digest.update(text.as_bytes());
+        digest.update([0]);
+    }
+    let bytes: [u8; 20] = digest.finalize().into();
+    *bytes.first_chunk().expect("16 of 20 bytes")
+}
+
+/// `UUIDv5`.
+pub(super) fn named_id(namespace: Uuid, name: &str) -> Uuid {
+    let mut digest = Sha1::new();
+    digest.update(namespace.as_bytes());
+    digest.update(name.as_bytes());
+    let bytes: [u8; 20] = digest.finalize().into();
+    Builder::from_sha1_bytes(*bytes.first_chunk().expect("16 of 20 bytes")).into_uuid()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_name_is_the_one_of_rfc_9562() {
+        let dns = Uuid::from_u128(0x6ba7_b810_9dad_11d1_80b4_00c0_4fd4_30c8);
+        assert_eq!(named_id(dns, "www.example.com").to_string(), "2ed6657d-e927-568b-95e1-2665a8aea6a2");
+    }
+}
