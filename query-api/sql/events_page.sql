@@ -1,25 +1,20 @@
 -- A page of an owner's list: how many events the list has, and of each event on the page its key, time and roles, whether the owner
 -- may see whose agent it was, and the place of the report that represents it. Always returns one row.
 --
--- One pass over all events counts them by ten minutes, so that only those of the page's minutes have to be sorted. Arrays are read
+-- One pass over all events counts them by ten minutes, so that only those down to the page's end have to be sorted. Arrays are read
 -- around the events on the page only. All parts of a statement read one snapshot, so total and page agree.
 WITH
+    -- A click on another host than its token's link belongs to its reporter, unless the link's host is the reader's too.
+    link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
+        link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS shows_agent,
     listed AS (
         SELECT
             site,
             at,
             key,
-            roles,
-            organization,
-            representative,
-            reports.at AS reported_at,
-            reports.identity AS identities,
             toUnixTimestamp64Milli(at) AS at_ms,
             -- What follows the last event of the previous page; on the first page everything.
-            at_ms < {after_ms:Int64} OR (at_ms = {after_ms:Int64} AND key > {after_key:UInt128}) AS is_after,
-            -- A click on another host than its token's link belongs to its reporter, unless the link's host is the reader's too.
-            link_site = '' OR at_ms >= transform(
-                link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS shows_agent
+            at_ms < {after_ms:Int64} OR (at_ms = {after_ms:Int64} AND key > {after_key:UInt128}) AS is_after
         FROM events FINAL
         WHERE site IN {sites:Array(String)}
             AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
@@ -33,39 +28,34 @@ WITH
             AND ({has_agent:UInt8} = 0 OR if(shows_agent, agent, '') = {agent:String})
             AND ({has_platform:UInt8} = 0 OR if(shows_agent, platform, organization) = {platform:UUID})
     ),
-    -- All events of the list, the times between which the page is, and how many events are before that.
+    -- All events of the list, and a time before which no event of the page is.
     (
-        SELECT (sum(listed_events), minIf(ms, is_on_page), maxIf(ms, is_on_page) + 600000, minIf(events_before, is_on_page))
+        SELECT (sum(events_listed), minIf(ms, events_before < {through:UInt64}))
         FROM (
-            SELECT ms, listed_events, sum(events_after) OVER (ORDER BY ms DESC) - events_after AS events_before,
-                events_before < {through:UInt64} AND events_before + events_after > {offset:UInt64} AS is_on_page
+            SELECT ms, events_listed, sum(events_after) OVER (ORDER BY ms DESC) - events_after AS events_before
             FROM (
-                SELECT intDiv(at_ms, 600000) * 600000 AS ms, count() AS listed_events, countIf(is_after) AS events_after
+                SELECT intDiv(at_ms, 600000) * 600000 AS ms, count() AS events_listed, countIf(is_after) AS events_after
                 FROM listed
                 GROUP BY ms
             )
         )
-    ) AS bounds
+    ) AS counted
 SELECT
-    assumeNotNull(bounds.1) AS total,
+    assumeNotNull(counted.1) AS total,
     groupArray((
         key,
-        at_ms,
+        toUnixTimestamp64Milli(at),
         roles,
         toUInt8(shows_agent),
         toString(organization),
-        toUnixTimestamp64Milli(reported_at[representative]),
-        if(identities[representative] = 0, key, identities[representative])
+        toUnixTimestamp64Milli(reports.at[representative]),
+        if(reports.identity[representative] = 0, key, reports.identity[representative])
     )) AS events
-FROM listed
+FROM events FINAL
 WHERE (site, at, key) IN (
     SELECT site, at, key
-    FROM (
-        SELECT site, at, key, row_number() OVER (ORDER BY at DESC, key) + assumeNotNull(bounds.4) AS place
-        FROM listed
-        WHERE is_after
-            AND at >= fromUnixTimestamp64Milli(assumeNotNull(bounds.2), 'UTC')
-            AND at < fromUnixTimestamp64Milli(assumeNotNull(bounds.3), 'UTC')
-    )
-    WHERE place > {offset:UInt64} AND place <= {through:UInt64}
+    FROM listed
+    WHERE is_after AND at >= fromUnixTimestamp64Milli(assumeNotNull(counted.2), 'UTC')
+    ORDER BY at DESC, key
+    LIMIT {limit:UInt64} OFFSET {offset:UInt64}
 )
