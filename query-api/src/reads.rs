@@ -3,15 +3,22 @@
 //! A statement is a file with named parameters; nothing is put into its text. All figures of a response come from one
 //! statement, so from one moment. These reads will replace [`crate::read_model`], so rows have the same types.
 
+mod agent_events;
+mod agent_figures;
+mod agent_series;
 mod caps;
 mod corroboration;
 mod crawlers;
+mod event_page;
 mod funnel;
+mod one_event;
 mod order;
 mod refusal;
+mod report_content;
 mod rows;
 mod scope;
 mod series;
+mod sessions;
 mod statement;
 mod summary;
 mod urls;
