@@ -1,0 +1,99 @@
+//! An organization's own list and figures.
+
+use super::model::{Cells, own_events, own_figures, own_series};
+use super::world::org;
+use super::{Rounds, compare_pages, random_period};
+use crate::access::visibility::OwnReports;
+use crate::parameters::event_filter::ReportedBy;
+use crate::read_model::{By, OwnSplit};
+use rand::RngExt;
+use schemas::ids::OrgId;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[tokio::test]
+async fn own_pages_equal_the_model() {
+    let mut listed = [0; 3];
+    let rounds = Rounds::new().await;
+    rounds
+        .compare(async |reads, copies, random, trace| {
+            for org in (1..4).map(org) {
+                let (period, own) = (random_period(random), OwnReports::planned(OrgId(org)));
+                for (n, by) in [None, Some(ReportedBy::Own), Some(ReportedBy::Other)].into_iter().enumerate() {
+                    let expected = own_events(org, copies, &period, by);
+                    let trace = format!("{org} {by:?} {period:?} {trace}");
+                    let read = async |at, walk: &_| reads.own_events(&own, &period, by, (at, walk)).await;
+                    compare_pages(&expected, random, &trace, read).await;
+                    listed[n] += expected.len();
+                }
+            }
+            listed.iter().all(|listed| *listed > 5)
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn own_figures_equal_the_model() {
+    let mut compared = 0;
+    let rounds = Rounds::new().await;
+    rounds
+        .compare(async |reads, copies, random, trace| {
+            for org in (1..4).map(org) {
+                let (period, own) = (random_period(random), OwnReports::planned(OrgId(org)));
+                let found = reads.own_figures(&own, &period).await.unwrap();
+                let found = found.into_iter().map(|of| {
+                    // Sessions by type are in no response.
+                    let sessions = if ["type", "click"].contains(&of.figure.as_str()) { 0 } else { of.sessions };
+                    ((of.figure, of.name), (of.events, sessions))
+                });
+                let expected = own_figures(org, copies, &period).into_iter().map(|((figure, name), (events, sessions))| {
+                    let sessions = if ["type", "click"].contains(&figure.as_str()) { 0 } else { sessions };
+                    ((figure, name), (events, sessions))
+                });
+                let expected: BTreeMap<_, _> = expected.collect();
+                compared += expected.len();
+                assert_eq!(found.collect::<BTreeMap<_, _>>(), expected, "{org} {period:?} {trace}");
+            }
+            compared > 50
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn own_series_equal_the_model() {
+    let mut compared = 0;
+    let rounds = Rounds::new().await;
+    rounds
+        .compare(async |reads, copies, random, trace| {
+            let splits = [
+                (OwnSplit::Nothing, ["total", "clicks"]),
+                (OwnSplit::Type, ["type", "click"]),
+                (OwnSplit::Role, ["role", ""]),
+                (OwnSplit::Agent, ["agent", ""]),
+            ];
+            for (split, figures) in splits {
+                let (org, by) = (org(random.random_range(1..4)), if random.random() { By::Hour } else { By::Day });
+                let (period, own) = (random_period(random), OwnReports::planned(OrgId(org)));
+                let mut found = reads.own_series(&own, &period, by, split).await.unwrap();
+                let extent = found.extent;
+                let values = if random.random() { Some(found.values().await.unwrap()) } else { None };
+                let mut cells = Vec::new();
+                while let Some(cell) = found.next().await.unwrap() {
+                    cells.push(((cell.bucket, cell.value.1), (cell.events, cell.sessions, cell.clicks)));
+                }
+                let (expected, buckets) = own_series(org, copies, &period, by.ms(), figures);
+                let trace = format!("{org} {by:?} {split:?} {period:?} {trace}");
+                assert!(cells.is_sorted(), "{trace}");
+                assert_eq!(cells.into_iter().collect::<Cells>(), expected, "{trace}");
+                let names: BTreeSet<&String> = expected.keys().map(|(_, name)| name).collect();
+                let bytes = names.iter().map(|name| name.len() as u64).sum::<u64>();
+                let counted = (extent.buckets, extent.values, extent.bytes, extent.cells);
+                assert_eq!(counted, (buckets, names.len() as u64, bytes, expected.len() as u64), "{trace}");
+                if let Some(values) = values {
+                    assert!(values.iter().map(|(_, name)| name).eq(names), "{values:?} {trace}");
+                }
+                compared += expected.len();
+            }
+            compared > 50
+        })
+        .await;
+}

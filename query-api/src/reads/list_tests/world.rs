@@ -1,0 +1,386 @@
+//! Random reports, and the rows that a writer stores of them.
+
+use chrono::DateTime;
+use rand::RngExt;
+use rand::rngs::StdRng;
+use rand::seq::{IndexedRandom, SliceRandom};
+use schemas::event::SourceRole;
+use schemas::event_key::EventKey;
+use schemas::ids::OrgId;
+use schemas::site::Site;
+use serde_json::{Value, json};
+use service_kit::testing::{TestStores, ask_clickhouse};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::merge::{Current, keys_to_look_up, merge};
+use store::report::{Acceptance, Observer, Report};
+use store::row::{Entry, EventRow, EventWrite, ReportPlace, ReportWrite};
+use uuid::Uuid;
+
+/// 2026-01-31T20:00:00Z: acceptance crosses the end of a month.
+pub(super) const BASE_MS: i64 = 1_769_889_600_000;
+const HOUR_MS: i64 = 3_600_000;
+/// Reported times, so few that many are equal: timely ones, late ones, and ones in the future.
+const TIMES_MS: [i64; 8] = [-60 * 24 * HOUR_MS, -20 * HOUR_MS, -HOUR_MS, 0, 1, HOUR_MS, 9 * HOUR_MS, 60 * 24 * HOUR_MS];
+/// Hosts of the owners that the model knows, of nobody, and none that can be owned.
+pub(super) const HOSTS: [&str; 6] =
+    ["example.com", "a.example.com", "blog.example.com", "x.blog.example.com", "other.test", "nobody.test"];
+pub(super) const IDS: [&str; 4] = ["", "", "a", "b"];
+const TYPES: [&str; 8] = [
+    "content_grounded",
+    "content_cited",
+    "content_presented",
+    "content_engaged",
+    "turn_started",
+    "turn_completed",
+    "checkout_completed",
+    "com.example.custom",
+];
+
+/// What a copy of a report says.
+#[derive(Clone, Debug)]
+pub(super) struct Content {
+    pub(super) event_type: &'static str,
+    pub(super) url: String,
+    /// The reported role, and the one it counts for.
+    pub(super) roles: (u8, u8),
+    /// Whose session it is: the issuer's if a click token of another organization bound it.
+    pub(super) platform: Uuid,
+    pub(super) session: Uuid,
+    pub(super) agent: String,
+    /// As in `reports`.
+    pub(super) link: u8,
+    pub(super) link_site: String,
+    pub(super) event_id: String,
+    pub(super) telemetry_id: String,
+    pub(super) turn_id: String,
+    pub(super) data: String,
+    pub(super) extra: String,
+}
+
+/// A copy of a report.
+pub(super) type Copy = Report<Arc<Content>>;
+
+pub(super) fn org(number: u128) -> Uuid {
+    // The halves differ in order, because ClickHouse compares the second half first.
+    Uuid::from_u128((4 - number) << 64 | number)
+}
+
+pub(super) fn session(number: u128) -> Uuid {
+    if number == 0 { Uuid::nil() } else { Uuid::from_u128(0xabc0 + number) }
+}
+
+/// What all copies of a report have in common.
+#[derive(Clone)]
+struct Subject {
+    identity: EventKey,
+    shared_key: Option<EventKey>,
+    observer: Observer,
+    host: &'static str,
+    event_type: &'static str,
+    event_id: String,
+    /// The issuer of the token that bound it, its session, kind and host of the link.
+    bound: Option<(Uuid, Uuid, u8, String)>,
+    at_ms: i64,
+}
+
+pub(super) fn site(host: &str) -> Option<Site> {
+    Site::from_domain(host).ok()
+}
+
+fn stored_site(host: &str) -> String {
+    site(host).map_or_else(String::new, |site| site.as_str().to_owned())
+}
+
+impl Subject {
+    /// Several observers report few fetches, with ids that are used again; everything else stands alone.
+    fn random(number: u128, random: &mut StdRng) -> Self {
+        let org_id = org(random.random_range(1..4));
+        let role =
+            [None, Some(SourceRole::Agent), Some(SourceRole::Edge), Some(SourceRole::Origin)].choose(random).copied().unwrap();
+        let observer = Observer { org: OrgId(org_id), role, drain: None };
+        let key = random.random_bool(0.5).then(|| random.random_range(1..5_u128));
+        let ids = IDS.iter().map(|id| (*id).to_owned());
+        // An id that is written like the key of another event.
+        let ids: Vec<String> = ids.chain([Uuid::from_u128(1).to_string(), Uuid::from_u128(1 << 100 | 3).to_string()]).collect();
+        let event_type = if key.is_some() { "content_retrieved" } else { TYPES.choose(random).unwrap() };
+        let is_bindable = matches!(event_type, "content_engaged" | "checkout_completed");
+        let bound = (is_bindable && random.random_bool(0.7)).then(|| {
+            let issuer = (1..4).map(org).filter(|issuer| *issuer != org_id).collect::<Vec<_>>().choose(random).copied().unwrap();
+            let link = random.random_range(1..4);
+            let leads_to =
+                if link == 3 && random.random_bool(0.8) { stored_site(HOSTS.choose(random).unwrap()) } else { String::new() };
+            (issuer, session(random.random_range(1..4)), link, leads_to)
+        });
+        Self {
+            identity: EventKey(1 << 100 | number),
+            shared_key: key.map(EventKey),
+            observer,
+            host: key.map_or_else(|| HOSTS.choose(random).copied().unwrap(), |key| HOSTS[usize::try_from(key).unwrap()]),
+            event_type,
+            event_id: ids.choose(random).unwrap().clone(),
+            bound,
+            at_ms: BASE_MS + TIMES_MS.choose(random).unwrap(),
+        }
+    }
+
+    fn copy(&self, number: u16, random: &mut StdRng) -> Copy {
+        let own = (self.observer.org.0, session(random.random_range(0..4)), 0, String::new());
+        let (platform, session, link, link_site) = self.bound.clone().unwrap_or(own);
+        let is_agents =
+            ["content_grounded", "content_cited", "content_presented", "content_engaged", "turn_started", "turn_completed"];
+        let reported = SourceRole::code(self.observer.role);
+        let role = if reported == 0 && is_agents.contains(&self.event_type) { 1 } else { reported };
+        // Longer than what is returned of a value.
+        let long = "x".repeat(600);
+        let content = Content {
+            event_type: self.event_type,
+            url: format!("https://{}/{}", self.host, random.random_range(0..3)),
+            roles: (reported, role),
+            platform,
+            session,
+            agent: ["", "alpha", "beta"].choose(random).copied().unwrap().to_owned(),
+            link,
+            link_site,
+            event_id: self.event_id.clone(),
+            telemetry_id: self.shared_key.map_or_else(String::new, |key| format!("telemetry {}", key.0)),
+            turn_id: ["", "turn"].choose(random).copied().unwrap().to_owned(),
+            data: format!(r#"{{"scope":"turn","value_amount":{number},"position":"{long}","currency":"{long}","own":1}}"#),
+            extra: [r#"{"turn":{"privacy_level":"full","query":"q"}}"#, r#"{"turn":{}}"#, r#"{"turn":"text"}"#, ""]
+                .choose(random)
+                .copied()
+                .unwrap()
+                .to_owned(),
+        };
+        Report {
+            shared_key: self.shared_key,
+            accepted: Acceptance {
+                at_us: (BASE_MS + random.random_range(0..9) * HOUR_MS) * 1_000,
+                // So no two copies were accepted at once.
+                place: number,
+                identity: self.identity,
+            },
+            observer: self.observer,
+            site: site(self.host),
+            // Copies of a report mostly agree about its time.
+            at_ms: if random.random_bool(0.6) { self.at_ms } else { BASE_MS + TIMES_MS.choose(random).unwrap() },
+            facts: Arc::new(content),
+        }
+    }
+}
+
+pub(super) fn random_time(random: &mut StdRng) -> i64 {
+    BASE_MS + TIMES_MS.choose(random).unwrap() + random.random_range(-1..2)
+}
+
+/// Copies of random reports, in the order in which they arrive.
+pub(super) fn random_copies(random: &mut StdRng) -> Vec<Copy> {
+    let subjects: Vec<Subject> = (1..random.random_range(5..50)).map(|number| Subject::random(number, random)).collect();
+    let mut copies: Vec<Copy> = (0..subjects.len() * 3)
+        .map(|number| subjects.choose(random).unwrap().clone().copy(u16::try_from(number).unwrap(), random))
+        .collect();
+    copies.shuffle(random);
+    copies
+}
+
+/// The tables as a writer fills them.
+pub(super) struct World {
+    url: String,
+    rows: BTreeMap<EventKey, EventRow<Arc<Content>>>,
+    /// Who has a second row of a report.
+    issuers: BTreeMap<EventKey, Uuid>,
+    version: u64,
+}
+
+impl World {
+    pub(super) async fn new(stores: &TestStores) -> Self {
+        let (server, database) = (&stores.clickhouse.clickhouse_url, &stores.clickhouse.clickhouse_database);
+        let url = format!("{server}/?database={database}&async_insert=0&wait_end_of_query=1");
+        let world = Self { url, rows: BTreeMap::new(), issuers: BTreeMap::new(), version: 0 };
+        let stored = HOSTS.map(|host| json!({"domain": domain(host), "site": stored_site(host)}));
+        world.insert("sites", &stored).await;
+        world
+    }
+
+    /// Empties the tables.
+    pub(super) async fn clear(&mut self) {
+        for table in ["events", "reports"] {
+            self.run(format!("TRUNCATE TABLE {table}")).await;
+        }
+        (self.rows, self.issuers) = (BTreeMap::new(), BTreeMap::new());
+    }
+
+    /// Merges reports as one block.
+    pub(super) async fn accept(&mut self, block: &[Copy]) {
+        self.version += 1;
+        let (mut reports, mut events) = (Vec::new(), Vec::new());
+        let mut groups: BTreeMap<EventKey, Vec<Copy>> = BTreeMap::new();
+        block.iter().for_each(|copy| groups.entry(copy.group()).or_default().push(copy.clone()));
+        for new in groups.values() {
+            let changes = merge(&self.current(new), new);
+            reports.extend(changes.reports.iter().flat_map(|write| self.report_rows(write, new)));
+            for write in changes.events_first.iter().chain(&changes.events) {
+                events.push(self.event_row(write));
+                self.apply(write);
+            }
+        }
+        self.insert("reports", &reports).await;
+        self.insert("events", &events).await;
+    }
+
+    fn current(&self, new: &[Copy]) -> Current<Arc<Content>> {
+        let joined = new[0].shared_key.and_then(|key| self.rows.get(&key)).cloned();
+        let keys = keys_to_look_up(joined.as_ref(), new);
+        Current {
+            standalone: keys.iter().filter_map(|key| self.rows.get(key)).cloned().collect(),
+            joined,
+            interrupted: Vec::new(),
+        }
+    }
+
+    fn apply(&mut self, write: &EventWrite<Arc<Content>>) {
+        match write {
+            EventWrite::Row(row) => drop(self.rows.insert(row.key, row.clone())),
+            EventWrite::Tombstone(place) => {
+                if self.rows.get(&place.key).is_some_and(|row| row.place() == *place) {
+                    self.rows.remove(&place.key);
+                }
+            }
+        }
+    }
+
+    /// The row of the reporter, and that of the issuer.
+    fn report_rows(&mut self, write: &ReportWrite, new: &[Copy]) -> Vec<Value> {
+        let place = write.place();
+        let copy = match write {
+            ReportWrite::Row(written) => new.iter().find(|copy| copy.accepted == written.accepted),
+            ReportWrite::Tombstone(_) => None,
+        };
+        if let Some(copy) = copy.filter(|copy| copy.facts.platform != copy.observer.org.0) {
+            self.issuers.insert(place.identity, copy.facts.platform);
+        }
+        let issuer = self.issuers.get(&place.identity).map(|issuer| self.report_row(&place, Some(*issuer), copy));
+        std::iter::once(self.report_row(&place, None, copy)).chain(issuer).collect()
+    }
+
+    fn report_row(&self, place: &ReportPlace, issuer: Option<Uuid>, copy: Option<&Copy>) -> Value {
+        let mut row = json!({
+            "organization": issuer.unwrap_or(place.org.0),
+            "at": text(place.at_ms),
+            "identity": place.identity.0.to_string(),
+            "home": place.home.0,
+            "is_issuers": u8::from(issuer.is_some()),
+            "version": self.version,
+            "is_deleted": u8::from(copy.is_none()),
+        });
+        if let Some(copy) = copy {
+            let content = &copy.facts;
+            let link = ["", "taken", "same", "other"][usize::from(content.link)];
+            let more = json!({
+                "group_key": copy.shared_key.map_or(0, |key| key.0).to_string(),
+                "received": received(&copy.accepted),
+                "site": copy.site.as_ref().map_or("", Site::as_str),
+                "type": content.event_type,
+                "source_role": content.roles.0,
+                "role": content.roles.1,
+                "platform": content.platform,
+                "session": content.session,
+                "link": link,
+                "link_site": content.link_site,
+                "agent": content.agent,
+                "url": content.url,
+                "content_telemetry_id": content.telemetry_id,
+                "event_id": content.event_id,
+                "turn_id": content.turn_id,
+                "data": content.data,
+                "extra": content.extra,
+            });
+            row.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        }
+        row
+    }
+
+    fn event_row(&self, write: &EventWrite<Arc<Content>>) -> Value {
+        let place = write.place();
+        let mut row = json!({
+            "site": place.site.as_ref().map_or("", Site::as_str),
+            "at": text(place.at_ms),
+            "key": place.key.0.to_string(),
+            "home": place.home.0,
+            "version": self.version,
+            "is_deleted": u8::from(matches!(write, EventWrite::Tombstone(_))),
+        });
+        if let EventWrite::Row(event) = write {
+            row.as_object_mut().unwrap().extend(event_columns(event).as_object().unwrap().clone());
+        }
+        row
+    }
+
+    async fn insert(&self, table: &str, rows: &[Value]) {
+        if !rows.is_empty() {
+            let rows: Vec<String> = rows.iter().map(Value::to_string).collect();
+            self.run(format!("INSERT INTO {table} FORMAT JSONEachRow\n{}", rows.join("\n"))).await;
+        }
+    }
+
+    async fn run(&self, statement: String) {
+        let response = ask_clickhouse(reqwest::Method::POST, &self.url).body(statement).send().await.unwrap();
+        let status = response.status();
+        assert!(status.is_success(), "{}", response.text().await.unwrap());
+    }
+}
+
+fn event_columns(event: &EventRow<Arc<Content>>) -> Value {
+    let shown = event.representing().unwrap();
+    let position = event.reports.iter().position(|entry| entry.accepted == shown.accepted).unwrap();
+    let content = &shown.facts;
+    let is_claim = |entry: &Entry<Arc<Content>>| match entry.facts.roles.1 {
+        1 => true,
+        role => role == 0 && !entry.facts.session.is_nil(),
+    };
+    let claimants: Vec<OrgId> = event.reports.iter().filter(|entry| is_claim(entry)).map(|entry| entry.observer.org).collect();
+    let is_seen =
+        event.reports.iter().any(|entry| [2, 3].contains(&entry.facts.roles.1) && !claimants.contains(&entry.observer.org));
+    let is_retrieval = content.event_type == "content_retrieved";
+    let each = |value: &dyn Fn(&Entry<Arc<Content>>) -> Value| event.reports.iter().map(value).collect::<Vec<_>>();
+    let identity = |entry: &Entry<Arc<Content>>| if entry.accepted.identity == event.key { 0 } else { entry.accepted.identity.0 };
+    json!({
+        "type": content.event_type,
+        "url": content.url,
+        "roles": event.reports.iter().fold(0, |roles, entry| roles | 1_u8 << entry.facts.roles.1),
+        "role": content.roles.1,
+        "is_claim": u8::from(is_claim(shown)),
+        "representative": position + 1,
+        "organization": shown.observer.org.0,
+        "platform": content.platform,
+        "agent": content.agent,
+        "link_site": if content.link != 3 { "" } else if content.link_site.is_empty() { "-" } else { &content.link_site },
+        "is_claimed": u8::from(is_retrieval && !claimants.is_empty()),
+        "is_seen": u8::from(is_retrieval && is_seen),
+        "reports.organization": each(&|entry| json!(entry.observer.org.0)),
+        "reports.platform": each(&|entry| json!(entry.facts.platform)),
+        "reports.role": each(&|entry| json!(entry.facts.roles.1)),
+        "reports.drain": each(&|_| json!(Uuid::nil())),
+        "reports.agent": each(&|entry| json!(entry.facts.agent)),
+        "reports.session": each(&|entry| json!(entry.facts.session.as_u64_pair().1)),
+        "reports.at": each(&|entry| json!(text(entry.at_ms))),
+        "reports.received": each(&|entry| json!(received(&entry.accepted))),
+        "reports.identity": each(&|entry| json!(identity(entry).to_string())),
+        "reports.home": each(&|entry| json!(entry.home.0)),
+        "reports.details": each(&|_| json!("")),
+    })
+}
+
+pub(super) fn received(accepted: &Acceptance) -> u64 {
+    u64::try_from(accepted.at_us).unwrap() << 12 | u64::from(accepted.place)
+}
+
+fn text(at_ms: i64) -> String {
+    DateTime::from_timestamp_millis(at_ms).unwrap().format("%Y-%m-%d %H:%M:%S%.3f").to_string()
+}
+
+/// The registrable domain of a host, reversed.
+fn domain(host: &str) -> String {
+    let labels: Vec<&str> = host.rsplit('.').take(2).collect();
+    labels.join(".")
+}
