@@ -1,62 +1,65 @@
 -- The figures of a summary: one row for everything (`total`), one per role and one per agent. The row for everything also has the
--- events by type and by the roles that reported them: bit n is set for role n.
+-- events by type and, for the roles 1 to 4, the events that each reported.
 --
--- Most events differ only in time, URL and session. So events are counted by type and by their reports' roles, platforms and
--- agents first, with a set of sessions per report; only the few groups are split by report. An event counts once for each agent.
+-- Nearly every event has at most one report with an agent behind it, and that one represents it. So events are grouped by their
+-- representing report, with a set of sessions, and by `others`: the other reports with an agent. The sets of all figures are merged
+-- from these few. An event counts once for each agent.
 SELECT
     figure.1 AS name,
     figure.2 AS role_code,
     figure.3 AS platform_id,
     figure.4 AS agent_id,
     sumIf(grouped, is_first_of_agent) AS agent_events,
-    uniqExactMergeIf(session_set, is_session) AS sessions,
-    sumMapIf([(event_type, seen_by)], [grouped], is_first AND name = 'total') AS by_type
+    uniqExactIfMerge(session_set) AS sessions,
+    sumMapIf(by_type, is_first AND name = 'total') AS types,
+    sumForEachIf(by_role, is_first AND name = 'total') AS roles_seen
 FROM (
     SELECT
-        event_type,
-        seen_by,
         grouped,
+        by_type,
+        by_role,
+        session_set,
         place = 1 AS is_first,
         has_agent AND nth_of_agent = 1 AS is_first_of_agent,
-        session_set,
-        is_session,
         arrayJoin(arrayConcat(
             [('total', toUInt8(0), '', ''), ('role', one_role, '', '')],
             if(has_agent, [('agent', toUInt8(0), platform_name, agent_name)], []))) AS figure
     FROM (
+        WITH
+            multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
+                status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
+            -- A click on another host than that of its token's link is its reporter's, unless the reader may see that host.
+            link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
+                link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told,
+            is_told * reports.session[representative] AS session,
+            if(length(reports.role) = 1, [], arrayFilter(
+                n -> n != representative AND (reports.role[n] = 1 OR reports.session[n] != 0), arrayEnumerate(reports.role))) AS places
         SELECT
-            *,
-            arrayMap(is_one -> is_told AND is_one, have_session) AS are_sessions,
-            arrayMap((role, is_one) -> role = 1 OR is_one, all_roles, are_sessions) AS have_agent,
-            arrayMap(platform -> toString(if(is_told, platform, reporter)), all_platforms) AS platforms,
-            arrayMap(agent -> if(is_told, toString(agent), ''), all_agents) AS agents
-        FROM (
-            WITH
-                multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
-                    status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome
-            SELECT
-                toString(type) AS event_type,
-                roles AS seen_by,
-                reports.role AS all_roles,
-                reports.platform AS all_platforms,
-                reports.agent AS all_agents,
-                arrayMap(session -> session != 0, reports.session) AS have_session,
-                -- A click on another host than that of its token's link is its reporter's, unless the reader may see that host.
-                link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
-                    link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told,
-                if(is_told, toUUID('00000000-0000-0000-0000-000000000000'), organization) AS reporter,
-                count() AS grouped,
-                uniqExactStateForEach(reports.session) AS session_sets
-            FROM events FINAL
-            WHERE site IN {sites:Array(String)}
-                AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-                AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(
-                    site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
-                AND NOT startsWith(type, 'turn_')
-                AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
-            GROUP BY type, roles, all_roles, all_platforms, all_agents, have_session, is_told, reporter
-        )
+            role AS own_role,
+            role = 1 OR session != 0 AS is_agents,
+            if(is_told, platform, organization) AS shown_platform,
+            is_told AS may_name,
+            agent AS own_agent,
+            arrayMap(n -> (reports.role[n], reports.platform[n], reports.agent[n]), places) AS others,
+            count() AS grouped,
+            sumMap(map(toString(type), toUInt64(1))) AS by_type,
+            [countIf(bitTest(roles, 1)), countIf(bitTest(roles, 2)), countIf(bitTest(roles, 3)), countIf(bitTest(roles, 4))] AS by_role,
+            arrayPushFront(
+                uniqExactIfStateForEach(arrayMap(n -> reports.session[n], places), arrayMap(n -> reports.session[n] != 0, places)),
+                uniqExactIfState(session, session != 0)) AS session_sets,
+            arrayPushFront(arrayMap(of -> of.1, others), own_role) AS all_roles,
+            arrayPushFront(arrayMap(of -> toUInt8(1), others), is_agents) AS have_agent,
+            arrayPushFront(arrayMap(of -> toString(of.2), others), toString(shown_platform)) AS platforms,
+            arrayPushFront(arrayMap(of -> toString(of.3), others), if(may_name, toString(own_agent), '')) AS agents
+        FROM events FINAL
+        WHERE site IN {sites:Array(String)}
+            AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+            AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+            AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(
+                site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
+            AND NOT startsWith(type, 'turn_')
+            AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+        GROUP BY own_role, is_agents, shown_platform, may_name, own_agent, others
     )
     ARRAY JOIN
         arrayEnumerate(all_roles) AS place,
@@ -64,7 +67,6 @@ FROM (
         platforms AS platform_name,
         agents AS agent_name,
         have_agent AS has_agent,
-        are_sessions AS is_session,
         session_sets AS session_set,
         arrayEnumerateUniq(have_agent, platforms, agents) AS nth_of_agent
 )

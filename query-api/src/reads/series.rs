@@ -127,7 +127,7 @@ fn statement(split: Split) -> Statement {
         Split::Status => by_value("status_name"),
         Split::Outcome => by_value("fetch_outcome"),
         Split::Role => Statement::new(SERIES_ROLE),
-        Split::Agent => Statement::new(SERIES_AGENT).with("with_agent", true),
-        Split::Platform => Statement::new(SERIES_AGENT).with("with_agent", false),
+        Split::Agent => Statement::new(SERIES_AGENT).with("names", "agent_names"),
+        Split::Platform => Statement::new(SERIES_AGENT).with("names", "no_names"),
     }
 }

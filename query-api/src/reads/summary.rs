@@ -11,8 +11,6 @@ use serde::Deserialize;
 use service_kit::http::ApiError;
 
 const SUMMARY: &str = include_str!("../../sql/summary.sql");
-/// Bits of a set of roles.
-const ROLE_BITS: u8 = 8;
 
 /// One figure; `name` is `total`, `role` or `agent`.
 #[derive(clickhouse::Row, Deserialize)]
@@ -23,8 +21,10 @@ struct Figure {
     agent_id: String,
     agent_events: u64,
     sessions: u64,
-    /// In the total: event types with the roles that reported them, and how many events each pair has.
-    by_type: (Vec<(String, u8)>, Vec<u64>),
+    /// In the total: events of each type.
+    types: Vec<(String, u64)>,
+    /// In the total: events that the roles from 1 on reported.
+    roles_seen: Vec<u64>,
 }
 
 impl Reads {
@@ -43,21 +43,18 @@ impl Reads {
 }
 
 fn rows_of(figure: Figure) -> Vec<SummaryRow> {
-    let Figure { name, role_code, platform_id, agent_id, agent_events, sessions, by_type: (types, counts) } = figure;
+    let Figure { name, role_code, platform_id, agent_id, agent_events, sessions, types, roles_seen } = figure;
     match name.as_str() {
         "total" => {
-            let parts = types.into_iter().zip(counts).flat_map(|((event_type, roles), events)| part(event_type, roles, events));
-            [SummaryRow::Total { events: 0, sessions }].into_iter().chain(parts).collect()
+            let events = types.iter().map(|(_, events)| events).sum();
+            let types = types.into_iter().map(|(event_type, events)| SummaryRow::Type { event_type, events });
+            let roles = (1..).zip(roles_seen).filter(|(_, events)| *events > 0);
+            let roles = roles.filter_map(|(role, events)| source(role, events, 0));
+            [SummaryRow::Total { events, sessions }].into_iter().chain(types).chain(roles).collect()
         }
         "role" => source(role_code, 0, sessions).into_iter().collect(),
         _ => vec![SummaryRow::Agent { platform_id, agent_id, events: agent_events, sessions }],
     }
-}
-
-/// Events of one type that the same roles reported.
-fn part(event_type: String, roles: u8, events: u64) -> Vec<SummaryRow> {
-    let sources = (1..ROLE_BITS).filter(|role| roles >> role & 1 == 1).filter_map(|role| source(role, events, 0));
-    [SummaryRow::Total { events, sessions: 0 }, SummaryRow::Type { event_type, events }].into_iter().chain(sources).collect()
 }
 
 /// Reports without a role are in no figure.
