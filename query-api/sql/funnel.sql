@@ -1,5 +1,5 @@
 -- A page of a funnel: content events by agent, URL or day, in the order of what becomes of content. `name` and `owner` name the
--- columns or aliases to group by. Rows and order as in urls.sql.
+-- columns or aliases to group by, `usual` the one to sort equals by. Rows as in urls.sql.
 SELECT total, toUInt8(place >= {offset:UInt64}) AS is_item, platform_id AS platform, name, retrieved, grounded, cited, presented, engaged
 FROM (
     SELECT *, rowNumberInAllBlocks() AS place
@@ -38,7 +38,7 @@ FROM (
         ORDER BY
             if({is_descending:UInt8}, NULL, {sort:Identifier}) ASC,
             if({is_descending:UInt8}, {sort:Identifier}, NULL) DESC,
-            whole DESC,
+            {usual:Identifier} DESC,
             platform_name,
             name
         LIMIT {through:UInt64}

@@ -28,7 +28,7 @@ impl Reads {
             FunnelBy::Url => ("nobody", "url", "whole"),
             FunnelBy::Day => ("nobody", "day", "name"),
         };
-        let statement = scope.bind(Statement::new(FUNNEL)).with("owner", owner).with("name", name);
+        let statement = scope.bind(Statement::new(FUNNEL)).with("owner", owner).with("name", name).with("usual", usual);
         self.page(order.unwrap_or(Order::descending(usual)).bind(statement), at).await
     }
 }
