@@ -23,6 +23,11 @@ mod statement;
 mod summary;
 mod urls;
 
+#[cfg(test)]
+mod list_tests;
+#[cfg(test)]
+mod tests;
+
 use crate::read_limiter::ReadSettings;
 use caps::Times;
 use clickhouse::Client;

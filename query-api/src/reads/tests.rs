@@ -1,0 +1,83 @@
+//! Every read against a second, naive reading of the same reports (docs/api/counting.md).
+//!
+//! Reports are merged and encoded as the writer does it, in blocks, with tombstones. The model knows all reports and shares no code
+//! with the merge function.
+
+mod crawlers;
+mod lists;
+mod model;
+mod reports;
+mod series;
+mod stored;
+mod summary;
+mod world;
+
+use super::scope::Outcome;
+use model::Event;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use service_kit::testing::{random_seed, size};
+use world::{Read, World};
+
+/// Rounds compare at least this many events each, on average.
+const EVENTS_PER_ROUND: usize = 2;
+/// More rounds than any test needs to compare enough.
+const MAX_ROUNDS: usize = 200;
+
+/// What a round compares: a read of an owner, and the events that the model shows it.
+struct Round<'a> {
+    world: &'a World,
+    read: &'a Read,
+    outcome: Option<Outcome>,
+    events: Vec<Event<'a>>,
+    trace: String,
+}
+
+/// Runs rounds with random reports and reads until they have compared enough.
+async fn compare(rounds: usize, mut check: impl AsyncFnMut(&Round<'_>, &mut StdRng)) {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let world = World::new().await;
+    let (rounds, mut compared) = (size("MODEL_ROUNDS", rounds), 0);
+    for round in 0.. {
+        if round >= rounds && compared >= EVENTS_PER_ROUND * rounds {
+            break;
+        }
+        assert!(round < rounds + MAX_ROUNDS, "the rounds compare hardly anything: seed {seed}");
+        let reports = reports::random(&mut random);
+        world.store.fill(&reports, &mut random).await;
+        let events = model::events(&reports);
+        for _ in 0..3 {
+            let read = world.random_read(&mut random).await;
+            let outcome = *[None, None, Some(Outcome::Fetch), Some(Outcome::Revalidation), Some(Outcome::Failed)]
+                .choose(&mut random)
+                .unwrap();
+            let seen: Vec<Event<'_>> =
+                events.iter().filter(|event| read.shows(event) && event.has_outcome(outcome)).cloned().collect();
+            compared += seen.len();
+            let trace = format!("seed {seed} round {round} {outcome:?} {read:?}");
+            check(&Round { world: &world, read: &read, outcome, events: seen, trace }, &mut random).await;
+        }
+    }
+}
+
+#[test]
+fn statements_are_short_and_have_a_header() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/sql");
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.lines().count() <= 80 && text.starts_with("-- "), "{}", path.display());
+        assert!(text.lines().all(|line| line.len() <= 140), "{}", path.display());
+    }
+}
+
+/// The year 2026 begins.
+const NEW_YEAR_MS: i64 = 1_767_225_600_000;
+const HOUR_MS: i64 = 3_600_000;
+
+/// A time within two days of new year, of which few are different.
+fn random_time(random: &mut StdRng) -> i64 {
+    NEW_YEAR_MS + random.random_range(-8..8) * 6 * HOUR_MS + random.random_range(0..2)
+}

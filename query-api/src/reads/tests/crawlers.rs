@@ -1,0 +1,93 @@
+//! Crawlers and hours.
+
+use super::model::Event;
+use super::world::Read;
+use super::{HOUR_MS, Round, compare};
+use crate::read_model::{AgentCounts, BotRow};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Operator, bot, purpose, verified.
+type Bot = (String, String, String, i8);
+
+/// Fetches, bytes, corroborated and by status.
+type Counts = (u64, u64, u64, BTreeMap<u16, u64>);
+
+/// Claimed, cited, presented, clicks.
+type Claims = [u64; 4];
+
+fn bots(events: &[Event<'_>], read: &Read) -> BTreeMap<Bot, Counts> {
+    let mut bots: BTreeMap<Bot, Counts> = BTreeMap::new();
+    for event in events.iter().filter(|event| event.is_retrieval()) {
+        let fetch = event.fetch();
+        if fetch.bot.is_empty() {
+            continue;
+        }
+        let verified = i8::try_from(fetch.verified).unwrap();
+        let counts = bots.entry((fetch.operator, fetch.bot, fetch.purpose, verified)).or_default();
+        counts.0 += 1;
+        counts.1 += fetch.bytes;
+        counts.2 += u64::from(event.corroboration(read) == (true, true));
+        *counts.3.entry(fetch.status).or_default() += 1;
+    }
+    bots
+}
+
+fn claims(events: &[Event<'_>], read: &Read) -> BTreeMap<String, Claims> {
+    let mut claims: BTreeMap<String, Claims> = BTreeMap::new();
+    for event in events {
+        let report = event.representing();
+        let claimant = event.claimant(read).map(|(_, agent)| agent);
+        // It goes by another organization's token and leads to the host of the token's link.
+        let is_click = report.facts.platform != report.observer.org && report.facts.link_site.is_empty();
+        let claim = match event.event_type() {
+            "content_engaged" if is_click => Some((report.facts.agent.clone(), 3)),
+            "content_retrieved" => claimant.map(|agent| (agent, 0)),
+            "content_cited" => Some((claimant.unwrap_or_default(), 1)),
+            "content_presented" => Some((claimant.unwrap_or_default(), 2)),
+            _ => None,
+        };
+        if let Some((agent, claim)) = claim {
+            claims.entry(agent).or_default()[claim] += 1;
+        }
+    }
+    claims
+}
+
+fn found(rows: &[BotRow]) -> BTreeMap<Bot, Counts> {
+    let counts = |row: &BotRow| (row.retrievals, row.bytes, row.corroborated, row.statuses.iter().copied().collect());
+    let bot = |row: &BotRow| (row.operator.clone(), row.bot.clone(), row.purpose.clone(), row.verified);
+    rows.iter().map(|row| (bot(row), counts(row))).collect()
+}
+
+#[tokio::test]
+async fn crawlers_equal_the_model() {
+    compare(12, async |round: &Round<'_>, _| {
+        let Round { world, read, outcome, events, trace } = round;
+        let mut agents = BTreeMap::new();
+        let add = |agent: &str, AgentCounts { claimed, cited, presented, clicks }: AgentCounts| {
+            assert!(agents.insert(agent.to_owned(), [claimed, cited, presented, clicks]).is_none());
+        };
+        let rows = world.reads.crawlers(&read.seen, &read.period, *outcome, add).await;
+        let rows = rows.unwrap_or_else(|error| panic!("{error:?} {trace}"));
+        assert!(rows.is_sorted_by(|a, b| a.retrievals >= b.retrievals));
+        let bots = bots(events, read);
+        assert_eq!((rows.len(), found(&rows)), (bots.len(), bots), "{trace}");
+        assert_eq!(agents, claims(events, read), "{trace}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn hours_equal_the_model() {
+    compare(12, async |round: &Round<'_>, _| {
+        let Round { world, read, events, trace, outcome } = round;
+        if outcome.is_some() {
+            return;
+        }
+        let is_seen = |event: &&Event<'_>| event.reports.iter().any(|report| report.facts.role > 1);
+        let hours: BTreeSet<i64> = events.iter().filter(is_seen).map(|event| event.at_ms().div_euclid(HOUR_MS)).collect();
+        let found = world.reads.hours_seen(&read.seen, &read.period).await.unwrap_or_else(|error| panic!("{error:?} {trace}"));
+        assert_eq!(found, hours.into_iter().collect::<Vec<_>>(), "{trace}");
+    })
+    .await;
+}

@@ -1,0 +1,244 @@
+//! URLs, sections, corroboration and funnels: whole lists, pages and orders.
+
+use super::model::{Event, Shown, day, sessions};
+use super::world::Read;
+use super::{Round, compare};
+use crate::parameters::pages::{PagePath, Pages, PagesBy};
+use crate::parameters::paging::Paging;
+use crate::parameters::sort::Sortable;
+use crate::read_model::{CorroborationBy, FunnelBy, PageRow, Rows};
+use crate::reads::order::Order;
+use crate::reads::rows::FoundPage;
+use crate::reads::urls::URLS_SORTABLE;
+use rand::RngExt;
+use rand::rngs::StdRng;
+use service_kit::http::ApiError;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// An item: its names, and its figures by member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Item {
+    texts: Vec<(&'static str, String)>,
+    numbers: Vec<(&'static str, u64)>,
+    /// Event types with their numbers, where the item has any.
+    types: BTreeMap<String, u64>,
+}
+
+impl Item {
+    /// What it is sorted by.
+    fn key(&self, member: &str) -> (Option<String>, u64) {
+        let text = self.texts.iter().find(|(name, _)| *name == member).map(|(_, text)| text.clone());
+        let number = self.numbers.iter().find(|(name, _)| *name == member).map(|(_, number)| *number);
+        (text, number.or(self.types.get(member).copied()).unwrap_or_default())
+    }
+}
+
+/// Compares a list and a page of it that begins anywhere, in the usual order or another.
+async fn compare_list<R: PageRow>(
+    round: &Round<'_>,
+    (usual, sortable): (Vec<Item>, &Sortable),
+    random: &mut StdRng,
+    read: impl AsyncFn(Option<Order>, Paging) -> Result<FoundPage<R>, ApiError>,
+    item: impl Fn(R) -> Item,
+) {
+    let (mut items, mut asked) = (usual, None);
+    if random.random() {
+        let (member, is_descending) = (sortable[random.random_range(0..sortable.len())].0, random.random::<bool>());
+        items.sort_by(|a, b| if is_descending { b.key(member).cmp(&a.key(member)) } else { a.key(member).cmp(&b.key(member)) });
+        asked = Some(format!("{}{member}", if is_descending { "-" } else { "" }));
+    }
+    let order = Order::parse(asked.as_deref(), sortable).ok().unwrap();
+    let pages = [(1_000, 0), (random.random_range(1..6), random.random_range(0..=items.len() as u64 + 1))];
+    for (limit, offset) in pages {
+        let trace = format!("{asked:?} {limit} {offset} {}", round.trace);
+        let mut page = read(order, Paging { limit, offset }).await.unwrap_or_else(|error| panic!("{error:?} {trace}"));
+        let mut found = Vec::new();
+        while let Some(row) = page.next().await.unwrap() {
+            found.push(item(row));
+        }
+        let expected: Vec<Item> = items.iter().skip(offset as usize).take(limit as usize).cloned().collect();
+        assert_eq!((page.total, found), (items.len() as u64, expected), "{trace}");
+    }
+}
+
+/// What is between the host and the question mark.
+fn path_of(url: &str) -> String {
+    let after_host = url.splitn(4, '/').nth(3).map_or_else(String::new, |rest| format!("/{rest}"));
+    after_host.split('?').next().unwrap_or_default().to_owned()
+}
+
+fn section_of(event: &Event<'_>) -> String {
+    let path = path_of(&event.representing().facts.url);
+    let steps: Vec<&str> = path.split('/').collect();
+    match steps[..] {
+        [_, first, _, ..] => format!("https://{}/{first}/*", event.host()),
+        _ => format!("https://{}/", event.host()),
+    }
+}
+
+fn urls(events: &[&Event<'_>], read: &Read, name: impl Fn(&Event<'_>) -> String) -> Vec<Item> {
+    let mut by_name: BTreeMap<String, Vec<&Event<'_>>> = BTreeMap::new();
+    events.iter().for_each(|event| by_name.entry(name(event)).or_default().push(event));
+    let item = |(name, events): (String, Vec<&Event<'_>>)| {
+        let shown: Vec<Shown<'_>> = events.iter().flat_map(|event| event.all_shown(read)).collect();
+        let mut types = BTreeMap::new();
+        events.iter().for_each(|event| *types.entry(event.event_type().to_owned()).or_default() += 1);
+        let last = events.iter().map(|event| event.at_ms()).max().unwrap();
+        let numbers = [("total_events", events.len() as u64), ("unique_sessions", sessions(&shown)), ("last_seen", last as u64)];
+        Item { texts: vec![("content_url", name)], numbers: numbers.to_vec(), types }
+    };
+    let mut items: Vec<Item> = by_name.into_iter().map(item).collect();
+    items.sort_by_key(|item| Reverse(item.key("total_events")));
+    items
+}
+
+fn on_path(event: &Event<'_>, path: Option<&PagePath>) -> bool {
+    let of_event = path_of(&event.representing().facts.url);
+    // A URL without a path shows `/`, as the gateway stores it.
+    match path {
+        None => true,
+        Some(PagePath::Whole(path)) => of_event == *path,
+        Some(PagePath::Beginning(path)) => of_event.starts_with(path),
+    }
+}
+
+fn random_path(events: &[Event<'_>], random: &mut StdRng) -> Option<PagePath> {
+    let mut path = ["/%", "/_", "/bl_g/", "/BLOG/", "/.", "/b\u{e4}"][random.random_range(0..6)].to_owned();
+    if random.random() && !events.is_empty() {
+        path = path_of(&events[random.random_range(0..events.len())].representing().facts.url);
+        path.truncate(random.random_range(0..=path.len()));
+    }
+    let is_asked = !path.is_empty() && random.random::<bool>();
+    is_asked.then(|| if random.random() { PagePath::Beginning(path) } else { PagePath::Whole(path) })
+}
+
+#[tokio::test]
+async fn urls_and_sections_equal_the_model() {
+    compare(8, async |round: &Round<'_>, random| {
+        let Round { world, read, outcome, events, .. } = round;
+        for by in [PagesBy::Url, PagesBy::Section] {
+            let pages = Pages { by, path: random_path(events, random) };
+            let on_path: Vec<&Event<'_>> = events.iter().filter(|event| on_path(event, pages.path.as_ref())).collect();
+            let items = match by {
+                PagesBy::Url => urls(&on_path, read, |event| event.representing().facts.url.clone()),
+                PagesBy::Section => urls(&on_path, read, section_of),
+            };
+            let ask = async |order, at| world.reads.urls(&read.seen, &read.period, (&pages, order, *outcome), at).await;
+            compare_list(round, (items, URLS_SORTABLE), random, ask, |row| Item {
+                texts: vec![("content_url", row.url)],
+                numbers: vec![
+                    ("total_events", row.events),
+                    ("unique_sessions", row.unique_sessions),
+                    ("last_seen", row.last_ms as u64),
+                ],
+                types: row.types.into_iter().zip(row.per_type).collect(),
+            })
+            .await;
+        }
+    })
+    .await;
+}
+
+fn platform(id: Uuid) -> String {
+    if id.is_nil() { String::new() } else { id.to_string() }
+}
+
+const PARTS: [&str; 5] = ["retrievals", "seen_by_both", "claimed_by_agent_only", "seen_by_server_only", "seen_by_neither"];
+
+fn corroboration(events: &[Event<'_>], by: CorroborationBy, read: &Read) -> Vec<Item> {
+    let mut parts: BTreeMap<(Reverse<String>, String, String), [u64; 5]> = BTreeMap::new();
+    for event in events.iter().filter(|event| event.is_retrieval()) {
+        let (platform, agent) = event.claimant(read).filter(|_| by == CorroborationBy::Agent).unwrap_or_default();
+        let counts = parts.entry((Reverse(day(event.at_ms())), platform, agent)).or_default();
+        let part = match event.corroboration(read) {
+            (true, true) => 1,
+            (true, false) => 2,
+            (false, true) => 3,
+            (false, false) => 4,
+        };
+        counts[0] += 1;
+        counts[part] += 1;
+    }
+    let mut parts: Vec<_> = parts.into_iter().collect();
+    parts.sort_by_key(|((day, ..), counts)| (day.clone(), Reverse(counts[0])));
+    let item = |((Reverse(day), platform, agent), counts): (_, [u64; 5])| Item {
+        texts: vec![("day", day), ("platform_id", platform), ("agent_id", agent)],
+        numbers: PARTS.into_iter().zip(counts).collect(),
+        types: BTreeMap::new(),
+    };
+    parts.into_iter().map(item).collect()
+}
+
+#[tokio::test]
+async fn corroboration_equals_the_model() {
+    compare(8, async |round: &Round<'_>, random| {
+        let Round { world, read, outcome, events, .. } = round;
+        for by in [CorroborationBy::Agent, CorroborationBy::Day] {
+            let items = corroboration(events, by, read);
+            let ask = async |order, at| world.reads.corroboration(&read.seen, &read.period, (by, order, *outcome), at).await;
+            compare_list(round, (items, by.sortable()), random, ask, |row| Item {
+                texts: vec![("day", row.day), ("platform_id", platform(row.platform)), ("agent_id", row.agent)],
+                numbers: PARTS
+                    .into_iter()
+                    .zip([row.retrievals, row.both, row.claimed_only, row.seen_only, row.neither])
+                    .collect(),
+                types: BTreeMap::new(),
+            })
+            .await;
+        }
+    })
+    .await;
+}
+
+const STEPS: [&str; 5] = ["retrieved", "grounded", "cited", "presented", "engaged"];
+
+fn member(by: FunnelBy) -> &'static str {
+    match by {
+        FunnelBy::Agent => "agent_id",
+        FunnelBy::Url => "content_url",
+        FunnelBy::Day => "day",
+    }
+}
+
+fn funnel(events: &[Event<'_>], by: FunnelBy, read: &Read) -> Vec<Item> {
+    let mut parts: BTreeMap<(String, String), [u64; 5]> = BTreeMap::new();
+    for event in events {
+        let Some(step) = STEPS.iter().position(|step| event.event_type() == format!("content_{step}")) else { continue };
+        let key = match by {
+            FunnelBy::Agent => event.claimant(read).unwrap_or_default(),
+            FunnelBy::Url => (String::new(), event.representing().facts.url.clone()),
+            FunnelBy::Day => (String::new(), day(event.at_ms())),
+        };
+        parts.entry(key).or_default()[step] += 1;
+    }
+    let mut parts: Vec<_> = parts.into_iter().collect();
+    match by {
+        FunnelBy::Day => parts.reverse(),
+        _ => parts.sort_by_key(|(_, counts)| Reverse(counts.iter().sum::<u64>())),
+    }
+    let item = |((platform, name), counts): ((String, String), [u64; 5])| Item {
+        texts: vec![("platform_id", platform), (member(by), name)],
+        numbers: STEPS.into_iter().zip(counts).collect(),
+        types: BTreeMap::new(),
+    };
+    parts.into_iter().map(item).collect()
+}
+
+#[tokio::test]
+async fn funnels_equal_the_model() {
+    compare(8, async |round: &Round<'_>, random| {
+        let Round { world, read, outcome, events, .. } = round;
+        for by in [FunnelBy::Agent, FunnelBy::Url, FunnelBy::Day] {
+            let ask = async |order, at| world.reads.funnel(&read.seen, &read.period, (by, order, *outcome), at).await;
+            compare_list(round, (funnel(events, by, read), by.sortable()), random, ask, |row| Item {
+                texts: vec![("platform_id", platform(row.platform)), (member(by), row.name)],
+                numbers: STEPS.into_iter().zip([row.retrieved, row.grounded, row.cited, row.presented, row.engaged]).collect(),
+                types: BTreeMap::new(),
+            })
+            .await;
+        }
+    })
+    .await;
+}

@@ -1,0 +1,156 @@
+//! The model: which events reports make, and what an owner sees of each, read naively.
+
+use super::reports::TestReport;
+use super::world::Read;
+use crate::reads::scope::Outcome;
+use schemas::event::SourceRole;
+use schemas::event_key::EventKey;
+use schemas::site::Site;
+use std::collections::{BTreeMap, BTreeSet};
+use store::facts::Fetch;
+use uuid::Uuid;
+
+const MOST_OBSERVERS: usize = 32;
+pub(super) const CONTENT_RETRIEVED: &str = "content_retrieved";
+
+/// The reports of an event, in order of acceptance.
+#[derive(Clone)]
+pub(in crate::reads) struct Event<'a> {
+    pub(in crate::reads) reports: Vec<&'a TestReport>,
+}
+
+/// A report as an owner sees it.
+pub(super) struct Shown<'a> {
+    pub(super) role: u8,
+    pub(super) org: Uuid,
+    pub(super) platform: Uuid,
+    pub(super) agent: &'a str,
+    /// 0 if there is none.
+    pub(super) session: u64,
+}
+
+impl Shown<'_> {
+    /// An agent stands behind it.
+    pub(super) fn has_agent(&self) -> bool {
+        self.role == 1 || self.session != 0
+    }
+
+    /// It claims a fetch.
+    pub(super) fn is_claim(&self) -> bool {
+        self.role <= 1 && self.has_agent()
+    }
+
+    /// Whose agent it is, and which.
+    pub(super) fn named(&self) -> (String, String) {
+        (self.platform.to_string(), self.agent.to_owned())
+    }
+}
+
+/// The events of a set of reports.
+pub(in crate::reads) fn events(reports: &[TestReport]) -> Vec<Event<'_>> {
+    let mut ordered: Vec<&TestReport> = reports.iter().collect();
+    ordered.sort_by_key(|report| (report.accepted.at_us, report.accepted.place, report.accepted.identity));
+    let (mut events, mut copies): (BTreeMap<EventKey, Vec<&TestReport>>, BTreeSet<EventKey>) = Default::default();
+    for report in ordered.into_iter().filter(|report| copies.insert(report.accepted.identity)) {
+        let has_room = |joined: &Vec<&TestReport>| {
+            joined.len() < MOST_OBSERVERS && joined.iter().all(|other| other.observer != report.observer)
+        };
+        let shared = report.shared_key.filter(|key| events.get(key).is_none_or(has_room));
+        events.entry(shared.unwrap_or(report.accepted.identity)).or_default().push(report);
+    }
+    events.into_values().map(|reports| Event { reports }).collect()
+}
+
+impl<'a> Event<'a> {
+    /// The time of the first timely report, else of the first.
+    pub(in crate::reads) fn at_ms(&self) -> i64 {
+        let is_timely = |report: &&&TestReport| {
+            let late_ms = report.accepted.at_us as f64 / 1_000.0 - report.at_ms as f64;
+            (-3_600_000.0..=86_400_000.0).contains(&late_ms)
+        };
+        self.reports.iter().find(is_timely).unwrap_or(&self.reports[0]).at_ms
+    }
+
+    /// Agent, edge, origin, index, no role; of one role the first accepted.
+    pub(in crate::reads) fn by_precedence(&self) -> Vec<&'a TestReport> {
+        let mut reports = self.reports.clone();
+        reports.sort_by_key(|report| report.observer.role.map_or(u8::MAX, |role| SourceRole::code(Some(role))));
+        reports
+    }
+
+    pub(in crate::reads) fn representing(&self) -> &'a TestReport {
+        self.by_precedence()[0]
+    }
+
+    pub(in crate::reads) fn event_type(&self) -> &'a str {
+        &self.representing().facts.event_type
+    }
+
+    pub(super) fn is_retrieval(&self) -> bool {
+        self.event_type() == CONTENT_RETRIEVED
+    }
+
+    pub(in crate::reads) fn host(&self) -> String {
+        self.representing().site.as_ref().map(Site::domain).unwrap_or_default()
+    }
+
+    /// As an owner sees a report of it.
+    pub(super) fn shown(&self, report: &'a TestReport, read: &Read) -> Shown<'a> {
+        let (facts, org) = (&report.facts, report.observer.org.0);
+        let link = facts.link_site.rsplit('.').collect::<Vec<_>>().join(".");
+        let is_told = link.is_empty() || read.may_see(&link, self.at_ms());
+        let (platform, agent, session) =
+            if is_told { (facts.platform.0, facts.agent.as_str(), facts.session) } else { (org, "", 0) };
+        Shown { role: facts.role, org, platform, agent, session }
+    }
+
+    /// All of them, the representing one first.
+    pub(super) fn all_shown(&self, read: &Read) -> Vec<Shown<'a>> {
+        self.by_precedence().into_iter().map(|report| self.shown(report, read)).collect()
+    }
+
+    /// The agent that stands under the event, if its representing report is a claim.
+    pub(super) fn claimant(&self, read: &Read) -> Option<(String, String)> {
+        let shown = self.shown(self.representing(), read);
+        shown.is_claim().then(|| shown.named())
+    }
+
+    /// Whether an agent claims it, and whether a server of an organization that claims nothing reports it.
+    pub(super) fn corroboration(&self, read: &Read) -> (bool, bool) {
+        let all = self.all_shown(read);
+        let claimants: BTreeSet<Uuid> = all.iter().filter(|shown| shown.is_claim()).map(|shown| shown.org).collect();
+        let is_seen = all.iter().any(|shown| matches!(shown.role, 2 | 3) && !claimants.contains(&shown.org));
+        (!claimants.is_empty(), is_seen)
+    }
+
+    /// The fetch by the first report that names a bot, else by the first with a status.
+    pub(super) fn fetch(&self) -> Fetch {
+        let reports = self.by_precedence();
+        let fetches = || reports.iter().filter_map(|report| report.facts.fetch.as_ref());
+        fetches().find(|fetch| !fetch.bot.is_empty()).or(fetches().find(|fetch| fetch.status != 0)).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn outcome(&self) -> Option<Outcome> {
+        let outcome = match self.fetch().status {
+            0 | 200..=299 => Outcome::Fetch,
+            304 => Outcome::Revalidation,
+            _ => Outcome::Failed,
+        };
+        self.is_retrieval().then_some(outcome)
+    }
+
+    pub(in crate::reads) fn has_outcome(&self, asked: Option<Outcome>) -> bool {
+        asked.is_none() || self.outcome() == asked
+    }
+}
+
+/// Distinct sessions of reports.
+pub(super) fn sessions<'a, 's: 'a>(shown: impl IntoIterator<Item = &'a Shown<'s>>) -> u64 {
+    let distinct: BTreeSet<u64> = shown.into_iter().map(|shown| shown.session).filter(|session| *session != 0).collect();
+    distinct.len() as u64
+}
+
+/// The UTC day of a time.
+pub(super) fn day(at_ms: i64) -> String {
+    chrono::DateTime::from_timestamp_millis(at_ms).unwrap().format("%Y-%m-%d").to_string()
+}

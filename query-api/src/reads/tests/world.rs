@@ -1,0 +1,124 @@
+//! Two owners with their hosts, and random reads of theirs.
+
+use super::model::Event;
+use super::reports::HOSTS;
+use super::stored::Stored;
+use super::{HOUR_MS, NEW_YEAR_MS, random_time};
+use crate::access::reader::Reader;
+use crate::access::visibility::Visibility;
+use crate::parameters::period::Period;
+use crate::parameters::view::ViewParameters;
+use crate::read_limiter::ReadSettings;
+use crate::reads::Reads;
+use chrono::DateTime;
+use rand::RngExt;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use schemas::identity::OrgType;
+use schemas::ids::{ApiKeyId, OrgId};
+use schemas::instant;
+use service_kit::auth::Credential;
+use service_kit::directory::Directory;
+use service_kit::stores;
+use service_kit::testing::{Seed, TestStores};
+use uuid::Uuid;
+
+/// Verified hosts: owner, host and the first millisecond that it may see.
+const VERIFIED: [(usize, &str, i64); 7] = [
+    (0, "example.com", i64::MIN),
+    (1, "blog.example.com", i64::MIN),
+    (0, "deep.blog.example.com", i64::MIN),
+    (0, "late.example.com", NEW_YEAR_MS + 6 * HOUR_MS + 1),
+    (1, "x.late.example.com", NEW_YEAR_MS - 6 * HOUR_MS),
+    (1, "other.test", i64::MIN),
+    (0, "sub.other.test", NEW_YEAR_MS + 12 * HOUR_MS),
+];
+
+/// The stores, and who owns what.
+pub(in crate::reads) struct World {
+    pub(in crate::reads) reads: Reads,
+    pub(in crate::reads) store: Stored,
+    owners: [OrgId; 2],
+    directory: Directory,
+}
+
+impl World {
+    pub(in crate::reads) async fn new() -> Self {
+        let stores = TestStores::fresh().await;
+        let seed = Seed(&stores.pool);
+        let owners = [seed.org("A", OrgType::ContentOwner).await.id, seed.org("B", OrgType::ContentOwner).await.id];
+        for (owner, host, from_ms) in VERIFIED {
+            seed.verify(owners[owner], host).await;
+            if let Some(from) = DateTime::from_timestamp_millis(from_ms) {
+                let update = sqlx::query("UPDATE domains SET visible_from = $1 WHERE domain = $2").bind(from).bind(host);
+                update.execute(&stores.pool).await.unwrap();
+            }
+        }
+        let client = stores::clickhouse(&stores.clickhouse).unwrap();
+        Self {
+            reads: Reads::new(&client, &ReadSettings::default()),
+            store: Stored::new(&stores.clickhouse).await,
+            owners,
+            directory: Directory::new(stores.pool.clone()),
+        }
+    }
+
+    /// A read of an owner, half of them of one domain.
+    pub(in crate::reads) async fn random_read(&self, random: &mut StdRng) -> Read {
+        let owner = random.random_range(0..2);
+        let is_own = |host: &&&str| owner_of(host).is_some_and(|(of, _)| of == owner);
+        let own: Vec<&str> = HOSTS.iter().filter(is_own).copied().collect();
+        let domain = if random.random() { own.choose(random).copied() } else { None };
+        let (one, other) = (random_time(random), random_time(random));
+        let mut end = |ms: i64| random.random::<bool>().then_some(ms);
+        let window = (end(one.min(other)), end(one.max(other)));
+        let reader = Reader {
+            credential: Credential::Key(ApiKeyId(Uuid::nil())),
+            org_id: self.owners[owner],
+            org_type: OrgType::ContentOwner,
+        };
+        let view = ViewParameters { domain: domain.map(str::to_owned), ..ViewParameters::default() };
+        let seen = Visibility::establish(&self.directory, &reader, &view).await.ok().unwrap();
+        let text = |ms: i64| instant::text(DateTime::from_timestamp_millis(ms).unwrap());
+        let (since, until) = (window.0.map(text), window.1.map(text));
+        let period = Period::parse(since.as_deref(), until.as_deref()).ok().unwrap();
+        Read { owner, domain, window, seen, period }
+    }
+}
+
+/// What an owner asks for.
+#[derive(Debug)]
+pub(in crate::reads) struct Read {
+    owner: usize,
+    domain: Option<&'static str>,
+    window: (Option<i64>, Option<i64>),
+    pub(in crate::reads) seen: Visibility,
+    pub(in crate::reads) period: Period,
+}
+
+impl Read {
+    /// Whether the read shows an event.
+    pub(in crate::reads) fn shows(&self, event: &Event<'_>) -> bool {
+        let (at, host) = (event.at_ms(), event.host());
+        !event.event_type().starts_with("turn_")
+            && self.may_see(&host, at)
+            && self.domain.is_none_or(|domain| is_within(&host, domain))
+            && self.window.0.is_none_or(|since| at >= since)
+            && self.window.1.is_none_or(|until| at < until)
+    }
+
+    /// Whether the owner may see what happens on a host at this time, whatever the read is narrowed to.
+    pub(in crate::reads) fn may_see(&self, host: &str, at_ms: i64) -> bool {
+        owner_of(host).is_some_and(|(owner, from_ms)| owner == self.owner && at_ms >= from_ms)
+    }
+}
+
+/// The owner of the longest verified host above, and from when on it may see the host.
+fn owner_of(host: &str) -> Option<(usize, i64)> {
+    let above = VERIFIED.iter().filter(|(_, verified, _)| is_within(host, verified));
+    above.max_by_key(|(_, verified, _)| verified.len()).map(|(owner, _, from_ms)| (*owner, *from_ms))
+}
+
+fn is_within(host: &str, domain: &str) -> bool {
+    host == domain || host.ends_with(&format!(".{domain}"))
+}
