@@ -169,7 +169,7 @@ pub fn start(cli: Cli) -> Process {
             Command::Rebuild(options) => {
                 run_command(&process, async { rebuild(&settings()?, &options, Clock::System).await }).await
             }
-            Command::Write => process::serve(&process, |stop| async { write(&settings()?, stop).await }).await,
+            Command::Write => process::serve(&process, |stop| async { run_writer(&process, &settings()?, stop).await }).await,
             Command::Settled(output) => run_command(&process, async { print_settled(&settings()?, output.form()).await }).await,
             Command::Rejected(what) => run_command(&process, async { what.run(&settings()?).await }).await,
             _ => process::serve(&process, |stop| async { run(&process, &settings()?, stop).await }).await,
@@ -205,6 +205,20 @@ pub async fn work(settings: &Settings, stop: CancellationToken) -> anyhow::Resul
 
 /// [`work`], with `/health`, `/ready` and their OpenAPI document beside it.
 pub async fn run(process: &ProcessSettings, settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
+    run_beside_probes(process, settings, &stop, work(settings, stop.clone())).await
+}
+
+/// [`write`], with `/health`, `/ready` and their OpenAPI document beside it.
+pub async fn run_writer(process: &ProcessSettings, settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
+    run_beside_probes(process, settings, &stop, write(settings, stop.clone())).await
+}
+
+async fn run_beside_probes(
+    process: &ProcessSettings,
+    settings: &Settings,
+    stop: &CancellationToken,
+    work: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<()> {
     let mut account = Judged::Good;
     if process.profile.is_production() {
         account = roles::refuse_privileged_if_there(&settings.postgres, Role::Worker).await?;
@@ -219,7 +233,7 @@ pub async fn run(process: &ProcessSettings, settings: &Settings, stop: Cancellat
     let serving = tokio::spawn(server::serve(listener, router, limits, stop.clone()));
     tracing::info!(topic = settings.kafka.topic, group = settings.tuning.group, "stream-workers works off the log");
     tokio::select! {
-        worked = work(settings, stop) => worked?,
+        worked = work => worked?,
         refused = refuse_later(account, &settings.postgres) => return Err(refused),
     }
     serving.await.map_err(anyhow::Error::from)

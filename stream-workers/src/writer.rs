@@ -10,6 +10,7 @@ mod hot_rows;
 mod loader;
 mod new_report;
 mod progress;
+mod retention;
 mod self_test;
 mod server;
 mod source;
@@ -111,6 +112,7 @@ async fn work(settings: &Settings, server: &Server, state: State) -> Result<Infa
         ended = Work::connect(settings, server, state, source)?.run() => ended,
         () = report_lag(&lag) => unreachable!("it has no end"),
         () = duplicates::check_daily(server) => unreachable!("it has no end"),
+        () = retention::apply_hourly(server, settings.keep.events_keep, &Clock::System) => unreachable!("it has no end"),
     }
 }
 

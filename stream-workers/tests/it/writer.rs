@@ -43,10 +43,15 @@ impl World {
 
     /// A writer as a process, which may die at a place.
     fn writer(&self, fail_point: Option<String>) -> TestProcess {
+        self.writer_with(fail_point.map(|point| ("FAIL_POINT", point)))
+    }
+
+    /// A writer with these settings besides the usual ones.
+    fn writer_with(&self, besides: impl IntoIterator<Item = (&'static str, String)>) -> TestProcess {
         let mut environment = self.app.environment(&free_address().to_string(), &free_address().to_string());
         environment.push(("TELEMETRY_BLOCK_AGE_MS", "20".to_owned()));
         environment.push(("TELEMETRY_TAKEOVER_AFTER_MS", TAKEOVER_AFTER_MS.to_owned()));
-        environment.extend(fail_point.map(|point| ("FAIL_POINT", point)));
+        environment.extend(besides);
         TestProcess::service(&["write"], &environment)
     }
 
@@ -195,4 +200,27 @@ async fn a_record_that_kills_writers_is_set_aside() {
     assert_eq!(set_aside.len(), 1);
     assert!(set_aside[0].reason.starts_with("quarantined"), "{}", set_aside[0].reason);
     assert_eq!(set_aside[0].payload, b"deadly-record:abort");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn months_older_than_the_setting_are_deleted() {
+    let mut world = World::new().await;
+    let history = History { records: 60, events_per_record: 2, padding: 10, ids: 10_000 };
+    world.put(&history.records(random_seed())).await;
+    let mut writer = world.writer(None);
+    world.is_stored().await;
+    writer.kill_9().await;
+    let homes = "SELECT groupUniqArray(home) FROM (SELECT home FROM events UNION ALL SELECT home FROM reports)";
+    let found = async || {
+        let mut homes: Vec<u32> = world.app.clickhouse.query(homes).fetch_one().await.unwrap();
+        homes.sort_unstable();
+        homes
+    };
+    assert!(found().await.contains(&202_512) && found().await.contains(&202_601));
+    // Between the ends of December and January.
+    let middle = chrono::DateTime::parse_from_rfc3339("2026-01-15T00:00:00Z").unwrap();
+    let days = (chrono::Utc::now() - middle.to_utc()).num_days();
+    let _writer = world.writer_with([("TELEMETRY_EVENTS_KEEP", days.to_string())]);
+    eventually("December is deleted", || async { found().await.first().is_none_or(|home| *home >= 202_601).then_some(()) }).await;
+    assert!(found().await.contains(&202_601));
 }

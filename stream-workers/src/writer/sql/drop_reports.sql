@@ -1,0 +1,1 @@
+ALTER TABLE reports DROP PARTITION {home:UInt32}

@@ -1,0 +1,2 @@
+SELECT DISTINCT home FROM reports
+FORMAT RowBinary
