@@ -3,7 +3,7 @@
 //! Must be a run's own from the first process to the last, and leave nothing behind but the logs of a run that failed.
 
 use super::options::ChaosOptions;
-use super::plan::{GATEWAYS, QUERIES, WORKERS};
+use super::plan::{GATEWAYS, QUERIES, WORKERS, writers};
 use super::service_process::ServiceProcess;
 use super::stores::Stores;
 use crate::client::{Connection, Endpoint, Exchange};
@@ -33,6 +33,7 @@ pub(super) struct Cluster {
     pub(super) of_logs: Tenant,
     pub(super) gateways: Vec<Arc<ServiceProcess>>,
     pub(super) workers: Vec<Arc<ServiceProcess>>,
+    pub(super) writers: Vec<Arc<ServiceProcess>>,
     pub(super) queries: Vec<Arc<ServiceProcess>>,
     identity: Arc<ServiceProcess>,
     supervisors: Vec<AbortOnDropHandle<()>>,
@@ -61,8 +62,21 @@ impl Cluster {
         let queries = (0..QUERIES).map(|number| post(Service::Query, number)).collect::<Result<Vec<_>, _>>()?;
         let gateways = (0..GATEWAYS).map(|number| post(Service::Gateway, number)).collect::<Result<Vec<_>, _>>()?;
         let workers = (0..WORKERS).map(|number| post(Service::Worker, number)).collect::<Result<Vec<_>, _>>()?;
-        let mut cluster =
-            Self { folder, stores, fresh, tenants, of_logs, gateways, workers, queries, identity, supervisors: Vec::new() };
+        let writers =
+            (0..writers(options.shards())).map(|number| post(Service::Writer, number)).collect::<Result<Vec<_>, _>>()?;
+        let mut cluster = Self {
+            folder,
+            stores,
+            fresh,
+            tenants,
+            of_logs,
+            gateways,
+            workers,
+            writers,
+            queries,
+            identity,
+            supervisors: Vec::new(),
+        };
         for post in cluster.posts() {
             post.open().await?;
         }
@@ -90,7 +104,7 @@ impl Cluster {
 
     /// Every service process.
     pub(super) fn posts(&self) -> impl Iterator<Item = &Arc<ServiceProcess>> {
-        [&self.identity].into_iter().chain(&self.queries).chain(&self.gateways).chain(&self.workers)
+        [&self.identity].into_iter().chain(&self.queries).chain(&self.gateways).chain(&self.workers).chain(&self.writers)
     }
 
     /// The lines of the services' logs that hold `words`.

@@ -13,6 +13,8 @@ pub enum Target {
     Gateway(usize),
     /// One of the workers.
     Worker(usize),
+    /// One of the writers, of which one is active.
+    Writer(usize),
     /// The process that answers reads.
     Query(usize),
     /// One of the brokers, or the way to it.
@@ -101,6 +103,7 @@ impl fmt::Display for Target {
         match self {
             Self::Gateway(number) => write!(f, "gateway {}", number + 1),
             Self::Worker(number) => write!(f, "worker {}", number + 1),
+            Self::Writer(number) => write!(f, "writer {}", number + 1),
             Self::Query(number) => write!(f, "query {}", number + 1),
             Self::Broker(number) => write!(f, "broker {}", number + 1),
             Self::ClickHouse(0) => f.write_str("clickhouse"),

@@ -100,6 +100,7 @@ impl Injector {
         match target {
             Target::Gateway(number) => self.cluster.gateways.get(number),
             Target::Worker(number) => self.cluster.workers.get(number),
+            Target::Writer(number) => self.cluster.writers.get(number),
             Target::Query(number) => self.cluster.queries.get(number),
             Target::Broker(_) | Target::ClickHouse(_) | Target::Postgres => None,
         }

@@ -16,6 +16,8 @@ use std::time::Duration;
 pub(super) const GATEWAYS: usize = 2;
 pub(super) const QUERIES: usize = 2;
 pub(super) const WORKERS: usize = 2;
+/// One server has two writers; several have none, which the writer doesn't support yet.
+pub(super) const WRITERS: usize = 2;
 
 /// Nothing is struck before the load is under way.
 const FIRST: Duration = Duration::from_millis(1_500);
@@ -36,6 +38,8 @@ const WORKER_POINTS: [(&str, u64); 6] = [
     ("after_compaction_before_drop", 3),
     ("before_drop_of_compacted_part", 3),
 ];
+const WRITER_POINTS: [(&str, u64); 5] =
+    [("after_sites", 3), ("after_reports", 3), ("after_events_first", 3), ("after_events", 3), ("after_progress", 3)];
 const GATEWAY_POINTS: [(&str, u64); 5] = [
     ("after_ack_before_answer", 20),
     ("spill_half_written", 10),
@@ -118,7 +122,8 @@ fn whole_deck(random: &mut StdRng, (brokers, shards): (usize, usize)) -> Vec<(Ta
     let stores = (0..brokers).map(Target::Broker).chain((0..shards).map(Target::ClickHouse)).chain([Target::Postgres]);
     let stores: Vec<Target> = stores.collect();
     let mut deck: Vec<_> = (0..QUERIES).map(|number| (Target::Query(number), FaultKind::Kill)).collect();
-    for target in [gateway, worker].into_iter().chain(stores.iter().copied()) {
+    let writers = writers(shards);
+    for target in [gateway, worker].into_iter().chain((0..writers).map(Target::Writer)).chain(stores.iter().copied()) {
         deck.extend([FaultKind::Kill, FaultKind::Pause, FaultKind::Terminate].map(|kind| (target, kind)));
     }
     for target in stores {
@@ -128,11 +133,19 @@ fn whole_deck(random: &mut StdRng, (brokers, shards): (usize, usize)) -> Vec<(Ta
     for point in WORKER_POINTS {
         deck.push((Target::Worker(random.random_range(0..WORKERS)), crash(random, point)));
     }
+    for point in WRITER_POINTS.into_iter().filter(|_| writers > 0) {
+        deck.push((Target::Writer(random.random_range(0..WRITERS)), crash(random, point)));
+    }
     for point in GATEWAY_POINTS {
         deck.push((Target::Gateway(random.random_range(0..GATEWAYS)), crash(random, point)));
     }
     deck.shuffle(random);
     deck
+}
+
+/// Writers of so many servers.
+pub(super) fn writers(shards: usize) -> usize {
+    if shards == 1 { WRITERS } else { 0 }
 }
 
 impl fmt::Display for Plan {
@@ -165,7 +178,11 @@ mod tests {
             let kinds: std::collections::BTreeSet<_> = plan.faults.iter().map(|fault| fault.kind.kind()).collect();
             assert_eq!(kinds.len(), 11, "seed {seed}: {kinds:?}");
             let struck: std::collections::BTreeSet<_> = plan.faults.iter().map(|fault| fault.target).collect();
-            assert_eq!(struck.len(), GATEWAYS + WORKERS + QUERIES + 1 + servers.0 + servers.1, "seed {seed}: {struck:?}");
+            assert_eq!(
+                struck.len(),
+                GATEWAYS + WORKERS + writers(servers.1) + QUERIES + 1 + servers.0 + servers.1,
+                "seed {seed}: {struck:?}"
+            );
         }
     }
 }

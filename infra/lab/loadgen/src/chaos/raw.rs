@@ -24,10 +24,29 @@ const REQUESTS: &str = "SELECT content_url, toString(source_role), uniqExact(eve
 const REPORTS: &str = "SELECT content_url, toString(source_role), JSONExtractUInt(data, ?), event_id FROM observations \
     ORDER BY version DESC LIMIT 1 BY site, event_key, org_id, observer";
 
+/// The same of the writer's table, where an event has its reports in arrays.
+const REQUESTS_OF_EVENTS: &str = "SELECT url, transform(one_role, [1, 2, 3, 4], ['agent', 'edge', 'origin', 'index'], '') AS role, count() \
+    FROM events FINAL ARRAY JOIN reports.role AS one_role, reports.organization AS one_org, reports.received AS one_received \
+    WHERE bitShiftRight(one_received, 12) > toUnixTimestamp64Micro(now64(6)) - 1000000 * ? \
+    GROUP BY url, one_org, one_role, bitShiftRight(one_received, 12) SETTINGS do_not_merge_across_partitions_select_final = 1";
+/// The same of the writer's reports.
+const WRITTEN_REPORTS: &str = "SELECT url, transform(source_role, [1, 2, 3, 4], ['agent', 'edge', 'origin', 'index'], '') AS role, \
+    JSONExtractUInt(data, ?), event_id FROM reports FINAL WHERE is_issuers = 0 SETTINGS do_not_merge_across_partitions_select_final = 1";
+/// Events with two live rows, reports of events that have no row of their own, and rows of reports that are in no event.
+const CONTRADICTIONS: &str = "WITH \
+      entries AS (SELECT if(one = 0, key, one) AS identity FROM events FINAL ARRAY JOIN reports.identity AS one), \
+      written AS (SELECT identity FROM reports FINAL WHERE is_issuers = 0) \
+    SELECT ifNull((SELECT count() FROM (SELECT key FROM events FINAL GROUP BY key HAVING count() > 1)), 0), \
+      ifNull((SELECT count() FROM entries WHERE identity NOT IN written), 0), \
+      ifNull((SELECT count() FROM written WHERE identity NOT IN entries), 0) \
+    SETTINGS do_not_merge_across_partitions_select_final = 1";
+
 /// The table.
 pub(super) struct Raw {
     /// One for each shard.
     clients: Vec<Client>,
+    /// Whether writers merge the log into tables of their own.
+    has_writers: bool,
 }
 
 /// Reports of one tenant that were found, by number and role.
@@ -35,16 +54,16 @@ pub(super) struct Raw {
 struct ObservedReports(Vec<[bool; ROLES.len()]>);
 
 impl Raw {
-    pub(super) fn new(clients: Vec<Client>) -> Self {
-        Self { clients }
+    pub(super) fn new(clients: Vec<Client>, has_writers: bool) -> Self {
+        Self { clients, has_writers }
     }
 
     /// Looks at what was accepted lately; none when the store does not answer. Of several shards each has a part of a request, which only
     /// reads show whole or not at all.
     pub(super) async fn look(&self, front: &Front) -> Option<()> {
         let mut requests = Vec::new();
-        for client in &self.clients {
-            let asked = client.query(REQUESTS).bind(LATELY).fetch_all::<(String, String, u64)>();
+        for (client, statement) in self.statements(REQUESTS, REQUESTS_OF_EVENTS) {
+            let asked = client.query(statement).bind(LATELY).fetch_all::<(String, String, u64)>();
             requests.extend(timeout(DEADLINE, asked).await.ok()?.ok()?);
         }
         for (url, role, count) in requests {
@@ -68,12 +87,36 @@ impl Raw {
         Some(())
     }
 
-    /// Holds every report in the table against every report that was sent.
+    /// A statement of each table.
+    fn statements(&self, index: &'static str, written: &'static str) -> impl Iterator<Item = (&Client, &'static str)> {
+        let of_writers = self.clients.iter().filter(|_| self.has_writers).map(move |client| (client, written));
+        self.clients.iter().map(move |client| (client, index)).chain(of_writers)
+    }
+
+    /// Holds every report in the tables against every report that was sent.
     pub(super) async fn look_at_everything(&self, front: &Front) -> anyhow::Result<()> {
+        self.look_at_table(REPORTS, front).await?;
+        if self.has_writers {
+            self.look_at_table(WRITTEN_REPORTS, front).await?;
+            for client in &self.clients {
+                let found: (u64, u64, u64) = client.query(CONTRADICTIONS).fetch_one().await?;
+                anyhow::ensure!(
+                    found == (0, 0, 0),
+                    "{} events have two live rows, {} entries of events have no report, {} reports are in no event",
+                    found.0,
+                    found.1,
+                    found.2
+                );
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_at_table(&self, statement: &str, front: &Front) -> anyhow::Result<()> {
         let mut found: Vec<ObservedReports> = front.tenants.iter().map(|_| ObservedReports::default()).collect();
         let mut pages = HashSet::new();
         for client in &self.clients {
-            look_at_all_of(client, front, &mut found, &mut pages).await?;
+            look_at_all_of((client, statement), front, &mut found, &mut pages).await?;
         }
         for (tenant, found) in found.iter().enumerate() {
             let mut oracle = lock(&front.oracle);
@@ -89,12 +132,12 @@ impl Raw {
 }
 
 async fn look_at_all_of(
-    client: &Client,
+    (client, statement): (&Client, &str),
     front: &Front,
     found: &mut [ObservedReports],
     pages: &mut HashSet<String>,
 ) -> anyhow::Result<()> {
-    let mut reports = client.query(REPORTS).bind(NUMBER).fetch::<(String, String, u64, String)>()?;
+    let mut reports = client.query(statement).bind(NUMBER).fetch::<(String, String, u64, String)>()?;
     while let Some((url, role, number, id)) = reports.next().await? {
         if front.logs.is_page(&url) {
             if !pages.insert(url.clone()) {

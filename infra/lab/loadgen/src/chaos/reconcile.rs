@@ -94,6 +94,23 @@ pub(super) async fn log_is_worked_off(cluster: &Cluster) -> anyhow::Result<()> {
     patiently(|| at_rest(cluster, &cluster.fresh.addresses.kafka)).await.map(drop)
 }
 
+/// Waits until writers have stored everything that is on the log.
+pub(super) async fn log_is_written(cluster: &Cluster) -> anyhow::Result<()> {
+    if cluster.writers.is_empty() {
+        return Ok(());
+    }
+    let addresses = &cluster.fresh.addresses;
+    let client = service_kit::stores::clickhouse(&addresses.clickhouse)?;
+    patiently(|| async {
+        let ends: i64 = standing(&addresses.kafka, &addresses.kafka.topic).await?.values().map(|(_, end)| end).sum();
+        let next = "SELECT arraySum(next) FROM progress ORDER BY beat DESC LIMIT 1";
+        let next: Option<i64> = client.query(next).fetch_optional().await?;
+        ensure!(next == Some(ends), "writers have stored {next:?} of {ends} records");
+        Ok(())
+    })
+    .await
+}
+
 /// Asks until it is so, for [`PATIENCE`]; then says why it is not.
 async fn patiently<T, Fut: Future<Output = anyhow::Result<T>>>(ask: impl Fn() -> Fut) -> anyhow::Result<T> {
     let deadline = Instant::now() + PATIENCE;

@@ -164,7 +164,7 @@ impl Stores {
             Target::Broker(number) => self.brokers.get(number),
             Target::ClickHouse(number) => self.clickhouses.get(number),
             Target::Postgres => Some(&self.postgres),
-            Target::Gateway(_) | Target::Worker(_) | Target::Query(_) => None,
+            Target::Gateway(_) | Target::Worker(_) | Target::Writer(_) | Target::Query(_) => None,
         }
     }
 

@@ -34,6 +34,8 @@ pub enum Service {
     Gateway,
     /// Works off the log.
     Worker,
+    /// Merges the log into one row per event.
+    Writer,
     /// Answers reads.
     Query,
     /// Keeps organisations.
@@ -41,16 +43,25 @@ pub enum Service {
 }
 
 impl Service {
-    /// In the order in which they are started.
+    /// In the order in which they are started; without the writer, whose tables no read uses yet.
     pub const ALL: [Self; 4] = [Self::Identity, Self::Gateway, Self::Query, Self::Worker];
 
-    /// Name of the crate and of the program's subcommand.
+    /// How its processes are called.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gateway => "ingest-gateway",
             Self::Worker => "stream-workers",
+            Self::Writer => "writer",
             Self::Query => "query-api",
             Self::Identity => "identity-api",
+        }
+    }
+
+    /// The program's subcommands.
+    fn subcommands(self) -> Vec<&'static str> {
+        match self {
+            Self::Writer => vec![Self::Worker.name(), "write"],
+            other => vec![other.name()],
         }
     }
 
@@ -71,6 +82,10 @@ impl Service {
             Self::Worker => {
                 let group = ("TELEMETRY_GROUP", stores.kafka.topic.clone());
                 kafka.into_iter().chain(clickhouse).chain(postgres).chain([group]).collect()
+            }
+            Self::Writer => {
+                let takeover = ("TELEMETRY_TAKEOVER_AFTER_MS", "2000".to_owned());
+                kafka.into_iter().chain(clickhouse).chain(postgres).chain([takeover]).collect()
             }
             Self::Query => clickhouse.into_iter().chain(postgres).collect(),
             Self::Identity => {
@@ -192,7 +207,10 @@ impl LaunchConfig {
     /// A service with the settings of its stores, and no other.
     fn command(&self, service: Service) -> Command {
         let mut command = Command::new(self.binaries.join(PROGRAM));
-        command.arg(service.name()).env_clear().envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "HOME"));
+        command
+            .args(service.subcommands())
+            .env_clear()
+            .envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "HOME"));
         command.envs(service.settings(&self.stores)).env("TELEMETRY_LOG", "warn").current_dir(&self.folder);
         // a Ctrl-C in the terminal is for the run, which stops them in order
         command.stdin(Stdio::null()).kill_on_drop(true).process_group(0);

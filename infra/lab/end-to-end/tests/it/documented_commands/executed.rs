@@ -52,6 +52,7 @@ const EXECUTED: &[(&str, &str)] = &[
     ("telemetry identity-api admin analyst", "accounts_of_analysts_are_made_for_who_may_read_shown_once_listed_and_revoked"),
     ("telemetry query-api analysts", "the_process_brings_accounts_into_step_by_itself_and_ends_them_within_a_round"),
     ("telemetry identity-api migrate", "a_dump_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
+    ("telemetry stream-workers write", "a_history_becomes_the_events_of_the_model"),
     ("telemetry stream-workers prepare", "preparing_twice_is_as_good_as_once"),
     ("telemetry stream-workers deliver", "s7_f34_a_delivery_survives_the_kill_of_its_deliverer_and_comes_again_as_it_was"),
     ("telemetry stream-workers replay", "a_replay_restores_what_the_store_has_lost_in_its_range_and_of_its_organisation_alone"),
