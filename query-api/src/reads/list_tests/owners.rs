@@ -1,14 +1,19 @@
 //! An owner's list and single events.
 
 use super::model::{one_event, owned, owners_events};
-use super::world::{IDS, org};
+use super::world::{IDS, org, random_copies};
 use super::{Rounds, compare_pages, random_period};
 use crate::access::visibility::Visibility;
+use crate::parameters::cursor::Cursor;
 use crate::parameters::event_filter::EventFilter;
+use crate::parameters::paging::Paging;
+use crate::parameters::period::Period;
+use chrono::DateTime;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use schemas::ids::OrgId;
+use schemas::problem::Code;
 use uuid::Uuid;
 
 fn visibility(owner: usize) -> Visibility {
@@ -51,7 +56,7 @@ async fn single_events_equal_the_model() {
     let rounds = Rounds::new().await;
     rounds
         .compare(async |reads, copies, random, trace| {
-            let keys = [1, 2, 3, 4, 1 << 100 | 1, 1 << 100 | 2, 1 << 100 | 3].map(|key| Uuid::from_u128(key).to_string());
+            let keys = (1..5).chain((1..9).map(|identity| 1 << 100 | identity)).map(|key| Uuid::from_u128(key).to_string());
             let ids: Vec<String> = IDS.iter().map(|id| (*id).to_owned()).chain(keys).collect();
             for owner in 0..2 {
                 let (period, seen) = (random_period(random), visibility(owner));
@@ -67,4 +72,23 @@ async fn single_events_equal_the_model() {
             shown > 20 && reports > shown
         })
         .await;
+}
+
+#[tokio::test]
+async fn pages_without_one_of_their_reports_are_503() {
+    let mut rounds = Rounds::new().await;
+    let copies = loop {
+        let copies = random_copies(&mut rounds.random);
+        if !owners_events(0, &copies, &Period::default(), &EventFilter::default()).is_empty() {
+            break copies;
+        }
+    };
+    rounds.world.accept(&copies).await;
+    let (seen, walk) = (visibility(0), Cursor::parse(None, DateTime::UNIX_EPOCH).unwrap());
+    let at = Paging { limit: 1_000, offset: 0 };
+    let (period, filter) = (Period::default(), EventFilter::default());
+    assert!(rounds.reads.owners_events(&seen, &period, &filter, (at, &walk)).await.is_ok());
+    rounds.world.delete_reports().await;
+    let refused = rounds.reads.owners_events(&seen, &period, &filter, (at, &walk)).await.err();
+    assert_eq!(refused.map(|error| error.code()), Some(Code::Unavailable));
 }

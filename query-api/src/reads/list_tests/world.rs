@@ -210,6 +210,14 @@ impl World {
         (self.rows, self.issuers) = (BTreeMap::new(), BTreeMap::new());
     }
 
+    /// Deletes all rows of `reports`, and none of `events`.
+    pub(super) async fn delete_reports(&mut self) {
+        self.version += 1;
+        let entries = self.rows.values().flat_map(|row| &row.reports);
+        let rows: Vec<Value> = entries.map(|entry| self.report_row(&entry.place(), None, None)).collect();
+        self.insert("reports", &rows).await;
+    }
+
     /// Merges reports as one block.
     pub(super) async fn accept(&mut self, block: &[Copy]) {
         self.version += 1;
