@@ -26,7 +26,8 @@ const TIMES_MS: [i64; 8] = [-60 * 24 * HOUR_MS, -20 * HOUR_MS, -HOUR_MS, 0, 1, H
 pub(super) const HOSTS: [&str; 6] =
     ["example.com", "a.example.com", "blog.example.com", "x.blog.example.com", "other.test", "nobody.test"];
 pub(super) const IDS: [&str; 4] = ["", "", "a", "b"];
-const TYPES: [&str; 8] = [
+/// Those that a click token can bind are more frequent.
+const TYPES: [&str; 10] = [
     "content_grounded",
     "content_cited",
     "content_presented",
@@ -35,6 +36,8 @@ const TYPES: [&str; 8] = [
     "turn_completed",
     "checkout_completed",
     "com.example.custom",
+    "content_engaged",
+    "checkout_completed",
 ];
 
 /// What a copy of a report says.
@@ -110,7 +113,7 @@ impl Subject {
             let link = random.random_range(1..4);
             let leads_to =
                 if link == 3 && random.random_bool(0.8) { stored_site(HOSTS.choose(random).unwrap()) } else { String::new() };
-            (issuer, session(random.random_range(1..4)), link, leads_to)
+            (issuer, session(random.random_range(1..3)), link, leads_to)
         });
         Self {
             identity: EventKey(1 << 100 | number),
