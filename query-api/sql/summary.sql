@@ -1,29 +1,29 @@
 -- The figures of a summary: one row for everything (`total`), one per role and one per agent. The row for everything also has the
 -- events by type and, for the roles 1 to 4, the events that each reported.
 --
--- Nearly every event has at most one report with an agent behind it, and that one represents it. So events are grouped by their
--- representing report, with a set of sessions, and by `others`: the other reports with an agent. The sets of all figures are merged
--- from these few. An event counts once for each agent.
+-- Nearly every event has at most one report with an agent behind it, and that one represents it. So only the representing reports are
+-- grouped, by role and agent; the sets of sessions of all figures are merged from these few. `with_others` is the number of events
+-- of which other reports have an agent too. If there are any, these figures are incomplete and summary_all.sql has to be used.
 SELECT
     figure.1 AS name,
     figure.2 AS role_code,
     figure.3 AS platform_id,
     figure.4 AS agent_id,
-    sumIf(grouped, is_first_of_agent) AS agent_events,
+    sum(grouped) AS agent_events,
     uniqExactIfMerge(session_set) AS sessions,
-    sumMapIf(by_type, is_first AND name = 'total') AS types,
-    sumForEachIf(by_role, is_first AND name = 'total') AS roles_seen
+    sumMapIf(by_type, name = 'total') AS types,
+    sumForEachIf(by_role, name = 'total') AS roles_seen,
+    sumIf(others, name = 'total') AS with_others
 FROM (
     SELECT
         grouped,
+        session_set,
         by_type,
         by_role,
-        session_set,
-        place = 1 AS is_first,
-        has_agent AND nth_of_agent = 1 AS is_first_of_agent,
+        others,
         arrayJoin(arrayConcat(
-            [('total', toUInt8(0), '', ''), ('role', one_role, '', '')],
-            if(has_agent, [('agent', toUInt8(0), platform_name, agent_name)], []))) AS figure
+            [('total', toUInt8(0), '', ''), ('role', own_role, '', '')],
+            if(has_agent, [('agent', toUInt8(0), toString(shown_platform), if(may_name, toString(own_agent), ''))], []))) AS figure
     FROM (
         WITH
             multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
@@ -31,26 +31,20 @@ FROM (
             -- A click on another host than that of its token's link is its reporter's, unless the reader may see that host.
             link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
                 link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told,
-            is_told * reports.session[representative] AS session,
-            if(length(reports.role) = 1, [], arrayFilter(
-                n -> n != representative AND (reports.role[n] = 1 OR reports.session[n] != 0), arrayEnumerate(reports.role))) AS places
+            is_told * reports.session[representative] AS session
         SELECT
             role AS own_role,
-            role = 1 OR session != 0 AS is_agents,
-            if(is_told, platform, organization) AS shown_platform,
+            role = 1 OR session != 0 AS has_agent,
             is_told AS may_name,
+            if(is_told, platform, organization) AS shown_platform,
             agent AS own_agent,
-            arrayMap(n -> (reports.role[n], reports.platform[n], reports.agent[n]), places) AS others,
             count() AS grouped,
+            uniqExactIfState(session, session != 0) AS session_set,
             sumMap(map(toString(type), toUInt64(1))) AS by_type,
             [countIf(bitTest(roles, 1)), countIf(bitTest(roles, 2)), countIf(bitTest(roles, 3)), countIf(bitTest(roles, 4))] AS by_role,
-            arrayPushFront(
-                uniqExactIfStateForEach(arrayMap(n -> reports.session[n], places), arrayMap(n -> reports.session[n] != 0, places)),
-                uniqExactIfState(session, session != 0)) AS session_sets,
-            arrayPushFront(arrayMap(of -> of.1, others), own_role) AS all_roles,
-            arrayPushFront(arrayMap(of -> toUInt8(1), others), is_agents) AS have_agent,
-            arrayPushFront(arrayMap(of -> toString(of.2), others), toString(shown_platform)) AS platforms,
-            arrayPushFront(arrayMap(of -> toString(of.3), others), if(may_name, toString(own_agent), '')) AS agents
+            countIf(length(reports.role) > 1 AND arrayExists(
+                (one_role, one_session, n) -> n != representative AND (one_role = 1 OR one_session != 0),
+                reports.role, reports.session, arrayEnumerate(reports.role))) AS others
         FROM events FINAL
         WHERE site IN {sites:Array(String)}
             AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
@@ -59,15 +53,7 @@ FROM (
                 site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
             AND NOT startsWith(type, 'turn_')
             AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
-        GROUP BY own_role, is_agents, shown_platform, may_name, own_agent, others
+        GROUP BY own_role, has_agent, may_name, shown_platform, own_agent
     )
-    ARRAY JOIN
-        arrayEnumerate(all_roles) AS place,
-        all_roles AS one_role,
-        platforms AS platform_name,
-        agents AS agent_name,
-        have_agent AS has_agent,
-        session_sets AS session_set,
-        arrayEnumerateUniq(have_agent, platforms, agents) AS nth_of_agent
 )
 GROUP BY figure

@@ -42,6 +42,7 @@ impl Outcome {
 }
 
 /// The parameters that all statements of an owner have.
+#[derive(Clone)]
 pub(super) struct Scope {
     /// Hosts whose events are visible.
     sites: Vec<String>,

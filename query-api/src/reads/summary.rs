@@ -1,6 +1,6 @@
 //! The figures of a summary.
 
-use super::scope::Outcome;
+use super::scope::{Outcome, Scope};
 use super::statement::Statement;
 use super::{Reads, caps};
 use crate::access::visibility::Visibility;
@@ -11,6 +11,7 @@ use serde::Deserialize;
 use service_kit::http::ApiError;
 
 const SUMMARY: &str = include_str!("../../sql/summary.sql");
+const SUMMARY_ALL: &str = include_str!("../../sql/summary_all.sql");
 
 /// One figure; `name` is `total`, `role` or `agent`.
 #[derive(clickhouse::Row, Deserialize)]
@@ -25,6 +26,8 @@ struct Figure {
     types: Vec<(String, u64)>,
     /// In the total: events that the roles from 1 on reported.
     roles_seen: Vec<u64>,
+    /// In the total: events that [`SUMMARY`] cannot count.
+    with_others: u64,
 }
 
 impl Reads {
@@ -36,14 +39,21 @@ impl Reads {
         outcome: Option<Outcome>,
     ) -> Result<Vec<SummaryRow>, ApiError> {
         let scope = self.scope(seen, period).await?.narrowed(outcome);
-        let query = scope.bind(Statement::new(SUMMARY)).query(&self.client);
-        let figures: Vec<Figure> = self.all_of(caps::of_any_size(query)).await?;
+        let mut figures = self.figures(SUMMARY, scope.clone()).await?;
+        // All figures come from one of the two statements, so from one moment.
+        if figures.iter().any(|figure| figure.with_others > 0) {
+            figures = self.figures(SUMMARY_ALL, scope).await?;
+        }
         Ok(figures.into_iter().flat_map(rows_of).collect())
+    }
+
+    async fn figures(&self, sql: &str, scope: Scope) -> Result<Vec<Figure>, ApiError> {
+        self.all_of(caps::of_any_size(scope.bind(Statement::new(sql)).query(&self.client))).await
     }
 }
 
 fn rows_of(figure: Figure) -> Vec<SummaryRow> {
-    let Figure { name, role_code, platform_id, agent_id, agent_events, sessions, types, roles_seen } = figure;
+    let Figure { name, role_code, platform_id, agent_id, agent_events, sessions, types, roles_seen, .. } = figure;
     match name.as_str() {
         "total" => {
             let events = types.iter().map(|(_, events)| events).sum();

@@ -1,0 +1,70 @@
+-- The figures of a summary, as summary.sql returns them, if events have several reports with an agent behind them: the report that
+-- represents an event and `others`. Events are grouped by these, with a set of sessions for each report. An event counts once for
+-- each agent.
+SELECT
+    figure.1 AS name,
+    figure.2 AS role_code,
+    figure.3 AS platform_id,
+    figure.4 AS agent_id,
+    sumIf(grouped, is_first_of_agent) AS agent_events,
+    uniqExactIfMerge(session_set) AS sessions,
+    sumMapIf(by_type, is_first AND name = 'total') AS types,
+    sumForEachIf(by_role, is_first AND name = 'total') AS roles_seen,
+    toUInt64(0) AS with_others
+FROM (
+    SELECT
+        grouped,
+        by_type,
+        by_role,
+        session_set,
+        place = 1 AS is_first,
+        has_agent AND nth_of_agent = 1 AS is_first_of_agent,
+        arrayJoin(arrayConcat(
+            [('total', toUInt8(0), '', ''), ('role', one_role, '', '')],
+            if(has_agent, [('agent', toUInt8(0), platform_name, agent_name)], []))) AS figure
+    FROM (
+        WITH
+            multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
+                status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
+            link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
+                link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told,
+            is_told * reports.session[representative] AS session,
+            if(length(reports.role) = 1, [], arrayFilter(
+                n -> n != representative AND (reports.role[n] = 1 OR reports.session[n] != 0), arrayEnumerate(reports.role))) AS places
+        SELECT
+            role AS own_role,
+            role = 1 OR session != 0 AS is_agents,
+            if(is_told, platform, organization) AS shown_platform,
+            is_told AS may_name,
+            agent AS own_agent,
+            arrayMap(n -> (reports.role[n], reports.platform[n], reports.agent[n]), places) AS others,
+            count() AS grouped,
+            sumMap(map(toString(type), toUInt64(1))) AS by_type,
+            [countIf(bitTest(roles, 1)), countIf(bitTest(roles, 2)), countIf(bitTest(roles, 3)), countIf(bitTest(roles, 4))] AS by_role,
+            arrayPushFront(
+                uniqExactIfStateForEach(arrayMap(n -> reports.session[n], places), arrayMap(n -> reports.session[n] != 0, places)),
+                uniqExactIfState(session, session != 0)) AS session_sets,
+            arrayPushFront(arrayMap(of -> of.1, others), own_role) AS all_roles,
+            arrayPushFront(arrayMap(of -> toUInt8(1), others), is_agents) AS have_agent,
+            arrayPushFront(arrayMap(of -> toString(of.2), others), toString(shown_platform)) AS platforms,
+            arrayPushFront(arrayMap(of -> toString(of.3), others), if(may_name, toString(own_agent), '')) AS agents
+        FROM events FINAL
+        WHERE site IN {sites:Array(String)}
+            AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+            AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+            AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(
+                site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
+            AND NOT startsWith(type, 'turn_')
+            AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+        GROUP BY own_role, is_agents, shown_platform, may_name, own_agent, others
+    )
+    ARRAY JOIN
+        arrayEnumerate(all_roles) AS place,
+        all_roles AS one_role,
+        platforms AS platform_name,
+        agents AS agent_name,
+        have_agent AS has_agent,
+        session_sets AS session_set,
+        arrayEnumerateUniq(have_agent, platforms, agents) AS nth_of_agent
+)
+GROUP BY figure
