@@ -8,6 +8,7 @@ use crate::Settings;
 use crate::consume::{Block, Lag, QUARANTINED};
 use anyhow::Context as _;
 use rdkafka::consumer::{CommitMode, Consumer, StreamConsumer};
+use rdkafka::error::KafkaError;
 use rdkafka::message::{Message as _, OwnedMessage};
 use rdkafka::metadata::{MetadataPartition, MetadataTopic};
 use rdkafka::{Offset, TopicPartitionList};
@@ -65,7 +66,7 @@ impl Source {
     pub(super) async fn block(&mut self, state: &mut State, server: &Server) -> Result<Block, Ended> {
         loop {
             self.push(state, server).await?;
-            self.assign_new_partitions().await;
+            self.assign_new_partitions(state).await;
             let is_covered =
                 state.cover.iter().all(|(partition, next)| self.next.get(partition).is_some_and(|read| read >= next));
             let age = self.block.opened.map(|opened| opened.elapsed());
@@ -129,15 +130,16 @@ impl Source {
         }
     }
 
-    async fn assign_new_partitions(&mut self) {
+    async fn assign_new_partitions(&mut self, state: &mut State) {
         if self.listed.is_some_and(|listed| listed.elapsed() < METADATA_EVERY) {
             return;
         }
         match self.partitions().await {
-            Ok(partitions) => {
+            Ok(ends) => {
                 let known = self.consumer.assignment().map(|list| list.count()).unwrap_or(0);
-                if partitions.len() != known {
-                    self.assign(&partitions);
+                if ends.len() != known {
+                    self.forget_beyond(&ends, state);
+                    self.assign(ends.keys());
                 }
                 self.listed = Some(Instant::now());
             }
@@ -148,14 +150,32 @@ impl Source {
         }
     }
 
-    async fn partitions(&self) -> anyhow::Result<Vec<i32>> {
-        let (consumer, topic) = (Arc::clone(&self.consumer), self.topic.clone());
-        let metadata = tokio::task::spawn_blocking(move || consumer.fetch_metadata(Some(&topic), METADATA_TIMEOUT)).await??;
-        let partitions = metadata.topics().iter().flat_map(MetadataTopic::partitions);
-        Ok(partitions.map(MetadataPartition::id).collect())
+    /// Reads partitions from their beginning that end before the store's progress: the topic was deleted and created anew.
+    fn forget_beyond(&mut self, ends: &NextOffsets, state: &mut State) {
+        let is_beyond = |partition: &i32, next: &i64| ends.get(partition).is_some_and(|end| next > end);
+        for (partition, next) in self.next.extract_if(.., |partition, next| is_beyond(partition, next)) {
+            tracing::error!(
+                partition,
+                next,
+                "the log ends before the store's progress; reading the partition from its beginning"
+            );
+        }
+        state.cover.retain(|partition, next| !is_beyond(partition, next));
     }
 
-    fn assign(&self, partitions: &[i32]) {
+    /// The end of each partition.
+    async fn partitions(&self) -> anyhow::Result<NextOffsets> {
+        let (consumer, topic) = (Arc::clone(&self.consumer), self.topic.clone());
+        let ask = move || {
+            let metadata = consumer.fetch_metadata(Some(&topic), METADATA_TIMEOUT)?;
+            let partitions = metadata.topics().iter().flat_map(MetadataTopic::partitions).map(MetadataPartition::id);
+            let end = |partition| Ok((partition, consumer.fetch_watermarks(&topic, partition, METADATA_TIMEOUT)?.1));
+            partitions.map(end).collect::<Result<NextOffsets, KafkaError>>()
+        };
+        Ok(tokio::task::spawn_blocking(ask).await??)
+    }
+
+    fn assign<'a>(&self, partitions: impl Iterator<Item = &'a i32>) {
         let mut list = TopicPartitionList::new();
         for partition in partitions {
             let next = self.next.get(partition).map_or(Offset::Beginning, |next| Offset::Offset(*next));

@@ -224,3 +224,17 @@ async fn months_older_than_the_setting_are_deleted() {
     eventually("December is deleted", || async { found().await.first().is_none_or(|home| *home >= 202_601).then_some(()) }).await;
     assert!(found().await.contains(&202_601));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_created_anew_is_read_from_its_beginning() {
+    let mut world = World::new().await;
+    // As a writer left it that had read a longer log.
+    let progress = "INSERT INTO progress (topic, beat, partitions, next, since, records, events, rejected_records, rejected_events, \
+        suspect_partition) VALUES (?, 1, [0, 1], [1000, 0], [0, 0], [1000, 0], [1000, 0], [0, 0], [0, 0], -1)";
+    world.app.clickhouse.query(progress).bind(&world.app.stores.kafka.topic).execute().await.unwrap();
+    let history = History { records: 30, events_per_record: 2, padding: 10, ids: 30 };
+    world.put(&history.records(random_seed())).await;
+    let _writer = world.writer(None);
+    world.is_stored().await;
+    world.assert_equals_model().await;
+}
