@@ -5,7 +5,7 @@ use clap::{Command, CommandFactory};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What runs until it is stopped, and what asks such a process.
-const PROCESSES: [&str; 8] = [
+const PROCESSES: [&str; 9] = [
     "console health",
     "identity-api health",
     "ingest-gateway health",
@@ -14,6 +14,7 @@ const PROCESSES: [&str; 8] = [
     "stream-workers deliver",
     "stream-workers health",
     "stream-workers run",
+    "stream-workers write",
 ];
 /// What prints in one form, whatever is asked for.
 const OF_ONE_FORM: [&str; 3] = ["completion", "secrets", "session document"];
