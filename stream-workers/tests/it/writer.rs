@@ -9,6 +9,7 @@ use model::{Event, StoredReport};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::Value;
+use service_kit::clock::Clock;
 use service_kit::testing::{TestProcess, eventually, free_address, random_seed, size};
 use std::time::Duration;
 
@@ -219,7 +220,7 @@ async fn months_older_than_the_setting_are_deleted() {
     assert!(found().await.contains(&202_512) && found().await.contains(&202_601));
     // Between the ends of December and January.
     let middle = chrono::DateTime::parse_from_rfc3339("2026-01-15T00:00:00Z").unwrap();
-    let days = (chrono::Utc::now() - middle.to_utc()).num_days();
+    let days = (Clock::System.now() - middle.to_utc()).num_days();
     let _writer = world.writer_with([("TELEMETRY_EVENTS_KEEP", days.to_string())]);
     eventually("December is deleted", || async { found().await.first().is_none_or(|home| *home >= 202_601).then_some(()) }).await;
     assert!(found().await.contains(&202_601));
