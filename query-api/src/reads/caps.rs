@@ -14,7 +14,6 @@ pub(super) const EXACT: &[(&str, &str)] = &[
     ("use_query_condition_cache", "0"),
     ("use_skip_indexes_if_final", "0"),
     ("enable_shared_storage_snapshot_in_query", "1"),
-    ("enable_materialized_cte", "1"),
 ];
 
 /// Limits of one statement. With `readonly` it cannot write.

@@ -123,17 +123,27 @@ impl Reads {
     /// Looks up which hosts have events and decides which of them are visible. A host that has its first event only afterwards
     /// is in the next response.
     pub(super) async fn scope(&self, seen: &Visibility, period: &Period) -> Result<Scope, ApiError> {
-        let stored: Vec<StoredSites> = self.all(Statement::new(SITES).with("domains", domains(seen))).await?;
+        let stored: Vec<StoredSites> = self.all(sites(seen)).await?;
         let stored = stored.iter().flat_map(|row| &row.sites).map(|site| Site::from_stored(site)).collect();
         Ok(Scope::new(seen, period, &stored))
     }
 }
 
-/// The owner's hosts, those that the read looks at, and all above them: among these are the registrable domains.
-fn domains(seen: &Visibility) -> Vec<String> {
+/// Looks up the hosts at and beneath the owner's hosts and those that the read looks at. The registrable domain of each is one
+/// of these hosts, a host above them, or beneath them.
+fn sites(seen: &Visibility) -> Statement {
     let own = seen.readers().0.iter().map(|own| &own.site);
-    let hosts: BTreeSet<Site> = own.chain(seen.beneath()).flat_map(Site::candidates).collect();
-    hosts.iter().map(|site| site.as_str().to_owned()).collect()
+    let hosts: BTreeSet<&Site> = own.chain(seen.beneath()).collect();
+    let domains: BTreeSet<Site> = hosts.iter().flat_map(|host| host.candidates()).collect();
+    let first = hosts.first().map_or("", |host| host.as_str());
+    // The byte after the dot, so that everything beneath is before it.
+    let end = hosts.iter().map(|host| format!("{}/", host.as_str())).max().unwrap_or_default();
+    let names = |hosts: Vec<&Site>| -> Vec<String> { hosts.into_iter().map(|host| host.as_str().to_owned()).collect() };
+    Statement::new(SITES)
+        .with("domains", names(domains.iter().collect()))
+        .with("first", first)
+        .with("end", end)
+        .with("hosts", names(hosts.into_iter().collect()))
 }
 
 #[cfg(test)]
@@ -175,11 +185,5 @@ mod tests {
     fn lists_of_hosts_are_never_empty() {
         let (late, from) = lists(scope(&[owned("a.test", &[], None)], &["a.test"]).late);
         assert_eq!((late, from), (vec!["-".to_owned()], vec![i64::MAX]));
-    }
-
-    #[test]
-    fn domains_are_the_hosts_and_those_above() {
-        let seen = Visibility::of_everything(OrgId(uuid::Uuid::nil()), &[owned("a.b.co.uk", &[], None)]);
-        assert_eq!(domains(&seen), ["uk.co", "uk.co.b", "uk.co.b.a"]);
     }
 }

@@ -4,6 +4,7 @@
 //! with the merge function.
 
 mod crawlers;
+mod hosts;
 mod lists;
 mod model;
 mod reports;

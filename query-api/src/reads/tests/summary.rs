@@ -1,18 +1,11 @@
 //! Summaries.
 
 use super::model::{Event, Shown, sessions};
-use super::world::{Read, World};
-use super::{NEW_YEAR_MS, Round, compare};
-use crate::access::visibility::Visibility;
-use crate::parameters::period::Period;
+use super::world::Read;
+use super::{Round, compare};
 use crate::read_model::SummaryRow;
-use chrono::DateTime;
 use schemas::event::SourceRole;
-use schemas::ids::OrgId;
-use schemas::site::Site;
-use service_kit::directory::OwnedSite;
 use std::collections::BTreeMap;
-use uuid::Uuid;
 
 /// Events and sessions, in total and by role and agent, and events by type.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -79,26 +72,4 @@ async fn summaries_equal_the_model() {
     })
     .await;
     assert!(with_others > 0 && without_others > 0, "{with_others} {without_others}");
-}
-
-#[tokio::test]
-async fn owners_of_many_hosts_are_counted() {
-    const HOSTS: usize = 20_000;
-    let world = World::new().await;
-    let site = "concat('com.example.h', leftPad(toString(number), 9, '0'))";
-    let hosts = format!("INSERT INTO sites SELECT 'com.example', {site} FROM numbers({HOSTS})");
-    world.store.run(&hosts).await;
-    // Of two events per host one is from before the owner's time.
-    let events = format!(
-        "INSERT INTO events (site, at, key, type, roles, role, representative, `reports.role`) \
-         SELECT {site}, fromUnixTimestamp64Milli(toInt64({NEW_YEAR_MS} - 1 + n), 'UTC'), 2 * number + n, 'content_retrieved', 4, 2, 1, [2] \
-         FROM numbers({HOSTS}) ARRAY JOIN [0, 1] AS n"
-    );
-    world.store.run(&events).await;
-    let site = Site::from_domain("example.com").unwrap();
-    let owned =
-        OwnedSite { site, visible_from: DateTime::from_timestamp_millis(NEW_YEAR_MS), except: Vec::new(), formerly: Vec::new() };
-    let seen = Visibility::of_everything(OrgId(Uuid::nil()), &[owned]);
-    let figures = found(world.reads.summary(&seen, &Period::default(), None).await.unwrap());
-    assert_eq!((figures.total, figures.roles), ((HOSTS as u64, 0), [(2, (HOSTS as u64, 0))].into()));
 }
