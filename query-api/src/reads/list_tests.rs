@@ -3,6 +3,7 @@
 mod agents;
 mod model;
 mod owners;
+mod reports;
 mod sessions;
 mod world;
 
@@ -16,10 +17,11 @@ use crate::read_model::Rows as _;
 use chrono::DateTime;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use reports::{Copy, random_copies, random_time};
 use service_kit::http::ApiError;
 use service_kit::stores;
 use service_kit::testing::{TestStores, random_seed, size};
-use world::{Copy, World, random_copies, random_time};
+use world::World;
 
 /// More rounds than any test needs to compare enough.
 const MAX_ROUNDS: usize = 100;

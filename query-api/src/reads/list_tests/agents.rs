@@ -1,7 +1,7 @@
 //! An organization's own list and figures.
 
 use super::model::{Cells, own_events, own_figures, own_series};
-use super::world::org;
+use super::reports::org;
 use super::{Rounds, compare_pages, random_period};
 use crate::access::visibility::OwnReports;
 use crate::parameters::event_filter::ReportedBy;

@@ -1,6 +1,7 @@
 //! What the lists must contain: a model that knows all copies of all reports and shares no code with reads or merge.
 
-use super::world::{BASE_MS, Copy, received};
+use super::reports::{BASE_MS, Copy};
+use super::world::received;
 use crate::parameters::event_filter::{EventFilter, ReportedBy};
 use crate::parameters::period::Period;
 use crate::reads::event_page::EventRow;
@@ -20,7 +21,7 @@ const VERIFIED: [(usize, &str, i64); 4] = [
 
 /// The hosts of an owner as the directory returns them.
 pub(super) fn owned(owner: usize) -> Vec<OwnedSite> {
-    let site = |host: &str| super::world::site(host).unwrap();
+    let site = |host: &str| super::reports::site(host).unwrap();
     let of = |is_own: bool| VERIFIED.iter().filter(move |(of, ..)| (*of == owner) == is_own);
     let except = |host: &str| of(false).map(|(_, other, _)| *other).filter(|other| is_within(other, host)).map(site).collect();
     let visible_from = |from| if from == i64::MIN { None } else { DateTime::from_timestamp_millis(from) };

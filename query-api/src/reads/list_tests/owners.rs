@@ -1,7 +1,7 @@
 //! An owner's list and single events.
 
 use super::model::{one_event, owned, owners_events};
-use super::world::{IDS, org, random_copies};
+use super::reports::{IDS, org, random_copies};
 use super::{Rounds, compare_pages, random_period};
 use crate::access::visibility::Visibility;
 use crate::parameters::cursor::Cursor;

@@ -2,7 +2,8 @@
 
 use super::Rounds;
 use super::model::firsts;
-use super::world::{Copy, org, received, session};
+use super::reports::{Copy, org, session};
+use super::world::received;
 use crate::access::session_scope::SessionScope;
 use crate::read_model::{SessionEvent, SessionPart};
 use schemas::ids::{OrgId, SessionId};
