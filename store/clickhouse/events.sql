@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS events
     link_site      String COMMENT 'if empty, platform, agent and session may be shown; else only to who may see this host, - to nobody' CODEC(ZSTD(1)),
     is_claimed     UInt8 COMMENT 'content_retrieved: 1 if an agent claims it in any report',
     is_seen        UInt8 COMMENT 'content_retrieved: 1 if an edge or origin reports it whose organization claims nothing in this event',
-    bot            LowCardinality(String) COMMENT 'this and the next five: of the first report by precedence that names a bot, else of the first with a status',
+    bot            LowCardinality(String) COMMENT 'this and the next five: of the first report by precedence that names a bot, else of the first that describes the fetch',
     operator       LowCardinality(String) COMMENT 'the company that operates the bot',
     purpose        LowCardinality(String) COMMENT 'training, search or user',
     verified       Enum8('unknown' = 0, 'no' = 1, 'yes' = 2) COMMENT 'whether the request came from an address that the operator publishes',
