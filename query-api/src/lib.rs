@@ -32,10 +32,9 @@ mod event_data;
 mod disclose;
 mod respond;
 pub mod analysts;
-mod metrics;
 
-pub use metrics::MEASURES;
 pub use read_limiter::ReadSettings;
+pub use read_limiter::metrics::MEASURES;
 pub use read_model::{PlanRequest, query_plans};
 pub use routes::clicks::ClickSettings;
 pub use routes::dry_run::{dry_run_manifest, parse_period};

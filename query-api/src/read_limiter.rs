@@ -6,8 +6,10 @@
 //!
 //! Must give every place back, however a read ends, and must count a streamed answer until its last item is out.
 
+pub(crate) mod metrics;
+
+use crate::State;
 use crate::access::reader::Reader;
-use crate::{State, metrics};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use clap::Args;

@@ -8,7 +8,6 @@ use crate::crawler::Crawler;
 use crate::event::SourceRole;
 use crate::event_key::EventKey;
 use crate::ids::{DrainId, OrgId, SessionId};
-use crate::report_keys::ReportKeys;
 use crate::secrets::SecretHash;
 use crate::session::{SessionFacts, SessionReport};
 use crate::site::ContentUrl;
@@ -87,11 +86,6 @@ pub struct LogRecord {
 }
 
 impl LogRecord {
-    /// Returns the keys of one of its events, whose click token must have been looked up: before that, the host is unknown.
-    pub fn keys_of(&self, event: &LogEvent) -> ReportKeys {
-        ReportKeys::new(self.org, self.drain, event)
-    }
-
     /// Whether a click token or an agent is left for the worker to look up.
     pub fn is_unresolved(&self) -> bool {
         self.events.iter().any(LogEvent::is_left_to_the_worker)

@@ -27,7 +27,6 @@ mod store;
 mod replay;
 pub mod deliver;
 mod metrics;
-mod back_off;
 
 pub use consume::partition_stats;
 pub use dead_letters::RejectedCommand;

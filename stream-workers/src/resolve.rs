@@ -5,12 +5,14 @@
 //! event what the gateway would have given it, or set its whole record aside as the gateway would have refused it; and must
 //! not ask PostgreSQL anything for a block that has neither.
 
-use crate::back_off::BackOff;
+pub(crate) mod back_off;
+
 use crate::consume::{Block, DeadLetter, Unresolved};
 use crate::metrics;
 use crate::record::decode::guarded;
 use crate::record::row::ObservationRow;
 use anyhow::Context;
+use back_off::BackOff;
 use chrono::DateTime;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;

@@ -10,12 +10,12 @@ mod shards;
 #[cfg(test)]
 mod tests;
 
-use crate::back_off::BackOff;
 use crate::consume::Offsets;
 use crate::consume::partition_stats::CountsByPartition;
 use crate::metrics;
 use crate::record::fold::Folded;
 use crate::record::row::ObservationRow;
+use crate::resolve::back_off::BackOff;
 use anyhow::{Context, bail};
 use clickhouse::error::Error;
 use clickhouse::{Row, RowWrite};

@@ -5,6 +5,7 @@ use schemas::event::SourceRole;
 use schemas::event_key::EventKey;
 use schemas::identity::OrgType;
 use schemas::log::{LogEvent, LogRecord, RECORD_VERSION};
+use schemas::report_keys::ReportKeys;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
 
@@ -83,7 +84,7 @@ async fn all_observers_of_one_retrieval_share_its_key() {
         let events = records.iter().flat_map(|record| record.events.iter().map(move |event| (record, event)));
         events
             .filter(|(_, event)| event.content_url.as_deref().is_some_and(|url| url.ends_with(url_end)))
-            .map(|(record, event)| record.keys_of(event).event())
+            .map(|(record, event)| ReportKeys::new(record.org, record.drain, event).event())
             .collect()
     };
     assert_eq!(keys("/x").len(), 1);
@@ -103,8 +104,9 @@ async fn keys_of_reports(reports: &[Value]) -> Vec<EventKey> {
     }
     let records = gateway.records(reports.len()).await;
     let events = records.iter().flat_map(|record| record.events.iter().map(move |event| (record, event)));
-    let key =
-        |(record, event): (&LogRecord, &LogEvent)| (event.id.clone().expect("each has an id"), record.keys_of(event).event());
+    let key = |(record, event): (&LogRecord, &LogEvent)| {
+        (event.id.clone().expect("each has an id"), ReportKeys::new(record.org, record.drain, event).event())
+    };
     let keys: HashMap<String, EventKey> = events.map(key).collect();
     (0..reports.len()).map(|at| keys[&format!("report-{at}")]).collect()
 }
@@ -166,7 +168,7 @@ async fn c14_one_correlation_id_leaves_reports_apart() {
         assert_eq!(gateway.post(&key, &json!({"events": vec![seen; 5]})).await.body["events_created"], 5, "{id}");
     }
     for record in gateway.records(4).await {
-        let keys: Vec<_> = record.events.iter().map(|event| record.keys_of(event)).collect();
+        let keys: Vec<_> = record.events.iter().map(|event| ReportKeys::new(record.org, record.drain, event)).collect();
         assert_eq!(keys.iter().map(|keys| keys.identity).collect::<HashSet<_>>().len(), 5);
         assert_eq!(keys.iter().map(|keys| keys.shared).collect::<HashSet<_>>().len(), 1);
     }
@@ -188,7 +190,8 @@ async fn same_id_on_another_host_is_another_event() {
         }
     }
     let records = gateway.records(6).await;
-    let identities: HashSet<_> = records.iter().map(|record| record.keys_of(&record.events[0]).identity).collect();
+    let identities: HashSet<_> =
+        records.iter().map(|record| ReportKeys::new(record.org, record.drain, &record.events[0]).identity).collect();
     assert_eq!(identities.len(), 4, "one for each host, with and without a correlation id");
 }
 

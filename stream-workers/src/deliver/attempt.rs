@@ -5,7 +5,7 @@
 use super::lanes::Lane;
 use super::metrics;
 use super::queue::{Claimed, Ended, Queue, STATEMENT_DEADLINE, UNDER_WAY};
-use crate::back_off::BackOff;
+use crate::resolve::back_off::BackOff;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use schemas::webhook::progress::{AttemptOutcome, DeliveryStatus};

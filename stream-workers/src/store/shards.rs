@@ -5,9 +5,9 @@
 //! before.
 
 use super::insert_into;
-use crate::back_off::BackOff;
 use crate::consume::Offsets;
 use crate::record::row::ObservationRow;
+use crate::resolve::back_off::BackOff;
 use clickhouse::error::Error;
 use clickhouse::{Client, Row};
 use futures::future::join_all;

@@ -6,8 +6,8 @@
 mod all_shards;
 mod ripeness;
 
-use crate::back_off::BackOff;
 use crate::metrics;
+use crate::resolve::back_off::BackOff;
 use all_shards::OfShard;
 use clickhouse::error::Error;
 use ripeness::Ripeness;

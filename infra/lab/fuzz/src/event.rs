@@ -11,6 +11,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use ingest_gateway::{Document, Limits, dry_run};
 use schemas::event_key::EventKey;
 use schemas::log::{LogEvent, LogRecord, MAX_RECORD_BYTES};
+use schemas::report_keys::ReportKeys;
 use schemas::secrets::{PlainClickToken, SecretHash};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -121,7 +122,7 @@ pub(crate) fn check_worker(record: &LogRecord) {
     assert!(bytes.len() < MAX_RECORD_BYTES);
     // Observers of one retrieval are apart, everything else of one key is one.
     let observed = |event: &LogEvent| {
-        let keys = record.keys_of(event);
+        let keys = ReportKeys::new(record.org, record.drain, event);
         (keys.event(), event.source_role.filter(|_| keys.shared.is_some()))
     };
     let distinct: HashSet<_> = record.events.iter().map(observed).collect();

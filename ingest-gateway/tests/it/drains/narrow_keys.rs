@@ -4,6 +4,7 @@ use super::{BOT, line};
 use crate::harness::Gateway;
 use schemas::event::SourceRole;
 use schemas::identity::{DrainProvider, OrgType};
+use schemas::report_keys::ReportKeys;
 use serde_json::json;
 
 #[tokio::test]
@@ -39,7 +40,7 @@ async fn records_name_the_drain_of_their_key() {
     let mut records = gateway.records(2).await;
     records.sort_by_key(|record| record.received_at_us);
     assert_eq!([records[0].drain, records[1].drain], [Some(drain), None]);
-    let identity = |place: usize| records[place].keys_of(&records[place].events[0]).identity;
+    let identity = |place: usize| ReportKeys::new(records[place].org, records[place].drain, &records[place].events[0]).identity;
     assert_eq!(identity(0), identity(1), "a line that is imported besides is one report");
 }
 

@@ -43,7 +43,7 @@ fn reports(records: &[(i32, Value)]) -> Vec<Report> {
     for (_, record) in records {
         let record: LogRecord = serde_json::from_value(record.clone()).unwrap();
         for (place, event) in record.events.iter().enumerate() {
-            let ReportKeys { shared, identity } = record.keys_of(event);
+            let ReportKeys { shared, identity } = ReportKeys::new(record.org, record.drain, event);
             let role = schemas::event::SourceRole::code(event.source_role);
             reports.push(Report {
                 accepted: (record.received_at_us, place as u64, identity.0),
