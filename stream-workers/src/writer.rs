@@ -5,6 +5,7 @@
 mod block;
 mod caution;
 mod duplicates;
+mod epoch;
 mod gather;
 mod hot_rows;
 mod loader;
@@ -95,7 +96,7 @@ async fn wait_for_silence(server: &Server, topic: &str, silence: Duration) {
             }
         };
         if let Some(((epoch, beat), since)) = seen {
-            let claims = u32::try_from(epoch.saturating_sub(takeover::epoch_of(beat))).unwrap_or(u32::MAX).min(MAX_DOUBLINGS);
+            let claims = u32::try_from(epoch.saturating_sub(epoch::epoch_of(beat))).unwrap_or(u32::MAX).min(MAX_DOUBLINGS);
             if since.elapsed() >= silence * 2_u32.pow(claims) {
                 return;
             }

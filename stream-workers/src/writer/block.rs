@@ -72,7 +72,7 @@ fn new_sites(changes: &Changes<Facts>, state: &State) -> Vec<String> {
         EventWrite::Tombstone(_) => None,
     };
     let links = writes.clone().filter_map(|write| match write {
-        EventWrite::Row(row) => row.reports.first().map(|report| report.facts.link_site.clone()),
+        EventWrite::Row(row) => row.representing().map(|report| report.facts.link_site.clone()),
         EventWrite::Tombstone(_) => None,
     });
     let sites: BTreeSet<String> = writes.filter_map(site).chain(links).collect();
@@ -118,16 +118,13 @@ struct Copies(HashMap<(EventKey, i64), BTreeSet<OrgId>>);
 
 impl Copies {
     fn of(reports: &[NewReport], gathered: &Gathered) -> Self {
+        let new = reports.iter().map(|new| (new.report.accepted.identity, new.report.at_ms, new.issuer()));
+        let stored = gathered.rows().flat_map(|row| &row.reports);
+        let stored = stored.map(|of| (of.accepted.identity, of.at_ms, issuer(of.observer.org, &of.facts)));
         let mut issuers: HashMap<(EventKey, i64), BTreeSet<OrgId>> = HashMap::new();
-        for new in reports {
-            let identity = new.report.accepted.identity;
-            if let Some(issuer) = new.issuer() {
-                issuers.entry((identity, new.report.at_ms)).or_default().insert(issuer);
-            }
-            for stored in gathered.row(identity).into_iter().flat_map(|row| &row.reports) {
-                if let Some(issuer) = issuer(stored.observer.org, &stored.facts) {
-                    issuers.entry((identity, stored.at_ms)).or_default().insert(issuer);
-                }
+        for (identity, at_ms, issuer) in new.chain(stored) {
+            if let Some(issuer) = issuer {
+                issuers.entry((identity, at_ms)).or_default().insert(issuer);
             }
         }
         Self(issuers)

@@ -3,7 +3,6 @@
 use super::new_report::NewReport;
 use super::server::{Ended, Server};
 use super::state::State;
-use super::takeover::malformed;
 use crate::metrics;
 use schemas::event_key::EventKey;
 use std::collections::{HashMap, HashSet};
@@ -73,7 +72,7 @@ impl Gathered {
         if fetched > 0 {
             metrics::fetched(fetched);
             let response = server.fetch(include_str!("sql/fetch.sql"), &places.0).await;
-            for row in decode_events(&response).map_err(malformed)? {
+            for row in decode_events(&response)? {
                 self.absent.remove(&row.key);
                 self.rows.insert(row.key, row);
             }
@@ -86,9 +85,9 @@ impl Gathered {
         self.rows.keys().copied().collect()
     }
 
-    /// The current row of a key.
-    pub(super) fn row(&self, key: EventKey) -> Option<&EventRow<Facts>> {
-        self.rows.get(&key)
+    /// The current rows.
+    pub(super) fn rows(&self) -> impl Iterator<Item = &EventRow<Facts>> {
+        self.rows.values()
     }
 
     /// Returns the rows to write, those of `reports` in order of identity.

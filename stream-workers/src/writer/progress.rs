@@ -1,8 +1,8 @@
 //! How far the log is in the store: rows of `progress`.
 
 use super::caution::Suspect;
-use super::server::{Ended, Epoch, Server};
-use super::takeover::malformed;
+use super::epoch::Epoch;
+use super::server::{Ended, Server};
 use crate::consume::partition_stats::{Counts, PartitionStats};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -32,7 +32,7 @@ impl Progress {
         if from.is_empty() {
             return Ok(None);
         }
-        Self::decode(&mut from).map(Some).map_err(malformed)
+        Ok(Some(Self::decode(&mut from)?))
     }
 
     fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {

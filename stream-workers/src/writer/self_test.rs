@@ -1,7 +1,7 @@
 //! What the fence relies on, tried on the server at every start: ClickHouse documents none of it.
 
+use super::epoch::random_slot;
 use super::server::{FENCED, Outcome, SLOT_IN_USE, Server};
-use super::takeover::random_slot;
 use anyhow::{Context as _, ensure};
 use std::time::Duration;
 

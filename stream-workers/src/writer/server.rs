@@ -1,9 +1,11 @@
 //! The statements of a writer, and what their failures mean.
 
+use super::epoch::Epoch;
 use crate::metrics;
 use service_kit::clickhouse_http::{Bytes, ClickHouseHttp, ExternalTable, Statement, StatementError};
 use service_kit::settings::ClickHouseSettings;
 use std::time::Duration;
+use store::row_binary::Malformed;
 use tokio::time::Instant;
 
 /// FUNCTION_THROW_IF_VALUE_IS_NON_ZERO: a later epoch exists.
@@ -13,6 +15,8 @@ pub(super) const SLOT_IN_USE: u32 = 216;
 
 /// Longest wait for the outcome of a statement. After that it is repeated, once no copy of it runs.
 const DEADLINE: Duration = Duration::from_secs(30);
+/// Longest wait for a few rows.
+const SHORT_DEADLINE: Duration = Duration::from_secs(5);
 /// Longest wait for reading the index.
 const LONG_DEADLINE: Duration = Duration::from_secs(600);
 /// Pause between tries for a slot. An insert takes some milliseconds.
@@ -74,6 +78,12 @@ pub(crate) struct Server {
     http: ClickHouseHttp,
 }
 
+impl From<Malformed> for Ended {
+    fn from(error: Malformed) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
 impl Server {
     pub(crate) fn connect(settings: &ClickHouseSettings) -> anyhow::Result<Self> {
         Ok(Self { http: ClickHouseHttp::connect(settings)? })
@@ -82,6 +92,11 @@ impl Server {
     /// Returns the result of a read.
     pub(super) async fn read(&self, sql: &str, parameters: Parameters<'_>) -> Result<Bytes, StatementError> {
         self.send(None, (sql, &[]), (parameters, READ_SETTINGS), None, LONG_DEADLINE).await
+    }
+
+    /// Returns the result of a read of a few rows.
+    pub(super) async fn read_soon(&self, sql: &str, parameters: Parameters<'_>) -> Result<Bytes, StatementError> {
+        self.send(None, (sql, &[]), (parameters, READ_SETTINGS), None, SHORT_DEADLINE).await
     }
 
     /// Returns the result of a read, repeated until there is one.
@@ -188,12 +203,4 @@ impl Server {
             settings.iter().copied().chain(own).chain(parameters.iter().map(|(name, value)| (name.as_str(), *value))).collect();
         self.http.send(Statement { body: body.into(), query_id: slot, settings: &settings, table, deadline }).await
     }
-}
-
-/// What a writer has claimed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Epoch {
-    pub(super) number: u64,
-    /// Query id of all its inserts.
-    pub(super) slot: String,
 }

@@ -13,9 +13,11 @@ use rdkafka::message::{Message as _, OwnedMessage};
 use rdkafka::metadata::{MetadataPartition, MetadataTopic};
 use rdkafka::{Offset, TopicPartitionList};
 use service_kit::kafka;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Longest wait for the brokers to list the partitions.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,7 +34,9 @@ pub(super) struct Source {
     block: Block,
     /// What has been read so far, and so where reading goes on.
     next: NextOffsets,
-    listed: Option<Instant>,
+    assigned: BTreeSet<i32>,
+    ends: watch::Receiver<NextOffsets>,
+    _listing: AbortOnDropHandle<()>,
     lag: Arc<Lag>,
     /// Received, and not decoded yet.
     received: Option<OwnedMessage>,
@@ -40,7 +44,7 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn connect(settings: &Settings, next: NextOffsets) -> anyhow::Result<Self> {
-        let consumer = kafka::client(&settings.kafka)?
+        let consumer: StreamConsumer = kafka::client(&settings.kafka)?
             // Nobody joins this group. Offsets are committed to it for tools that show lag.
             .set("group.id", format!("{}-writer", settings.tuning.group))
             .set("enable.auto.commit", "false")
@@ -49,13 +53,17 @@ impl Source {
             .set("queued.max.messages.kbytes", "65536")
             .create()
             .with_context(|| format!("KAFKA_BROKERS={}: cannot create a consumer", settings.kafka.kafka_brokers))?;
+        let (consumer, (sender, ends)) = (Arc::new(consumer), watch::channel(NextOffsets::new()));
+        let listing = tokio::spawn(keep_listing(Arc::clone(&consumer), settings.kafka.topic.clone(), sender));
         Ok(Self {
-            consumer: Arc::new(consumer),
+            consumer,
             topic: settings.kafka.topic.clone(),
             block_age: settings.tuning.block_age(),
             block: Block::default(),
             next,
-            listed: None,
+            assigned: BTreeSet::new(),
+            ends,
+            _listing: AbortOnDropHandle::new(listing),
             lag: Arc::default(),
             received: None,
         })
@@ -66,7 +74,7 @@ impl Source {
     pub(super) async fn block(&mut self, state: &mut State, server: &Server) -> Result<Block, Ended> {
         loop {
             self.push(state, server).await?;
-            self.assign_new_partitions(state).await;
+            self.assign_new_partitions(state);
             let is_covered =
                 state.cover.iter().all(|(partition, next)| self.next.get(partition).is_some_and(|read| read >= next));
             let age = self.block.opened.map(|opened| opened.elapsed());
@@ -96,10 +104,14 @@ impl Source {
         if self.next.get(&partition).is_none_or(|next| offset >= *next) {
             self.lag.read(message.timestamp());
             match state.caution.advise(partition, offset) {
-                Advice::Decode => self.block.push(message, |_| true),
+                Advice::Decode => {
+                    state.forget_suspect(server, &self.topic).await?;
+                    self.block.push(message, |_| true);
+                }
                 Advice::Note(suspect) => {
                     state.note(suspect, server, &self.topic).await?;
                     self.block.push(message, |_| true);
+                    state.progress.suspect = None;
                 }
                 Advice::SetAside => {
                     let reason = format!("{QUARANTINED}: writers died while they decoded it");
@@ -130,23 +142,16 @@ impl Source {
         }
     }
 
-    async fn assign_new_partitions(&mut self, state: &mut State) {
-        if self.listed.is_some_and(|listed| listed.elapsed() < METADATA_EVERY) {
+    /// Assigns what the last listing of the log has found, if that has changed.
+    fn assign_new_partitions(&mut self, state: &mut State) {
+        if !self.ends.has_changed().unwrap_or(false) {
             return;
         }
-        match self.partitions().await {
-            Ok(ends) => {
-                let known = self.consumer.assignment().map(|list| list.count()).unwrap_or(0);
-                if ends.len() != known {
-                    self.forget_beyond(&ends, state);
-                    self.assign(ends.keys());
-                }
-                self.listed = Some(Instant::now());
-            }
-            Err(error) => {
-                tracing::warn!("failed to list the partitions of {}: {error}", self.topic);
-                tokio::time::sleep(ERROR_PAUSE).await;
-            }
+        let ends = self.ends.borrow_and_update().clone();
+        if ends.keys().any(|partition| !self.assigned.contains(partition)) {
+            self.forget_beyond(&ends, state);
+            self.assigned.extend(ends.keys());
+            self.assign();
         }
     }
 
@@ -163,21 +168,9 @@ impl Source {
         state.cover.retain(|partition, next| !is_beyond(partition, next));
     }
 
-    /// The end of each partition.
-    async fn partitions(&self) -> anyhow::Result<NextOffsets> {
-        let (consumer, topic) = (Arc::clone(&self.consumer), self.topic.clone());
-        let ask = move || {
-            let metadata = consumer.fetch_metadata(Some(&topic), METADATA_TIMEOUT)?;
-            let partitions = metadata.topics().iter().flat_map(MetadataTopic::partitions).map(MetadataPartition::id);
-            let end = |partition| Ok((partition, consumer.fetch_watermarks(&topic, partition, METADATA_TIMEOUT)?.1));
-            partitions.map(end).collect::<Result<NextOffsets, KafkaError>>()
-        };
-        Ok(tokio::task::spawn_blocking(ask).await??)
-    }
-
-    fn assign<'a>(&self, partitions: impl Iterator<Item = &'a i32>) {
+    fn assign(&self) {
         let mut list = TopicPartitionList::new();
-        for partition in partitions {
+        for partition in &self.assigned {
             let next = self.next.get(partition).map_or(Offset::Beginning, |next| Offset::Offset(*next));
             let _ = list.add_partition_offset(&self.topic, *partition, next);
         }
@@ -185,4 +178,37 @@ impl Source {
             tracing::error!("failed to assign the partitions of {}: {error}", self.topic);
         }
     }
+}
+
+/// Lists the partitions and their ends, again and again. Beside reading, because brokers may take long to respond.
+async fn keep_listing(consumer: Arc<StreamConsumer>, topic: String, ends: watch::Sender<NextOffsets>) {
+    loop {
+        let (consumer, topic) = (Arc::clone(&consumer), topic.clone());
+        let pause = match tokio::task::spawn_blocking(move || list(&consumer, &topic)).await {
+            Ok(Ok(found)) => {
+                ends.send_replace(found);
+                METADATA_EVERY
+            }
+            Ok(Err(error)) => {
+                tracing::warn!("failed to list the partitions of the log: {error}");
+                ERROR_PAUSE
+            }
+            Err(_) => ERROR_PAUSE,
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// The end of each partition that has a leader.
+fn list(consumer: &StreamConsumer, topic: &str) -> Result<NextOffsets, KafkaError> {
+    let metadata = consumer.fetch_metadata(Some(topic), METADATA_TIMEOUT)?;
+    let partitions = metadata.topics().iter().flat_map(MetadataTopic::partitions).map(MetadataPartition::id);
+    let end = |partition| match consumer.fetch_watermarks(topic, partition, METADATA_TIMEOUT) {
+        Ok((_, end)) => Some((partition, end)),
+        Err(error) => {
+            tracing::warn!(partition, "failed to ask where a partition ends: {error}");
+            None
+        }
+    };
+    Ok(partitions.filter_map(end).collect())
 }

@@ -4,10 +4,10 @@
 //! that reads everything from the tables.
 
 use super::caution::{Caution, Suspect};
+use super::epoch::{Epoch, epoch_of, version};
 use super::hot_rows::HotRows;
 use super::progress::{NextOffsets, Progress};
-use super::server::{Ended, Epoch, Server};
-use super::takeover::{Interrupted, epoch_of, version};
+use super::server::{Ended, Server};
 use crate::consume::Offsets;
 use crate::consume::partition_stats::{CountsByPartition, PartitionStats};
 use schemas::event_key::EventKey;
@@ -31,6 +31,8 @@ pub(super) struct State {
     /// How far the first block must reach for them.
     pub(super) cover: NextOffsets,
     pub(super) caution: Caution,
+    /// Whether the newest row of `progress` may name a record that is being decoded.
+    is_noted: bool,
 }
 
 impl State {
@@ -45,6 +47,7 @@ impl State {
             sites: HashSet::new(),
             interrupted: HashMap::new(),
             cover: NextOffsets::new(),
+            is_noted: false,
             epoch,
         }
     }
@@ -65,35 +68,33 @@ impl State {
         version(self.epoch.number, self.block + 1)
     }
 
-    /// Inserts a row of `progress` that says that the writer is alive.
+    /// Inserts a row of `progress` that says that the writer is alive. A number is used once, even if this is dropped.
     pub(super) async fn beat(&mut self, server: &Server, topic: &str) -> Result<(), Ended> {
-        let beat = self.heartbeat();
-        beat.insert(server, &self.epoch, topic).await?;
-        self.progress = beat;
-        Ok(())
+        self.progress.beat += 1;
+        self.progress.insert(server, &self.epoch, topic).await
     }
 
     /// Notes that a record is being decoded.
     pub(super) async fn note(&mut self, suspect: Suspect, server: &Server, topic: &str) -> Result<(), Ended> {
+        self.is_noted = true;
         self.progress.suspect = Some(suspect);
         self.beat(server, topic).await
     }
 
     /// Notes that no record is being decoded any more.
     pub(super) async fn forget_suspect(&mut self, server: &Server, topic: &str) -> Result<(), Ended> {
-        match self.progress.suspect.take() {
-            Some(_) => self.beat(server, topic).await,
-            None => Ok(()),
+        if self.is_noted {
+            self.progress.suspect = None;
+            self.beat(server, topic).await?;
+            self.is_noted = false;
         }
-    }
-
-    fn heartbeat(&self) -> Progress {
-        Progress { beat: self.progress.beat + 1, ..self.progress.clone() }
+        Ok(())
     }
 
     /// The row of `progress` of the next block, which has read these offsets.
     pub(super) fn next_progress(&self, offsets: &Offsets, tally: &CountsByPartition) -> Progress {
-        let mut progress = Progress { complete: self.next_version(), suspect: None, ..self.heartbeat() };
+        let (beat, complete) = (self.progress.beat + 1, self.next_version());
+        let mut progress = Progress { beat, complete, suspect: None, ..self.progress.clone() };
         for (partition, (first, last)) in offsets {
             let stats = progress.partitions.get(partition).copied().unwrap_or_else(|| PartitionStats::anew(*first));
             progress.partitions.insert(*partition, stats.at(*first).past(tally.get(*partition), last + 1));
@@ -136,6 +137,13 @@ impl State {
             self.hot.put(row, now);
         }
     }
+}
+
+/// A row of `reports` that an interrupted block wrote, and the record it comes from.
+pub(super) struct Interrupted {
+    pub(super) written: WrittenReport,
+    pub(super) partition: i32,
+    pub(super) offset: i64,
 }
 
 /// What a block has changed.

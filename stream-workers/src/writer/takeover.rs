@@ -6,12 +6,12 @@
 //!
 //! When to take over is a matter of time, and safety never depends on it.
 
+use super::epoch::{Epoch, epoch_of, random_slot};
 use super::keep_beating;
 use super::progress::Progress;
-use super::server::{Ended, Epoch, Outcome, Server};
-use super::state::State;
+use super::server::{Ended, Outcome, Server};
+use super::state::{Interrupted, State};
 use crate::metrics;
-use rand::RngExt as _;
 use schemas::event_key::EventKey;
 use schemas::ids::OrgId;
 use std::time::Duration;
@@ -23,24 +23,14 @@ use tokio::time::Instant;
 
 /// Query id of the statement that creates epoch 0.
 const FIRST_EPOCH_SLOT: &str = "content-telemetry-first-epoch";
+/// Pause before a claim is repeated.
+const CLAIM_PAUSE: Duration = Duration::from_millis(500);
 /// Pause between tries to create it.
 const FIRST_EPOCH_PAUSE: Duration = Duration::from_millis(100);
-/// Bits of a version for the number of the block.
-const BLOCK_BITS: u32 = 40;
-
-/// Returns the version of the rows of a block.
-pub(super) fn version(epoch: u64, block: u64) -> u64 {
-    epoch << BLOCK_BITS | block
-}
-
-/// Returns the epoch in a version or a beat.
-pub(super) fn epoch_of(version: u64) -> u64 {
-    version >> BLOCK_BITS
-}
 
 /// Returns the largest epoch and the newest beat of `progress`; 0 if there is none.
 pub(super) async fn head(server: &Server, topic: &str) -> anyhow::Result<(u64, u64)> {
-    let response = server.read(include_str!("sql/head.sql"), &[("topic", topic.to_owned())]).await?;
+    let response = server.read_soon(include_str!("sql/head.sql"), &[("topic", topic.to_owned())]).await?;
     let mut from = Decoder(&response);
     Ok((from.u64()?, from.u64()?))
 }
@@ -62,7 +52,7 @@ pub(super) async fn claim(server: &Server, writer: &str) -> Result<Option<Epoch>
     }
     let (zero, newest) = (&claims[0], &claims[claims.len() - 1]);
     let expected = newest.epoch;
-    let stored = Decoder(&server.read_patiently(include_str!("sql/largest_versions.sql"), &[]).await).u64().map_err(malformed)?;
+    let stored = Decoder(&server.read_patiently(include_str!("sql/largest_versions.sql"), &[]).await).u64()?;
     let own = Claim { epoch: expected.max(epoch_of(stored)) + 1, writer: writer.to_owned(), slot: random_slot() };
     let parameters = [
         ("epoch", own.epoch.to_string()),
@@ -80,6 +70,8 @@ pub(super) async fn claim(server: &Server, writer: &str) -> Result<Option<Epoch>
         if newest.is_none_or(|newest| newest.epoch != expected) {
             return Ok(None);
         }
+        // The server may be full: don't ask it all the time.
+        tokio::time::sleep(CLAIM_PAUSE).await;
         server.wait_for_slot(&zero.slot).await;
     }
 }
@@ -126,26 +118,15 @@ async fn read_rows(server: &Server, complete: u64) -> Result<(Vec<Interrupted>, 
     Ok((read_interrupted(server, complete).await?, read_index(server).await?, read_sites(server).await?))
 }
 
-/// Returns a query id that nobody can guess.
-pub(super) fn random_slot() -> String {
-    format!("{:032x}", rand::rng().random::<u128>())
-}
-
 async fn read_claims(server: &Server) -> Result<Vec<Claim>, Ended> {
     let response = server.read_patiently(include_str!("sql/epochs.sql"), &[]).await;
     let (mut from, mut claims) = (Decoder(&response), Vec::new());
-    let claim = |from: &mut Decoder<'_>| Ok(Claim { epoch: from.u64()?, writer: from.text()?, slot: from.text()? });
+    let claim =
+        |from: &mut Decoder<'_>| Ok::<_, Malformed>(Claim { epoch: from.u64()?, writer: from.text()?, slot: from.text()? });
     while !from.is_empty() {
-        claims.push(claim(&mut from).map_err(malformed)?);
+        claims.push(claim(&mut from)?);
     }
     Ok(claims)
-}
-
-/// A row of `reports` that an interrupted block wrote, and the record it comes from.
-pub(super) struct Interrupted {
-    pub(super) written: WrittenReport,
-    pub(super) partition: i32,
-    pub(super) offset: i64,
 }
 
 async fn read_interrupted(server: &Server, complete: u64) -> Result<Vec<Interrupted>, Ended> {
@@ -157,21 +138,21 @@ async fn read_interrupted(server: &Server, complete: u64) -> Result<Vec<Interrup
         let (identity, received) = (EventKey(from.u128()?), from.u64()?);
         let place = ReportPlace { home, org, at_ms, identity };
         let written = WrittenReport { place, accepted: Acceptance::from_stored(received, identity) };
-        Ok(Interrupted { written, partition: from.i32()?, offset: from.i64()? })
+        Ok::<_, Malformed>(Interrupted { written, partition: from.i32()?, offset: from.i64()? })
     };
     while !from.is_empty() {
-        rows.push(row(&mut from).map_err(malformed)?);
+        rows.push(row(&mut from)?);
     }
     Ok(rows)
 }
 
 async fn read_index(server: &Server) -> Result<KeyIndex, Ended> {
-    let expected = Decoder(&server.read_patiently(include_str!("sql/count_keys.sql"), &[]).await).u64().map_err(malformed)?;
+    let expected = Decoder(&server.read_patiently(include_str!("sql/count_keys.sql"), &[]).await).u64()?;
     let response = server.read_patiently(include_str!("sql/index.sql"), &[]).await;
     let (mut from, mut index, mut rows) = (Decoder(&response), KeyIndex::default(), 0_u64);
     while !from.is_empty() {
-        let mut row = || Ok((EventKey(from.u128()?), KeyPlace { home: Home(from.u32()?), at_ms: from.i64()? }));
-        let (key, place) = row().map_err(malformed)?;
+        let mut row = || Ok::<_, Malformed>((EventKey(from.u128()?), KeyPlace { home: Home(from.u32()?), at_ms: from.i64()? }));
+        let (key, place) = row()?;
         index.insert(key, place);
         rows += 1;
     }
@@ -185,11 +166,7 @@ async fn read_sites(server: &Server) -> Result<Vec<String>, Ended> {
     let response = server.read_patiently(include_str!("sql/sites.sql"), &[]).await;
     let (mut from, mut sites) = (Decoder(&response), Vec::new());
     while !from.is_empty() {
-        sites.push(from.text().map_err(malformed)?);
+        sites.push(from.text()?);
     }
     Ok(sites)
-}
-
-pub(super) fn malformed(error: Malformed) -> Ended {
-    Ended::Failed(error.into())
 }

@@ -11,6 +11,14 @@ const HOUR_US: i64 = 3_600_000_000;
 const ROLES: [Option<&str>; 5] = [Some("agent"), Some("edge"), Some("origin"), Some("index"), None];
 const SITES: [&str; 3] = ["com.example", "com.example.blog", "org.example"];
 
+/// The same request, accepted earlier or later: gateways that couldn't reach the log send their records late.
+fn copy(record: &Value, random: &mut StdRng) -> Value {
+    let mut copy = record.clone();
+    let received_at_us = record["received_at_us"].as_i64().unwrap() + random.random_range(-30 * 24..30 * 24) * HOUR_US;
+    copy["received_at_us"] = received_at_us.into();
+    copy
+}
+
 /// How a history is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct History {
@@ -26,7 +34,16 @@ impl History {
     /// Records by partition, in the order in which they are read.
     pub(crate) fn records(self, seed: u64) -> Vec<(i32, Value)> {
         let mut random = StdRng::seed_from_u64(seed);
-        (0..self.records).map(|n| (random.random_range(0..PARTITIONS), self.record(n, &mut random))).collect()
+        let mut records: Vec<(i32, Value)> = Vec::new();
+        for n in 0..self.records {
+            let copied = records.choose(&mut random).filter(|_| random.random_bool(0.2));
+            let record = match copied {
+                Some((_, record)) => copy(record, &mut random),
+                None => self.record(n, &mut random),
+            };
+            records.push((random.random_range(0..PARTITIONS), record));
+        }
+        records
     }
 
     fn record(self, n: usize, random: &mut StdRng) -> Value {

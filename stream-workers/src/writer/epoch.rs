@@ -1,0 +1,29 @@
+//! Epochs of writers, and the versions of rows that are made of them.
+
+use rand::RngExt as _;
+
+/// Bits of a version for the number of the block.
+const BLOCK_BITS: u32 = 40;
+
+/// What a writer has claimed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Epoch {
+    pub(super) number: u64,
+    /// Query id of all its inserts.
+    pub(super) slot: String,
+}
+
+/// Returns the version of the rows of a block.
+pub(super) fn version(epoch: u64, block: u64) -> u64 {
+    epoch << BLOCK_BITS | block
+}
+
+/// Returns the epoch in a version or a beat.
+pub(super) fn epoch_of(version: u64) -> u64 {
+    version >> BLOCK_BITS
+}
+
+/// Returns a query id that nobody can guess.
+pub(super) fn random_slot() -> String {
+    format!("{:032x}", rand::rng().random::<u128>())
+}
