@@ -65,6 +65,7 @@ impl Target {
         match self {
             Self::Broker(_) => Self::Broker(0),
             Self::ClickHouse(_) => Self::ClickHouse(0),
+            Self::Writer(_) => Self::Writer(0),
             other => other,
         }
     }

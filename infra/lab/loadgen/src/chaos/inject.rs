@@ -106,6 +106,12 @@ impl Injector {
         }
     }
 
+    /// The other writers, if it is one.
+    fn others(&self, target: Target) -> Vec<&Arc<ServiceProcess>> {
+        let Target::Writer(own) = target else { return Vec::new() };
+        self.cluster.writers.iter().enumerate().filter(|(number, _)| *number != own).map(|(_, writer)| writer).collect()
+    }
+
     async fn strike_service(&self, post: &ServiceProcess, fault: Fault) -> anyhow::Result<()> {
         post.hold().await;
         match fault.kind {
@@ -125,7 +131,18 @@ impl Injector {
                 sleep(fault.lasts).await;
                 post.signal(Signal::CONT).await;
             }
-            FaultKind::CrashAt(point, pass) => self.crash(post, fault, &format!("{point}:1/{pass}")).await,
+            FaultKind::CrashAt(point, pass) => {
+                // A standby never comes to a point.
+                let others = self.others(fault.target);
+                for other in &others {
+                    other.hold().await;
+                    other.terminate().await;
+                }
+                self.crash(post, fault, &format!("{point}:1/{pass}")).await;
+                for other in &others {
+                    other.release().await;
+                }
+            }
             FaultKind::Link(_) => {}
         }
         post.release().await;
