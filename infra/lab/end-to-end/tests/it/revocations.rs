@@ -34,13 +34,13 @@ struct Ask {
 impl Ask {
     /// When the request began by which a process gives it, if it does. An answer that shows nothing gives nothing.
     async fn given(&self, process: usize) -> Option<Instant> {
-        // A connection that was closed for its idleness, or a store that is too busy, has said nothing.
+        // A connection that was closed for its idleness, a store that is too busy, or a rate that is exceeded, has said nothing.
         let (started, found) = eventually("the service answers", async || {
             let started = Instant::now();
             let response = self.client.get(&self.urls[process]).header(self.by.0, &self.by.1).send().await.ok()?;
             let status = response.status().as_u16();
             let body = response.json::<Value>().await.ok()?;
-            (status != 503).then_some((started, Answer { status, content_type: String::new(), body }))
+            (!matches!(status, 429 | 503)).then_some((started, Answer { status, content_type: String::new(), body }))
         })
         .await;
         assert!(matches!(found.status, 200 | 401 | 403 | 404), "{}: {} {}", self.urls[process], found.status, found.body);
