@@ -1,4 +1,4 @@
--- How far the log is in the store, and what became of its records. The active writer inserts a row after each block, and several times
+-- Stored offsets of the log, and how many of its records were stored and rejected. The active writer inserts a row after each block, and several times
 -- within the silence after which a standby takes over; the newest counts. Merges leave one row per topic.
 CREATE TABLE IF NOT EXISTS progress
 (

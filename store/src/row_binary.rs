@@ -77,13 +77,13 @@ impl Encoder {
     }
 }
 
-/// Takes values off the front of a response.
+/// Reads values from the front of a response.
 #[derive(Debug)]
 pub struct Decoder<'a>(pub &'a [u8]);
 
 /// A response that ends early or has a value of another type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the response of ClickHouse isn't what was asked for")]
+#[error("unexpected response from ClickHouse")]
 pub struct Malformed;
 
 impl<'a> Decoder<'a> {
@@ -92,7 +92,16 @@ impl<'a> Decoder<'a> {
         self.0.is_empty()
     }
 
-    /// Takes this many bytes.
+    /// Reads rows until the response ends.
+    pub fn rows<T>(mut self, mut read: impl FnMut(&mut Self) -> Result<T, Malformed>) -> Result<Vec<T>, Malformed> {
+        let mut rows = Vec::new();
+        while !self.is_empty() {
+            rows.push(read(&mut self)?);
+        }
+        Ok(rows)
+    }
+
+    /// Reads this many bytes.
     pub fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
         self.0 = rest;
@@ -103,7 +112,7 @@ impl<'a> Decoder<'a> {
         self.take(N)?.try_into().map_err(|_| Malformed)
     }
 
-    /// Takes the length of a string or an array.
+    /// Reads the length of a string or an array.
     pub fn length(&mut self) -> Result<usize, Malformed> {
         let mut length = 0_u64;
         for shift in (0..64).step_by(7) {
@@ -116,58 +125,58 @@ impl<'a> Decoder<'a> {
         Err(Malformed)
     }
 
-    /// Takes a String.
+    /// Reads a String.
     pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.length()?;
         self.take(length)
     }
 
-    /// Takes a String that is UTF-8.
+    /// Reads a String that is UTF-8.
     pub fn text(&mut self) -> Result<String, Malformed> {
         String::from_utf8(self.bytes()?.to_vec()).map_err(|_| Malformed)
     }
 
-    /// Takes a UInt8 or an Enum8.
+    /// Reads a UInt8 or an Enum8.
     pub fn u8(&mut self) -> Result<u8, Malformed> {
         self.fixed().map(|[byte]| byte)
     }
 
-    /// Takes a UInt16.
+    /// Reads a UInt16.
     pub fn u16(&mut self) -> Result<u16, Malformed> {
         self.fixed().map(u16::from_le_bytes)
     }
 
-    /// Takes a UInt32.
+    /// Reads a UInt32.
     pub fn u32(&mut self) -> Result<u32, Malformed> {
         self.fixed().map(u32::from_le_bytes)
     }
 
-    /// Takes an Int32.
+    /// Reads an Int32.
     pub fn i32(&mut self) -> Result<i32, Malformed> {
         self.fixed().map(i32::from_le_bytes)
     }
 
-    /// Takes a UInt64.
+    /// Reads a UInt64.
     pub fn u64(&mut self) -> Result<u64, Malformed> {
         self.fixed().map(u64::from_le_bytes)
     }
 
-    /// Takes an Int64 or a DateTime64.
+    /// Reads an Int64 or a DateTime64.
     pub fn i64(&mut self) -> Result<i64, Malformed> {
         self.fixed().map(i64::from_le_bytes)
     }
 
-    /// Takes a UInt128.
+    /// Reads a UInt128.
     pub fn u128(&mut self) -> Result<u128, Malformed> {
         self.fixed().map(u128::from_le_bytes)
     }
 
-    /// Takes a UUID.
+    /// Reads a UUID.
     pub fn uuid(&mut self) -> Result<Uuid, Malformed> {
         Ok(Uuid::from_u64_pair(self.u64()?, self.u64()?))
     }
 
-    /// Takes an array, element by element.
+    /// Reads an array, element by element.
     pub fn array<T>(&mut self, mut take: impl FnMut(&mut Self) -> Result<T, Malformed>) -> Result<Vec<T>, Malformed> {
         let length = self.length()?;
         // An element has at least one byte.

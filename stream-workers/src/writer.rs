@@ -1,6 +1,6 @@
 //! The writer: merges the log into one row per event (docs/adr/0014-one-row-per-event.md).
 //!
-//! Of all writers of a ClickHouse server one is active. The others wait until it stops, which they see in `progress`.
+//! One writer per ClickHouse server is active. The others wait until it stops, which they notice in `progress`.
 
 mod block;
 mod caution;
@@ -38,9 +38,9 @@ use tokio_util::sync::CancellationToken;
 
 /// Heartbeats of the active writer within the silence after which a standby takes over.
 const HEARTBEATS: u32 = 4;
-/// Looks of a standby at `progress` within that time.
+/// How often a standby reads `progress` within that time.
 const LOOKS: u32 = 8;
-/// Each claim after the newest row of `progress` doubles that, up to so many times: whoever has claimed needs time to wait for its
+/// Each claim after the newest row of `progress` doubles that, at most this many times: a new writer needs time to wait for its
 /// predecessor and to read the index.
 const MAX_DOUBLINGS: u32 = 3;
 
@@ -87,7 +87,7 @@ async fn wait_for_silence(server: &Server, topic: &str, silence: Duration) {
     loop {
         // A standby that can't reach the server knows nothing of the others.
         seen = match takeover::head(server, topic).await {
-            // Nobody has ever been active.
+            // There has never been a writer.
             Ok((0, _)) => return,
             Ok(head) => Some(seen.filter(|(known, _)| *known == head).unwrap_or_else(|| (head, Instant::now()))),
             Err(error) => {
@@ -189,7 +189,7 @@ async fn keep_beating(server: &Server, (topic, every): (&str, Duration), state: 
     }
 }
 
-/// The name of this machine, for people who look at the table `writers`.
+/// Host name of this machine, for the table `writers`.
 fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "unknown host".to_owned(), |name| name.trim().to_owned())
 }

@@ -200,7 +200,7 @@ fn form(table: &ExternalTable<'_>) -> Bytes {
     [head.as_bytes(), table.rows, format!("\r\n--{BOUNDARY}--\r\n").as_bytes()].concat().into()
 }
 
-/// An error with its sources: "client error (Connect)" alone doesn't help anybody.
+/// An error with its sources, because "client error (Connect)" alone doesn't name the cause.
 struct Sources<'a>(&'a dyn std::error::Error);
 
 impl std::fmt::Display for Sources<'_> {

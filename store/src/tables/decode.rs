@@ -15,11 +15,7 @@ use std::sync::Arc;
 /// An event with one report has that report's facts in its own columns. An event with several has type, role, platform,
 /// agent and session of each in `reports`, and the rest in `reports.details`.
 pub fn decode_events(response: &[u8]) -> Result<Vec<EventRow<Facts>>, Malformed> {
-    let (mut decoder, mut rows) = (Decoder(response), Vec::new());
-    while !decoder.is_empty() {
-        rows.extend(event(&mut decoder)?);
-    }
-    Ok(rows)
+    Ok(Decoder(response).rows(event)?.into_iter().flatten().collect())
 }
 
 fn event(from: &mut Decoder<'_>) -> Result<Option<EventRow<Facts>>, Malformed> {

@@ -8,7 +8,7 @@ use super::state::{State, Written};
 use crate::consume::Block;
 use schemas::event_key::EventKey;
 use schemas::ids::OrgId;
-use schemas::site::registrable_domain;
+use schemas::site::{Site, registrable_domain};
 use service_kit::crash_point;
 use std::collections::{BTreeSet, HashMap};
 use store::facts::Facts;
@@ -64,19 +64,16 @@ async fn insert(bodies: &Bodies, progress: &Progress, (state, server, topic): (&
     Ok(())
 }
 
-/// Hosts of new events that no earlier event had.
+/// Hosts, also of click tokens' links, that occur for the first time.
 fn new_sites(changes: &Changes<Facts>, state: &State) -> Vec<String> {
-    let writes = changes.events_first.iter().chain(&changes.events);
-    let site = |write: &EventWrite<Facts>| match write {
-        EventWrite::Row(row) => row.site.as_ref().map(|site| site.as_str().to_owned()),
-        EventWrite::Tombstone(_) => None,
-    };
-    let links = writes.clone().filter_map(|write| match write {
-        EventWrite::Row(row) => row.representing().map(|report| report.facts.link_site.clone()),
-        EventWrite::Tombstone(_) => None,
-    });
-    let sites: BTreeSet<String> = writes.filter_map(site).chain(links).collect();
-    sites.into_iter().filter(|site| !matches!(site.as_str(), "" | "-") && !state.sites.contains(site)).collect()
+    let mut sites = BTreeSet::new();
+    for write in changes.events_first.iter().chain(&changes.events) {
+        let EventWrite::Row(row) = write else { continue };
+        let link_site = row.representing().map(|report| report.facts.link_site.as_str());
+        sites.extend(row.site.as_ref().map(Site::as_str).into_iter().chain(link_site));
+    }
+    let is_new = |site: &&str| !matches!(*site, "" | "-") && !state.sites.contains(*site);
+    sites.into_iter().filter(is_new).map(str::to_owned).collect()
 }
 
 fn bodies(reports: &[NewReport], gathered: &Gathered, changes: &Changes<Facts>, sites: &[String], version: u64) -> Bodies {

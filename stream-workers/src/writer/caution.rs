@@ -5,7 +5,8 @@
 
 /// Epochs without a complete block after which a writer is careful.
 const UNCLEAN_STARTS: u64 = 3;
-/// Records that a careful writer notes: more than one block has. If the deadly one comes later, the next writers get there.
+/// Number of records that a careful writer notes, more than a block usually has. If the deadly record comes later, a later writer
+/// reaches it.
 const CAREFUL_RECORDS: u32 = 5_000;
 /// Deaths over one record after which it is set aside.
 const DEADLY: u32 = 3;
@@ -24,7 +25,7 @@ pub(crate) struct Suspect {
 pub(super) struct Caution {
     /// Records that are still to be noted.
     records: u32,
-    /// The record that the writer before died of, or during which it was killed.
+    /// The record that the previous writer was decoding when it ended.
     last: Option<Suspect>,
 }
 
@@ -38,7 +39,7 @@ pub(super) enum Advice {
 }
 
 impl Caution {
-    /// `suspect` is what the writer before has noted last.
+    /// Creates the caution of a writer. `suspect` is the previous writer's last note.
     pub(super) fn new(epoch: u64, epoch_of_last_block: u64, suspect: Option<Suspect>) -> Self {
         let is_careful = suspect.is_some() || epoch.saturating_sub(epoch_of_last_block) > UNCLEAN_STARTS;
         let last = suspect.map(|suspect| Suspect { deaths: suspect.deaths.saturating_add(1), ..suspect });

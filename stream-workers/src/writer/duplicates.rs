@@ -1,18 +1,18 @@
-//! Keys with two live rows: there must be none, and nothing in ClickHouse would ever remove one.
+//! Checks that no key has two live rows. ClickHouse would never remove the second one.
 
 use super::server::Server;
 use crate::metrics;
 use std::time::Duration;
 use store::row_binary::Decoder;
 
-/// Between two checks.
+/// Interval between checks.
 const EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The first check, when a takeover is over and the log has been caught up with.
 const FIRST_AFTER: Duration = Duration::from_secs(10 * 60);
-/// Keys are compared in so many statements, each of which needs memory for its part of them.
+/// Number of statements that share the keys, so that each needs less memory.
 const RUNS: u64 = 16;
 
-/// Counts them every day, as a metric. Never ends.
+/// Counts them every day and exports the number as a metric. Never returns.
 pub(super) async fn check_daily(server: &Server) {
     tokio::time::sleep(FIRST_AFTER).await;
     loop {

@@ -90,7 +90,7 @@ impl Gathered {
         self.rows.values()
     }
 
-    /// Returns the rows to write, those of `reports` in order of identity.
+    /// Returns the rows to write.
     pub(super) fn merge(&self, state: &State) -> Changes<Facts> {
         let mut changes = Changes::default();
         for (group, new) in &self.groups {

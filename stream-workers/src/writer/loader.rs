@@ -14,7 +14,7 @@ use std::time::Duration;
 const TOPIC: &str = "no log";
 /// Partition and offset of its records.
 const FROM_NO_LOG: (i32, i64) = (0, -1);
-/// Nobody stands by.
+/// There is no standby.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(60);
 
 /// The active writer of a server.
@@ -24,7 +24,7 @@ pub struct EventLoader {
 }
 
 impl EventLoader {
-    /// Takes over as the writer of these tables.
+    /// Becomes the writer of these tables.
     pub async fn connect(settings: &ClickHouseSettings) -> anyhow::Result<Self> {
         let server = Server::connect(settings)?;
         let epoch = takeover::claim(&server, TOPIC).await?.context("another writer has taken over")?;
@@ -32,7 +32,7 @@ impl EventLoader {
         Ok(Self { server, state })
     }
 
-    /// Merges records in which nothing is left to look up, as one block.
+    /// Merges records as one block. Their click tokens and agents must have been looked up.
     pub async fn insert(&mut self, records: Vec<LogRecord>) -> anyhow::Result<()> {
         let rows = records.into_iter().flat_map(|record| ObservationRow::of(record, FROM_NO_LOG)).collect();
         let mut block = Block::default();

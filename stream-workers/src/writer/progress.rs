@@ -1,4 +1,4 @@
-//! How far the log is in the store: rows of `progress`.
+//! Stored offsets of the log: rows of `progress`.
 
 use super::caution::Suspect;
 use super::epoch::Epoch;

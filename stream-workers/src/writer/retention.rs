@@ -10,10 +10,10 @@ use std::time::Duration;
 use store::report::Home;
 use store::row_binary::Decoder;
 
-/// Between two looks.
+/// Interval between checks.
 const EVERY: Duration = Duration::from_secs(60 * 60);
 
-/// Deletes every hour what is too old. Never ends.
+/// Deletes expired months every hour. Never returns.
 pub(super) async fn apply_hourly(server: &Server, keep_days: Option<u32>, clock: &Clock) {
     let Some(days) = keep_days.filter(|days| *days > 0) else { return std::future::pending().await };
     loop {
@@ -26,9 +26,7 @@ pub(super) async fn apply_hourly(server: &Server, keep_days: Option<u32>, clock:
 
 async fn apply(server: &Server, days: u32, now: DateTime<Utc>) -> anyhow::Result<()> {
     let response = server.read(include_str!("sql/homes.sql"), &[]).await?;
-    let mut from = Decoder(&response);
-    while !from.is_empty() {
-        let home = Home(from.u32()?);
+    for home in Decoder(&response).rows(Decoder::u32)?.into_iter().map(Home) {
         if is_expired(home, days, now) {
             let parameters = [("home", home.0.to_string())];
             // Reports last: an event names reports.

@@ -23,7 +23,7 @@ const LONG_DEADLINE: Duration = Duration::from_secs(600);
 const SLOT_PAUSE: Duration = Duration::from_millis(10);
 /// Pause between tries when the server doesn't respond or refuses.
 const ERROR_PAUSE: Duration = Duration::from_millis(500);
-/// A slot that is in use for longer is reported. Slots are secret, so nobody but a writer should use one.
+/// A slot that is in use for longer is reported. Slots are secret, so only writers should use them.
 const SLOT_ALARM: Duration = Duration::from_secs(20);
 
 /// One block becomes one part per partition, visible when the statement returns. All of these are defaults or were in
@@ -59,7 +59,7 @@ pub(crate) enum Ended {
     Failed(#[from] anyhow::Error),
 }
 
-/// What a statement came to.
+/// Outcome of a statement.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,
@@ -132,7 +132,7 @@ impl Server {
                 Some(FENCED) => Outcome::Fenced,
                 Some(SLOT_IN_USE) => Outcome::SlotInUse,
                 _ => {
-                    tracing::error!("an insert of the writer failed, retrying: {error}");
+                    tracing::error!("a statement of the writer failed, retrying: {error}");
                     Outcome::Unknown
                 }
             },

@@ -1,4 +1,4 @@
-//! What a writer knows: its epoch, how far the log is in the store, and where the row of each key is.
+//! State of a writer: its epoch, the offsets it has stored, and the place of each key's row.
 //!
 //! It changes after the statements of a block are done, never before: a writer that fails in between is replaced by one
 //! that reads everything from the tables.
@@ -17,7 +17,7 @@ use store::key_index::{KeyIndex, KeyPlace};
 use store::row::{EventPlace, EventRow, EventWrite, WrittenReport};
 use tokio::time::Instant;
 
-/// See the module.
+/// State of the active writer.
 pub(super) struct State {
     pub(super) epoch: Epoch,
     pub(super) progress: Progress,
@@ -52,7 +52,7 @@ impl State {
         }
     }
 
-    /// Takes over what was read from the tables.
+    /// Stores what was read from the tables.
     pub(super) fn begin(&mut self, interrupted: Vec<Interrupted>, index: KeyIndex, sites: Vec<String>) {
         for row in &interrupted {
             let next = self.cover.entry(row.partition).or_default();
@@ -102,7 +102,7 @@ impl State {
         progress
     }
 
-    /// Takes over what a block has changed.
+    /// Stores what a block has changed.
     pub(super) fn complete(&mut self, progress: Progress, written: Written, now: Instant) {
         self.block += 1;
         self.progress = progress;

@@ -120,29 +120,20 @@ async fn read_rows(server: &Server, complete: u64) -> Result<(Vec<Interrupted>, 
 
 async fn read_claims(server: &Server) -> Result<Vec<Claim>, Ended> {
     let response = server.read_patiently(include_str!("sql/epochs.sql"), &[]).await;
-    let (mut from, mut claims) = (Decoder(&response), Vec::new());
-    let claim =
-        |from: &mut Decoder<'_>| Ok::<_, Malformed>(Claim { epoch: from.u64()?, writer: from.text()?, slot: from.text()? });
-    while !from.is_empty() {
-        claims.push(claim(&mut from)?);
-    }
+    let claims = Decoder(&response).rows(|from| Ok(Claim { epoch: from.u64()?, writer: from.text()?, slot: from.text()? }))?;
     Ok(claims)
 }
 
 async fn read_interrupted(server: &Server, complete: u64) -> Result<Vec<Interrupted>, Ended> {
     let parameters = [("complete", complete.to_string())];
     let response = server.read_patiently(include_str!("sql/interrupted.sql"), &parameters).await;
-    let (mut from, mut rows) = (Decoder(&response), Vec::new());
-    let row = |from: &mut Decoder<'_>| {
+    let rows = Decoder(&response).rows(|from| {
         let (home, org, at_ms) = (Home(from.u32()?), OrgId(from.uuid()?), from.i64()?);
         let (identity, received) = (EventKey(from.u128()?), from.u64()?);
         let place = ReportPlace { home, org, at_ms, identity };
         let written = WrittenReport { place, accepted: Acceptance::from_stored(received, identity) };
-        Ok::<_, Malformed>(Interrupted { written, partition: from.i32()?, offset: from.i64()? })
-    };
-    while !from.is_empty() {
-        rows.push(row(&mut from)?);
-    }
+        Ok(Interrupted { written, partition: from.i32()?, offset: from.i64()? })
+    })?;
     Ok(rows)
 }
 
@@ -164,9 +155,33 @@ async fn read_index(server: &Server) -> Result<KeyIndex, Ended> {
 
 async fn read_sites(server: &Server) -> Result<Vec<String>, Ended> {
     let response = server.read_patiently(include_str!("sql/sites.sql"), &[]).await;
-    let (mut from, mut sites) = (Decoder(&response), Vec::new());
-    while !from.is_empty() {
-        sites.push(from.text()?);
+    Ok(Decoder(&response).rows(Decoder::text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::future::join_all;
+    use service_kit::testing::TestStores;
+
+    const ROUNDS: usize = 5;
+    const CLAIMANTS: usize = 6;
+
+    /// Claims run under one query id, so no two of them see the same largest epoch.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn no_epoch_is_claimed_twice() {
+        let settings = TestStores::fresh().await.clickhouse;
+        let servers: Vec<Server> = (0..CLAIMANTS).map(|_| Server::connect(&settings).unwrap()).collect();
+        let mut won = Vec::new();
+        for _ in 0..ROUNDS {
+            let claims = servers.iter().enumerate().map(async |(n, server)| claim(server, &n.to_string()).await.unwrap());
+            won.extend(join_all(claims).await.into_iter().flatten().map(|epoch| epoch.number));
+        }
+        let mut epochs: Vec<u64> = read_claims(&servers[0]).await.unwrap().iter().map(|claim| claim.epoch).collect();
+        let all = epochs.len();
+        epochs.dedup();
+        assert_eq!(epochs.len(), all, "an epoch has two rows: {epochs:?}");
+        won.sort_unstable();
+        assert!(won.len() >= ROUNDS && won.windows(2).all(|pair| pair[0] < pair[1]), "{won:?}");
     }
-    Ok(sites)
 }
