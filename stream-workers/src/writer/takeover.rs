@@ -162,7 +162,7 @@ async fn read_sites(server: &Server) -> Result<Vec<String>, Ended> {
 mod tests {
     use super::*;
     use futures::future::join_all;
-    use service_kit::testing::TestStores;
+    use service_kit::testing::{TestStores, eventually};
 
     const ROUNDS: usize = 5;
     const CLAIMANTS: usize = 6;
@@ -183,5 +183,26 @@ mod tests {
         assert_eq!(epochs.len(), all, "an epoch has two rows: {epochs:?}");
         won.sort_unstable();
         assert!(won.len() >= ROUNDS && won.windows(2).all(|pair| pair[0] < pair[1]), "{won:?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_takeover_waits_for_earlier_statements() {
+        let settings = TestStores::fresh().await.clickhouse;
+        let (former, successor) = (Server::connect(&settings).unwrap(), Server::connect(&settings).unwrap());
+        let earlier = claim(&former, "former").await.unwrap().unwrap();
+        let slot = earlier.slot.clone();
+        let slow = tokio::spawn(async move {
+            former.run(&slot, "SELECT sleepEachRow(1) FROM numbers(3) SETTINGS max_block_size = 1", &[], &[]).await
+        });
+        let running = "SELECT count() FROM system.processes WHERE query_id = {slot:String} FORMAT RowBinary";
+        let count = async || {
+            let response = successor.read(running, &[("slot", earlier.slot.clone())]).await.unwrap();
+            Decoder(&response).u64().unwrap()
+        };
+        eventually("the earlier statement runs", || async { (count().await == 1).then_some(()) }).await;
+        let epoch = claim(&successor, "successor").await.unwrap().unwrap();
+        read_state(&successor, epoch, ("a topic", Duration::from_secs(60))).await.unwrap();
+        assert_eq!(count().await, 0, "the earlier statement still runs");
+        assert_eq!(slow.await.unwrap(), Outcome::Done);
     }
 }

@@ -3,15 +3,16 @@
 mod history;
 mod model;
 
-use crate::test_app::TestApp;
+use crate::test_app::{NEW_YEAR_US, TestApp, record};
 use history::History;
 use model::{Event, StoredReport};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
-use serde_json::Value;
+use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::testing::{TestProcess, eventually, free_address, random_seed, size};
 use std::time::Duration;
+use uuid::Uuid;
 
 /// Places where a writer dies, see stream-workers/src/writer/block.rs.
 const CRASH_POINTS: [&str; 5] = ["after_sites", "after_reports", "after_events_first", "after_events", "after_progress"];
@@ -155,22 +156,29 @@ async fn pause_and_resume(schedules: usize, random: &mut StdRng) {
     }
 }
 
+/// A copy that was accepted earlier, without the click token, replaces a report that has joined an event.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_claims_of_one_epoch_one_wins() {
-    let world = World::new().await;
-    let mut writers: Vec<TestProcess> = (0..4).map(|_| world.writer(None)).collect();
-    let epochs = "SELECT epoch, count() FROM writers GROUP BY epoch ORDER BY epoch";
-    eventually("one of them is active", || async {
-        let rows: Vec<(u64, u64)> = world.app.clickhouse.query(epochs).fetch_all().await.unwrap();
-        (rows.len() > 1).then_some(())
-    })
-    .await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    let rows: Vec<(u64, u64)> = world.app.clickhouse.query(epochs).fetch_all().await.unwrap();
-    assert!(rows.iter().all(|(_, claims)| *claims == 1), "{rows:?}");
-    for writer in &mut writers {
-        assert!(!writer.has_ended(), "{}", writer.stderr());
-    }
+async fn an_issuer_loses_the_row_of_a_replaced_report() {
+    let mut world = World::new().await;
+    let bound = |received_at_us: i64, binding: Value| {
+        let mut event = json!({"own_key": format!("{:032x}", 1), "correlation_key": format!("{:032x}", 2), "at_ms": NEW_YEAR_US / 1_000,
+            "type": "content_retrieved", "site": "com.example"});
+        event.as_object_mut().unwrap().extend(binding.as_object().unwrap().clone());
+        (0, record(1, received_at_us, &[event]))
+    };
+    let token = json!({"session_id": Uuid::from_u128(3), "session_org": Uuid::from_u128(4), "link": "same"});
+    let _writer = world.writer(None);
+    let issuers_rows = async |world: &World| -> u64 {
+        let count = "SELECT count() FROM reports FINAL WHERE is_issuers = 1";
+        world.app.clickhouse.query(count).fetch_one().await.unwrap()
+    };
+    world.put(&[bound(NEW_YEAR_US + 1, token)]).await;
+    world.is_stored().await;
+    assert_eq!(issuers_rows(&world).await, 1);
+    world.put(&[bound(NEW_YEAR_US, json!({}))]).await;
+    world.is_stored().await;
+    assert_eq!(issuers_rows(&world).await, 0);
+    world.assert_equals_model().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
