@@ -4,6 +4,7 @@
 SELECT
     cell.1 AS bucket,
     is_value,
+    '' AS owner,
     name,
     cell.2 AS events,
     cell.3 AS sessions,

@@ -7,6 +7,7 @@ SELECT
     name,
     cell.2 AS events,
     cell.3 AS sessions,
+    toUInt64(0) AS clicks,
     first_bucket,
     last_bucket,
     value_count,

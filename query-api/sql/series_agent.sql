@@ -1,7 +1,7 @@
 -- A series by agent, or by platform: an event counts once under each of those that reported it. `names` is the alias of the agents'
 -- names, or of none. Reports without an agent have rows with is_value = 0, because their events count in the extent. Rows and extent
 -- as in series.sql.
-SELECT cell.1 AS bucket, is_value, owner, name, cell.2 AS events, cell.3 AS sessions,
+SELECT cell.1 AS bucket, is_value, owner, name, cell.2 AS events, cell.3 AS sessions, toUInt64(0) AS clicks,
     first_bucket, last_bucket, value_count, name_bytes, cell_count
 FROM (
     SELECT

@@ -8,6 +8,7 @@ SELECT
     if(is_value, toString(role_code), '') AS name,
     events,
     sessions,
+    toUInt64(0) AS clicks,
     min(bucket) OVER () AS first_bucket,
     max(bucket) OVER () AS last_bucket,
     uniqExactIf(role_code, is_value) OVER () AS value_count,

@@ -17,7 +17,7 @@ const NO_DATABASE: u32 = 81;
 const LARGE: &str = "The response would be too large. Use a smaller limit, a shorter period or one domain.";
 
 /// What a failed query means for the caller.
-pub(super) fn refused(error: Error) -> ApiError {
+pub(crate) fn refused(error: Error) -> ApiError {
     match &error {
         // It will not be less when asked again.
         _ if is_too_large(&error) => ApiError::new(Code::TooLarge, LARGE),

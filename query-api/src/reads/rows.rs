@@ -2,10 +2,9 @@
 
 use super::Reads;
 use super::caps::of_any_size;
-use super::refusal::refused;
 use super::statement::Statement;
 use crate::parameters::paging::Paging;
-use crate::read_model::{PageRow, Rows};
+use crate::read_model::{PageRow, Rows, refused};
 use clickhouse::query::{Query, RowCursor};
 use service_kit::http::ApiError;
 use std::time::Duration;

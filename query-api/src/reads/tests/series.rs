@@ -4,7 +4,8 @@ use super::model::{Event, Shown, sessions};
 use super::world::Read;
 use super::{Round, compare};
 use crate::read_model::{By, Cell, Extent, Value};
-use crate::reads::series::{Cells, Split};
+use crate::reads::cells::Cells;
+use crate::reads::series::Split;
 use rand::RngExt;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,0 +1,76 @@
+//! Cells of a series as the statements return them.
+
+use super::Reads;
+use super::rows::following;
+use super::statement::Statement;
+use crate::read_model::{Cell, Extent, Value};
+use clickhouse::query::RowCursor;
+use serde::Deserialize;
+use service_kit::http::ApiError;
+use std::collections::{BTreeSet, VecDeque};
+
+/// A row of the statements: a cell, and the extent of the whole series.
+#[derive(clickhouse::Row, Deserialize)]
+struct StoredCell {
+    bucket: i64,
+    /// 0 if its events are under no value.
+    is_value: u8,
+    owner: String,
+    name: String,
+    events: u64,
+    sessions: u64,
+    clicks: u64,
+    first_bucket: i64,
+    last_bucket: i64,
+    value_count: u64,
+    name_bytes: u64,
+    cell_count: u64,
+}
+
+impl StoredCell {
+    fn extent(&self) -> Extent {
+        let Self { first_bucket, last_bucket, value_count, name_bytes, cell_count, .. } = *self;
+        Extent { buckets: Some((first_bucket, last_bucket)), values: value_count, bytes: name_bytes, cells: cell_count }
+    }
+
+    fn cell(self) -> Option<Cell> {
+        let Self { bucket, is_value, owner, name, events, sessions, clicks, .. } = self;
+        (is_value == 1).then(|| Cell { bucket, value: (owner, name), events, sessions, clicks, ..Cell::default() })
+    }
+}
+
+/// The cells of a series as they arrive, ordered by bucket and value.
+pub(crate) struct Cells {
+    pub(crate) extent: Extent,
+    ready: VecDeque<Cell>,
+    rest: RowCursor<StoredCell>,
+}
+
+impl Cells {
+    /// Returns all values in order. Reads all cells into memory, so check the extent before.
+    pub(crate) async fn values(&mut self) -> Result<Vec<Value>, ApiError> {
+        while let Some(row) = following(&mut self.rest).await? {
+            self.ready.extend(row.cell());
+        }
+        let values: BTreeSet<&Value> = self.ready.iter().map(|cell| &cell.value).collect();
+        Ok(values.into_iter().cloned().collect())
+    }
+
+    /// Returns the next cell.
+    pub(crate) async fn next(&mut self) -> Result<Option<Cell>, ApiError> {
+        while self.ready.is_empty() {
+            let Some(row) = following(&mut self.rest).await? else { return Ok(None) };
+            self.ready.extend(row.cell());
+        }
+        Ok(self.ready.pop_front())
+    }
+}
+
+impl Reads {
+    /// Returns the cells of a statement as they arrive.
+    pub(super) async fn cells(&self, statement: Statement) -> Result<Cells, ApiError> {
+        let (first, rest) = self.begun::<StoredCell>(statement).await?;
+        let extent = first.as_ref().map(StoredCell::extent).unwrap_or_default();
+        Ok(Cells { extent, ready: first.and_then(StoredCell::cell).into_iter().collect(), rest })
+    }
+}
