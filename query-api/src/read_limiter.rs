@@ -7,6 +7,7 @@
 //! Must give every place back, however a read ends, and must count a streamed answer until its last item is out.
 
 pub(crate) mod metrics;
+pub(crate) mod times;
 
 use crate::State;
 use crate::access::reader::Reader;

@@ -35,7 +35,8 @@ use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
 use crate::parameters::sort::Sort;
 use crate::read_limiter::ReadSettings;
-use caps::{Times, of_any_size};
+use crate::read_limiter::times::Times;
+use caps::of_any_size;
 use clickhouse::query::Query;
 use owned::{Owned, VisibleSite};
 use refusals::is_too_large;
@@ -102,7 +103,7 @@ struct Watermark {
 impl Telemetry {
     /// Queries through `client`, under the caps.
     pub(crate) fn new(client: &clickhouse::Client, settings: &ReadSettings) -> Self {
-        Self { client: caps::capped(client, settings), times: Times::of(settings), shards: Shards::default() }
+        Self { client: caps::capped(client, settings), times: Times::new(settings), shards: Shards::default() }
     }
 
     /// The same of the store that these settings name, over all of its shards.

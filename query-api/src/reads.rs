@@ -29,8 +29,8 @@ mod list_tests;
 mod tests;
 
 use crate::read_limiter::ReadSettings;
+use crate::read_limiter::times::Times;
 use crate::read_model::refused;
-use caps::Times;
 use clickhouse::Client;
 use clickhouse::query::Query;
 use service_kit::http::ApiError;

@@ -7,8 +7,6 @@
 use crate::read_limiter::ReadSettings;
 use clickhouse::Client;
 use clickhouse::query::Query;
-use service_kit::http::ApiError;
-use std::time::Duration;
 
 /// What one read may cost. `readonly` comes with them: no statement of this crate can write.
 pub(super) const CAPS: &[(&str, &str)] = &[
@@ -49,35 +47,6 @@ pub(super) const EXACT: &[(&str, &str)] = &[
     ("min_table_rows_to_use_projection_index", "0"),
 ];
 
-/// The times of a read.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
-    /// Until its first row, or the whole of what is not streamed.
-    start: Duration,
-    /// Until the last byte of what is streamed.
-    whole: Duration,
-}
-
-impl Times {
-    pub(super) fn of(settings: &ReadSettings) -> Self {
-        let start = settings.time_to_start();
-        Self { start, whole: start + Duration::from_secs(settings.read_seconds.into()) }
-    }
-
-    /// A query whose rows go out as fast as its reader takes them.
-    pub(super) fn streamed(&self, query: Query) -> Query {
-        let seconds = self.whole.as_secs().to_string();
-        // As long may the connection stand still, because its reader does.
-        query.with_setting("max_execution_time", &seconds).with_setting("http_send_timeout", &seconds)
-    }
-
-    /// What comes in time, or that the store is too slow.
-    pub(super) async fn started<T>(&self, work: impl Future<Output = T>) -> Result<T, ApiError> {
-        let late = |_| ApiError::unavailable(anyhow::anyhow!("ClickHouse took longer than {:?} for a first row", self.start));
-        tokio::time::timeout(self.start, work).await.map_err(late)
-    }
-}
-
 /// A client under the caps.
 pub(super) fn capped(client: &Client, settings: &ReadSettings) -> Client {
     let settings_of_all = CAPS.iter().chain(EXACT).chain(PLANNING);
@@ -102,6 +71,7 @@ mod tests {
     use axum::routing::get;
     use schemas::problem::Code;
     use serde::Deserialize;
+    use service_kit::http::ApiError;
     use service_kit::stores;
     use service_kit::testing::{TestServer, TestStores, eventually};
     use std::sync::Arc;

@@ -3,8 +3,6 @@
 use crate::read_limiter::ReadSettings;
 use clickhouse::Client;
 use clickhouse::query::Query;
-use service_kit::http::ApiError;
-use std::time::Duration;
 
 /// What `FINAL` needs to be exact, whatever the server's defaults are (store/clickhouse/events.sql), and one snapshot for
 /// all parts of a statement.
@@ -40,33 +38,4 @@ pub(super) fn capped(client: &Client, settings: &ReadSettings) -> Client {
 /// Lifts the limits on the size of a result: its rows are narrow, or are sent on as they arrive.
 pub(super) fn of_any_size(query: Query) -> Query {
     query.with_setting("max_result_bytes", "0").with_setting("max_result_rows", "0")
-}
-
-/// How long a read may take.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
-    /// Until the first row.
-    start: Duration,
-    /// Until the last byte of a streamed response.
-    whole: Duration,
-}
-
-impl Times {
-    pub(super) fn new(settings: &ReadSettings) -> Self {
-        let start = settings.time_to_start();
-        Self { start, whole: start + Duration::from_secs(settings.read_seconds.into()) }
-    }
-
-    /// A query whose rows are sent as fast as the caller reads them. ClickHouse's own limit keeps counting while the caller
-    /// is slow, so it covers the whole response.
-    pub(super) fn streamed(&self, query: Query) -> Query {
-        let seconds = self.whole.as_secs().to_string();
-        query.with_setting("max_execution_time", &seconds).with_setting("http_send_timeout", &seconds)
-    }
-
-    /// Waits for a first row; returns 503 if it takes too long.
-    pub(super) async fn started<T>(&self, work: impl Future<Output = T>) -> Result<T, ApiError> {
-        let late = |_| ApiError::unavailable(anyhow::anyhow!("ClickHouse took longer than {:?} for a first row", self.start));
-        tokio::time::timeout(self.start, work).await.map_err(late)
-    }
 }
