@@ -30,7 +30,7 @@ pub enum OwnId<'a> {
     },
     /// A report without an id in a request with an `Idempotency-Key`. The key also contains what happened to what, so that a
     /// header value that is used again for something else doesn't make two events one. It doesn't contain time and details,
-    /// because a retry may write them anew.
+    /// because they may differ in a retry.
     Idempotent {
         /// The reporting organization.
         org: OrgId,
@@ -101,8 +101,8 @@ impl EventKey {
         }
     }
 
-    /// The key that all observers of one fetch share. It contains no organization; the host means that nobody can claim an id
-    /// on a host before its real observers do. `host` is a reversed canonical host, or empty if nobody can own it.
+    /// The key that all observers of one fetch share. It contains no organization, but the host: an id that is used first on
+    /// another host doesn't join. `host` is a reversed canonical host, or empty if it can't be owned.
     pub fn shared(host: &str, correlation: Self) -> Self {
         hash("retrieval", &[host.as_bytes(), &correlation.bytes()])
     }

@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS events
     organization   UUID COMMENT 'the reporting organization' CODEC(ZSTD(1)),
     platform       UUID COMMENT 'the organization whose session it is: the reporter, or the issuer of the click token' CODEC(ZSTD(1)),
     agent          LowCardinality(String) COMMENT 'as the reporter names its agent; empty if unnamed',
-    link_site      String COMMENT 'if empty, platform, agent and session may be shown; else only to who may see this host, - to nobody' CODEC(ZSTD(1)),
+    link_site      String COMMENT 'if empty, platform, agent and session may be shown; else only to readers who may see this host; - hides them from all' CODEC(ZSTD(1)),
     is_claimed     UInt8 COMMENT 'content_retrieved: 1 if an agent claims it in any report',
     is_seen        UInt8 COMMENT 'content_retrieved: 1 if an edge or origin reports it whose organization claims nothing in this event',
     bot            LowCardinality(String) COMMENT 'this and the next five: of the first report by precedence that names a bot, else of the first that describes the fetch',

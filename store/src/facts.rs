@@ -37,7 +37,7 @@ pub struct ReportFacts {
     pub agent: String,
     /// [`session_digest`]; 0 if it has no session.
     pub session: u64,
-    /// If empty, platform, agent and session may be shown; else only to who may see this host, `-` to nobody.
+    /// If empty, platform, agent and session may be shown; else only to readers who may see this host; `-` hides them from all.
     pub link_site: String,
     /// Who fetched the content and the response, if an edge or origin reported it.
     pub fetch: Option<Fetch>,
@@ -61,7 +61,7 @@ pub struct Fetch {
 }
 
 impl ReportFacts {
-    /// Returns whether an agent stands behind the report: it has the agent's role, or no role but a session.
+    /// Returns whether the report counts as an agent's: it has the agent's role, or no role but a session.
     pub fn is_claim(&self) -> bool {
         self.role == role::AGENT || (self.role == role::NONE && self.session != 0)
     }

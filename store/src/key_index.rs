@@ -2,7 +2,7 @@
 //!
 //! The writer builds it from `events` after it has taken over, and uses it only when it is complete: a key that it
 //! doesn't know has no row. 16 bytes per key and a quarter for growth. It keeps 64 bits of a hash of each key with a
-//! secret of the process, so that nobody can choose keys that collide; keys that collide all the same are kept whole.
+//! secret of the process, so colliding keys can't be chosen. Keys that collide by chance are stored in full.
 
 use crate::report::Home;
 use schemas::event_key::EventKey;

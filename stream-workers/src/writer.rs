@@ -44,7 +44,7 @@ const LOOKS: u32 = 8;
 /// predecessor and to read the index.
 const MAX_DOUBLINGS: u32 = 3;
 
-/// Writes, or stands by, until `stop`. A writer that is fenced forgets everything and stands by.
+/// Runs a writer until `stop`: first as a standby, then active. A writer that is fenced discards its state and becomes a standby.
 ///
 /// # Errors
 ///

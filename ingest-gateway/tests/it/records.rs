@@ -158,7 +158,7 @@ async fn spellings_of_a_doi_are_one_fetch_and_stored_as_reported() {
     assert_eq!(stored, spellings);
 }
 
-/// C14: a constant id, whoever chose it, must not make several reports one.
+/// C14: reports of one observer stay separate if a visitor or an agent uses one id for all of them.
 #[tokio::test]
 async fn c14_one_correlation_id_leaves_reports_apart() {
     let gateway = Gateway::start().await;

@@ -16,7 +16,7 @@ const FIRST_MS: i64 = -2_208_988_800_000;
 const LAST_MS: i64 = 10_413_791_999_999;
 /// After every event.
 const NEVER_MS: i64 = i64::MAX;
-/// Not a host: fills lists that must not be empty. `link_site` contains it if nobody may see the agent.
+/// Not a host: fills lists that must not be empty. `link_site` contains it if the agent is hidden from all readers.
 const NO_HOST: &str = "-";
 
 /// What became of a fetch (docs/api/counting.md).
@@ -99,7 +99,7 @@ fn lists(pairs: Vec<(String, i64)>) -> (Vec<String>, Vec<i64>) {
     pairs.into_iter().chain([(NO_HOST.to_owned(), NEVER_MS)]).unzip()
 }
 
-/// From when on events at and beneath a host are the owner's; `None` if they are somebody else's.
+/// Returns since when a host and its subdomains belong to the owner; `None` if they belong to another owner.
 type Deciders<'a> = HashMap<&'a Site, Option<i64>>;
 
 fn deciders<'a>(own: &'a [OwnHost], foreign: &'a [Site]) -> Deciders<'a> {
@@ -129,7 +129,7 @@ impl Reads {
     }
 }
 
-/// Looks up the hosts at and beneath the owner's hosts and those that the read looks at. The registrable domain of each is one
+/// Looks up the owner's hosts with their subdomains, and those that the read names. The registrable domain of each is one
 /// of these hosts, a host above them, or beneath them.
 fn sites(seen: &Visibility) -> Statement {
     let own = seen.readers().0.iter().map(|own| &own.site);

@@ -23,7 +23,7 @@ pub(super) fn epoch_of(version: u64) -> u64 {
     version >> BLOCK_BITS
 }
 
-/// Returns a query id that nobody can guess.
+/// Returns an unguessable query id.
 pub(super) fn random_slot() -> String {
     format!("{:032x}", rand::rng().random::<u128>())
 }

@@ -39,7 +39,7 @@ async fn apply(server: &Server, days: u32, now: DateTime<Utc>) -> anyhow::Result
     Ok(())
 }
 
-/// Whether the last report of a month was accepted more than so many days ago.
+/// Returns whether a month ended at least `days` ago.
 fn is_expired(home: Home, days: u32, now: DateTime<Utc>) -> bool {
     let month = i32::try_from(home.0 / 100).ok().and_then(|year| NaiveDate::from_ymd_opt(year, home.0 % 100, 1));
     let end = month.and_then(|month| month.checked_add_months(Months::new(1)));

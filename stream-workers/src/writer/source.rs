@@ -1,4 +1,4 @@
-//! The log, read from where `progress` stands. Partitions are assigned by hand: ClickHouse decides who writes, not the group.
+//! Reads the log from the offsets in `progress`. Partitions are assigned manually, because ClickHouse decides who is active, not Kafka.
 
 use super::caution::Advice;
 use super::progress::NextOffsets;
@@ -32,7 +32,7 @@ pub(super) struct Source {
     topic: String,
     block_age: Duration,
     block: Block,
-    /// What has been read so far, and so where reading goes on.
+    /// Offset of the next record to read, by partition.
     next: NextOffsets,
     assigned: BTreeSet<i32>,
     ends: watch::Receiver<NextOffsets>,
@@ -155,7 +155,7 @@ impl Source {
         }
     }
 
-    /// Reads partitions from their beginning that end before the store's progress: the topic was deleted and created anew.
+    /// Reads partitions from their beginning that end before the store's progress: the topic was deleted and created again.
     fn forget_beyond(&mut self, ends: &NextOffsets, state: &mut State) {
         let is_beyond = |partition: &i32, next: &i64| ends.get(partition).is_some_and(|end| next > end);
         for (partition, next) in self.next.extract_if(.., |partition, next| is_beyond(partition, next)) {

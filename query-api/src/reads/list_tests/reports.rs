@@ -16,7 +16,7 @@ pub(super) const BASE_MS: i64 = 1_769_889_600_000;
 const HOUR_MS: i64 = 3_600_000;
 /// Reported times, so few that many are equal: timely ones, late ones, and ones in the future.
 const TIMES_MS: [i64; 8] = [-60 * 24 * HOUR_MS, -20 * HOUR_MS, -HOUR_MS, 0, 1, HOUR_MS, 9 * HOUR_MS, 60 * 24 * HOUR_MS];
-/// Hosts of the owners that the model knows, of nobody, and none that can be owned.
+/// Hosts of the owners that the model knows, a host without an owner, and one that can't be owned.
 pub(super) const HOSTS: [&str; 6] =
     ["example.com", "a.example.com", "blog.example.com", "x.blog.example.com", "other.test", "nobody.test"];
 pub(super) const IDS: [&str; 4] = ["", "", "a", "b"];
@@ -90,7 +90,7 @@ pub(super) fn stored_site(host: &str) -> String {
 }
 
 impl Subject {
-    /// Several observers report few fetches, with ids that are used again; everything else stands alone.
+    /// Several observers report few fetches, with ids that are used again; every other report is an event of its own.
     fn random(number: u128, random: &mut StdRng) -> Self {
         let org_id = org(random.random_range(1..4));
         let role =

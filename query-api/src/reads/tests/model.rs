@@ -30,7 +30,7 @@ pub(super) struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// An agent stands behind it.
+    /// Whether it counts as an agent's report.
     pub(super) fn has_agent(&self) -> bool {
         self.role == 1 || self.session != 0
     }
@@ -109,7 +109,7 @@ impl<'a> Event<'a> {
         self.by_precedence().into_iter().map(|report| self.shown(report, read)).collect()
     }
 
-    /// The agent that stands under the event, if its representing report is a claim.
+    /// The agent that the event counts for, if its representing report is a claim.
     pub(super) fn claimant(&self, read: &Read) -> Option<(String, String)> {
         let shown = self.shown(self.representing(), read);
         shown.is_claim().then(|| shown.named())

@@ -143,7 +143,7 @@ fn whole_deck(random: &mut StdRng, (brokers, shards): (usize, usize)) -> Vec<(Ta
     deck
 }
 
-/// Writers of so many servers.
+/// Returns the number of writers for this many ClickHouse servers.
 pub(super) fn writers(shards: usize) -> usize {
     if shards == 1 { WRITERS } else { 0 }
 }
