@@ -13,7 +13,8 @@ use std::sync::Arc;
 /// Reads rows with the columns of [`FETCHED_COLUMNS`](super::FETCHED_COLUMNS); leaves out those that are deleted.
 ///
 /// An event with one report has that report's facts in its own columns. An event with several has type, role, platform,
-/// agent and session of each in `reports`, and the rest in `reports.details`.
+/// agent and session of each in `reports`, and the rest in `reports.details`: whether it has another URL than the
+/// event, that URL, the link's site and, if there is one, the fetch.
 pub fn decode_events(response: &[u8]) -> Result<Vec<EventRow<Facts>>, Malformed> {
     Ok(Decoder(response).rows(event)?.into_iter().flatten().collect())
 }
@@ -45,9 +46,10 @@ struct Details {
 }
 
 impl Details {
-    fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    fn decode(bytes: &[u8], url_of_event: &str) -> Result<Self, Malformed> {
         let mut from = Decoder(bytes);
-        let (url, link_site) = (from.text()?, from.text()?);
+        let url = if from.u8()? == 0 { url_of_event.to_owned() } else { from.text()? };
+        let link_site = from.text()?;
         let fetch = if from.is_empty() { None } else { Some(fetch(&mut from)?) };
         Ok(Self { url, link_site, fetch })
     }
@@ -99,7 +101,7 @@ impl<'a> Columns<'a> {
         let identity = if self.identities[n] == 0 { key } else { EventKey(self.identities[n]) };
         let details = match self.details[n] {
             [] => Details { fetch: Some(fetch).filter(|fetch| **fetch != Fetch::default()).cloned(), ..own.details.clone() },
-            bytes => Details::decode(bytes)?,
+            bytes => Details::decode(bytes, &own.details.url)?,
         };
         let facts = ReportFacts {
             event_type: own.event_type.clone(),

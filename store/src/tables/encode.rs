@@ -106,14 +106,19 @@ fn reports(row: &EventRow<Facts>, body: &mut Encoder) {
     body.array(entries(), |body, entry| body.u128(identity(entry)));
     body.array(entries(), |body, entry| body.u32(home(entry)));
     let is_only = row.reports.len() == 1;
-    body.array(entries(), |body, entry| body.bytes(&if is_only { Vec::new() } else { details(&entry.facts) }));
+    let shown = &row.reports[representative(row)].facts.url;
+    body.array(entries(), |body, entry| body.bytes(&if is_only { Vec::new() } else { details(&entry.facts, shown) }));
 }
 
 /// What the columns of an event with several reports don't have of each: see
-/// [`decode_events`](super::decode_events).
-fn details(facts: &Facts) -> Vec<u8> {
+/// [`decode_events`](super::decode_events). A URL has up to 8 KB, so it is left out where it is the event's.
+fn details(facts: &Facts, url_of_event: &str) -> Vec<u8> {
     let mut details = Encoder::default();
-    details.text(&facts.url);
+    let has_own_url = facts.url != url_of_event;
+    details.u8(u8::from(has_own_url));
+    if has_own_url {
+        details.text(&facts.url);
+    }
     details.text(&facts.link_site);
     if let Some(of) = &facts.fetch {
         fetch(of, &mut details);

@@ -117,10 +117,23 @@ fn events_survive_encoding_and_decoding() {
     let unknown = row(vec![entry(1, SourceRole::Agent, None)]);
     let several =
         row(vec![entry(1, SourceRole::Edge, bot("")), entry(2, SourceRole::Agent, None), entry(3, SourceRole::Origin, bot("b"))]);
-    for row in [alone, unknown, several] {
+    let mut equal = several.clone();
+    for (entry, url) in equal.reports.iter_mut().zip(["https://example.com/", "https://example.com/", ""]) {
+        Arc::make_mut(&mut entry.facts).url = url.to_owned();
+    }
+    for row in [alone, unknown, several, equal] {
         let found = decode_events(&fetched(&row)).unwrap();
         assert_eq!(format!("{found:?}"), format!("{:?}", [row]));
     }
+}
+
+/// 32 reports with one long URL store it once.
+#[test]
+fn an_events_url_is_stored_once() {
+    let long = format!("https://example.com/{}", "u".repeat(8_000));
+    let mut many = row((1..=32).map(|n| entry(n, SourceRole::Edge, bot("GPTBot"))).collect());
+    many.reports.iter_mut().for_each(|entry| Arc::make_mut(&mut entry.facts).url.clone_from(&long));
+    assert!(fetched(&many).len() < 2 * long.len(), "{} bytes", fetched(&many).len());
 }
 
 /// The value of a column.
