@@ -1,12 +1,11 @@
 -- What a click manifest may need of a session: grounded, cited and presented content, and the turns for their privacy level.
 -- Places and versions as in session_document.sql. Of `data` only the named members are returned, of a turn only its level, and
 -- only short values: what they are taken from may be a thousand times as long.
-SELECT key, observer, site, event_type, at_ms, role, agent_id, content_url, content_id, content_telemetry_id, event_id, turn_id,
+SELECT key, site, event_type, at_ms, role, agent_id, content_url, content_id, content_telemetry_id, event_id, turn_id,
     output_id, data, extra
 FROM (
     SELECT
         identity AS key,
-        toUInt8(0) AS observer,
         toString(site) AS site,
         toString(type) AS event_type,
         startsWith(type, 'turn_') AS is_turn,

@@ -1,12 +1,11 @@
 -- What other organizations did with the click tokens of a session, in order of acceptance, which nobody can choose: later clicks
 -- can't crowd out earlier ones. Places and versions as in session_document.sql. Of `data` only the named members are returned,
 -- and only short values.
-SELECT key, observer, site, event_type, at_ms, role, agent_id, content_url, content_id, content_telemetry_id, event_id, turn_id,
+SELECT key, site, event_type, at_ms, role, agent_id, content_url, content_id, content_telemetry_id, event_id, turn_id,
     output_id, data, extra
 FROM (
     SELECT
         identity AS key,
-        toUInt8(0) AS observer,
         toString(site) AS site,
         toString(type) AS event_type,
         toUnixTimestamp64Milli(at) AS at_ms,

@@ -2,12 +2,11 @@
 -- The index of sessions finds the places of reports that name the session in any version. Of each place the newest version
 -- counts, unless it is a deletion or names another session. A report that the organization bound with another organization's
 -- click token belongs to the other's session (platform), even if both sessions have the same id.
-SELECT key, observer, site, event_type, at_ms, role, agent_id, content_url, content_id, content_telemetry_id, event_id, turn_id,
+SELECT key, site, event_type, at_ms, role, agent_id, content_url, content_id, content_telemetry_id, event_id, turn_id,
     output_id, data, extra
 FROM (
     SELECT
         identity AS key,
-        toUInt8(0) AS observer,
         toString(site) AS site,
         toString(type) AS event_type,
         toUnixTimestamp64Milli(at) AS at_ms,

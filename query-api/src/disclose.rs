@@ -7,7 +7,7 @@ mod id_encodings;
 
 use crate::access::consent::{Clicked, Consents};
 use crate::event_data::manifest::{Kind, Location, MAX_COUNT, is_shown};
-use crate::read_model::{SessionEvent, SessionEvents};
+use crate::reads::{SessionEvent, SessionEvents};
 use chrono::DateTime;
 use id_encodings::IdEncodings;
 use schemas::clicks::{ClickManifest, ManifestEvent};

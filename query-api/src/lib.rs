@@ -10,7 +10,7 @@
 //!      ▼
 //!   access ── directory ──────► what may be seen     403
 //!      ▼
-//!   read_model ───────────────► one query            503 when ClickHouse does not answer
+//!   reads ────────────────────► one statement        503 when ClickHouse does not answer
 //!      ▼
 //!   respond ──────────────────► a fixed order, as JSON, CSV or NDJSON
 //! ```
@@ -25,8 +25,6 @@ mod routes;
 mod parameters;
 mod access;
 mod read_limiter;
-mod read_model;
-#[cfg_attr(not(test), expect(dead_code, reason = "routes move to these reads when the writer is in place"))]
 mod reads;
 mod event_data;
 mod disclose;
@@ -35,7 +33,6 @@ pub mod analysts;
 
 pub use read_limiter::ReadSettings;
 pub use read_limiter::metrics::MEASURES;
-pub use read_model::{PlanRequest, query_plans};
 pub use routes::clicks::ClickSettings;
 pub use routes::dry_run::{dry_run_manifest, parse_period};
 pub use routes::resolve::ResolveSettings;
@@ -44,8 +41,8 @@ pub use routes::routes;
 use crate::access::reader::key_uses;
 use crate::access::reader::session_reads::SessionReads;
 use crate::read_limiter::ReadLimiter;
-use crate::read_model::Telemetry;
-use crate::read_model::outcomes::Ledger;
+use crate::reads::Reads;
+use crate::reads::outcomes::Ledger;
 use crate::routes::resolve::Limit;
 use axum::Router;
 use clap::{Args, Parser, Subcommand};
@@ -139,7 +136,7 @@ pub struct State {
     directory: Directory,
     uses: KeyUses,
     session_reads: SessionReads,
-    telemetry: Telemetry,
+    telemetry: Reads,
     ledger: Ledger,
     resolving: Limit,
     pool: PgPool,
@@ -179,7 +176,7 @@ impl State {
             uses: KeyUses::start(pool.clone(), key_uses::TELL),
             session_reads: SessionReads::new(pool.clone()),
             directory: Directory::asked_by(&settings.clients, pool.clone()),
-            telemetry: Telemetry::connect(&settings.clickhouse, &settings.reads)?,
+            telemetry: Reads::new(&stores::clickhouse(&settings.clickhouse)?, &settings.reads),
             ledger: Ledger::new(pool.clone(), settings.reads.time_to_start()),
             resolving: Limit::new(&settings.resolving, &settings.clients),
             lookups: Rates::per_key(settings.clicks.click_lookup_rate),

@@ -1,5 +1,5 @@
 //! How many reads of telemetry may be under way at a time: of one key or person, of one organisation, and of everybody. What one read
-//! may cost is capped in `read_model`; this keeps a hundred of them from costing a hundred times that.
+//! may cost is capped in `reads`; this keeps a hundred of them from costing a hundred times that.
 //!
 //! No organisation has more places than are left free for everybody else ([`OrganizationShares`]), so that one with slow readers
 //! never has them all.

@@ -1,12 +1,12 @@
 //! Reads over the tables `events` and `reports`: one flat statement each, in `query-api/sql`.
 //!
 //! A statement is a file with named parameters; nothing is put into its text. All figures of a response come from one
-//! statement, so from one moment. These reads will replace [`crate::read_model`], so rows have the same types.
+//! statement, so from one moment.
 
 mod agent_events;
 mod agent_figures;
 mod agent_series;
-mod caps;
+pub(crate) mod caps;
 mod cells;
 mod corroboration;
 mod crawlers;
@@ -14,6 +14,8 @@ mod event_page;
 mod funnel;
 mod one_event;
 mod order;
+pub(crate) mod outcomes;
+mod refusals;
 mod report_content;
 mod rows;
 mod scope;
@@ -30,13 +32,28 @@ mod tests;
 
 use crate::read_limiter::ReadSettings;
 use crate::read_limiter::times::Times;
-use crate::read_model::refused;
 use clickhouse::Client;
 use clickhouse::query::Query;
 use service_kit::http::ApiError;
 use service_kit::stores::clickhouse_answers;
 use statement::Statement;
 use std::time::Duration;
+
+pub(crate) use agent_figures::OwnFigure;
+pub(crate) use agent_series::OwnSplit;
+pub(crate) use cells::{Cell, Cells, Extent, Value};
+pub(crate) use corroboration::{CorroborationBy, CorroborationRow};
+pub(crate) use crawlers::{AgentCounts, BotRow};
+pub(crate) use event_page::EventRow;
+pub(crate) use funnel::{FunnelBy, FunnelRow};
+pub(crate) use one_event::FoundEvent;
+pub(crate) use order::Order;
+pub(crate) use refusals::refused;
+pub(crate) use rows::{ListPage, PageRow, Rows};
+pub(crate) use series::{By, Split};
+pub(crate) use sessions::{SessionEvent, SessionEvents, SessionPart};
+pub(crate) use summary::SummaryRow;
+pub(crate) use urls::{URLS_SORTABLE, UrlRow};
 
 /// How often the server is asked whether it is alive while a statement runs.
 const WATCH_EVERY: Duration = Duration::from_secs(1);

@@ -1,6 +1,6 @@
 //! The reads over HTTP: the whole surface on one screen, and beneath it one file for what a path answers.
 //!
-//! Must hold no logic but that of its handlers: what may be seen is decided in `access`, and what is counted in `read_model`.
+//! Must hold no logic but that of its handlers: what may be seen is decided in `access`, and what is counted in `reads`.
 
 mod agent_figures;
 pub(crate) mod clicks;

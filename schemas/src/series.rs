@@ -66,7 +66,10 @@ pub struct SeriesItem {
     /// Split by status: HTTP status; 0 where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Distinct events, each in the bucket of the report that represents it.
+    /// Split by outcome: `fetch`, `revalidation` or `failed`; empty for events other than fetches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+    /// Events, each in the bucket of its time.
     pub total_events: u64,
     /// Distinct sessions of this bucket: a session that lasts is in several.
     pub total_sessions: u64,

@@ -45,7 +45,8 @@ CREATE TABLE IF NOT EXISTS events
         received     UInt64,
         identity     UInt128,
         home         UInt32,
-        details      String COMMENT 'for the writer only: what the other columns lack of a report'
+        -- For the writer only: what the other columns lack of a report.
+        details      String
     ),
     version        UInt64 COMMENT 'epoch of the writer in the upper 24 bits, number of its block in the lower 40; the largest stays',
     is_deleted     UInt8 COMMENT '1 if the event is no longer at this place',

@@ -159,11 +159,6 @@ impl OwnReports {
         Ok(Self { organization_id: reader.org_id })
     }
 
-    /// For statements that are explained and not run.
-    pub(crate) fn planned(organization_id: OrgId) -> Self {
-        Self { organization_id }
-    }
-
     /// Whose reports.
     pub(crate) fn organization_id(&self) -> OrgId {
         self.organization_id

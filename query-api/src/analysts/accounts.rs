@@ -1,6 +1,4 @@
-//! Which accounts there are, and what each may see right now.
-//!
-//! Must decide by [`Visibility`], as reads do.
+//! The analyst accounts and what each may see, by the rules of the reads.
 
 use crate::access::visibility::Visibility;
 use schemas::identity::OrgType;
@@ -9,9 +7,9 @@ use service_kit::directory::Directory;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-/// An account, whether it has ended or not.
+/// An account, revoked or not.
 pub(super) struct Account {
-    /// The user of ClickHouse, and its database: letters, digits and underscores.
+    /// User in ClickHouse: letters, digits and underscores.
     pub(super) login: String,
     /// SHA-256 of the password, in hexadecimal.
     pub(super) password_hash: String,
@@ -23,7 +21,7 @@ pub(super) struct Account {
 
 type Row = (String, String, Uuid, String, Option<Uuid>, bool);
 
-/// All there ever were: one that has ended has views to drop.
+/// Returns all accounts, revoked ones too: their rights in ClickHouse have to end.
 pub(super) async fn all(pool: &PgPool) -> anyhow::Result<Vec<Account>> {
     let rows: Vec<Row> = sqlx::query_as(
         "SELECT a.login, encode(a.password_hash, 'hex'), a.organization_id, o.org_type, a.grantor_org_id, a.revoked_at IS NOT NULL \
@@ -40,7 +38,7 @@ pub(super) async fn all(pool: &PgPool) -> anyhow::Result<Vec<Account>> {
 }
 
 impl Account {
-    /// What it may see; nothing once it is revoked or nobody lets it read any more.
+    /// Returns what it may see; `None` if it is revoked or its delegation has ended.
     pub(super) async fn sees(&self, directory: &Directory) -> Result<Option<Visibility>, sqlx::Error> {
         if self.is_revoked {
             return Ok(None);

@@ -16,6 +16,7 @@ pub(crate) struct FilterParameters {
     platform_id: Option<String>,
     reported_by: Option<String>,
     path: Option<String>,
+    outcome: Option<String>,
 }
 
 /// What the items of a list have in common; a member that is none is not asked for.
@@ -25,6 +26,34 @@ pub(crate) struct EventFilter {
     /// Empty: no agent is named.
     pub(crate) agent_id: Option<String>,
     pub(crate) platform_id: Option<Uuid>,
+    pub(crate) outcome: Option<Outcome>,
+}
+
+/// What became of a fetch (docs/api/counting.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The content was returned, or the status is unknown.
+    Fetch,
+    /// Status 304: the bot already has the content.
+    Revalidation,
+    /// Any other status.
+    Failed,
+}
+
+impl Outcome {
+    /// The outcome of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        [Self::Fetch, Self::Revalidation, Self::Failed].into_iter().find(|outcome| outcome.as_str() == name)
+    }
+
+    /// The name in requests and responses.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Fetch => "fetch",
+            Self::Revalidation => "revalidation",
+            Self::Failed => "failed",
+        }
+    }
 }
 
 /// Who reported an event that the caller took part in, as its item says it.
@@ -51,11 +80,11 @@ type Given<'a> = (&'static str, Option<&'a String>);
 
 impl FilterParameters {
     /// Names and values of all of them.
-    pub(crate) fn given(&self) -> [Given<'_>; 5] {
+    pub(crate) fn given(&self) -> [Given<'_>; 6] {
         let [event_type, agent_id, platform_id] = self.given_of_owners();
         let [reported_by] = self.given_of_own();
         let [path] = self.given_of_urls();
-        [event_type, agent_id, platform_id, reported_by, path]
+        [event_type, agent_id, platform_id, reported_by, path, ("outcome", self.outcome.as_ref())]
     }
 
     /// Those that narrow an owner's list.
@@ -82,6 +111,13 @@ impl FilterParameters {
         self.path.take()
     }
 
+    /// Takes the outcome that fetches must have. Returns 400 for a value that is none.
+    pub(crate) fn take_outcome(&mut self) -> Result<Option<Outcome>, ApiError> {
+        let read =
+            |name: String| Outcome::named(&name).ok_or_else(|| refused("outcome must be one of: fetch, revalidation, failed."));
+        self.outcome.take().map(read).transpose()
+    }
+
     /// Reads what narrows the list of one's own events.
     pub(crate) fn reported_by(&self) -> Result<Option<ReportedBy>, ApiError> {
         match self.reported_by.as_deref() {
@@ -93,7 +129,8 @@ impl FilterParameters {
     }
 
     /// Reads what narrows an owner's list, or says which one is wrong.
-    pub(crate) fn parse(self) -> Result<EventFilter, ApiError> {
+    pub(crate) fn parse(mut self) -> Result<EventFilter, ApiError> {
+        let outcome = self.take_outcome()?;
         let platform_id = self.platform_id.as_deref().map(Uuid::try_parse).transpose();
         let platform_id = platform_id.map_err(|_| refused("platform_id must be a UUID."))?;
         if self.event_type.as_ref().is_some_and(String::is_empty) {
@@ -104,7 +141,7 @@ impl FilterParameters {
         if holds_nul(&self.event_type) || holds_nul(&self.agent_id) {
             return Err(refused("Filters must not contain NUL characters."));
         }
-        Ok(EventFilter { event_type: self.event_type, agent_id: self.agent_id, platform_id })
+        Ok(EventFilter { event_type: self.event_type, agent_id: self.agent_id, platform_id, outcome })
     }
 }
 
@@ -137,6 +174,7 @@ mod tests {
             assert_eq!(parsed(event_type, agent_id, platform_id), None, "{event_type:?} {agent_id:?} {platform_id:?}");
         }
     }
+
     #[test]
     fn who_reported_is_oneself_or_another_as_items_name_them() {
         let asked = |reported_by: Option<&str>| {
@@ -149,6 +187,21 @@ mod tests {
         }
         for unknown in ["", "Self", "others", "self,other", "other "] {
             assert_eq!(asked(Some(unknown)), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn an_outcome_is_one_of_three_names() {
+        let take = |outcome: Option<&str>| {
+            let outcome = outcome.map(str::to_owned);
+            FilterParameters { outcome, ..FilterParameters::default() }.take_outcome().ok()
+        };
+        assert_eq!(take(None), Some(None));
+        for known in [Outcome::Fetch, Outcome::Revalidation, Outcome::Failed] {
+            assert_eq!(take(Some(known.as_str())), Some(Some(known)));
+        }
+        for unknown in ["", "Fetch", "fetch,failed", "fetch "] {
+            assert_eq!(take(Some(unknown)), None, "{unknown}");
         }
     }
 }

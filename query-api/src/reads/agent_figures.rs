@@ -7,24 +7,24 @@ use super::agent_events::own_reports;
 use super::caps::of_any_size;
 use crate::access::visibility::OwnReports;
 use crate::parameters::period::Period;
-use crate::read_model::OwnFigure;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 
+/// One figure of an organization's own.
 #[derive(clickhouse::Row, Deserialize)]
-struct StoredFigure {
-    figure: String,
-    name: String,
-    events: u64,
-    sessions: u64,
+pub(crate) struct OwnFigure {
+    /// `total`, `type`, `role`, `agent`, `clicks` or `click`.
+    pub(crate) figure: String,
+    /// Of a type or agent its name, of a role its number.
+    pub(crate) name: String,
+    pub(crate) events: u64,
+    pub(crate) sessions: u64,
 }
 
 impl Reads {
     /// Returns the figures of a summary, in no order. There may be any number of agents.
     pub(crate) async fn own_figures(&self, own: &OwnReports, period: &Period) -> Result<Vec<OwnFigure>, ApiError> {
         let statement = own_reports(include_str!("../../sql/agent_summary.sql"), own, period);
-        let figures: Vec<StoredFigure> = self.all_of(of_any_size(statement.query(&self.client))).await?;
-        let figure = |StoredFigure { figure, name, events, sessions }| OwnFigure { figure, name, events, sessions };
-        Ok(figures.into_iter().map(figure).collect())
+        self.all_of(of_any_size(statement.query(&self.client))).await
     }
 }

@@ -3,10 +3,23 @@
 use super::Reads;
 use super::agent_events::own_reports;
 use super::cells::Cells;
+use super::series::By;
 use crate::access::visibility::OwnReports;
 use crate::parameters::period::Period;
-use crate::read_model::{By, OwnSplit};
 use service_kit::http::ApiError;
+
+/// What a bucket of an organization's own series is split by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnSplit {
+    /// Not split.
+    Nothing,
+    /// Event type.
+    Type,
+    /// Role in which it was reported.
+    Role,
+    /// Own agent.
+    Agent,
+}
 
 impl Reads {
     /// Returns an organization's own series. All buckets together have the events and clicks of its summary.

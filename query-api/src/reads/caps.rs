@@ -6,7 +6,7 @@ use clickhouse::query::Query;
 
 /// What `FINAL` needs to be exact, whatever the server's defaults are (store/clickhouse/events.sql), and one snapshot for
 /// all parts of a statement.
-pub(super) const EXACT: &[(&str, &str)] = &[
+pub(crate) const EXACT: &[(&str, &str)] = &[
     ("do_not_merge_across_partitions_select_final", "1"),
     ("optimize_move_to_prewhere_if_final", "0"),
     ("use_query_condition_cache", "0"),
@@ -38,4 +38,111 @@ pub(super) fn capped(client: &Client, settings: &ReadSettings) -> Client {
 /// Lifts the limits on the size of a result: its rows are narrow, or are sent on as they arrive.
 pub(super) fn of_any_size(query: Query) -> Query {
     query.with_setting("max_result_bytes", "0").with_setting("max_result_rows", "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::FoundPage;
+    use super::super::{PageRow, Reads, Statement, refused};
+    use super::*;
+    use crate::parameters::paging::Paging;
+    use axum::Router;
+    use axum::routing::get;
+    use schemas::problem::Code;
+    use serde::Deserialize;
+    use service_kit::http::ApiError;
+    use service_kit::stores;
+    use service_kit::testing::{TestServer, TestStores, eventually};
+    use std::sync::Arc;
+
+    /// A row of a page that this test makes up.
+    #[derive(clickhouse::Row, Deserialize)]
+    struct Slow {
+        total: u64,
+    }
+
+    impl PageRow for Slow {
+        fn total(&self) -> u64 {
+            self.total
+        }
+
+        fn is_item(&self) -> bool {
+            true
+        }
+    }
+
+    async fn page(reads: &Reads, sql: &str) -> Result<FoundPage<Slow>, ApiError> {
+        reads.page(Statement::new(sql), Paging { limit: 1, offset: 0 }).await
+    }
+
+    async fn rows(reads: &Reads, sql: &str) -> Result<Vec<u64>, ApiError> {
+        reads.all(Statement::new(sql)).await
+    }
+
+    /// Takes ten minutes, longer than anything waits.
+    const NO_ROW: &str = "SELECT toUInt64(sum(sleepEachRow(1))) AS total FROM numbers(600)";
+
+    /// Allows one second for the first row and an hour for a page.
+    fn hasty(stores: &TestStores) -> Reads {
+        let settings = ReadSettings { read_start_seconds: 1, read_seconds: 3_600, ..ReadSettings::default() };
+        // One row per block, because a block may not sleep for long.
+        Reads::new(&stores::clickhouse(&stores.clickhouse).unwrap().with_setting("max_block_size", "1"), &settings)
+    }
+
+    #[tokio::test]
+    async fn a_page_without_a_first_row_in_time_is_503_and_its_statement_ends() {
+        let stores = TestStores::fresh().await;
+        let client = stores::clickhouse(&stores.clickhouse).unwrap();
+        let refused = page(&hasty(&stores), NO_ROW).await.err().map(|refusal| refusal.code());
+        assert_eq!(refused, Some(Code::Unavailable));
+        eventually("the statement of a refused read ends", || async {
+            let running = "SELECT count() FROM system.processes \
+                           WHERE current_database = currentDatabase() AND query LIKE 'SELECT toUInt64(sum(sleep%'";
+            (client.query(running).fetch_one::<u64>().await.unwrap() == 0).then_some(())
+        })
+        .await;
+    }
+
+    /// The server notices that the client left, and drops the handler with its statement.
+    #[tokio::test]
+    async fn a_client_that_leaves_during_a_slow_read_leaves_no_statement_running() {
+        let stores = TestStores::fresh().await;
+        let client = stores::clickhouse(&stores.clickhouse).unwrap();
+        let settings = ReadSettings { read_start_seconds: 600, ..ReadSettings::default() };
+        let slow = client.clone().with_setting("max_block_size", "1");
+        let reads = Arc::new(Reads::new(&slow, &settings));
+        let count = || async {
+            let running = "SELECT count() FROM system.processes \
+                           WHERE current_database = currentDatabase() AND query LIKE 'SELECT toUInt64(sum(sleep%'";
+            client.query(running).fetch_one::<u64>().await.unwrap()
+        };
+        for is_page in [true, false] {
+            let reads = Arc::clone(&reads);
+            let read = move || async move {
+                if is_page { page(&reads, NO_ROW).await.map(drop) } else { rows(&reads, NO_ROW).await.map(drop) }
+            };
+            let server = TestServer::start(Router::new().route("/read", get(read))).await;
+            let url = format!("{}/read", server.url);
+            let asking = tokio::spawn(async move { service_kit::testing::client().get(url).send().await.map(drop) });
+            eventually("the statement runs", || async { (count().await == 1).then_some(()) }).await;
+            asking.abort();
+            eventually("the statement of a client that left ends", || async { (count().await == 0).then_some(()) }).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_small_result_has_as_long_as_the_first_row_of_a_page() {
+        let stores = TestStores::fresh().await;
+        let refusal = refused(hasty(&stores).client.query(NO_ROW).fetch_one::<u64>().await.unwrap_err());
+        assert_eq!(refusal.code(), Code::Unavailable);
+    }
+
+    #[tokio::test]
+    async fn clickhouse_limits_a_page_to_the_time_of_its_reader_and_others_to_that_of_a_first_row() {
+        let reads = hasty(&TestStores::fresh().await);
+        let limit = "SELECT toUInt64(value) FROM system.settings WHERE name = 'max_execution_time'";
+        let streamed = reads.times.streamed(reads.client.query(limit)).fetch_one::<u64>().await.unwrap();
+        let other = reads.client.query(limit).fetch_one::<u64>().await.unwrap();
+        assert_eq!((streamed, other), (3_601, 1));
+    }
 }

@@ -3,11 +3,40 @@
 use super::Reads;
 use super::rows::following;
 use super::statement::Statement;
-use crate::read_model::{Cell, Extent, Value};
 use clickhouse::query::RowCursor;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 use std::collections::{BTreeSet, VecDeque};
+
+/// What a bucket is split by: owner and name, or the name alone. Empty if there is none.
+pub(crate) type Value = (String, String);
+
+/// The figures of one value in one bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cell {
+    /// Its number since 1970.
+    pub(crate) bucket: i64,
+    pub(crate) value: Value,
+    pub(crate) events: u64,
+    pub(crate) sessions: u64,
+    pub(crate) clicks: u64,
+    pub(crate) outcomes: u64,
+    /// In minor units of the currency.
+    pub(crate) amount: u128,
+}
+
+/// The size of a whole series.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// First and last bucket with an event, also if it is under no value.
+    pub(crate) buckets: Option<(i64, i64)>,
+    /// Distinct values.
+    pub(crate) values: u64,
+    /// Bytes of their names.
+    pub(crate) bytes: u64,
+    /// Pairs of a bucket and a value with an event.
+    pub(crate) cells: u64,
+}
 
 /// A row of the statements: a cell, and the extent of the whole series.
 #[derive(clickhouse::Row, Deserialize)]

@@ -2,16 +2,64 @@
 
 use super::Reads;
 use super::order::Order;
-use super::rows::FoundPage;
-use super::scope::Outcome;
+use super::rows::{FoundPage, page_row};
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
+use crate::parameters::event_filter::Outcome;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
-use crate::read_model::{CorroborationBy, CorroborationRow};
+use crate::parameters::sort::Sortable;
+use serde::Deserialize;
 use service_kit::http::ApiError;
+use uuid::Uuid;
 
 const CORROBORATION: &str = include_str!("../../sql/corroboration.sql");
+
+/// What a row of corroboration is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CorroborationBy {
+    /// A UTC day and an agent.
+    Agent,
+    /// A UTC day.
+    Day,
+}
+
+impl CorroborationBy {
+    /// Members of an item by which the list can be sorted.
+    pub(crate) fn sortable(self) -> &'static Sortable {
+        const BY_AGENT: &Sortable = &[
+            ("agent_id", "agent"),
+            ("day", "day"),
+            ("retrievals", "retrievals"),
+            ("seen_by_both", "both"),
+            ("claimed_by_agent_only", "claimed_only"),
+            ("seen_by_server_only", "seen_only"),
+            ("seen_by_neither", "neither"),
+        ];
+        match self {
+            Self::Agent => BY_AGENT,
+            Self::Day => &BY_AGENT[1..],
+        }
+    }
+}
+
+/// Fetches of a day, or of a day and an agent.
+#[derive(clickhouse::Row, Deserialize)]
+pub(crate) struct CorroborationRow {
+    total: u64,
+    is_item: u8,
+    pub(crate) day: String,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(crate) platform: Uuid,
+    pub(crate) agent: String,
+    pub(crate) retrievals: u64,
+    pub(crate) both: u64,
+    pub(crate) claimed_only: u64,
+    pub(crate) seen_only: u64,
+    pub(crate) neither: u64,
+}
+
+page_row! { CorroborationRow }
 
 impl Reads {
     /// Returns a page of corroboration, by default the newest days first, on each day those with the most fetches.

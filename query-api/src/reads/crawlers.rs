@@ -2,16 +2,39 @@
 
 use super::Reads;
 use super::rows::following;
-use super::scope::Outcome;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
+use crate::parameters::event_filter::Outcome;
 use crate::parameters::period::Period;
-use crate::read_model::{AgentCounts, BotRow};
 use serde::Deserialize;
 use service_kit::http::ApiError;
 
 const CRAWLERS: &str = include_str!("../../sql/crawlers.sql");
 const HOURS: &str = include_str!("../../sql/hours.sql");
+
+/// The fetches of one bot, from addresses of one kind.
+pub(crate) struct BotRow {
+    pub(crate) operator: String,
+    pub(crate) bot: String,
+    pub(crate) purpose: String,
+    /// As stored: unknown, no, yes.
+    pub(crate) verified: i8,
+    pub(crate) retrievals: u64,
+    pub(crate) bytes: u64,
+    pub(crate) corroborated: u64,
+    /// Status and fetches.
+    pub(crate) statuses: Vec<(u16, u64)>,
+}
+
+/// What one agent claims, and the clicks that came back from it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AgentCounts {
+    /// Fetches.
+    pub(crate) claimed: u64,
+    pub(crate) cited: u64,
+    pub(crate) presented: u64,
+    pub(crate) clicks: u64,
+}
 
 /// A bot, or an agent if `retrievals` is 0.
 #[derive(clickhouse::Row, Deserialize)]

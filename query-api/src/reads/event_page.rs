@@ -6,13 +6,13 @@
 
 use super::Reads;
 use super::report_content::{Place, ReportContent, Reports, missing};
+use super::rows::{ListPage, Rows};
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
 use crate::parameters::cursor::{Cursor, Position};
 use crate::parameters::event_filter::EventFilter;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
-use crate::read_model::Rows;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 use std::cmp::Reverse;
@@ -46,10 +46,8 @@ pub(crate) struct EventRow {
 
 /// A page on its way.
 pub(crate) struct EventPage {
-    /// Items of the whole list.
-    pub(crate) total: u64,
-    /// Where the next page begins, if there may be one.
-    pub(crate) next: Option<String>,
+    total: u64,
+    next: Option<String>,
     items: vec::IntoIter<Item>,
     /// Missing if the page is empty.
     reports: Option<Reports>,
@@ -81,6 +79,16 @@ impl Rows for EventPage {
         let (Some(item), Some(reports)) = (self.items.next(), &mut self.reports) else { return Ok(None) };
         // All of them were there when the statement began.
         Ok(Some(item.show(reports.next().await?.ok_or_else(missing)?)))
+    }
+}
+
+impl ListPage for EventPage {
+    fn total(&self) -> u64 {
+        self.total
+    }
+
+    fn next_page(&self) -> Option<&str> {
+        self.next.as_deref()
     }
 }
 
@@ -160,7 +168,8 @@ impl Reads {
         filter: &EventFilter,
         (at, walk): (Paging, &Cursor),
     ) -> Result<EventPage, ApiError> {
-        let statement = self.scope(seen, period).await?.bind(Statement::new(include_str!("../../sql/events_page.sql")));
+        let scope = self.scope(seen, period).await?.narrowed(filter.outcome);
+        let statement = scope.bind(Statement::new(include_str!("../../sql/events_page.sql")));
         let found: Vec<ListedEvents> = self.all(on_page(narrowed(statement, filter), at, walk)).await?;
         let total = found.first().map_or(0, |found| found.total);
         let item = |(key, at_ms, roles, shows_agent, organization, reported_ms, identity): ListedEvent| {

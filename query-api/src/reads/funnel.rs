@@ -2,16 +2,66 @@
 
 use super::Reads;
 use super::order::Order;
-use super::rows::FoundPage;
-use super::scope::Outcome;
+use super::rows::{FoundPage, page_row};
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
+use crate::parameters::event_filter::Outcome;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
-use crate::read_model::{FunnelBy, FunnelRow};
+use crate::parameters::sort::Sortable;
+use serde::Deserialize;
 use service_kit::http::ApiError;
+use uuid::Uuid;
 
 const FUNNEL: &str = include_str!("../../sql/funnel.sql");
+
+/// What a row of a funnel is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FunnelBy {
+    /// Platform and agent.
+    Agent,
+    /// URL.
+    Url,
+    /// UTC day.
+    Day,
+}
+
+impl FunnelBy {
+    /// Members of an item by which the list can be sorted.
+    pub(crate) fn sortable(self) -> &'static Sortable {
+        match self {
+            Self::Agent => &[("agent_id", "name"), STEPS[0], STEPS[1], STEPS[2], STEPS[3], STEPS[4]],
+            Self::Url => &[("content_url", "name"), STEPS[0], STEPS[1], STEPS[2], STEPS[3], STEPS[4]],
+            Self::Day => &[("day", "name"), STEPS[0], STEPS[1], STEPS[2], STEPS[3], STEPS[4]],
+        }
+    }
+}
+
+/// The steps of a funnel, each with its column.
+const STEPS: [(&str, &str); 5] = [
+    ("retrieved", "retrieved"),
+    ("grounded", "grounded"),
+    ("cited", "cited"),
+    ("presented", "presented"),
+    ("engaged", "engaged"),
+];
+
+/// Events of each step.
+#[derive(clickhouse::Row, Deserialize)]
+pub(crate) struct FunnelRow {
+    total: u64,
+    is_item: u8,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(crate) platform: Uuid,
+    pub(crate) name: String,
+    pub(crate) retrieved: u64,
+    pub(crate) grounded: u64,
+    pub(crate) cited: u64,
+    pub(crate) presented: u64,
+    pub(crate) engaged: u64,
+}
+
+page_row! { FunnelRow }
 
 impl Reads {
     /// Returns a page of a funnel, by default the newest days first, or the agents or URLs with the most events.

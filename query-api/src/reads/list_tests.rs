@@ -13,7 +13,7 @@ use crate::parameters::cursor::Cursor;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
 use crate::read_limiter::ReadSettings;
-use crate::read_model::Rows as _;
+use crate::reads::{ListPage as _, Rows as _};
 use chrono::DateTime;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -89,7 +89,7 @@ fn random_period(random: &mut StdRng) -> Period {
 /// The rows of a page, its total and the cursor of the next one.
 async fn rows(page: Result<EventPage, ApiError>, trace: &str) -> (Vec<EventRow>, u64, Option<String>) {
     let mut page = page.unwrap_or_else(|error| panic!("{error:?}: {trace}"));
-    let (total, next) = (page.total, page.next.clone());
+    let (total, next) = (page.total(), page.next_page().map(str::to_owned));
     let mut rows = Vec::new();
     while let Some(row) = page.next().await.unwrap() {
         rows.push(row);

@@ -2,9 +2,9 @@
 
 use super::Reads;
 use super::caps::of_any_size;
+use super::refusals::refused;
 use super::statement::Statement;
 use crate::parameters::paging::Paging;
-use crate::read_model::{PageRow, Rows, refused};
 use clickhouse::query::{Query, RowCursor};
 use service_kit::http::ApiError;
 use std::time::Duration;
@@ -12,10 +12,54 @@ use std::time::Duration;
 /// How long the next row may take once the first has arrived.
 const ROW_DEADLINE: Duration = Duration::from_secs(10);
 
+/// Items of a response, as they arrive.
+pub(crate) trait Rows: Send + 'static {
+    /// What one item is made of.
+    type Row: Send;
+
+    /// Returns the next item.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Self::Row>, ApiError>> + Send;
+}
+
+/// Items of a part of a list.
+pub(crate) trait ListPage: Rows {
+    /// Items of the whole list.
+    fn total(&self) -> u64;
+
+    /// Cursor of the next page, if there may be one and the list has cursors.
+    fn next_page(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// A row of a page: an item, or the only row of a page that has none.
+pub(crate) trait PageRow: clickhouse::RowOwned + clickhouse::RowRead + Send + Sync + 'static {
+    /// Items of the whole list.
+    fn total(&self) -> u64;
+    /// Whether it is an item.
+    fn is_item(&self) -> bool;
+}
+
+/// Implements [`PageRow`] for a row with the columns `total` and `is_item`.
+macro_rules! page_row {
+    ($row:ident) => {
+        impl $crate::reads::PageRow for $row {
+            fn total(&self) -> u64 {
+                self.total
+            }
+
+            fn is_item(&self) -> bool {
+                self.is_item == 1
+            }
+        }
+    };
+}
+
+pub(super) use page_row;
+
 /// A page whose items are still arriving.
 pub(crate) struct FoundPage<R> {
-    /// Items of the whole list.
-    pub(crate) total: u64,
+    total: u64,
     first: Option<R>,
     rest: RowCursor<R>,
 }
@@ -28,6 +72,12 @@ impl<R: PageRow> Rows for FoundPage<R> {
             return Ok(Some(first));
         }
         Ok(following(&mut self.rest).await?.filter(R::is_item))
+    }
+}
+
+impl<R: PageRow> ListPage for FoundPage<R> {
+    fn total(&self) -> u64 {
+        self.total
     }
 }
 

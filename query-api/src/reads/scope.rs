@@ -3,6 +3,7 @@
 use super::Reads;
 use super::statement::Statement;
 use crate::access::visibility::{OwnHost, Visibility};
+use crate::parameters::event_filter::Outcome;
 use crate::parameters::period::Period;
 use schemas::site::Site;
 use serde::Deserialize;
@@ -18,28 +19,6 @@ const LAST_MS: i64 = 10_413_791_999_999;
 const NEVER_MS: i64 = i64::MAX;
 /// Not a host: fills lists that must not be empty. `link_site` contains it if the agent is hidden from all readers.
 const NO_HOST: &str = "-";
-
-/// What became of a fetch (docs/api/counting.md).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// The content was returned, or the status is unknown.
-    Fetch,
-    /// Status 304: the bot already has the content.
-    Revalidation,
-    /// Any other status.
-    Failed,
-}
-
-impl Outcome {
-    /// The name in requests and responses.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Fetch => "fetch",
-            Self::Revalidation => "revalidation",
-            Self::Failed => "failed",
-        }
-    }
-}
 
 /// The parameters that all statements of an owner have.
 #[derive(Clone)]

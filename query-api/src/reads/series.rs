@@ -2,16 +2,34 @@
 
 use super::Reads;
 use super::cells::Cells;
-use super::scope::Outcome;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
+use crate::parameters::event_filter::Outcome;
 use crate::parameters::period::Period;
-use crate::read_model::By;
 use service_kit::http::ApiError;
 
 const SERIES: &str = include_str!("../../sql/series.sql");
 const SERIES_ROLE: &str = include_str!("../../sql/series_role.sql");
 const SERIES_AGENT: &str = include_str!("../../sql/series_agent.sql");
+
+/// The length of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// An hour of UTC.
+    Hour,
+    /// A day of UTC.
+    Day,
+}
+
+impl By {
+    /// Milliseconds of a bucket. 1970 began with an hour and a day.
+    pub(crate) fn ms(self) -> i64 {
+        match self {
+            Self::Hour => 3_600_000,
+            Self::Day => 86_400_000,
+        }
+    }
+}
 
 /// What a bucket of an owner's series is split by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use super::Reads;
 use super::statement::Statement;
 use crate::access::session_scope::SessionScope;
 use crate::event_data::{manifest, shown};
-use crate::read_model::{SessionEvent, SessionEvents, SessionPart};
 use schemas::problem::Code;
+use serde::Deserialize;
 use service_kit::http::ApiError;
 
 /// The most reports of one session, oldest first.
@@ -24,6 +24,45 @@ const MAX_MANIFEST_BYTES: u64 = 32 << 20;
 const MAX_VALUE_BYTES: u64 = 512;
 /// The event types that a click token can bind and whose `data` is shown in part.
 const CLICK_TYPES: [&str; 2] = ["content_engaged", "checkout_completed"];
+
+/// One report of a session.
+#[derive(Clone, Debug, Default, clickhouse::Row, Deserialize)]
+pub(crate) struct SessionEvent {
+    pub(crate) key: u128,
+    pub(crate) site: String,
+    pub(crate) event_type: String,
+    /// Milliseconds UTC.
+    pub(crate) at_ms: i64,
+    pub(crate) role: u8,
+    pub(crate) agent_id: String,
+    pub(crate) content_url: String,
+    pub(crate) content_id: String,
+    pub(crate) content_telemetry_id: String,
+    pub(crate) event_id: String,
+    pub(crate) turn_id: String,
+    pub(crate) output_id: String,
+    pub(crate) data: String,
+    pub(crate) extra: String,
+}
+
+/// Reports of a session.
+pub(crate) struct SessionEvents {
+    /// Oldest first; for a manifest only what it may need.
+    pub(crate) events: Vec<SessionEvent>,
+    /// Whether these are all.
+    pub(crate) is_whole: bool,
+}
+
+/// Which reports of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionPart {
+    /// What a manifest is made of: grounded, cited and presented content, and the turns for their privacy level.
+    Disclosable,
+    /// Everything that its organization reported.
+    Whole,
+    /// What others bound to it with a click token.
+    Clicks,
+}
 
 impl Reads {
     /// Returns the reports of a session. Returns 413 if they are too large.

@@ -1,17 +1,29 @@
 //! The figures of a summary.
 
-use super::scope::{Outcome, Scope};
+use super::scope::Scope;
 use super::statement::Statement;
 use super::{Reads, caps};
 use crate::access::visibility::Visibility;
+use crate::parameters::event_filter::Outcome;
 use crate::parameters::period::Period;
-use crate::read_model::SummaryRow;
 use schemas::event::SourceRole;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 
 const SUMMARY: &str = include_str!("../../sql/summary.sql");
 const SUMMARY_ALL: &str = include_str!("../../sql/summary_all.sql");
+
+/// One figure of a summary, or a part of it.
+pub(crate) enum SummaryRow {
+    /// Of everything.
+    Total { events: u64, sessions: u64 },
+    /// Of one event type.
+    Type { event_type: String, events: u64 },
+    /// Of one source role.
+    Source { role: SourceRole, events: u64, sessions: u64 },
+    /// Of one reporting agent.
+    Agent { platform_id: String, agent_id: String, events: u64, sessions: u64 },
+}
 
 /// One figure; `name` is `total`, `role` or `agent`.
 #[derive(clickhouse::Row, Deserialize)]

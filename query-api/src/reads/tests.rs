@@ -13,7 +13,7 @@ mod stored;
 mod summary;
 mod world;
 
-use super::scope::Outcome;
+use crate::parameters::event_filter::Outcome;
 use model::Event;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;

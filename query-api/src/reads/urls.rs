@@ -2,15 +2,15 @@
 
 use super::Reads;
 use super::order::Order;
-use super::rows::FoundPage;
-use super::scope::Outcome;
+use super::rows::{FoundPage, page_row};
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
+use crate::parameters::event_filter::Outcome;
 use crate::parameters::pages::{PagePath, Pages, PagesBy};
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
 use crate::parameters::sort::Sortable;
-use crate::read_model::UrlRow;
+use serde::Deserialize;
 use service_kit::http::ApiError;
 
 const URLS: &str = include_str!("../../sql/urls.sql");
@@ -28,6 +28,23 @@ pub(crate) const URLS_SORTABLE: &Sortable = &[
     ("content_presented", "presented"),
     ("content_engaged", "engaged"),
 ];
+
+/// A URL or a section.
+#[derive(clickhouse::Row, Deserialize)]
+pub(crate) struct UrlRow {
+    total: u64,
+    is_item: u8,
+    pub(crate) url: String,
+    pub(crate) events: u64,
+    pub(crate) unique_sessions: u64,
+    pub(crate) types: Vec<String>,
+    /// Events of each of the types.
+    pub(crate) per_type: Vec<u64>,
+    /// Time of the last event in milliseconds UTC.
+    pub(crate) last_ms: i64,
+}
+
+page_row! { UrlRow }
 
 impl Reads {
     /// Returns a page of URLs or of sections, by default those with the most events first, then by name.

@@ -6,7 +6,7 @@ use super::accept_header::Format;
 use super::streamed_answer::Written;
 use crate::parameters::paging::Paging;
 use crate::read_limiter::ReadPermit;
-use crate::read_model::{FoundPage, PageRow, Rows};
+use crate::reads::{ListPage, Rows};
 use axum::body::Bytes;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -49,24 +49,24 @@ impl<R: Send + 'static> Rows for Held<R> {
 }
 
 /// Answers with a page whose envelope is the plain one.
-pub(crate) async fn answer<R: PageRow, T: Serialize + 'static>(
+pub(crate) async fn answer<R: ListPage, T: Serialize + 'static>(
     answering: Answering,
     at: Paging,
-    found: FoundPage<R>,
-    item: impl Fn(R) -> T + Send + Sync + 'static,
+    found: R,
+    item: impl Fn(R::Row) -> T + Send + Sync + 'static,
 ) -> Result<Response, ApiError> {
-    let envelope = Page::<()> { items: Vec::new(), total: found.total, limit: at.limit, offset: at.offset };
+    let envelope = Page::<()> { items: Vec::new(), total: found.total(), limit: at.limit, offset: at.offset };
     answer_within(answering, &envelope, found, item).await
 }
 
 /// Answers with a page, as JSON in an envelope of its own, whose `items` are empty.
-pub(crate) async fn answer_within<R: PageRow, T: Serialize + 'static>(
+pub(crate) async fn answer_within<R: ListPage, T: Serialize + 'static>(
     answering: Answering,
     envelope: &impl Serialize,
-    found: FoundPage<R>,
-    item: impl Fn(R) -> T + Send + Sync + 'static,
+    found: R,
+    item: impl Fn(R::Row) -> T + Send + Sync + 'static,
 ) -> Result<Response, ApiError> {
-    let (total, after) = (found.total, found.next.clone());
+    let (total, after) = (found.total(), found.next_page().map(str::to_owned));
     let mut response = answer_all(answering, envelope, total, found, item).await?;
     if let Some(after) = after.and_then(|after| HeaderValue::from_maybe_shared(Bytes::from(after)).ok()) {
         response.headers_mut().insert(NEXT, after);

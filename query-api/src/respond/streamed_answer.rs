@@ -5,7 +5,7 @@
 //! an answer in memory than its place accounts for: what is larger than [`SMALL`] keeps its place until it is out.
 
 use crate::read_limiter::ReadPermit;
-use crate::read_model::Rows;
+use crate::reads::Rows;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};

@@ -11,7 +11,7 @@ use crate::State;
 use crate::access::visibility::OwnReports;
 use crate::parameters::period::Period;
 use crate::read_limiter::AdmittedReader;
-use crate::read_model::{By, Cell, Extent, OwnFigure, OwnSplit};
+use crate::reads::{By, Cell, Extent, OwnFigure, OwnSplit};
 use crate::respond::accept_header::Format;
 use crate::respond::page::Answering;
 use crate::respond::streamed_answer;

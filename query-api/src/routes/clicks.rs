@@ -6,7 +6,7 @@ use crate::State;
 use crate::access::consent::{consents, find_clicked};
 use crate::disclose;
 use crate::read_limiter::KeyReading;
-use crate::read_model::SessionPart;
+use crate::reads::SessionPart;
 use crate::respond::streamed_answer;
 use axum::extract::State as Shared;
 use axum::http::Uri;

@@ -7,7 +7,7 @@ use super::coverage::{coverage, refused};
 use super::lists::{ListParameters, ListRequest};
 use crate::State;
 use crate::read_limiter::AdmittedReader;
-use crate::read_model::{AgentCounts, BotRow};
+use crate::reads::{AgentCounts, BotRow};
 use crate::respond::page;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -47,7 +47,7 @@ pub(crate) async fn read_crawlers(
     let (seen, period, at) = (&asked.visibility, &asked.period, asked.paging);
     let mut claims = Claims { bots: &state.bots, of: BTreeMap::new(), of_nobody: ClaimCounts::default() };
     let refused = async { if is_narrowed { Ok(None) } else { refused(&state, seen, period).await.map(Some) } };
-    let bots = state.telemetry.crawlers(seen, period, |agent, counts| claims.add(agent, counts));
+    let bots = state.telemetry.crawlers(seen, period, asked.outcome, |agent, counts| claims.add(agent, counts));
     let (refused, coverage, bots) = tokio::try_join!(refused, coverage(&state, seen, period), bots)?;
     let Claims { of: claims, of_nobody: unattributed, .. } = claims;
     let operators = operators(&bots, claims);

@@ -8,7 +8,7 @@ use crate::State;
 use crate::access::consent::bounded;
 use crate::access::session_scope::SessionScope;
 use crate::read_limiter::AdmittedReader;
-use crate::read_model::SessionPart;
+use crate::reads::SessionPart;
 use crate::respond::streamed_answer;
 use axum::extract::State as Shared;
 use axum::http::Uri;

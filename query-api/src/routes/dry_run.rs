@@ -7,7 +7,7 @@ use crate::access::consent::{Clicked, Consents};
 use crate::access::session_scope::SessionScope;
 use crate::disclose::manifest;
 use crate::parameters::period::Period;
-use crate::read_model::{SessionEvent, SessionEvents};
+use crate::reads::{SessionEvent, SessionEvents};
 use axum::http::Uri;
 use chrono::DateTime;
 use schemas::ids::{OrgId, SessionId};

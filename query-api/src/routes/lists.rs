@@ -7,14 +7,15 @@ use crate::State;
 use crate::access::visibility::{OwnReports, Visibility};
 use crate::event_data::{self, Audience, StoredEvent};
 use crate::parameters::cursor::Cursor;
-use crate::parameters::event_filter::{FilterParameters, ReportedBy};
+use crate::parameters::event_filter::{FilterParameters, Outcome, ReportedBy};
 use crate::parameters::pages::Pages;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
-use crate::parameters::sort::Sort;
 use crate::parameters::view::ViewParameters;
 use crate::read_limiter::{AdmittedReader, ReadPermit};
-use crate::read_model::{CorroborationBy, CorroborationRow, EventRow, FunnelBy, FunnelRow, URLS_SORTABLE, UrlRow};
+use crate::reads::{
+    CorroborationBy, CorroborationRow, EventRow, FunnelBy, FunnelRow, ListPage as _, Order, URLS_SORTABLE, UrlRow,
+};
 use crate::respond::accept_header::Format;
 use crate::respond::page::{self, Answering};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -65,6 +66,7 @@ pub(crate) struct ListRequest {
     pub(crate) visibility: Visibility,
     pub(crate) period: Period,
     pub(crate) paging: Paging,
+    pub(crate) outcome: Option<Outcome>,
     permit: ReadPermit,
 }
 
@@ -80,13 +82,14 @@ impl ListRequest {
         Self::of(state, reading, asked, page).await
     }
 
-    async fn of(state: &State, reading: AdmittedReader, asked: ListParameters, page: u64) -> Result<Self, ApiError> {
+    async fn of(state: &State, reading: AdmittedReader, mut asked: ListParameters, page: u64) -> Result<Self, ApiError> {
         refuse_others(&[("split", asked.split.as_ref()), ("sort", asked.sort.as_ref())])?;
+        let outcome = asked.filter.take_outcome()?;
         refuse_others(&asked.filter.given())?;
         let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), page)?;
         let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
         let visibility = Visibility::establish(&state.directory, &reading.reader, &asked.view).await?;
-        Ok(Self { visibility, period, paging, permit: reading.permit })
+        Ok(Self { visibility, period, paging, outcome, permit: reading.permit })
     }
 
     pub(crate) fn answering(self, headers: &HeaderMap, columns: &'static [&'static str]) -> Answering {
@@ -156,11 +159,11 @@ pub(crate) async fn read_urls(
     headers: HeaderMap,
     Parameters(mut asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
-    let sort = Sort::parse(asked.sort.take().as_deref(), URLS_SORTABLE)?;
+    let order = Order::parse(asked.sort.take().as_deref(), URLS_SORTABLE)?;
     let (by, path) = (asked.by.take(), asked.filter.take_path());
     let pages = Pages::parse(by.as_deref(), path.as_deref())?;
     let asked = ListRequest::unsplit(&state, reading, asked, URLS_PAGE).await?;
-    let found = state.telemetry.urls(&asked.visibility, &asked.period, (&pages, sort), asked.paging).await?;
+    let found = state.telemetry.urls(&asked.visibility, &asked.period, (&pages, order, asked.outcome), asked.paging).await?;
     let at = asked.paging;
     page::answer(asked.answering(&headers, URL_COLUMNS), at, found, url_metric).await
 }
@@ -207,14 +210,14 @@ pub(crate) async fn read_corroboration(
         Some("day") => (CorroborationBy::Day, BY_DAY_COLUMNS),
         Some(_) => return Err(ApiError::new(Code::InvalidParameter, "by must be one of: agent, day.")),
     };
-    let sort = Sort::parse(asked.sort.take().as_deref(), by.sortable())?;
+    let order = Order::parse(asked.sort.take().as_deref(), by.sortable())?;
     let asked = ListRequest::unsplit(&state, reading, asked, EVENTS_PAGE).await?;
-    let found = state.telemetry.corroboration(&asked.visibility, &asked.period, (by, sort), asked.paging).await?;
+    let found = state.telemetry.corroboration(&asked.visibility, &asked.period, (by, order, asked.outcome), asked.paging).await?;
     let envelope = Corroboration {
         organization_id: asked.visibility.organization_id(),
         domains: asked.visibility.domains().to_vec(),
         note: NOTE.to_owned(),
-        page: Page { items: Vec::new(), total: found.total, limit: asked.paging.limit, offset: asked.paging.offset },
+        page: Page { items: Vec::new(), total: found.total(), limit: asked.paging.limit, offset: asked.paging.offset },
     };
     let answering = asked.answering(&headers, columns);
     let is_list = answering.format != Format::Json;
@@ -242,9 +245,9 @@ pub(crate) async fn read_funnel(
         Some(_) => return Err(ApiError::new(Code::InvalidParameter, "by must be one of: agent, url, day.")),
     };
     refuse_others(&[("after", asked.after.as_ref())])?;
-    let sort = Sort::parse(asked.sort.take().as_deref(), by.sortable())?;
+    let order = Order::parse(asked.sort.take().as_deref(), by.sortable())?;
     let asked = ListRequest::of(&state, reading, asked, EVENTS_PAGE).await?;
-    let found = state.telemetry.funnel(&asked.visibility, &asked.period, (by, sort), asked.paging).await?;
+    let found = state.telemetry.funnel(&asked.visibility, &asked.period, (by, order, asked.outcome), asked.paging).await?;
     let at = asked.paging;
     page::answer(asked.answering(&headers, columns), at, found, move |row| funnel(row, by)).await
 }

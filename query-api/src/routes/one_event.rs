@@ -8,7 +8,7 @@ use crate::access::visibility::Visibility;
 use crate::event_data::{self, Audience, StoredEvent};
 use crate::parameters::period::Period;
 use crate::read_limiter::AdmittedReader;
-use crate::read_model::{EventRow, FoundEvent, ReportRow};
+use crate::reads::{EventRow, FoundEvent};
 use crate::respond::streamed_answer;
 use axum::extract::{Path, State as Shared};
 use axum::response::Response;
@@ -33,7 +33,7 @@ pub(crate) async fn read_event(
         return Err(unknown());
     }
     let found = state.telemetry.owners_event(&visibility, &period, &event_id).await?.ok_or_else(unknown)?;
-    let told = serde_json::to_vec(&told(found).ok_or_else(unknown)?).map_err(ApiError::internal)?;
+    let told = serde_json::to_vec(&told(found)).map_err(ApiError::internal)?;
     Ok(streamed_answer::whole(told, reading.permit))
 }
 
@@ -41,25 +41,23 @@ fn unknown() -> ApiError {
     ApiError::new(Code::NotFound, "Event not found.")
 }
 
-fn told(found: FoundEvent) -> Option<EventReports> {
-    let first = found.reports.first()?;
-    let shown = EventRow::of_report(first, found.roles);
+fn told(found: FoundEvent) -> EventReports {
     let corroboration = found.claimed_and_seen.map(|parts| match parts {
         (true, true) => "seen_by_both",
         (true, false) => "claimed_by_agent_only",
         (false, true) => "seen_by_server_only",
         (false, false) => "seen_by_neither",
     });
-    Some(EventReports {
-        event: event(shown, Audience::Owner),
+    EventReports {
+        event: event(found.event, Audience::Owner),
         corroboration: corroboration.map(str::to_owned),
         events_of_this_id: found.of_this_id,
-        total_reports: found.total_reports,
+        total_reports: found.reports.len() as u64,
         reports: found.reports.into_iter().map(report).collect(),
-    })
+    }
 }
 
-fn report(row: ReportRow) -> EventReport {
+fn report(row: EventRow) -> EventReport {
     let told = StoredEvent { event_type: &row.r#type, data: &row.reported, extra: &row.unknown };
     EventReport {
         source_role: SourceRole::from_code(row.role).map_or_else(String::new, |role| role.as_str().to_owned()),

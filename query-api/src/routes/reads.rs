@@ -10,7 +10,7 @@ use crate::parameters::event_filter::FilterParameters;
 use crate::parameters::period::Period;
 use crate::parameters::view::ViewParameters;
 use crate::read_limiter::AdmittedReader;
-use crate::read_model::SummaryRow;
+use crate::reads::SummaryRow;
 use crate::respond::streamed_answer;
 use axum::response::Response;
 use schemas::crawler_reads::CoverageRead;
@@ -49,14 +49,15 @@ pub(crate) fn refuse_others(given: &[(&str, Option<&String>)]) -> Result<(), Api
 pub(crate) async fn read_summary(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
     reading: AdmittedReader,
-    Parameters(asked): Parameters<SummaryParameters>,
+    Parameters(mut asked): Parameters<SummaryParameters>,
 ) -> Result<Response, ApiError> {
     refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref()), ("sort", asked.sort.as_ref())])?;
+    let outcome = asked.filter.take_outcome()?;
     refuse_others(&asked.filter.given())?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     let visibility = Visibility::establish(&state.directory, &reading.reader, &asked.view).await?;
     let coverage = coverage::beside_figures(&state, &visibility, &period).await?;
-    let rows = state.telemetry.summarize(&visibility, &period).await?;
+    let rows = state.telemetry.summary(&visibility, &period, outcome).await?;
     let summary = Summary { coverage, ..assemble_summary(&visibility, period, rows) };
     let summary = serde_json::to_vec(&summary).map_err(ApiError::internal)?;
     Ok(streamed_answer::whole(summary, reading.permit))

@@ -14,7 +14,7 @@ use crate::parameters::event_filter::FilterParameters;
 use crate::parameters::period::Period;
 use crate::parameters::view::ViewParameters;
 use crate::read_limiter::AdmittedReader;
-use crate::read_model::{By, Cell, Fact, Split};
+use crate::reads::{By, Cell, Split};
 use crate::respond::accept_header::Format;
 use crate::respond::page::{self, Answering};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -86,17 +86,18 @@ pub(crate) fn find_split<S: Copy>(known: &[KnownSplit<S>], asked: Option<&str>) 
     })
 }
 
-const SPLITS: [KnownSplit<Split>; 10] = [
+const SPLITS: [KnownSplit<Split>; 11] = [
     ("none", Split::Nothing, &["start", "total_events", "total_sessions"]),
     ("type", Split::Type, &["start", "event_type", "total_events", "total_sessions"]),
     ("role", Split::Role, &["start", "source_role", "total_events", "total_sessions"]),
     ("agent", Split::Agent, &["start", "platform_id", "agent_id", "total_events", "total_sessions"]),
     ("platform", Split::Platform, &["start", "platform_id", "total_events", "total_sessions"]),
-    ("operator", Split::Answered(Fact::Operator), &["start", "operator", "total_events", "total_sessions"]),
-    ("bot", Split::Answered(Fact::Bot), &["start", "bot", "total_events", "total_sessions"]),
-    ("purpose", Split::Answered(Fact::Purpose), &["start", "purpose", "total_events", "total_sessions"]),
-    ("verified", Split::Answered(Fact::Verified), &["start", "verified", "total_events", "total_sessions"]),
-    ("status", Split::Answered(Fact::Status), &["start", "status", "total_events", "total_sessions"]),
+    ("operator", Split::Operator, &["start", "operator", "total_events", "total_sessions"]),
+    ("bot", Split::Bot, &["start", "bot", "total_events", "total_sessions"]),
+    ("purpose", Split::Purpose, &["start", "purpose", "total_events", "total_sessions"]),
+    ("verified", Split::Verified, &["start", "verified", "total_events", "total_sessions"]),
+    ("status", Split::Status, &["start", "status", "total_events", "total_sessions"]),
+    ("outcome", Split::Outcome, &["start", "outcome", "total_events", "total_sessions"]),
 ];
 
 /// `GET /content-owners/series`, by day and not split when the caller does not say.
@@ -104,8 +105,9 @@ pub(crate) async fn read_series(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
     reading: AdmittedReader,
     headers: HeaderMap,
-    Parameters(asked): Parameters<SeriesParameters>,
+    Parameters(mut asked): Parameters<SeriesParameters>,
 ) -> Result<Response, ApiError> {
+    let outcome = asked.filter.take_outcome()?;
     asked.refuse_pages()?;
     let (by, (name, split, columns)) = (asked.by()?, find_split(&SPLITS, asked.split.as_deref())?);
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
@@ -119,7 +121,7 @@ pub(crate) async fn read_series(
         Format::Json => coverage::beside_figures(&state, &visibility, &period).await?,
         Format::Lines | Format::Csv => None,
     };
-    let cells = state.telemetry.series(&visibility, &period, by, split).await?;
+    let cells = state.telemetry.series(&visibility, &period, (by, split), outcome).await?;
     let extent = cells.extent;
     let buckets = buckets::of(&period, by, extent.buckets)?;
     let filled = Filled::begin(buckets, split == Split::Nothing, extent, Source::Stored(Box::new(cells))).await?;
@@ -183,11 +185,12 @@ fn item(cell: Cell, by: By, split: Split) -> SeriesItem {
         Split::Role => item.source_role = Some(role_named(&name)),
         Split::Agent => (item.platform_id, item.agent_id) = (Some(whose), Some(name)),
         Split::Platform => item.platform_id = Some(whose),
-        Split::Answered(Fact::Operator) => item.operator = Some(name),
-        Split::Answered(Fact::Bot) => item.bot = Some(name),
-        Split::Answered(Fact::Purpose) => item.purpose = Some(name),
-        Split::Answered(Fact::Verified) => item.verified = Some(verified_named(&name)),
-        Split::Answered(Fact::Status) => item.status = Some(name.parse().unwrap_or_default()),
+        Split::Operator => item.operator = Some(name),
+        Split::Bot => item.bot = Some(name),
+        Split::Purpose => item.purpose = Some(name),
+        Split::Verified => item.verified = Some(verified_named(&name)),
+        Split::Status => item.status = Some(name.parse().unwrap_or_default()),
+        Split::Outcome => item.outcome = Some(name),
     }
     item
 }
@@ -203,7 +206,7 @@ mod tests {
             (said.code(), said.detail()),
             (
                 Code::InvalidParameter,
-                "split must be one of: none, type, role, agent, platform, operator, bot, purpose, verified, status."
+                "split must be one of: none, type, role, agent, platform, operator, bot, purpose, verified, status, outcome."
             )
         );
         for (asked, found) in [(None, Split::Nothing), (Some("none"), Split::Nothing), (Some("platform"), Split::Platform)] {

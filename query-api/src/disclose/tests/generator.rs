@@ -6,7 +6,7 @@ use super::super::{CITED, GROUNDED, PRESENTED};
 use crate::access::consent::Clicked;
 use crate::access::session_scope::SessionScope;
 use crate::disclose::id_encodings::planted;
-use crate::read_model::SessionEvent;
+use crate::reads::SessionEvent;
 use chrono::DateTime;
 use rand::RngExt;
 use rand::rngs::StdRng;

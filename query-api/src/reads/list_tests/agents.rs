@@ -3,12 +3,21 @@
 use super::model::{Cells, own_events, own_figures, own_series};
 use super::reports::org;
 use super::{Rounds, compare_pages, random_period};
+use crate::access::reader::Reader;
 use crate::access::visibility::OwnReports;
 use crate::parameters::event_filter::ReportedBy;
-use crate::read_model::{By, OwnSplit};
+use crate::reads::{By, OwnSplit};
 use rand::RngExt;
-use schemas::ids::OrgId;
+use schemas::identity::OrgType;
+use schemas::ids::{ApiKeyId, OrgId};
+use service_kit::auth::Credential;
 use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
+
+fn own(org: Uuid) -> OwnReports {
+    let credential = Credential::Key(ApiKeyId(Uuid::nil()));
+    OwnReports::of(&Reader { credential, org_id: OrgId(org), org_type: OrgType::Agent }).unwrap()
+}
 
 #[tokio::test]
 async fn own_pages_equal_the_model() {
@@ -17,7 +26,7 @@ async fn own_pages_equal_the_model() {
     rounds
         .compare(async |reads, copies, random, trace| {
             for org in (1..4).map(org) {
-                let (period, own) = (random_period(random), OwnReports::planned(OrgId(org)));
+                let (period, own) = (random_period(random), own(org));
                 for (n, by) in [None, Some(ReportedBy::Own), Some(ReportedBy::Other)].into_iter().enumerate() {
                     let expected = own_events(org, copies, &period, by);
                     let trace = format!("{org} {by:?} {period:?} {trace}");
@@ -38,7 +47,7 @@ async fn own_figures_equal_the_model() {
     rounds
         .compare(async |reads, copies, random, trace| {
             for org in (1..4).map(org) {
-                let (period, own) = (random_period(random), OwnReports::planned(OrgId(org)));
+                let (period, own) = (random_period(random), own(org));
                 let found = reads.own_figures(&own, &period).await.unwrap();
                 let found = found.into_iter().map(|of| {
                     // Sessions by type are in no response.
@@ -72,7 +81,7 @@ async fn own_series_equal_the_model() {
             ];
             for (split, figures) in splits {
                 let (org, by) = (org(random.random_range(1..4)), if random.random() { By::Hour } else { By::Day });
-                let (period, own) = (random_period(random), OwnReports::planned(OrgId(org)));
+                let (period, own) = (random_period(random), own(org));
                 let mut found = reads.own_series(&own, &period, by, split).await.unwrap();
                 let extent = found.extent;
                 let values = if random.random() { Some(found.values().await.unwrap()) } else { None };

@@ -5,7 +5,7 @@ use super::model::firsts;
 use super::reports::{Copy, org, session};
 use super::world::received;
 use crate::access::session_scope::SessionScope;
-use crate::read_model::{SessionEvent, SessionPart};
+use crate::reads::{SessionEvent, SessionPart};
 use schemas::ids::{OrgId, SessionId};
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -3,7 +3,7 @@
 use super::model::Event;
 use super::world::Read;
 use super::{HOUR_MS, Round, compare};
-use crate::read_model::{AgentCounts, BotRow};
+use crate::reads::{AgentCounts, BotRow};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Operator, bot, purpose, verified.

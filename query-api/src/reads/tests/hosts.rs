@@ -4,7 +4,7 @@ use super::NEW_YEAR_MS;
 use super::world::World;
 use crate::access::visibility::Visibility;
 use crate::parameters::period::Period;
-use crate::read_model::SummaryRow;
+use crate::reads::SummaryRow;
 use chrono::DateTime;
 use schemas::ids::OrgId;
 use schemas::site::Site;

@@ -3,13 +3,16 @@
 use super::model::{Event, Shown, day, sessions};
 use super::world::Read;
 use super::{Round, compare};
+use crate::parameters::cursor::Cursor;
+use crate::parameters::event_filter::EventFilter;
 use crate::parameters::pages::{PagePath, Pages, PagesBy};
 use crate::parameters::paging::Paging;
 use crate::parameters::sort::Sortable;
-use crate::read_model::{CorroborationBy, FunnelBy, PageRow, Rows};
 use crate::reads::order::Order;
 use crate::reads::rows::FoundPage;
 use crate::reads::urls::URLS_SORTABLE;
+use crate::reads::{CorroborationBy, FunnelBy, ListPage as _, PageRow, Rows};
+use chrono::DateTime;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use service_kit::http::ApiError;
@@ -59,7 +62,7 @@ async fn compare_list<R: PageRow>(
             found.push(item(row));
         }
         let expected: Vec<Item> = items.iter().skip(offset as usize).take(limit as usize).cloned().collect();
-        assert_eq!((page.total, found), (items.len() as u64, expected), "{trace}");
+        assert_eq!((page.total(), found), (items.len() as u64, expected), "{trace}");
     }
 }
 
@@ -241,4 +244,20 @@ async fn funnels_equal_the_model() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn lists_of_events_by_outcome_have_as_many_as_the_model() {
+    let mut narrowed = 0;
+    compare(20, async |round, _| {
+        let filter = EventFilter { outcome: round.outcome, ..EventFilter::default() };
+        let first = Cursor::parse(None, DateTime::UNIX_EPOCH).unwrap();
+        // After the last item, so that no report is read: these reports have no content.
+        let at = Paging { limit: 1, offset: 1 << 40 };
+        let page = round.world.reads.owners_events(&round.read.seen, &round.read.period, &filter, (at, &first)).await;
+        assert_eq!(page.ok().map(|page| page.total()), Some(round.events.len() as u64), "{}", round.trace);
+        narrowed += usize::from(round.outcome.is_some() && !round.events.is_empty());
+    })
+    .await;
+    assert!(narrowed > 0, "no round had an outcome with events");
 }

@@ -2,7 +2,7 @@
 
 use super::reports::TestReport;
 use super::world::Read;
-use crate::reads::scope::Outcome;
+use crate::parameters::event_filter::Outcome;
 use schemas::event::SourceRole;
 use schemas::event_key::EventKey;
 use schemas::site::Site;

@@ -3,9 +3,9 @@
 use super::model::{Event, Shown, sessions};
 use super::world::Read;
 use super::{Round, compare};
-use crate::read_model::{By, Cell, Extent, Value};
 use crate::reads::cells::Cells;
 use crate::reads::series::Split;
+use crate::reads::{By, Cell, Extent, Value};
 use rand::RngExt;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,7 +3,7 @@
 use super::model::{Event, Shown, sessions};
 use super::world::Read;
 use super::{Round, compare};
-use crate::read_model::SummaryRow;
+use crate::reads::SummaryRow;
 use schemas::event::SourceRole;
 use std::collections::BTreeMap;
 

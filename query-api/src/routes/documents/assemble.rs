@@ -6,7 +6,7 @@
 use super::Facts;
 use crate::event_data::{self, Members};
 use crate::parameters::event_filter::ReportedBy;
-use crate::read_model::{SessionEvent, SessionEvents};
+use crate::reads::{SessionEvent, SessionEvents};
 use chrono::{DateTime, Utc};
 use schemas::event::{EventFamily, EventType, SourceRole};
 use schemas::ids::SessionId;
@@ -15,7 +15,6 @@ use schemas::session::PrivacyLevel;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
-use std::collections::HashSet;
 use url::Url;
 use uuid::Uuid;
 
@@ -128,10 +127,7 @@ pub(super) fn document(session: SessionId, facts: &Facts, events: &[SessionEvent
         }
     }
 
-    let mut told = HashSet::new();
-    // An id that was reported for two hosts is one event.
-    let events = events.iter().filter(|event| told.insert((event.key, event.observer)));
-    let (core, others): (Vec<&SessionEvent>, Vec<&SessionEvent>) = events.partition(|event| is_of_the_standard(event));
+    let (core, others): (Vec<&SessionEvent>, Vec<&SessionEvent>) = events.iter().partition(|event| is_of_the_standard(event));
     let written = |events: Vec<&SessionEvent>| events.into_iter().map(|told| event(told, agent)).collect::<Vec<_>>();
     parts.put("events", written(core));
     let mut others = written(others);

@@ -2,7 +2,7 @@
 //! something. Pure.
 
 use crate::parameters::period::Period;
-use crate::read_model::By;
+use crate::reads::By;
 use chrono::DateTime;
 use schemas::problem::Code;
 use service_kit::http::ApiError;

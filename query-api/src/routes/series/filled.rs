@@ -3,7 +3,7 @@
 //! Must not lose a cell: one that has no place is a fault, never left out. Must not hold more than the names of the values, and
 //! of these no more than [`MAX_BYTES`]: who reports on a host names agents and types as it likes.
 
-use crate::read_model::{Cell, Cells, Extent, Rows, Value};
+use crate::reads::{Cell, Cells, Extent, Rows, Value};
 use service_kit::http::ApiError;
 use std::ops::RangeInclusive;
 use std::vec;

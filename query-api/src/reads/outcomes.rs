@@ -3,9 +3,10 @@
 //! Must not take many connections: credentials are looked up by the same ones. Must add up without rounding: a value is 63 bits,
 //! and there may be any number of them.
 
+use super::cells::Cell;
+use super::series::By;
 use crate::access::visibility::OwnReports;
 use crate::parameters::period::Period;
-use crate::read_model::{By, Cell};
 use chrono::{DateTime, Utc};
 use schemas::problem::Code;
 use service_kit::http::ApiError;

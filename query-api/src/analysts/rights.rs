@@ -1,0 +1,95 @@
+//! Rows of `analyst_access`: which hosts decide what an account may see, and until when.
+
+use crate::access::visibility::Visibility;
+use clickhouse::{Client, Row};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// In `visible_from_ms`: events belong to others.
+const NEVER_MS: i64 = i64::MAX;
+/// In `visible_from_ms`: all events are visible. The year 1900, the first that the column `at` of events can have.
+const ALWAYS_MS: i64 = -2_208_988_800_000;
+
+/// A row as it is inserted.
+#[derive(Row, Serialize)]
+pub(super) struct AccessRow {
+    login: String,
+    hosts: Vec<String>,
+    visible_from_ms: Vec<i64>,
+    /// Milliseconds since 1970, as `until`.
+    checked: i64,
+    until: i64,
+}
+
+/// What an account may see, by the rules of the reads.
+pub(super) struct Rights {
+    login: String,
+    hosts: Vec<String>,
+    visible_from_ms: Vec<i64>,
+}
+
+impl Rights {
+    /// The hosts that decide, and from when on each shows events.
+    pub(super) fn new(login: &str, seen: &Visibility) -> Self {
+        let own = seen.own().iter().map(|own| (&own.site, own.visible_from_ms.unwrap_or(ALWAYS_MS).max(ALWAYS_MS)));
+        // A host that the owner verified itself is its own, whoever else has it.
+        let foreign = seen.foreign().iter().filter(|site| seen.own().iter().all(|own| own.site != **site));
+        let foreign = foreign.map(|site| (site, NEVER_MS));
+        let (hosts, visible_from_ms) = own.chain(foreign).map(|(site, from)| (site.as_str().to_owned(), from)).unzip();
+        Self { login: login.to_owned(), hosts, visible_from_ms }
+    }
+
+    /// The row to insert. Times are milliseconds since 1970 by ClickHouse's clock.
+    pub(super) fn row(self, checked: i64, until: i64) -> AccessRow {
+        AccessRow { login: self.login, hosts: self.hosts, visible_from_ms: self.visible_from_ms, checked, until }
+    }
+}
+
+/// The row of an account that may not read any more: its statements fail at once.
+pub(super) fn ended(login: String, now_ms: i64) -> AccessRow {
+    AccessRow { login, hosts: Vec::new(), visible_from_ms: Vec::new(), checked: now_ms, until: now_ms }
+}
+
+#[derive(Row, Deserialize)]
+struct StoredRow {
+    login: String,
+    hosts: Vec<String>,
+    visible_from_ms: Vec<i64>,
+    until_ms: i64,
+}
+
+/// The newest row of each account.
+pub(super) struct Stored(HashMap<String, StoredRow>);
+
+impl Stored {
+    /// Reads all rows.
+    pub(super) async fn load(clickhouse: &Client) -> clickhouse::error::Result<Self> {
+        let rows = "SELECT login, hosts, visible_from_ms, toUnixTimestamp64Milli(until) AS until_ms FROM analyst_access FINAL";
+        let rows: Vec<StoredRow> = clickhouse.query(rows).fetch_all().await?;
+        Ok(Self(rows.into_iter().map(|row| (row.login.clone(), row)).collect()))
+    }
+
+    /// Returns whether exactly these rights are stored and valid at `ms`.
+    pub(super) fn has(&self, rights: &Rights, ms: i64) -> bool {
+        let row = self.0.get(&rights.login);
+        row.is_some_and(|row| row.hosts == rights.hosts && row.visible_from_ms == rights.visible_from_ms && row.until_ms > ms)
+    }
+
+    /// Returns whether any rights of the account are valid at `ms`.
+    pub(super) fn is_valid(&self, login: &str, ms: i64) -> bool {
+        self.0.get(login).is_some_and(|row| row.until_ms > ms)
+    }
+}
+
+/// Inserts the rows. They are visible when this returns.
+pub(super) async fn store(clickhouse: &Client, rows: &[AccessRow]) -> clickhouse::error::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let client = clickhouse.clone().with_setting("async_insert", "0");
+    let mut insert = client.insert::<AccessRow>("analyst_access").await?;
+    for row in rows {
+        insert.write(row).await?;
+    }
+    insert.end().await
+}
