@@ -7,8 +7,8 @@ pub(crate) mod dry_run;
 use crate::State;
 use crate::access::audit;
 use crate::delegations::requests;
-use crate::keys::api_keys;
 use crate::keys::drains::{self, health, rotation};
+use crate::keys::{analysts, api_keys};
 use crate::organizations::{access_requests, founding, invites, members, partners, settings};
 use crate::people::sign_in::{magic_links, oidc, page, session, session_cookie};
 use crate::webhooks::{deliveries, endpoint_state, secret};
@@ -22,6 +22,8 @@ use std::sync::Arc;
 pub fn routes(state: Arc<State>) -> Router {
     Router::new()
         // a key with an identity scope, or a session of a member
+        .route("/api/v1/identity/analysts", get(analysts::list_analysts))
+        .route("/api/v1/identity/analysts/{id}", delete(analysts::revoke_analyst))
         .route("/api/v1/identity/api-keys", get(api_keys::list_api_keys).post(api_keys::create_api_key))
         .route("/api/v1/identity/api-keys/{id}", delete(api_keys::revoke_api_key))
         .route("/api/v1/identity/audit", get(audit::trail::list_audit_entries))

@@ -34,7 +34,8 @@ const PROLONG_BEFORE_MS: i64 = 90_000;
 /// Maximum duration of a round.
 const ROUND_DEADLINE: Duration = Duration::from_secs(60);
 /// `telemetry identity-api admin analyst create` refuses unless this is recent.
-const RECORD_ROUND: &str = "INSERT INTO analyst_upkeep (seen_at) VALUES (now()) ON CONFLICT (is_only) DO UPDATE SET seen_at = now()";
+const RECORD_ROUND: &str =
+    "INSERT INTO analyst_upkeep (seen_at) VALUES (now()) ON CONFLICT (is_only) DO UPDATE SET seen_at = now()";
 
 /// Where accounts are written, and how often.
 #[derive(Args, Clone, Debug)]

@@ -9,14 +9,10 @@ pub const CLICKHOUSE_DDL: &[&str] = &[
     include_str!("../clickhouse/retrieval_index_moved.sql"),
     include_str!("../clickhouse/retrieval_index_shape.sql"),
     include_str!("../clickhouse/retrieval_index_delta.sql"),
-    include_str!("../clickhouse/analyst_leases.sql"),
-    include_str!("../clickhouse/publisher_retrievals.sql"),
 ];
 
 /// What each of several shards has besides, in order; every statement is safe to repeat.
 pub const CLICKHOUSE_SHARDS_DDL: &[&str] = &[include_str!("../clickhouse/high_watermarks.sql")];
-/// A view of one server answers for one server.
-const NOT_OF_SHARDS: &str = "VIEW IF NOT EXISTS publisher_retrievals";
 /// How far all shards have the log.
 pub const HIGH_WATERMARKS: &str = "high_watermarks";
 
@@ -75,7 +71,7 @@ ENGINE";
 
 /// [`CLICKHOUSE_DDL`] as it is applied to a shard.
 pub fn clickhouse_ddl_of_shard() -> impl Iterator<Item = String> {
-    CLICKHOUSE_DDL.iter().filter(|statement| !statement.contains(NOT_OF_SHARDS)).map(|statement| {
+    CLICKHOUSE_DDL.iter().map(|statement| {
         let keys = [OBSERVATIONS_KEY, RETRIEVAL_INDEX_KEY];
         let is_table = keys.iter().any(|key| statement.contains(key.one_server));
         let is_view = statement.contains("CREATE MATERIALIZED VIEW");

@@ -12,13 +12,16 @@ mod tests;
 pub use decode::decode_events;
 pub use encode::{ReportContent, encode_event, encode_report};
 
-/// Statements that create the tables, in order. Each can be repeated.
+/// Statements that create tables and views, in order. Each can be repeated.
 pub const DDL: &[&str] = &[
     include_str!("../clickhouse/writers.sql"),
     include_str!("../clickhouse/sites.sql"),
     include_str!("../clickhouse/reports.sql"),
     include_str!("../clickhouse/events.sql"),
     include_str!("../clickhouse/progress.sql"),
+    include_str!("../clickhouse/analyst_access.sql"),
+    include_str!("../clickhouse/analyst_sites.sql"),
+    include_str!("../clickhouse/publisher_events.sql"),
 ];
 
 /// Columns of an insert into `events` with their types.

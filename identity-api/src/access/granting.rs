@@ -24,6 +24,8 @@ pub(crate) enum LettingIn {
     Delegations,
     /// Webhook endpoints: setting one up, and rotating its secret.
     Webhooks,
+    /// Analyst accounts: revoking them.
+    Analysts,
 }
 
 impl LettingIn {
@@ -32,6 +34,7 @@ impl LettingIn {
             Self::Keys => "Only owners can create and revoke API keys.",
             Self::Drains => "Only owners can create and delete log drains and replace their keys.",
             Self::Delegations => "Only owners can share the organization's data.",
+            Self::Analysts => "Only owners can revoke analyst accounts.",
             Self::Webhooks => "Only owners can create webhook endpoints and replace their secrets.",
         }
     }

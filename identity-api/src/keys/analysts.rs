@@ -1,22 +1,29 @@
-//! Accounts of analysts in ClickHouse: make, list, revoke (docs/operating/analytics.md#accounts).
+//! Analyst accounts in ClickHouse: create, list, revoke (docs/operating/analytics.md#accounts).
 //!
-//! Must show a password only to who makes the account, and must not speak to ClickHouse: `telemetry query-api analysts` keeps
-//! that in step with these rows.
+//! Shows a password only in the response that creates the account, and doesn't connect to ClickHouse: `telemetry query-api analysts`
+//! keeps that in step with these rows.
 
+use crate::State;
+use crate::access::actor::{IdentityReader, IdentityWriter};
 use crate::access::audit::{self, Author, Change};
+use crate::access::granting::{self, LettingIn};
 use crate::access::organization;
 use crate::request::bodies::rule_broken;
+use crate::request::email_address::EmailAddress;
+use axum::Json;
+use axum::extract::{Path, State as Shared};
 use chrono::{DateTime, Utc};
 use schemas::identity::{AnalystAccount, CreatedAnalystAccount, OrgType, Scope};
-use schemas::ids::{AnalystAccountId, OrgId};
+use schemas::ids::{AnalystAccountId, OrgId, UserId};
 use schemas::problem::Code;
 use schemas::secrets::PlainAnalystPassword;
 use serde_json::json;
 use service_kit::http::ApiError;
 use sqlx::{PgConnection, PgExecutor};
+use std::sync::Arc;
 use uuid::Uuid;
 
-/// Accounts of one organisation that may be in use at a time: each is four views that are kept in step.
+/// Maximum number of accounts of an organization that aren't revoked.
 const MAX_ACCOUNTS: i64 = 10;
 
 #[derive(sqlx::FromRow)]
@@ -24,6 +31,7 @@ struct Row {
     id: Uuid,
     organization_id: Uuid,
     grantor_org_id: Option<Uuid>,
+    user_id: Option<Uuid>,
     login: String,
     name: String,
     created_at: DateTime<Utc>,
@@ -36,6 +44,7 @@ impl From<Row> for AnalystAccount {
             id: AnalystAccountId(row.id),
             organization_id: OrgId(row.organization_id),
             delegated_from: row.grantor_org_id.map(OrgId),
+            user_id: row.user_id.map(UserId),
             login: row.login,
             name: row.name,
             created_at: row.created_at,
@@ -44,43 +53,93 @@ impl From<Row> for AnalystAccount {
     }
 }
 
-/// What an account is to read: what its organisation owns, or what another lets it.
+/// `GET /api/v1/identity/analysts`
+pub(crate) async fn list_analysts(
+    Shared(state): Shared<Arc<State>>,
+    IdentityReader(actor): IdentityReader,
+) -> Result<Json<Vec<AnalystAccount>>, ApiError> {
+    Ok(Json(list(&state.pool, Some(actor.org_id)).await?))
+}
+
+/// `DELETE /api/v1/identity/analysts/{id}`: 200 with the account, also if it was revoked before.
+pub(crate) async fn revoke_analyst(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    Path(id): Path<String>,
+) -> Result<Json<AnalystAccount>, ApiError> {
+    let mut transaction = state.pool.begin().await?;
+    granting::require_owner(&mut transaction, &actor, LettingIn::Analysts).await?;
+    // Any text that isn't an id gets the response of an unknown id.
+    let id: AnalystAccountId = id.parse().map_err(|_| not_found())?;
+    let revoked = revoke(&mut transaction, actor.credential.into(), id, Some(actor.org_id), state.now()).await?;
+    transaction.commit().await?;
+    Ok(Json(revoked))
+}
+
+fn not_found() -> ApiError {
+    ApiError::new(Code::NotFound, "Analyst account not found.")
+}
+
+/// A new account: what it reads, and who uses it.
 pub(crate) struct NewAccount {
     pub(crate) organization: OrgId,
+    /// The owner that shares its data with the organization; `None` reads the organization's own.
     pub(crate) delegated_from: Option<OrgId>,
+    /// A member of the organization. Removing the member revokes the account.
+    pub(crate) member: Option<EmailAddress>,
     pub(crate) name: String,
 }
 
-/// Makes an account and its password.
+/// Creates an account and its password.
 pub(crate) async fn create(
     transaction: &mut PgConnection,
     author: Author,
     new: NewAccount,
     now: DateTime<Utc>,
 ) -> Result<CreatedAnalystAccount, ApiError> {
+    require_upkeep(transaction).await?;
     organization::lock(transaction, new.organization).await?;
     require_readable(transaction, &new).await?;
+    let user = member_of(transaction, &new).await?;
     require_room(transaction, new.organization).await?;
     let password = PlainAnalystPassword::mint();
+    let (kind, creator) = author.name();
     let row: Row = sqlx::query_as(
-        "INSERT INTO analyst_accounts (id, organization_id, grantor_org_id, login, name, password_hash, created_at) \
-         SELECT id, $1, $2, 'telemetry_analyst_' || right(id::text, 12), $3, $4, $5 FROM (SELECT uuidv7() AS id) AS made \
-         RETURNING id, organization_id, grantor_org_id, login, name, created_at, revoked_at",
+        "INSERT INTO analyst_accounts \
+           (id, organization_id, grantor_org_id, user_id, login, name, password_hash, created_by_kind, created_by, created_at) \
+         SELECT id, $1, $2, $3, 'telemetry_analyst_' || right(id::text, 12), $4, $5, $6, $7, $8 FROM (SELECT uuidv7() AS id) AS made \
+         RETURNING id, organization_id, grantor_org_id, user_id, login, name, created_at, revoked_at",
     )
     .bind(new.organization.0)
     .bind(new.delegated_from.map(|grantor| grantor.0))
+    .bind(user)
     .bind(new.name)
     .bind(password.hash().as_bytes().as_slice())
+    .bind(kind)
+    .bind(creator)
     .bind(now)
     .fetch_one(&mut *transaction)
     .await?;
     let account = AnalystAccount::from(row);
-    let detail = json!({"name": account.name, "login": account.login, "delegated_from": account.delegated_from});
-    tell(transaction, author, &account, "analyst_account.created", now, detail).await?;
+    let detail = json!({
+        "name": account.name, "login": account.login, "delegated_from": account.delegated_from, "user_id": account.user_id,
+    });
+    record(transaction, author, &account, "analyst_account.created", now, detail).await?;
     Ok(CreatedAnalystAccount { account, password: password.reveal().to_owned() })
 }
 
-/// By the rules of reads: an owner reads what is its own, everybody else what a delegation lets them.
+/// Refuses where no process would tell ClickHouse of the account.
+async fn require_upkeep(transaction: &mut PgConnection) -> Result<(), ApiError> {
+    let is_kept: bool =
+        sqlx::query_scalar("SELECT EXISTS (SELECT FROM analyst_upkeep WHERE seen_at > now() - interval '2 minutes')")
+            .fetch_one(transaction)
+            .await?;
+    let detail = "Analyst accounts need `telemetry query-api analysts`, which isn't running. `cargo up` doesn't support them: run the \
+                  service in containers (docs/operating/compose.md), or export CSV or NDJSON (docs/start/analyst.md).";
+    is_kept.then_some(()).ok_or_else(|| ApiError::new(Code::Conflict, detail))
+}
+
+/// Applies the rules of reads: an owner reads its own data, all others what is shared with them.
 async fn require_readable(transaction: &mut PgConnection, new: &NewAccount) -> Result<(), ApiError> {
     let own = organization::type_of(&mut *transaction, new.organization).await?;
     match (own, new.delegated_from) {
@@ -113,6 +172,19 @@ async fn require_delegation(transaction: &mut PgConnection, grantor: OrgId, gran
     is_active.then_some(()).ok_or_else(refusal)
 }
 
+/// Returns the id of the member who is to use the account. The organization's row is locked, so nobody is removed meanwhile.
+async fn member_of(transaction: &mut PgConnection, new: &NewAccount) -> Result<Option<Uuid>, ApiError> {
+    let Some(email) = &new.member else { return Ok(None) };
+    let user: Option<Uuid> = sqlx::query_scalar(
+        "SELECT u.id FROM users u JOIN memberships m ON m.user_id = u.id WHERE m.organization_id = $1 AND u.email = $2",
+    )
+    .bind(new.organization.0)
+    .bind(email.as_str())
+    .fetch_optional(transaction)
+    .await?;
+    user.map(Some).ok_or_else(|| rule_broken("member", "member must be the email address of a member of the organization"))
+}
+
 async fn require_room(transaction: &mut PgConnection, organization: OrgId) -> Result<(), ApiError> {
     let used: i64 = sqlx::query_scalar("SELECT count(*) FROM analyst_accounts WHERE organization_id = $1 AND revoked_at IS NULL")
         .bind(organization.0)
@@ -127,10 +199,10 @@ async fn require_room(transaction: &mut PgConnection, organization: OrgId) -> Re
     (used < MAX_ACCOUNTS).then_some(()).ok_or_else(refusal)
 }
 
-/// All accounts, or those of one organisation, the oldest first.
+/// Returns all accounts, or those of one organization, oldest first.
 pub(crate) async fn list(store: impl PgExecutor<'_>, of: Option<OrgId>) -> Result<Vec<AnalystAccount>, ApiError> {
     let rows: Vec<Row> = sqlx::query_as(
-        "SELECT id, organization_id, grantor_org_id, login, name, created_at, revoked_at FROM analyst_accounts \
+        "SELECT id, organization_id, grantor_org_id, user_id, login, name, created_at, revoked_at FROM analyst_accounts \
          WHERE $1::uuid IS NULL OR organization_id = $1 ORDER BY created_at, id",
     )
     .bind(of.map(|org| org.0))
@@ -139,33 +211,61 @@ pub(crate) async fn list(store: impl PgExecutor<'_>, of: Option<OrgId>) -> Resul
     Ok(rows.into_iter().map(AnalystAccount::from).collect())
 }
 
-/// Ends an account; one that has ended stays as it is.
+/// Revokes an account of an organization, or of any. A revoked one stays as it is.
 pub(crate) async fn revoke(
     transaction: &mut PgConnection,
     author: Author,
     id: AnalystAccountId,
+    of: Option<OrgId>,
     now: DateTime<Utc>,
 ) -> Result<AnalystAccount, ApiError> {
-    let revoked = sqlx::query("UPDATE analyst_accounts SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL")
-        .bind(id.0)
-        .bind(now)
-        .execute(&mut *transaction)
-        .await?;
-    let found: Option<Row> = sqlx::query_as(
-        "SELECT id, organization_id, grantor_org_id, login, name, created_at, revoked_at FROM analyst_accounts WHERE id = $1",
+    let revoked = sqlx::query(
+        "UPDATE analyst_accounts SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL AND ($3::uuid IS NULL OR organization_id = $3)",
     )
     .bind(id.0)
+    .bind(now)
+    .bind(of.map(|org| org.0))
+    .execute(&mut *transaction)
+    .await?;
+    let found: Option<Row> = sqlx::query_as(
+        "SELECT id, organization_id, grantor_org_id, user_id, login, name, created_at, revoked_at FROM analyst_accounts \
+         WHERE id = $1 AND ($2::uuid IS NULL OR organization_id = $2)",
+    )
+    .bind(id.0)
+    .bind(of.map(|org| org.0))
     .fetch_optional(&mut *transaction)
     .await?;
-    let found = found.ok_or_else(|| ApiError::new(Code::NotFound, "Analyst account not found."))?;
-    let account = AnalystAccount::from(found);
+    let account = AnalystAccount::from(found.ok_or_else(not_found)?);
     if revoked.rows_affected() == 1 {
-        tell(transaction, author, &account, "analyst_account.revoked", now, json!({})).await?;
+        record(transaction, author, &account, "analyst_account.revoked", now, json!({})).await?;
     }
     Ok(account)
 }
 
-async fn tell(
+/// Revokes the accounts that a person created as an operator or, in one organization, uses as a member.
+pub(crate) async fn revoke_of(
+    transaction: &mut PgConnection,
+    author: Author,
+    (person, org): (UserId, Option<OrgId>),
+    now: DateTime<Utc>,
+) -> Result<(), sqlx::Error> {
+    let revoked: Vec<Row> = sqlx::query_as(
+        "UPDATE analyst_accounts SET revoked_at = $3 \
+         WHERE revoked_at IS NULL AND ($2::uuid IS NULL OR organization_id = $2) AND (created_by = $1 OR ($2 IS NOT NULL AND user_id = $1)) \
+         RETURNING id, organization_id, grantor_org_id, user_id, login, name, created_at, revoked_at",
+    )
+    .bind(person.0)
+    .bind(org.map(|org| org.0))
+    .bind(now)
+    .fetch_all(&mut *transaction)
+    .await?;
+    for account in revoked.into_iter().map(AnalystAccount::from) {
+        record(transaction, author, &account, "analyst_account.revoked", now, json!({"of": person})).await?;
+    }
+    Ok(())
+}
+
+async fn record(
     transaction: &mut PgConnection,
     author: Author,
     account: &AnalystAccount,

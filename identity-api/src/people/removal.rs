@@ -4,7 +4,7 @@
 
 use crate::access::audit::{self, Author, Change};
 use crate::access::granting::Makers;
-use crate::keys::api_keys;
+use crate::keys::{analysts, api_keys};
 use crate::{delegations, webhooks};
 use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, UserId};
@@ -18,7 +18,7 @@ use uuid::Uuid;
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Keeping {
-    /// It stays: keys, and delegations and webhook endpoints with them.
+    /// It stays: keys, and delegations, webhook endpoints and analyst accounts with them.
     #[serde(default)]
     pub(crate) keep_keys: bool,
 }
@@ -33,7 +33,7 @@ pub(crate) enum CreatedBy {
 }
 
 /// Revokes the keys that somebody made, by whatever chain of keys, and takes back the delegations, webhook endpoints and open
-/// invites that the person or these keys made.
+/// invites that the person or these keys made. Revokes the analyst accounts that the person created or uses.
 pub(crate) async fn take_back(
     transaction: &mut PgConnection,
     author: Author,
@@ -49,6 +49,7 @@ pub(crate) async fn take_back(
     let makers = Makers { member: org.map(|org| (org, person)), keys: &keys };
     delegations::revoke_made_by(transaction, author, makers, now).await?;
     webhooks::delete_made_by(transaction, author, makers, now).await?;
+    analysts::revoke_of(transaction, author, (person, org), now).await?;
     Ok(())
 }
 

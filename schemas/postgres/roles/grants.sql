@@ -59,13 +59,14 @@ GRANT SELECT (organization_id, user_id) ON memberships TO telemetry_query;
 GRANT SELECT, INSERT ON session_reads TO telemetry_query;
 -- Which accounts ClickHouse shall have; passwords are hashes, which ClickHouse is told.
 GRANT SELECT ON analyst_accounts TO telemetry_query;
+GRANT SELECT, INSERT, UPDATE ON analyst_upkeep TO telemetry_query;
 
 -- ── identity-api: everything about who may see what ────────────────────────────────────────────────────────────────────────────
 GRANT SELECT, INSERT, UPDATE ON organizations, users, api_keys, domains, delegations, delegation_requests, drains, invites,
     access_requests, webhook_endpoints, analyst_accounts TO telemetry_identity;
 GRANT SELECT, INSERT, UPDATE, DELETE ON memberships, user_sessions, magic_links TO telemetry_identity;
 GRANT SELECT, INSERT ON user_identities TO telemetry_identity;
-GRANT SELECT ON api_keys_shown, drain_hours, drain_bad_lines, refused_reports TO telemetry_identity;
+GRANT SELECT ON api_keys_shown, drain_hours, drain_bad_lines, refused_reports, analyst_upkeep TO telemetry_identity;
 -- A message is never changed; it goes when its log is old enough.
 GRANT SELECT, INSERT, DELETE ON webhook_deliveries TO telemetry_identity;
 GRANT SELECT, INSERT ON webhook_redeliveries TO telemetry_identity;

@@ -1,8 +1,6 @@
-//! An account by which an analyst reads an owner's figures in ClickHouse.
-//!
-//! Must not hold a password, but for the one answer that shows it.
+//! Analyst accounts in ClickHouse. Only the response that creates one contains its password.
 
-use crate::ids::{AnalystAccountId, OrgId};
+use crate::ids::{AnalystAccountId, OrgId, UserId};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -11,23 +9,25 @@ use serde::{Deserialize, Serialize};
 pub struct AnalystAccount {
     /// For revoking.
     pub id: AnalystAccountId,
-    /// Whose account it is.
+    /// Organization of the account.
     pub organization_id: OrgId,
-    /// The content owner that lets it read; absent where it reads what is its own.
+    /// The content owner that shares its data; absent if the account reads the organization's own.
     pub delegated_from: Option<OrgId>,
-    /// The user of ClickHouse, and the database that its views are in.
+    /// The member who uses it; removing the member revokes it.
+    pub user_id: Option<UserId>,
+    /// User in ClickHouse.
     pub login: String,
-    /// What it is called.
+    /// Name for people.
     pub name: String,
     /// RFC 3339.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
-    /// RFC 3339; absent while it may sign in.
+    /// RFC 3339; absent unless it is revoked.
     #[serde(default, with = "crate::instant::optional")]
     pub revoked_at: Option<DateTime<Utc>>,
 }
 
-/// A new account with its password, which is shown this once.
+/// A new account with its password.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct CreatedAnalystAccount {
     /// The account.

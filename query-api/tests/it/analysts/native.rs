@@ -6,8 +6,8 @@ use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Older than client information, time zones and settings as texts.
-const REVISION: u64 = 51_000;
+/// Newer than client information, older than time zones and settings as texts.
+const REVISION: u64 = 54_032;
 
 /// A connection of a user who has signed in.
 pub(super) struct Native {
@@ -49,10 +49,21 @@ impl Native {
         }
     }
 
-    /// Runs a statement. After an exception the connection can go on.
+    /// Runs a statement. The connection stays usable after an exception.
     pub(super) fn ask(&mut self, statement: &str) -> Answer {
+        self.run(1, "", statement)
+    }
+
+    /// Runs a statement as a server does that passes on the statement of `user`.
+    pub(super) fn ask_for(&mut self, user: &str, statement: &str) -> Answer {
+        self.run(2, user, statement)
+    }
+
+    fn run(&mut self, kind: u8, user: &str, statement: &str) -> Answer {
+        let client = [text("me"), text("host"), text("test"), number(1), number(1), number(REVISION)].concat();
+        let information = [vec![kind], text(user), text(""), text("127.0.0.1:1"), vec![1], client].concat();
         let settings = text("");
-        let query = [number(1), text(""), settings, number(2), number(0), text(statement)].concat();
+        let query = [number(1), text(""), information, settings, number(2), number(0), text(statement)].concat();
         // The data that a statement brings: none.
         let block_info = [number(1), vec![0], number(2), (-1_i32).to_le_bytes().to_vec(), number(0)].concat();
         let data = [number(2), text(""), block_info, number(0), number(0)].concat();

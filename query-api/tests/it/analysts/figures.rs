@@ -1,0 +1,284 @@
+//! Figures of the views equal those of the API for the same owner.
+
+use super::{Analyst, Cast, DAY_MS, World, cast, owners};
+use crate::test_app::{Observation, seen};
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt as _, SeedableRng as _};
+use schemas::crawler::Crawler;
+use schemas::event::SourceRole;
+use schemas::ids::OrgId;
+use serde_json::Value;
+use service_kit::testing::random_seed;
+use uuid::Uuid;
+
+const STEPS: [&str; 5] = ["retrieved", "grounded", "cited", "presented", "engaged"];
+
+/// Reports on hosts of two owners and of nobody: of several observers, copies, turns, clicks and bots.
+pub(super) fn reports(random: &mut impl Rng) -> Vec<Observation> {
+    let hosts = ["a.test", "www.blog.a.test", "shop.a.test", "b.test", "x.b.test", "nota.test"];
+    let types =
+        ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged", "turn_started"];
+    let roles = [SourceRole::Agent, SourceRole::Edge, SourceRole::Origin, SourceRole::Index];
+    let report = |_| {
+        let (host, event_type) = (hosts[random.random_range(0..hosts.len())], types[random.random_range(0..types.len())]);
+        // Few keys, so that most events have several reports.
+        let row = seen(host, random.random_range(0..60)).named(event_type).by(random.random_range(1..4));
+        let row = row.after(random.random_range(0..4 * DAY_MS)).url(&format!("https://{host}/{}", random.random_range(0..5)));
+        let row = if random.random_bool(0.8) { row.role(roles[random.random_range(0..4)]) } else { row };
+        match random.random_range(0..4) {
+            0 => row,
+            1 => row.crawler(Crawler {
+                bot: ["GPTBot", "ClaudeBot"][random.random_range(0..2)].to_owned(),
+                verified: [None, Some(false), Some(true)][random.random_range(0..3)],
+                response_status: [0, 200, 304, 404][random.random_range(0..4)],
+                response_bytes: random.random_range(0..9),
+                ..Crawler::default()
+            }),
+            agent => row.session(random.random_range(1..9)).agent(&format!("agent-{agent}")),
+        }
+    };
+    (0..400_u32).map(report).collect()
+}
+
+/// Lines of these members, sorted.
+fn lines(items: &[Value], members: &[&str]) -> Vec<String> {
+    let text = |value: &Value| match value {
+        Value::Null => String::new(),
+        value => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+    };
+    let line = |item: &Value| members.iter().map(|member| text(&item[*member])).collect::<Vec<_>>().join("\t");
+    sorted(items.iter().map(line).collect())
+}
+
+fn sorted(mut lines: Vec<String>) -> Vec<String> {
+    lines.sort_unstable();
+    lines
+}
+
+/// Who reads: an account, and a key with the parameters by which it reads the same.
+struct Pair<'a> {
+    world: &'a World,
+    analyst: &'a Analyst,
+    key: &'a str,
+    query: &'a [(&'a str, &'a str)],
+}
+
+impl Pair<'_> {
+    async fn agree(&self) {
+        // As the process would: on a busy machine a comparison can take longer than rights are valid.
+        self.world.round().await;
+        self.totals_agree().await;
+        self.lists_agree().await;
+        self.events_agree().await;
+    }
+
+    async fn totals_agree(&self) {
+        let summary = self.world.app.summary(self.key, self.query).await;
+        assert_eq!(self.number("SELECT count() FROM events").await, summary.total_events);
+        assert_eq!(self.number("SELECT sum(is_representing) FROM reports").await, summary.total_events);
+        for of in &summary.events_by_type {
+            let counted = format!("SELECT count() FROM events WHERE event_type = '{}'", of.event_type);
+            assert_eq!(self.number(&counted).await, of.count, "{}", of.event_type);
+        }
+        for of in &summary.events_by_source {
+            let role = &of.source_role;
+            assert_eq!(self.number(&format!("SELECT countIf(has(observers, '{role}')) FROM events")).await, of.count, "{role}");
+            let reported = format!("SELECT sumIf(is_first_of_role, source_role = '{role}') FROM reports");
+            assert_eq!(self.number(&reported).await, of.count, "{role}");
+        }
+        for of in &summary.agents {
+            let reported = format!(
+                "SELECT sumIf(is_first_of_agent, platform_id = '{}' AND agent_id = '{}') FROM reports",
+                of.platform_id, of.agent_id
+            );
+            assert_eq!(self.number(&reported).await, of.event_count, "{} {}", of.platform_id, of.agent_id);
+        }
+    }
+
+    /// The pages of the API, and statements that return the same lines.
+    async fn lists_agree(&self) {
+        let steps = STEPS.map(|step| format!("countIf(event_type = 'content_{step}')")).join(", ");
+        let claimant = "if(claimant_id = toUUID('00000000-0000-0000-0000-000000000000'), '', toString(claimant_id)), claimed_by";
+        let of_types = STEPS.map(|step| format!("'content_{step}'")).join(", ");
+        let funnel = format!("SELECT {claimant}, {steps} FROM events WHERE event_type IN ({of_types}) GROUP BY 1, 2");
+        let members = [&["platform_id", "agent_id"][..], &STEPS].concat();
+        assert_eq!(self.asked(&funnel).await, self.listed("funnel", &[], &members).await);
+        let funnel = format!("SELECT day, {steps} FROM events WHERE event_type IN ({of_types}) GROUP BY day");
+        let members = [&["day"][..], &STEPS].concat();
+        assert_eq!(self.asked(&funnel).await, self.listed("funnel", &[("by", "day")], &members).await);
+        let corroboration = format!(
+            "SELECT day, {claimant}, count(), countIf(is_claimed AND is_seen), countIf(is_claimed AND NOT is_seen), \
+               countIf(NOT is_claimed AND is_seen) \
+             FROM events WHERE event_type = 'content_retrieved' GROUP BY 1, 2, 3"
+        );
+        let members =
+            ["day", "platform_id", "agent_id", "retrievals", "seen_by_both", "claimed_by_agent_only", "seen_by_server_only"];
+        assert_eq!(self.asked(&corroboration).await, self.listed("corroboration", &[], &members).await);
+        let bots = "SELECT operator, bot, purpose, transform(verified, ['yes', 'no'], ['true', 'false'], ''), count(), sum(bytes) \
+                    FROM events WHERE event_type = 'content_retrieved' AND bot != '' GROUP BY 1, 2, 3, 4";
+        let members = ["operator", "bot", "purpose", "verified", "retrievals", "bytes"];
+        assert_eq!(self.asked(bots).await, self.listed("crawlers", &[], &members).await);
+        let outcome = "SELECT count() FROM events WHERE outcome = 'fetch'";
+        let fetches = self.world.app.summary(self.key, &[self.query, &[("outcome", "fetch")]].concat()).await.total_events;
+        assert_eq!(self.number(outcome).await, fetches);
+    }
+
+    /// Every event that the API lists is one row, with the same members.
+    async fn events_agree(&self) {
+        let page = self.page("events", &[]).await;
+        let text = |item: &Value, member: &str| item[member].as_str().unwrap_or_default().to_owned();
+        let listed = page["items"].as_array().unwrap().iter().map(|item| {
+            let members = ["event_timestamp", "event_type", "content_url", "platform_id", "agent_id"];
+            let observers: Vec<&str> =
+                item["event_data"]["observers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            members.map(|member| text(item, member)).join(" ") + " " + &observers.join(",")
+        });
+        let rows = self.asked(
+            "SELECT concat(formatDateTime(at, '%Y-%m-%dT%H:%i:%S'), '.', leftPad(toString(toUnixTimestamp64Milli(at) % 1000), 3, '0'), 'Z ', \
+               event_type, ' ', content_url, ' ', toString(platform_id), ' ', agent_id, ' ', arrayStringConcat(observers, ',')) FROM events",
+        );
+        assert_eq!(rows.await, sorted(listed.collect()));
+    }
+
+    async fn number(&self, statement: &str) -> u64 {
+        self.analyst.number(statement).await
+    }
+
+    async fn asked(&self, statement: &str) -> Vec<String> {
+        sorted(self.analyst.ask(statement).await.lines().map(str::to_owned).collect())
+    }
+
+    async fn page(&self, path: &str, more: &[(&str, &str)]) -> Value {
+        let query = [self.query, more, &[("limit", "1000")]].concat();
+        self.world.app.page(self.key, &format!("/content-owners/{path}"), &query).await
+    }
+
+    async fn listed(&self, path: &str, more: &[(&str, &str)], members: &[&str]) -> Vec<String> {
+        lines(self.page(path, more).await["items"].as_array().unwrap(), members)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn figures_of_views_equal_those_of_the_api() {
+    let mut world = World::start().await;
+    let Cast { owner, other, partner, analyst, others, partners } = cast(&world).await;
+    world.settle().await;
+    assert_eq!(analyst.number("SELECT count() FROM events").await, 0);
+    let mut random = StdRng::seed_from_u64(random_seed());
+    let grantor = owner.id.to_string();
+    let delegated = [("delegated_from", grantor.as_str())];
+    world.app.stop_merges().await;
+    for is_merged in [false, false, true] {
+        world.app.insert(&reports(&mut random)).await;
+        if is_merged {
+            world.app.merge().await;
+        }
+        let world = &world;
+        Pair { world, analyst: &analyst, key: &owner.key, query: &[] }.agree().await;
+        Pair { world, analyst: &others, key: &other.key, query: &[] }.agree().await;
+        Pair { world, analyst: &partners, key: &partner.key, query: &delegated }.agree().await;
+    }
+    assert!(analyst.number("SELECT count() FROM events").await > 20, "there are too few events to compare");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn views_separate_owners_by_host_and_time() {
+    let mut world = World::start().await;
+    let owner = world.app.seed().owner_of("a.test").await;
+    let other = world.app.seed().owner_of("blog.a.test").await;
+    let analyst = world.account(1, owner.id, None).await;
+    let others = world.account(2, other.id, None).await;
+    world.own_from_second_day(other.id).await;
+    world.settle().await;
+    let first = [seen("a.test", 1), seen("shop.a.test", 2), seen("blog.a.test", 3), seen("nota.test", 5)];
+    world.app.insert(&first).await;
+    // A host that has its first event now, and the day on which the other's begins.
+    world
+        .app
+        .insert(&[seen("x.shop.a.test", 6), seen("blog.a.test", 4).after(DAY_MS), seen("y.blog.a.test", 7).after(DAY_MS)])
+        .await;
+    let hosts = "SELECT arraySort(groupArray(host)) FROM events";
+    assert_eq!(analyst.ask(hosts).await, "['a.test','shop.a.test','x.shop.a.test']");
+    assert_eq!(
+        others.ask("SELECT host, day FROM events ORDER BY host").await,
+        "blog.a.test\t2026-01-02\ny.blog.a.test\t2026-01-02"
+    );
+    Pair { world: &world, analyst: &analyst, key: &owner.key, query: &[] }.agree().await;
+    Pair { world: &world, analyst: &others, key: &other.key, query: &[] }.agree().await;
+
+    // The owner that follows sees what happened below its hosts since the other left.
+    world.sql("UPDATE domains SET released_at = now() WHERE organization_id = $1", other.id.0).await;
+    world.round().await;
+    assert_eq!(others.number("SELECT count() FROM events").await, 0);
+    Pair { world: &world, analyst: &analyst, key: &owner.key, query: &[] }.agree().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_of_click_tokens_are_shown_as_by_the_api() {
+    let mut world = World::start().await;
+    let (owner, _) = owners(&world).await;
+    let analyst = world.account(1, owner.id, None).await;
+    world.settle().await;
+    let click = |key, link_site: &str| {
+        let click = seen("a.test", key).named("content_engaged").by(1).session(7).agent("secret-agent");
+        Observation { link_site: link_site.to_owned(), ..click.bound(OrgId(Uuid::from_u128(2)), 3) }
+    };
+    let open = seen("a.test", 3).session(9).agent("open-agent");
+    world.app.insert(&[click(1, "test.b"), click(2, "test.a"), click(4, ""), open]).await;
+    let shown = "SELECT toString(platform_id), agent_id FROM events ORDER BY ALL";
+    let nobody = format!("{}\t", Uuid::from_u128(1));
+    let (own, open) = (format!("{}\tsecret-agent", Uuid::from_u128(2)), format!("{}\topen-agent", Uuid::from_u128(1)));
+    assert_eq!(analyst.ask(shown).await, [nobody.as_str(), &nobody, &open, &own].join("\n"));
+    Pair { world: &world, analyst: &analyst, key: &owner.key, query: &[] }.agree().await;
+    // The link's host has another owner before the click: it is not this account's.
+    world.own_from_second_day(owner.id).await;
+    world.round().await;
+    world.app.insert(&[Observation { at: crate::test_app::NEW_YEAR_MS + 2 * DAY_MS, ..click(5, "test.a") }]).await;
+    assert_eq!(analyst.ask(shown).await, own);
+    Pair { world: &world, analyst: &analyst, key: &owner.key, query: &[] }.agree().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn views_contain_no_session_and_describe_each_column() {
+    let mut world = World::start().await;
+    let (owner, _) = owners(&world).await;
+    let analyst = world.account(1, owner.id, None).await;
+    world.settle().await;
+    world.app.insert(&[seen("a.test", 3).session(9).agent("open-agent").data(r#"{"query_text": "secret"}"#)]).await;
+    for view in ["events", "reports"] {
+        let all = analyst.ask(&format!("SELECT * FROM {view} FORMAT JSONEachRow")).await;
+        assert!(all.contains("open-agent") && !all.contains("secret"), "{view}: {all}");
+        assert!(!all.contains(&Uuid::from_u128(9).to_string()), "{view}: {all}");
+    }
+    let columns = analyst
+        .ask(
+            "SELECT table, name FROM system.columns WHERE database = 'analytics' \
+             AND (comment = '' OR name ILIKE '%session%' OR name ILIKE '%data%')",
+        )
+        .await;
+    assert_eq!(columns, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_behind_an_agents_report_are_hidden_as_by_the_api() {
+    let mut world = World::start().await;
+    let (owner, _) = owners(&world).await;
+    let analyst = world.account(1, owner.id, None).await;
+    world.settle().await;
+    let report = |key, role, org| seen("a.test", key).role(role).by(org);
+    let agents = report(1, SourceRole::Agent, 1).session(7).agent("open-agent");
+    // A report that represents its event is shown.
+    let represents = report(2, SourceRole::Edge, 3).agent("open-edge");
+    let ids = [agents.key_id(), represents.key_id()];
+    world.app.insert(&[agents, report(1, SourceRole::Edge, 2).agent("secret-edge"), represents]).await;
+    let nobody = "toUUID('00000000-0000-0000-0000-000000000000')";
+    let rows = format!("SELECT source_role, if(platform_id = {nobody}, '', toString(platform_id)), agent_id FROM reports");
+    let rows = sorted(analyst.ask(&rows).await.lines().map(str::to_owned).collect());
+    let mut shown = Vec::new();
+    for id in ids {
+        let event = world.app.page(&owner.key, &format!("/content-owners/events/{id}"), &[]).await;
+        shown.extend(event["reports"].as_array().unwrap().clone());
+    }
+    assert_eq!(rows, lines(&shown, &["source_role", "platform_id", "agent_id"]));
+    assert!(rows.contains(&"edge\t\t".to_owned()), "{rows:?}");
+}
