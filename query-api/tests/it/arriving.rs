@@ -44,10 +44,10 @@ async fn r13_figures_of_random_filters_agree_while_events_arrive() {
             let fresh = block * 30..(block + 1) * 30;
             let mut rows: Vec<_> = fresh.clone().map(|key| row(key).role(Edge)).collect();
             rows.extend(fresh.clone().map(|key| row(key.saturating_sub(30)).role(Agent).session(key + 1)));
-            rows.extend(fresh.map(|key| row(key / 2).role(Origin).version(7)));
+            rows.extend(fresh.map(|key| row(key / 2).role(Origin)));
             app.insert(&rows).await;
             if block % 4 == 3 {
-                app.compact().await;
+                app.merge().await;
             }
         }
     };

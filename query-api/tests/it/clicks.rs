@@ -1,6 +1,7 @@
 //! `GET /ctx/{token}`: who may ask, who has agreed, and what is shown (CT1 to CT13, S10).
 
-use crate::sessions_world::{Clicks, Reported, reported, urls_of};
+use crate::sessions_world::{Clicks, reported, urls_of};
+use crate::test_app::Observation;
 use chrono::TimeDelta;
 use query_api::ClickSettings;
 use reqwest::StatusCode;
@@ -20,14 +21,15 @@ async fn a_manifest_is_exactly_as_specified() {
     let agent = clicks.agent.id;
     let data = json!({"citation_type": "paraphrase", "position": "supporting", "excerpt_hash": "x"});
     let engaged = reported(agent, session, "content_engaged", PAGE).after(9);
-    let foreign = Reported { org_id: clicks.network.id.0, ..reported(agent, session, "content_cited", PAGE) };
+    let foreign = Observation { org_id: clicks.network.id.0, ..reported(agent, session, "content_cited", PAGE) };
     clicks
-        .report(&[
-            reported(agent, session, "content_cited", PAGE).after(5).with(&data),
-            reported(agent, session, "content_grounded", PAGE).with(&json!({"scope": "session", "cached": false})),
+        .app
+        .insert(&[
+            reported(agent, session, "content_cited", PAGE).after(5).data(&data.to_string()),
+            reported(agent, session, "content_grounded", PAGE).data(&json!({"scope": "session", "cached": false}).to_string()),
             reported(agent, session, "content_presented", "https://example.com/")
                 .after(7)
-                .with(&json!({"presentation_type": "card"})),
+                .data(&json!({"presentation_type": "card"}).to_string()),
             reported(agent, session, "content_retrieved", PAGE),
             reported(agent, session, "turn_started", ""),
             reported(agent, session, "content_cited", "").after(6),
@@ -156,13 +158,13 @@ async fn ct8_ct10_both_consents_count_from_the_next_look_up_on_and_the_longest_v
     let session = clicks.session(Some(3)).await;
     let (page, post) = ("https://shop.example.com/1", "https://x.blog.example.com/2");
     let nobodys = ["https://unverified.test/3", "https://notexample.com/4", "http://127.0.0.1/5"];
-    let mut rows: Vec<Reported> = Vec::new();
+    let mut rows: Vec<Observation> = Vec::new();
     for url in [page, post].into_iter().chain(nobodys) {
         rows.extend(
             ["content_grounded", "content_cited", "content_presented"].map(|kind| reported(clicks.agent.id, session, kind, url)),
         );
     }
-    clicks.report(&rows).await;
+    clicks.app.insert(&rows).await;
     let token = clicks.token(session, PAGE).await;
     let shown = |urls: &[&str]| {
         let thrice: Vec<&str> = urls.iter().flat_map(|url| [*url; 3]).collect();
@@ -189,7 +191,7 @@ async fn ct8_ct10_both_consents_count_from_the_next_look_up_on_and_the_longest_v
     let released = "UPDATE domains SET verified_at = '2025-12-01T00:00:00Z', released_at = '2026-02-01T00:00:00Z' WHERE domain = 'blog.example.com'";
     sqlx::query(released).execute(&clicks.app.stores.pool).await.unwrap();
     assert_eq!(sorted().await, shown(&[page]));
-    clicks.report(&[reported(clicks.agent.id, session, "content_cited", post).after(40 * 86_400_000)]).await;
+    clicks.app.insert(&[reported(clicks.agent.id, session, "content_cited", post).after(40 * 86_400_000)]).await;
     assert_eq!(sorted().await[2], json!([page, post]), "what happened since then is its parent's");
 }
 
@@ -201,7 +203,7 @@ async fn what_happened_while_an_owner_had_a_host_beneath_by_itself_is_the_owners
     let own = "INSERT INTO domains (organization_id, domain, site, verified_at, visible_from, released_at) \
                VALUES ($1, 'blog.example.com', 'com.example.blog', '2025-12-01T00:00:00Z', '2025-12-01T00:00:00Z', '2026-02-01T00:00:00Z')";
     sqlx::query(own).bind(clicks.owner.id.0).execute(&clicks.app.stores.pool).await.unwrap();
-    clicks.report(&[reported(clicks.agent.id, session, "content_cited", post)]).await;
+    clicks.app.insert(&[reported(clicks.agent.id, session, "content_cited", post)]).await;
     let token = clicks.token(session, PAGE).await;
     assert_eq!(urls_of(&clicks.manifest(&token).await)[2], json!([post]));
 }
@@ -211,24 +213,24 @@ async fn a_session_without_a_level_is_shown_as_its_strictest_turn_asks() {
     let clicks = Clicks::start().await;
     let session = clicks.session(None).await;
     let agent = clicks.agent.id;
-    clicks.report(&[reported(agent, session, "content_cited", PAGE)]).await;
+    clicks.app.insert(&[reported(agent, session, "content_cited", PAGE)]).await;
     let token = clicks.token(session, PAGE).await;
     let members = async || {
         let event = clicks.manifest(&token).await["events"][0].clone();
         let data: Vec<String> = event["data"].as_object().unwrap().keys().cloned().collect();
         (event.get("turn_id").is_some(), data)
     };
-    let turn = |level: &str| Reported {
+    let turn = |level: &str| Observation {
         extra: json!({"turn": {"privacy_level": level}}).to_string(),
         ..reported(agent, session, "turn_completed", "")
     };
     let (counts, all) = (vec!["excerpt_tokens".to_owned()], ["excerpt_tokens", "position", "scope"].map(str::to_owned).to_vec());
     assert_eq!(members().await, (false, counts.clone()));
-    clicks.report(&[turn("full")]).await;
+    clicks.app.insert(&[turn("full")]).await;
     assert_eq!(members().await, (true, all.clone()));
-    clicks.report(&[turn("intent")]).await;
+    clicks.app.insert(&[turn("intent")]).await;
     assert_eq!(members().await, (true, all));
-    clicks.report(&[turn("minimal"), turn("full")]).await;
+    clicks.app.insert(&[turn("minimal"), turn("full")]).await;
     assert_eq!(members().await, (false, counts));
 }
 

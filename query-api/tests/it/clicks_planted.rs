@@ -1,6 +1,7 @@
 //! S10 through the stores: sessions that hold their own id in every place a reporter can write to.
 
-use crate::sessions_world::{Clicks, Reported, reported};
+use crate::sessions_world::{Clicks, reported};
+use crate::test_app::Observation;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine as _};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -27,13 +28,17 @@ async fn s10_ct6_ct7_sessions_through_the_stores_show_no_more_than_their_level_a
             let (turn_id, output_id) = (format!("t-{}", text()), text());
             let kind = ["content_grounded", "content_cited", "content_presented"].choose(&mut random).unwrap();
             let url = if random.random::<bool>() { url } else { format!("https://www.example.com/{number}") };
-            rows.push(Reported { turn_id, output_id, ..reported(clicks.agent.id, session, kind, &url).with(&data) });
+            rows.push(Observation {
+                turn_id,
+                output_id,
+                ..reported(clicks.agent.id, session, kind, &url).data(&data.to_string())
+            });
         }
         rows.push(reported(clicks.agent.id, session, "content_cited", PAGE));
         let token = clicks.token(session, &format!("{PAGE}?s={session}")).await;
         planted.push((level, spelt, token));
     }
-    clicks.report(&rows).await;
+    clicks.app.insert(&rows).await;
     for (level, spelt, token) in planted {
         let manifest = clicks.manifest(&token).await;
         let text = manifest.to_string();

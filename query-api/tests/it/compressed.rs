@@ -36,10 +36,10 @@ async fn told() -> (Clicks, Vec<(String, String, Vec<&'static str>)>) {
     let events: Vec<_> = (0..60)
         .map(|ms| {
             let url = format!("https://example.com/{ms}");
-            reported(clicks.agent.id, session, "content_grounded", &url).after(ms).with(&json!({"scope": "session"}))
+            reported(clicks.agent.id, session, "content_grounded", &url).after(ms).data(&json!({"scope": "session"}).to_string())
         })
         .collect();
-    clicks.report(&events).await;
+    clicks.app.insert(&events).await;
     let token = clicks.token(session, "https://example.com/target").await;
     let all = vec!["application/json", "application/x-ndjson", "text/csv"];
     let json = vec!["application/json"];

@@ -2,7 +2,11 @@
 
 use crate::test_app::{Observation, TestApp, platform, seen};
 use schemas::event::SourceRole::{Agent, Edge, Index, Origin};
+use schemas::ids::DrainId;
 use serde_json::json;
+use uuid::Uuid;
+
+const DAY_MS: i64 = 86_400_000;
 
 #[tokio::test]
 async fn the_counting_contract_holds_figure_by_figure() {
@@ -71,74 +75,128 @@ async fn an_owner_without_telemetry_or_domains_has_zeros() {
 }
 
 #[tokio::test]
-async fn repeats_count_once_before_they_merge() {
+async fn repeats_count_once() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
-    app.command("SYSTEM STOP MERGES observations").await;
+    app.stop_merges().await;
     let report = seen("example.com", 1).role(Agent).by(10).session(7).agent("alpha");
+    // Each accepted earlier than the one before, so that it takes its place.
     for age in 0..5 {
-        app.insert(&[report.clone().version(100 - age)]).await;
+        app.insert(&[report.clone().after(-age).accepted(100 - age)]).await;
+        let summary = app.summary(&owner.key, &[]).await;
+        assert_eq!((summary.total_events, summary.total_sessions), (1, 1));
+        assert_eq!((summary.events_by_source[0].count, summary.agents[0].event_count), (1, 1));
     }
-    let parts = app.clickhouse().query("SELECT count() FROM observations").fetch_one::<u64>().await.unwrap();
-    assert_eq!(parts, 5, "nothing has merged");
-    let summary = app.summary(&owner.key, &[]).await;
-    assert_eq!((summary.total_events, summary.total_sessions), (1, 1));
-    assert_eq!((summary.events_by_source[0].count, summary.agents[0].event_count), (1, 1));
+    assert_eq!(
+        app.page(&owner.key, "/content-owners/events", &[]).await["items"][0]["event_timestamp"],
+        "2025-12-31T23:59:59.996Z"
+    );
 }
 
 #[tokio::test]
 async fn the_first_of_two_repeats_stays() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
-    app.command("SYSTEM STOP MERGES observations").await;
-    let first = seen("example.com", 1).role(Agent).session(7).agent("first").version(200);
-    let second = seen("example.com", 1).role(Agent).session(8).agent("second").version(199).named("content_cited");
+    app.stop_merges().await;
+    let first = seen("example.com", 1).role(Agent).session(7).agent("first").named("content_cited").accepted(0);
+    let second = first.clone().session(8).agent("second").named("content_presented").accepted(1);
     for order in [[&first, &second], [&second, &first]] {
         app.empty().await;
         for report in order {
             app.insert(std::slice::from_ref(report)).await;
         }
         let summary = app.summary(&owner.key, &[]).await;
-        assert_eq!(summary.agents.len(), 1);
-        assert_eq!(summary.agents[0].agent_id, "first");
-        assert_eq!(summary.events_by_type[0].event_type, "content_retrieved");
+        assert_eq!((summary.agents.len(), summary.agents[0].agent_id.as_str()), (1, "first"));
+        assert_eq!(summary.events_by_type[0].event_type, "content_cited");
     }
 }
 
 #[tokio::test]
-async fn an_id_reported_again_for_another_host_of_the_owner_is_one_event() {
+async fn an_id_that_is_used_again_on_another_host_is_another_event() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
-    let first = seen("www.example.com", 1).version(200);
-    let again = seen("shop.example.com", 1).version(199).named("content_cited");
-    app.insert(&[first, again, seen("shop.example.com", 2)]).await;
+    let first = seen("www.example.com", 1).role(Agent).accepted(0);
+    let copy = seen("example.com", 1).role(Agent).accepted(1);
+    app.insert(&[first, copy, seen("shop.example.com", 1).role(Edge).accepted(2)]).await;
+    assert_eq!(app.total(&owner.key, &[]).await, 2);
+    assert_eq!(app.total(&owner.key, &[("domain", "shop.example.com")]).await, 1);
+    let page = app.page(&owner.key, "/content-owners/corroboration", &[("by", "day")]).await;
+    assert_eq!((&page["items"][0]["seen_by_both"], &page["items"][0]["retrievals"]), (&json!(0), &json!(2)), "{page}");
+}
+
+/// docs/engineering/counting.md#2-a-correlation-id-joins-different-observers
+#[tokio::test]
+async fn a_correlation_id_joins_the_first_report_of_each_observer() {
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let drain = |n: u128| Some(DrainId(Uuid::from_u128(n)));
+    let edge = seen("example.com", 1).role(Edge).by(20);
+    app.insert(&[
+        seen("example.com", 1).role(Agent).by(10).session(1).agent("alpha").accepted(0),
+        Observation { drain: drain(1), ..edge.clone().accepted(2) },
+        seen("example.com", 1).role(Origin).by(20).accepted(3),
+        // A second request through that drain, one through another drain, and the agent's second fetch.
+        Observation { drain: drain(1), ..edge.clone().again(1).accepted(4) },
+        Observation { drain: drain(2), ..edge.again(2).accepted(5) },
+        seen("example.com", 1).role(Agent).by(10).session(1).agent("alpha").again(1).accepted(6),
+    ])
+    .await;
     let summary = app.summary(&owner.key, &[]).await;
-    assert_eq!(summary.total_events, 2);
-    assert_eq!(summary.events_by_type.len(), 1, "the first report stays");
+    assert_eq!((summary.total_events, summary.total_sessions), (3, 1));
+    let by_source: Vec<_> = summary.events_by_source.iter().map(|of| (of.source_role.as_str(), of.count)).collect();
+    assert_eq!(by_source, [("agent", 2), ("edge", 2), ("origin", 1)]);
+    let page = app.page(&owner.key, "/content-owners/corroboration", &[("by", "day")]).await;
+    let part = &page["items"][0];
+    assert_eq!(
+        [&part["seen_by_both"], &part["claimed_by_agent_only"], &part["seen_by_server_only"]],
+        [&json!(1), &json!(1), &json!(1)],
+        "{page}"
+    );
+}
+
+/// docs/engineering/counting.md#3-the-time-of-an-event
+#[tokio::test]
+async fn the_time_of_an_event_is_that_of_its_first_timely_report() {
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let at = async || {
+        let page = app.page(&owner.key, "/content-owners/events", &[]).await;
+        assert_eq!(page["total"], 1, "{page}");
+        page["items"][0]["event_timestamp"].as_str().unwrap().to_owned()
+    };
+    let months = |months: i64| months * 31 * DAY_MS;
+    let claim = seen("example.com", 1).role(Agent).by(10).after(-months(4)).accepted(5_000);
+    app.insert(&[claim]).await;
+    assert_eq!(at().await, "2025-08-30T00:00:00.000Z", "no report is timely");
+    app.insert(&[seen("example.com", 1).role(Edge).by(20).after(1_000).accepted(120_000)]).await;
+    assert_eq!(at().await, "2026-01-01T00:00:01.000Z", "the edge's is");
+    app.insert(&[seen("example.com", 1).role(Origin).by(20).after(2_000).accepted(2 * DAY_MS)]).await;
+    assert_eq!(at().await, "2026-01-01T00:00:01.000Z", "a later one moves nothing");
+    // Accepted before, stored later, and in another month.
+    app.insert(&[seen("example.com", 1).role(Index).by(22).after(-3_000).accepted(-2_000)]).await;
+    assert_eq!(at().await, "2025-12-31T23:59:57.000Z");
+    let of_august = [("until", "2025-08-31")];
+    assert_eq!(app.total(&owner.key, &of_august).await, 0, "it is in one period");
 }
 
 #[tokio::test]
 async fn the_agent_represents_a_retrieval_then_edge_origin_index_and_no_role() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
-    // Each later one outranks all before it, whatever its version and organisation.
+    // Each later one precedes all before it, whatever its organization.
     let ranked = [
-        seen("example.com", 1).by(3).version(9).named("t.none_younger_version"),
-        seen("example.com", 1).by(2).version(10).named("t.none_larger_org"),
-        seen("example.com", 1).by(1).version(10).named("t.none"),
-        seen("example.com", 1).role(Index).by(9).version(1).named("t.index"),
-        seen("example.com", 1).role(Origin).by(9).version(1).named("t.origin"),
-        seen("example.com", 1).role(Edge).by(9).version(1).named("t.edge"),
-        seen("example.com", 1).role(Agent).by(9).version(1).named("t.agent"),
-        // The first half of an organisation's id weighs more than the second.
-        seen("example.com", 1).role(Agent).by(1 << 64).version(5).named("t.agent_larger_org"),
-        seen("example.com", 1).role(Agent).by(8).version(5).named("t.agent_first"),
+        seen("example.com", 1).by(3).accepted(9).url("https://example.com/none-later"),
+        seen("example.com", 1).by(1 << 64).accepted(8).url("https://example.com/none"),
+        seen("example.com", 1).role(Index).by(9).accepted(11).url("https://example.com/index"),
+        seen("example.com", 1).role(Origin).by(9).accepted(12).url("https://example.com/origin"),
+        seen("example.com", 1).role(Edge).by(9).accepted(13).url("https://example.com/edge"),
+        seen("example.com", 1).role(Agent).by(9).accepted(14).url("https://example.com/agent"),
+        seen("example.com", 1).role(Agent).by(1 << 64).accepted(7).url("https://example.com/agent-first"),
     ];
     for row in &ranked {
         app.insert(std::slice::from_ref(row)).await;
-        let summary = app.summary(&owner.key, &[]).await;
-        assert_eq!(summary.total_events, 1);
-        assert_eq!(summary.events_by_type[0].event_type, row.event_type);
+        let page = app.page(&owner.key, "/content-owners/events", &[]).await;
+        assert_eq!((&page["total"], &page["items"][0]["content_url"]), (&json!(1), &json!(row.content_url)));
     }
 }
 
@@ -151,12 +209,9 @@ async fn figures_agree_with_each_other_while_rows_arrive() {
         for block in 0..BLOCKS {
             // Each block repeats the one before it and corroborates it by another role.
             let keys = block * 50..(block + 1) * 50;
-            let fresh = keys.clone().map(|key| seen("example.com", key).role(Edge).named("content_retrieved"));
+            let fresh = keys.clone().map(|key| seen("example.com", key).role(Edge));
             let again = keys.map(|key| key.saturating_sub(50)).flat_map(|key| {
-                [
-                    seen("example.com", key).role(Edge).version(1),
-                    seen("example.com", key).role(Agent).named("content_cited").session(key + 1),
-                ]
+                [seen("example.com", key).role(Edge).accepted(1), seen("example.com", key).role(Agent).session(key + 1)]
             });
             app.insert(&fresh.chain(again).collect::<Vec<_>>()).await;
         }

@@ -1,6 +1,6 @@
 //! `GET /content-owners/crawlers` and `/content-owners/coverage` against a second, naive reading of docs/api/reads.md, in memory.
 
-use crate::model::{Read, owners, random_rows, refill, representative};
+use crate::model::{BOTS, Event, Read, owners, random_rows, refill};
 use crate::model_lists::given;
 use crate::model_time::{Stretch, visible_from};
 use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, seen};
@@ -8,6 +8,8 @@ use chrono::DateTime;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reqwest::StatusCode;
+use schemas::bots::Purpose;
+use schemas::crawler::Crawler;
 use schemas::event::SourceRole;
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
@@ -19,47 +21,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 const HOUR_MS: i64 = 3_600_000;
-/// Bots of the bundled table with their operators; the first is none.
-const BOTS: [(&str, &str, &str); 4] =
-    [("", "", ""), ("GPTBot", "OpenAI", "training"), ("ChatGPT-User", "OpenAI", "user"), ("ClaudeBot", "Anthropic", "training")];
-
-/// What a report of a server says of who asked: by its version, so that repeats say the same and others differ.
-pub(crate) struct Told {
-    pub(crate) bot: (&'static str, &'static str, &'static str),
-    pub(crate) verified: Option<bool>,
-    pub(crate) status: u16,
-    bytes: u64,
-}
-
-pub(crate) fn told(row: &Observation) -> Told {
-    let is_seen = row.source_role > 1 && row.event_type == "content_retrieved";
-    let pick = |of: u64| usize::try_from(row.version % of).unwrap();
-    Told {
-        bot: BOTS[if is_seen { pick(4) } else { 0 }],
-        verified: [None, Some(false), Some(true)][pick(3)],
-        status: [200, 206, 0][pick(3)],
-        bytes: row.version % 1_000,
-    }
-}
-
-/// The same as defaults of the columns: rows are given without them.
-pub(crate) async fn tell(app: &TestApp) {
-    let names = |at: fn(&(&'static str, &'static str, &'static str)) -> &'static str| {
-        BOTS.iter().map(|bot| format!("'{}'", at(bot))).collect::<Vec<_>>().join(", ")
-    };
-    let is_seen = "source_role IN ('edge', 'origin', 'index') AND event_type = 'content_retrieved'";
-    for (column, kind, default) in [
-        ("bot", "LowCardinality(String)", format!("if({is_seen}, [{}][version % 4 + 1], '')", names(|bot| bot.0))),
-        ("operator", "LowCardinality(String)", format!("if({is_seen}, [{}][version % 4 + 1], '')", names(|bot| bot.1))),
-        ("purpose", "LowCardinality(String)", format!("if({is_seen}, [{}][version % 4 + 1], '')", names(|bot| bot.2))),
-        ("verified", "Enum8('unknown' = 0, 'no' = 1, 'yes' = 2)", "['unknown', 'no', 'yes'][version % 3 + 1]".to_owned()),
-        ("response_status", "UInt16", "[200, 206, 0][version % 3 + 1]".to_owned()),
-        ("response_bytes", "UInt64", "version % 1000".to_owned()),
-    ] {
-        app.command(&format!("ALTER TABLE observations MODIFY COLUMN {column} {kind} DEFAULT {default}")).await;
-    }
-}
-
 #[derive(Default)]
 struct Counted {
     retrievals: u64,
@@ -68,34 +29,34 @@ struct Counted {
     statuses: BTreeMap<u16, u64>,
 }
 
-type Crawler = (&'static str, &'static str, &'static str, Option<bool>);
+/// Operator, bot, purpose, and whether it is verified.
+type Crawled = (String, String, &'static str, Option<bool>);
 
 /// Claimed, cited, presented, clicks.
 type Claims = [u64; 4];
 
 /// The items of a read, what each operator fetched and its agents claim, and what stands under no operator.
-fn expected(retrievals: &[Vec<&Observation>]) -> (Vec<Value>, Vec<Value>, Value) {
-    let (mut counted, mut claims): (BTreeMap<Crawler, Counted>, BTreeMap<&str, Claims>) = (BTreeMap::new(), BTreeMap::new());
-    for of in retrievals {
-        let shown = representative(of);
+fn expected(events: &[Event<'_>]) -> (Vec<Value>, Vec<Value>, Value) {
+    let (mut counted, mut claims): (BTreeMap<Crawled, Counted>, BTreeMap<&str, Claims>) = (BTreeMap::new(), BTreeMap::new());
+    for event in events {
+        let (shown, crawler) = (event.shown(), event.crawler());
         if let Some((operator, claim)) = claimed(shown) {
             claims.entry(operator).or_default()[claim] += 1;
         }
-        let naming: Vec<&Observation> = of.iter().copied().filter(|row| !told(row).bot.0.is_empty()).collect();
-        if shown.event_type != "content_retrieved" || naming.is_empty() {
+        if shown.event_type != "content_retrieved" || crawler.bot.is_empty() {
             continue;
         }
-        let Told { bot, verified, status, bytes } = told(representative(&naming));
-        let of_crawler = counted.entry((bot.1, bot.0, bot.2, verified)).or_default();
+        let purpose = crawler.purpose.map_or("", Purpose::as_str);
+        let of_crawler = counted.entry((crawler.operator, crawler.bot, purpose, crawler.verified)).or_default();
         of_crawler.retrievals += 1;
-        of_crawler.bytes += bytes;
-        *of_crawler.statuses.entry(status).or_default() += 1;
-        of_crawler.corroborated += u64::from(is_corroborated(of));
+        of_crawler.bytes += crawler.response_bytes;
+        *of_crawler.statuses.entry(crawler.response_status).or_default() += 1;
+        of_crawler.corroborated += u64::from(is_corroborated(event));
     }
     let by_operator =
         |operator: &str| counted.iter().filter(|(of, _)| of.0 == operator).map(|(_, of)| of.retrievals).sum::<u64>();
     let unattributed = claims_told(claims.remove("").unwrap_or_default());
-    let names: BTreeSet<&str> = counted.keys().map(|of| of.0).chain(claims.keys().copied()).collect();
+    let names: BTreeSet<&str> = counted.keys().map(|of| of.0.as_str()).chain(claims.keys().copied()).collect();
     let mut operators: Vec<_> = names.into_iter().map(|operator| (by_operator(operator), operator)).collect();
     operators.sort_by_key(|(retrievals, operator)| (Reverse(*retrievals), *operator));
     let operators = operators.into_iter().map(|(retrievals, operator)| {
@@ -108,7 +69,7 @@ fn expected(retrievals: &[Vec<&Observation>]) -> (Vec<Value>, Vec<Value>, Value)
     let mut items: Vec<_> = counted.iter().collect();
     items.sort_by(|(a, one), (b, other)| other.retrievals.cmp(&one.retrievals).then(a.cmp(b)));
     let items = items.into_iter().map(|((operator, bot, purpose, verified), of)| {
-        let [.., clicks] = claims.get(operator).copied().unwrap_or_default();
+        let [.., clicks] = claims.get(operator.as_str()).copied().unwrap_or_default();
         json!({"operator": operator, "bot": bot, "purpose": purpose, "verified": verified, "retrievals": of.retrievals,
             "bytes": of.bytes, "corroborated": of.corroborated, "corroborated_share": of.corroborated as f64 / of.retrievals as f64,
             "statuses": of.statuses.iter().map(|(status, count)| json!({"status": status, "count": count})).collect::<Vec<_>>(),
@@ -143,13 +104,13 @@ fn claimant(row: &Observation) -> Option<String> {
 }
 
 /// Claimed by an agent, and seen by a server of somebody else.
-fn is_corroborated(of: &[&Observation]) -> bool {
+fn is_corroborated(event: &Event<'_>) -> bool {
     let is_claim = |row: &&&Observation| {
         let role = row.counted_role();
         role <= 1 && (role == 1 || !row.as_owners_see().1.is_nil())
     };
-    let claimants: BTreeSet<Uuid> = of.iter().filter(is_claim).map(|row| row.org_id).collect();
-    let mut servers = of.iter().filter(|row| matches!(row.source_role, 2 | 3)).map(|row| row.org_id);
+    let claimants: BTreeSet<Uuid> = event.reports.iter().filter(is_claim).map(|row| row.org_id).collect();
+    let mut servers = event.reports.iter().filter(|row| matches!(row.source_role, 2 | 3)).map(|row| row.org_id);
     !claimants.is_empty() && servers.any(|server| !claimants.contains(&server))
 }
 
@@ -157,25 +118,24 @@ fn operator_of(agent: &str) -> &'static str {
     BOTS[1..].iter().find(|(bot, ..)| agent.contains(bot)).map_or("", |(_, operator, _)| operator)
 }
 
-/// Agents that say whose bot they are, and one that does not; most reports of a key of one type, so that many keys are retrievals
-/// and clicks, and most clicks by another's token. By key and version, so that repeats say the same.
+/// Agents that say whose bot they are, and one that does not; most other reports are claims and clicks, and most clicks by another's
+/// token. By the keys of the report, so that copies agree.
 fn with_agents(rows: Vec<Observation>) -> Vec<Observation> {
     let named = |agent: &str| match agent {
         "alpha" => "ChatGPT-User/1.0".to_owned(),
         "beta" => "ClaudeBot".to_owned(),
         other => other.to_owned(),
     };
-    let typed = |row: Observation| match (row.event_key % 3, row.version % 8) {
-        (_, 7) => row,
-        (0, number @ 0..=4) => {
+    let typed = |row: Observation| match row.event_key % 6 {
+        _ if row.event_type == "content_retrieved" => row,
+        number @ 0..=1 => {
             let issuer = OrgId(Uuid::from_u128(if row.org_id.as_u128() == 1 { 2 } else { 1 }));
-            let link = if number % 2 == 0 { 1 } else { 2 };
+            let link = if number == 0 { 1 } else { 2 };
             Observation { link_site: String::new(), ..row.named("content_engaged").bound(issuer, link) }
         }
-        (0, _) => row.named("content_engaged"),
-        (1, 0..=1) => row.named("content_cited"),
-        (1, 2..=3) => row.named("content_presented"),
-        _ => row.named("content_retrieved"),
+        2 => row.named("content_cited"),
+        3 => row.named("content_presented"),
+        _ => row,
     };
     rows.into_iter().map(|row| typed(Observation { agent_id: named(&row.agent_id), ..row })).collect()
 }
@@ -186,8 +146,7 @@ async fn s1_every_page_of_crawlers_equals_the_model() {
     let mut random = StdRng::seed_from_u64(seed);
     let app = TestApp::new().await;
     let owners = owners(&app).await;
-    tell(&app).await;
-    app.command("SYSTEM STOP MERGES observations").await;
+    app.stop_merges().await;
     let rounds = given("MODEL_ROUNDS").unwrap_or(15);
     let (mut compared, mut clicks, mut several, mut claims) = (0, 0, 0, [0; 3]);
     // Some seeds make few clicks: the rounds go on until they have compared enough to mean something.
@@ -255,20 +214,20 @@ async fn s1_the_hours_that_a_server_told_of_are_those_of_the_model() {
     let app = TestApp::new().await;
     let owners = owners(&app).await;
     let from = visible_from(&app).await;
-    app.command("SYSTEM STOP MERGES observations").await;
+    app.stop_merges().await;
     let (mut compared, mut several, rounds) = (0, 0, given("MODEL_ROUNDS").unwrap_or(8));
     for round in 0.. {
         if round >= rounds && compared > rounds / 3 && several > 2 {
             break;
         }
         assert!(round < rounds + 400, "hardly any hours: {compared} in {several} rounds, seed {seed}");
-        let rows = random_rows(&mut random, &[1, 2, 1 << 64, 1 << 127]);
         // Long enough that a time of the model is an hour or two.
         let stretch = Stretch(18_780_001 / random.random_range(3..9));
+        let rows = stretch.rows(&random_rows(&mut random, &[1, 2, 1 << 64, 1 << 127]));
         stretch.owners(&app, &from).await;
-        refill(&app, &stretch.rows(&rows), &mut random).await;
-        let read = Read::random(&mut random);
-        let query = stretch.query(&read);
+        refill(&app, &rows, &mut random).await;
+        let read = Read::stretched(stretch, &mut random);
+        let query = read.query();
         let query: Vec<(&str, &str)> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let trace = format!("seed {seed} round {round} scale {} {read:?}", stretch.0);
         let key = &owners[read.owner].key;
@@ -276,7 +235,7 @@ async fn s1_the_hours_that_a_server_told_of_are_those_of_the_model() {
             assert_eq!(app.get(key, "/content-owners/coverage", &query).await.status, StatusCode::FORBIDDEN, "{trace}");
             continue;
         };
-        let expected: BTreeSet<i64> = times.into_iter().map(|at| stretch.at(at).div_euclid(HOUR_MS)).collect();
+        let expected: BTreeSet<i64> = times.into_iter().map(|at| at.div_euclid(HOUR_MS)).collect();
         let told = app.page(key, "/content-owners/coverage", &query).await;
         assert_eq!(covered(&told), expected, "{trace}");
         assert_eq!(told["coverage"]["hours_covered"], expected.len(), "{trace}");
@@ -285,21 +244,20 @@ async fn s1_the_hours_that_a_server_told_of_are_those_of_the_model() {
     }
 }
 
-/// A window finds retrievals by where they lie, and hours are those of all their reports.
 #[tokio::test]
-async fn an_hour_that_a_server_told_of_is_covered_however_far_its_retrieval_lies() {
+async fn an_hour_is_covered_if_it_has_an_event_that_a_server_reported() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
     app.insert(&[seen("a.test", 1).role(SourceRole::Agent).by(1)]).await;
-    app.compact().await;
+    let hours = async |number: i64| {
+        let (since, until) = (hour(number), hour(number + 1));
+        let window = [("since", since.as_str()), ("until", until.as_str())];
+        app.page(&owner.key, "/content-owners/coverage", &window).await["coverage"]["hours_covered"].clone()
+    };
+    assert_eq!(hours(0).await, 0, "an agent's claim says nothing of servers");
+    // However much later the server saw it.
     app.insert(&[seen("a.test", 1).role(SourceRole::Edge).by(2).after(72 * HOUR_MS + 5)]).await;
-    let (since, until) = (hour(72), hour(73));
-    let window = [("since", since.as_str()), ("until", until.as_str())];
-    for is_compacted in [false, true] {
-        let told = app.page(&owner.key, "/content-owners/coverage", &window).await;
-        assert_eq!(told["coverage"]["hours_covered"], 1, "compacted: {is_compacted}");
-        app.compact().await;
-    }
+    assert_eq!((hours(0).await, hours(72).await), (json!(1), json!(0)));
 }
 
 #[tokio::test]
@@ -309,8 +267,9 @@ async fn more_hours_than_a_read_has_rows_are_covered_and_a_summary_stays_small()
     let owner = app.seed().owner_of("a.test").await;
     drained(&app, owner.id, &[(0, 1, json!({}))]).await;
     let every_other = |number: usize| 2 * HOUR_MS * i64::try_from(number).unwrap();
-    let reports: Vec<_> =
-        (0..HOURS).map(|number| seen("a.test", number as u128 + 1).role(SourceRole::Edge).after(every_other(number))).collect();
+    let reports: Vec<_> = (0..HOURS)
+        .map(|number| seen("a.test", number as u128 + 1).role(SourceRole::Edge).after(every_other(number)).accepted(0))
+        .collect();
     app.insert(&reports).await;
     for (path, spans) in
         [("/content-owners/summary", 1_000), ("/content-owners/series", 1_000), ("/content-owners/coverage", 2 * HOURS - 1)]
@@ -365,6 +324,12 @@ async fn drained(app: &TestApp, org: OrgId, hours: &[(i64, i64, Value)]) {
         .await
         .unwrap();
     }
+}
+
+/// One of [`BOTS`].
+fn by_bot(number: usize, verified: Option<bool>) -> Crawler {
+    let (bot, operator, purpose) = BOTS[number];
+    Crawler { bot: bot.to_owned(), operator: operator.to_owned(), purpose, verified, ..Crawler::default() }
 }
 
 fn hour(number: i64) -> String {
@@ -457,7 +422,6 @@ async fn figures_tell_what_is_covered_where_the_hosts_have_a_drain_and_nowhere_e
 async fn refused_requests_stand_beside_the_retrievals_of_their_bot() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
-    tell(&app).await;
     drained(
         &app,
         owner.id,
@@ -468,9 +432,9 @@ async fn refused_requests_stand_beside_the_retrievals_of_their_bot() {
         ],
     )
     .await;
-    // By their versions two reports of GPTBot and one of ClaudeBot.
-    let report = |key: u128, version: u64| seen("a.test", key).role(SourceRole::Edge).by(9).version(version);
-    app.insert(&[report(1, 1), report(2, 5), report(3, 3)]).await;
+    let report =
+        |key: u128, bot: usize, verified| seen("a.test", key).role(SourceRole::Edge).by(9).crawler(by_bot(bot, verified));
+    app.insert(&[report(1, 1, Some(false)), report(2, 1, Some(true)), report(3, 3, None)]).await;
     let until = hour(1);
     let window = [("until", until.replace("01:00:00", "01:30:00"))];
     let window = window.each_ref().map(|(name, at)| (*name, at.as_str()));
@@ -519,8 +483,8 @@ async fn a_table_of_ones_own_names_the_operators_of_what_was_refused_and_of_clic
 async fn crawlers_are_told_as_csv_and_lines_too() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
-    tell(&app).await;
-    app.insert(&[seen("a.test", 1).role(SourceRole::Edge).by(9).version(3)]).await;
+    let crawler = Crawler { response_status: 200, response_bytes: 3, ..by_bot(3, None) };
+    app.insert(&[seen("a.test", 1).role(SourceRole::Edge).by(9).crawler(crawler)]).await;
     let path = "/content-owners/crawlers";
     let (status, kind, total, text) = app.get_as("text/csv", &owner.key, path).await;
     assert_eq!((status, kind.as_str(), total.as_str()), (StatusCode::OK, "text/csv; charset=utf-8", "1"));

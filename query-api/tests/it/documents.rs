@@ -1,6 +1,7 @@
 //! `GET /sessions/{id}/document`: whose document it is. What it holds is tested end to end, beside the all-in-one.
 
-use crate::sessions_world::{Clicks, Reported, reported};
+use crate::sessions_world::{Clicks, reported};
+use crate::test_app::Observation;
 use reqwest::StatusCode;
 use schemas::identity::{OrgType, Scope};
 use serde_json::json;
@@ -39,18 +40,19 @@ async fn a_document_holds_the_sessions_own_events_in_order_and_nobody_elses_and_
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(0)).await;
     let agent = clicks.agent.id;
-    let shops = Reported { org_id: clicks.network.id.0, ..reported(agent, session, "checkout_completed", "https://a.test/s") };
-    let others = Reported {
+    let shops = Observation { org_id: clicks.network.id.0, ..reported(agent, session, "checkout_completed", "https://a.test/s") };
+    let others = Observation {
         platform_id: clicks.network.id.0,
         org_id: clicks.network.id.0,
         ..reported(agent, session, "content_cited", "https://a.test/o")
     };
-    let numbers = Reported {
+    let numbers = Observation {
         data: r#"{"scope":"session","n":1.10,"big":123456789012345678901234567890}"#.to_owned(),
         ..reported(agent, session, "content_grounded", "https://a.test/2")
     };
     clicks
-        .report(&[
+        .app
+        .insert(&[
             numbers.after(2),
             reported(agent, session, "content_cited", "https://a.test/1").after(1),
             reported(agent, session, "checkout_completed", "https://a.test/3").after(3),
@@ -76,15 +78,15 @@ async fn a_document_holds_the_sessions_own_events_in_order_and_nobody_elses_and_
 }
 
 #[tokio::test]
-async fn the_first_report_of_an_event_is_told_before_its_repeats_merge_and_after() {
+async fn of_repeats_the_first_report_is_told_whichever_is_stored_first() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(3)).await;
-    clicks.app.command("SYSTEM STOP MERGES observations").await;
-    let first = Reported { version: 200, ..reported(clicks.agent.id, session, "content_cited", "https://www.example.com/1") };
-    let first = first.with(&json!({"excerpt_tokens": 1}));
-    let repeat = Reported { version: 100, ..first.clone() }.with(&json!({"excerpt_tokens": 2}));
-    clicks.report(&[first]).await;
-    clicks.report(&[repeat]).await;
+    clicks.app.stop_merges().await;
+    let first = reported(clicks.agent.id, session, "content_cited", "https://www.example.com/1").accepted(0);
+    let first = first.data(&json!({"excerpt_tokens": 1}).to_string());
+    let repeat = first.clone().accepted(1).data(&json!({"excerpt_tokens": 2}).to_string());
+    clicks.app.insert(&[repeat]).await;
+    clicks.app.insert(&[first]).await;
     let token = clicks.token(session, "https://www.example.com/1").await;
     let path = format!("/sessions/{session}/document");
     for _ in 0..2 {
@@ -94,8 +96,7 @@ async fn the_first_report_of_an_event_is_told_before_its_repeats_merge_and_after
             let data: Vec<_> = told["events"].as_array().unwrap().iter().map(|event| &event["data"]).collect();
             assert_eq!(data, [&json!({"excerpt_tokens": 1})], "{told}");
         }
-        clicks.app.command("SYSTEM START MERGES observations").await;
-        clicks.app.command("OPTIMIZE TABLE observations FINAL").await;
+        clicks.app.merge().await;
     }
 }
 
@@ -104,9 +105,9 @@ async fn events_of_one_moment_stand_in_the_order_in_which_they_were_accepted() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(3)).await;
     let url = |nth: u64| format!("https://www.example.com/{nth}");
-    // The larger version was accepted earlier; the keys are random.
-    let accepted = |nth| Reported { version: 100 - nth, ..reported(clicks.agent.id, session, "content_cited", &url(nth)) };
-    clicks.report(&(0..8).rev().map(accepted).collect::<Vec<_>>()).await;
+    // The keys are random.
+    let accepted = |nth| reported(clicks.agent.id, session, "content_cited", &url(nth)).accepted(i64::try_from(nth).unwrap());
+    clicks.app.insert(&(0..8).rev().map(accepted).collect::<Vec<_>>()).await;
     let token = clicks.token(session, "https://www.example.com/").await;
     let document = clicks.get(&format!("/sessions/{session}/document"), &[("x-api-key", &clicks.agent.key)]).await.json();
     for told in [document, clicks.manifest(&token).await] {
@@ -121,27 +122,27 @@ async fn of_a_session_that_is_too_long_no_part_is_shown_as_the_whole_and_the_str
     let clicks = Clicks::start().await;
     let session = clicks.session(None).await;
     let turn = |level: &str, ms| {
-        let said = Reported {
+        let said = Observation {
             extra: json!({"turn": {"privacy_level": level}}).to_string(),
             ..reported(clicks.agent.id, session, "turn_completed", "")
         };
         said.after(ms)
     };
     let cited = reported(clicks.agent.id, session, "content_cited", "https://www.example.com/");
-    let another = |ms: i64| Reported {
+    let another = |ms: i64| Observation {
         event_key: ms.unsigned_abs().into(),
         turn_id: if ms == 1 { "turn-1".to_owned() } else { String::new() },
         output_id: String::new(),
         ..cited.clone().after(ms)
     };
-    clicks.report(&[turn("full", 0)]).await;
-    clicks.report(&(1..50_000).map(another).collect::<Vec<_>>()).await;
+    clicks.app.insert(&[turn("full", 0)]).await;
+    clicks.app.insert(&(1..50_000).map(another).collect::<Vec<_>>()).await;
     let (path, key) = (format!("/sessions/{session}/document"), [("x-api-key", clicks.agent.key.as_str())]);
     let token = clicks.token(session, "https://www.example.com/").await;
     let document = clicks.get(&path, &key).await.json();
     assert_eq!(document["events"].as_array().map(Vec::len), Some(50_000));
     assert!(clicks.manifest(&token).await["events"][0].get("turn_id").is_some());
-    clicks.report(&[turn("minimal", 60_000)]).await;
+    clicks.app.insert(&[turn("minimal", 60_000)]).await;
     assert_eq!(clicks.get(&path, &key).await.status, StatusCode::PAYLOAD_TOO_LARGE);
     assert!(clicks.manifest(&token).await["events"][0].get("turn_id").is_none(), "a turn beyond what is read asks for less");
 }
@@ -151,7 +152,7 @@ async fn of_a_session_that_is_too_long_no_part_is_shown_as_the_whole_and_the_str
 async fn a_session_of_more_bytes_than_one_document_holds_is_refused_as_too_large_and_not_to_be_asked_for_again() {
     let clicks = Clicks::start().await;
     let session = clicks.session(None).await;
-    let large = |key: i64| Reported {
+    let large = |key: i64| Observation {
         event_key: key.unsigned_abs().into(),
         turn_id: String::new(),
         output_id: String::new(),
@@ -159,7 +160,7 @@ async fn a_session_of_more_bytes_than_one_document_holds_is_refused_as_too_large
         ..reported(clicks.agent.id, session, "content_cited", "https://www.example.com/").after(key)
     };
     for keys in [1..600, 600..1_141] {
-        clicks.report(&keys.map(large).collect::<Vec<_>>()).await;
+        clicks.app.insert(&keys.map(large).collect::<Vec<_>>()).await;
     }
     let (path, key) = (format!("/sessions/{session}/document"), [("x-api-key", clicks.agent.key.as_str())]);
     let answer = clicks.get(&path, &key).await;
@@ -190,7 +191,8 @@ async fn a_manifest_shows_of_each_member_what_was_reported_however_it_was_writte
         let session = clicks.session(Some(3)).await;
         let data = data.to_owned();
         clicks
-            .report(&[Reported { data, ..reported(clicks.agent.id, session, "content_cited", "https://www.example.com/") }])
+            .app
+            .insert(&[Observation { data, ..reported(clicks.agent.id, session, "content_cited", "https://www.example.com/") }])
             .await;
         let manifest = clicks.manifest(&clicks.token(session, "https://www.example.com/").await).await;
         assert_eq!(manifest["events"][0]["data"], shown, "{manifest:.300}");
@@ -213,8 +215,8 @@ async fn the_level_of_a_turn_holds_however_much_stands_beside_it() {
         (String::new(), false),
     ] {
         let session = clicks.session(None).await;
-        let turn = Reported { extra: extra.clone(), ..reported(clicks.agent.id, session, "turn_completed", "") };
-        clicks.report(&[turn, reported(clicks.agent.id, session, "content_cited", "https://www.example.com/")]).await;
+        let turn = Observation { extra: extra.clone(), ..reported(clicks.agent.id, session, "turn_completed", "") };
+        clicks.app.insert(&[turn, reported(clicks.agent.id, session, "content_cited", "https://www.example.com/")]).await;
         let manifest = clicks.manifest(&clicks.token(session, "https://www.example.com/").await).await;
         assert_eq!(manifest["events"][0].get("turn_id").is_some(), shows_turns, "{extra:.80}: {manifest}");
     }
@@ -225,14 +227,12 @@ async fn the_level_of_a_turn_holds_however_much_stands_beside_it() {
 async fn a_manifest_of_more_bytes_than_are_read_is_refused_for_good() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(0)).await;
-    let rows = format!(
-        "INSERT INTO observations (site, event_key, org_id, platform_id, session_id, version, source_role, event_type, at, content_url) \
-         SELECT 'com.example.www', number + 1, toUUID('{org}'), toUUID('{org}'), toUUID('{session}'), 100, 1, 'content_cited', \
-           toDateTime64('2026-01-01 00:00:00', 3, 'UTC'), concat('https://www.example.com/', toString(number), '/', repeat('x', 8000)) \
-         FROM numbers(9000)",
-        org = clicks.agent.id,
-    );
-    clicks.app.command(&rows).await;
+    let page = |n: usize| format!("https://www.example.com/{n}/{}", "x".repeat(8_000));
+    for block in 0..9 {
+        let pages = (block * 1_000..block * 1_000 + 1_000).map(page);
+        let rows: Vec<_> = pages.map(|page| reported(clicks.agent.id, session, "content_cited", &page)).collect();
+        clicks.app.insert(&rows).await;
+    }
     let answer = clicks.look_up(&clicks.token(session, "https://www.example.com/").await).await;
     assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE, "{:.300}", answer.text);
     assert!(!answer.headers.contains_key("retry-after"), "it will not be less when asked again");

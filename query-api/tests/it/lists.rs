@@ -32,7 +32,7 @@ async fn a_retrieval_seen_by_four_is_one_item_as_its_agent_tells_it() {
         "session_id": Uuid::from_u128(5),
         "event_type": "content_retrieved",
         "content_url": "https://www.example.com/a?q=1",
-        "event_timestamp": "2026-01-01T00:00:00.003Z",
+        "event_timestamp": "2026-01-01T00:00:00.000Z",
         "event_data": {"com.bot.n": 1.10, "observers": ["agent", "edge", "origin", "index"], "user_agent": "Bot/1.0"},
         "platform_id": platform(10),
         "agent_id": "alpha",
@@ -76,7 +76,7 @@ async fn two_agents_read_their_own_reports_and_nothing_of_each_other_or_of_an_ow
     app.insert(&[
         by(&agents[0], seen("example.com", 1).role(Agent).session(1).id("p1")),
         by(&agents[1], seen("example.com", 1).role(Agent).session(1).id("q1")),
-        by(&agents[1], Observation { site: String::new(), ..seen("other.test", 2).id("q2") }),
+        by(&agents[1], Observation { site: String::new(), ..seen("other.test", 2).id("q2").after(-1) }),
         by(&agents[1], seen("other.test", 3).role(Edge).id("q3").after(1_000)),
         by(&owner, seen("example.com", 4).role(Origin).id("o1")),
         seen("example.com", 5).id("x1"),

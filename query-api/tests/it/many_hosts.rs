@@ -34,24 +34,24 @@ async fn more_hosts_than_a_read_has_rows_are_told_apart_and_counted() {
     let expected = HOSTS - HOSTS.div_ceil(4);
     let days = [("since", "2025-12-31"), ("until", "2026-01-01")];
     let by_day = [("by", "day"), days[0], days[1]];
-    for is_compacted in [false, true] {
+    for is_merged in [false, true] {
         let read =
             async |path: &str, query: &[(&str, &str)]| app.page(&owner.key, &format!("/content-owners/{path}"), query).await;
-        assert_eq!(read("summary", &[]).await["total_events"], expected, "compacted: {is_compacted}");
-        assert_eq!(read("summary", &days).await["total_events"], expected, "compacted: {is_compacted}");
+        assert_eq!(read("summary", &[]).await["total_events"], expected, "merged: {is_merged}");
+        assert_eq!(read("summary", &days).await["total_events"], expected, "merged: {is_merged}");
         for list in ["urls", "events"] {
             let page = read(list, &[("limit", "1000"), ("offset", "500")]).await;
             let urls: BTreeSet<_> = page["items"].as_array().unwrap().iter().map(|item| item["content_url"].as_str()).collect();
-            assert_eq!((urls.len(), &page["total"]), (1_000, &json!(expected)), "{list}, compacted: {is_compacted}");
+            assert_eq!((urls.len(), &page["total"]), (1_000, &json!(expected)), "{list}, merged: {is_merged}");
         }
         for (list, member) in [("funnel", "retrieved"), ("corroboration", "seen_by_server_only"), ("series", "total_events")] {
             let told: u64 =
                 read(list, &by_day).await["items"].as_array().unwrap().iter().filter_map(|day| day[member].as_u64()).sum();
-            assert_eq!(told, expected as u64, "{list}, compacted: {is_compacted}");
+            assert_eq!(told, expected as u64, "{list}, merged: {is_merged}");
         }
-        assert_eq!(read("coverage", &days).await["coverage"]["hours_covered"], 1, "compacted: {is_compacted}");
+        assert_eq!(read("coverage", &days).await["coverage"]["hours_covered"], 1, "merged: {is_merged}");
         assert_eq!(app.total(&other.key, &[]).await, 100);
-        app.compact().await;
+        app.merge().await;
     }
     let read = async |path: &str, query: &[(&str, &str)]| app.get(&owner.key, &format!("/content-owners/{path}"), query).await;
     let told = async |path: &str, query: &[(&str, &str)]| read(path, query).await.json();

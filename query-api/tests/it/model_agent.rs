@@ -1,8 +1,8 @@
 //! An organisation's own figures against the model: random reports, clicks and outcomes.
 
-use crate::model::{Read, random_rows, refill, representative};
+use crate::model::{Read, random_rows, refill};
 use crate::model_lists::given;
-use crate::model_series::{buckets, length_of, parted};
+use crate::model_series::{buckets, length_of};
 use crate::model_time::{Stretch, instant};
 use crate::test_app::{NEW_YEAR_MS, Observation, TestApp};
 use chrono::DateTime;
@@ -16,8 +16,6 @@ use service_kit::testing::random_seed;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
-
-type Retrieval<'a> = Vec<&'a Observation>;
 
 /// How one session ended, at a time of the model.
 struct Ended {
@@ -80,22 +78,15 @@ fn told(row: &Observation) -> (i8, &str, Uuid) {
     }
 }
 
-/// Under which values one's own retrieval stands.
-fn values(of: &Retrieval<'_>, org: Uuid, split: &str) -> BTreeMap<String, BTreeSet<Uuid>> {
-    let mut values: BTreeMap<String, BTreeSet<Uuid>> = BTreeMap::new();
-    for row in of.iter().filter(|row| row.org_id == org) {
-        let (role, agent, session) = told(row);
-        let value = match split {
-            "none" => Some(String::new()),
-            "type" => Some(representative(of).event_type.clone()),
-            "role" => SourceRole::from_code(role.unsigned_abs()).map(|role| SourceRole::code(Some(role)).to_string()),
-            _ => Some(agent.to_owned()).filter(|_| role == 1 || !session.is_nil()),
-        };
-        if let Some(value) = value {
-            values.entry(value).or_default().extend(Some(session).filter(|session| !session.is_nil()));
-        }
+/// Under which value one's own report counts, if any.
+fn value(row: &Observation, split: &str) -> Option<String> {
+    let (role, agent, session) = told(row);
+    match split {
+        "none" => Some(String::new()),
+        "type" => Some(row.event_type.clone()),
+        "role" => SourceRole::from_code(role.unsigned_abs()).map(|role| SourceRole::code(Some(role)).to_string()),
+        _ => Some(agent.to_owned()).filter(|_| role == 1 || !session.is_nil()),
     }
-    values
 }
 
 #[derive(Default)]
@@ -114,23 +105,18 @@ fn figures(
     split: &str,
     bucket: &dyn Fn(i64) -> i64,
 ) -> BTreeMap<(i64, String), Figures> {
-    let retrievals = read.own(rows, org);
-    let (own, others) = parted(&retrievals, org);
     let mut figures: BTreeMap<(i64, String), Figures> = BTreeMap::new();
-    for of in &own {
-        for (value, sessions) in values(of, org, split) {
-            let figure = figures.entry((bucket(representative(of).at), value)).or_default();
-            figure.events += 1;
-            figure.sessions.extend(sessions);
-        }
-    }
-    for of in others.iter().filter(|_| ["none", "type"].contains(&split)) {
-        let shown = representative(of);
-        let value = if split == "none" { String::new() } else { shown.event_type.clone() };
-        let figure = figures.entry((bucket(shown.at), value)).or_default();
-        figure.clicks += 1;
-        let sessions = of.iter().filter(|row| row.org_id != org).map(|row| row.session_id);
-        figure.clicked.extend(sessions.filter(|session| !session.is_nil()));
+    for (_, row) in read.own(rows, org) {
+        let is_click = row.org_id != org;
+        // Clicks have no roles and agents.
+        let value = value(row, split).filter(|_| !is_click || ["none", "type"].contains(&split));
+        let Some(value) = value else { continue };
+        let figure = figures.entry((bucket(row.at), value)).or_default();
+        let session = if is_click { row.session_id } else { told(row).2 };
+        let (count, sessions) =
+            if is_click { (&mut figure.clicks, &mut figure.clicked) } else { (&mut figure.events, &mut figure.sessions) };
+        *count += 1;
+        sessions.extend(Some(session).filter(|session| !session.is_nil()));
     }
     figures
 }
@@ -208,16 +194,16 @@ fn items(
     of: (Stretch, &[(&str, String)], &str, &str),
 ) -> Vec<Value> {
     let (stretch, query, by, split) = of;
-    let bucket = |ms: i64| stretch.at(ms).div_euclid(length_of(by));
+    let bucket = |ms: i64| ms.div_euclid(length_of(by));
     let is_outcome = split == "outcome";
     let figures = if is_outcome { BTreeMap::new() } else { figures(read, rows, org, split, &bucket) };
     let mut outcomes: BTreeMap<(i64, OutcomeValue<'_>), (u64, u128)> = BTreeMap::new();
     for of in ended.iter().filter(|_| is_outcome || split == "none") {
-        let (count, value) = outcomes.entry((bucket(of.at), (of.outcome_type, of.currency))).or_default();
+        let (count, value) = outcomes.entry((bucket(stretch.at(of.at)), (of.outcome_type, of.currency))).or_default();
         (*count, *value) = (*count + 1, *value + u128::try_from(of.amount).unwrap());
     }
     let listed = read.own(rows, org);
-    let listed = listed.iter().filter(|_| !is_outcome).map(|of| bucket(representative(of).at));
+    let listed = listed.iter().filter(|_| !is_outcome).map(|(_, row)| bucket(row.at));
     let held: BTreeSet<i64> = listed.chain(outcomes.keys().map(|(bucket, _)| *bucket)).collect();
     let named: BTreeSet<String> = match split {
         "none" => [String::new()].into(),
@@ -257,7 +243,7 @@ async fn s1_an_organisations_own_figures_equal_the_model_in_summaries_and_series
     let app = TestApp::new().await;
     let own = app.seed().org("Agent", OrgType::Agent).await;
     let other = app.seed().org("Other", OrgType::Platform).await;
-    app.command("SYSTEM STOP MERGES observations").await;
+    app.stop_merges().await;
     let (mut clicks, mut outcomes) = (0, 0);
     let rounds = given("MODEL_ROUNDS").unwrap_or(8);
     // Some seeds make few clicks: the rounds go on until they have compared enough to mean something.
@@ -267,12 +253,12 @@ async fn s1_an_organisations_own_figures_equal_the_model_in_summaries_and_series
         }
         assert!(round < rounds + 400, "the rounds compared hardly anything: seed {seed}");
         let org = own.id.0;
-        let rows = random_rows(&mut random, &[org.as_u128(), other.id.0.as_u128(), 1]);
         let stretch = Stretch::random(&mut random);
-        refill(&app, &stretch.rows(&rows), &mut random).await;
+        let rows = stretch.rows(&random_rows(&mut random, &[org.as_u128(), other.id.0.as_u128(), 1]));
+        refill(&app, &rows, &mut random).await;
         let all = refill_sessions(&app, org, other.id.0, stretch, &mut random).await;
-        let read = Read::random(&mut random);
-        let query: Vec<_> = stretch.query(&read).into_iter().filter(|(name, _)| *name != "domain").collect();
+        let read = Read::stretched(stretch, &mut random);
+        let query: Vec<_> = read.query().into_iter().filter(|(name, _)| *name != "domain").collect();
         let ended: Vec<&Ended> = all.iter().filter(|of| in_window(&query, stretch.at(of.at))).collect();
         let asked: Vec<(&str, &str)> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let trace = format!("seed {seed} round {round} {query:?}");

@@ -1,8 +1,7 @@
 //! Series and an organisation's own figures against the model, and against the summary of the same window: random histories,
 //! in time stretched by so much that buckets cut them anywhere.
 
-use crate::crawlers::{tell, told};
-use crate::model::{Read, owners, random_rows, refill, representative, sessions};
+use crate::model::{Event, Read, owners, random_rows, refill, sessions};
 use crate::model_lists::given;
 use crate::model_time::{Stretch, instant, visible_from};
 use crate::test_app::{Observation, TestApp};
@@ -10,13 +9,11 @@ use chrono::{DateTime, Utc};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reqwest::StatusCode;
+use schemas::bots::Purpose;
 use schemas::event::SourceRole;
 use serde_json::{Value, json};
 use service_kit::testing::random_seed;
 use std::collections::{BTreeMap, BTreeSet};
-use uuid::Uuid;
-
-type Retrieval<'a> = Vec<&'a Observation>;
 
 pub(crate) fn length_of(by: &str) -> i64 {
     if by == "hour" { 3_600_000 } else { 86_400_000 }
@@ -38,38 +35,33 @@ pub(crate) fn buckets(query: &[(&str, String)], by: &str, held: &BTreeSet<i64>) 
     first.zip(last).map(|(first, last)| (first..=last).collect()).unwrap_or_default()
 }
 
-/// What is said of the request behind a retrieval: by the first of its reports that says anything.
-fn said(of: &Retrieval<'_>, split: &str) -> String {
-    let says = |row: &&&Observation| if split == "status" { told(row).status != 0 } else { !told(row).bot.0.is_empty() };
-    let saying: Retrieval<'_> = of.iter().filter(says).copied().collect();
-    if saying.is_empty() {
-        return String::new();
-    }
-    let said = told(representative(&saying));
+/// Who fetched, as a split names it.
+fn said(event: &Event<'_>, split: &str) -> String {
+    let crawler = event.crawler();
     match split {
-        "bot" => said.bot.0.to_owned(),
-        "operator" => said.bot.1.to_owned(),
-        "purpose" => said.bot.2.to_owned(),
-        "verified" => said.verified.map_or("", |is_verified| if is_verified { "yes" } else { "no" }).to_owned(),
-        _ => said.status.to_string(),
+        "bot" => crawler.bot,
+        "operator" => crawler.operator,
+        "purpose" => crawler.purpose.map_or("", Purpose::as_str).to_owned(),
+        "verified" => crawler.verified.map_or("", |is_verified| if is_verified { "yes" } else { "no" }).to_owned(),
+        _ => Some(crawler.response_status).filter(|status| *status != 0).map(|status| status.to_string()).unwrap_or_default(),
     }
 }
 
 /// Splits under one value of which every retrieval stands.
 const SAID: [&str; 5] = ["operator", "bot", "purpose", "verified", "status"];
 
-/// Under which values a retrieval stands, with the sessions that saw it there.
-fn values<'a>(of: &Retrieval<'a>, split: &str) -> BTreeMap<(String, String), Vec<&'a Observation>> {
+/// Under which values an event counts, with the reports whose sessions count there.
+fn values<'a>(event: &Event<'a>, split: &str) -> BTreeMap<(String, String), Vec<&'a Observation>> {
     if SAID.contains(&split) {
-        return [((said(of, split), String::new()), of.clone())].into();
+        return [((said(event, split), String::new()), event.reports.clone())].into();
     }
     let is_agents = |row: &&Observation| row.counted_role() == 1 || !row.as_owners_see().1.is_nil();
     let mut values: BTreeMap<(String, String), Vec<&Observation>> = BTreeMap::new();
-    for row in of {
+    for row in &event.reports {
         let (platform, _, agent) = row.as_owners_see();
         let value = match split {
             "none" => Some((String::new(), String::new())),
-            "type" => Some((representative(of).event_type.clone(), String::new())),
+            "type" => Some((event.shown().event_type.clone(), String::new())),
             "role" => Some(row.counted_role()).filter(|role| *role > 0).map(|role| (role.to_string(), String::new())),
             "agent" => Some((platform.to_string(), agent.to_owned())).filter(|_| is_agents(row)),
             _ => Some((platform.to_string(), String::new())).filter(|_| is_agents(row)),
@@ -98,14 +90,14 @@ fn named(split: &str, (first, second): &(String, String)) -> Value {
 /// Of each value of a split, who saw each of its retrievals.
 type Cells<'a> = BTreeMap<(String, String), Vec<Vec<&'a Observation>>>;
 
-/// The items of a series of retrievals whose times are the model's.
-fn items(retrievals: &[Retrieval<'_>], stretch: Stretch, query: &[(&str, String)], by: &str, split: &str) -> Vec<Value> {
+/// The items of a series of events.
+fn items(events: &[Event<'_>], query: &[(&str, String)], by: &str, split: &str) -> Vec<Value> {
     let mut cells: BTreeMap<i64, Cells<'_>> = BTreeMap::new();
     let (mut all, mut held) = (BTreeSet::new(), BTreeSet::new());
-    for of in retrievals {
-        let bucket = stretch.at(representative(of).at).div_euclid(length_of(by));
+    for event in events {
+        let bucket = event.at().div_euclid(length_of(by));
         held.insert(bucket);
-        for (value, seen_by) in values(of, split) {
+        for (value, seen_by) in values(event, split) {
             all.insert(value.clone());
             cells.entry(bucket).or_default().entry(value).or_default().push(seen_by);
         }
@@ -150,8 +142,7 @@ async fn s1_every_series_equals_the_model_and_adds_up_to_the_summary() {
     let app = TestApp::new().await;
     let owners = owners(&app).await;
     let from = visible_from(&app).await;
-    tell(&app).await;
-    app.command("SYSTEM STOP MERGES observations").await;
+    app.stop_merges().await;
     let (mut compared, mut zeroes, mut several) = (0, 0, BTreeSet::new());
     let rounds = given("MODEL_ROUNDS").unwrap_or(10);
     // Of 18 values: nobody and three operators, bots and purposes each; three of verified and of status.
@@ -160,12 +151,12 @@ async fn s1_every_series_equals_the_model_and_adds_up_to_the_summary() {
             break;
         }
         assert!(round < rounds + 400, "hardly anything compared: {compared}, {zeroes} zeroes, {several:?}, seed {seed}");
-        let rows = random_rows(&mut random, &[1, 2, 1 << 64, 1 << 127]);
         let stretch = Stretch::random(&mut random);
+        let rows = stretch.rows(&random_rows(&mut random, &[1, 2, 1 << 64, 1 << 127]));
         stretch.owners(&app, &from).await;
-        refill(&app, &stretch.rows(&rows), &mut random).await;
-        let read = Read::random(&mut random);
-        let query = stretch.query(&read);
+        refill(&app, &rows, &mut random).await;
+        let read = Read::stretched(stretch, &mut random);
+        let query = read.query();
         let trace = format!("seed {seed} round {round} scale {} {read:?}", stretch.0);
         let asked: Vec<(&str, &str)> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let key = &owners[read.owner].key;
@@ -179,7 +170,7 @@ async fn s1_every_series_equals_the_model_and_adds_up_to_the_summary() {
         for split in ["none", "type", "role", "agent", "platform"].into_iter().chain(SAID) {
             let asked = [&asked[..], &[("by", by), ("split", split)]].concat();
             let series = app.page(key, "/content-owners/series", &asked).await;
-            let expected = items(&seen, stretch, &query, by, split);
+            let expected = items(&seen, &query, by, split);
             assert_eq!((&series["items"], &series["filled"]), (&json!(expected), &json!(true)), "{by} {split} {trace}");
             assert_eq!(series["total"], expected.len(), "{by} {split} {trace}");
             let summed = match split {
@@ -210,9 +201,4 @@ async fn s1_every_series_equals_the_model_and_adds_up_to_the_summary() {
         }
         compared += seen.len();
     }
-}
-
-/// One's own retrievals and those of others, as `/agent/events` takes them.
-pub(crate) fn parted<'a>(retrievals: &[Retrieval<'a>], org: Uuid) -> (Vec<Retrieval<'a>>, Vec<Retrieval<'a>>) {
-    retrievals.iter().cloned().partition(|of| representative(of).org_id == org)
 }

@@ -1,6 +1,6 @@
 //! The time of the model's random histories, stretched so that buckets cut them anywhere.
 
-use crate::model::Read;
+use crate::model::accept_apart;
 use crate::test_app::{NEW_YEAR_MS, Observation, TestApp};
 use chrono::{DateTime, SecondsFormat, Utc};
 use rand::rngs::StdRng;
@@ -14,7 +14,7 @@ pub(crate) fn instant(ms: i64) -> String {
 }
 
 /// Where the scale puts a time of the model.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Stretch(pub(crate) i64);
 
 impl Stretch {
@@ -27,17 +27,14 @@ impl Stretch {
     }
 
     pub(crate) fn rows(self, rows: &[Observation]) -> Vec<Observation> {
-        rows.iter().map(|row| Observation { at: self.at(row.at), ..row.clone() }).collect()
-    }
-
-    /// The parameters of a read, with its window stretched.
-    pub(crate) fn query(self, read: &Read) -> Vec<(&'static str, String)> {
-        let parsed = |text: &str| text.parse::<DateTime<Utc>>().unwrap().timestamp_millis();
-        let stretched = |(name, value): (&'static str, String)| match name {
-            "since" | "until" => (name, instant(self.at(parsed(&value)))),
-            _ => (name, value),
+        let stretched = |row: &Observation| {
+            let at = self.at(row.at);
+            // As long after it as before.
+            Observation { at, accepted_us: Some(row.accepted_us() + (at - row.at) * 1_000), ..row.clone() }
         };
-        read.query().into_iter().map(stretched).collect()
+        let mut rows: Vec<_> = rows.iter().map(stretched).collect();
+        accept_apart(&mut rows);
+        rows
     }
 
     /// Since when the owners may see their hosts.

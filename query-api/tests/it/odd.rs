@@ -1,5 +1,4 @@
-//! Retrievals that are odd in one way each: the same organisation in two roles, two observers of one role, two URLs. Before and
-//! after they are compacted.
+//! Fetches that are odd in one way each: the same organization in two roles, strange names, two URLs.
 
 use crate::test_app::{Observation, TestApp, platform, seen};
 use schemas::event::SourceRole::{Agent, Edge};
@@ -11,8 +10,8 @@ async fn summary_of(rows: &[Observation]) -> Value {
     let owner = app.seed().owner_of("example.com").await;
     app.insert(rows).await;
     let summary = app.ask(&owner.key, &[]).await.json();
-    app.compact().await;
-    assert_eq!(app.ask(&owner.key, &[]).await.json(), summary, "compaction changes nothing");
+    app.merge().await;
+    assert_eq!(app.ask(&owner.key, &[]).await.json(), summary, "a merge changes nothing");
     summary
 }
 
@@ -24,21 +23,6 @@ async fn an_agent_that_is_also_the_edge_of_a_retrieval_counts_it_once() {
     assert_eq!(summary["agents"], json!([alpha]));
 }
 
-#[tokio::test]
-async fn an_observer_that_does_not_merge_is_seen_beside_one_that_does() {
-    let agents = Observation { observer: 0, ..seen("example.com", 1).by(10).agent("alpha").role(Agent) };
-    let summary = summary_of(&[agents, seen("example.com", 1).by(20).role(Edge).named("content_cited")]).await;
-    assert_eq!(
-        summary["events_by_source"],
-        json!([
-            {"source_role": "agent", "count": 1, "sessions": 0},
-            {"source_role": "edge", "count": 1, "sessions": 0},
-        ])
-    );
-    assert_eq!(summary["events_by_type"], json!([{"event_type": "content_retrieved", "count": 1}]), "the agent tells it");
-}
-
-/// What a retrieval counts as is held as one text, with names in it that reporters choose.
 #[tokio::test]
 async fn names_with_signs_of_any_kind_are_told_as_they_are() {
     let names = ["it's", "a\\b\\", "'),(1,'x", "[]", "line\nbreak\ttab\r\u{1}", "\\N", "NULL", "\u{fc} \u{2603}", "\"{}\""];
@@ -58,14 +42,14 @@ async fn a_retrieval_whose_observers_name_two_urls_is_of_the_first_with_the_sess
     let owner = app.seed().owner_of("example.com").await;
     let row = |url: &str, session| seen("example.com", 1).url(url).session(session);
     app.insert(&[
-        row("https://example.com/a", 1).by(10).agent("alpha").role(Agent),
-        row("https://example.com/b", 2).by(20).role(Edge),
+        row("https://example.com/a?utm_source=b", 1).by(10).agent("alpha").role(Agent),
+        row("https://example.com/a", 2).by(20).role(Edge),
     ])
     .await;
     let page = app.page(&owner.key, "/content-owners/urls", &[]).await;
     let told = |item: &Value| json!([item["content_url"], item["total_events"], item["unique_sessions"]]);
     let items: Vec<Value> = page["items"].as_array().unwrap().iter().map(told).collect();
-    assert_eq!(items, [json!(["https://example.com/a", 1, 2])]);
+    assert_eq!(items, [json!(["https://example.com/a?utm_source=b", 1, 2])]);
 }
 
 #[tokio::test]
@@ -78,7 +62,7 @@ async fn a_server_of_the_organisation_that_claims_a_retrieval_is_no_second_witne
         seen("example.com", 1).by(10).role(Edge),
         claimed(2),
         seen("example.com", 2).by(10).role(Edge),
-        Observation { observer: 0, ..seen("example.com", 2).by(20).role(Edge) },
+        seen("example.com", 2).by(20).role(Edge),
     ])
     .await;
     let page = app.page(&owner.key, "/content-owners/corroboration", &[]).await;

@@ -5,7 +5,6 @@ use reqwest::StatusCode;
 use schemas::event::SourceRole::{Agent, Edge, Index, Origin};
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 async fn event(app: &TestApp, key: &str, id: &str) -> Value {
     let answer = app.get(key, &format!("/content-owners/events/{id}"), &[]).await;
@@ -24,11 +23,11 @@ async fn a_retrieval_is_told_by_each_of_its_four_observers_whichever_id_is_asked
     assert_eq!((&before["corroboration"], &before["total_reports"]), (&json!("seen_by_server_only"), &json!(1)));
     let claim = seen("www.example.com", 7).role(Agent).by(10).session(5).agent("alpha").after(3).id("agents-own");
     let claim = claim.url("https://www.example.com/a?q=1").data(r#"{"user_agent":"Bot/2.0","planted":"planted"}"#);
-    app.insert(&[claim, seen("www.example.com", 7).role(Index).by(22), seen("www.example.com", 7).role(Origin).by(21).after(9)])
-        .await;
+    let index = seen("www.example.com", 7).role(Index).by(22);
+    let own_key = index.key_id();
+    app.insert(&[claim, index, seen("www.example.com", 7).role(Origin).by(21).after(9)]).await;
     let told = event(&app, &owner.key, "agents-own").await;
     assert_eq!(event(&app, &owner.key, "edges-own").await, told, "an address from before the claim is still right");
-    let own_key = Uuid::from_u128(7).to_string();
     assert_eq!(event(&app, &owner.key, &own_key).await, told, "a report without an id has its key");
     let listed = app.page(&owner.key, "/content-owners/events", &[]).await["items"][0].clone();
     for (name, value) in listed.as_object().unwrap() {
@@ -50,15 +49,16 @@ async fn an_id_of_nobodys_and_one_of_somebody_elses_are_answered_alike() {
     let owner = app.seed().owner_of("example.com").await;
     let other = app.seed().owner_of("other.test").await;
     let turn = seen("example.com", 3).role(Agent).named("turn_completed").id("turn");
-    app.insert(&[seen("example.com", 1).id("own"), seen("other.test", 2).id("theirs"), turn]).await;
+    let (own, theirs) = (seen("example.com", 1).id("own"), seen("other.test", 2).id("theirs"));
+    let keys = [own.key_id(), theirs.key_id(), turn.key_id()];
+    app.insert(&[own, theirs, turn]).await;
     let refused = async |key: &str, id: &str| {
         let (status, problem) = app.get(key, &format!("/content-owners/events/{id}"), &[]).await.problem();
         assert_eq!(status, StatusCode::NOT_FOUND, "{id}");
         problem
     };
     let nobody = refused(&owner.key, "nobody").await;
-    let of_own_key = Uuid::from_u128(1).to_string();
-    for id in ["theirs", "turn", "%00", "a%2Fb", &of_own_key, &Uuid::from_u128(2).to_string()] {
+    for id in ["theirs", "turn", "%00", "a%2Fb"].into_iter().chain(keys.iter().map(String::as_str)) {
         assert_eq!(refused(&owner.key, id).await, nobody, "{id}");
     }
     assert_eq!(event(&app, &other.key, "theirs").await["event_id"], "theirs");
@@ -115,7 +115,7 @@ async fn a_filter_tells_nothing_of_an_agent_that_the_list_does_not() {
     let click = Observation { link_site: "test.other".to_owned(), ..click.id("click") };
     app.insert(&[click, seen("example.com", 2).role(Agent).by(10).session(6).agent("hidden").after(1).id("seen")]).await;
     let (reporter, issuer) = (reporter.id.to_string(), issuer.id.to_string());
-    for is_compacted in [false, true] {
+    for is_merged in [false, true] {
         let ids = async |query: &[(&str, &str)]| {
             let page = app.page(&owner.key, "/content-owners/events", query).await;
             let ids = page["items"].as_array().unwrap().iter().map(|item| item["event_id"].as_str().unwrap().to_owned());
@@ -129,7 +129,7 @@ async fn a_filter_tells_nothing_of_an_agent_that_the_list_does_not() {
             (("platform_id", &reporter), &["click"]),
             (("event_type", "content_engaged"), &["click"]),
         ] {
-            assert_eq!(ids(&[query]).await, of(expected), "{query:?}, compacted: {is_compacted}");
+            assert_eq!(ids(&[query]).await, of(expected), "{query:?}, merged: {is_merged}");
         }
         let told = event(&app, &owner.key, "click").await;
         assert_eq!((&told["reports"][0]["agent_id"], &told["reports"][0]["session_id"]), (&json!(""), &json!("")));
@@ -141,6 +141,6 @@ async fn a_filter_tells_nothing_of_an_agent_that_the_list_does_not() {
                 "{query:?}"
             );
         }
-        app.compact().await;
+        app.merge().await;
     }
 }

@@ -1,6 +1,6 @@
 //! All of a statement sees one moment of the store, however long the store takes to plan it.
 //!
-//! Must not go by chance: before each look at the index the store waits, while reports come and are compacted.
+//! Must not go by chance: before each part of a statement that reads events the store waits, while reports come and merge.
 
 use crate::test_app::{TestApp, seen};
 use query_api::{Settings, State, router};
@@ -11,25 +11,25 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fmt::Write as _;
 
-const BASE: &str = "tier = 'base' AND ";
+const EVENTS: &str = "WHERE site IN {sites:Array(String)}";
 const READS: usize = 5;
 
-/// Has the store wait before it goes on planning, wherever the base is named. Each time for another while: what was asked before
-/// it would answer from memory.
+/// Has the store wait before it goes on planning, wherever events are read. Each time for another while: what was asked before it
+/// would answer from memory.
 fn planned_slowly(request: &mut ClickHouseRequest) {
-    let mut parts = request.statement.split(BASE);
+    let mut parts = request.statement.split(EVENTS);
     let mut slow = parts.next().unwrap_or_default().to_owned();
     for (number, part) in parts.enumerate() {
-        write!(slow, "{BASE}(SELECT sleep(0.2{number})) = 0 AND {part}").unwrap();
+        write!(slow, "WHERE (SELECT sleep(0.2{number})) = 0 AND {}{part}", EVENTS.trim_start_matches("WHERE ")).unwrap();
     }
     request.statement = slow;
 }
 
-/// Reports that come and are compacted, again and again: a retrieval that one step finds in the delta is in the base soon.
+/// Reports that come and are merged, again and again: a page's total and its events are of one moment or differ.
 async fn arrive(app: &TestApp) -> Infallible {
     for key in 0.. {
         app.insert(&[seen("example.com", key).role(Agent).session(key + 1)]).await;
-        app.compact().await;
+        app.merge().await;
     }
     unreachable!("keys do not run out")
 }
@@ -60,6 +60,7 @@ async fn r13_a_read_is_of_one_moment_however_long_the_store_plans_it() {
         never = arrive(&app) => match never {},
         () = ask(&app, &owner.key) => {}
     }
-    let slowed = proxy.take_requests().iter().filter(|request| request.statement.contains(BASE)).count();
-    assert_eq!(slowed, 2 * READS, "every read names the base, and is slowed by that");
+    let slowed =
+        proxy.take_requests().iter().filter(|request| request.statement.contains(EVENTS.trim_start_matches("WHERE "))).count();
+    assert_eq!(slowed, 2 * READS, "every read of events is slowed");
 }

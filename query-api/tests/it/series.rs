@@ -16,20 +16,20 @@ const SPLITS: [&str; 10] = ["none", "type", "role", "agent", "platform", "operat
 async fn world_of_two_days() -> (TestApp, String) {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
-    app.command("SYSTEM STOP MERGES observations").await;
-    let first = seen("example.com", 1).role(Agent).by(10).session(7).agent("alpha").after(DAY_MS - 1).version(200);
+    app.stop_merges().await;
+    let first = seen("example.com", 1).role(Agent).by(10).session(7).agent("alpha").after(DAY_MS - 1);
     app.insert(&[
         first.clone(),
-        seen("example.com", 1).role(Agent).by(11).session(8).agent("beta").after(DAY_MS).version(150),
+        seen("example.com", 1).role(Agent).by(11).session(8).agent("beta").after(DAY_MS),
         seen("example.com", 1).role(Edge).by(20).after(DAY_MS + 5),
     ])
     .await;
-    app.insert(&[first.version(100).after(3 * DAY_MS), seen("example.com", 2).role(Edge).by(20).after(2 * DAY_MS)]).await;
+    app.insert(&[first.after(3 * DAY_MS), seen("example.com", 2).role(Edge).by(20).after(2 * DAY_MS)]).await;
     (app, owner.key)
 }
 
 #[tokio::test]
-async fn a_retrieval_is_in_the_bucket_of_the_report_that_represents_it_and_days_without_any_are_zero() {
+async fn a_retrieval_is_in_the_bucket_of_its_first_report_and_days_without_any_are_zero() {
     let (app, key) = world_of_two_days().await;
     let series = app.page(&key, OWNERS, &[]).await;
     let day = |day: u32, events: u64, sessions: u64| json!({"start": format!("2026-01-0{day}T00:00:00.000Z"), "total_events": events, "total_sessions": sessions});

@@ -1,16 +1,16 @@
-//! Sessions, click tokens and their events, put straight into the stores.
+//! Sessions, click tokens and their events, as other services store them.
 //!
 //! Must not assert anything.
 
-use crate::test_app::{NEW_YEAR_MS, TestApp};
+use crate::test_app::{Observation, TestApp, seen};
 use chrono::{DateTime, TimeDelta};
 use query_api::{ClickSettings, Settings, State, router};
 use reqwest::StatusCode;
+use schemas::event::SourceRole::Agent;
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use schemas::secrets::PlainClickToken;
 use schemas::site::ContentUrl;
-use serde::Serialize;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::roles::Role;
@@ -18,59 +18,18 @@ use service_kit::testing::{SeededOrg, TestServer, client};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// One event of a session, as the workers write it.
-#[derive(Clone, Debug, clickhouse::Row, Serialize)]
-pub(crate) struct Reported {
-    pub(crate) site: String,
-    pub(crate) event_key: u128,
-    #[serde(with = "clickhouse::serde::uuid")]
-    pub(crate) org_id: Uuid,
-    pub(crate) version: u64,
-    pub(crate) source_role: i8,
-    pub(crate) event_type: String,
-    pub(crate) at: i64,
-    #[serde(with = "clickhouse::serde::uuid")]
-    pub(crate) session_id: Uuid,
-    #[serde(with = "clickhouse::serde::uuid")]
-    pub(crate) platform_id: Uuid,
-    pub(crate) content_url: String,
-    pub(crate) event_id: String,
-    pub(crate) turn_id: String,
-    pub(crate) output_id: String,
-    pub(crate) data: String,
-    pub(crate) extra: String,
-}
-
 /// An event of a session, on a page.
-pub(crate) fn reported(org: OrgId, session: Uuid, event_type: &str, url: &str) -> Reported {
+pub(crate) fn reported(org: OrgId, session: Uuid, event_type: &str, url: &str) -> Observation {
     let site = ContentUrl::parse(url).ok().and_then(|url| url.site).map(|site| site.as_str().to_owned()).unwrap_or_default();
-    Reported {
+    Observation {
         site,
-        event_key: Uuid::new_v4().as_u128(),
-        org_id: org.0,
-        version: 100,
-        source_role: 1,
-        event_type: event_type.to_owned(),
-        at: NEW_YEAR_MS,
         session_id: session,
-        platform_id: org.0,
         content_url: url.to_owned(),
         event_id: Uuid::new_v4().to_string(),
         turn_id: "turn-1".to_owned(),
         output_id: "output-1".to_owned(),
         data: r#"{"scope":"session","position":"supporting","excerpt_tokens":3,"query_text":"prose"}"#.to_owned(),
-        extra: String::new(),
-    }
-}
-
-impl Reported {
-    pub(crate) fn with(self, data: &Value) -> Self {
-        Self { data: data.to_string(), ..self }
-    }
-
-    /// Milliseconds after new year.
-    pub(crate) fn after(self, ms: i64) -> Self {
-        Self { at: NEW_YEAR_MS + ms, ..self }
+        ..seen("example.com", Uuid::new_v4().as_u128()).of(org).role(Agent).named(event_type)
     }
 }
 
@@ -173,15 +132,6 @@ impl Clicks {
         .await
         .unwrap();
         token.reveal().to_owned()
-    }
-
-    pub(crate) async fn report(&self, rows: &[Reported]) {
-        let client = self.app.clickhouse().clone().with_validation(false).with_setting("async_insert", "0");
-        let mut insert = client.insert::<Reported>("observations").await.unwrap();
-        for row in rows {
-            insert.write(row).await.unwrap();
-        }
-        insert.end().await.unwrap();
     }
 
     pub(crate) async fn look_up(&self, token: &str) -> Sealed {

@@ -1,43 +1,55 @@
-//! The vocabulary of the tests: a served query-api with stores of its own, and observations to put into them.
+//! The vocabulary of the tests: a served query-api with stores of its own, and reports to store in them.
 
 use clickhouse::Client;
 use local::private::ClickHouse;
 use query_api::{ResolveSettings, Settings, State, router};
 use reqwest::StatusCode;
+use schemas::clicks::ClickLink;
+use schemas::crawler::Crawler;
 use schemas::event::SourceRole;
-use schemas::ids::OrgId;
+use schemas::event_key::{EventKey, FetchedContent, OwnId};
+use schemas::ids::{DrainId, OrgId, SessionId};
+use schemas::log::{LogEvent, LogRecord, RECORD_VERSION, RecordKind};
 use schemas::reads::Summary;
+use schemas::report_keys::ReportKeys;
 use schemas::site::Site;
-use serde::Serialize;
 use serde_json::Value;
-use service_kit::retrieval_index::Compactor;
+use serde_json::value::RawValue;
 use service_kit::roles::Role;
-use service_kit::settings::{BotSettings, ClickHouseSettings, ClickHouseShards};
+use service_kit::settings::{BotSettings, ClickHouseSettings};
 use service_kit::stores;
-use service_kit::testing::{Seed, TestServer, TestStores, client, size};
+use service_kit::testing::{Seed, TestServer, TestStores, client};
 use std::path::Path;
-use tokio::sync::OnceCell;
+use store::facts::CONTENT_RETRIEVED;
+use stream_workers::EventLoader;
+use tokio::sync::Mutex;
 use uuid::Uuid;
 
 /// 2026-01-01T00:00:00Z.
 pub(crate) const NEW_YEAR_MS: i64 = 1_767_225_600_000;
 
-/// One row, as the workers write it.
-#[derive(Clone, Debug, PartialEq, Eq, clickhouse::Row, Serialize)]
+/// One report, with its click token looked up.
+#[derive(Clone, Debug)]
 pub(crate) struct Observation {
+    /// Reversed host; empty if nobody can own it.
     pub(crate) site: String,
+    /// Reports of fetches on one host that have the same are of one fetch. Other reports that one organization makes on one host with the
+    /// same are copies of one report.
     pub(crate) event_key: u128,
-    #[serde(with = "clickhouse::serde::uuid")]
+    /// Tells reports of one observer with the same `event_key` apart.
+    pub(crate) own: u64,
     pub(crate) org_id: Uuid,
-    pub(crate) observer: u8,
-    pub(crate) version: u64,
+    pub(crate) drain: Option<DrainId>,
+    /// When the gateway accepted it, in microseconds since 1970; by default in the moment in which it happened.
+    pub(crate) accepted_us: Option<i64>,
     pub(crate) source_role: i8,
     pub(crate) event_type: String,
     pub(crate) at: i64,
-    #[serde(with = "clickhouse::serde::uuid")]
+    /// Nil if it has none.
     pub(crate) session_id: Uuid,
-    #[serde(with = "clickhouse::serde::uuid")]
+    /// Who issued the click token that bound it, else the reporter.
     pub(crate) platform_id: Uuid,
+    /// As the table `reports` stores it: 1 taken, 2 same, 3 other.
     pub(crate) link: i8,
     /// Where the token's link leads, of a click on another host.
     pub(crate) link_site: String,
@@ -45,20 +57,24 @@ pub(crate) struct Observation {
     pub(crate) content_url: String,
     pub(crate) content_telemetry_id: String,
     pub(crate) event_id: String,
+    pub(crate) turn_id: String,
+    pub(crate) output_id: String,
     pub(crate) data: String,
     pub(crate) extra: String,
+    pub(crate) crawler: Option<Crawler>,
 }
 
-/// A retrieval on `host`, at new year, reported without a role by an organisation named 1.
+/// A fetch on `host`, at new year, reported without a role by an organization named 1.
 pub(crate) fn seen(host: &str, event_key: u128) -> Observation {
     Observation {
         site: Site::from_domain(host).unwrap().as_str().to_owned(),
         event_key,
+        own: 0,
         org_id: Uuid::from_u128(1),
-        observer: 0,
-        version: 100,
+        drain: None,
+        accepted_us: None,
         source_role: 0,
-        event_type: "content_retrieved".to_owned(),
+        event_type: CONTENT_RETRIEVED.to_owned(),
         at: NEW_YEAR_MS,
         session_id: Uuid::nil(),
         platform_id: Uuid::from_u128(1),
@@ -68,15 +84,18 @@ pub(crate) fn seen(host: &str, event_key: u128) -> Observation {
         content_url: format!("https://{host}/"),
         content_telemetry_id: String::new(),
         event_id: String::new(),
+        turn_id: String::new(),
+        output_id: String::new(),
         data: String::new(),
         extra: String::new(),
+        crawler: None,
     }
 }
 
 impl Observation {
     pub(crate) fn role(self, role: SourceRole) -> Self {
         let code = SourceRole::code(Some(role));
-        Self { source_role: i8::try_from(code).unwrap(), observer: code, ..self }
+        Self { source_role: i8::try_from(code).unwrap(), ..self }
     }
 
     pub(crate) fn by(self, org: u128) -> Self {
@@ -131,13 +150,98 @@ impl Observation {
         Self { data: data.to_owned(), ..self }
     }
 
-    pub(crate) fn version(self, version: u64) -> Self {
-        Self { version, ..self }
+    pub(crate) fn crawler(self, crawler: Crawler) -> Self {
+        Self { crawler: Some(crawler), ..self }
+    }
+
+    /// Another report of the same observer with the same correlation id.
+    pub(crate) fn again(self, own: u64) -> Self {
+        Self { own, ..self }
     }
 
     /// Milliseconds after new year.
     pub(crate) fn after(self, ms: i64) -> Self {
         Self { at: NEW_YEAR_MS + ms, ..self }
+    }
+
+    /// Accepted so many milliseconds after new year.
+    pub(crate) fn accepted(self, ms: i64) -> Self {
+        Self { accepted_us: Some((NEW_YEAR_MS + ms) * 1_000), ..self }
+    }
+
+    pub(crate) fn accepted_us(&self) -> i64 {
+        self.accepted_us.unwrap_or(self.at * 1_000)
+    }
+
+    pub(crate) fn org(&self) -> OrgId {
+        OrgId(self.org_id)
+    }
+
+    pub(crate) fn role_reported(&self) -> Option<SourceRole> {
+        SourceRole::from_code(self.source_role.unsigned_abs())
+    }
+
+    /// The keys under which it is stored.
+    pub(crate) fn keys(&self) -> ReportKeys {
+        ReportKeys::new(self.org(), self.drain, &self.log_event())
+    }
+
+    /// The id of its event in lists of owners, if it represents the event, and was accepted first by its observer.
+    pub(crate) fn shown_id(&self) -> String {
+        if self.event_id.is_empty() { self.key_id() } else { self.event_id.clone() }
+    }
+
+    /// The key of its event as an id.
+    pub(crate) fn key_id(&self) -> String {
+        Uuid::from_u128(self.keys().event().0).to_string()
+    }
+
+    fn log_event(&self) -> LogEvent {
+        let text = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        let raw = |text: &String| (!text.is_empty()).then(|| RawValue::from_string(text.clone()).unwrap());
+        let id = format!("{} {}", self.event_key, self.own);
+        // Observers may report different URLs: what joins them is for the gateway to decide.
+        let joins = || EventKey::correlation(&self.event_key.to_string(), FetchedContent::Page(""));
+        LogEvent {
+            own_key: EventKey::own(&OwnId::Reported { org: self.org(), id: &id }),
+            correlation_key: (self.event_type == CONTENT_RETRIEVED).then(joins),
+            id: text(&self.event_id),
+            event_type: self.event_type.clone(),
+            at_ms: self.at,
+            source_role: self.role_reported(),
+            site: self.site.clone(),
+            content_url: text(&self.content_url),
+            content_id: None,
+            content_telemetry_id: text(&self.content_telemetry_id),
+            session_id: Some(SessionId(self.session_id)).filter(|session| !session.0.is_nil()),
+            session_org: Some(OrgId(self.platform_id)).filter(|issuer| issuer.0 != self.org_id),
+            link: [None, Some(ClickLink::Taken), Some(ClickLink::Same), Some(ClickLink::Other)]
+                [usize::try_from(self.link).unwrap()],
+            link_site: self.link_site.clone(),
+            ctx_hash: None,
+            kept_ctx_hash: None,
+            agent_id: text(&self.agent_id),
+            is_nameless: false,
+            turn_id: text(&self.turn_id),
+            output_id: text(&self.output_id),
+            crawler: self.crawler.clone().map(Box::new),
+            data: raw(&self.data),
+            extra: raw(&self.extra),
+        }
+    }
+
+    /// A request of its own.
+    fn record(&self) -> LogRecord {
+        LogRecord {
+            v: RECORD_VERSION,
+            org: self.org(),
+            received_at_us: self.accepted_us(),
+            kind: if self.drain.is_some() { RecordKind::Drain } else { RecordKind::Events },
+            drain: self.drain,
+            session: None,
+            unwritten_sessions: Vec::new(),
+            events: vec![self.log_event()],
+        }
     }
 }
 
@@ -164,25 +268,12 @@ impl Answer {
 pub(crate) struct TestApp {
     pub(crate) stores: TestStores,
     pub(crate) server: TestServer,
-    /// Where rows are put: one client for each shard.
-    shards: Vec<Client>,
+    /// Where reports are stored.
+    stored_in: ClickHouseSettings,
+    clickhouse: Client,
+    /// The writer of that store, from the first report on.
+    loader: Mutex<Option<EventLoader>>,
     http: reqwest::Client,
-}
-
-/// The servers of a run over shards (`TEST_SHARDS`), which end with this process.
-static SHARDS: OnceCell<Vec<ClickHouse>> = OnceCell::const_new();
-
-async fn fresh_stores() -> TestStores {
-    match size("TEST_SHARDS", 1) {
-        1 => TestStores::fresh().await,
-        count => TestStores::over_shards(SHARDS.get_or_init(|| start_shards(count)).await).await,
-    }
-}
-
-/// So many servers, with their data in a folder that is left behind where this process does not drop them.
-pub(crate) async fn start_shards(count: usize) -> Vec<ClickHouse> {
-    let start = move || ClickHouse::shards(&tempfile::tempdir().unwrap().keep(), count);
-    tokio::task::spawn_blocking(start).await.unwrap().unwrap()
 }
 
 impl TestApp {
@@ -201,7 +292,7 @@ impl TestApp {
     }
 
     async fn set(resolving: ResolveSettings, bots: BotSettings) -> Self {
-        let stores = fresh_stores().await;
+        let stores = TestStores::fresh().await;
         let own = stores.signed_in_as(Role::Query);
         let settings = Settings { resolving, bots, ..Settings::on(own.clickhouse, own.postgres) };
         let state = State::connect(&settings).await.unwrap();
@@ -210,18 +301,20 @@ impl TestApp {
 
     /// These stores, asked through a server that is there.
     pub(crate) fn on(stores: TestStores, server: TestServer) -> Self {
-        let shards = stores::clickhouse_shards(&stores.clickhouse).unwrap();
-        Self { stores, server, shards, http: client() }
+        let stored_in = stores.clickhouse.clone();
+        let clickhouse = stores::clickhouse(&stored_in).unwrap();
+        Self { stores, server, stored_in, clickhouse, loader: Mutex::new(None), http: client() }
     }
 
-    /// Rows are put into this store from here on.
+    /// Reports are stored here from now on.
     pub(crate) fn storing_in(self, store: &ClickHouseSettings) -> Self {
-        Self { shards: stores::clickhouse_shards(store).unwrap(), ..self }
+        let clickhouse = stores::clickhouse(store).unwrap();
+        Self { stored_in: store.clone(), clickhouse, loader: Mutex::new(None), ..self }
     }
 
-    /// The store that rows are put into; of several shards the first.
+    /// The store of the reports.
     pub(crate) fn clickhouse(&self) -> &Client {
-        &self.shards[0]
+        &self.clickhouse
     }
 
     /// The same stores, asked through another server.
@@ -233,53 +326,44 @@ impl TestApp {
         Seed(&self.stores.pool)
     }
 
-    /// Puts rows into the store, as one block on each shard.
-    pub(crate) async fn insert(&self, rows: &[Observation]) {
-        self.insert_into("observations", rows).await;
-    }
-
-    /// The same of rows that stand at this offset of a partition, on shards.
-    pub(crate) async fn insert_at(&self, rows: &[Observation], (partition, offset): (i32, i64)) {
-        self.command("CREATE TABLE IF NOT EXISTS staged AS observations ENGINE = MergeTree ORDER BY tuple()").await;
-        self.insert_into("staged", rows).await;
-        self.command(&format!(
-            "INSERT INTO observations SELECT * REPLACE ({partition} AS log_partition, {offset} AS log_offset) FROM staged \
-             SETTINGS deduplicate_insert_select = 'disable'"
-        ))
-        .await;
-        self.command("TRUNCATE TABLE staged").await;
-    }
-
-    async fn insert_into(&self, table: &str, rows: &[Observation]) {
-        for (place, client) in self.shards.iter().enumerate() {
-            // Without validation, because only the columns that count are given.
-            let client = client.clone().with_validation(false).with_setting("async_insert", "0");
-            let mut insert = client.insert::<Observation>(table).await.unwrap();
-            let is_there = |row: &&Observation| ClickHouseShards::place_of(row.event_key, self.shards.len()) == place;
-            for row in rows.iter().filter(is_there) {
-                insert.write(row).await.unwrap();
-            }
-            insert.end().await.unwrap();
+    /// Stores reports as the writer does it, as one block.
+    pub(crate) async fn insert(&self, reports: &[Observation]) {
+        let mut loader = self.loader.lock().await;
+        if loader.is_none() {
+            *loader = Some(EventLoader::connect(&self.stored_in).await.unwrap());
         }
+        loader.as_mut().unwrap().insert(reports.iter().map(Observation::record).collect()).await.unwrap();
     }
 
-    /// Compacts what has been put into the store.
-    pub(crate) async fn compact(&self) {
-        for shard in self.stores.clickhouse.each_shard() {
-            Compactor::connect(&shard).unwrap().compact_all().await.unwrap();
-        }
+    /// A writer that starts anew inserts what comes next.
+    pub(crate) async fn restart_writer(&self) {
+        *self.loader.lock().await = None;
     }
 
-    /// Nothing is in the store any more.
+    /// Deletes all reports.
     pub(crate) async fn empty(&self) {
-        self.command("TRUNCATE TABLE observations").await;
-        self.command("TRUNCATE TABLE retrieval_index").await;
+        self.restart_writer().await;
+        for table in ["events", "reports", "sites", "progress", "writers"] {
+            self.command(&format!("TRUNCATE TABLE {table}")).await;
+        }
+    }
+
+    /// Keeps every block a part of its own.
+    pub(crate) async fn stop_merges(&self) {
+        self.command("SYSTEM STOP MERGES events").await;
+        self.command("SYSTEM STOP MERGES reports").await;
+    }
+
+    /// Merges the parts of each partition.
+    pub(crate) async fn merge(&self) {
+        for table in ["events", "reports"] {
+            self.command(&format!("SYSTEM START MERGES {table}")).await;
+            self.command(&format!("OPTIMIZE TABLE {table} FINAL")).await;
+        }
     }
 
     pub(crate) async fn command(&self, statement: &str) {
-        for client in &self.shards {
-            client.query(statement).execute().await.unwrap();
-        }
+        self.clickhouse.query(statement).execute().await.unwrap();
     }
 
     pub(crate) async fn get(&self, key: &str, path: &str, query: &[(&str, &str)]) -> Answer {

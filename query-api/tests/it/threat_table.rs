@@ -53,7 +53,7 @@ const READS: &[ThreatTest] = &[
     ("R7", OWNED, "r7_whoever_comes_after_another_owner_inherits_nothing_and_whoever_comes_back_sees_their_own_again"),
     ("R7", HISTORIES, "s1_every_read_of_every_random_history_equals_the_model"),
     ("R8", INJECTIONS, "r8_what_is_no_value_of_a_parameter_is_refused_before_any_statement"),
-    ("R8", INJECTIONS, "r8_a_value_is_no_part_of_the_statement_and_a_read_is_one_statement"),
+    ("R8", INJECTIONS, "r8_a_value_is_no_part_of_a_statement_and_figures_are_of_one_statement"),
     ("R8", INJECTIONS, "r8_stored_texts_that_look_like_statements_are_read_back_to_the_letter"),
     ("R9", PAGING, "a_wrong_limit_or_offset_is_400_on_every_list_and_a_large_limit_is_clamped_and_echoed"),
     ("R9", "query-api/src/parameters/paging.rs", "a_limit_is_a_whole_number_from_one_on_and_clamped"),
@@ -74,10 +74,10 @@ const READS: &[ThreatTest] = &[
     ("R12", PAGING, "what_arrives_later_but_happened_earlier_moves_no_page_before_it"),
     ("R13", PERMUTED, "every_read_agrees_with_every_other_for_random_histories_filters_and_windows"),
     ("R13", PERMUTED, "every_read_agrees_with_every_other_while_rows_arrive_and_merge"),
-    ("R14", CONDITIONS, "s1_no_read_of_any_route_lets_the_store_go_by_what_it_remembers_of_conditions"),
-    ("R14", CONDITIONS, "s1_a_server_that_may_count_too_few_rows_is_refused_in_one_line"),
+    ("R14", SETTINGS, "s1_every_statement_of_every_read_goes_by_the_settings_that_figures_are_exact_and_reads_bounded_by"),
+    ("R14", SETTINGS, "s1_a_server_that_may_count_too_few_rows_is_refused_in_one_line"),
     ("R14", HISTORIES, "s1_every_read_asks_the_store_to_remember_no_condition_and_equals_the_model_where_the_proxy_asks_it_to"),
-    ("R14", "query-api/tests/it/counting.rs", "repeats_count_once_before_they_merge"),
+    ("R14", "query-api/tests/it/counting.rs", "repeats_count_once"),
     ("R15", "query-api/tests/it/counting.rs", "the_counting_contract_holds_figure_by_figure"),
     ("R16", LISTS, "two_agents_read_their_own_reports_and_nothing_of_each_other_or_of_an_owner"),
     ("R17", LISTS, "conversations_and_what_belongs_to_them_are_never_shown_to_an_owner"),
@@ -137,7 +137,7 @@ const DATA: &str = "query-api/src/event_data/tests.rs";
 const DELEGATION: &str = "query-api/tests/it/delegation.rs";
 const FILTERS: &str = "query-api/tests/it/delegated_filters.rs";
 const HELD_BACK: &str = "query-api/tests/it/held_back.rs";
-const CONDITIONS: &str = "query-api/tests/it/condition_cache.rs";
+const SETTINGS: &str = "query-api/tests/it/statement_settings.rs";
 const HISTORIES: &str = "infra/lab/end-to-end/tests/it/histories.rs";
 const INJECTIONS: &str = "query-api/tests/it/injections.rs";
 const LISTS: &str = "query-api/tests/it/lists.rs";

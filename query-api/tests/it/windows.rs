@@ -13,8 +13,8 @@ async fn a_retrieval_that_straddles_midnight_is_in_one_window_only() {
     app.insert(&[
         seen("example.com", 1).role(Edge).by(20).after(MIDNIGHT_MS - 5),
         seen("example.com", 1).role(Agent).by(10).session(7).after(MIDNIGHT_MS + 5),
-        seen("example.com", 2).role(Edge).by(20).after(MIDNIGHT_MS + 5),
-        seen("example.com", 2).role(Agent).by(10).session(8).after(MIDNIGHT_MS - 5),
+        seen("example.com", 2).role(Edge).by(20).after(MIDNIGHT_MS + 5).accepted(MIDNIGHT_MS + 7),
+        seen("example.com", 2).role(Agent).by(10).session(8).after(MIDNIGHT_MS - 5).accepted(MIDNIGHT_MS + 8),
     ])
     .await;
     let first = app.summary(&owner.key, &[("until", "2026-01-01")]).await;
@@ -22,7 +22,7 @@ async fn a_retrieval_that_straddles_midnight_is_in_one_window_only() {
     for day in [first, second] {
         assert_eq!((day.total_events, day.total_sessions), (1, 1));
         let sources: Vec<_> = day.events_by_source.iter().map(|of| (of.source_role.as_str(), of.count)).collect();
-        assert_eq!(sources, [("agent", 1), ("edge", 1)], "the other observer's report goes where the agent's goes");
+        assert_eq!(sources, [("agent", 1), ("edge", 1)], "both reports count where the event is");
     }
     assert_eq!(app.total(&owner.key, &[]).await, 2);
 }
@@ -77,11 +77,11 @@ async fn history_before_visible_from_belongs_to_the_earlier_owner() {
     app.insert(&[
         seen("example.com", 1).after(1_000),
         seen("news.example.com", 2).after(1_001),
-        // The agent's time decides, as for every window.
-        seen("example.com", 3).role(Edge).after(2_000),
-        seen("example.com", 3).role(Agent).after(0),
-        seen("example.com", 4).role(Edge).after(0),
-        seen("example.com", 4).role(Agent).after(2_000),
+        // The event's time decides, as for every window: that of the report that was accepted first.
+        seen("example.com", 3).role(Edge).after(2_000).accepted(2_002),
+        seen("example.com", 3).role(Agent).after(0).accepted(2_001),
+        seen("example.com", 4).role(Edge).after(0).accepted(2_002),
+        seen("example.com", 4).role(Agent).after(2_000).accepted(2_001),
         seen("old.example.com", 5).after(0),
     ])
     .await;
@@ -91,31 +91,30 @@ async fn history_before_visible_from_belongs_to_the_earlier_owner() {
     assert_eq!(app.total(&owner.key, &[("since", "2025-01-01"), ("until", "2026-01-01T00:00:01.001Z")]).await, 1);
 }
 
-/// A compaction places a retrieval by the reports that it knows; the one that represents it may come later, and have happened
-/// at any other time.
+/// Of reports that are accepted earlier and stored later: they move their events.
 #[tokio::test]
-async fn a_retrieval_is_in_the_window_of_the_report_that_represents_it_however_far_from_where_it_was_placed() {
+async fn an_event_is_in_the_window_of_its_first_report_however_far_that_is_from_where_it_was() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
-    // Milliseconds from where it was placed: around a day, and days before and after.
+    // Milliseconds from where it was: around a day, and days before and after.
     let far = [-5 * MIDNIGHT_MS, -MIDNIGHT_MS - 1, -MIDNIGHT_MS, -10, 10, MIDNIGHT_MS, MIDNIGHT_MS + 1, 5 * MIDNIGHT_MS];
     let placed = 6 * MIDNIGHT_MS + 5;
     let keyed = || far.iter().zip(1_u128..);
-    let edges: Vec<_> = keyed().map(|(_, key)| seen("example.com", key).role(Edge).by(20).after(placed)).collect();
-    let agents: Vec<_> = keyed().map(|(far, key)| seen("example.com", key).role(Agent).by(10).after(placed + far)).collect();
-    app.insert(&edges).await;
-    app.compact().await;
-    app.insert(&agents).await;
+    // None is timely, so that the first counts.
+    let edge = |key| seen("example.com", key).role(Edge).by(20).after(placed).accepted(20 * MIDNIGHT_MS);
+    let agent = |key, far: &i64| seen("example.com", key).role(Agent).by(10).after(placed + far).accepted(19 * MIDNIGHT_MS);
+    app.insert(&keyed().map(|(_, key)| edge(key)).collect::<Vec<_>>()).await;
+    app.restart_writer().await;
+    app.insert(&keyed().map(|(far, key)| agent(key, far)).collect::<Vec<_>>()).await;
     let instant = |ms: i64| schemas::instant::text(chrono::DateTime::from_timestamp_millis(NEW_YEAR_MS + ms).unwrap());
-    for is_compacted in [false, true] {
+    for is_merged in [false, true] {
         for (far, key) in keyed() {
             // The millisecond in which it happened, and no other.
             let (since, until) = (instant(placed + far), instant(placed + far + 1));
             let window = [("since", since.as_str()), ("until", until.as_str())];
             let page = app.page(&owner.key, "/content-owners/events", &window).await;
             let ids: Vec<&Value> = page["items"].as_array().unwrap().iter().map(|item| &item["event_id"]).collect();
-            let expected = uuid::Uuid::from_u128(key).to_string();
-            assert_eq!(ids, [&expected], "{far} ms from its place, compacted: {is_compacted}");
+            assert_eq!(ids, [&edge(key).shown_id()], "{far} ms from its place, merged: {is_merged}");
         }
         // Each page is of the ten minutes that its event lies in.
         let mut newest: Vec<(i64, u128)> = keyed().map(|(far, key)| (*far, key)).collect();
@@ -123,12 +122,11 @@ async fn a_retrieval_is_in_the_window_of_the_report_that_represents_it_however_f
         for (offset, (far, key)) in newest.into_iter().enumerate() {
             let asked = [("limit", "1"), ("offset", &offset.to_string())];
             let page = app.page(&owner.key, "/content-owners/events", &asked).await;
-            let expected = uuid::Uuid::from_u128(key).to_string();
-            assert_eq!(page["items"][0]["event_id"], expected, "{far} ms from its place, compacted: {is_compacted}");
+            assert_eq!(page["items"][0]["event_id"], edge(key).shown_id(), "{far} ms from its place, merged: {is_merged}");
         }
         let around = [instant(placed - 1), instant(placed + 1)];
         let window = [("since", around[0].as_str()), ("until", around[1].as_str())];
-        assert_eq!(app.total(&owner.key, &window).await, 0, "the reports of the edge represent nothing");
-        app.compact().await;
+        assert_eq!(app.total(&owner.key, &window).await, 0, "nothing is where it was");
+        app.merge().await;
     }
 }
