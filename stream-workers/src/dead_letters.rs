@@ -6,7 +6,7 @@ mod archive;
 mod put_back;
 mod command;
 
-pub(crate) use archive::Archive;
+pub(crate) use archive::KnownLetters;
 pub use command::RejectedCommand;
 
 use crate::consume::DeadLetter;
@@ -31,16 +31,21 @@ const HEAD_BYTES: usize = 1024 * 1024;
 pub(crate) struct RejectedTopic {
     producer: FutureProducer,
     topic: String,
+    /// Letters that are there already.
+    known: KnownLetters,
 }
 
 impl RejectedTopic {
-    pub(crate) fn connect(settings: &KafkaSettings) -> anyhow::Result<Self> {
-        Ok(Self { producer: kafka::producer_of_any_size(settings)?, topic: settings.rejected_topic.clone() })
+    pub(crate) fn connect(settings: &KafkaSettings, known: KnownLetters) -> anyhow::Result<Self> {
+        Ok(Self { producer: kafka::producer_of_any_size(settings)?, topic: settings.rejected_topic.clone(), known })
     }
 
-    /// Sends until every letter is acknowledged. A letter may arrive twice; its origin tells.
+    /// Sends until every new letter is acknowledged. If a letter arrives twice, the first of its origin counts.
     pub(crate) async fn send_all(&self, letters: &[DeadLetter]) {
-        futures::stream::iter(letters).for_each_concurrent(AT_ONCE, |letter| self.send_patiently(letter)).await;
+        let is_new = |letter: &&DeadLetter| !self.known.contains(letter.partition, letter.offset);
+        futures::stream::iter(letters.iter().filter(is_new))
+            .for_each_concurrent(AT_ONCE, |letter| self.send_patiently(letter))
+            .await;
     }
 
     async fn send_patiently(&self, letter: &DeadLetter) {

@@ -1,46 +1,39 @@
-//! 4 CONSUME → 5 DEDUPE → 6 STORE: turns the log into keyed rows, once each, whatever dies on the way.
+//! Reads the log and merges it into ClickHouse: one row per event, one per report. [`deliver`] is a process of its own.
 //!
-//! 1. Poll records into a block: until it is 500 ms old, 99,000 rows or 32 MiB large (`consume`).
-//! 2. Decode each as it arrives; what cannot be decoded becomes a dead letter (`record::decode`, `dead_letters`).
-//! 3. Write the sessions that PostgreSQL did not take from the gateway, and resolve the click tokens that the gateway could not look
-//!    up; while PostgreSQL is away, wait. A record with a token that is not good becomes a dead letter; a block without any asks
-//!    nothing (`worker::session_writer`, `resolve`).
-//! 4. Fold: equal observations collapse, the first stays (`record::fold`).
-//! 5. Acknowledge the dead letters of the block, then insert its rows as one block; retry for ever (`store`).
-//! 6. Commit the offsets (`worker`).
+//! The worker is a writer (docs/operating/writer.md). One process is the active writer, the others stand by:
 //!
-//! Beside that, each worker keeps the index of the reads small (`worker::compaction`).
+//! 1. Read records into a block until it is 500 ms old, 99,000 events or 32 MiB large, and decode each (`consume`, `record`). A record
+//!    that can't be decoded becomes a dead letter (`dead_letters`).
+//! 2. Write the sessions and look up the click tokens and agents that the gateway could not (`resolve`). While PostgreSQL is
+//!    unavailable, blocks that need it wait.
+//! 3. Wait until the brokers have acknowledged the block's dead letters.
+//! 4. Merge the block with the current rows of its events (`store::merge`) and insert `sites`, `reports`, `events` and `progress`, in
+//!    this order (`writer`). Repeat a statement until its outcome is known.
 //!
-//! Everything before 5 may be dropped at any time: nothing of it was visible yet and nothing was committed, so
-//! the next owner of the partition reads it again. A crash between 5 and 6 repeats 5, which changes no figure:
-//! the rows have the same keys, and every read counts keys. That is the whole proof (invariants 3 and 10).
-//!
-//! Must never skip a record, and must never commit before the insert is acknowledged.
+//! `progress` has the offset at which the next block begins. A writer that dies before that insert leaves rows that its successor
+//! completes; nothing is counted twice, because a report that is stored changes nothing (invariants 3 and 10).
 
-mod worker;
+mod settled;
+mod replay;
 mod writer;
+mod dead_letters;
+mod resolve;
 mod consume;
 mod record;
-mod resolve;
-mod dead_letters;
-mod store;
-mod replay;
+mod keep;
 pub mod deliver;
 mod metrics;
 
 pub use consume::partition_stats;
 pub use dead_letters::RejectedCommand;
+pub use keep::Keep;
 pub use metrics::MEASURES;
 pub use record::dry_run::dry_run;
 pub use replay::rebuild::{RebuildOptions, rebuild};
-pub use replay::{ReplayOptions, replay};
-pub use store::bulk_loader::BulkLoader;
-pub use store::keep::Keep;
-pub use worker::log_status::{settled as print_settled, standing};
-pub use writer::{EventLoader, write};
+pub use settled::standing;
+pub use writer::EventLoader;
 
 use clap::{Args, Parser, Subcommand};
-use service_kit::clock::Clock;
 use service_kit::command::OutputOptions;
 use service_kit::health::{self, Probe};
 use service_kit::measures;
@@ -52,11 +45,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Reads the log, removes repeats and writes ClickHouse
+/// Merges the log into ClickHouse: one row per event
 #[derive(Parser, Clone, Debug)]
 #[command(name = "stream-workers", version, subcommand_negates_reqs = true)]
 pub struct Cli {
-    /// What to do; works off the log when absent
+    /// What to do; runs the worker if absent
     #[command(subcommand)]
     pub command: Option<Command>,
     /// Where it listens and logs
@@ -70,7 +63,7 @@ pub struct Cli {
 /// What `telemetry stream-workers` can do; `start` has one line for each.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
-    /// Work off the log until asked to stop; also what is done without a command
+    /// Run the worker until it is stopped (the default)
     Run,
     /// Deliver webhooks from the outbox of PostgreSQL; asks neither the log nor ClickHouse
     Deliver(deliver::DeliverSettings),
@@ -78,15 +71,10 @@ pub enum Command {
     Health,
     /// Create the topics and tables that are missing, and leave
     Prepare,
-    /// Read a part of the log again into the store; safe while workers run, and as often as wanted
-    Replay(ReplayOptions),
-    /// Fill an empty store from the log
+    /// Fill an empty database from the log
     Rebuild(RebuildOptions),
-    /// What has become of the log's records, as the commits of the group say
+    /// Show how far the log is stored, and what has become of its records
     Settled(OutputOptions),
-    /// Merge the log into one row per event; the reads don't use it yet
-    #[command(hide = true)]
-    Write,
     /// Records that could not be read: what they are, and putting them back
     #[command(subcommand)]
     Rejected(RejectedCommand),
@@ -127,7 +115,7 @@ impl Settings {
 /// How a worker works, apart from what it works on.
 #[derive(Args, Clone, Debug)]
 pub struct Tuning {
-    /// Consumer group; every worker of one deployment shares it
+    /// Consumer group to which stored offsets are committed, for tools that show lag
     #[arg(long = "group", env = "TELEMETRY_GROUP", default_value = "stream-workers")]
     pub group: String,
     /// Oldest a block of rows may get before it is inserted, in milliseconds
@@ -162,14 +150,10 @@ pub fn start(cli: Cli) -> Process {
         let settings = || settings.under(process.profile);
         match command {
             Command::Prepare => process::once(async { prepare(&settings()?).await }).await,
-            Command::Replay(options) => {
-                run_command(&process, async { replay(&settings()?, &options, Clock::System).await }).await
+            Command::Rebuild(options) => run_command(&process, async { rebuild(&settings()?, &options).await }).await,
+            Command::Settled(output) => {
+                run_command(&process, async { settled::settled(&settings()?, output.form()).await }).await
             }
-            Command::Rebuild(options) => {
-                run_command(&process, async { rebuild(&settings()?, &options, Clock::System).await }).await
-            }
-            Command::Write => process::serve(&process, |stop| async { run_writer(&process, &settings()?, stop).await }).await,
-            Command::Settled(output) => run_command(&process, async { print_settled(&settings()?, output.form()).await }).await,
             Command::Rejected(what) => run_command(&process, async { what.run(&settings()?).await }).await,
             _ => process::serve(&process, |stop| async { run(&process, &settings()?, stop).await }).await,
         }
@@ -189,35 +173,24 @@ async fn run_command(settings: &ProcessSettings, work: impl Future<Output = anyh
 pub async fn prepare(settings: &Settings) -> anyhow::Result<()> {
     kafka::create_topics(&settings.kafka).await?;
     stores::apply_clickhouse_ddl(&settings.clickhouse).await?;
-    settings.keep.apply(&settings.kafka, &settings.clickhouse).await
+    settings.keep.apply(&settings.kafka).await
 }
 
-/// Works off the log until `stop`; refuses to start on topics or tables that would break exactness. PostgreSQL may be
-/// away: only click tokens that the gateway could not look up wait for it.
+/// Runs the worker until `stop`: first as a standby, then as the active writer. PostgreSQL may be unavailable: only what the gateway
+/// could not look up or write waits for it.
+///
+/// # Errors
+///
+/// If topics or tables would break exactness, or if ClickHouse doesn't behave as the writer requires.
 pub async fn work(settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
     kafka::check_topics(&settings.kafka).await?;
     stores::check_clickhouse(&settings.clickhouse).await?;
-    store::Store::connect(&settings.clickhouse, Clock::System)?.check_columns().await?;
     measures::announce(MEASURES);
-    worker::Worker::connect(settings)?.run(stop).await
+    writer::write(settings, stop).await
 }
 
-/// [`work`], with `/health`, `/ready` and their OpenAPI document beside it.
+/// Like [`work`], with `/health`, `/ready` and their OpenAPI document beside it.
 pub async fn run(process: &ProcessSettings, settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
-    run_beside_probes(process, settings, &stop, work(settings, stop.clone())).await
-}
-
-/// [`write`], with `/health`, `/ready` and their OpenAPI document beside it.
-pub async fn run_writer(process: &ProcessSettings, settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
-    run_beside_probes(process, settings, &stop, write(settings, stop.clone())).await
-}
-
-async fn run_beside_probes(
-    process: &ProcessSettings,
-    settings: &Settings,
-    stop: &CancellationToken,
-    work: impl Future<Output = anyhow::Result<()>>,
-) -> anyhow::Result<()> {
     let mut account = Judged::Good;
     if process.profile.is_production() {
         account = roles::refuse_privileged_if_there(&settings.postgres, Role::Worker).await?;
@@ -230,9 +203,9 @@ async fn run_beside_probes(
     let transport = process.profile.transport();
     let (router, limits) = (http::with_boundary_over(transport, own), server::Limits::default().over(transport));
     let serving = tokio::spawn(server::serve(listener, router, limits, stop.clone()));
-    tracing::info!(topic = settings.kafka.topic, group = settings.tuning.group, "stream-workers works off the log");
+    tracing::info!(topic = settings.kafka.topic, "worker started");
     tokio::select! {
-        worked = work => worked?,
+        worked = work(settings, stop) => worked?,
         refused = refuse_later(account, &settings.postgres) => return Err(refused),
     }
     serving.await.map_err(anyhow::Error::from)
@@ -252,7 +225,7 @@ async fn refuse_later(account: Judged, settings: &PostgresSettings) -> anyhow::E
 pub fn probes(settings: &Settings) -> anyhow::Result<Vec<Probe>> {
     let producer = kafka::producer(&settings.kafka)?;
     Ok(vec![
-        Probe::clickhouse_shards(stores::clickhouse_shards(&settings.clickhouse)?),
+        Probe::clickhouse(stores::clickhouse(&settings.clickhouse)?),
         Probe::kafka(producer, settings.kafka.topic.clone()),
         Probe::database(stores::postgres(&settings.postgres)?),
     ])

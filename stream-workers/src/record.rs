@@ -4,7 +4,6 @@
 
 pub(crate) mod decode;
 pub(crate) mod row;
-pub(crate) mod fold;
 pub(crate) mod dry_run;
 #[cfg(feature = "deadly-records")]
-mod deadly_records;
+pub(crate) mod deadly_records;

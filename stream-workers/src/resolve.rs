@@ -6,11 +6,12 @@
 //! not ask PostgreSQL anything for a block that has neither.
 
 pub(crate) mod back_off;
+pub(crate) mod session_writer;
 
 use crate::consume::{Block, DeadLetter, Unresolved};
 use crate::metrics;
 use crate::record::decode::guarded;
-use crate::record::row::ObservationRow;
+use crate::record::row::ReportRow;
 use anyhow::Context;
 use back_off::BackOff;
 use chrono::DateTime;
@@ -77,7 +78,7 @@ impl Resolver {
         for Unresolved { mut record, letter } in block.take_unresolved() {
             let place = (letter.partition, letter.offset);
             let events = record.events.len();
-            match guarded(|| bind(&mut record, &answers).map(|bound| (bound, ObservationRow::of(record, place)))) {
+            match guarded(|| bind(&mut record, &answers).map(|bound| (bound, ReportRow::of(record, place)))) {
                 Ok((bound, rows)) => {
                     metrics::resolved(bound);
                     block.take(rows);

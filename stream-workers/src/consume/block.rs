@@ -4,9 +4,8 @@
 
 use super::dead_letter::DeadLetter;
 use super::partition_stats::CountsByPartition;
-use crate::metrics;
 use crate::record::decode::{count_events, decode, guarded};
-use crate::record::row::ObservationRow;
+use crate::record::row::ReportRow;
 use rdkafka::message::{Headers, Message, OwnedHeaders};
 use schemas::event::MAX_STRING_BYTES;
 use schemas::ids::OrgId;
@@ -14,6 +13,7 @@ use schemas::log::{LogEvent, LogRecord};
 use schemas::session::SessionReport;
 use schemas::site::MAX_URL_BYTES;
 use std::collections::BTreeMap;
+use store::tables::FailedFetchRow;
 use tokio::time::Instant;
 
 /// A block of rows stays below 100,000 with one more request of 1,000 events.
@@ -27,14 +27,15 @@ pub(crate) type Offsets = BTreeMap<i32, (i64, i64)>;
 /// Decoded records, and the offsets they came from.
 #[derive(Default)]
 pub(crate) struct Block {
-    pub(crate) rows: Vec<ObservationRow>,
+    pub(crate) rows: Vec<ReportRow>,
+    pub(crate) failed_fetches: Vec<FailedFetchRow>,
     /// Records that become rows once PostgreSQL has said what their click tokens stand for.
     pub(crate) unresolved: Vec<Unresolved>,
-    /// What records say of sessions that PostgreSQL lacks, by partition.
-    unwritten_sessions: BTreeMap<i32, Vec<(OrgId, SessionReport)>>,
+    /// Sessions that the gateway could not write to PostgreSQL.
+    unwritten_sessions: Vec<(OrgId, SessionReport)>,
     pub(crate) dead_letters: Vec<DeadLetter>,
     pub(crate) offsets: Offsets,
-    /// What is known of what became of them; what is inserted is told by the store.
+    /// What is known of what became of them; the writer adds what it has stored.
     pub(crate) tally: CountsByPartition,
     pub(crate) opened: Option<Instant>,
     unresolved_events: usize,
@@ -42,32 +43,17 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// An empty one with room for so many rows: growing to that costs as much as all of decoding, on pages that the system
-    /// has to clear.
-    pub(crate) fn with_room(rows: usize) -> Self {
-        Self { rows: Vec::with_capacity(rows), ..Self::default() }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.offsets.is_empty()
-    }
-
     pub(crate) fn is_full(&self) -> bool {
-        self.events() >= BLOCK_ROWS || self.bytes >= BLOCK_BYTES
+        self.events() + self.failed_fetches.len() >= BLOCK_ROWS || self.bytes >= BLOCK_BYTES
     }
 
     pub(crate) fn events(&self) -> usize {
         self.rows.len() + self.unresolved_events
     }
 
-    /// Whether it has anything to ask PostgreSQL, or to tell it.
-    pub(crate) fn asks_postgres(&self) -> bool {
-        !self.unresolved.is_empty() || !self.unwritten_sessions.is_empty()
-    }
-
-    /// Sessions that are still to be written, in the order of each partition.
+    /// Takes the sessions that are still to be written, in the order of each partition.
     pub(crate) fn take_unwritten_sessions(&mut self) -> Vec<(OrgId, SessionReport)> {
-        std::mem::take(&mut self.unwritten_sessions).into_values().flatten().collect()
+        std::mem::take(&mut self.unwritten_sessions)
     }
 
     /// What is still to be looked up, for its rows or letters to be given back.
@@ -79,16 +65,14 @@ impl Block {
     /// Reads one record; one that is not `wanted` leaves nothing but its offset.
     pub(crate) fn push(&mut self, message: &impl Message, wanted: impl Fn(&LogRecord) -> bool) {
         let payload = message.payload().unwrap_or_default();
-        let (partition, sessions) = (message.partition(), &mut self.unwritten_sessions);
+        let (sessions, failed_fetches) = (&mut self.unwritten_sessions, &mut self.failed_fetches);
         let read = |mut record: LogRecord| {
             if !wanted(&record) {
                 return None;
             }
-            let unwritten = std::mem::take(&mut record.unwritten_sessions);
-            if !unwritten.is_empty() {
-                sessions.entry(partition).or_default().extend(unwritten.into_iter().map(|report| (record.org, report)));
-            }
-            Some(Read::of(record, (partition, message.offset())))
+            sessions.extend(std::mem::take(&mut record.unwritten_sessions).into_iter().map(|report| (record.org, report)));
+            failed_fetches.extend(FailedFetchRow::take(&mut record));
+            Some(Read::of(record, (message.partition(), message.offset())))
         };
         match guarded(|| decode(payload).map(read)) {
             Ok(Some(Read::Rows(rows))) => self.take(rows),
@@ -113,14 +97,12 @@ impl Block {
     }
 
     /// Adds the rows of one record.
-    pub(crate) fn take(&mut self, rows: Vec<ObservationRow>) {
-        metrics::decoded(rows.len());
+    pub(crate) fn take(&mut self, rows: Vec<ReportRow>) {
         self.rows.extend(rows);
     }
 
     /// Sets one record aside.
     pub(crate) fn reject(&mut self, letter: DeadLetter) {
-        metrics::rejected(letter.events);
         let counts = self.tally.of(letter.partition);
         counts.rejected_records += 1;
         counts.rejected += letter.events as u64;
@@ -134,23 +116,6 @@ impl Block {
         self.opened.get_or_insert_with(Instant::now);
         let range = self.offsets.entry(message.partition()).or_insert((offset, offset));
         *range = (range.0.min(offset), range.1.max(offset));
-    }
-
-    /// Leaves out all that came from a partition: it is somebody else's to read now, or is read anew.
-    pub(crate) fn forget(&mut self, partition: i32) {
-        if self.offsets.remove(&partition).is_none() {
-            return;
-        }
-        self.tally.take(partition);
-        self.rows.retain(|row| row.partition != partition);
-        self.unresolved.retain(|unresolved| unresolved.letter.partition != partition);
-        self.unresolved_events = self.unresolved.iter().map(|unresolved| unresolved.record.events.len()).sum();
-        self.unwritten_sessions.remove(&partition);
-        self.dead_letters.retain(|letter| letter.partition != partition);
-        if self.is_empty() {
-            self.opened = None;
-            self.bytes = 0;
-        }
     }
 }
 
@@ -173,7 +138,7 @@ fn most_added(record: &LogRecord) -> usize {
 
 /// A decoded record.
 enum Read {
-    Rows(Vec<ObservationRow>),
+    Rows(Vec<ReportRow>),
     Unresolved(Box<LogRecord>),
 }
 
@@ -181,7 +146,7 @@ impl Read {
     fn of(record: LogRecord, place: (i32, i64)) -> Self {
         match record.is_unresolved() {
             true => Self::Unresolved(Box::new(record)),
-            false => Self::Rows(ObservationRow::of(record, place)),
+            false => Self::Rows(ReportRow::of(record, place)),
         }
     }
 }
@@ -247,41 +212,12 @@ mod tests {
                     }
                     event.agent_id = Some("a".repeat(MAX_STRING_BYTES));
                 }
-                rows.extend(ObservationRow::of(record, (0, 0)));
+                rows.extend(ReportRow::of(record, (0, 0)));
             }
             let added: usize = rows.iter().map(|row| row.content_url.len() + row.link_site.len() + row.agent_id.len()).sum();
             let of_one = added / records;
             assert!(added <= BLOCK_BYTES + of_one, "{added} bytes of {records} records");
             assert!(added + 3 * of_one >= BLOCK_BYTES, "and it is not cut short: {added} bytes of {records} records");
         }
-    }
-
-    #[test]
-    fn what_came_from_a_partition_that_was_taken_away_is_left_out_whole() {
-        let good = r#"{"v":1,"org":"00000000-0000-0000-0000-000000000001","received_at_us":1790000000000000,"kind":"events",
-            "events":[{"own_key":"0000000000000000000000000000000a","type":"content_engaged","at_ms":1790000000000}]}"#;
-        let naming = |partition: i32| {
-            let session = Uuid::from_u128(u128::try_from(partition).unwrap());
-            format!(r#""unwritten_sessions":[{{"session_id":"{session}"}}],"events":["#)
-        };
-        let mut block = Block::default();
-        for (partition, offset, payload) in [(0, 5, good), (1, 7, good), (1, 8, "poison"), (0, 6, good), (1, 9, good)] {
-            let payload = payload.replace(r#""events":["#, &naming(partition));
-            block.push(&message(partition, offset, &payload), |_| true);
-        }
-        block.forget(1);
-        let sessions: Vec<u128> =
-            block.take_unwritten_sessions().iter().map(|(_, report)| report.session_id.0.as_u128()).collect();
-        assert_eq!(sessions, [0, 0]);
-        assert_eq!((block.rows.len(), block.dead_letters.len()), (2, 0));
-        assert!(block.rows.iter().all(|row| row.partition == 0));
-        assert_eq!(block.offsets, Offsets::from([(0, (5, 6))]));
-        assert_eq!((block.tally.get(0).records, block.tally.get(1).records), (2, 0));
-        // read anew, from where it was committed
-        block.push(&message(1, 7, good), |_| true);
-        assert_eq!((block.offsets[&1], block.tally.get(1).records), ((7, 7), 1));
-        block.forget(0);
-        block.forget(1);
-        assert!(block.is_empty() && block.opened.is_none() && block.rows.is_empty());
     }
 }

@@ -1,6 +1,4 @@
-//! How far behind this worker is, in time: the age of the oldest record that it has read and not committed.
-//!
-//! Must not ask anybody: it is asked every second, also while every server is away.
+//! The age of the oldest record that is read and not stored, known without asking any server.
 
 use rdkafka::Timestamp;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,7 +7,7 @@ use std::time::Duration;
 /// No record.
 const NONE: i64 = i64::MAX;
 
-/// When the oldest record of the two blocks in hand came to the log, in milliseconds.
+/// When the oldest records of the block that is being stored and of the next one were appended to the log, in milliseconds.
 pub(crate) struct Lag {
     inserting: AtomicI64,
     filling: AtomicI64,
@@ -29,22 +27,17 @@ impl Lag {
         }
     }
 
-    /// The block that was being filled is to be inserted.
+    /// The block that was being filled is complete.
     pub(crate) fn take(&self) {
         self.inserting.store(self.filling.swap(NONE, Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Nothing is left of the block that was being filled: its partitions are somebody else's now.
-    pub(crate) fn forget(&self) {
-        self.filling.store(NONE, Ordering::Relaxed);
-    }
-
-    /// It is inserted and committed.
+    /// The block is stored.
     pub(crate) fn done(&self) {
         self.inserting.store(NONE, Ordering::Relaxed);
     }
 
-    /// The age of the oldest one; zero when nothing is in hand.
+    /// Returns the age of the oldest record; zero if there is none.
     pub(crate) fn at(&self, now_ms: i64) -> Duration {
         let oldest = self.inserting.load(Ordering::Relaxed).min(self.filling.load(Ordering::Relaxed));
         Duration::from_millis(u64::try_from(now_ms.saturating_sub(oldest)).unwrap_or(0))
@@ -56,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lag_is_the_age_of_the_oldest_record_until_it_is_committed() {
+    fn the_lag_is_the_age_of_the_oldest_record_until_it_is_stored() {
         let lag = Lag::default();
         assert_eq!(lag.at(5_000), Duration::ZERO);
         for at_ms in [2_000, 1_000, 3_000] {
@@ -65,11 +58,9 @@ mod tests {
         assert_eq!(lag.at(5_000), Duration::from_secs(4));
         lag.take();
         lag.read(Timestamp::CreateTime(4_000));
-        assert_eq!(lag.at(5_000), Duration::from_secs(4), "it is not inserted yet");
+        assert_eq!(lag.at(5_000), Duration::from_secs(4), "it is not stored yet");
         lag.done();
         assert_eq!(lag.at(5_000), Duration::from_secs(1), "the next block is younger");
         assert_eq!(lag.at(3_000), Duration::ZERO, "another clock may be ahead of this one");
-        lag.forget();
-        assert_eq!(lag.at(5_000), Duration::ZERO, "who has nothing in hand is not behind");
     }
 }

@@ -10,7 +10,7 @@ use rdkafka::message::{BorrowedMessage, Header, Headers, Message, OwnedHeaders};
 use schemas::log::header;
 use service_kit::command::CommandError;
 use service_kit::settings::KafkaSettings;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 /// Where a record stood: topic, partition, offset.
 pub(crate) type Origin = (String, i32, i64);
@@ -77,13 +77,32 @@ impl Archive {
         Ok(letter.ok_or_else(|| CommandError::missing(format!("{origin}: no such dead letter; `rejected list` shows all")))?)
     }
 
-    pub(crate) fn holds(&self, origin: &str) -> bool {
-        parse_origin(origin).is_some_and(|place| self.0.contains_key(&place))
+    /// Returns which records of a topic have a dead letter.
+    pub(crate) fn known(&self, topic: &str) -> KnownLetters {
+        let of_topic = self.0.iter().filter(|((of, ..), _)| of == topic);
+        let places = of_topic.map(|((_, partition, offset), letter)| ((*partition, *offset), letter));
+        let is_quarantined = |letter: &Letter| letter.reason.starts_with(QUARANTINED);
+        KnownLetters(places.map(|(place, letter)| (place, is_quarantined(letter))).collect())
+    }
+}
+
+/// Records of the log that have a dead letter, by partition and offset, and whether they must not be decoded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KnownLetters(HashMap<(i32, i64), bool>);
+
+impl KnownLetters {
+    /// Reads the topic of dead letters.
+    pub(crate) async fn read(settings: &KafkaSettings) -> anyhow::Result<Self> {
+        Ok(Archive::of_heads(settings).await?.known(&settings.topic))
     }
 
-    /// The origins of records that must not be looked into.
-    pub(crate) fn quarantined(&self) -> HashSet<String> {
-        self.letters().filter(|letter| letter.reason.starts_with(QUARANTINED)).map(|letter| letter.origin.clone()).collect()
+    pub(crate) fn contains(&self, partition: i32, offset: i64) -> bool {
+        self.0.contains_key(&(partition, offset))
+    }
+
+    /// Returns whether processes have died while they decoded this record.
+    pub(crate) fn is_quarantined(&self, partition: i32, offset: i64) -> bool {
+        self.0.get(&(partition, offset)).copied().unwrap_or(false)
     }
 }
 

@@ -10,3 +10,8 @@ pub(crate) fn while_decoding(payload: &[u8]) {
     }
     assert!(!says(b"deadly-record:panic"), "a record asked for a panic");
 }
+
+/// Panics over a report whose URL says so.
+pub(crate) fn while_merging(url: &str) {
+    assert!(!url.contains("deadly-report:panic"), "a report asked for a panic");
+}

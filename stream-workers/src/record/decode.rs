@@ -30,8 +30,10 @@ pub(crate) fn decode(payload: &[u8]) -> Result<LogRecord, String> {
     if !STORABLE_US.contains(&record.received_at_us) {
         return Err(format!("received_at_us {} is out of range", record.received_at_us));
     }
-    if let Some(event) = record.events.iter().find(|event| !STORABLE_MS.contains(&event.at_ms)) {
-        return Err(format!("at_ms {} is out of range", event.at_ms));
+    let events = record.events.iter().map(|event| event.at_ms);
+    let mut times = events.chain(record.failed_fetches.iter().map(|fetch| fetch.at_ms));
+    if let Some(at_ms) = times.find(|at_ms| !STORABLE_MS.contains(at_ms)) {
+        return Err(format!("at_ms {at_ms} is out of range"));
     }
     if let Some(report) = record.unwritten_sessions.iter().find(|report| !is_storable(report)) {
         return Err(format!("what is said of session {} cannot be stored", report.session_id));
@@ -62,12 +64,12 @@ pub(crate) fn count_events(payload: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::row::ObservationRow;
+    use crate::record::row::ReportRow;
     use schemas::event_key::EventKey;
     use schemas::ids::OrgId;
 
-    fn rows(text: &str) -> Vec<ObservationRow> {
-        ObservationRow::of(decode(text.as_bytes()).unwrap(), (0, 0))
+    fn rows(text: &str) -> Vec<ReportRow> {
+        ReportRow::of(decode(text.as_bytes()).unwrap(), (0, 0))
     }
 
     const CORRELATION: &str = r#""correlation_key":"0000000000000000000000000000000b","#;
@@ -79,23 +81,15 @@ mod tests {
     fn a_record_becomes_one_row_per_event() {
         let rows = rows(GOOD);
         assert_eq!(rows.len(), 1);
-        let shared = EventKey::shared("com.example", EventKey(11));
-        assert_eq!((rows[0].event_key, rows[0].observer, rows[0].source_role), (shared.0, 2, 2));
-        assert_eq!(rows[0].data, r#"{"n":1.10}"#);
+        assert_eq!((rows[0].shared_key, rows[0].source_role), (Some(EventKey::shared("com.example", EventKey(11))), 2));
+        assert_eq!((rows[0].received_at_us, rows[0].data.as_str()), (1_790_000_000_000_000, r#"{"n":1.10}"#));
     }
 
     #[test]
-    fn only_correlated_events_have_an_observer_per_role() {
+    fn only_correlated_events_have_a_shared_key() {
         let rows = rows(&GOOD.replace(CORRELATION, ""));
         let identity = EventKey::of_report(OrgId(uuid::Uuid::from_u128(1)), "com.example", EventKey(10));
-        assert_eq!((rows[0].event_key, rows[0].observer, rows[0].source_role), (identity.0, 0, 2));
-    }
-
-    #[test]
-    fn an_older_report_has_the_larger_version() {
-        let first = rows(GOOD);
-        let later = rows(&GOOD.replace("1790000000000000", "1790000000000001"));
-        assert!(first[0].version > later[0].version);
+        assert_eq!((rows[0].shared_key, rows[0].identity, rows[0].source_role), (None, identity, 2));
     }
 
     #[test]
@@ -104,7 +98,10 @@ mod tests {
         let none = GOOD.replace("\"v\":1", "\"v\":0");
         let early = GOOD.replace("1790000000000000", "-1");
         let late = GOOD.replace("\"at_ms\":1790000000000", "\"at_ms\":99999999999999");
-        for bad in ["", "{}", "[]", "\u{0}", &newer, &none, &early, &late, &GOOD[..GOOD.len() - 1]] {
+        let failed = r#""failed_fetches":[{"own_key":"0000000000000000000000000000000a","at_ms":99999999999999,"path":"/","bot":"b",
+            "operator":"o","purpose":"user","status":404}],"events""#;
+        let late_failure = GOOD.replace("\"events\":[", &format!("{failed}:["));
+        for bad in ["", "{}", "[]", "\u{0}", &newer, &none, &early, &late, &late_failure, &GOOD[..GOOD.len() - 1]] {
             assert!(decode(bad.as_bytes()).is_err(), "{bad}");
         }
         assert!(decode(&[0xff, 0xfe]).is_err());

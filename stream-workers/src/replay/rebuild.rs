@@ -1,18 +1,25 @@
-//! `telemetry stream-workers rebuild`: an empty ClickHouse is filled from the log.
+//! `telemetry stream-workers rebuild`: fills an empty database from the log.
 //!
-//! Must not begin on a table that holds rows, and must not call a table whole that the log cannot fill.
+//! It is a writer with its own `writers` and `progress` that stops when it has stored what was on the log when it started.
 
-use crate::consume::topic_reader::TopicReader;
-use crate::replay::{Range, ReplayOptions, read_again};
-use crate::store::Store;
+use super::range::Range;
+use crate::consume::topic_reader::{Part, TopicReader};
+use crate::settled::standing;
+use crate::writer::write;
 use crate::{Settings, prepare};
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context as _, bail, ensure};
 use clap::Args;
-use schemas::store::OBSERVATIONS;
-use service_kit::clock::Clock;
-use service_kit::command::OutputOptions;
+use serde_json::json;
+use service_kit::command::{Form, OutputOptions, print_json};
 use service_kit::settings::ClickHouseSettings;
-use service_kit::{kafka, retrieval_index, stores};
+use service_kit::{kafka, stores};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// How often the stored progress is read.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Number of looks between two lines on standard error.
+const LOOKS_PER_LINE: u32 = 10;
 
 /// How to rebuild.
 #[derive(Args, Clone, Debug, Default)]
@@ -24,39 +31,16 @@ pub struct RebuildOptions {
     output: OutputOptions,
 }
 
-/// The rows of the tables of all shards; none when there is no table yet, or no database.
-async fn rows(settings: &ClickHouseSettings) -> anyhow::Result<u64> {
-    let mut rows = 0;
-    for shard in settings.each_shard() {
-        rows += rows_of(&shard).await?;
-    }
-    Ok(rows)
-}
-
-async fn rows_of(settings: &ClickHouseSettings) -> anyhow::Result<u64> {
-    let client = stores::clickhouse(settings)?.with_database("system");
-    let rows = client.query("SELECT coalesce(total_rows, 0) FROM tables WHERE database = ? AND name = ?");
-    let rows = rows.bind(&settings.clickhouse_database).bind(OBSERVATIONS).fetch_optional().await?;
-    Ok(rows.unwrap_or(0))
-}
-
-/// Creates the tables and fills them with everything that is on the log. Workers and gateways may run meanwhile.
-pub async fn rebuild(settings: &Settings, options: &RebuildOptions, clock: Clock) -> anyhow::Result<()> {
+/// Creates the tables in the database of CLICKHOUSE_DATABASE and fills them with everything that is on the log. Gateways, and the
+/// writer of another database, may run meanwhile.
+///
+/// # Errors
+///
+/// If the database has events, or if the log's beginning is gone and `--accept-gap` isn't given.
+pub async fn rebuild(settings: &Settings, options: &RebuildOptions) -> anyhow::Result<()> {
     kafka::check_topics(&settings.kafka).await?;
-    let database = &settings.clickhouse.clickhouse_database;
-    // Before there is a table: a worker that waits for one inserts into it at once.
-    let rows = rows(&settings.clickhouse).await.context("CLICKHOUSE_URL: the rows of the table cannot be counted")?;
-    ensure!(
-        rows == 0,
-        "{database}.{OBSERVATIONS} holds {rows} rows: to read the log again into a table in use, run `telemetry stream-workers replay`; to begin anew, DROP TABLE {database}.{OBSERVATIONS} first"
-    );
-    // It may have rows of observations that are gone; `prepare` makes it anew, and fills it with what a worker has inserted.
-    for shard in settings.clickhouse.each_shard() {
-        retrieval_index::discard(&shard).await.context("CLICKHOUSE_URL: the index cannot be dropped")?;
-    }
-    stores::forget_watermarks(&settings.clickhouse).await?;
     prepare(settings).await?;
-    stores::check_clickhouse(&settings.clickhouse).await?;
+    refuse_used(&settings.clickhouse).await?;
     let range = Range::find(&TopicReader::open(&settings.kafka, &settings.kafka.topic)?, None, None).await?;
     for (partition, first) in &range.gaps {
         if !options.accept_gap {
@@ -66,8 +50,56 @@ pub async fn rebuild(settings: &Settings, options: &RebuildOptions, clock: Clock
         }
         eprintln!("partition {partition} of the log begins at offset {first}: what came before is gone");
     }
-    let store = Store::connect(&settings.clickhouse, clock.clone())?;
-    let observations = read_again(settings, &ReplayOptions::whole(options.output), (&range, store), clock).await?;
-    eprintln!("{database}.{OBSERVATIONS} is rebuilt: {observations} observations");
+    let stop = CancellationToken::new();
+    tokio::select! {
+        written = write(settings, stop.clone()) => written?,
+        stored = until_stored(settings, &range) => stored?,
+    }
+    report(settings, options.output.form()).await
+}
+
+async fn refuse_used(settings: &ClickHouseSettings) -> anyhow::Result<()> {
+    let count = stores::clickhouse(settings)?.query(include_str!("sql/count_stored.sql")).fetch_one::<(u64, u64)>().await;
+    let (events, rows) = count.context("CLICKHOUSE_URL: failed to count the rows of the tables")?;
+    let database = &settings.clickhouse_database;
+    ensure!(
+        (events, rows) == (0, 0),
+        "{database} has {events} events: rebuild into an empty database and set CLICKHOUSE_DATABASE to it; to continue an interrupted rebuild, start a worker on {database}"
+    );
+    Ok(())
+}
+
+/// Returns when everything before these ends is stored.
+async fn until_stored(settings: &Settings, range: &Range) -> anyhow::Result<()> {
+    let all = range.len();
+    for looks in 1_u32.. {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let stored = match standing(&settings.kafka, &settings.clickhouse).await {
+            Ok(stored) => stored,
+            Err(error) => {
+                tracing::warn!("failed to read the progress of the rebuild, retrying: {error:#}");
+                continue;
+            }
+        };
+        let next = |part: &Part| stored.get(&part.partition).map_or(0, |(stats, _)| stats.next);
+        if range.parts.iter().all(|part| part.len() == 0 || next(part) >= part.to) {
+            return Ok(());
+        }
+        if looks.is_multiple_of(LOOKS_PER_LINE) {
+            let done: i64 = range.parts.iter().map(|part| next(part).clamp(part.from, part.to) - part.from).sum();
+            eprintln!("{done}/{all} records");
+        }
+    }
+    unreachable!("it looks until everything is stored")
+}
+
+async fn report(settings: &Settings, form: Form) -> anyhow::Result<()> {
+    let client = stores::clickhouse(&settings.clickhouse)?;
+    let (events, _) = client.query(include_str!("sql/count_stored.sql")).fetch_one::<(u64, u64)>().await?;
+    let database = &settings.clickhouse.clickhouse_database;
+    match form {
+        Form::Table => println!("{database} has {events} events; start workers and reads with CLICKHOUSE_DATABASE={database}"),
+        Form::Json => print_json(&json!({"database": database, "events": events}))?,
+    }
     Ok(())
 }

@@ -22,10 +22,4 @@ impl BackOff {
         tokio::time::sleep(self.0).await;
         self.0 = (self.0 * 2).min(LONGEST);
     }
-
-    /// Waits at least this long, for what only time heals.
-    pub(crate) async fn pause_at_least(&mut self, least: Duration) {
-        self.0 = self.0.max(least);
-        self.pause().await;
-    }
 }

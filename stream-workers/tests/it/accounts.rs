@@ -70,12 +70,10 @@ async fn a9_a_worker_that_started_while_postgres_was_away_ends_once_its_account_
     server.kill_9();
 
     let (_clickhouse, clickhouse) = clickhouse_of_production(folder.path()).await;
-    let of_worker = Settings { clickhouse, ..settings(&fresh, &fresh.name) };
+    let of_worker = Settings { clickhouse, ..settings(&fresh) };
     let good = postgres.signed_in_as(Role::Worker).unwrap();
     let good = Running::start(Settings { postgres: good, ..of_worker.clone() }).await;
-    let group = format!("{}_2", fresh.name);
-    let tuning = stream_workers::Tuning { group, ..of_worker.tuning.clone() };
-    let bad = Running::start(Settings { postgres, tuning, ..of_worker }).await;
+    let bad = Running::start(Settings { postgres, ..of_worker }).await;
     assert!(good.is_up().await && bad.is_up().await, "a worker starts without PostgreSQL");
     let mut server = spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
     let said = bad.refusal().await;
@@ -90,7 +88,7 @@ async fn a9_a_worker_that_started_while_postgres_was_away_ends_once_its_account_
 #[tokio::test(flavor = "multi_thread")]
 async fn a9_a_worker_does_not_run_as_an_account_of_clickhouse_that_makes_tables() {
     let fresh = TestStores::fresh().await;
-    let bad = Running::start(settings(&fresh, &fresh.name)).await;
+    let bad = Running::start(settings(&fresh)).await;
     let said = bad.refusal().await;
     assert!(said.starts_with("CLICKHOUSE_URL=127.0.0.1:") && said.contains("sign in as telemetry_worker"), "{said}");
 }

@@ -127,14 +127,15 @@ async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_w
     ];
     hashed.put(&[(0, record(REPORTER, NEW_YEAR_US, &left)), (1, record(REPORTER, NEW_YEAR_US, &[event(8)]))]).await;
     resolved.put(&[(0, record(REPORTER, NEW_YEAR_US, &looked_up)), (1, record(REPORTER, NEW_YEAR_US, &[event(8)]))]).await;
-    hashed.work_off(&hashed.group()).await;
-    resolved.work_off(&resolved.group()).await;
+    hashed.work_off().await;
+    resolved.work_off().await;
     let expected = resolved.table().await;
     assert_eq!(expected.len(), 20);
     assert_eq!(hashed.table().await, expected);
 
-    hashed.work_off(&format!("{}-replay", hashed.group())).await;
-    assert_eq!(hashed.table().await, expected, "replayed from the beginning");
+    hashed.empty().await;
+    hashed.work_off().await;
+    assert_eq!(hashed.table().await, expected, "read again into empty tables");
     assert!(hashed.log.set_aside().await.is_empty());
 }
 
@@ -164,7 +165,7 @@ async fn a_token_that_is_not_good_sets_its_whole_record_aside_and_nothing_else()
         expected.push((app.log.put(0, &bytes).await, bytes, reason.to_owned()));
         app.put(&[(0, record(REPORTER, NEW_YEAR_US, &[good(2 * n + 1)]))]).await;
     }
-    app.log.caught_up(&app.group()).await;
+    app.caught_up().await;
     worker.stop().await;
 
     let neighbours: Vec<String> = (0..6).map(|n| format!("event-{n:06}")).collect();
@@ -184,9 +185,9 @@ async fn replay_after_a_token_is_deleted_stores_no_other_event() {
     for event in [by_token(1, "ctx_gone"), without_url] {
         app.put(&[(0, record(REPORTER, NEW_YEAR_US, &[event]))]).await;
     }
-    app.work_off(&app.group()).await;
+    app.work_off().await;
     let identity = |own| EventKey::of_report(OrgId(Uuid::from_u128(REPORTER)), "com.example", EventKey(own)).0.to_string();
-    assert_eq!(column(&app, "event_key").await, [identity(1), identity(2)], "the host of both is that of the link");
+    assert_eq!(column(&app, "identity").await, [identity(1), identity(2)], "the host of both is that of the link");
     let whole = app.table().await;
 
     sqlx::query("DELETE FROM click_tokens").execute(&app.stores.pool).await.unwrap();
@@ -205,7 +206,7 @@ async fn an_agent_that_a_session_names_later_is_on_later_events_and_so_says_a_re
     let put = async |accepted_at_us: i64, key: u128| {
         let events = [by_token(key, "ctx_late"), engaged(10 + key, &members)];
         app.put(&[(0, record(REPORTER, accepted_at_us, &events))]).await;
-        app.log.caught_up(&app.group()).await;
+        app.caught_up().await;
     };
     put(NEW_YEAR_US, 1).await;
     let name = "UPDATE sessions SET agent_id = 'bot', agent_named_at = $1";
@@ -215,11 +216,10 @@ async fn an_agent_that_a_session_names_later_is_on_later_events_and_so_says_a_re
         put(accepted_at_us, key).await;
     }
     worker.stop().await;
-    let (agents, whole) = (column(&app, "agent_id").await, app.table().await);
+    let (agents, whole) = (column(&app, "agent").await, app.table().await);
     assert_eq!(agents, ["", "", "bot", "bot", "", "", "bot", "bot"]);
 
-    app.clickhouse.query("TRUNCATE TABLE observations").execute().await.unwrap();
-    let (code, _, stderr) = app.command(&["replay"]).await;
-    assert_eq!(code, Some(0), "{stderr}");
-    assert_eq!(app.table().await, whole, "whoever reads the log later finds the same");
+    app.empty().await;
+    app.work_off().await;
+    assert_eq!(app.table().await, whole, "read again into empty tables");
 }

@@ -47,7 +47,7 @@ async fn waits(app: &TestApp, worker: &Working, visible: u128) {
     for _ in 0..12 {
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert!(worker.is_running(), "the worker waits for PostgreSQL");
-        assert_eq!(app.log.uncommitted(&app.group()).await, 60, "what is not resolved is not committed");
+        assert_eq!(app.not_stored().await, 60, "what is not resolved is not committed");
     }
     assert_eq!(app.visible().await, ids(visible));
 }
@@ -65,22 +65,22 @@ async fn a_block_with_an_unresolved_token_waits_for_postgres_and_loses_nothing()
     let worker = app.worker();
     waits(&app, &worker, 0).await;
     server.resume();
-    app.log.caught_up(&app.group()).await;
+    app.caught_up().await;
     assert_eq!(app.visible().await, ids(60));
 
     server.kill_9();
     put_portion(&app, 60).await;
     waits(&app, &worker, 60).await;
     let mut server = spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
-    app.log.caught_up(&app.group()).await;
+    app.caught_up().await;
     assert_eq!(app.visible().await, ids(120));
 
     // A token whose session has named its agent cannot change any more: it is not asked about again.
     app.put(&[(0, record(REPORTER, NEW_YEAR_US, &[by_token(120, "ctx_known")]))]).await;
-    app.log.caught_up(&app.group()).await;
+    app.caught_up().await;
     server.kill_9();
     app.put(&[(0, record(REPORTER, NEW_YEAR_US, &[by_token(121, "ctx_known")]))]).await;
-    app.log.caught_up(&app.group()).await;
+    app.caught_up().await;
     assert_eq!(app.visible().await, ids(122));
     worker.stop().await;
 
@@ -92,7 +92,7 @@ async fn a_block_with_an_unresolved_token_waits_for_postgres_and_loses_nothing()
             _ => by_agent("", uuid::Uuid::nil().to_string()),
         })
         .collect();
-    let found: Vec<_> = column(&app, "agent_id").await.into_iter().zip(column(&app, "session_id").await).collect();
+    let found: Vec<_> = column(&app, "agent").await.into_iter().zip(column(&app, "session").await).collect();
     assert_eq!(found, expected);
     assert!(app.log.set_aside().await.is_empty());
 }
@@ -105,7 +105,7 @@ async fn a_worker_without_postgres_starts_says_so_and_stores_all_that_needs_no_l
     let (listen, metrics) = (free_address().to_string(), free_address().to_string());
     let mut process: TestProcess = app.process_at(&listen, &metrics).await;
     app.put(&(0..60).map(|n| (0, record(1, NEW_YEAR_US, &[event(n)]))).collect::<Vec<_>>()).await;
-    app.log.caught_up(&app.group()).await;
+    app.caught_up().await;
     assert_eq!(app.visible().await, ids(60));
     let ready = client().get(format!("http://{listen}/ready")).send().await.unwrap();
     assert_eq!(ready.status(), 503);

@@ -1,4 +1,4 @@
-//! The worker on a real log and a real store: records in, rows out, whatever dies on the way.
+//! The worker on a real log and a real store: records in, rows out, whatever dies.
 //!
 //! Must not look inside the crate: what is tested is what the log, the table and an operator see.
 
@@ -8,14 +8,12 @@ mod accounts;
 mod black_hole;
 mod clicks;
 mod clicks_away;
-mod compaction;
 mod deliveries;
 mod delivery_faults;
 mod delivery_silence;
 mod delivery_threats;
 mod fairness;
 mod faults;
-mod group;
 mod inbox;
 mod keep;
 mod kills;
@@ -30,10 +28,8 @@ mod record_versions;
 mod refusals;
 mod rejected;
 mod replay;
-mod replays;
 mod scrape;
 mod settled;
-mod shards;
 mod test_app;
 mod turns;
 mod unwritten_sessions;

@@ -1,15 +1,14 @@
-//! C8: what no worker can read is set aside whole, and holds nobody up.
+//! C8: a record that can't be read becomes a dead letter, and its neighbors are stored. Records that kill the process: writer.rs.
 
-use crate::scrape::series;
-use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, event, record};
+use crate::test_app::{NEW_YEAR_US, TestApp, event, record};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rdkafka::admin::{AdminOptions, AlterConfig, ResourceSpecifier};
 use rdkafka::producer::FutureRecord;
 use serde_json::json;
 use service_kit::kafka;
-use service_kit::testing::{SetAside, TestProcess, eventually, free_address};
-use std::time::{Duration, Instant};
+use service_kit::testing::{SetAside, eventually};
+use std::time::Instant;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_poison_record_among_good_ones_becomes_one_dead_letter() {
@@ -38,7 +37,7 @@ async fn a_poison_record_among_good_ones_becomes_one_dead_letter() {
     let put = Instant::now();
     eventually("every neighbour is visible", || async { (app.visible().await.len() == 12).then_some(()) }).await;
     eprintln!("C8: all neighbours of {} poison records are visible {:?} after the last was put", expected.len(), put.elapsed());
-    app.log.caught_up(&app.group()).await;
+    app.caught_up().await;
     worker.stop().await;
 
     expected.sort();
@@ -70,7 +69,7 @@ async fn poison_of_any_size_is_set_aside_and_holds_nobody_up() {
     app.put(&[(1, record(1, NEW_YEAR_US, &[event(1)]))]).await;
     let places = [put(&packs).await, put(&random).await];
     app.put(&[(1, record(1, NEW_YEAR_US, &[event(2)]))]).await;
-    app.work_off(&app.group()).await;
+    app.work_off().await;
 
     assert_eq!(app.visible().await, ["event-000001", "event-000002"]);
     let letters = app.log.set_aside().await;
@@ -91,7 +90,7 @@ async fn one_bad_event_keeps_its_whole_record_out() {
     let mut bad = event(2);
     bad["own_key"] = serde_json::json!("not hexadecimal");
     app.put(&[(0, record(1, NEW_YEAR_US, &[event(1), bad, event(3)])), (0, record(1, NEW_YEAR_US, &[event(4)]))]).await;
-    app.work_off(&app.group()).await;
+    app.work_off().await;
     assert_eq!(app.visible().await, ["event-000004"]);
     assert_eq!(app.log.set_aside().await.len(), 1);
 }
@@ -102,7 +101,7 @@ async fn while_no_letter_can_be_written_nothing_is_skipped() {
     let app = TestApp::new().await;
     let mut worker = app.process().await;
     app.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
-    app.log.caught_up(&app.group()).await;
+    app.caught_up().await;
     let admin = kafka::admin(&app.stores.kafka).unwrap();
     let letters = app.stores.kafka.rejected_topic.as_str();
     admin.delete_topics(&[letters], &AdminOptions::new()).await.unwrap().remove(0).unwrap();
@@ -112,9 +111,9 @@ async fn while_no_letter_can_be_written_nothing_is_skipped() {
         worker.stderr().contains("a dead letter was not acknowledged, trying again").then_some(())
     })
     .await;
-    assert_eq!(app.log.uncommitted(&app.group()).await, 2);
+    assert_eq!(app.not_stored().await, 2);
     kafka::create_topics(&app.stores.kafka).await.unwrap();
-    app.log.caught_up(&app.group()).await;
+    app.caught_up().await;
     assert_eq!(app.visible().await, ["event-000001", "event-000002"]);
     let found: Vec<String> = app.log.set_aside().await.into_iter().map(|letter| letter.origin).collect();
     assert!(!found.is_empty() && found.iter().all(|found| *found == origin), "{found:?}");
@@ -132,7 +131,7 @@ async fn a_record_that_makes_reading_panic_is_set_aside_and_the_worker_lives() {
     app.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
     let origin = app.log.put(0, poison.as_bytes()).await;
     app.put(&[(0, record(1, NEW_YEAR_US, &[event(3)]))]).await;
-    app.log.caught_up(&app.group()).await;
+    app.caught_up().await;
     assert_eq!(app.visible().await, ["event-000001", "event-000003"]);
     let letters = app.log.set_aside().await;
     let [letter] = letters.as_slice() else { panic!("{letters:?}") };
@@ -140,120 +139,4 @@ async fn a_record_that_makes_reading_panic_is_set_aside_and_the_worker_lives() {
     assert!(letter.reason.contains("panicked"), "{}", letter.reason);
     assert!(worker.stderr().contains("a record asked for a panic"), "and the log says where");
     assert_eq!(worker.terminate().await, Some(0), "it never ended");
-}
-
-/// Threat F22, the other kind: whoever reads it dies, and is started again, as a supervisor does.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_kills_the_process_is_found_and_set_aside_alone() {
-    const EVENTS: u128 = 120;
-    let folder = tempfile::tempdir().unwrap();
-    let (app, _broker) = TestApp::with_own_broker(folder.path()).await;
-    let good = |n: u128| (i32::try_from(n).unwrap() % PARTITIONS, record(1, NEW_YEAR_US, &[event(n)]));
-    app.put(&(0..EVENTS / 2).map(good).collect::<Vec<_>>()).await;
-    let mut bad = event(EVENTS);
-    bad["data"] = json!("deadly-record:abort");
-    let poison = record(1, NEW_YEAR_US, &[bad]).to_string();
-    let origin = app.log.put(3, poison.as_bytes()).await;
-    app.put(&(EVENTS / 2..EVENTS).map(good).collect::<Vec<_>>()).await;
-
-    let (mut survivor, deaths) = survivor(&app).await;
-    assert!(deaths >= 4, "three died over it alone, and one before: {deaths}");
-    assert_eq!(app.visible().await, (0..EVENTS).map(|n| format!("event-{n:06}")).collect::<Vec<_>>());
-    let letters = app.log.set_aside().await;
-    let [letter] = letters.as_slice() else { panic!("{letters:?}") };
-    assert_eq!((letter.origin.as_str(), letter.payload.as_slice()), (origin.as_str(), poison.as_bytes()));
-    assert!(letter.reason.starts_with("quarantined: 3 processes died"), "{}", letter.reason);
-
-    // And it is over: what comes next is read as ever, also by a new process.
-    survivor.terminate().await;
-    let mut next = app.process().await;
-    app.put(&[(3, record(1, NEW_YEAR_US, &[event(EVENTS + 1)]))]).await;
-    tokio::time::timeout(Duration::from_secs(120), app.log.caught_up(&app.group())).await.unwrap();
-    assert_eq!(next.terminate().await, Some(0));
-    assert_eq!(app.log.set_aside().await.len(), 1);
-}
-
-/// Starts workers, one after the other, until one has worked everything off; it, and how many died before.
-async fn survivor(app: &TestApp) -> (TestProcess, u32) {
-    for deaths in 0..=6 {
-        let mut worker = app.process().await;
-        let group = app.group();
-        tokio::select! {
-            () = app.log.caught_up(&group) => return (worker, deaths),
-            code = worker.exit_code() => assert_eq!(code, None, "it was ended by a signal: {}", worker.stderr()),
-        }
-    }
-    panic!("it is set aside after a bounded number of deaths");
-}
-
-/// A partition whose records are decoded alone is not suspected because another one's record kills in the same block.
-#[tokio::test(flavor = "multi_thread")]
-async fn who_is_read_alone_is_not_blamed_for_what_kills_beside_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let (app, _broker) = TestApp::with_own_broker(folder.path()).await;
-    app.put_group(0, 0, "careful 2 1000000").await;
-    app.put(&[(0, record(1, NEW_YEAR_US, &[event(0)]))]).await;
-    let mut bad = event(2);
-    bad["data"] = json!("deadly-record:abort");
-    let origin = app.log.put(1, record(1, NEW_YEAR_US, &[bad]).to_string().as_bytes()).await;
-    app.put(&[(1, record(1, NEW_YEAR_US, &[event(1)]))]).await;
-    let (mut survivor, deaths) = survivor(&app).await;
-    assert!(deaths >= 4, "{deaths}");
-    let letters: Vec<String> = app.log.set_aside().await.into_iter().map(|letter| letter.origin).collect();
-    assert_eq!(letters, [origin]);
-    assert_eq!(app.visible().await, ["event-000000", "event-000001"]);
-    assert_eq!(survivor.terminate().await, Some(0));
-}
-
-/// What stands beside the committed offsets of the group, by partition.
-async fn notes(app: &TestApp) -> Vec<String> {
-    app.log.committed_metadata(&app.group()).await
-}
-
-/// Whoever dies while it decodes leaves word of that; whoever is asked to stop does not.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_leaves_in_good_order_is_not_taken_for_one_that_died() {
-    let folder = tempfile::tempdir().unwrap();
-    let (app, _broker) = TestApp::with_own_broker(folder.path()).await;
-    app.put(&[(2, record(1, NEW_YEAR_US, &[event(1)]))]).await;
-    // A block that stays open for as long as the test takes.
-    let start = async || {
-        let listen = free_address().to_string();
-        let mut environment = app.environment(&listen, &free_address().to_string());
-        environment.push(("TELEMETRY_BLOCK_AGE_MS", "600000".to_owned()));
-        app.process_in(&listen, &environment).await
-    };
-    let marked = || async { (notes(&app).await[2].starts_with("decoding ")).then_some(()) };
-    let mut leaving = start().await;
-    eventually("it says that it decodes", marked).await;
-    assert_eq!(leaving.terminate().await, Some(0));
-    assert_eq!(notes(&app).await, [""; 6]);
-    let mut dying = start().await;
-    eventually("it says that it decodes", marked).await;
-    dying.kill_9().await;
-    assert_eq!(notes(&app).await[2], "decoding 0 0");
-    let mut heir = start().await;
-    eventually("the heir is careful", || async { (notes(&app).await[2].starts_with("decoding 1 ")).then_some(()) }).await;
-    assert_eq!(heir.terminate().await, Some(0));
-    assert!(notes(&app).await[2].starts_with("careful 1 "));
-}
-
-/// Caution costs a partition its own time, not that of the others: a block has one record of each that is read alone.
-#[tokio::test(flavor = "multi_thread")]
-async fn partitions_that_are_read_record_by_record_do_not_wait_for_one_another() {
-    const EACH: u128 = 100;
-    let app = TestApp::new().await;
-    for partition in 0..PARTITIONS {
-        app.put_group(partition, 0, "careful 2 1000000").await;
-    }
-    let all = u128::try_from(PARTITIONS).unwrap() * EACH;
-    let of = |n: u128| (i32::try_from(n).unwrap() % PARTITIONS, record(1, NEW_YEAR_US, &[event(n)]));
-    app.put(&(0..all).map(of).collect::<Vec<_>>()).await;
-    let metrics = free_address().to_string();
-    let mut worker = app.process_at(&free_address().to_string(), &metrics).await;
-    app.log.caught_up(&app.group()).await;
-    assert_eq!(app.visible().await.len() as u128, all);
-    let inserts: u128 = series(&metrics, "worker_insert_duration_seconds_count").await.expect("inserts are counted");
-    assert!((EACH..all / 2).contains(&inserts), "{all} records in {inserts} blocks");
-    assert_eq!(worker.terminate().await, Some(0));
 }

@@ -3,10 +3,8 @@
 use crate::scrape::says;
 use crate::test_app::{NEW_YEAR_US, TestApp, event, record};
 use rdkafka::admin::{AdminOptions, AlterConfig, ResourceSpecifier};
-use schemas::store::CLICKHOUSE_DDL;
+use service_kit::kafka;
 use service_kit::testing::{TestProcess, client, eventually, free_address};
-use service_kit::{kafka, stores};
-use stream_workers::prepare;
 
 /// Starts the binary with these settings, waits for its end and returns its exit code, stdout and stderr.
 async fn ended(arguments: &[&str], environment: &[(&'static str, String)]) -> (Option<i32>, String, String) {
@@ -35,7 +33,7 @@ async fn refusal(environment: &[(&'static str, String)]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_or_table_that_would_break_exactness_is_refused_with_the_fix() {
+async fn a_missing_topic_or_server_is_named_with_the_fix() {
     let app = TestApp::new().await;
     let without_topic = set(environment(&app), "TELEMETRY_TOPIC", "test_absent");
     assert_eq!(
@@ -43,48 +41,10 @@ async fn a_log_or_table_that_would_break_exactness_is_refused_with_the_fix() {
         "topic test_absent does not exist: create it with `telemetry stream-workers prepare`"
     );
 
-    let alter = "ALTER TABLE observations MODIFY SETTING non_replicated_deduplication_window = 0";
-    app.clickhouse.query(alter).execute().await.unwrap();
-    let line = refusal(&environment(&app)).await;
-    let (_, fix) = line.split_once("; run ").unwrap_or_else(|| panic!("{line}"));
-    assert!(line.starts_with("table observations: non_replicated_deduplication_window is below 100"), "{line}");
-    app.clickhouse.query(fix).execute().await.expect("the fix is a statement that runs");
-    stores::check_clickhouse(&app.stores.clickhouse).await.expect("the fix fixes it");
-
-    app.clickhouse.query("DROP TABLE observations SYNC").execute().await.unwrap();
-    let missing = "table observations does not exist: create it with `telemetry stream-workers prepare`";
-    assert_eq!(refusal(&environment(&app)).await, missing);
     let nobody = free_address();
     let line = refusal(&set(environment(&app), "CLICKHOUSE_URL", &format!("http://{nobody}"))).await;
     assert!(line.starts_with(&format!("CLICKHOUSE_URL={nobody}: ClickHouse does not answer (")), "{line}");
     assert!(line.ends_with("; start it, or correct the address"), "{line}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_table_that_would_keep_repeats_or_lacks_a_column_is_refused_with_the_fix() {
-    let app = TestApp::new().await;
-    let ddl = CLICKHOUSE_DDL[0].to_owned();
-    for (wrong, said) in [
-        (ddl.replace("ReplacingMergeTree(version)", "MergeTree"), "the engine is not ReplacingMergeTree(version)"),
-        (ddl.replace("ReplacingMergeTree(version)", "ReplacingMergeTree"), "the engine is not ReplacingMergeTree(version)"),
-        (ddl.replace("ORDER BY (site, event_key, org_id, observer)", "ORDER BY (site, at)"), "ORDER BY is (site, at) instead"),
-        (ddl.replace("\nORDER BY", "\nPARTITION BY toDate(at)\nORDER BY"), "PARTITION BY toDate(at) keeps repeats apart"),
-    ] {
-        assert_ne!(wrong, ddl);
-        app.clickhouse.query("DROP TABLE observations SYNC").execute().await.unwrap();
-        app.clickhouse.query(&wrong).execute().await.unwrap();
-        let line = refusal(&environment(&app)).await;
-        assert!(line.starts_with("table observations: ") && line.contains(said), "{line}");
-        assert!(
-            line.ends_with("run RENAME TABLE observations TO observations_old, then `telemetry stream-workers rebuild`"),
-            "{line}"
-        );
-    }
-    app.clickhouse.query("DROP TABLE observations SYNC").execute().await.unwrap();
-    prepare(&app.settings()).await.unwrap();
-    app.clickhouse.query("ALTER TABLE observations DROP COLUMN turn_id").execute().await.unwrap();
-    let line = refusal(&environment(&app)).await;
-    assert!(line.starts_with("table observations has no column turn_id; run `telemetry stream-workers prepare`"), "{line}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,12 +94,12 @@ async fn preparing_twice_is_as_good_as_once() {
     let app = TestApp::new().await;
     let topic = format!("{}_prepared", app.stores.name);
     let settings = set(environment(&app), "TELEMETRY_TOPIC", &topic);
-    app.clickhouse.query("DROP TABLE observations SYNC").execute().await.unwrap();
+    app.clickhouse.query("DROP TABLE events SYNC").execute().await.unwrap();
     for _ in 0..2 {
         let (code, _, stderr) = ended(&["prepare"], &settings).await;
         assert_eq!((code, stderr.as_str()), (Some(0), ""));
     }
-    assert_eq!(app.raw_rows().await, 0, "the table is there");
+    assert_eq!(app.events().await, 0, "the table is there");
 }
 
 /// That the exit code is 0 also says that it took less than ten seconds: a slower drain gives up with another code.
@@ -160,14 +120,9 @@ async fn a_running_worker_says_how_it_is_and_stops_when_asked() {
 
     app.put(&[(0, record(1, NEW_YEAR_US, &[event(1), event(1), event(2)]))]).await;
     app.log.put(0, b"poison").await;
-    app.log.caught_up(&app.group()).await;
-    let expected = [
-        "worker_records_total 2",
-        "worker_events_total 3",
-        "worker_events_folded_total 1",
-        "worker_rows_inserted_total 2",
-        "worker_records_rejected_total 1",
-    ];
+    app.caught_up().await;
+    let expected =
+        ["worker_records_total 2", "worker_events_stored_total 3", "worker_records_rejected_total 1", "worker_active 1"];
     says(&metrics, &expected).await;
     assert_eq!(process.terminate().await, Some(0), "{}", process.stderr());
     let (code, _, stderr) = ended(&["health"], &set(environment(&app), "TELEMETRY_LISTEN", &listen)).await;

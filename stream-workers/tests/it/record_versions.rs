@@ -13,7 +13,7 @@ const VERSIONS: [(&str, &str); 1] = [(include_str!("../records/v1.jsonl"), inclu
 /// Returns the stored rows with the columns that existed when `kept` was written.
 async fn table(app: &TestApp, kept: &Value) -> Vec<Value> {
     let question =
-        "SELECT formatRowNoNewline('JSONEachRow', *) FROM observations FINAL ORDER BY site, event_key, org_id, observer";
+        "SELECT formatRowNoNewline('JSONEachRow', *) FROM reports FINAL ORDER BY organization, at, identity, is_issuers";
     let found: Vec<String> = app.clickhouse.query(question).fetch_all().await.unwrap();
     let mut found: Vec<Value> = found.iter().map(|row| serde_json::from_str(row).unwrap()).collect();
     found.iter_mut().for_each(|row| row.as_object_mut().unwrap().retain(|column, _| kept.get(column).is_some()));
@@ -28,9 +28,9 @@ async fn records_of_every_version_keep_their_rows() {
             app.log.put(0, record.as_bytes()).await;
         }
         let expected: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
-        app.work_off(&app.group()).await;
+        app.work_off().await;
         assert_eq!(table(&app, &expected[0]).await, expected);
-        app.clickhouse.query("TRUNCATE TABLE observations").execute().await.unwrap();
+        app.empty().await;
         let (code, _, stderr) = app.command(&["rebuild"]).await;
         assert_eq!(code, Some(0), "{stderr}");
         assert_eq!(table(&app, &expected[0]).await, expected, "after a rebuild");
@@ -50,8 +50,8 @@ async fn newer_record_becomes_dead_letter_whole() {
         (0, record(1, crate::test_app::NEW_YEAR_US, &[event(3)])),
     ])
     .await;
-    app.work_off(&app.group()).await;
-    assert_eq!(app.raw_rows().await, 2);
+    app.work_off().await;
+    assert_eq!(app.events().await, 2);
     let set_aside = app.log.set_aside().await;
     let [letter] = set_aside.as_slice() else { panic!("one is set aside, not {}", set_aside.len()) };
     assert_eq!(letter.payload, text.as_bytes());

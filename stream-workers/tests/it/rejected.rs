@@ -9,7 +9,7 @@ async fn world_with_poison() -> (TestApp, String, Vec<u8>) {
     app.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
     let origin = app.log.put(0, &poison).await;
     app.put(&[(0, record(1, NEW_YEAR_US, &[event(3)]))]).await;
-    app.work_off(&app.group()).await;
+    app.work_off().await;
     (app, origin, poison)
 }
 
@@ -46,7 +46,7 @@ async fn what_still_cannot_be_read_is_not_put_back() {
     assert_eq!(code, Some(1));
     assert!(stdout.contains(&format!("{origin}  refused  not a record: ")), "{stdout}");
     assert!(stderr.contains("1 of 1 records were not put back"), "{stderr}");
-    assert_eq!(app.log.uncommitted(&app.group()).await, 0, "nothing was put on the log");
+    assert_eq!(app.not_stored().await, 0, "nothing was put on the log");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -60,25 +60,25 @@ async fn a_retry_restores_a_record_once_and_a_second_one_changes_nothing() {
         app.log.put_aside(&origin, "record version 1 is newer than this worker's 0", readable.as_bytes()).await;
     }
     app.log.put(0, neighbour.as_bytes()).await;
-    app.work_off(&app.group()).await;
+    app.work_off().await;
     assert_eq!(app.visible().await, ["event-000003"]);
 
     let (code, stdout, stderr) = app.command(&["rejected", "retry", "--all"]).await;
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.contains(&format!("{origin}  put back  {}/", app.stores.kafka.topic)), "{stdout}");
     assert_eq!(stdout.lines().count(), 2, "a letter that arrived twice is one: {stdout}");
-    app.work_off(&app.group()).await;
+    app.work_off().await;
     assert_eq!(app.visible().await, ["event-000001", "event-000002", "event-000003"]);
-    let before = (app.table().await, app.raw_rows().await);
+    let before = app.table().await;
 
     let (code, stdout, _) = app.command(&["rejected", "retry", &origin]).await;
     assert_eq!(code, Some(0));
     assert!(stdout.contains("  put back before  "), "{stdout}");
     let (_, nothing, _) = app.command(&["rejected", "retry", "--all"]).await;
     assert_eq!(nothing, "", "nothing is open any more");
-    assert_eq!(app.log.uncommitted(&app.group()).await, 0, "the log holds nothing new");
+    assert_eq!(app.not_stored().await, 0, "the log holds nothing new");
     let (_, list, _) = app.command(&["rejected", "list"]).await;
     assert!(list.contains("put back as") && list.lines().count() == 2, "{list}");
-    app.work_off(&app.group()).await;
-    assert_eq!((app.table().await, app.raw_rows().await), before);
+    app.work_off().await;
+    assert_eq!(app.table().await, before);
 }

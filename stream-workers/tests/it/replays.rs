@@ -21,7 +21,7 @@ fn stream(records: u128) -> Vec<(i32, Value)> {
 pub(crate) async fn worked_off(records: u128) -> TestApp {
     let app = TestApp::new().await;
     app.put(&stream(records)).await;
-    app.work_off(&app.group()).await;
+    app.work_off().await;
     app
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn figures<'a>(stdout: &'a str, name: &str) -> Vec<&'a str> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replay_of_what_is_there_changes_nothing_twice_and_a_dry_one_inserts_nothing() {
     let app = worked_off(120).await;
-    let before = (app.table().await, app.log.uncommitted(&app.group()).await);
+    let before = (app.table().await, app.not_stored().await);
     let rows = app.raw_rows().await;
     let (code, stdout, stderr) = app.command(&["replay", "--dry-run"]).await;
     assert_eq!(code, Some(0), "{stderr}");
@@ -48,7 +48,7 @@ async fn a_replay_of_what_is_there_changes_nothing_twice_and_a_dry_one_inserts_n
         assert_eq!(code, Some(0), "{stderr}");
         assert!(stdout.starts_with("120 records with 160 events were read; 120 observations were inserted;"), "{stdout}");
         assert_eq!(figures(&stdout, "events content_retrieved"), ["120", "120", "+0"]);
-        assert_eq!((app.table().await, app.log.uncommitted(&app.group()).await), before);
+        assert_eq!((app.table().await, app.not_stored().await), before);
     }
     assert!(app.raw_rows().await > rows || app.raw_rows().await == 120, "it did insert");
 }
@@ -60,7 +60,7 @@ async fn a_dry_replay_counts_what_a_real_one_inserts() {
     issue(&app.stores.pool, "ctx_good", 9, session(1), Some("bot"), NEW_YEAR_US + 1).await;
     let events = [by_token(1, "ctx_good"), by_token(2, "ctx_unknown")];
     app.put(&events.map(|event| (0, record(REPORTER, NEW_YEAR_US, &[event])))).await;
-    app.work_off(&app.group()).await;
+    app.work_off().await;
     for (options, did) in [(&["replay", "--dry-run"][..], "would be inserted, and nothing was"), (&["replay"], "were inserted")] {
         let (code, stdout, stderr) = app.command(options).await;
         assert_eq!(code, Some(0), "{stderr}");
@@ -172,7 +172,7 @@ async fn closed_ranges_are_bit_identical_at_every_poll_of_a_replay_under_live_tr
     }
     stop.cancel();
     let keys = live.await.unwrap();
-    app.log.caught_up(&app.group()).await;
+    app.caught_up().await;
     worker.stop().await;
     assert!(polls >= 5, "{polls}");
     assert!(read().await == before);
@@ -191,7 +191,7 @@ async fn a_replay_that_meets_what_it_cannot_bring_about_ends_with_an_error() {
             .contains(&format!("surprise: 1 records cannot be read and are not among the rejected ones ({origin}: not a record")),
         "{stderr}"
     );
-    app.work_off(&app.group()).await;
+    app.work_off().await;
     let (code, stdout, stderr) = app.command(&["replay", "--expect-unchanged"]).await;
     assert_eq!(code, Some(0), "once it is set aside it is none: {stderr}");
     assert!(stdout.contains("; 1 records are unreadable, 0 quarantined"), "{stdout}");

@@ -3,21 +3,19 @@
 //! Must write records as JSON by hand: an old record must stay readable whatever the types become.
 
 use clickhouse::Client;
-use local::private::Kafka;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
-use rdkafka::{Offset, TopicPartitionList};
 use serde_json::{Value, json};
 use service_kit::roles::Role;
-use service_kit::settings::KafkaSettings;
+use service_kit::stores;
 use service_kit::testing::{TestLog, TestProcess, TestStores, eventually, free_address};
-use service_kit::{kafka, stores};
-use std::path::Path;
-use stream_workers::partition_stats::Counts;
+use std::collections::BTreeMap;
+use stream_workers::partition_stats::{Counts, PartitionStats};
 use stream_workers::{Keep, Settings, Tuning, standing, work};
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const PARTITIONS: i32 = 6;
+/// A standby takes over soon, so that tests are short.
+const TAKEOVER_AFTER_MS: u64 = 1_000;
 /// 2026-01-01T00:00:00Z in microseconds.
 pub(crate) const NEW_YEAR_US: i64 = 1_767_225_600_000_000;
 
@@ -44,34 +42,36 @@ impl TestApp {
         Self { log: TestLog::connect(&stores.kafka), clickhouse, stores }
     }
 
-    /// With a broker of its own, which notices a dead member soon.
-    pub(crate) async fn with_own_broker(folder: &Path) -> (Self, Kafka) {
-        let at = folder.to_owned();
-        let broker = spawn_blocking(move || Kafka::start(&at)).await.unwrap().unwrap();
-        let fresh = TestStores::fresh().await;
-        let kafka = KafkaSettings { kafka_brokers: broker.address(), ..fresh.kafka.clone() };
-        kafka::create_topics(&kafka).await.unwrap();
-        (Self::on(TestStores { kafka, ..fresh }), broker)
-    }
-
     pub(crate) fn settings(&self) -> Settings {
-        settings(&self.stores, &self.group())
+        settings(&self.stores)
     }
 
-    pub(crate) fn group(&self) -> String {
-        self.stores.name.clone()
-    }
-
-    /// A worker of the test's group.
+    /// Starts a worker.
     pub(crate) fn worker(&self) -> Working {
         Working::start(self.settings())
     }
 
-    /// Lets one worker of `group` read everything, and stops it.
-    pub(crate) async fn work_off(&self, group: &str) {
-        let worker = Working::start(settings(&self.stores, group));
-        self.log.caught_up(group).await;
+    /// Lets one worker store everything, and stops it.
+    pub(crate) async fn work_off(&self) {
+        let worker = self.worker();
+        self.caught_up().await;
         worker.stop().await;
+    }
+
+    /// Waits until every record of the log is stored or rejected.
+    pub(crate) async fn caught_up(&self) {
+        eventually("every record is stored", || async { (self.not_stored().await == 0).then_some(()) }).await;
+    }
+
+    /// Returns how many records are on the log beyond the stored offsets.
+    pub(crate) async fn not_stored(&self) -> i64 {
+        self.standing().await.values().map(|(stats, end)| end - stats.next).sum()
+    }
+
+    /// What `progress` says of each partition, and where it ends.
+    pub(crate) async fn standing(&self) -> BTreeMap<i32, (PartitionStats, i64)> {
+        let standing = async || standing(&self.stores.kafka, &self.stores.clickhouse).await.ok();
+        eventually("the servers respond", standing).await
     }
 
     /// The real binary, answering.
@@ -103,7 +103,8 @@ impl TestApp {
         let own = [
             ("TELEMETRY_LISTEN", listen.to_owned()),
             ("TELEMETRY_METRICS_LISTEN", metrics.to_owned()),
-            ("TELEMETRY_GROUP", self.group()),
+            ("TELEMETRY_GROUP", self.stores.name.clone()),
+            ("TELEMETRY_TAKEOVER_AFTER_MS", TAKEOVER_AFTER_MS.to_string()),
         ];
         // ClickHouse by the account that may also make tables: some of what the binary is told to do is that.
         let stores = TestStores { postgres: self.stores.signed_in_as(Role::Worker).postgres, ..self.stores.clone() };
@@ -116,54 +117,47 @@ impl TestApp {
         self.log.put_all(texts.iter().map(|(partition, text)| (*partition, text.as_bytes()))).await;
     }
 
-    /// Every observation with every column, in a fixed order.
+    /// Every row of both tables with all columns but those that depend on the order of reading.
     pub(crate) async fn table(&self) -> Vec<String> {
-        let rows = "SELECT toString(tuple(*)) FROM observations FINAL ORDER BY site, event_key, org_id, observer";
-        self.clickhouse.query(rows).fetch_all().await.expect("the table answers")
+        let rows = "SELECT toString(tuple(* EXCEPT version)) FROM events FINAL ORDER BY site, at, key \
+            UNION ALL SELECT toString(tuple(* EXCEPT (version, origin_partition, origin_offset))) FROM reports FINAL \
+            ORDER BY organization, at, identity SETTINGS do_not_merge_across_partitions_select_final = 1";
+        let mut rows: Vec<String> = self.clickhouse.query(rows).fetch_all().await.expect("the tables can be read");
+        rows.sort_unstable();
+        rows
     }
 
-    /// The event ids that are visible, sorted; an id that is there twice is two of them.
+    /// The event ids of all reports, sorted; an id of two reports is there twice.
     pub(crate) async fn visible(&self) -> Vec<String> {
-        let ids = "SELECT event_id FROM observations FINAL ORDER BY event_id";
-        self.clickhouse.query(ids).fetch_all().await.expect("the table answers")
+        let ids = "SELECT event_id FROM reports FINAL WHERE is_issuers = 0 ORDER BY event_id";
+        self.clickhouse.query(ids).fetch_all().await.expect("the table can be read")
     }
 
-    /// Commits for a group that nobody is a member of, as operators' tools do, and as a build did that did not count.
-    pub(crate) async fn put_group(&self, partition: i32, offset: i64, metadata: &'static str) {
-        let (settings, group) = (self.stores.kafka.clone(), self.group());
-        let committed = async || {
-            let (settings, group) = (settings.clone(), group.clone());
-            let commit = move || {
-                let consumer: BaseConsumer = kafka::client(&settings).unwrap().set("group.id", &group).create().unwrap();
-                let mut list = TopicPartitionList::new();
-                let mut element = list.add_partition(&settings.topic, partition);
-                element.set_offset(Offset::Offset(offset)).unwrap();
-                element.set_metadata(metadata);
-                consumer.commit(&list, CommitMode::Sync)
-            };
-            spawn_blocking(commit).await.unwrap().ok()
-        };
-        eventually("the group is put there, once its member has left", committed).await;
+    /// Number of events.
+    pub(crate) async fn events(&self) -> u64 {
+        self.clickhouse.query("SELECT count() FROM events FINAL").fetch_one().await.expect("the table can be read")
     }
 
-    /// What the commits say of the whole log, which is worked off: every record of it, each once.
+    /// What has become of all records, each of which is counted once.
     pub(crate) async fn settled(&self) -> Counts {
         let mut all = Counts::default();
-        for (partition, (settled, end)) in standing(&self.stores.kafka, &self.group()).await.unwrap() {
-            assert_eq!((settled.since, settled.next, settled.missing()), (0, end, 0), "partition {partition}: {settled:?}");
-            all += settled.counts;
+        for (partition, (stats, end)) in self.standing().await {
+            assert_eq!((stats.since, stats.next, stats.missing()), (0, end, 0), "partition {partition}: {stats:?}");
+            all += stats.counts;
         }
         all
     }
 
-    /// Rows as the parts hold them, repeats included.
-    pub(crate) async fn raw_rows(&self) -> u64 {
-        self.clickhouse.query("SELECT count() FROM observations").fetch_one().await.expect("the table answers")
+    /// Empties all tables of the database.
+    pub(crate) async fn empty(&self) {
+        for table in ["progress", "events", "reports", "failed_fetches", "sites", "writers"] {
+            self.clickhouse.query(&format!("TRUNCATE TABLE {table}")).execute().await.expect("the table can be emptied");
+        }
     }
 }
 
-pub(crate) fn settings(stores: &TestStores, group: &str) -> Settings {
-    let tuning = Tuning { group: group.to_owned(), block_age_ms: 100, takeover_after_ms: 8_000 };
+pub(crate) fn settings(stores: &TestStores) -> Settings {
+    let tuning = Tuning { group: stores.name.clone(), block_age_ms: 100, takeover_after_ms: TAKEOVER_AFTER_MS };
     let (kafka, clickhouse) = (stores.kafka.clone(), stores.clickhouse.clone());
     let postgres = stores.signed_in_as(Role::Worker).postgres;
     Settings { kafka, clickhouse, postgres, tuning, keep: Keep::default() }
@@ -204,8 +198,8 @@ pub(crate) fn event(key: u128) -> Value {
         "at_ms": NEW_YEAR_US / 1_000, "site": "com.example", "content_url": "https://example.com/"})
 }
 
-/// The values of a column, as text, ordered by event id and observer.
+/// The values of a column of `reports`, as text, ordered by event id and role.
 pub(crate) async fn column(app: &TestApp, name: &str) -> Vec<String> {
-    let values = format!("SELECT toString({name}) FROM observations FINAL ORDER BY event_id, observer");
-    app.clickhouse.query(&values).fetch_all().await.expect("the table answers")
+    let values = format!("SELECT toString({name}) FROM reports FINAL WHERE is_issuers = 0 ORDER BY event_id, source_role");
+    app.clickhouse.query(&values).fetch_all().await.expect("the table can be read")
 }

@@ -42,11 +42,11 @@ async fn f17_a_session_that_the_log_has_is_written_once_postgres_is_back() {
     for _ in 0..6 {
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert!(worker.is_running(), "the worker waits for PostgreSQL");
-        assert_eq!(app.log.uncommitted(&app.group()).await, 3, "what is not written is not committed");
+        assert_eq!(app.not_stored().await, 3, "what is not written is not committed");
     }
     assert_eq!(app.visible().await.len(), 0, "an event that can be read has its session");
     let _server = tokio::task::spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
-    app.log.caught_up(&app.group()).await;
+    app.caught_up().await;
     worker.stop().await;
 
     let row = written(&app, session(1)).await.expect("it is written");
@@ -62,7 +62,7 @@ async fn f17_a_session_that_the_log_has_is_written_once_postgres_is_back() {
     assert_eq!(app.visible().await.len(), 3);
 
     app.put(&records).await;
-    app.work_off(&app.group()).await;
+    app.work_off().await;
     assert_eq!(written(&app, session(1)).await, Some(row), "once more changes nothing");
 }
 
@@ -71,7 +71,7 @@ async fn a_replay_brings_back_no_session_that_has_been_deleted() {
     let app = TestApp::new().await;
     app.put(&(0..PARTITIONS).map(|n| (n, naming(1, &json!({"session_id": session(1), "agent_id": "bot"})))).collect::<Vec<_>>())
         .await;
-    app.work_off(&app.group()).await;
+    app.work_off().await;
     assert!(written(&app, session(1)).await.is_some());
     sqlx::query("DELETE FROM sessions").execute(&app.stores.pool).await.unwrap();
     let (code, stdout, stderr) = app.command(&["replay"]).await;
@@ -96,7 +96,7 @@ async fn what_postgres_cannot_store_of_a_session_sets_its_record_aside_and_holds
         app.put(&[(0, naming(n, &said))]).await;
     }
     app.put(&[(0, naming(1, &oldest))]).await;
-    app.work_off(&app.group()).await;
+    app.work_off().await;
     assert_eq!(app.visible().await.len(), 1);
     assert!(written(&app, session(1)).await.is_some_and(|row| row.2.is_some()));
     for n in 10..14 {
@@ -115,7 +115,7 @@ async fn as_many_sessions_are_written_as_a_request_may_name_and_more_than_a_stat
         record["unwritten_sessions"] = sessions.map(|session| json!({"session_id": session})).collect();
         app.put(&[(0, record)]).await;
     }
-    app.work_off(&app.group()).await;
+    app.work_off().await;
     let written: i64 = sqlx::query_scalar("SELECT count(*) FROM sessions").fetch_one(&app.stores.pool).await.unwrap();
     assert_eq!(written, 3_000);
 }

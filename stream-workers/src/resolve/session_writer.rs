@@ -1,10 +1,9 @@
-//! Sessions that events named while PostgreSQL did not answer the gateway: their records hold what is said of them, and it is
-//! written here, once a block and before its rows are inserted.
+//! Writes sessions that the gateway could not write: their records contain them.
 //!
-//! Must wait for PostgreSQL as long as it is away: nobody else is sure to have them. Must change nothing by writing them twice, and
-//! must not wait for ever for what PostgreSQL refuses to store.
+//! It waits as long as PostgreSQL is unavailable, because no other process has them. Writing them twice changes nothing. A session that
+//! PostgreSQL refuses as data is skipped.
 
-use crate::resolve::patiently;
+use super::patiently;
 use futures::FutureExt as _;
 use schemas::ids::OrgId;
 use schemas::session::SessionReport;

@@ -1,0 +1,26 @@
+//! How long events and dead letters are kept: forever, unless the operator sets a number of days.
+
+use clap::Args;
+use service_kit::kafka;
+use service_kit::settings::KafkaSettings;
+use std::time::Duration;
+
+/// Settings of retention. `prepare` applies the one of dead letters to their topic; the active writer applies the one of events.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct Keep {
+    /// Days that dead letters stay in their topic, and so can be put back [default: leaves the topic as it is; `prepare` creates it without a limit]
+    #[arg(long, env = "TELEMETRY_REJECTED_KEEP", value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub rejected_keep: Option<u32>,
+    /// Days after its last report was accepted that a month of events is deleted; 0: never [default: 0]
+    #[arg(long, env = "TELEMETRY_EVENTS_KEEP", value_name = "DAYS", value_parser = clap::value_parser!(u32).range(0..=36_500))]
+    pub events_keep: Option<u32>,
+}
+
+impl Keep {
+    /// Sets the retention of dead letters, if there is a setting.
+    pub(crate) async fn apply(self, kafka: &KafkaSettings) -> anyhow::Result<()> {
+        let Some(days) = self.rejected_keep else { return Ok(()) };
+        let keep = Duration::from_secs(u64::from(days) * 86_400);
+        kafka::set_retention(kafka, &kafka.rejected_topic, keep).await
+    }
+}

@@ -1,0 +1,75 @@
+//! `telemetry stream-workers settled`: how far the log is in the store, and what has become of its records.
+
+use crate::Settings;
+use crate::consume::partition_stats::{Counts, PartitionStats, sum};
+use crate::consume::topic_reader::TopicReader;
+use crate::writer::progress_of;
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+use service_kit::command::{Form, print_json, print_table};
+use service_kit::settings::{ClickHouseSettings, KafkaSettings};
+use std::collections::BTreeMap;
+
+/// Returns, for each partition of the log, what `progress` says of it and the offset at which it ends. Nothing is stored of a partition
+/// without progress.
+///
+/// # Errors
+///
+/// If the topic doesn't exist, or if a server doesn't respond.
+pub async fn standing(
+    kafka: &KafkaSettings,
+    clickhouse: &ClickHouseSettings,
+) -> anyhow::Result<BTreeMap<i32, (PartitionStats, i64)>> {
+    let parts = TopicReader::open(kafka, &kafka.topic)?.whole().await?;
+    ensure!(!parts.is_empty(), "topic {} does not exist: create it with `telemetry stream-workers prepare`", kafka.topic);
+    let stored = progress_of(clickhouse, &kafka.topic).await.context("CLICKHOUSE_URL: failed to read the table progress")?;
+    let of = |partition: &i32| stored.get(partition).copied().unwrap_or_else(|| PartitionStats::anew(0));
+    Ok(parts.into_iter().map(|part| (part.partition, (of(&part.partition), part.to))).collect())
+}
+
+/// Prints it.
+pub(crate) async fn settled(settings: &Settings, form: Form) -> anyhow::Result<()> {
+    let standing = standing(&settings.kafka, &settings.clickhouse).await?;
+    match form {
+        Form::Table => print_table(&TITLES, &rows(&standing)),
+        Form::Json => print_json(&document(&standing)),
+    }
+}
+
+fn document(standing: &BTreeMap<i32, (PartitionStats, i64)>) -> Value {
+    let (all, missing) = all_of(standing);
+    let partition = |(partition, (stats, end)): (&i32, &(PartitionStats, i64))| {
+        let PartitionStats { since, next, counts } = stats;
+        json!({"partition": partition, "since": since, "next": next, "end": end, "figures": figures(counts, stats.missing())})
+    };
+    json!({"partitions": standing.iter().map(partition).collect::<Vec<_>>(), "all": figures(&all, missing)})
+}
+
+fn figures(counts: &Counts, missing: u64) -> Value {
+    let Counts { records, stored, rejected_records, rejected } = counts;
+    json!({"records": records, "missing": missing, "rejected_records": rejected_records, "stored": stored, "rejected": rejected})
+}
+
+const TITLES: [&str; 9] =
+    ["partition", "since", "next", "end", "records", "missing", "rejected records", "stored events", "rejected events"];
+
+/// A line for each partition and one for all.
+fn rows(standing: &BTreeMap<i32, (PartitionStats, i64)>) -> Vec<Vec<String>> {
+    let (all, missing) = all_of(standing);
+    let partition = |(partition, (stats, end)): (&i32, &(PartitionStats, i64))| {
+        let places = [i64::from(*partition), stats.since, stats.next, *end].map(|place| place.to_string());
+        row(places, &stats.counts, stats.missing())
+    };
+    let all = row(["all", "", "", ""].map(str::to_owned), &all, missing);
+    standing.iter().map(partition).chain([all]).collect()
+}
+
+fn row(places: [String; 4], counts: &Counts, missing: u64) -> Vec<String> {
+    let Counts { records, stored, rejected_records, rejected } = *counts;
+    places.into_iter().chain([records, missing, rejected_records, stored, rejected].map(|figure| figure.to_string())).collect()
+}
+
+fn all_of(standing: &BTreeMap<i32, (PartitionStats, i64)>) -> (Counts, u64) {
+    let stats = || standing.values().map(|(stats, _)| stats);
+    (sum(stats().map(|stats| &stats.counts)), stats().map(PartitionStats::missing).sum())
+}
