@@ -1,5 +1,6 @@
--- Who fetched: one row per bot, whose facts are of the first report that names one, and one row per agent with what it claims and
--- the clicks that came back from it. Both parts read one snapshot.
+-- Who fetched: one row per bot, whose facts are of the first report that names one; rows of bots without retrievals, with the log
+-- lines whose request returned no content; and one row per agent, which has no bot, with what it claims and the clicks that came back
+-- from it. The parts that read events read one snapshot.
 SELECT
     toString(operator) AS operator_name,
     toString(bot) AS bot_name,
@@ -57,3 +58,20 @@ WHERE site IN {sites:Array(String)}
     AND (is_click OR type IN ('content_cited', 'content_presented') OR (type = 'content_retrieved' AND is_agents))
     AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
 GROUP BY agent_name
+UNION ALL
+SELECT toString(operator), toString(bot), toString(purpose), toInt8(verified), groupArray((one_status, requests)),
+    toUInt64(0), toUInt64(0), toUInt64(0), '', toUInt64(0), toUInt64(0), toUInt64(0), toUInt64(0)
+FROM (
+    SELECT operator, bot, purpose, verified, status AS one_status, count() AS requests
+    FROM failed_fetches FINAL
+    WHERE site IN {sites:Array(String)}
+        AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+        AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+        AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(
+            site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
+        AND ({outcome:String} = '' OR if(status = 304, 'revalidation', 'failed') = {outcome:String})
+    GROUP BY operator, bot, purpose, verified, one_status
+    -- Copies of a line can be in several partitions.
+    SETTINGS do_not_merge_across_partitions_select_final = 0
+)
+GROUP BY operator, bot, purpose, verified

@@ -36,12 +36,14 @@ FROM (
                 multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
                     status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
                 link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
-                    link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told
+                    link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told,
+                if(empty(other_agents.session), if(session = 0, [], [session]),
+                    arrayFilter(one -> one != 0, arrayPushFront(other_agents.session, session))) AS sessions
             SELECT
                 intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS one_bucket,
                 {value:Identifier} AS one_value,
                 count() AS one_events,
-                uniqExactArrayIf(arrayFilter(session -> session != 0, reports.session), is_told) AS one_sessions
+                uniqExactArrayIf(sessions, is_told) AS one_sessions
             FROM events FINAL
             WHERE site IN {sites:Array(String)}
                 AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')

@@ -31,18 +31,18 @@ FROM (
                     WITH
                         multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
                             status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
-                        reports.agent AS agent_names,
-                        arrayMap(role -> '', reports.role) AS no_names
+                        arrayPushFront(other_agents.agent, agent) AS agent_names,
+                        arrayMap(one -> '', roles) AS no_names
                     SELECT
                         intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS of_bucket,
                         organization,
                         link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
                             link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told,
-                        reports.role AS roles,
-                        reports.platform AS platforms,
-                        reports.session AS sessions,
+                        arrayPushFront(other_agents.role, role) AS roles,
+                        arrayPushFront(other_agents.platform, platform) AS platforms,
+                        arrayPushFront(other_agents.session, session) AS sessions,
                         {names:Identifier} AS agents,
-                        arrayMap((role, session) -> role = 1 OR session != 0, reports.role, reports.session) AS have_agent,
+                        arrayMap((one_role, one_session) -> one_role = 1 OR one_session != 0, roles, sessions) AS have_agent,
                         -- Numbering the reports of each agent is slow, and needed only if several have one.
                         if(arraySum(have_agent) < 2, have_agent, arrayEnumerateUniq(have_agent, platforms, agents)) AS numbers
                     FROM events FINAL

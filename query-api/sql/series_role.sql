@@ -22,10 +22,10 @@ FROM (
             intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS bucket,
             arrayJoin([
                 (0, count(), toUInt64(0)),
-                (1, countIf(place = 1 AND bitTest(roles, 1)), uniqExactIf(session, one_role = 1 AND session != 0)),
-                (2, countIf(place = 1 AND bitTest(roles, 2)), uniqExactIf(session, one_role = 2 AND session != 0)),
-                (3, countIf(place = 1 AND bitTest(roles, 3)), uniqExactIf(session, one_role = 3 AND session != 0)),
-                (4, countIf(place = 1 AND bitTest(roles, 4)), uniqExactIf(session, one_role = 4 AND session != 0))
+                (1, countIf(place = 1 AND bitTest(roles, 1)), uniqExactIf(one_session, one_role = 1 AND one_session != 0)),
+                (2, countIf(place = 1 AND bitTest(roles, 2)), uniqExactIf(one_session, one_role = 2 AND one_session != 0)),
+                (3, countIf(place = 1 AND bitTest(roles, 3)), uniqExactIf(one_session, one_role = 3 AND one_session != 0)),
+                (4, countIf(place = 1 AND bitTest(roles, 4)), uniqExactIf(one_session, one_role = 4 AND one_session != 0))
             ]) AS figure
         FROM (
             WITH
@@ -33,7 +33,8 @@ FROM (
                     status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
                 link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
                     link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told
-            SELECT at, roles, reports.role AS all_roles, arrayMap(session -> is_told * session, reports.session) AS all_sessions
+            SELECT at, roles, arrayPushFront(other_agents.role, role) AS all_roles,
+                arrayPushFront(other_agents.session, is_told * session) AS all_sessions
             FROM events FINAL
             WHERE site IN {sites:Array(String)}
                 AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
@@ -43,7 +44,7 @@ FROM (
                 AND NOT startsWith(type, 'turn_')
                 AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
         )
-        ARRAY JOIN all_roles AS one_role, all_sessions AS session, arrayEnumerate(all_roles) AS place
+        ARRAY JOIN all_roles AS one_role, all_sessions AS one_session, arrayEnumerate(all_roles) AS place
         GROUP BY bucket
     )
     WHERE events > 0

@@ -31,20 +31,18 @@ FROM (
             -- A click on another host than that of its token's link is its reporter's, unless the reader may see that host.
             link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
                 link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told,
-            is_told * reports.session[representative] AS session
+            is_told * session AS shown_session
         SELECT
             role AS own_role,
-            role = 1 OR session != 0 AS has_agent,
+            role = 1 OR shown_session != 0 AS has_agent,
             is_told AS may_name,
             if(is_told, platform, organization) AS shown_platform,
             agent AS own_agent,
             count() AS grouped,
-            uniqExactIfState(session, session != 0) AS session_set,
+            uniqExactIfState(shown_session, shown_session != 0) AS session_set,
             sumMap(map(toString(type), toUInt64(1))) AS by_type,
             [countIf(bitTest(roles, 1)), countIf(bitTest(roles, 2)), countIf(bitTest(roles, 3)), countIf(bitTest(roles, 4))] AS by_role,
-            countIf(length(reports.role) > 1 AND arrayExists(
-                (one_role, one_session, n) -> n != representative AND (one_role = 1 OR one_session != 0),
-                reports.role, reports.session, arrayEnumerate(reports.role))) AS others
+            countIf(notEmpty(other_agents.role)) AS others
         FROM events FINAL
         WHERE site IN {sites:Array(String)}
             AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')

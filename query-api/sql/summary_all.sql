@@ -28,22 +28,20 @@ FROM (
                 status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
             link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
                 link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told,
-            is_told * reports.session[representative] AS session,
-            if(length(reports.role) = 1, [], arrayFilter(
-                n -> n != representative AND (reports.role[n] = 1 OR reports.session[n] != 0), arrayEnumerate(reports.role))) AS places
+            is_told * session AS shown_session
         SELECT
             role AS own_role,
-            role = 1 OR session != 0 AS is_agents,
+            role = 1 OR shown_session != 0 AS is_agents,
             if(is_told, platform, organization) AS shown_platform,
             is_told AS may_name,
             agent AS own_agent,
-            arrayMap(n -> (reports.role[n], reports.platform[n], reports.agent[n]), places) AS others,
+            arrayZip(other_agents.role, other_agents.platform, other_agents.agent) AS others,
             count() AS grouped,
             sumMap(map(toString(type), toUInt64(1))) AS by_type,
             [countIf(bitTest(roles, 1)), countIf(bitTest(roles, 2)), countIf(bitTest(roles, 3)), countIf(bitTest(roles, 4))] AS by_role,
             arrayPushFront(
-                uniqExactIfStateForEach(arrayMap(n -> reports.session[n], places), arrayMap(n -> reports.session[n] != 0, places)),
-                uniqExactIfState(session, session != 0)) AS session_sets,
+                uniqExactIfStateForEach(other_agents.session, arrayMap(one -> one != 0, other_agents.session)),
+                uniqExactIfState(shown_session, shown_session != 0)) AS session_sets,
             arrayPushFront(arrayMap(of -> of.1, others), own_role) AS all_roles,
             arrayPushFront(arrayMap(of -> toUInt8(1), others), is_agents) AS have_agent,
             arrayPushFront(arrayMap(of -> toString(of.2), others), toString(shown_platform)) AS platforms,

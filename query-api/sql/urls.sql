@@ -25,11 +25,13 @@ FROM (
                     status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
                 link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
                     link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told,
-                type IN ('content_retrieved', 'content_grounded', 'content_cited', 'content_presented', 'content_engaged') AS is_step
+                type IN ('content_retrieved', 'content_grounded', 'content_cited', 'content_presented', 'content_engaged') AS is_step,
+                if(empty(other_agents.session), if(session = 0, [], [session]),
+                    arrayFilter(one -> one != 0, arrayPushFront(other_agents.session, session))) AS sessions
             SELECT
                 url AS name,
                 count() AS events,
-                uniqExactArrayIf(arrayFilter(session -> session != 0, reports.session), is_told) AS unique_sessions,
+                uniqExactArrayIf(sessions, is_told) AS unique_sessions,
                 countIf(type = 'content_retrieved') AS retrieved,
                 countIf(type = 'content_grounded') AS grounded,
                 countIf(type = 'content_cited') AS cited,

@@ -6,7 +6,8 @@
 -- OPTIMIZE … CLEANUP: a late copy of an old insert would bring a deleted row back.
 --
 -- Columns without a prefix describe the report that represents the event (agent, edge, origin, index, no role; within a role the first
--- accepted), unless the comment says otherwise. `reports` has all reports in order of acceptance, one per observer.
+-- accepted), unless the comment says otherwise. `other_agents` has the other reports with an agent behind them: nearly always none, so
+-- that figures of sessions and agents needn't read arrays. `reports` has all reports in order of acceptance, one per observer.
 CREATE TABLE IF NOT EXISTS events
 (
     site           String COMMENT 'reversed canonical host, com.example.blog; empty if it is not a host that can be owned',
@@ -22,6 +23,7 @@ CREATE TABLE IF NOT EXISTS events
     organization   UUID COMMENT 'the reporting organization' CODEC(ZSTD(1)),
     platform       UUID COMMENT 'the organization whose session it is: the reporter, or the issuer of the click token' CODEC(ZSTD(1)),
     agent          LowCardinality(String) COMMENT 'as the reporter names its agent; empty if unnamed',
+    session        UInt64 COMMENT 'digest of platform and session id; 0 if there is none' CODEC(ZSTD(1)),
     link_site      String COMMENT 'if empty, platform, agent and session may be shown; else only to readers who may see this host; - hides them from all' CODEC(ZSTD(1)),
     is_claimed     UInt8 COMMENT 'content_retrieved: 1 if an agent claims it in any report',
     is_seen        UInt8 COMMENT 'content_retrieved: 1 if an edge or origin reports it whose organization claims nothing in this event',
@@ -33,6 +35,13 @@ CREATE TABLE IF NOT EXISTS events
     bytes          UInt64 COMMENT 'bytes of the response; 0 if unknown' CODEC(ZSTD(1)),
     signature      UInt8 COMMENT 'reserved; 0',
     tier           UInt8 COMMENT 'reserved; 0',
+    other_agents Nested
+    (
+        role     UInt8,
+        platform UUID,
+        agent    LowCardinality(String),
+        session  UInt64
+    ),
     reports Nested
     (
         organization UUID,

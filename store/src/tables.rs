@@ -5,12 +5,14 @@
 
 mod decode;
 mod encode;
+mod failed_fetches;
 
 #[cfg(test)]
 mod tests;
 
 pub use decode::decode_events;
 pub use encode::{ReportContent, encode_event, encode_report};
+pub use failed_fetches::{FAILED_FETCH_COLUMNS, FailedFetchRow};
 
 /// Statements that create tables and views, in order. Each can be repeated.
 pub const DDL: &[&str] = &[
@@ -18,6 +20,7 @@ pub const DDL: &[&str] = &[
     include_str!("../clickhouse/sites.sql"),
     include_str!("../clickhouse/reports.sql"),
     include_str!("../clickhouse/events.sql"),
+    include_str!("../clickhouse/failed_fetches.sql"),
     include_str!("../clickhouse/progress.sql"),
     include_str!("../clickhouse/analyst_access.sql"),
     include_str!("../clickhouse/analyst_sites.sql"),
@@ -39,6 +42,7 @@ pub const EVENT_COLUMNS: &[(&str, &str)] = &[
     ("organization", "UUID"),
     ("platform", "UUID"),
     ("agent", "LowCardinality(String)"),
+    ("session", "UInt64"),
     ("link_site", "String"),
     ("is_claimed", "UInt8"),
     ("is_seen", "UInt8"),
@@ -48,6 +52,10 @@ pub const EVENT_COLUMNS: &[(&str, &str)] = &[
     ("verified", "Enum8('unknown' = 0, 'no' = 1, 'yes' = 2)"),
     ("status", "UInt16"),
     ("bytes", "UInt64"),
+    ("other_agents.role", "Array(UInt8)"),
+    ("other_agents.platform", "Array(UUID)"),
+    ("other_agents.agent", "Array(LowCardinality(String))"),
+    ("other_agents.session", "Array(UInt64)"),
     ("reports.organization", "Array(UUID)"),
     ("reports.platform", "Array(UUID)"),
     ("reports.role", "Array(UInt8)"),

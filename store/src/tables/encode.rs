@@ -1,6 +1,6 @@
 //! Rows of `events` and `reports` as they are inserted.
 
-use crate::facts::{CONTENT_RETRIEVED, Facts, Fetch};
+use crate::facts::{CONTENT_RETRIEVED, Facts, Fetch, ReportFacts, role};
 use crate::report::Acceptance;
 use crate::row::{Entry, EventPlace, EventRow, EventWrite, ReportPlace};
 use crate::row_binary::Encoder;
@@ -32,11 +32,13 @@ fn deleted_event(at: &EventPlace, body: &mut Encoder) {
     body.text("");
     [0; 4].into_iter().for_each(|zero| body.u8(zero));
     [Uuid::nil(); 2].into_iter().for_each(|nil| body.uuid(nil));
-    [""; 2].into_iter().for_each(|empty| body.text(empty));
+    body.text("");
+    body.u64(0);
+    body.text("");
     [0; 2].into_iter().for_each(|zero| body.u8(zero));
     fetch(&Fetch::default(), body);
-    // The columns of `reports`.
-    [0; 11].into_iter().for_each(|none| body.length(none));
+    // The columns of `other_agents` and `reports`.
+    [0; 15].into_iter().for_each(|none| body.length(none));
 }
 
 fn live_event(row: &EventRow<Facts>, body: &mut Encoder) {
@@ -52,11 +54,13 @@ fn live_event(row: &EventRow<Facts>, body: &mut Encoder) {
     body.uuid(observer.org.0);
     body.uuid(facts.platform.0);
     body.text(&facts.agent);
+    body.u64(facts.session);
     body.text(&facts.link_site);
     let (is_claimed, is_seen) = corroboration(row);
     body.u8(u8::from(is_claimed));
     body.u8(u8::from(is_seen));
     fetch(&fetch_of(row), body);
+    other_agents(row, shown, body);
     reports(row, body);
 }
 
@@ -89,6 +93,17 @@ fn fetch(fetch: &Fetch, body: &mut Encoder) {
     body.u8(*verified);
     body.u16(*status);
     body.u64(*bytes);
+}
+
+/// The reports with an agent behind them, except the one at position `shown`.
+fn other_agents(row: &EventRow<Facts>, shown: usize, body: &mut Encoder) {
+    let has_agent = |facts: &ReportFacts| facts.role == role::AGENT || facts.session != 0;
+    let others = row.reports.iter().enumerate().filter(|(n, entry)| *n != shown && has_agent(&entry.facts));
+    let others: Vec<&ReportFacts> = others.map(|(_, entry)| &*entry.facts).collect();
+    body.array(others.iter(), |body, facts| body.u8(facts.role));
+    body.array(others.iter(), |body, facts| body.uuid(facts.platform.0));
+    body.array(others.iter(), |body, facts| body.text(&facts.agent));
+    body.array(others.iter(), |body, facts| body.u64(facts.session));
 }
 
 fn reports(row: &EventRow<Facts>, body: &mut Encoder) {

@@ -10,27 +10,25 @@ use schemas::site::Site;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Names and types of a table's columns, without codecs and comments; those of `reports Nested` with their prefix.
+/// Names and types of a table's columns, without codecs and comments; those of a `Nested` one with its name as prefix.
 fn columns_of(ddl: &str) -> Vec<(String, String)> {
     let (_, body) = ddl.split_once("\n(\n").unwrap();
     let (body, _) = body.split_once("\n)\n").unwrap();
     let mut columns = Vec::new();
-    let mut is_nested = false;
+    let mut nested = None;
     for line in body.lines().map(str::trim).filter(|line| !line.starts_with("--") && !line.starts_with("INDEX")) {
-        match line {
-            "reports Nested" => is_nested = true,
-            "(" => {}
-            ")," => is_nested = false,
+        match (line, line.strip_suffix(" Nested")) {
+            (_, Some(name)) => nested = Some(name),
+            ("(", _) => {}
+            ("),", _) => nested = None,
             _ => {
                 let (name, rest) = line.split_once(' ').unwrap();
                 let rest = rest.split(" COMMENT ").next().unwrap().split(" CODEC").next().unwrap();
                 let of = rest.trim().trim_end_matches(',');
-                let (name, of) = if is_nested {
-                    (format!("reports.{name}"), format!("Array({of})"))
-                } else {
-                    (name.to_owned(), of.to_owned())
-                };
-                columns.push((name, of));
+                columns.push(match nested {
+                    Some(nested) => (format!("{nested}.{name}"), format!("Array({of})")),
+                    None => (name.to_owned(), of.to_owned()),
+                });
             }
         }
     }
@@ -48,6 +46,7 @@ fn inserts_name_the_columns_of_the_ddl() {
     let events: Vec<_> = columns_of(ddl("events")).into_iter().filter(|(name, _)| !reserved.contains(&name.as_str())).collect();
     assert_eq!(events, owned(EVENT_COLUMNS));
     assert_eq!(columns_of(ddl("reports")), owned(REPORT_COLUMNS));
+    assert_eq!(columns_of(ddl("failed_fetches")), owned(FAILED_FETCH_COLUMNS));
     let names: Vec<&str> = EVENT_COLUMNS.iter().map(|(name, _)| *name).collect();
     let positions: Vec<_> = FETCHED_COLUMNS.iter().map(|name| names.iter().position(|of| of == name)).collect();
     assert!(positions.iter().all(Option::is_some) && positions.is_sorted(), "{positions:?}");
