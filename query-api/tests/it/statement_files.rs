@@ -7,6 +7,15 @@ use std::fs;
 /// What the client appends to each statement.
 const FORMAT: &str = "FORMAT RowBinaryWithNamesAndTypes";
 
+/// The statement of a body, which is a form if parameters are in it too.
+fn statement_of(body: &str) -> &str {
+    let statement = body.split_once("name=\"query\"\r\n\r\n").map_or(body, |(_, rest)| {
+        let boundary = body.lines().next().unwrap();
+        rest.split(boundary).next().unwrap()
+    });
+    statement.trim().trim_end_matches(FORMAT).trim()
+}
+
 /// The files by their texts.
 fn files() -> BTreeMap<String, String> {
     let folder = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/sql")).unwrap();
@@ -20,7 +29,7 @@ async fn every_statement_of_a_read_is_a_file_and_every_file_is_a_statement_of_a_
     let mut received = BTreeSet::new();
     for (path, requests) in statements().await {
         for request in requests {
-            let text = request.statement.trim().trim_end_matches(FORMAT).trim();
+            let text = statement_of(&request.statement);
             received.insert(files.get(text).unwrap_or_else(|| panic!("{path}: no file has this text:\n{text}")).clone());
         }
     }
