@@ -168,11 +168,9 @@ impl State {
         let pool = stores::postgres(&settings.postgres)?;
         stores::check_postgres(&pool).await?;
         stores::check_clickhouse(&settings.clickhouse).await?;
-        stores::check_cluster(&settings.clickhouse).await?;
         measures::announce(MEASURES);
-        let shards = stores::clickhouse_shards(&settings.clickhouse)?;
         Ok(Arc::new(Self {
-            probes: vec![Probe::database(pool.clone()), Probe::clickhouse_shards(shards)],
+            probes: vec![Probe::database(pool.clone()), Probe::clickhouse(stores::clickhouse(&settings.clickhouse)?)],
             uses: KeyUses::start(pool.clone(), key_uses::TELL),
             session_reads: SessionReads::new(pool.clone()),
             directory: Directory::asked_by(&settings.clients, pool.clone()),
@@ -230,7 +228,6 @@ async fn keep_analysts(
         settings.postgres.harden()?;
         roles::refuse_privileged(&settings.postgres, Role::Query).await?;
     }
-    stores::refuse_shards(&settings.clickhouse, "views of analysts cannot be kept")?;
     let upkeep = analysts::Upkeep::connect(&settings.clickhouse, &settings.postgres, own).await?;
     let probes = upkeep.probes();
     let listener = server::listen(process.listen, "TELEMETRY_LISTEN").await?;

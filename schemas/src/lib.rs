@@ -24,7 +24,6 @@ pub mod identity;
 pub mod clicks;
 
 // What is stored, and read back.
-pub mod store;
 pub mod reads;
 pub mod pages;
 pub mod series;

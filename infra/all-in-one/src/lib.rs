@@ -225,7 +225,7 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     let identity = identity_api::State::connect(&cli.identity(identity_account), clock.clone()).await?;
     let query = cli.query(accounts.clickhouse(Role::Query), accounts.postgres(Role::Query)?);
     let mut probes = gateway.probes();
-    probes.push(Probe::clickhouse_shards(stores::clickhouse_shards(&query.clickhouse)?));
+    probes.push(Probe::clickhouse(stores::clickhouse(&query.clickhouse)?));
     let _watch = health::watch(probes.clone());
     let query = query_api::State::connect_at(&query, clock.clone()).await?;
     let console = cli.console(&process, clock.clone())?;

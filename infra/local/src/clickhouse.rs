@@ -57,7 +57,7 @@ const DROPPED: &str = "<database_atomic_delay_before_drop_table_sec>3600</databa
 const ACCOUNTS: &str = include_str!("../../../schemas/clickhouse/accounts.xml");
 /// Where `ACCOUNTS` grants something, and the databases of tests and of the load generator, in which the same is granted on every
 /// table: no pattern names one.
-const GRANTED: [&str; 2] = [" ON telemetry.observations</query>", " ON telemetry.retrieval_index</query>"];
+const GRANTED: &str = " ON telemetry.events</query>";
 const BESIDE: [&str; 2] = [" ON test_*.*</query>", " ON load_*.*</query>"];
 /// The settings from which `ACCOUNTS` takes passwords, and whose those are.
 const PASSWORDS: [(&str, &str); 2] =
@@ -133,9 +133,6 @@ fn run_engine(library: &OsStr, arguments: Vec<CString>) -> Result<()> {
 
 pub(crate) fn prepare(site: &Site) -> Result<()> {
     fs::create_dir_all(&site.data).context("cannot create ClickHouse's data folder")?;
-    if !site.shards.is_empty() {
-        return name_shards(site).context("cannot write ClickHouse's configuration");
-    }
     let written = match (&site.users, &site.password) {
         (Some(users), _) => add_users(site, users),
         (None, Some(password)) => guard(site, password),
@@ -149,8 +146,7 @@ fn guard(site: &Site, password: &Password) -> Result<()> {
     let (more, own) = (site.home.join("users.d"), site.home.join("users.xml"));
     fs::create_dir_all(&more)?;
     let accounts = ACCOUNTS.lines().flat_map(|line| {
-        let granted = GRANTED.iter().filter(|granted| line.contains(**granted));
-        let further = granted.flat_map(move |granted| BESIDE.iter().map(move |beside| line.replace(granted, beside)));
+        let further = BESIDE.iter().filter(|_| line.contains(GRANTED)).map(|beside| line.replace(GRANTED, beside));
         std::iter::once(line.to_owned()).chain(further)
     });
     fs::write(more.join("accounts.xml"), accounts.collect::<Vec<_>>().join("\n"))?;
@@ -169,19 +165,6 @@ fn add_users(site: &Site, users: &Users) -> Result<()> {
     Ok(fs::write(site.home.join(CONFIG), config)?)
 }
 
-/// Tells the server of all shards, itself among them: by the name that reads ask them by.
-fn name_shards(site: &Site) -> Result<()> {
-    let own = site.home.join("users.xml");
-    fs::write(&own, OWN_USER)?;
-    let shard = |port: &u16| format!("<shard><replica><host>127.0.0.1</host><port>{port}</port></replica></shard>");
-    let shards: String = site.shards.iter().map(shard).collect();
-    let config = format!(
-        "<clickhouse><users_config>{}</users_config><remote_servers><{TELEMETRY}>{shards}</{TELEMETRY}></remote_servers></clickhouse>",
-        own.display()
-    );
-    Ok(fs::write(site.home.join(CONFIG), config)?)
-}
-
 pub(crate) fn command(site: &Site) -> Command {
     let mut command = Command::new(&site.launcher);
     command.arg("clickhouse-server").arg("--library").arg(site.software.join("libchdb.so"));
@@ -190,9 +173,7 @@ pub(crate) fn command(site: &Site) -> Command {
     if site.listen.second_port != 0 {
         command.arg("--native-port").arg(site.listen.second_port.to_string());
     }
-    if !site.shards.is_empty() {
-        command.arg("--config").arg(site.home.join(CONFIG));
-    } else if let Some(users) = &site.users {
+    if let Some(users) = &site.users {
         command.arg("--config").arg(site.home.join(CONFIG)).envs(users.environment.iter().cloned());
     } else if let Some(password) = &site.password {
         command.arg("--config").arg(site.home.join(CONFIG));

@@ -71,17 +71,9 @@ impl Probe {
 
     /// Asks ClickHouse.
     pub fn clickhouse(client: clickhouse::Client) -> Self {
-        Self::clickhouse_shards(vec![client])
-    }
-
-    /// Asks every shard of ClickHouse.
-    pub fn clickhouse_shards(clients: Vec<clickhouse::Client>) -> Self {
         Self::new("clickhouse", move || {
-            let clients = clients.clone();
-            async move {
-                let answers = clients.iter().map(|client| crate::connections::clickhouse_answers(client, PROBE_DEADLINE));
-                futures::future::join_all(answers).await.into_iter().all(|answers| answers)
-            }
+            let client = client.clone();
+            async move { crate::connections::clickhouse_answers(&client, PROBE_DEADLINE).await }
         })
     }
 

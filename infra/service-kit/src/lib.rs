@@ -22,7 +22,6 @@ pub mod clickhouse_http;
 pub mod database;
 pub mod stores;
 pub mod roles;
-pub mod retrieval_index;
 pub mod sealing;
 pub mod kafka;
 

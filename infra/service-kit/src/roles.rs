@@ -65,9 +65,7 @@ impl ClickHouseSettings {
     /// The same database as this service, with the password that follows from this one: for development.
     pub fn signed_in_as(&self, role: Role) -> anyhow::Result<Self> {
         let url = renamed(&self.clickhouse_url, role).context("CLICKHOUSE_URL: not an HTTP address with a host")?;
-        let shards: Option<_> = self.clickhouse_shards.urls().iter().map(|url| renamed(url, role)).collect();
-        let clickhouse_shards = shards.context("CLICKHOUSE_SHARDS: not HTTP addresses with a host")?;
-        Ok(Self { clickhouse_url: url, clickhouse_shards, ..self.clone() })
+        Ok(Self { clickhouse_url: url, ..self.clone() })
     }
 }
 

@@ -7,11 +7,9 @@
 mod bots;
 pub mod kafka_security;
 mod needed;
-mod shards;
 
 pub use bots::BotSettings;
 pub use needed::Needed;
-pub use shards::ClickHouseShards;
 
 use crate::http::Transport;
 use clap::builder::NonEmptyStringValueParser;
@@ -126,23 +124,13 @@ pub struct ClickHouseSettings {
     /// PEM file of a certificate authority to trust for ClickHouse besides the system's
     #[arg(long, env = "TELEMETRY_CLICKHOUSE_CA", value_name = "FILE")]
     pub clickhouse_ca: Option<PathBuf>,
-    /// Experimental: addresses like CLICKHOUSE_URL, which is one of them, of servers that share the observations out by key
-    #[arg(
-        long,
-        env = "CLICKHOUSE_SHARDS",
-        default_value = "",
-        value_name = "URL[,URL…]",
-        hide_env_values = true,
-        hide_default_value = true
-    )]
-    pub clickhouse_shards: ClickHouseShards,
 }
 
 impl ClickHouseSettings {
     /// This database of one server, without an authority of its own.
     pub fn at(url: impl Into<String>, database: impl Into<String>) -> Self {
         let (clickhouse_url, clickhouse_database) = (url.into(), database.into());
-        Self { clickhouse_url, clickhouse_database, clickhouse_ca: None, clickhouse_shards: ClickHouseShards::default() }
+        Self { clickhouse_url, clickhouse_database, clickhouse_ca: None }
     }
 }
 

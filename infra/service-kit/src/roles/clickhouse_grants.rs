@@ -152,12 +152,12 @@ mod tests {
     #[test]
     fn a9_a_grant_is_judged_by_every_right_in_it() {
         for (grant, worker, query) in [
-            ("GRANT SELECT ON telemetry.observations TO q", None, None),
-            ("GRANT SELECT(a, b), SHOW COLUMNS ON telemetry.observations TO q", None, None),
-            ("GRANT SELECT, INSERT ON telemetry.observations TO q", None, Some("INSERT")),
-            ("GRANT SELECT(a), INSERT(a, b) ON telemetry.observations TO q", None, Some("INSERT")),
+            ("GRANT SELECT ON telemetry.sites TO q", None, None),
+            ("GRANT SELECT(a, b), SHOW COLUMNS ON telemetry.sites TO q", None, None),
+            ("GRANT SELECT, INSERT ON telemetry.sites TO q", None, Some("INSERT")),
+            ("GRANT SELECT(a), INSERT(a, b) ON telemetry.sites TO q", None, Some("INSERT")),
             ("GRANT SELECT, CREATE TABLE ON telemetry.* TO q", Some("CREATE TABLE"), Some("CREATE TABLE")),
-            ("GRANT SELECT, ALTER DELETE ON telemetry.observations TO q", Some("ALTER DELETE"), Some("ALTER DELETE")),
+            ("GRANT SELECT, ALTER DELETE ON telemetry.sites TO q", Some("ALTER DELETE"), Some("ALTER DELETE")),
             ("GRANT SELECT, ALTER DELETE ON telemetry.* TO q", Some("ALTER DELETE"), Some("ALTER DELETE")),
             ("GRANT ALTER DELETE ON te*.* TO q", Some("ALTER DELETE"), Some("ALTER DELETE")),
             ("GRANT ALTER DELETE ON test_*.* TO q", None, None),
@@ -176,7 +176,7 @@ mod tests {
     fn a9_a_grant_is_judged_by_the_name_that_stands_in_backquotes() {
         for (grant, database, expected) in [
             ("GRANT ALTER DELETE ON `my-telemetry`.* TO q", "my-telemetry", Some("ALTER DELETE")),
-            ("GRANT ALTER DELETE ON `my-telemetry`.observations TO q", "my-telemetry", Some("ALTER DELETE")),
+            ("GRANT ALTER DELETE ON `my-telemetry`.sites TO q", "my-telemetry", Some("ALTER DELETE")),
             ("GRANT ALTER DELETE ON `my-telemetry`.* TO q", "telemetry", None),
             ("GRANT ALTER DELETE ON `my-te`*.* TO q", "my-telemetry", Some("ALTER DELETE")),
             ("GRANT ALTER DELETE ON `my-te*`.* TO q", "my-telemetry", None),
@@ -202,7 +202,7 @@ mod tests {
     fn every_grant_of_the_file_is_found() {
         let objects = |role| of_file(role).map(|grant| (grant.database.text, grant.table.text)).collect::<Vec<_>>();
         for role in [Role::Worker, Role::Query] {
-            assert!(objects(role).contains(&("telemetry".to_owned(), "observations".to_owned())), "{}", role.name());
+            assert!(objects(role).contains(&("telemetry".to_owned(), "events".to_owned())), "{}", role.name());
         }
         let found = objects(Role::Worker).len() + objects(Role::Query).len();
         assert_eq!(found, ACCOUNTS.matches("<query>").count());

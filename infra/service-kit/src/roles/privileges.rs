@@ -72,20 +72,10 @@ pub async fn refuse_privileged_once_there(settings: &PostgresSettings, role: Rol
 /// service; to read is granted to all. `telemetry stream-workers prepare` and `rebuild` make tables by an account that may; what runs does
 /// not.
 pub async fn refuse_privileged_clickhouse(settings: &ClickHouseSettings, role: Role) -> anyhow::Result<()> {
-    let reads_shards = role == Role::Query && settings.clickhouse_shards.are_several();
-    for shard in settings.each_shard() {
-        refuse_privileged_on(&shard, role, reads_shards).await?;
-    }
-    Ok(())
-}
-
-async fn refuse_privileged_on(settings: &ClickHouseSettings, role: Role, reads_shards: bool) -> anyhow::Result<()> {
     let asked = connections::clickhouse(settings)?.query("SHOW GRANTS FINAL").fetch_all::<String>().await;
     let granted = asked.map_err(|error| connections::absent_clickhouse(settings, &error))?;
     let needed: Vec<Grant<'_>> = of_file(role).collect();
-    // What a read over shards needs.
-    let is_unneeded = |grant: &&String| !(reads_shards && grant.starts_with("GRANT READ ON REMOTE TO "));
-    let given = granted.iter().filter(is_unneeded).filter_map(|grant| Grant::parse(grant));
+    let given = granted.iter().filter_map(|grant| Grant::parse(grant));
     let unneeded = given.filter(|grant| grant.concerns(&settings.clickhouse_database)).find_map(|grant| grant.beyond(&needed));
     ensure!(
         unneeded.is_none(),

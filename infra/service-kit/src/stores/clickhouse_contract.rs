@@ -1,66 +1,120 @@
-//! Whether a table of ClickHouse is one that counts each report once: its engine, keys and settings as the server tells them.
+//! Whether a table of ClickHouse is the one of this build, as the statement that creates it says: its columns, engine and keys.
 
-use anyhow::bail;
-use schemas::store::{CLICKHOUSE_REQUIRED_PARTS, CLICKHOUSE_REQUIRED_SETTINGS, TableContract};
+use anyhow::ensure;
+
+/// What the statement says of a table.
+pub(super) struct Contract {
+    name: &'static str,
+    /// With its arguments: `ReplacingMergeTree(version, is_deleted)`.
+    engine: &'static str,
+    partition_key: &'static str,
+    sorting_key: &'static str,
+    settings: Vec<&'static str>,
+    columns: Vec<&'static str>,
+}
 
 /// A table as ClickHouse describes it.
 #[derive(clickhouse::Row, serde::Deserialize)]
 pub(super) struct Table {
-    name: String,
     engine: String,
-    sorting_key: String,
+    engine_full: String,
     partition_key: String,
-    create_table_query: String,
+    sorting_key: String,
+    /// Of nested columns the part before the dot.
+    columns: Vec<String>,
 }
 
-pub(super) async fn table(name: &str, client: &clickhouse::Client) -> Result<Option<Table>, clickhouse::error::Error> {
-    let statement = "SELECT name, engine, sorting_key, partition_key, create_table_query FROM system.tables \
-        WHERE database = currentDatabase() AND name = ?";
-    client.query(statement).bind(name).fetch_optional().await
-}
+const DESCRIPTION: &str = "SELECT engine, engine_full, partition_key, sorting_key, \
+        (SELECT groupUniqArray(splitByChar('.', name)[1]) FROM system.columns WHERE database = currentDatabase() AND table = ?) AS columns \
+    FROM system.tables WHERE database = currentDatabase() AND name = ?";
 
-impl Table {
-    /// What no ALTER can mend: the table is put aside and filled anew from the log.
-    pub(super) fn keep(&self, contract: &TableContract, key: &str) -> anyhow::Result<()> {
-        let Self { name, engine, sorting_key, partition_key, create_table_query } = self;
-        let fix = format!("run RENAME TABLE {name} TO {name}_old, then `telemetry stream-workers rebuild`");
-        // A replicated engine names its place first, and the version last.
-        let is_versioned = create_table_query.contains(&format!("{engine}({})", contract.version))
-            || create_table_query.contains(&format!(", {})", contract.version));
-        if !engine.ends_with(contract.engine) || !is_versioned {
-            bail!(
-                "table {name}: the engine is not {}({}), so repeats would be counted; {fix}",
-                contract.engine,
-                contract.version
-            );
-        }
-        if sorting_key != key {
-            bail!("table {name}: ORDER BY is ({sorting_key}) instead of ({key}), so repeats would be counted; {fix}");
-        }
-        if !partition_key.is_empty() {
-            bail!("table {name}: PARTITION BY {partition_key} keeps repeats apart; {fix}");
-        }
+impl Contract {
+    /// Reads the statement that creates a table; `None` of a view.
+    pub(super) fn of(statement: &'static str) -> Option<Self> {
+        let lines: Vec<&'static str> = statement.lines().filter(|line| !line.starts_with("--")).collect();
+        let after = |word: &str| lines.iter().find_map(|line| line.strip_prefix(word)).unwrap_or_default();
+        let name = lines.iter().find_map(|line| line.strip_prefix("CREATE TABLE IF NOT EXISTS "))?;
+        let names = lines
+            .iter()
+            .filter_map(|line| line.strip_prefix("    "))
+            .filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
+        let columns = names.filter(|line| !line.contains(" = ")).filter_map(|line| line.split_whitespace().next()).collect();
+        let settings = statement.split_once("\nSETTINGS ").map(|(_, settings)| settings.split(',').map(str::trim).collect());
+        let key = |word| after(word).trim_start_matches('(').trim_end_matches(')');
+        Some(Self {
+            name,
+            engine: after("ENGINE = "),
+            partition_key: key("PARTITION BY "),
+            sorting_key: key("ORDER BY "),
+            settings: settings.unwrap_or_default(),
+            columns,
+        })
+    }
+
+    /// Looks the table up.
+    pub(super) async fn find(&self, client: &clickhouse::Client) -> Result<Option<Table>, clickhouse::error::Error> {
+        client.query(DESCRIPTION).bind(self.name).bind(self.name).fetch_optional().await
+    }
+
+    /// Returns whether the account has the right to read the table, whether it exists or not.
+    pub(super) async fn is_readable(&self, client: &clickhouse::Client) -> Result<bool, clickhouse::error::Error> {
+        let granted: u8 = client.query(&format!("CHECK GRANT SELECT ON {}", self.name)).fetch_one().await?;
+        Ok(granted == 1)
+    }
+
+    /// # Errors
+    ///
+    /// If the table is missing or another one. What no `ALTER` can change is filled anew from the log.
+    pub(super) fn check(&self, found: Option<&Table>) -> anyhow::Result<()> {
+        let Self { name, .. } = self;
+        let Some(found) = found else {
+            anyhow::bail!("table {name} does not exist: create it with `telemetry stream-workers prepare`")
+        };
+        let fix = "fill a new database with `telemetry stream-workers rebuild`";
+        let Table { engine_full, partition_key, sorting_key, .. } = found;
+        ensure!(self.has_engine(found), "table {name}: the engine is not {} but {engine_full}; {fix}", self.engine);
+        ensure!(
+            self.sorting_key == sorting_key,
+            "table {name}: ORDER BY is ({sorting_key}) instead of ({}); {fix}",
+            self.sorting_key
+        );
+        ensure!(
+            self.partition_key == partition_key,
+            "table {name}: PARTITION BY is ({partition_key}) instead of ({}); {fix}",
+            self.partition_key
+        );
+        let missing = self.columns.iter().find(|column| found.columns.iter().all(|own| own != *column));
+        ensure!(missing.is_none(), "table {name} has no column {}; {fix}", missing.unwrap_or(&""));
+        let unset = self.settings.iter().find(|setting| !engine_full.contains(**setting));
+        ensure!(unset.is_none(), "table {name}: run ALTER TABLE {name} MODIFY SETTING {}", unset.unwrap_or(&""));
         Ok(())
     }
 
-    pub(super) fn keep_settings(&self) -> anyhow::Result<()> {
-        let Self { name, engine, create_table_query, .. } = self;
-        for (_, setting, least) in CLICKHOUSE_REQUIRED_SETTINGS.iter().filter(|(table, ..)| table == name) {
-            // A replicated engine goes by another setting, whose default is enough.
-            let replicated = setting.trim_start_matches("non_");
-            let (setting, unset) = if engine.starts_with("Replicated") { (replicated, *least) } else { (*setting, 0) };
-            let value = create_table_query.split_once(&format!(" {setting} = ")).and_then(|(_, rest)| {
-                rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse::<u64>().ok())
-            });
-            if value.unwrap_or(unset) < *least {
-                bail!("table {name}: {setting} is below {least}; run ALTER TABLE {name} MODIFY SETTING {setting} = {least}");
-            }
+    /// A replicated engine has a prefix, and its place before the arguments.
+    fn has_engine(&self, found: &Table) -> bool {
+        let (engine, arguments) = self.engine.split_once('(').unwrap_or((self.engine, ")"));
+        let own = found.engine_full.split(" PARTITION BY ").next().and_then(|full| full.split(" ORDER BY ").next());
+        let own = own.and_then(|own| own.split(" PRIMARY KEY ").next()).unwrap_or_default();
+        let has_arguments =
+            arguments == ")" || own.ends_with(&format!("({arguments}")) || own.ends_with(&format!(", {arguments}"));
+        found.engine.strip_prefix("Replicated").unwrap_or(&found.engine) == engine && has_arguments
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_say_what_a_table_is() {
+        let contracts: Vec<Contract> = store::tables::DDL.iter().filter_map(|statement| Contract::of(statement)).collect();
+        let events = contracts.iter().find(|contract| contract.name == "events").expect("a table");
+        assert_eq!(events.engine, "ReplacingMergeTree(version, is_deleted)");
+        assert_eq!((events.partition_key, events.sorting_key), ("home", "site, at, key"));
+        assert!(events.settings.contains(&"fsync_after_insert = 1"), "{:?}", events.settings);
+        for column in ["site", "reports", "is_deleted"] {
+            assert!(events.columns.contains(&column), "{column}: {:?}", events.columns);
         }
-        for (_, part) in CLICKHOUSE_REQUIRED_PARTS.iter().filter(|(table, _)| table == name) {
-            if !create_table_query.contains(part) {
-                bail!("table {name} has no {part}; add it as in schemas/clickhouse/{name}.sql");
-            }
-        }
-        Ok(())
+        assert!(contracts.iter().all(|contract| !contract.engine.is_empty() && !contract.sorting_key.is_empty()));
     }
 }

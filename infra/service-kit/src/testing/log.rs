@@ -1,10 +1,11 @@
-//! The topics of one test seen from outside: records put there byte by byte, dead letters, what a group has committed.
+//! The topics of one test seen from outside: records put there byte by byte, dead letters, what is stored of them.
 //!
 //! Must not share code with what it observes beyond the client's settings.
 
 use super::eventually;
 use crate::kafka;
-use crate::settings::KafkaSettings;
+use crate::settings::{ClickHouseSettings, KafkaSettings};
+use crate::stores;
 use rdkafka::admin::AdminOptions;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaResult;
@@ -13,6 +14,7 @@ use rdkafka::metadata::MetadataPartition;
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::{Offset, TopicPartitionList};
 use schemas::log::header;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 const BROKER_PATIENCE: Duration = Duration::from_secs(30);
@@ -74,39 +76,26 @@ impl TestLog {
         sent.await.expect("the producer lives").map_err(|(error, _)| error).expect("the broker acknowledges");
     }
 
-    /// How many records of the topic a group has not committed.
-    pub async fn uncommitted(&self, group: &str) -> i64 {
-        let (settings, group) = (self.settings.clone(), group.to_owned());
-        tokio::task::spawn_blocking(move || {
-            let consumer = observer(&settings, &group);
-            let ends = ends(&consumer, &settings.topic);
-            let committed = committed(&consumer, &settings.topic, ends.iter().map(|(partition, _)| *partition));
-            let next = |partition: i32| match committed.find_partition(&settings.topic, partition).map(|found| found.offset()) {
-                Some(Offset::Offset(next)) => next,
-                _ => 0,
-            };
-            ends.iter().map(|(partition, end)| end - next(*partition)).sum()
-        })
-        .await
-        .expect("the observer does not panic")
+    /// Returns how many records of the topic are not stored, as the table `progress` says.
+    pub async fn not_stored(&self, clickhouse: &ClickHouseSettings) -> i64 {
+        let settings = self.settings.clone();
+        let ends = tokio::task::spawn_blocking(move || ends(&observer(&settings, "observer"), &settings.topic));
+        let ends = ends.await.expect("the observer does not panic");
+        let stored: Vec<(i32, i64)> = stores::clickhouse(clickhouse)
+            .expect("CLICKHOUSE_URL is a URL")
+            .query("SELECT partition, offset FROM (SELECT partitions, next FROM progress WHERE topic = ? ORDER BY beat DESC LIMIT 1) \
+                 ARRAY JOIN partitions AS partition, next AS offset")
+            .bind(&self.settings.topic)
+            .fetch_all()
+            .await
+            .unwrap_or_default();
+        let next: BTreeMap<i32, i64> = stored.into_iter().collect();
+        ends.iter().map(|(partition, end)| end - next.get(partition).copied().unwrap_or(0)).sum()
     }
 
-    /// What stands beside the committed offsets of a group, by partition; empty where nothing does.
-    pub async fn committed_metadata(&self, group: &str) -> Vec<String> {
-        let (settings, group) = (self.settings.clone(), group.to_owned());
-        tokio::task::spawn_blocking(move || {
-            let consumer = observer(&settings, &group);
-            let committed = committed(&consumer, &settings.topic, partitions(&consumer, &settings.topic));
-            committed.elements().iter().map(|found| found.metadata().to_owned()).collect()
-        })
-        .await
-        .expect("the observer does not panic")
-    }
-
-    /// Waits until a group has committed every record.
-    pub async fn caught_up(&self, group: &str) {
-        eventually(&format!("{group} commits every record"), || async { (self.uncommitted(group).await == 0).then_some(()) })
-            .await;
+    /// Waits until every record is stored.
+    pub async fn caught_up(&self, clickhouse: &ClickHouseSettings) {
+        eventually("every record is stored", || async { (self.not_stored(clickhouse).await == 0).then_some(()) }).await;
     }
 
     /// Takes the first records of partitions from the log, as its retention does.
@@ -180,15 +169,6 @@ fn partitions(consumer: &BaseConsumer, topic: &str) -> Vec<i32> {
 fn ends(consumer: &BaseConsumer, topic: &str) -> Vec<(i32, i64)> {
     let end = |partition| patiently("the leader", || consumer.fetch_watermarks(topic, partition, BROKER_PATIENCE)).1;
     partitions(consumer, topic).into_iter().map(|partition| (partition, end(partition))).collect()
-}
-
-/// What the consumer's group has committed of these partitions, in their order.
-fn committed(consumer: &BaseConsumer, topic: &str, partitions: impl IntoIterator<Item = i32>) -> TopicPartitionList {
-    let mut asked = TopicPartitionList::new();
-    for partition in partitions {
-        asked.add_partition(topic, partition);
-    }
-    patiently("the coordinator", || consumer.committed_offsets(asked.clone(), BROKER_PATIENCE))
 }
 
 /// Asks again while a new topic or group is still settling.

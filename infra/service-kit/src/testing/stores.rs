@@ -5,7 +5,6 @@
 use crate::roles::{self, Role};
 use crate::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings};
 use crate::{kafka, stores};
-use local::private::ClickHouse;
 use local::stack::Endpoints;
 use rdkafka::admin::AdminOptions;
 use rdkafka::producer::Producer;
@@ -45,16 +44,6 @@ impl TestStores {
         stores
     }
 
-    /// The same with observations over these servers of the test's own.
-    pub async fn over_shards(shards: &[ClickHouse]) -> Self {
-        let urls: Vec<String> = shards.iter().map(ClickHouse::url).collect();
-        let stores = Self::with_topics().await;
-        let clickhouse_shards = urls.iter().cloned().collect();
-        let clickhouse = ClickHouseSettings { clickhouse_shards, ..ClickHouseSettings::at(&urls[0], &stores.name) };
-        stores::apply_clickhouse_ddl(&clickhouse).await.expect("the tables are created");
-        Self { clickhouse, ..stores }
-    }
-
     /// Without ClickHouse's tables, which take longer than all the rest: for what never asks it.
     pub async fn with_topics() -> Self {
         let stores = Self::unprepared().await;
@@ -89,7 +78,6 @@ impl TestStores {
         vec![
             ("DATABASE_URL", self.postgres.database_url.clone()),
             ("CLICKHOUSE_URL", self.clickhouse.clickhouse_url.clone()),
-            ("CLICKHOUSE_SHARDS", self.clickhouse.clickhouse_shards.urls().join(",")),
             ("TELEMETRY_CLICKHOUSE_DATABASE", self.clickhouse.clickhouse_database.clone()),
             ("KAFKA_BROKERS", self.kafka.kafka_brokers.clone()),
             ("TELEMETRY_TOPIC", self.kafka.topic.clone()),

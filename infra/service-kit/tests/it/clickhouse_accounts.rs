@@ -76,16 +76,16 @@ const FORBIDDEN: [&str; 29] = [
     "CREATE VIEW mine AS SELECT 1",
     "CREATE USER mine",
     "GRANT SELECT ON *.* TO telemetry_query",
-    "ALTER TABLE observations DELETE WHERE 1",
-    "ALTER TABLE observations UPDATE data = '' WHERE 1",
-    "ALTER TABLE observations ADD COLUMN x UInt8",
-    "ALTER TABLE observations MODIFY TTL received_at + toIntervalDay(1)",
-    "ALTER TABLE observations DROP PARTITION tuple()",
-    "TRUNCATE TABLE observations",
-    "OPTIMIZE TABLE observations FINAL",
-    "RENAME TABLE observations TO others",
-    "DROP TABLE observations",
-    "SYSTEM STOP MERGES observations",
+    "ALTER TABLE sites DELETE WHERE 1",
+    "ALTER TABLE sites UPDATE domain = '' WHERE 1",
+    "ALTER TABLE sites ADD COLUMN x UInt8",
+    "ALTER TABLE writers MODIFY TTL at + toIntervalDay(1)",
+    "ALTER TABLE sites DROP PARTITION tuple()",
+    "TRUNCATE TABLE sites",
+    "OPTIMIZE TABLE sites FINAL",
+    "RENAME TABLE sites TO others",
+    "DROP TABLE sites",
+    "SYSTEM STOP MERGES sites",
     "SYSTEM STOP LISTEN HTTP",
     "SELECT * FROM system.users",
     "SELECT * FROM elsewhere.secrets",
@@ -97,7 +97,7 @@ const FORBIDDEN: [&str; 29] = [
     "SELECT * FROM system.processes",
     "SYSTEM FLUSH LOGS",
     "KILL QUERY WHERE 1",
-    "BACKUP TABLE observations TO File('/tmp/mine')",
+    "BACKUP TABLE sites TO File('/tmp/mine')",
     "CREATE FUNCTION mine AS x -> x",
 ];
 
@@ -110,7 +110,7 @@ async fn s16_the_accounts_of_clickhouse_do_what_the_services_do_and_nothing_else
     {
         admin.query(statement).execute().await.unwrap();
     }
-    let row = "INSERT INTO observations (site, event_key) VALUES ('com.example', 1)";
+    let row = "INSERT INTO sites (domain, site) VALUES ('com.example', 'com.example')";
     for role in [Role::Worker, Role::Query] {
         stores::check_clickhouse(&server.settings(role)).await.unwrap();
         for statement in FORBIDDEN {
@@ -118,17 +118,19 @@ async fn s16_the_accounts_of_clickhouse_do_what_the_services_do_and_nothing_else
             let is_denied = ["ACCESS_DENIED", "UNKNOWN", "INTO_OUTFILE_NOT_ALLOWED"].iter().any(|why| said.contains(why));
             assert!(!done && is_denied, "{} {statement}: {said}", role.name());
         }
-        let columns = "SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = 'observations'";
+        let columns = "SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = 'sites'";
         assert_ne!(server.does(role, "", columns).await, "0\n");
     }
-    let with_token = "async_insert=0&insert_deduplication_token=x";
-    server.does(Role::Worker, with_token, row).await;
-    assert_eq!(server.does(Role::Worker, "", "SELECT count() FROM observations FINAL").await, "1\n");
+    server.does(Role::Worker, "async_insert=0", row).await;
+    let month = "ALTER TABLE events DROP PARTITION 202601";
+    server.does(Role::Worker, "", month).await;
+    server.is_refused(Role::Query, "", month, "ACCESS_DENIED").await;
+    assert_eq!(server.does(Role::Worker, "", "SELECT count() FROM sites FINAL").await, "1\n");
     server.is_refused(Role::Query, "", row, "ACCESS_DENIED").await;
 
-    let caps = "readonly=1&max_memory_usage=2147483648&max_result_rows=100000&max_execution_time=120&use_query_condition_cache=0";
-    assert_eq!(server.does(Role::Query, caps, "SELECT count() FROM observations FINAL").await, "1\n");
-    for past in ["max_memory_usage=0", "max_memory_usage=2147483649", "max_execution_time=0", "max_result_rows=100001"] {
+    let caps = "readonly=1&max_memory_usage=2147483648&max_result_rows=10000000&max_execution_time=120&use_query_condition_cache=0";
+    assert_eq!(server.does(Role::Query, caps, "SELECT count() FROM sites FINAL").await, "1\n");
+    for past in ["max_memory_usage=0", "max_memory_usage=2147483649", "max_execution_time=0", "max_result_rows=10000001"] {
         server.is_refused(Role::Query, past, "SELECT 1", "SETTING_CONSTRAINT_VIOLATION").await;
     }
     let other = client().post(&server.url).basic_auth(Role::Query.name(), Some("telemetry")).body("SELECT 1");
@@ -160,15 +162,15 @@ fn user(name: &str, grants: Option<&[&str]>) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a9_an_account_of_clickhouse_that_may_do_more_than_its_service_needs_is_refused_in_production() {
-    const READS: &str = "SELECT ON telemetry.observations";
-    const WRITES: &str = "SELECT, INSERT ON telemetry.observations";
+    const READS: &str = "SELECT ON telemetry.sites";
+    const WRITES: &str = "SELECT, INSERT ON telemetry.sites";
     let refused: [(&str, Option<&[&str]>, &str); 7] = [
         ("anything", None, ""),
         ("maker", Some(&[READS, "CREATE TABLE ON telemetry.*"]), "CREATE TABLE"),
         ("keeper", Some(&[READS, "CREATE USER ON *.*"]), "CREATE USER"),
         ("changer", Some(&[READS, "ALTER ON telemetry.*"]), "ALTER"),
-        ("deleter", Some(&[READS, "ALTER DELETE ON telemetry.observations"]), "ALTER DELETE"),
-        ("dropper", Some(&[READS, "DROP TABLE ON telemetry.observations"]), "DROP TABLE"),
+        ("deleter", Some(&[READS, "ALTER DELETE ON telemetry.sites"]), "ALTER DELETE"),
+        ("dropper", Some(&[READS, "DROP TABLE ON telemetry.sites"]), "DROP TABLE"),
         ("emptier", Some(&[READS, "TRUNCATE ON *.*"]), "TRUNCATE"),
     ];
     let own = refused.map(|(name, grants, _)| user(name, grants)).concat() + &user("writer", Some(&[WRITES]));
@@ -206,7 +208,7 @@ async fn a9_an_account_of_clickhouse_is_judged_in_a_database_whose_name_is_no_pl
     const READS: &str = "SELECT ON `my-telemetry`.*";
     let accounts: [(&str, &[&str], Option<&str>); 5] = [
         ("deleter", &[READS, "ALTER DELETE ON `my-telemetry`.*"], Some("ALTER DELETE")),
-        ("dropper", &[READS, "DROP TABLE ON `my-telemetry`.observations"], Some("DROP TABLE")),
+        ("dropper", &[READS, "DROP TABLE ON `my-telemetry`.sites"], Some("DROP TABLE")),
         ("namesake", &[READS, "TRUNCATE ON `my-te`*.*"], Some("TRUNCATE")),
         ("neighbour", &[READS, "DROP TABLE ON `my-tele`.*"], None),
         ("reader", &[READS], None),

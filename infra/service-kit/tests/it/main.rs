@@ -1,7 +1,6 @@
 //! The way out over real sockets, the stores as services sign in to them, and what callers hear of refusals.
 //!
-//! Must not look inside the crate, and must not need a server that the test has not started itself, but for the store of
-//! `retrieval_index`.
+//! Must not look inside the crate, and must not need a server that the test has not started itself, but for a database of PostgreSQL.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -15,7 +14,6 @@ mod least_privilege;
 mod postgres_refusals;
 mod raw_requests;
 mod rebinding;
-mod retrieval_index;
 mod slow_clients;
 mod spellings;
 mod threat_table;

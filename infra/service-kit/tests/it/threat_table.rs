@@ -120,21 +120,8 @@ const FAULTS: &[ThreatTest] = &[
         "infra/service-kit/src/testing/documented.rs",
         "a_status_that_is_observed_and_not_documented_fails_the_test_that_observed_it",
     ),
-    (
-        "insert token that does not cover its rows",
-        "stream-workers/src/store/tests.rs",
-        "f9_blocks_of_the_same_offsets_with_other_rows_are_all_taken_and_the_same_block_once",
-    ),
-    (
-        "asynchronous insert",
-        "stream-workers/src/store/tests.rs",
-        "f9_a_block_can_be_read_once_its_insert_is_answered_and_no_server_is_let_collect_inserts",
-    ),
-    (
-        "two organisations folded",
-        "stream-workers/src/record/fold.rs",
-        "e11_only_what_one_organisation_reports_again_of_one_host_in_one_role_is_a_repeat",
-    ),
+    ("insert without a fence", "store/src/sim/tests.rs", "inserts_without_a_fence_are_found"),
+    ("events before reports", "store/src/sim/tests.rs", "events_written_before_reports_are_found"),
 ];
 
 const LINEAR: &str = "infra/lab/loadgen/tests/it/linear.rs";

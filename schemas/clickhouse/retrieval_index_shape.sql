@@ -1,5 +1,0 @@
--- What a retrieval counts as: its type, and of each of its reports, the one that represents it first, role, organisation, whose session it is,
--- agent, host that may see those, and whether it has a session. Few retrievals differ in it, so that figures are counted by it and its
--- parts are looked at once for each value. The server works it out, so that rows of compactions of any build have it.
-ALTER TABLE retrieval_index
-    ADD COLUMN IF NOT EXISTS shape LowCardinality(String) MATERIALIZED if(tier = 'delta', '', toString((toString(event_type), arrayMap(one -> (one.1, reinterpretAsUUID(bitOr(bitShiftLeft(one.2, 64), bitShiftRight(one.2, 64))), one.3, one.4, one.5, one.6 != 0), arrayPushFront(arrayMap(report -> (tupleElement(report, 'role'), tupleElement(report, 'org'), tupleElement(report, 'platform'), toString(tupleElement(report, 'agent')), toString(tupleElement(report, 'link_site')), tupleElement(report, 'session')), others), (role, org, platform, toString(agent), toString(link_site), session)))))) COMMENT 'base: type, and of each report role, organisation, platform, agent, link_site and whether it has a session, as a text; delta: empty'
