@@ -5,7 +5,6 @@
 
 use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PLATFORM_REQUESTS, PROVISIONED, REVIEWS};
 use crate::test_app::{KEYS, NOBODY, Shows, TestApp};
-use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use schemas::site::Site;
 use serde_json::{Value, json};
@@ -14,13 +13,13 @@ use service_kit::testing::TestProcess;
 
 /// What a run left behind.
 #[derive(Debug)]
-struct Ran {
+pub(crate) struct Ran {
     code: Option<i32>,
-    stdout: String,
+    pub(crate) stdout: String,
     stderr: String,
 }
 
-async fn run(app: &TestApp, words: &str) -> Ran {
+pub(crate) async fn run(app: &TestApp, words: &str) -> Ran {
     let words: Vec<&str> = ["admin"].into_iter().chain(words.split_whitespace()).collect();
     run_words(app, &words).await
 }
@@ -48,7 +47,7 @@ pub(crate) async fn refusal(app: &TestApp, words: &str, code: i32) -> String {
     ran.stderr
 }
 
-fn text<'a>(value: &'a Value, member: &str) -> &'a str {
+pub(crate) fn text<'a>(value: &'a Value, member: &str) -> &'a str {
     value[member].as_str().unwrap_or_else(|| panic!("{member} of {value}"))
 }
 
@@ -272,56 +271,6 @@ async fn partners_are_trusted_and_no_longer() {
     assert_eq!(provision("b.test").await, 403, "in force at once");
     refusal(&app, &format!("partner trust {NOBODY}"), 4).await;
     assert_eq!(app.audited(org).await, ["partner.trusted", "partner.untrusted"]);
-}
-
-#[tokio::test]
-async fn accounts_of_analysts_are_made_for_who_may_read_shown_once_listed_and_revoked() {
-    let app = TestApp::open().await;
-    let owner = app.seed().owner_of("a.test").await.id;
-    let partner = app.seed().org("partner", OrgType::Platform).await.id;
-    let made = json_of(&app, &format!("analyst create --organization {owner} --name Figures")).await;
-    let (id, login, password) = (text(&made, "id"), text(&made, "login"), text(&made, "password"));
-    assert_eq!((text(&made, "name"), &made["delegated_from"], &made["revoked_at"]), ("Figures", &Value::Null, &Value::Null));
-    assert!(login.starts_with("telemetry_analyst_") && password.len() == 32, "{made}");
-    let stored: Vec<u8> =
-        sqlx::query_scalar("SELECT sha256($1::bytea)").bind(password.as_bytes()).fetch_one(&app.stores.pool).await.unwrap();
-    let kept: Vec<(String, Vec<u8>)> =
-        sqlx::query_as("SELECT login, password_hash FROM analyst_accounts").fetch_all(&app.stores.pool).await.unwrap();
-    assert_eq!(kept, [(login.to_owned(), stored)], "only the hash is kept");
-
-    for (words, code, why) in [
-        (format!("--organization {NOBODY}"), 4, "Organization not found"),
-        (format!("--organization {owner} --delegated-from {partner}"), 1, "delegated_from"),
-        (format!("--organization {partner}"), 1, "delegated_from"),
-        (format!("--organization {partner} --delegated-from {owner}"), 3, "doesn't share its data"),
-        (format!("--organization {owner} --clickhouse-shards http://a.test,http://b.test"), 1, "CLICKHOUSE_SHARDS: "),
-    ] {
-        let said = refusal(&app, &format!("analyst create {words}"), code).await;
-        assert!(said.contains(why), "{words}: {said}");
-    }
-    app.seed().delegate(owner, partner).await;
-    let partners = json_of(&app, &format!("analyst create --organization {partner} --delegated-from {owner}")).await;
-    assert_eq!((text(&partners, "delegated_from"), text(&partners, "name")), (owner.to_string().as_str(), "Analyst"));
-
-    for list in [run(&app, "analyst list").await, run(&app, "analyst list -o json").await] {
-        assert!(list.stdout.contains(login) && list.stdout.contains(text(&partners, "login")), "{list:?}");
-        assert!(!list.stdout.contains(password) && !list.stdout.contains("password"), "{list:?}");
-    }
-    assert_eq!(json_of(&app, &format!("analyst list --organization {partner}")).await.as_array().unwrap().len(), 1);
-    let revoked = json_of(&app, &format!("analyst revoke {id}")).await;
-    assert!(revoked["revoked_at"].is_string(), "{revoked}");
-    assert_eq!(json_of(&app, &format!("analyst revoke {id}")).await, revoked, "a second time changes nothing");
-    assert!(refusal(&app, &format!("analyst revoke {NOBODY}"), 4).await.contains("Analyst account not found"));
-    assert_eq!(app.audited(owner).await, ["analyst_account.created", "analyst_account.revoked"]);
-
-    for _ in 1..10 {
-        json_of(&app, &format!("analyst create --organization {partner} --delegated-from {owner}")).await;
-    }
-    assert!(
-        refusal(&app, &format!("analyst create --organization {partner} --delegated-from {owner}"), 1)
-            .await
-            .contains("Revoke one first")
-    );
 }
 
 #[tokio::test]

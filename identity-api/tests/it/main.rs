@@ -6,6 +6,7 @@
 
 mod access_requests;
 mod admin;
+mod analysts;
 mod answer_races;
 mod api_keys;
 mod audit;

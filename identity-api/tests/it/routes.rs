@@ -6,9 +6,11 @@ use schemas::identity::{DrainProvider, OrgType, Scope};
 
 /// Every route with an empty object as the body, and the id of nothing where it takes one. What operators and partners get
 /// is in `onboarding_routes`.
-pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 68] = [
+pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 70] = [
     // none, unscoped key, identity:read, identity:write, revoked key, member, expired session, stranger's session,
     // identity:read and identity:write of a platform, and of an agent
+    ("GET", "/api/v1/identity/analysts", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
+    ("DELETE", "/api/v1/identity/analysts/{id}", [401, 403, 403, 404, 401, 404, 401, 403, 404, 404]),
     ("GET", "/api/v1/identity/api-keys", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
     ("POST", "/api/v1/identity/api-keys", [401, 403, 403, 403, 401, 201, 401, 403, 403, 403]),
     ("DELETE", "/api/v1/identity/api-keys/{id}", [401, 403, 403, 404, 401, 404, 401, 403, 404, 404]),

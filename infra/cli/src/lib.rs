@@ -16,6 +16,7 @@ macro_rules! example {
     };
 }
 
+mod analyst;
 mod audit;
 mod bots;
 mod client;
@@ -48,6 +49,7 @@ mod webhook;
 mod window;
 mod words;
 
+use analyst::AnalystNoun;
 use audit::AuditNoun;
 use bots::BotsNoun;
 use clap::{Args, Subcommand};
@@ -93,6 +95,8 @@ pub enum Command {
     Domain(On<DomainNoun>),
     /// Manage API keys
     Key(On<KeyNoun>),
+    /// List and revoke analyst accounts, which read data with SQL
+    Analyst(On<AnalystNoun>),
     /// Share data with partners, or request access to a publisher's data
     Delegation(On<DelegationNoun>),
     /// Manage webhook endpoints and test receivers
@@ -179,6 +183,7 @@ async fn dispatch(command: Command, program: clap::Command, clock: Clock) -> Res
         Command::Org(On { what, options }) => org::run(&on(options), &what).await,
         Command::Domain(On { what, options }) => domain::run(&on(options), &what).await,
         Command::Key(On { what, options }) => key::run(&on(options), &what).await,
+        Command::Analyst(On { what, options }) => analyst::run(&on(options), &what).await,
         Command::Delegation(On { what, options }) => delegation::run(&on(options), &what).await,
         Command::Webhook(On { what, options }) => webhook::run(&on(options), &what).await,
         Command::Settings(On { what, options }) => settings::run(&on(options), &what).await,

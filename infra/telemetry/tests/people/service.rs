@@ -77,6 +77,12 @@ impl Service {
         store_settings(&self.stores).iter().fold(Terminal::new(), |terminal, (name, value)| terminal.with(name, value))
     }
 
+    /// What a round of `telemetry query-api analysts` leaves in PostgreSQL: accounts can be created.
+    pub(crate) async fn keep_analysts(&self) {
+        let round = "INSERT INTO analyst_upkeep (seen_at) VALUES (now())";
+        sqlx::query(round).execute(&self.stores.pool).await.unwrap();
+    }
+
     /// The newest mail.
     pub(crate) fn mail(&self) -> Option<String> {
         let files = std::fs::read_dir(self.folder.path().join("mail")).ok()?;

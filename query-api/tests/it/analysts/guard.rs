@@ -322,6 +322,34 @@ async fn conditions_on_day_and_site_use_the_primary_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn plans_and_definitions_name_no_host_of_others() {
+    let (world, analyst, _) = guarded().await;
+    world.app.insert(&theirs()).await;
+    for view in ["events", "reports"] {
+        let count = format!("SELECT count() FROM {view} WHERE day > '2026-01-01'");
+        let mut shown = Vec::new();
+        for explain in [
+            "EXPLAIN",
+            "EXPLAIN PLAN header = 1, description = 1, actions = 1, indexes = 1, projections = 1, sorting = 1",
+            "EXPLAIN PLAN json = 1, actions = 1, indexes = 1",
+            "EXPLAIN PIPELINE header = 1",
+            "EXPLAIN QUERY TREE dump_ast = 1",
+            "EXPLAIN SYNTAX run_query_tree_passes = 1",
+            "EXPLAIN AST",
+            "EXPLAIN ESTIMATE",
+        ] {
+            let (status, text) = analyst.ask_with("", &format!("{explain} {count}")).await;
+            assert_eq!(status, StatusCode::OK, "{explain}: {text}");
+            shown.push(text);
+        }
+        shown.push(analyst.ask(&format!("SHOW CREATE VIEW {view}")).await);
+        for text in shown {
+            assert!(!["test.a.blog", "blog.a.test", "test.b", "b.test", "nota"].iter().any(|host| text.contains(host)), "{text}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_signs_in_with_another_password_or_as_the_definer() {
     let (_world, analyst, other) = guarded().await;
     let definer = "telemetry_analyst_views";

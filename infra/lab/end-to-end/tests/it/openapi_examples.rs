@@ -34,6 +34,7 @@ const STORY: &[(&str, &str)] = &[
     ("post_drain", "NETWORK_KEY"), ("answer_fastly_challenge", ""),
     ("read_own_events", "AGENT_KEY"), ("read_manifest", "NETWORK_KEY"), ("read_document", "AGENT_KEY"),
     ("create_api_key", "OWNER_KEY"), ("list_api_keys", "OWNER_SESSION"), ("revoke_api_key", "OWNER_KEY"),
+    ("list_analysts", "OWNER_SESSION"), ("revoke_analyst", "OWNER_KEY"),
     ("create_webhook", "OWNER_KEY"), ("list_webhooks", "OWNER_KEY"), ("show_webhook", "OWNER_KEY"),
     ("create_delegation_request", "NETWORK_KEY"), ("list_delegation_requests", "OWNER_KEY"),
     ("approve_delegation_request", "OWNER_SESSION"), ("list_delegations", "OWNER_KEY"), ("revoke_delegation", "OWNER_KEY"),
@@ -231,6 +232,13 @@ impl Story {
                 let body = r#"{"share_sessions_via_click_tokens":true}"#;
                 let changed = crate::demo::answer(change.header("content-type", "application/json").body(body)).await;
                 assert_eq!(changed.status, 200, "{}", changed.body);
+            }
+            "list_analysts" => {
+                let account = "INSERT INTO analyst_accounts (organization_id, login, name, password_hash, created_by_kind, created_at) \
+                     VALUES ($1, 'telemetry_analyst_0000000000a0', 'Figures', sha256(''), 'system', now()) RETURNING id::text";
+                let owner: uuid::Uuid = self.demo.env("OWNER_ORG_ID").parse().unwrap();
+                let id = sqlx::query_scalar(account).bind(owner).fetch_one(&self.demo.stores.pool).await.unwrap();
+                self.real.insert("0195f3a0-0000-7000-8000-0000000000a0".to_owned(), id);
             }
             "provision_organization" => {
                 let trust = "UPDATE organizations SET is_trusted_partner = true WHERE name = 'Demo Network'";

@@ -42,7 +42,8 @@ async fn golden_operators_of_identity() {
 
     keys(&mut kept, &terminal, &platform);
     domains(&mut kept, &terminal, owner);
-    partners_and_analysts(&mut kept, &terminal, &platform, owner);
+    partners(&mut kept, &terminal, &platform);
+    analysts(&mut kept, &terminal, &service).await;
     access_requests(&mut kept, &terminal, &service).await;
 
     kept.run(&terminal, &admin(&["organization", "show", "0195f3a0-0000-7000-8000-000000000099"]));
@@ -70,10 +71,15 @@ fn domains(kept: &mut Transcript, terminal: &Terminal, owner: &str) {
     kept.run(terminal, &admin(&["domain", "release", &other]));
 }
 
-fn partners_and_analysts(kept: &mut Transcript, terminal: &Terminal, platform: &str, owner: &str) {
+fn partners(kept: &mut Transcript, terminal: &Terminal, platform: &str) {
     kept.both(terminal, &admin(&["partner", "trust", platform]));
     kept.both(terminal, &admin(&["partner", "untrust", platform]));
+}
 
+async fn analysts(kept: &mut Transcript, terminal: &Terminal, service: &Service) {
+    let owner = service.value("OWNER_ORG_ID");
+    kept.run(terminal, &admin(&["analyst", "create", "--organization", owner]));
+    service.keep_analysts().await;
     kept.run(terminal, &admin(&["analyst", "create", "--organization", owner]));
     let account = made(kept, terminal, &["analyst", "create", "--organization", owner, "--name", "Board"], "id");
     kept.both(terminal, &admin(&["analyst", "list", "--organization", owner]));

@@ -30,6 +30,7 @@ async fn golden_nouns_of_an_organization() {
     let service = Service::start_with(&settings).await;
     let (owner, network) = (service.terminal("OWNER_KEY"), service.terminal("NETWORK_KEY"));
     keys(&owner).await;
+    analysts(&service, &owner).await;
     domains(&owner, &texts);
     drains(&owner);
     delegations(&service, &owner, &network);
@@ -49,6 +50,21 @@ async fn keys(owner: &Terminal) {
     key.run(owner, &["key", "delete", "ci", "--yes"]);
     key.run(owner, &["key", "delete", "nightly export", "--yes", "-o", "json"]);
     key.check();
+}
+
+async fn analysts(service: &Service, owner: &Terminal) {
+    service.keep_analysts().await;
+    for name in ["Figures", "Board"] {
+        let create =
+            ["identity-api", "admin", "analyst", "create", "--organization", service.value("OWNER_ORG_ID"), "--name", name];
+        service.operators_terminal().run(&create).ok();
+    }
+    let mut analyst = Transcript::new("analyst");
+    analyst.both(owner, &["analyst", "list"]);
+    analyst.run(owner, &["analyst", "delete", "Board"]);
+    analyst.run(owner, &["analyst", "delete", "Board", "--yes"]);
+    analyst.run(owner, &["analyst", "delete", "Figures", "--yes", "-o", "json"]);
+    analyst.check();
 }
 
 fn domains(owner: &Terminal, texts: &Mutex<Vec<String>>) {
