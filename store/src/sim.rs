@@ -37,12 +37,16 @@ struct Rules {
     waits_for_index: bool,
     /// Rows that other partitions depend on have a statement of their own.
     writes_moves_first: bool,
-    /// The first block of a writer covers the records of an interrupted one.
+    /// The first blocks of a writer cover the records of an interrupted one, and only the last of them is complete.
     covers_interrupted: bool,
-    /// The first block of a writer starts from the rows that an interrupted one wrote to `reports`.
+    /// They start from the rows that an interrupted block wrote to `reports`.
     knows_interrupted: bool,
+    /// Each of them has all interrupted reports of its groups.
+    keeps_groups_whole: bool,
     /// Sending that a writer is alive doesn't say that its predecessor's block is complete.
     heartbeats_settle_nothing: bool,
+    /// The row of `progress` of a block is numbered after the heartbeats that were sent while it was written.
+    numbers_progress_last: bool,
     /// A repeated insert has the same bytes.
     repeats_same_bytes: bool,
     /// Tombstones are never removed.
@@ -63,7 +67,9 @@ const PROPOSED: Rules = Rules {
     writes_moves_first: true,
     covers_interrupted: true,
     knows_interrupted: true,
+    keeps_groups_whole: true,
     heartbeats_settle_nothing: true,
+    numbers_progress_last: true,
     repeats_same_bytes: true,
     keeps_tombstones: true,
     backs_up_progress_first: true,

@@ -13,6 +13,9 @@ use schemas::event_key::EventKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+/// How far a block must reach that has a report of a group.
+pub(super) type Needs = BTreeMap<EventKey, Offsets>;
+
 /// The records from one position to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Block {
@@ -21,11 +24,16 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// A block of random size that covers at least the records before `cover` and otherwise one month of acceptance;
-    /// `None` at the end.
-    pub(super) fn cut(log: &Log, from: &Offsets, cover: &Offsets, random: &mut StdRng) -> Option<Self> {
-        let (mut to, end) = (later(from, cover), log.end());
-        let mut month = Log::origins(from, &to).next().map(|origin| log.record(origin).month());
+    /// A block of random size and one month of acceptance; `None` at the end. As long as something is to be covered,
+    /// it has all interrupted reports of its groups.
+    pub(super) fn cut(
+        log: &Log,
+        from: &Offsets,
+        (cover, needs): (&Offsets, &Needs),
+        (rules, random): (&Rules, &mut StdRng),
+    ) -> Option<Self> {
+        let is_covering = from.iter().zip(cover).any(|(from, cover)| from < cover);
+        let (mut to, end, mut month) = (from.clone(), log.end(), None);
         for _ in 0..random.random_range(1..6) {
             let partition = random.random_range(0..to.len());
             if to[partition] < end[partition] {
@@ -34,6 +42,14 @@ impl Block {
                     to[partition] += 1;
                 }
             }
+        }
+        while is_covering && rules.keeps_groups_whole {
+            let groups: BTreeSet<EventKey> = log.reports(from, &to).map(|(_, report)| report.group()).collect();
+            let needed = groups.iter().filter_map(|group| needs.get(group)).fold(to.clone(), |to, needed| later(&to, needed));
+            if needed == to {
+                break;
+            }
+            to = needed;
         }
         (to != *from).then(|| Self { from: from.clone(), to })
     }
@@ -94,6 +110,7 @@ impl Gathering {
 
 /// The statements of a block, in order, and what changes in the index when they are done.
 pub(super) struct Plan {
+    /// The last one inserts `progress`.
     pub(super) statements: Vec<Rc<Statement>>,
     pub(super) events: Vec<EventWrite<Facts>>,
     pub(super) progress: Progress,
@@ -109,7 +126,7 @@ impl Plan {
     pub(super) fn new(
         block: &Block,
         changes: Changes<Facts>,
-        progress: Progress,
+        (version, progress): (u64, Progress),
         log: &Log,
         rules: &Rules,
     ) -> Result<Self, String> {
@@ -117,7 +134,7 @@ impl Plan {
         let (mut first, mut events) = (changes.events_first, changes.events);
         let all: Vec<EventWrite<Facts>> = first.iter().chain(&events).cloned().collect();
         let homes = all.iter().map(EventWrite::place).map(|place| (place.key, place.home)).collect();
-        let (version, attempt) = (progress.settled, Rc::new(Attempt { block: block.clone(), homes }));
+        let attempt = Rc::new(Attempt { block: block.clone(), homes });
         if !rules.writes_moves_first {
             events.append(&mut first);
         }

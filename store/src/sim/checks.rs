@@ -4,7 +4,7 @@
 //! may be visible, each of them partition by partition.
 
 use super::blocks::{Attempt, Block};
-use super::log::{Log, Offsets};
+use super::log::{Log, Offsets, later};
 use super::server::{Statement, Tables};
 use crate::model::{self, Facts, Spec};
 use crate::report::{Acceptance, Home, Observer, Report};
@@ -35,7 +35,7 @@ pub(super) struct Checks {
     /// Blocks of which something may be visible that is not acknowledged yet.
     attempts: Vec<Rc<Attempt>>,
     acknowledged: Offsets,
-    /// What is acknowledged, then the same with each attempt; empty if it must be computed again.
+    /// What is acknowledged, then the same with each set of attempts; empty if it must be computed again.
     candidates: Vec<Candidate>,
     figures: Figures,
 }
@@ -95,13 +95,16 @@ impl Checks {
         }
         self.acknowledged.clone_from(acknowledged);
         self.attempts.retain(is_ahead);
+        let mut ends = vec![acknowledged.clone()];
+        for attempt in &self.attempts {
+            let with: Vec<Offsets> = ends.iter().map(|end| later(end, &attempt.block.to)).collect();
+            ends.extend(with);
+            ends[1..].sort_unstable();
+            ends.dedup();
+        }
         let start = log.start();
-        let visible = |attempt: Option<&Rc<Attempt>>| {
-            let ahead = attempt.map(|attempt| attempt.block.reports(log)).into_iter().flatten();
-            log.reports(&start, acknowledged).chain(ahead).map(|(_, report)| report).collect::<Vec<&Report<Facts>>>()
-        };
-        let visible: Vec<_> = std::iter::once(None).chain(self.attempts.iter().map(Some)).map(visible).collect();
-        self.candidates = visible.into_iter().map(|reports| Candidate::new(&reports, log.most_observers)).collect();
+        let visible = |end: &Offsets| log.reports(&start, end).map(|(_, report)| report).collect::<Vec<_>>();
+        self.candidates = ends.iter().map(|end| Candidate::new(&visible(end), log.most_observers)).collect();
     }
 
     fn check_events(&self, tables: &Tables) -> Result<(), String> {

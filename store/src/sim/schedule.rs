@@ -64,6 +64,9 @@ pub(super) fn run(seed: u64, rules: Rules) -> Result<Happened, String> {
     let mut world =
         World { log, rules, random, server, network, writers, kafka: start, checks, backup, happened, is_settling: false };
     for _ in 0..world.random.random_range(200..1_500) {
+        if world.random.random_bool(0.03) {
+            world.beat();
+        }
         if world.random.random_bool(0.92) { world.work()? } else { world.fault()? }
     }
     world.settle()
@@ -128,6 +131,14 @@ impl World {
         let epoch = self.server.tables.writers.iter().map(|claim| claim.epoch).max();
         let is_leader = epoch == Some(self.writers[id].claim.epoch);
         violation.filter(|_| is_leader).map_or(Ok(()), Err)
+    }
+
+    /// A writer that is writing a block sends a heartbeat.
+    fn beat(&mut self) {
+        let id = self.random.random_range(0..self.writers.len());
+        let (is_leaderless, violation) = (false, &mut None);
+        let Self { log, rules, random, network, kafka, writers, .. } = self;
+        writers[id].beat_beside(&mut Context { log, rules, random, network, kafka, is_leaderless, violation });
     }
 
     /// Delivers a request.

@@ -10,7 +10,7 @@
 use super::log::later;
 use super::server::{Claim, Head, Reply, Slot, Statement};
 use super::writer::{Context, Phase, Writer};
-use crate::row::WrittenReport;
+use crate::report::Report;
 use rand::RngExt;
 use std::rc::Rc;
 
@@ -115,13 +115,19 @@ impl Writer {
             self.progress.next.clone_from(context.kafka);
         }
         if context.rules.knows_interrupted {
-            let written = interrupted.iter().map(|row| WrittenReport { place: row.place, accepted: row.accepted });
-            self.interrupted = written.collect();
+            self.interrupted.clone_from(&interrupted);
         }
         if context.rules.covers_interrupted {
             let mut cover = context.log.start();
-            for origin in interrupted.iter().map(|row| row.origin) {
-                cover[origin.partition] = cover[origin.partition].max(origin.offset + 1);
+            for row in &interrupted {
+                let mut needed = context.log.start();
+                needed[row.origin.partition] = row.origin.offset + 1;
+                cover = later(&cover, &needed);
+                let reports = &context.log.record(row.origin).reports;
+                for group in reports.iter().filter(|report| report.accepted == row.accepted).map(Report::group) {
+                    let needs = self.needs.entry(group).or_insert_with(|| context.log.start());
+                    *needs = later(needs, &needed);
+                }
             }
             self.cover = later(&self.cover, &cover);
         }

@@ -88,6 +88,16 @@ fn a_first_block_that_is_cut_freely_is_found() {
 }
 
 #[test]
+fn first_blocks_that_divide_groups_are_found() {
+    assert_finds_a_violation(Rules { keeps_groups_whole: false, ..PROPOSED });
+}
+
+#[test]
+fn heartbeats_numbered_after_a_block_are_found() {
+    assert_finds_a_violation(Rules { numbers_progress_last: false, ..PROPOSED });
+}
+
+#[test]
 fn ignored_reports_of_an_interrupted_block_are_found() {
     assert_finds_a_violation(Rules { knows_interrupted: false, ..PROPOSED });
 }

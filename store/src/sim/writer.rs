@@ -5,9 +5,9 @@
 //! earlier copy runs, and sends the same bytes again.
 
 use super::Rules;
-use super::blocks::{Block, Gathering, Plan};
+use super::blocks::{Block, Gathering, Needs, Plan};
 use super::log::{Log, Offsets};
-use super::server::{Claim, Progress, Reply, Request, Slot, Statement};
+use super::server::{Claim, Progress, Reply, Request, Slot, Statement, StoredReport};
 use super::takeover::Takeover;
 use crate::model::Facts;
 use crate::row::{EventPlace, EventRow, EventWrite, WrittenReport};
@@ -56,8 +56,9 @@ pub(super) struct Writer {
     /// Rows that it wrote itself.
     hot: BTreeMap<EventKey, EventRow<Facts>>,
     /// What an interrupted block wrote to `reports`, and how far the first block must reach for it.
-    pub(super) interrupted: Vec<WrittenReport>,
+    pub(super) interrupted: Vec<StoredReport>,
     pub(super) cover: Offsets,
+    pub(super) needs: Needs,
 }
 
 impl Writer {
@@ -76,6 +77,7 @@ impl Writer {
             hot: BTreeMap::new(),
             interrupted: Vec::new(),
             cover: start,
+            needs: Needs::new(),
         }
     }
 
@@ -146,7 +148,7 @@ impl Writer {
             let from = to.iter().map(|to| context.random.random_range(0..=*to)).collect();
             return self.gather(Gathering::new(Block { from, to }, true, context.log), context);
         }
-        match Block::cut(context.log, &self.progress.next, &self.cover, context.random) {
+        match Block::cut(context.log, &self.progress.next, (&self.cover, &self.needs), (context.rules, context.random)) {
             Some(block) => self.gather(Gathering::new(block, false, context.log), context),
             None => Phase::Ready,
         }
@@ -154,6 +156,15 @@ impl Writer {
 
     fn next_progress(&self) -> Progress {
         Progress { epoch: self.claim.epoch, beat: self.progress.beat + 1, ..self.progress.clone() }
+    }
+
+    fn interrupted(&self) -> Vec<WrittenReport> {
+        self.interrupted.iter().map(|row| WrittenReport { place: row.place, accepted: row.accepted }).collect()
+    }
+
+    /// Whether a block up to here is the last one that an interrupted one needs.
+    fn is_covered(&self, next: &Offsets) -> bool {
+        self.cover.iter().zip(next).all(|(cover, next)| next >= cover)
     }
 
     /// Looks up keys until all are known.
@@ -187,7 +198,7 @@ impl Writer {
     }
 
     fn merge(&mut self, gathering: &Gathering, context: &mut Context<'_>) -> Phase {
-        let changes = gathering.merge(&self.interrupted, context.log.most_observers);
+        let changes = gathering.merge(&self.interrupted(), context.log.most_observers);
         if gathering.is_replay {
             if !changes.is_empty() {
                 *context.violation = Some(format!("a replay of {:?} writes something", gathering.block));
@@ -196,8 +207,9 @@ impl Writer {
         }
         self.block += 1;
         let version = self.claim.epoch << 40 | self.block;
-        let progress = Progress { next: gathering.block.to.clone(), settled: version, ..self.next_progress() };
-        match Plan::new(&gathering.block, changes, progress, context.log, context.rules) {
+        let settled = if self.is_covered(&gathering.block.to) { version } else { self.progress.settled };
+        let progress = Progress { next: gathering.block.to.clone(), settled, ..self.next_progress() };
+        match Plan::new(&gathering.block, changes, (version, progress), context.log, context.rules) {
             Ok(plan) => self.write(plan, 0, context),
             Err(violation) => {
                 *context.violation = Some(violation);
@@ -206,8 +218,25 @@ impl Writer {
         }
     }
 
+    /// Sends a heartbeat while a block is being written, and waits for no reply. What it says is true until the block's row of
+    /// `progress` is sent, which has a larger number.
+    pub(super) fn beat_beside(&mut self, context: &mut Context<'_>) {
+        let Phase::Writing(plan, n) = &self.phase else { return };
+        if self.is_paused || n + 1 >= plan.statements.len() {
+            return;
+        }
+        self.progress.beat += 1;
+        self.progress.epoch = self.claim.epoch;
+        let (statement, call) = (Rc::new(Statement::Progress(self.progress.clone())), 0);
+        context.network.push(Request { writer: self.id, call, slot: context.random.random(), statement, is_slow: true });
+    }
+
     /// Sends the statement with this number, or ends the block.
-    fn write(&mut self, plan: Plan, n: usize, context: &mut Context<'_>) -> Phase {
+    fn write(&mut self, mut plan: Plan, n: usize, context: &mut Context<'_>) -> Phase {
+        if n + 1 == plan.statements.len() && self.progress.beat >= plan.progress.beat && context.rules.numbers_progress_last {
+            plan.progress.beat = self.progress.beat + 1;
+            plan.statements[n] = Rc::new(Statement::Progress(plan.progress.clone()));
+        }
         if let Some(statement) = plan.statements.get(n) {
             let slot = if context.rules.inserts_have_one_query_id { self.claim.slot } else { context.random.random() };
             self.send(slot, statement.clone(), context);
@@ -215,7 +244,12 @@ impl Writer {
         }
         self.progress = plan.progress;
         if !plan.is_heartbeat {
-            self.interrupted.clear();
+            if self.is_covered(&self.progress.next) {
+                self.interrupted.clear();
+            }
+            // From now on `events` says what is in the rows of records that were read again.
+            let next = &self.progress.next;
+            self.interrupted.retain(|row| row.origin.offset >= next[row.origin.partition]);
             self.remember(plan.events);
         }
         Phase::Committing
