@@ -29,8 +29,13 @@ impl Stores {
         let users = folder.join("accounts.xml");
         // What the container reads as two files.
         let analysts = file::read("schemas/clickhouse/analysts.xml");
-        let analysts = analysts.split("<users>").nth(1).and_then(|rest| rest.split("</users>").next()).unwrap_or_default();
-        let accounts = file::read("schemas/clickhouse/accounts.xml").replace("</users>", &format!("{analysts}{ADMINISTRATOR}"));
+        let inside = |tag: &str| {
+            let (_, rest) = analysts.split_once(&format!("<{tag}>")).expect("the file has the element");
+            rest.split_once(&format!("</{tag}>")).expect("the element ends").0
+        };
+        let accounts = file::read("schemas/clickhouse/accounts.xml")
+            .replace("</profiles>", &format!("{}</profiles>", inside("profiles")))
+            .replace("</users>", &format!("{}{ADMINISTRATOR}", inside("users")));
         std::fs::write(&users, accounts).expect("the accounts are written");
         let env: Vec<(&str, &str)> = env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         Self {
