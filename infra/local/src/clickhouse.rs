@@ -133,6 +133,9 @@ fn run_engine(library: &OsStr, arguments: Vec<CString>) -> Result<()> {
 
 pub(crate) fn prepare(site: &Site) -> Result<()> {
     fs::create_dir_all(&site.data).context("cannot create ClickHouse's data folder")?;
+    if !site.shards.is_empty() {
+        return name_shards(site).context("cannot write ClickHouse's configuration");
+    }
     let written = match (&site.users, &site.password) {
         (Some(users), _) => add_users(site, users),
         (None, Some(password)) => guard(site, password),
@@ -165,6 +168,20 @@ fn add_users(site: &Site, users: &Users) -> Result<()> {
     Ok(fs::write(site.home.join(CONFIG), config)?)
 }
 
+/// Names all shards, the server itself among them. Their secret lets each ask the others as the account that it was asked by.
+fn name_shards(site: &Site) -> Result<()> {
+    let own = site.home.join("users.xml");
+    fs::write(&own, OWN_USER)?;
+    let shard = |port: &u16| format!("<shard><replica><host>127.0.0.1</host><port>{port}</port></replica></shard>");
+    let shards: String = site.shards.iter().map(shard).collect();
+    let config = format!(
+        "<clickhouse><users_config>{}</users_config>\
+         <remote_servers><{TELEMETRY}><secret>of a test</secret>{shards}</{TELEMETRY}></remote_servers></clickhouse>",
+        own.display()
+    );
+    Ok(fs::write(site.home.join(CONFIG), config)?)
+}
+
 pub(crate) fn command(site: &Site) -> Command {
     let mut command = Command::new(&site.launcher);
     command.arg("clickhouse-server").arg("--library").arg(site.software.join("libchdb.so"));
@@ -173,7 +190,9 @@ pub(crate) fn command(site: &Site) -> Command {
     if site.listen.second_port != 0 {
         command.arg("--native-port").arg(site.listen.second_port.to_string());
     }
-    if let Some(users) = &site.users {
+    if !site.shards.is_empty() {
+        command.arg("--config").arg(site.home.join(CONFIG));
+    } else if let Some(users) = &site.users {
         command.arg("--config").arg(site.home.join(CONFIG)).envs(users.environment.iter().cloned());
     } else if let Some(password) = &site.password {
         command.arg("--config").arg(site.home.join(CONFIG));

@@ -139,12 +139,6 @@ share.coordinator.state.topic.min.isr={in_sync}
 offsets.topic.num.partitions=8
 transaction.state.log.num.partitions=4
 share.coordinator.state.topic.num.partitions=4
-group.initial.rebalance.delay.ms=0
-# a consumer that was killed gives up its partitions after 10 s instead of 45
-group.consumer.min.session.timeout.ms=10000
-group.consumer.session.timeout.ms=10000
-group.consumer.min.heartbeat.interval.ms=2000
-group.consumer.heartbeat.interval.ms=2000
 # a restart after kill -9 waits for the old session to end
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500

@@ -126,6 +126,24 @@ impl ClickHouse {
         Server::launch(site).map(Self)
     }
 
+    /// Starts several servers, each of which knows all of them as the shards of the cluster `telemetry`.
+    pub fn shards(dir: &Path, count: usize) -> Result<Vec<Self>> {
+        let launcher = fetched(Kind::ClickHouse)?;
+        let mut ports = Ports::default();
+        let native: Vec<u16> = (0..count).map(|_| ports.choose(&[])).collect::<Result<_>>()?;
+        let site = |(place, second_port): (usize, &u16)| {
+            let mut site = site(Kind::ClickHouse, &dir.join(format!("shard-{}", place + 1)), &launcher)?;
+            site.listen = Listen { port: ports.choose(&[])?, second_port: *second_port };
+            site.shards.clone_from(&native);
+            Ok(site)
+        };
+        let sites: Vec<Site> = native.iter().enumerate().map(site).collect::<Result<_>>()?;
+        std::thread::scope(|scope| {
+            let starting: Vec<_> = sites.into_iter().map(|site| scope.spawn(|| Server::launch(site).map(Self))).collect();
+            starting.into_iter().map(|shard| shard.join().expect("starting a shard does not panic")).collect()
+        })
+    }
+
     /// The port of the native protocol; 0 where it is closed.
     #[must_use]
     pub fn native_port(&self) -> u16 {

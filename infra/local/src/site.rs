@@ -43,6 +43,8 @@ pub(crate) struct Site {
     pub(crate) guard: Option<Guard>,
     /// Accounts of ClickHouse besides its own.
     pub(crate) users: Option<Users>,
+    /// Native ports of all shards of which this ClickHouse is one; empty if it is alone.
+    pub(crate) shards: Vec<u16>,
     /// What PostgreSQL and ClickHouse ask of everybody; without one they let everybody in.
     pub(crate) password: Option<Password>,
     /// Of one test, for seconds: what pays only in a long life is left out.
@@ -67,6 +69,7 @@ impl Site {
             broker: None,
             guard: None,
             users: None,
+            shards: Vec::new(),
             password: None,
             is_short_lived: false,
             class_archive: None,
