@@ -79,7 +79,8 @@ impl Statement {
         self
     }
 
-    /// Sets a list. If it is too long for one parameter, the text gets a concatenation of several in its place.
+    /// Sets a list. If it is too long for one parameter, the text gets a concatenation of several in its place. ClickHouse doesn't
+    /// fold constants of more than 1 MiB, and would search such a list for every row; a subquery becomes a set.
     fn list<T>(&mut self, name: &str, items: Vec<T>, bytes: impl Fn(&T) -> usize, value: impl Fn(Vec<T>) -> Value) {
         let mut parts = in_parts(items, bytes);
         if parts.len() == 1 {
@@ -88,7 +89,9 @@ impl Statement {
         }
         let Some(kind) = self.kind_of(name) else { return };
         let placeholders: Vec<String> = (0..parts.len()).map(|n| format!("{{{name}_{n}:{kind}}}")).collect();
-        self.text = self.text.replace(&format!("{{{name}:{kind}}}"), &format!("arrayConcat({})", placeholders.join(", ")));
+        let (whole, concatenated) = (format!("{{{name}:{kind}}}"), format!("arrayConcat({})", placeholders.join(", ")));
+        let text = self.text.replace(&format!("IN {whole}"), &format!("IN (SELECT arrayJoin({concatenated}))"));
+        self.text = text.replace(&whole, &concatenated);
         self.values.extend(parts.into_iter().enumerate().map(|(n, part)| (format!("{name}_{n}"), value(part))));
     }
 
@@ -132,11 +135,12 @@ mod tests {
     #[test]
     fn long_lists_take_several_parameters() {
         let sites: Vec<String> = (0..10_000).map(|number| format!("com.example{number:020}")).collect();
-        let statement = Statement::new("{sites:Array(String)} {sites:Array(String)} {site:String}").with("sites", sites.clone());
+        let statement =
+            Statement::new("{sites:Array(String)} IN {sites:Array(String)} {site:String}").with("sites", sites.clone());
         let parts = statement.values.len();
         let placeholders: Vec<String> = (0..parts).map(|n| format!("{{sites_{n}:Array(String)}}")).collect();
         let list = format!("arrayConcat({})", placeholders.join(", "));
-        assert_eq!(statement.text, format!("{list} {list} {{site:String}}"));
+        assert_eq!(statement.text, format!("{list} IN (SELECT arrayJoin({list})) {{site:String}}"));
         let sent = statement.values.iter().flat_map(|(_, value)| match value {
             Value::Texts(texts) => texts.clone(),
             _ => Vec::new(),
