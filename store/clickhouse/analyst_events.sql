@@ -30,9 +30,10 @@ AS
 WITH
     toUUID('00000000-0000-0000-0000-000000000000') AS nobody,
     ['agent', 'edge', 'origin', 'index'] AS names,
-    (SELECT mapFromArrays(groupArray(site), groupArray(since)) FROM analyst_sites WHERE since > 0) AS late,
+    -- Lists of `transform` must not be empty, and no host is a hyphen.
+    (SELECT (arrayPushBack(groupArray(site), '-'), arrayPushBack(groupArray(since), 0)) FROM analyst_sites WHERE since > 0) AS late,
     link_site = '' OR (link_site IN (SELECT site FROM analyst_sites)
-        AND toUnixTimestamp64Milli(events.at) + 2208988800000 >= late[link_site]) AS is_told,
+        AND toUnixTimestamp64Milli(events.at) + 2208988800000 >= transform(link_site, late.1, late.2, toInt64(0))) AS is_told,
     is_claim AND (is_told OR role = 1) AS is_agents
 SELECT
     events.at AS at,
