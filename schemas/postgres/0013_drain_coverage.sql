@@ -1,7 +1,8 @@
 -- What drains received, by hour (docs/api/drains.md#coverage). Both tables are written by ingest-gateway once the records of
 -- a body are durable. They contain counts of requests by people and nothing else about people.
 
--- One row per hour and body. The sum over an hour's batches is what arrived; an hour without a row has no coverage.
+-- One row per hour and body. The sum over an hour's batches is what arrived; an hour without a row has no coverage. Lines that are
+-- neither kept, people's, bad nor dropped are bot requests that returned no content: failed_fetches of ClickHouse has them.
 CREATE TABLE drain_hours (
     source          uuid NOT NULL,        -- the drain, or for a key that is not a drain's, the UUIDv5 of organization and provider
     organization_id uuid NOT NULL REFERENCES organizations (id),
@@ -14,7 +15,6 @@ CREATE TABLE drain_hours (
     people          bigint NOT NULL,      -- requests by people, and by programs that are not an agent
     bad             bigint NOT NULL,      -- lines that could not be read
     dropped         jsonb NOT NULL,       -- {"reason": lines}: bot requests that are not counted
-    refused         jsonb NOT NULL,       -- {"bot": {"status": lines}}: bots that did not get the content
     bytes           bigint NOT NULL,      -- of the lines
     lag_ms          bigint NOT NULL,      -- from the newest line to acceptance
     received_at     timestamptz NOT NULL,

@@ -3,6 +3,7 @@
 //! Old records stay readable, because a replay reads records of any age: add optional members only, and increase
 //! [`RECORD_VERSION`] when an older worker would misread a new record.
 
+use crate::bots::Purpose;
 use crate::clicks::{ClickLink, site_of};
 use crate::crawler::Crawler;
 use crate::event::SourceRole;
@@ -85,6 +86,9 @@ pub struct LogRecord {
     pub events: Vec<LogEvent>,
 }
 
+    /// Of a drain: requests by bots that returned no content. They are no events.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_fetches: Vec<FailedFetch>,
 impl LogRecord {
     /// Whether a click token or an agent is left for the worker to look up.
     pub fn is_unresolved(&self) -> bool {
@@ -94,6 +98,32 @@ impl LogRecord {
 
 /// One normalised event.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+/// A bot's request whose status says that no content was returned (docs/api/drains.md#what-is-kept). It has neither the query nor the
+/// user agent, because nothing counts by them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedFetch {
+    /// The key that the line's event would have, had content been returned ([`LogEvent::own_key`]).
+    pub own_key: EventKey,
+    /// Time of the request in milliseconds UTC.
+    pub at_ms: i64,
+    /// Reversed canonical host; empty if nobody can own it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub site: String,
+    /// Path of the URL, without query.
+    pub path: String,
+    /// Name of the bot.
+    pub bot: String,
+    /// The company that operates it.
+    pub operator: String,
+    /// What it fetches for.
+    pub purpose: Purpose,
+    /// Whether it asked from an address that its operator publishes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<bool>,
+    /// HTTP status.
+    pub status: u16,
+}
+
 pub struct LogEvent {
     /// The reporter's own key of the report, from its id, the `Idempotency-Key` or its content. It contains the organization but
     /// not the host, which a click token may still decide.
@@ -224,7 +254,8 @@ mod tests {
         let record: LogRecord = serde_json::from_str(RECORD).unwrap();
         assert!(!record.is_unresolved() && record.v == RECORD_VERSION);
         let written = serde_json::to_string(&record).unwrap();
-        assert!(!written.contains("ctx_hash") && !written.contains("is_nameless"), "{written}");
+        let absent = ["ctx_hash", "is_nameless", "failed_fetches"];
+        assert!(absent.iter().all(|member| !written.contains(member)), "{written}");
     }
 
     #[test]

@@ -87,6 +87,12 @@ impl Acceptance {
         u64::try_from(self.at_us).unwrap_or(0) << PLACE_BITS | u64::from(self.place)
     }
 
+    /// Returns a place that [`stored`](Self::stored) has room for; no record of the gateway has more.
+    pub fn clamped_place(place: usize) -> u16 {
+        const LAST: u16 = (1 << PLACE_BITS) - 1;
+        u16::try_from(place).unwrap_or(LAST).min(LAST)
+    }
+
     /// The reverse of [`stored`](Self::stored).
     pub fn from_stored(received: u64, identity: EventKey) -> Self {
         let place = u16::try_from(received & ((1 << PLACE_BITS) - 1)).unwrap_or(0);

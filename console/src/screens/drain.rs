@@ -56,19 +56,14 @@ struct Figures {
     bad: Count,
     bytes: Bytes,
     dropped: Vec<Dropped>,
-    refused: Vec<Refused>,
+    /// Requests that returned no content.
+    refused: Count,
     lag_ms: Option<Millis>,
 }
 
 #[derive(Deserialize)]
 struct Dropped {
     reason: String,
-    count: Count,
-}
-
-#[derive(Deserialize)]
-struct Refused {
-    status: u16,
     count: Count,
 }
 
@@ -139,10 +134,6 @@ impl BadLine {
 impl Figures {
     fn dropped_in_all(&self) -> Count {
         Count(self.dropped.iter().map(|dropped| dropped.count.0).sum())
-    }
-
-    fn refused_in_all(&self) -> Count {
-        Count(self.refused.iter().map(|refused| refused.count.0).sum())
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Must answer Firehose in its own form whatever the status.
 
-use super::body_counts::{BodyCounts, Hour};
+use super::body_counts::BodyCounts;
 use axum::Json;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -29,6 +29,7 @@ pub(super) struct Counts {
     kept: u64,
     people: u64,
     dropped: BTreeMap<&'static str, u64>,
+    /// Requests of bots that returned no content.
     refused: u64,
     bad: u64,
 }
@@ -41,7 +42,7 @@ impl Counts {
             kept: body_counts.sum(|hour| hour.kept),
             people: body_counts.sum(|hour| hour.people),
             dropped: body_counts.dropped(),
-            refused: body_counts.sum(Hour::refusals),
+            refused: body_counts.sum(|hour| hour.refused),
             bad: body_counts.sum(|hour| hour.bad),
         }
     }

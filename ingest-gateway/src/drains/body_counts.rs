@@ -5,10 +5,9 @@
 use super::line::Reason;
 use super::line_outcome::{Judged, Outcome, outline};
 use crate::metrics;
-use schemas::log::LogEvent;
+use schemas::log::{FailedFetch, LogEvent};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 const HOUR_MS: i64 = 3_600_000;
 /// More hours than a year has: what is not an export of a whole archive has fewer.
@@ -24,8 +23,8 @@ pub(super) struct Hour {
     pub(super) people: u64,
     pub(super) bad: u64,
     pub(super) dropped: BTreeMap<Reason, u64>,
-    /// By bot and status.
-    pub(super) refused: BTreeMap<Arc<str>, BTreeMap<u16, u64>>,
+    /// Bots' requests that returned no content.
+    pub(super) refused: u64,
     pub(super) bytes: u64,
     /// The newest of its lines.
     pub(super) newest_ms: i64,
@@ -36,6 +35,20 @@ pub(super) struct Hour {
 pub(super) struct BadLine {
     pub(super) reason: Reason,
     pub(super) outline: String,
+}
+
+/// What has to be stored of some lines.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) events: Vec<LogEvent>,
+    pub(super) failed_fetches: Vec<FailedFetch>,
+}
+
+impl Batch {
+    /// Lines in it.
+    pub(super) fn len(&self) -> usize {
+        self.events.len() + self.failed_fetches.len()
+    }
 }
 
 /// All of one body.
@@ -54,11 +67,11 @@ impl BodyCounts {
         Self { hours: BTreeMap::new(), bad_lines: Vec::new(), lines: 0, digest: Sha256::new(), now_ms }
     }
 
-    /// Counts a line; answers its event when it has one.
-    pub(super) fn count(&mut self, line: &[u8], judged: Judged) -> Option<LogEvent> {
+    /// Counts a line; what has to be stored of it goes into the batch.
+    pub(super) fn count(&mut self, line: &[u8], judged: Judged, batch: &mut Batch) {
         let Judged { outcome, at_ms, mark } = judged;
         if matches!(outcome, Outcome::Trial) {
-            return None;
+            return;
         }
         self.lines += 1;
         self.digest.update(mark);
@@ -77,11 +90,14 @@ impl BodyCounts {
         match outcome {
             Outcome::Kept(event) => {
                 hour.kept += 1;
-                return Some(*event);
+                batch.events.push(*event);
             }
             Outcome::Person | Outcome::Trial => hour.people += 1,
             Outcome::Dropped(reason) => *hour.dropped.entry(reason).or_default() += 1,
-            Outcome::Refused { bot, status } => *hour.refused.entry(bot).or_default().entry(status).or_default() += 1,
+            Outcome::Refused(fetch) => {
+                hour.refused += 1;
+                batch.failed_fetches.push(*fetch);
+            }
             Outcome::Bad(reason) => {
                 hour.bad += 1;
                 if self.bad_lines.len() < MAX_BAD_LINES {
@@ -89,7 +105,6 @@ impl BodyCounts {
                 }
             }
         }
-        None
     }
 
     /// The same for a body that comes again, and for no other.
@@ -104,7 +119,7 @@ impl BodyCounts {
             ("kept", self.sum(|hour| hour.kept)),
             ("people", self.sum(|hour| hour.people)),
             ("dropped", dropped),
-            ("refused", self.sum(Hour::refusals)),
+            ("refused", self.sum(|hour| hour.refused)),
             ("bad", self.sum(|hour| hour.bad)),
         ];
         outcomes.into_iter().for_each(|(outcome, lines)| metrics::drain_lines(provider, outcome, lines));
@@ -122,19 +137,5 @@ impl BodyCounts {
             *all.entry(reason).or_default() += lines;
         }
         all
-    }
-}
-
-impl Hour {
-    /// Refusals by bot and status.
-    pub(super) fn refused_as_json(&self) -> serde_json::Value {
-        let by_status =
-            |statuses: &BTreeMap<u16, u64>| statuses.iter().map(|(status, n)| (status.to_string(), (*n).into())).collect();
-        self.refused.iter().map(|(bot, statuses)| (bot.to_string(), serde_json::Value::Object(by_status(statuses)))).collect()
-    }
-
-    /// Requests of bots that were not given the content.
-    pub(super) fn refusals(&self) -> u64 {
-        self.refused.values().flat_map(BTreeMap::values).sum()
     }
 }

@@ -32,12 +32,12 @@ const BAD_LINES_KEPT: TimeDelta = TimeDelta::days(30);
 
 /// A body that comes again, mended by its sender's settings, is what it is now; it came when it first did.
 const INSERT_HOURS: &str = "INSERT INTO drain_hours (source, organization_id, provider, drain_id, hour, batch, lines, kept, people, bad, \
-        dropped, refused, bytes, lag_ms, received_at) \
-    SELECT $1, $2, $3, $15, hour, $4, lines, kept, people, bad, dropped::jsonb, refused::jsonb, bytes, lag_ms, $5 \
-    FROM unnest($6::timestamptz[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[], $12::text[], \
-        $13::bigint[], $14::bigint[]) AS hours (hour, lines, kept, people, bad, dropped, refused, bytes, lag_ms) \
+        dropped, bytes, lag_ms, received_at) \
+    SELECT $1, $2, $3, $14, hour, $4, lines, kept, people, bad, dropped::jsonb, bytes, lag_ms, $5 \
+    FROM unnest($6::timestamptz[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[], $12::bigint[], \
+        $13::bigint[]) AS hours (hour, lines, kept, people, bad, dropped, bytes, lag_ms) \
     ON CONFLICT (source, hour, batch) DO UPDATE SET lines = EXCLUDED.lines, kept = EXCLUDED.kept, people = EXCLUDED.people, \
-        bad = EXCLUDED.bad, dropped = EXCLUDED.dropped, refused = EXCLUDED.refused, bytes = EXCLUDED.bytes";
+        bad = EXCLUDED.bad, dropped = EXCLUDED.dropped, bytes = EXCLUDED.bytes";
 const DELETE_BAD_LINES: &str = "DELETE FROM drain_bad_lines WHERE source = $1 AND batch = $2";
 const INSERT_BAD_LINES: &str = "INSERT INTO drain_bad_lines (source, batch, n, reason, excerpt, seen_at) \
     SELECT $1, $2, n, reason, excerpt, $3 FROM unnest($4::text[], $5::text[]) WITH ORDINALITY AS bad (reason, excerpt, n) \
@@ -126,9 +126,7 @@ impl Report {
 
     /// What it takes of memory, in rows and their members.
     fn rows(&self) -> usize {
-        let members =
-            |hour: &Hour| 1 + hour.dropped.len() + hour.refused.values().map(|statuses| 1 + statuses.len()).sum::<usize>();
-        self.body_counts.hours.values().map(members).sum::<usize>() + self.body_counts.bad_lines.len()
+        self.body_counts.hours.values().map(|hour| 1 + hour.dropped.len()).sum::<usize>() + self.body_counts.bad_lines.len()
     }
 
     async fn write(&self, pool: &PgPool) -> Result<(), sqlx::Error> {
@@ -151,7 +149,6 @@ impl Report {
             .bind(all(&|hour| signed(hour.people)))
             .bind(all(&|hour| signed(hour.bad)))
             .bind(texts(&|hour| json!(hour.dropped)))
-            .bind(texts(&|hour| hour.refused_as_json()))
             .bind(all(&|hour| signed(hour.bytes)))
             .bind(all(&|hour| (received_ms - hour.newest_ms).max(0)))
             .bind(self.drain.map(|drain| drain.0))

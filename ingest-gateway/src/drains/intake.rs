@@ -6,7 +6,7 @@
 //!
 //! Must hold a few parts of the body and a few records at a time, whatever the size of the body.
 
-use super::body_counts::BodyCounts;
+use super::body_counts::{Batch, BodyCounts};
 use super::formats::record_lines;
 use super::inflate::{Encoding, Limited, Parts, inflated};
 use super::limiter::DrainPermit;
@@ -20,7 +20,7 @@ use crate::record::accept::record;
 use axum::body::{Body, Bytes};
 use http_body_util::BodyExt;
 use schemas::identity::DrainProvider;
-use schemas::log::{LogEvent, LogRecord, RecordKind};
+use schemas::log::{LogRecord, RecordKind};
 use schemas::problem::Code;
 use service_kit::http::ApiError;
 use std::io::{self, Read};
@@ -33,8 +33,8 @@ const PART_DEADLINE: Duration = Duration::from_secs(10);
 const WAITING_PARTS: usize = 4;
 /// Records that wait for the log.
 const WAITING_RECORDS: usize = 2;
-/// Events of one record.
-const RECORD_EVENTS: usize = 500;
+/// Lines of one record.
+const RECORD_LINES: usize = 500;
 /// Largest record of a delivery of Firehose, in Base64 and JSON.
 const MAX_FIREHOSE_RECORD_BYTES: usize = 2 * 1024 * 1024;
 
@@ -90,7 +90,7 @@ pub(super) fn work_off(
 ) -> io::Result<Taken> {
     let body = Limited::new(inflated(body, encoding)?, settings.drain_body_bytes);
     let body_counts = BodyCounts::new(judge.now.timestamp_millis());
-    let mut lines = Lines { judge, settings, body_counts, events: Vec::new(), keep };
+    let mut lines = Lines { judge, settings, body_counts, batch: Batch::default(), keep };
     let delivery = match judge.provider {
         DrainProvider::Firehose => {
             Splitter::new(body, MAX_FIREHOSE_RECORD_BYTES).records(|record| lines.take_record(record.bytes))?
@@ -109,7 +109,7 @@ struct Lines<'a, K> {
     judge: &'a Judge,
     settings: &'a DrainSettings,
     body_counts: BodyCounts,
-    events: Vec<LogEvent>,
+    batch: Batch,
     keep: K,
 }
 
@@ -126,11 +126,11 @@ impl<K: FnMut(LogRecord) -> io::Result<()>> Lines<'_, K> {
     }
 
     fn count(&mut self, line: &[u8], judged: Judged) -> io::Result<()> {
-        self.events.extend(self.body_counts.count(line, judged));
+        self.body_counts.count(line, judged, &mut self.batch);
         if self.body_counts.lines > self.settings.drain_lines {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "too many lines"));
         }
-        if self.events.len() >= RECORD_EVENTS { self.send() } else { Ok(()) }
+        if self.batch.len() >= RECORD_LINES { self.send() } else { Ok(()) }
     }
 
     /// The lines in a record of Firehose.
@@ -149,14 +149,14 @@ impl<K: FnMut(LogRecord) -> io::Result<()>> Lines<'_, K> {
         }
     }
 
-    /// Makes a record of the events so far.
+    /// Makes a record of the lines so far.
     fn send(&mut self) -> io::Result<()> {
-        if self.events.is_empty() {
+        if self.batch.len() == 0 {
             return Ok(());
         }
-        let events = std::mem::take(&mut self.events);
+        let Batch { events, failed_fetches } = std::mem::take(&mut self.batch);
         let record = record(self.judge.caller.org_id, RecordKind::Drain, None, events, self.judge.now);
-        (self.keep)(LogRecord { drain: self.judge.drain, ..record })
+        (self.keep)(LogRecord { drain: self.judge.drain, failed_fetches, ..record })
     }
 }
 

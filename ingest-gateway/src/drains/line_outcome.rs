@@ -13,10 +13,10 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use schemas::bots::{BotTable, Classified};
 use schemas::crawler::Crawler;
 use schemas::event::SourceRole;
-use schemas::event_key::telemetry_id_of_line;
+use schemas::event_key::{EventKey, OwnId, telemetry_id_of_line};
 use schemas::identity::DrainProvider;
 use schemas::ids::DrainId;
-use schemas::log::LogEvent;
+use schemas::log::{FailedFetch, LogEvent};
 use schemas::site::{ContentUrl, ContentUrlError, MAX_URL_BYTES, Site};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -43,13 +43,8 @@ pub enum Outcome {
     Person,
     /// A bot's request for something that is not counted.
     Dropped(&'static str),
-    /// A bot was not given the content.
-    Refused {
-        /// Which bot.
-        bot: Arc<str>,
-        /// What it was answered.
-        status: u16,
-    },
+    /// A bot's request that returned no content.
+    Refused(Box<FailedFetch>),
     /// It says nothing that can be read.
     Bad(&'static str),
     /// Sent to try the destination.
@@ -145,7 +140,7 @@ impl Judge {
             return Err(Outcome::Bad("no_status"));
         }
         if !(200..300).contains(&status) {
-            return Err(Outcome::Refused { bot: Arc::clone(&bot.bot), status });
+            return Err(Outcome::Refused(Box::new(self.failed_fetch(fields, at_ms, (&content, status), bot))));
         }
         self.event(fields, at_ms, &url, bot).map(|event| Outcome::Kept(Box::new(event))).map_err(Outcome::Bad)
     }
@@ -168,6 +163,31 @@ impl Judge {
         Ok(format!("{scheme}://{host}{slash}{path}{}", query.unwrap_or_default()))
     }
 
+    fn failed_fetch(
+        &self,
+        fields: &Fields<'_>,
+        at_ms: i64,
+        (content, status): (&ContentUrl, u16),
+        bot: &Classified,
+    ) -> FailedFetch {
+        let org = self.caller.org_id;
+        FailedFetch {
+            own_key: EventKey::own(&OwnId::Reported { org, id: &self.line_id(fields, at_ms) }),
+            at_ms,
+            site: content.site.as_ref().map(|site| site.as_str().to_owned()).unwrap_or_default(),
+            path: path_of(&content.stored).to_owned(),
+            bot: bot.bot.to_string(),
+            operator: bot.operator.to_string(),
+            purpose: bot.purpose,
+            verified: bot.verified,
+            status,
+        }
+    }
+
+    fn line_id(&self, fields: &Fields<'_>, at_ms: i64) -> String {
+        line_id(self.caller.org_id, self.provider, fields, self.host.as_deref(), at_ms).to_string()
+    }
+
     /// The event, by the rules of every other one.
     fn event(&self, fields: &Fields<'_>, at_ms: i64, url: &str, bot: &Classified) -> Result<LogEvent, Reason> {
         let text = self.report(fields, at_ms, url, bot).to_string();
@@ -188,7 +208,7 @@ impl Judge {
         let at = DateTime::from_timestamp_millis(at_ms).map(|at| at.to_rfc3339_opts(SecondsFormat::Millis, true));
         json!({
             "type": "content_retrieved",
-            "id": line_id(self.caller.org_id, self.provider, fields, self.host.as_deref(), at_ms).to_string(),
+            "id": self.line_id(fields, at_ms),
             "timestamp": at,
             "source_role": self.role.as_str(),
             "content_url": url,
@@ -232,6 +252,13 @@ fn fitting(url: String) -> String {
     if is_too_long { cut(&url, SURELY_FITS).to_owned() } else { url }
 }
 
+/// The path of a URL as it is stored: without query and fragment.
+fn path_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let path = rest.find('/').map_or("/", |at| &rest[at..]);
+    path.split(['?', '#']).next().unwrap_or(path)
+}
+
 fn is_absolute(target: &str) -> bool {
     let begins_with = |scheme: &str| target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     begins_with("http://") || begins_with("https://")
@@ -270,6 +297,19 @@ mod tests {
             assert!(!is_asset(content, "text/html; charset=utf-8"), "{content}");
         }
         assert!(is_asset("https://a.test/photo", "Image/PNG"));
+    }
+
+    #[test]
+    fn a_path_has_neither_query_nor_fragment() {
+        for (url, path) in [
+            ("https://a.test/", "/"),
+            ("https://a.test/a/b?x=/c#d", "/a/b"),
+            ("https://a.test/a#b?c", "/a"),
+            ("https://a.test:8443/a//b/", "/a//b/"),
+            ("https://a.test", "/"),
+        ] {
+            assert_eq!(path_of(url), path, "{url}");
+        }
     }
 
     #[test]

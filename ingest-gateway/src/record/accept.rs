@@ -74,6 +74,15 @@ pub(crate) fn record(
     events: Vec<LogEvent>,
     now: DateTime<Utc>,
 ) -> LogRecord {
-    let received_at_us = now.timestamp_micros();
-    LogRecord { v: RECORD_VERSION, org, received_at_us, kind, drain: None, session, unwritten_sessions: Vec::new(), events }
+    LogRecord {
+        v: RECORD_VERSION,
+        org,
+        received_at_us: now.timestamp_micros(),
+        kind,
+        drain: None,
+        session,
+        unwritten_sessions: Vec::new(),
+        events,
+        failed_fetches: Vec::new(),
+    }
 }

@@ -41,8 +41,8 @@ pub struct DrainFigures {
     pub bad: u64,
     /// Dropped for another reason.
     pub dropped: Vec<DroppedLines>,
-    /// Of bots, and answered with something else than content.
-    pub refused: Vec<RefusedLines>,
+    /// Requests of bots that returned no content.
+    pub refused: u64,
     /// Bytes of the lines.
     pub bytes: u64,
     /// The longest time from a request to the acceptance of its line; null without a line.
@@ -54,15 +54,6 @@ pub struct DrainFigures {
 pub struct DroppedLines {
     /// A word.
     pub reason: String,
-    /// Lines.
-    pub count: u64,
-}
-
-/// Lines of bots that one status refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RefusedLines {
-    /// HTTP status.
-    pub status: u16,
     /// Lines.
     pub count: u64,
 }

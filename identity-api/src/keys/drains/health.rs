@@ -9,9 +9,7 @@ use crate::access::actor::IdentityReader;
 use axum::Json;
 use axum::extract::{Path, State as Shared};
 use chrono::{DateTime, DurationRound, TimeDelta, Utc};
-use schemas::identity::{
-    BadLine, DrainFigures, DrainHealth, DrainHour, DroppedLines, HEALTH_BAD_LINES, HEALTH_HOURS, RefusedLines,
-};
+use schemas::identity::{BadLine, DrainFigures, DrainHealth, DrainHour, DroppedLines, HEALTH_BAD_LINES, HEALTH_HOURS};
 use schemas::ids::DrainId;
 use service_kit::http::ApiError;
 use sqlx::PgConnection;
@@ -33,7 +31,6 @@ pub(crate) async fn show_health(
     let first = now - TimeDelta::hours(HEALTH_HOURS - 1);
     let mut told = figures(&mut moment, drain, first).await?;
     add_dropped(&mut moment, drain, first, &mut told).await?;
-    add_refused(&mut moment, drain, first, &mut told).await?;
     let (last_batch_at, bad_lines) = (last_batch(&mut moment, drain).await?, bad_lines(&mut moment, drain).await?);
     let hours = (0..HEALTH_HOURS).map(|number| first + TimeDelta::hours(number));
     let hours = hours.map(|hour| DrainHour { hour, coverage: told.contains_key(&hour), figures: told.get(&hour).cloned() });
@@ -60,6 +57,8 @@ async fn figures(moment: &mut PgConnection, drain: DrainId, first: DateTime<Utc>
             kept: count(kept),
             people: count(people),
             bad: count(bad),
+            // Dropped lines are subtracted when they are known.
+            refused: count(lines - kept - people - bad),
             bytes: count(bytes),
             lag_ms: Some(count(lag)),
             ..DrainFigures::default()
@@ -85,31 +84,8 @@ async fn add_dropped(
     .await?;
     for (hour, reason, number) in rows {
         if let Some(figures) = hours.get_mut(&hour) {
+            figures.refused = figures.refused.saturating_sub(count(number));
             figures.dropped.push(DroppedLines { reason, count: count(number) });
-        }
-    }
-    Ok(())
-}
-
-async fn add_refused(
-    moment: &mut PgConnection,
-    drain: DrainId,
-    first: DateTime<Utc>,
-    hours: &mut Hours,
-) -> Result<(), sqlx::Error> {
-    let rows: Vec<(DateTime<Utc>, i32, i64)> = sqlx::query_as(
-        "SELECT hour, status::int, sum(told::bigint)::bigint FROM drain_hours \
-         CROSS JOIN LATERAL jsonb_each(refused) AS by_bot (bot, statuses) \
-         CROSS JOIN LATERAL jsonb_each_text(statuses) AS by_status (status, told) \
-         WHERE source = $1 AND hour >= $2 GROUP BY 1, 2 ORDER BY 2",
-    )
-    .bind(drain.0)
-    .bind(first)
-    .fetch_all(moment)
-    .await?;
-    for (hour, status, number) in rows {
-        if let Some(figures) = hours.get_mut(&hour) {
-            figures.refused.push(RefusedLines { status: u16::try_from(status).unwrap_or_default(), count: count(number) });
         }
     }
     Ok(())
@@ -135,21 +111,20 @@ async fn bad_lines(moment: &mut PgConnection, drain: DrainId) -> Result<Vec<BadL
 
 /// All hours together.
 fn whole(hours: impl Iterator<Item = DrainFigures>) -> DrainFigures {
-    let (mut dropped, mut refused) = (BTreeMap::<String, u64>::new(), BTreeMap::<u16, u64>::new());
+    let mut dropped = BTreeMap::<String, u64>::new();
     let mut whole = DrainFigures::default();
     for hour in hours {
         whole.lines += hour.lines;
         whole.kept += hour.kept;
         whole.people += hour.people;
         whole.bad += hour.bad;
+        whole.refused += hour.refused;
         whole.bytes += hour.bytes;
         whole.lag_ms = whole.lag_ms.max(hour.lag_ms);
         hour.dropped.into_iter().for_each(|one| *dropped.entry(one.reason).or_default() += one.count);
-        hour.refused.into_iter().for_each(|one| *refused.entry(one.status).or_default() += one.count);
     }
     whole.dropped = dropped.into_iter().map(|(reason, count)| DroppedLines { reason, count }).collect();
     whole.dropped.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
-    whole.refused = refused.into_iter().map(|(status, count)| RefusedLines { status, count }).collect();
     whole
 }
 

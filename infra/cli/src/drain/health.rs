@@ -8,7 +8,7 @@ use crate::options::Format;
 use crate::output::{Column, column, visible};
 use crate::talk::say;
 use schemas::identity::HEALTH_HOURS;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 const COLUMNS: [Column; 9] = [
     column("hour", "/hour"),
@@ -39,7 +39,7 @@ pub(super) fn print(context: &Context, health: &Value) -> Result<(), Failure> {
         return context.output().object(health);
     }
     let hours = health["hours"].as_array().into_iter().flatten();
-    let rows: Vec<Value> = hours.filter(|hour| hour["coverage"] == true).map(row).collect();
+    let rows: Vec<Value> = hours.filter(|hour| hour["coverage"] == true).cloned().collect();
     context.output().list_as(health, &rows, &COLUMNS, &CSV_COLUMNS)?;
     match health["last_batch_at"].as_str() {
         Some(at) => say(&format!("Last {HEALTH_HOURS} hours; hours without lines are not listed. Last lines received at {at}.")),
@@ -65,24 +65,10 @@ pub(super) fn state(health: &Value) -> &'static str {
     }
 }
 
-/// An hour, with its requests that were not served, by status, in one text.
-fn row(hour: &Value) -> Value {
-    let refused = hour["refused"].as_array().into_iter().flatten();
-    let refused: Vec<String> = refused.map(|of| format!("{} {}", of["status"], of["count"])).collect();
-    let mut row = hour.clone();
-    row["refused"] = json!(refused);
-    row
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn one_cell_lists_requests_not_served_by_status() {
-        let hour = json!({"hour": "h", "coverage": true, "lines": 3, "refused": [{"status": 403, "count": 2}, {"status": 304, "count": 1}]});
-        assert_eq!(row(&hour)["refused"], json!(["403 2", "304 1"]));
-    }
+    use serde_json::json;
 
     #[test]
     fn the_state_follows_from_the_lines_of_48_hours() {

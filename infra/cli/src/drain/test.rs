@@ -151,9 +151,10 @@ fn row_of(line: &DryLine) -> Value {
         }
         LineOutcome::Person => json!({"line": number, "becomes": "person"}),
         LineOutcome::Dropped(reason) => json!({"line": number, "becomes": "dropped", "why": reason, "time": time}),
-        LineOutcome::Refused { bot, status } => {
-            json!({"line": number, "becomes": "refused", "bot": bot.to_string(), "status": status, "time": time})
-        }
+        LineOutcome::Refused(fetch) => json!({
+            "line": number, "becomes": "refused", "bot": fetch.bot, "operator": fetch.operator, "purpose": fetch.purpose,
+            "verified": fetch.verified, "status": fetch.status, "time": time,
+        }),
         LineOutcome::Bad(reason) => json!({"line": number, "becomes": "bad", "why": reason}),
         LineOutcome::Trial => json!({"line": number, "becomes": "trial"}),
     }

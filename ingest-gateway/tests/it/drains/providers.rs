@@ -5,7 +5,7 @@ use crate::harness::{Gateway, answer};
 use schemas::bots::Purpose;
 use schemas::event::SourceRole;
 use schemas::identity::OrgType;
-use schemas::log::RecordKind;
+use schemas::log::{FailedFetch, RecordKind};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -55,6 +55,51 @@ async fn d1_each_provider_says_the_same_in_its_own_words() {
         assert_eq!(crawler.media_type, if has_type { "text/html" } else { "" }, "{provider} {variant}");
         let data: Value = serde_json::from_str(event.data.as_ref().unwrap().get()).unwrap();
         assert!(data["user_agent"].as_str().unwrap().contains("GPTBot/1.2; +https://openai.com/gptbot"), "{provider} {variant}");
+        let own_key = record.failed_fetches[0].own_key;
+        let expected = FailedFetch {
+            own_key,
+            at_ms,
+            site: "com.example".to_owned(),
+            path: "/article".to_owned(),
+            bot: "ClaudeBot".to_owned(),
+            operator: "Anthropic".to_owned(),
+            purpose: Purpose::Training,
+            verified: Some(true),
+            status: 403,
+        };
+        assert_eq!(record.failed_fetches, [expected], "{provider} {variant}");
+        assert_ne!(own_key, event.own_key, "{provider} {variant}");
+    }
+}
+
+/// Nothing of a request that returned no content is kept but what is counted.
+#[tokio::test]
+async fn failed_fetches_have_neither_address_nor_user_agent_nor_query() {
+    let gateway = Gateway::start().await;
+    let org = gateway.seed().org("network", OrgType::Platform).await;
+    let planted = "203.0.113.77";
+    let with = |user_agent: &str, status: u16, path: &str, id: &str| {
+        let mut line: Value = serde_json::from_str(&line("a.test", path, user_agent, planted, id)).unwrap();
+        line["EdgeResponseStatus"] = json!(status);
+        line["RequestHeaders"] = json!({"content-telemetry-id": "0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f"});
+        line.to_string()
+    };
+    let lines = [
+        with(BOT, 404, "/a?secret=query#fragment", "r-1"),
+        with(BOT, 304, "/b", "r-2"),
+        with(BOT, 301, "/c", "r-3"),
+        with(BOT, 500, "/style.css", "r-4"),
+        with(PERSON, 404, "/of-a-person", "r-5"),
+    ];
+    let taken = gateway.drain("cloudflare", &org.key, lines.join("\n")).await;
+    let counts = ["kept", "people", "refused", "bad"].map(|name| taken.body[name].as_u64().unwrap());
+    assert_eq!((counts, &taken.body["dropped"]), ([0, 1, 3, 0], &json!({"asset": 1})));
+    let record = gateway.records(1).await.remove(0);
+    let kept: Vec<(&str, u16)> = record.failed_fetches.iter().map(|fetch| (fetch.path.as_str(), fetch.status)).collect();
+    assert_eq!((record.events.len(), kept), (0, vec![("/a", 404), ("/b", 304), ("/c", 301)]));
+    let text = serde_json::to_string(&record).unwrap();
+    for trace in [planted, "Mozilla", "secret", "fragment", "of-a-person", "0b1f9e6c", "r-1"] {
+        assert!(!text.contains(trace), "{trace}: {text}");
     }
 }
 

@@ -1,0 +1,2 @@
+ALTER TABLE failed_fetches DROP PARTITION {home:UInt32}
+SETTINGS max_partition_size_to_drop = 0
