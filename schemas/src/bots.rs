@@ -141,11 +141,6 @@ impl BotTable {
         &self.version
     }
 
-    /// Whose a bot of this name is.
-    pub fn operator_of(&self, bot: &str) -> Option<&str> {
-        self.bots.iter().find(|known| known.name.as_ref() == bot).map(|known| known.operator.as_ref())
-    }
-
     /// Who sent a request: by the user agent; else, where the CDN says of what kind the bot is that it verified, some other
     /// bot of that kind. None for everybody else.
     pub fn classify(&self, user_agent: &str, category: Option<&str>, address: Option<IpAddr>) -> Option<Classified> {

@@ -22,8 +22,8 @@ pub struct Crawlers {
     pub operators: Vec<OperatorCounts>,
     /// The same of agents whose name is no bot's, and of events without an agent.
     pub unattributed: ClaimCounts,
-    /// Requests of bots that were answered with something else than content; null where one domain is asked for.
-    pub refused: Option<Vec<RefusedCount>>,
+    /// Requests of bots that returned no content: events and log lines; most first.
+    pub refused: Vec<RefusedCount>,
     /// The hours of which anybody tells.
     pub coverage: Coverage,
     /// Most retrievals first.
@@ -77,8 +77,8 @@ pub struct CrawlerItem {
     pub corroborated: u64,
     /// The same as a share of `retrievals`.
     pub corroborated_share: f64,
-    /// Refused requests of this bot, whatever their address; null where one domain is asked for.
-    pub refused: Option<u64>,
+    /// Requests of this bot that returned no content, whatever their address.
+    pub refused: u64,
     /// Clicks that came back from the operator's agents; the same in each item of the operator.
     pub operator_clicks: u64,
     /// Retrievals of all the operator's bots for one such click; null without clicks.
@@ -94,16 +94,16 @@ pub struct StatusCount {
     pub count: u64,
 }
 
-/// Requests of one bot that were refused with one status.
+/// Requests of one bot that returned no content, with one status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedCount {
     /// Whose bot it is.
     pub operator: String,
     /// Its name.
     pub bot: String,
-    /// HTTP status.
+    /// HTTP status; 304 is a revalidation, every other one a failed fetch.
     pub status: u16,
-    /// Lines.
+    /// Requests, each once.
     pub count: u64,
 }
 

@@ -35,8 +35,7 @@ struct Answer {
     total: u64,
     operators: Vec<Operator>,
     unattributed: Operator,
-    /// Nothing where one domain is asked for: drains do not count by host.
-    refused: Option<Vec<Refused>>,
+    refused: Vec<Refused>,
     coverage: Coverage,
 }
 
@@ -50,7 +49,7 @@ struct Crawler {
     bytes: Bytes,
     statuses: Vec<Status>,
     corroborated: Count,
-    refused: Option<Count>,
+    refused: Count,
 }
 
 #[derive(Deserialize)]
@@ -85,7 +84,7 @@ impl Crawler {
             "retrievals" => Some(Key::number(self.retrievals.0)),
             "bytes" => Some(Key::number(self.bytes.0)),
             "corroborated" => Some(Key::share(self.corroborated_share())),
-            "refused" => Some(Key::known(self.refused.map(|refused| refused.0))),
+            "refused" => Some(Key::number(self.refused.0)),
             _ => None,
         }
     }
@@ -235,7 +234,7 @@ pub(crate) struct Crawlers {
     unattributed: Operator,
     total: Operator,
     crawlers: Vec<Crawler>,
-    refused: Option<Vec<Refused>>,
+    refused: Vec<Refused>,
     behind_operators: Behind,
     behind_refused: Behind,
     coverage: Coverage,
@@ -277,7 +276,7 @@ pub(crate) async fn show(
     let headings = filters.headings(&asked, &[("split", split)], "-retrievals");
     headings.sort(&mut operators, Operator::key);
     headings.sort(&mut answer.items, Crawler::key);
-    headings.sort(answer.refused.as_deref_mut().unwrap_or_default(), Refused::key);
+    headings.sort(&mut answer.refused, Refused::key);
     Ok(Page(Crawlers {
         headings,
         frame: member.frame("Crawlers", &filters.window.query()),

@@ -8,6 +8,7 @@ use crate::parameters::event_filter::Outcome;
 use crate::parameters::period::Period;
 use serde::Deserialize;
 use service_kit::http::ApiError;
+use std::collections::BTreeMap;
 
 const CRAWLERS: &str = include_str!("../../sql/crawlers.sql");
 const HOURS: &str = include_str!("../../sql/hours.sql");
@@ -26,6 +27,33 @@ pub(crate) struct BotRow {
     pub(crate) statuses: Vec<(u16, u64)>,
 }
 
+/// What bots asked for.
+#[derive(Default)]
+pub(crate) struct Requests {
+    /// Those with the most fetches first.
+    pub(crate) bots: Vec<BotRow>,
+    /// Requests that returned no content, events and log lines, by operator, bot and status.
+    pub(crate) refused: BTreeMap<(String, String, u16), u64>,
+}
+
+impl Requests {
+    /// Adds the row of a bot, which has no retrievals if it is about log lines.
+    fn add(&mut self, row: StoredRow) {
+        for (status, count) in row.statuses.iter().filter(|(status, _)| is_refused(*status)) {
+            let bot = (row.operator_name.clone(), row.bot_name.clone(), *status);
+            *self.refused.entry(bot).or_default() += count;
+        }
+        if row.retrievals > 0 {
+            self.bots.push(row.bot());
+        }
+    }
+}
+
+/// Whether a status says that no content was returned; 0 is unknown.
+fn is_refused(status: u16) -> bool {
+    status != 0 && !(200..300).contains(&status)
+}
+
 /// What one agent claims, and the clicks that came back from it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AgentCounts {
@@ -36,7 +64,7 @@ pub(crate) struct AgentCounts {
     pub(crate) clicks: u64,
 }
 
-/// A bot, or an agent if `retrievals` is 0.
+/// A bot, or an agent if the bot's name is empty.
 #[derive(clickhouse::Row, Deserialize)]
 struct StoredRow {
     operator_name: String,
@@ -78,29 +106,29 @@ struct HoursRow {
 }
 
 impl Reads {
-    /// Returns all bots, those with the most fetches first, and calls `agent` for each agent. Bots come from a table, so they are
-    /// few; reporters name any number of agents.
+    /// Returns what all bots asked for, and calls `agent` for each agent. Bots come from a table, so they are few; reporters name any
+    /// number of agents.
     pub(crate) async fn crawlers(
         &self,
         seen: &Visibility,
         period: &Period,
         outcome: Option<Outcome>,
         mut agent: impl FnMut(&str, AgentCounts) + Send,
-    ) -> Result<Vec<BotRow>, ApiError> {
+    ) -> Result<Requests, ApiError> {
         let scope = self.scope(seen, period).await?.narrowed(outcome);
         let (mut row, mut rest) = self.begun::<StoredRow>(scope.bind(Statement::new(CRAWLERS))).await?;
-        let mut bots = Vec::new();
+        let mut requests = Requests::default();
         while let Some(stored) = row {
-            if stored.retrievals > 0 {
-                bots.push(stored.bot());
-            } else {
+            if stored.bot_name.is_empty() {
                 let StoredRow { claimed, cited, presented, clicks, .. } = stored;
                 agent(&stored.agent_name, AgentCounts { claimed, cited, presented, clicks });
+            } else {
+                requests.add(stored);
             }
             row = following(&mut rest).await?;
         }
-        bots.sort_by(|a, b| (b.retrievals, key(a)).cmp(&(a.retrievals, key(b))));
-        Ok(bots)
+        requests.bots.sort_by(|a, b| (b.retrievals, key(a)).cmp(&(a.retrievals, key(b))));
+        Ok(requests)
     }
 
     /// Returns the hours in which a server reported an event, as numbers since 1970, in order. An event is in the hour of its own

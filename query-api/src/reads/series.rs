@@ -9,6 +9,7 @@ use crate::parameters::period::Period;
 use service_kit::http::ApiError;
 
 const SERIES: &str = include_str!("../../sql/series.sql");
+const SERIES_REQUESTS: &str = include_str!("../../sql/series_requests.sql");
 const SERIES_ROLE: &str = include_str!("../../sql/series_role.sql");
 const SERIES_AGENT: &str = include_str!("../../sql/series_agent.sql");
 
@@ -59,7 +60,8 @@ pub(crate) enum Split {
 }
 
 impl Reads {
-    /// Returns a series. All buckets together have the events of the summary.
+    /// Returns a series. All buckets together have the events of the summary, and if outcomes are asked for, also the log lines whose
+    /// request returned no content: with the split by outcome, or with that outcome if the split is none or about the bot or the status.
     pub(crate) async fn series(
         &self,
         seen: &Visibility,
@@ -68,12 +70,17 @@ impl Reads {
         outcome: Option<Outcome>,
     ) -> Result<Cells, ApiError> {
         let scope = self.scope(seen, period).await?.narrowed(outcome);
-        self.cells(scope.bind(statement(split)).with("bucket_ms", by.ms())).await
+        self.cells(scope.bind(statement(split, outcome)).with("bucket_ms", by.ms())).await
     }
 }
 
-fn statement(split: Split) -> Statement {
-    let by_value = |column: &str| Statement::new(SERIES).with("value", column);
+fn statement(split: Split, outcome: Option<Outcome>) -> Statement {
+    let has_lines = match outcome {
+        None => split == Split::Outcome,
+        Some(outcome) => outcome != Outcome::Fetch && split != Split::Type,
+    };
+    let sql = if has_lines { SERIES_REQUESTS } else { SERIES };
+    let by_value = |column: &str| Statement::new(sql).with("value", column);
     match split {
         Split::Nothing => by_value("nothing"),
         Split::Type => by_value("type"),

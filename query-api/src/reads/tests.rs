@@ -5,6 +5,7 @@
 
 mod crawlers;
 mod hosts;
+mod lines;
 mod lists;
 mod model;
 mod reports;
@@ -18,6 +19,8 @@ use model::Event;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
+use schemas::log::FailedFetch;
+use schemas::site::Site;
 use service_kit::testing::{random_seed, size};
 use world::{Read, World};
 
@@ -32,6 +35,8 @@ struct Round<'a> {
     read: &'a Read,
     outcome: Option<Outcome>,
     events: Vec<Event<'a>>,
+    /// Log lines whose request returned no content.
+    lines: Vec<&'a FailedFetch>,
     trace: String,
 }
 
@@ -47,8 +52,9 @@ async fn compare(rounds: usize, mut check: impl AsyncFnMut(&Round<'_>, &mut StdR
         }
         assert!(round < rounds + MAX_ROUNDS, "the rounds compare hardly anything: seed {seed}");
         let reports = reports::random(&mut random);
-        world.store.fill(&reports, &mut random).await;
-        let events = model::events(&reports);
+        let copies = lines::random(&mut random);
+        world.store.fill(&reports, &copies, &mut random).await;
+        let (events, lines) = (model::events(&reports), lines::counted(&copies));
         for _ in 0..3 {
             let read = world.random_read(&mut random).await;
             let outcome = *[None, None, Some(Outcome::Fetch), Some(Outcome::Revalidation), Some(Outcome::Failed)]
@@ -56,9 +62,14 @@ async fn compare(rounds: usize, mut check: impl AsyncFnMut(&Round<'_>, &mut StdR
                 .unwrap();
             let seen: Vec<Event<'_>> =
                 events.iter().filter(|event| read.shows(event) && event.has_outcome(outcome)).cloned().collect();
+            let is_line_seen = |line: &&&FailedFetch| {
+                let host = Site::from_stored(&line.site).domain();
+                read.covers(&host, line.at_ms) && outcome.is_none_or(|outcome| outcome == lines::outcome(line))
+            };
+            let lines = lines.iter().filter(is_line_seen).copied().collect();
             compared += seen.len();
             let trace = format!("seed {seed} round {round} {outcome:?} {read:?}");
-            check(&Round { world: &world, read: &read, outcome, events: seen, trace }, &mut random).await;
+            check(&Round { world: &world, read: &read, outcome, events: seen, lines, trace }, &mut random).await;
         }
     }
 }

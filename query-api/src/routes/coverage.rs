@@ -1,5 +1,4 @@
-//! The hours of which anybody tells, and the requests that were refused: what drains have written down
-//! (docs/api/reads.md#get-content-ownerscoverage).
+//! The hours of which anybody tells (docs/api/reads.md#get-content-ownerscoverage).
 //!
 //! Must not call an hour covered in which no server told of anything: what is not known is no zero.
 
@@ -7,9 +6,7 @@ use crate::State;
 use crate::access::visibility::Visibility;
 use crate::parameters::period::Period;
 use chrono::{DateTime, Utc};
-use schemas::bots::OTHER;
 use schemas::coverage::{Coverage, CoverageSpan};
-use schemas::crawler_reads::RefusedCount;
 use service_kit::http::ApiError;
 use std::collections::BTreeSet;
 use uuid::Uuid;
@@ -73,33 +70,6 @@ async fn told_by(drains: &[(Uuid, bool)], state: &State, seen: &Visibility, peri
     .bind(from)
     .bind(before)
     .bind(drains.iter().map(|(id, _)| *id).collect::<Vec<Uuid>>())
-    .fetch_all(&state.pool)
-    .await
-}
-
-/// What the owner's drains tell of refused requests, by bot and status.
-pub(crate) async fn refused(state: &State, seen: &Visibility, period: &Period) -> Result<Vec<RefusedCount>, ApiError> {
-    let rows = state.ledger.in_turn(refused_rows(state, seen, period)).await?;
-    let read = |(bot, status, count): (String, i32, i64)| {
-        let (status, count) = (u16::try_from(status).ok()?, u64::try_from(count).ok()?);
-        let operator = state.bots.operator_of(&bot).unwrap_or(OTHER).to_owned();
-        Some(RefusedCount { operator, bot, status, count })
-    };
-    Ok(rows.into_iter().filter_map(read).collect())
-}
-
-async fn refused_rows(state: &State, seen: &Visibility, period: &Period) -> Result<Vec<(String, i32, i64)>, sqlx::Error> {
-    let (from, before) = hours_of(period);
-    sqlx::query_as(
-        "SELECT bot, status::int, sum(told::bigint)::bigint FROM drain_hours \
-         CROSS JOIN LATERAL jsonb_each(refused) AS by_bot (bot, statuses) \
-         CROSS JOIN LATERAL jsonb_each_text(statuses) AS by_status (status, told) \
-         WHERE organization_id = $1 AND hour >= coalesce($2, '-infinity'::timestamptz) \
-         AND hour < coalesce($3, 'infinity'::timestamptz) GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2",
-    )
-    .bind(seen.organization_id().0)
-    .bind(from)
-    .bind(before)
     .fetch_all(&state.pool)
     .await
 }

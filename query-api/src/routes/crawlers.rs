@@ -3,11 +3,11 @@
 //!
 //! Must not compute figures that the stores did not, but for adding up by operator and dividing what is told beside it.
 
-use super::coverage::{coverage, refused};
+use super::coverage::coverage;
 use super::lists::{ListParameters, ListRequest};
 use crate::State;
 use crate::read_limiter::AdmittedReader;
-use crate::reads::{AgentCounts, BotRow};
+use crate::reads::{AgentCounts, BotRow, Requests};
 use crate::respond::page;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -41,17 +41,15 @@ pub(crate) async fn read_crawlers(
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
-    // Drains count what was refused by the hour, and not by host.
-    let is_narrowed = asked.view.domain.is_some();
     let asked = ListRequest::unsplit(&state, reading, asked, EVENTS_PAGE).await?;
     let (seen, period, at) = (&asked.visibility, &asked.period, asked.paging);
     let mut claims = Claims { bots: &state.bots, of: BTreeMap::new(), of_nobody: ClaimCounts::default() };
-    let refused = async { if is_narrowed { Ok(None) } else { refused(&state, seen, period).await.map(Some) } };
-    let bots = state.telemetry.crawlers(seen, period, asked.outcome, |agent, counts| claims.add(agent, counts));
-    let (refused, coverage, bots) = tokio::try_join!(refused, coverage(&state, seen, period), bots)?;
+    let requests = state.telemetry.crawlers(seen, period, asked.outcome, |agent, counts| claims.add(agent, counts));
+    let (coverage, Requests { bots, refused }) = tokio::try_join!(coverage(&state, seen, period), requests)?;
+    let refused = most_first(refused);
     let Claims { of: claims, of_nobody: unattributed, .. } = claims;
     let operators = operators(&bots, claims);
-    let beside = Beside { operators: by_name(&operators), refused: refused.as_deref().map(by_bot) };
+    let beside = Beside { operators: by_name(&operators), refused: by_bot(&refused) };
     let total = bots.len() as u64;
     let envelope = Crawlers {
         organization_id: seen.organization_id(),
@@ -106,11 +104,19 @@ struct Beside {
     /// Retrievals and clicks.
     operators: BTreeMap<String, (u64, u64)>,
     /// By operator and bot.
-    refused: Option<BTreeMap<(String, String), u64>>,
+    refused: BTreeMap<(String, String), u64>,
 }
 
 fn by_name(operators: &[OperatorCounts]) -> BTreeMap<String, (u64, u64)> {
     operators.iter().map(|of| (of.operator.clone(), (of.retrievals, of.claims.clicks))).collect()
+}
+
+/// Requests that returned no content, in the order of the response.
+fn most_first(refused: BTreeMap<(String, String, u16), u64>) -> Vec<RefusedCount> {
+    let read = |((operator, bot, status), count)| RefusedCount { operator, bot, status, count };
+    let mut refused: Vec<RefusedCount> = refused.into_iter().map(read).collect();
+    refused.sort_by(|a, b| (b.count, &a.bot, a.status).cmp(&(a.count, &b.bot, b.status)));
+    refused
 }
 
 fn by_bot(refused: &[RefusedCount]) -> BTreeMap<(String, String), u64> {
@@ -136,7 +142,7 @@ fn item(row: BotRow, beside: &Beside) -> CrawlerItem {
         statuses: row.statuses.into_iter().map(|(status, count)| StatusCount { status, count }).collect(),
         corroborated: row.corroborated,
         corroborated_share: share(row.corroborated, row.retrievals),
-        refused: beside.refused.as_ref().map(|refused| refused.get(&bot).copied().unwrap_or_default()),
+        refused: beside.refused.get(&bot).copied().unwrap_or_default(),
         operator_clicks,
         retrievals_per_click: (operator_clicks > 0).then(|| share(of_operator, operator_clicks)),
         operator: bot.0,

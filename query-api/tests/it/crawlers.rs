@@ -11,9 +11,12 @@ use reqwest::StatusCode;
 use schemas::bots::Purpose;
 use schemas::crawler::Crawler;
 use schemas::event::SourceRole;
+use schemas::event_key::EventKey;
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use schemas::instant;
+use schemas::log::{FailedFetch, LogRecord, RECORD_VERSION, RecordKind};
+use schemas::site::Site;
 use serde_json::{Value, json};
 use service_kit::testing::random_seed;
 use std::cmp::Reverse;
@@ -265,7 +268,7 @@ async fn more_hours_than_a_read_has_rows_are_covered_and_a_summary_stays_small()
     const HOURS: usize = 100_001;
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
-    drained(&app, owner.id, &[(0, 1, json!({}))]).await;
+    drained(&app, owner.id, &[(0, 1)]).await;
     let every_other = |number: usize| 2 * HOUR_MS * i64::try_from(number).unwrap();
     let reports: Vec<_> = (0..HOURS)
         .map(|number| seen("a.test", number as u128 + 1).role(SourceRole::Edge).after(every_other(number)).accepted(0))
@@ -307,19 +310,18 @@ async fn more_agents_than_a_read_has_rows_are_added_up_and_a_summary_names_them_
     }
 }
 
-/// An owner of `a.test` whose drain has told of some hours after new year: hour, lines, refused.
-async fn drained(app: &TestApp, org: OrgId, hours: &[(i64, i64, Value)]) {
-    for (hour, lines, refused) in hours {
+/// An owner of `a.test` whose drain has told of some hours after new year: hour and lines.
+async fn drained(app: &TestApp, org: OrgId, hours: &[(i64, i64)]) {
+    for (hour, lines) in hours {
         sqlx::query(
-            "INSERT INTO drain_hours (source, organization_id, provider, hour, batch, lines, kept, people, bad, dropped, refused, \
-             bytes, lag_ms, received_at) VALUES ($1, $2, 'ndjson', $3, $4, $5, 0, 0, 0, '{}', $6, 0, 0, now())",
+            "INSERT INTO drain_hours (source, organization_id, provider, hour, batch, lines, kept, people, bad, dropped, \
+             bytes, lag_ms, received_at) VALUES ($1, $2, 'ndjson', $3, $4, $5, 0, 0, 0, '{}', 0, 0, now())",
         )
         .bind(Uuid::from_u128(7))
         .bind(org.0)
         .bind(DateTime::from_timestamp_millis(NEW_YEAR_MS + hour * HOUR_MS).unwrap())
         .bind(Uuid::now_v7().as_bytes().as_slice())
         .bind(lines)
-        .bind(refused)
         .execute(&app.stores.pool)
         .await
         .unwrap();
@@ -340,9 +342,8 @@ fn hour(number: i64) -> String {
 async fn hours_without_a_line_say_so_and_are_never_a_zero() {
     let app = TestApp::new().await;
     let (owner, other) = (app.seed().owner_of("a.test").await, app.seed().owner_of("b.test").await);
-    drained(&app, owner.id, &[(1, 10, json!({})), (1, 5, json!({})), (2, 3, json!({})), (3, 0, json!({})), (7, 1, json!({}))])
-        .await;
-    drained(&app, other.id, &[(4, 9, json!({}))]).await;
+    drained(&app, owner.id, &[(1, 10), (1, 5), (2, 3), (3, 0), (7, 1)]).await;
+    drained(&app, other.id, &[(4, 9)]).await;
     // An edge worker's report makes its hour known; an agent's claim does not.
     let reports = [
         seen("a.test", 1).role(SourceRole::Edge).after(5 * HOUR_MS),
@@ -405,7 +406,7 @@ async fn figures_tell_what_is_covered_where_the_hosts_have_a_drain_and_nowhere_e
         assert_eq!(told(path, "news.a.test").await, Value::Null, "{path}: another host's drain");
         assert_eq!(told(path, "b.test").await, Value::Null, "{path}: another domain's drain");
     }
-    drained(&app, owner.id, &[(1, 3, json!({}))]).await;
+    drained(&app, owner.id, &[(1, 3)]).await;
     sqlx::query("UPDATE drain_hours SET drain_id = $1").bind(drain).execute(&app.stores.pool).await.unwrap();
     sqlx::query("UPDATE drains SET deleted_at = now()").execute(&app.stores.pool).await.unwrap();
     for path in paths {
@@ -418,48 +419,100 @@ async fn figures_tell_what_is_covered_where_the_hosts_have_a_drain_and_nowhere_e
     assert!(text.starts_with("start,total_events,total_sessions\n"), "records have no place for it: {text}");
 }
 
+/// A drain's record of log lines whose request returned no content, accepted some months after new year.
+fn failing(org: OrgId, months: i64, lines: &[FailedFetch]) -> LogRecord {
+    LogRecord {
+        v: RECORD_VERSION,
+        org,
+        received_at_us: (NEW_YEAR_MS + 24 * HOUR_MS * (1 + 31 * months)) * 1_000,
+        kind: RecordKind::Drain,
+        drain: None,
+        session: None,
+        unwritten_sessions: Vec::new(),
+        events: Vec::new(),
+        failed_fetches: lines.to_vec(),
+    }
+}
+
+/// A line about a host of one of [`BOTS`], some minutes after new year.
+fn failed(key: u128, host: &str, bot: usize, status: u16, minutes: i64) -> FailedFetch {
+    let (bot, operator, purpose) = BOTS[bot];
+    FailedFetch {
+        own_key: EventKey(key),
+        at_ms: NEW_YEAR_MS + minutes * 60_000,
+        site: Site::from_domain(host).unwrap().as_str().to_owned(),
+        path: "/".to_owned(),
+        bot: bot.to_owned(),
+        operator: operator.to_owned(),
+        purpose: purpose.unwrap(),
+        verified: None,
+        status,
+    }
+}
+
+/// A window and a filter, and what a read says of refused requests.
+type Refusals<'a> = (&'a [(&'a str, &'a str)], &'a [(&'a str, &'a str, u16, u64)]);
+
 #[tokio::test]
-async fn refused_requests_stand_beside_the_retrievals_of_their_bot() {
+async fn refused_requests_are_counted_once_from_lines_and_events() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
-    drained(
-        &app,
-        owner.id,
-        &[
-            (0, 10, json!({"GPTBot": {"403": 4}, "CCBot": {"403": 9}})),
-            (1, 10, json!({"GPTBot": {"304": 1, "403": 2}})),
-            (2, 10, json!({"GPTBot": {"403": 100}})),
-        ],
-    )
-    .await;
-    let report =
-        |key: u128, bot: usize, verified| seen("a.test", key).role(SourceRole::Edge).by(9).crawler(by_bot(bot, verified));
-    app.insert(&[report(1, 1, Some(false)), report(2, 1, Some(true)), report(3, 3, None)]).await;
-    let until = hour(1);
-    let window = [("until", until.replace("01:00:00", "01:30:00"))];
-    let window = window.each_ref().map(|(name, at)| (*name, at.as_str()));
-    let told = app.page(&owner.key, "/content-owners/crawlers", &window).await;
-    let expected = [("CCBot", "Common Crawl", 403, 9), ("GPTBot", "OpenAI", 403, 6), ("GPTBot", "OpenAI", 304, 1)];
-    let refused = |(bot, operator, status, count)| json!({"bot": bot, "operator": operator, "status": status, "count": count});
-    assert_eq!(told["refused"], json!(expected.map(refused)));
-    let beside: BTreeMap<String, Value> = told["items"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|item| (format!("{} {}", item["bot"], item["verified"]), item["refused"].clone()))
-        .collect();
-    let expected = [("\"ClaudeBot\" null", 0), ("\"GPTBot\" false", 7), ("\"GPTBot\" true", 7)];
-    assert_eq!(beside, expected.map(|(bot, count)| (bot.to_owned(), json!(count))).into());
-    let narrowed = app.page(&owner.key, "/content-owners/crawlers", &[("domain", "a.test")]).await;
-    assert_eq!(
-        (&narrowed["refused"], &narrowed["items"][0]["refused"]),
-        (&Value::Null, &Value::Null),
-        "drains do not count it by host"
-    );
+    app.seed().verify(owner.id, "b.test").await;
+    let lines = [
+        failed(1, "a.test", 1, 403, 0),
+        failed(2, "www.a.test", 1, 403, 59),
+        failed(3, "a.test", 1, 304, 60),
+        failed(4, "b.test", 1, 403, 89),
+        failed(5, "a.test", 1, 403, 90),
+        failed(6, "a.test", 3, 500, 0),
+        failed(7, "c.test", 1, 403, 0),
+    ];
+    // Copies: in another order, accepted in another month, of which one says something else.
+    let mut again = lines.clone();
+    again.reverse();
+    again[2].status = 404;
+    app.store(&[failing(owner.id, 1, &again), failing(owner.id, 0, &lines[..3])]).await;
+    app.store(&[failing(owner.id, 0, &lines), failing(owner.id, 2, &again)]).await;
+    let seen_with = |key: u128, status: u16| {
+        let crawler = Crawler { response_status: status, ..by_bot(1, Some(true)) };
+        seen("a.test", key).role(SourceRole::Edge).by(9).crawler(crawler)
+    };
+    app.insert(&[seen_with(1, 200), seen_with(2, 404)]).await;
+    let until = hour(1).replace("01:00:00", "01:30:00");
+    let claude = ("ClaudeBot", "Anthropic", 500, 1);
+    let not_found = ("GPTBot", "OpenAI", 404, 1);
+    let expected: [Refusals<'_>; 5] = [
+        (&[("until", &until)], &[("GPTBot", "OpenAI", 403, 3), claude, ("GPTBot", "OpenAI", 304, 1), not_found]),
+        (&[], &[("GPTBot", "OpenAI", 403, 4), claude, ("GPTBot", "OpenAI", 304, 1), not_found]),
+        (&[("domain", "a.test")], &[("GPTBot", "OpenAI", 403, 3), claude, ("GPTBot", "OpenAI", 304, 1), not_found]),
+        (&[("outcome", "revalidation")], &[("GPTBot", "OpenAI", 304, 1)]),
+        (&[("outcome", "fetch")], &[]),
+    ];
+    for (query, expected) in expected {
+        let told = app.page(&owner.key, "/content-owners/crawlers", query).await;
+        let refused = |(bot, operator, status, count): &(&str, &str, u16, u64)| json!({"bot": bot, "operator": operator, "status": status, "count": count});
+        let refused: Vec<Value> = expected.iter().map(refused).collect();
+        assert_eq!(told["refused"], json!(refused), "{query:?}");
+        let of_gpt_bot = expected.iter().filter(|(bot, ..)| *bot == "GPTBot").map(|(.., count)| count).sum::<u64>();
+        let items = told["items"].as_array().unwrap();
+        assert!(items.iter().all(|item| item["bot"] == "GPTBot" && item["refused"] == of_gpt_bot), "{query:?} {items:?}");
+    }
+    let series = async |query: &[(&str, &str)]| -> Vec<(String, u64)> {
+        let told = app.page(&owner.key, "/content-owners/series", query).await;
+        let item =
+            |item: &Value| (item["outcome"].as_str().unwrap_or_default().to_owned(), item["total_events"].as_u64().unwrap());
+        told["items"].as_array().unwrap().iter().map(item).collect()
+    };
+    let by_outcome = [("failed", 6), ("fetch", 1), ("revalidation", 1)].map(|(name, count)| (name.to_owned(), count));
+    assert_eq!(series(&[("split", "outcome")]).await, by_outcome);
+    assert_eq!(series(&[("outcome", "failed")]).await, [(String::new(), 6)]);
+    assert_eq!(series(&[("outcome", "failed"), ("split", "type")]).await, [(String::new(), 1)], "a line has no type");
+    let summary = app.page(&owner.key, "/content-owners/summary", &[("outcome", "failed")]).await;
+    assert_eq!(summary["total_events"], 1, "a line is no event");
 }
 
 #[tokio::test]
-async fn a_table_of_ones_own_names_the_operators_of_what_was_refused_and_of_clicks() {
+async fn a_table_of_ones_own_names_the_operators_of_clicks() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bots.json");
     let own = json!({"version": "own-1", "bots": [{"bot": "Own bot", "operator": "Ourselves", "purpose": "search", "documentation": "",
@@ -467,15 +520,11 @@ async fn a_table_of_ones_own_names_the_operators_of_what_was_refused_and_of_clic
     std::fs::write(&file, own.to_string()).unwrap();
     let app = TestApp::naming_bots_by(&file).await;
     let owner = app.seed().owner_of("a.test").await;
-    drained(&app, owner.id, &[(0, 3, json!({"Own bot": {"403": 2}, "GPTBot": {"403": 1}}))]).await;
     let click = |key: u128, agent: &str| seen("a.test", key).named("content_engaged").by(9).session(key).agent(agent);
     let issuer = OrgId(Uuid::from_u128(8));
     let clicks = [click(1, "OwnFetcher/1.0").bound(issuer, 1), click(2, "GPTBot").bound(issuer, 1)];
     app.insert(&clicks).await;
     let told = app.page(&owner.key, "/content-owners/crawlers", &[]).await;
-    let refused =
-        |bot: &str, operator: &str, count: u64| json!({"bot": bot, "operator": operator, "status": 403, "count": count});
-    assert_eq!(told["refused"], json!([refused("Own bot", "Ourselves", 2), refused("GPTBot", "other", 1)]));
     assert_eq!(told["unattributed"]["clicks"], 1, "GPTBot is nobody's by this table");
 }
 

@@ -240,7 +240,8 @@ impl Observation {
             drain: self.drain,
             session: None,
             unwritten_sessions: Vec::new(),
-            events: vec![self.log_event()],
+            events: reports.iter().map(Self::log_event).collect(),
+            failed_fetches: Vec::new(),
         }
     }
 }
@@ -343,7 +344,7 @@ impl TestApp {
     /// Deletes all reports.
     pub(crate) async fn empty(&self) {
         self.restart_writer().await;
-        for table in ["events", "reports", "sites", "progress", "writers"] {
+        for table in ["events", "reports", "failed_fetches", "sites", "progress", "writers"] {
             self.command(&format!("TRUNCATE TABLE {table}")).await;
         }
     }

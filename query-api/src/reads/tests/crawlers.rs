@@ -3,7 +3,8 @@
 use super::model::Event;
 use super::world::Read;
 use super::{HOUR_MS, Round, compare};
-use crate::reads::{AgentCounts, BotRow};
+use crate::reads::{AgentCounts, BotRow, Requests};
+use schemas::log::FailedFetch;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Operator, bot, purpose, verified.
@@ -53,6 +54,17 @@ fn claims(events: &[Event<'_>], read: &Read) -> BTreeMap<String, Claims> {
     claims
 }
 
+/// Requests that returned no content, by operator, bot and status.
+fn refused(events: &[Event<'_>], lines: &[&FailedFetch]) -> BTreeMap<(String, String, u16), u64> {
+    let mut refused = BTreeMap::new();
+    let fetches = events.iter().filter(|event| event.is_retrieval()).map(Event::fetch);
+    let of_events = fetches.filter(|fetch| !fetch.bot.is_empty() && !matches!(fetch.status, 0 | 200..=299));
+    let of_events = of_events.map(|fetch| (fetch.operator, fetch.bot, fetch.status));
+    let of_lines = lines.iter().map(|line| (line.operator.clone(), line.bot.clone(), line.status));
+    of_events.chain(of_lines).for_each(|of| *refused.entry(of).or_default() += 1);
+    refused
+}
+
 fn found(rows: &[BotRow]) -> BTreeMap<Bot, Counts> {
     let counts = |row: &BotRow| (row.retrievals, row.bytes, row.corroborated, row.statuses.iter().copied().collect());
     let bot = |row: &BotRow| (row.operator.clone(), row.bot.clone(), row.purpose.clone(), row.verified);
@@ -62,14 +74,15 @@ fn found(rows: &[BotRow]) -> BTreeMap<Bot, Counts> {
 #[tokio::test]
 async fn crawlers_equal_the_model() {
     compare(12, async |round: &Round<'_>, _| {
-        let Round { world, read, outcome, events, trace } = round;
+        let Round { world, read, outcome, events, lines, trace } = round;
         let mut agents = BTreeMap::new();
         let add = |agent: &str, AgentCounts { claimed, cited, presented, clicks }: AgentCounts| {
             assert!(agents.insert(agent.to_owned(), [claimed, cited, presented, clicks]).is_none());
         };
         let rows = world.reads.crawlers(&read.seen, &read.period, *outcome, add).await;
-        let rows = rows.unwrap_or_else(|error| panic!("{error:?} {trace}"));
+        let Requests { bots: rows, refused } = rows.unwrap_or_else(|error| panic!("{error:?} {trace}"));
         assert!(rows.is_sorted_by(|a, b| a.retrievals >= b.retrievals));
+        assert_eq!(refused, self::refused(events, lines), "{trace}");
         let bots = bots(events, read);
         assert_eq!((rows.len(), found(&rows)), (bots.len(), bots), "{trace}");
         assert_eq!(agents, claims(events, read), "{trace}");
@@ -80,7 +93,7 @@ async fn crawlers_equal_the_model() {
 #[tokio::test]
 async fn hours_equal_the_model() {
     compare(12, async |round: &Round<'_>, _| {
-        let Round { world, read, events, trace, outcome } = round;
+        let Round { world, read, events, trace, outcome, .. } = round;
         if outcome.is_some() {
             return;
         }

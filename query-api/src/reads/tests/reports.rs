@@ -37,7 +37,7 @@ pub(in crate::reads) const HOSTS: [&str; 16] = [
 const AGENTS_TYPES: [&str; 5] = ["content_grounded", "content_cited", "content_presented", "content_engaged", "turn_started"];
 const AGENTS: [&str; 4] = ["", "alpha", "beta", "\u{e4}' \\"];
 /// Bots with their operators and purposes; the first is none.
-const BOTS: [(&str, &str, &str); 4] =
+pub(super) const BOTS: [(&str, &str, &str); 4] =
     [("", "", ""), ("GPTBot", "OpenAI", "training"), ("ChatGPT-User", "OpenAI", "user"), ("ClaudeBot", "Anthropic", "training")];
 /// Paths of sections and of none, and with what patterns are made of.
 const PATHS: [&str; 14] = [

@@ -2,11 +2,13 @@
 
 use super::model::{Event, Shown, sessions};
 use super::world::Read;
-use super::{Round, compare};
+use super::{Round, compare, lines};
+use crate::parameters::event_filter::Outcome;
 use crate::reads::cells::Cells;
 use crate::reads::series::Split;
 use crate::reads::{By, Cell, Extent, Value};
 use rand::RngExt;
+use schemas::log::FailedFetch;
 use std::collections::{BTreeMap, BTreeSet};
 
 const SPLITS: [Split; 11] = [
@@ -55,8 +57,25 @@ fn values<'a>(event: &Event<'a>, split: Split, read: &Read) -> BTreeMap<Value, V
     values
 }
 
+/// The name under which a series has a log line, if it has any.
+fn line_name(line: &FailedFetch, split: Split, asked: Option<Outcome>) -> Option<String> {
+    let of_line = lines::outcome(line);
+    match split {
+        Split::Outcome => Some(of_line.as_str().to_owned()),
+        _ if asked != Some(of_line) => None,
+        Split::Nothing => Some(String::new()),
+        Split::Operator => Some(line.operator.clone()),
+        Split::Bot => Some(line.bot.clone()),
+        Split::Purpose => Some(line.purpose.as_str().to_owned()),
+        Split::Verified => Some(line.verified.map_or("", |verified| if verified { "yes" } else { "no" }).to_owned()),
+        Split::Status => Some(line.status.to_string()),
+        Split::Type | Split::Role | Split::Agent | Split::Platform => None,
+    }
+}
+
 /// The cells of a series, and its extent.
-fn expected(events: &[Event<'_>], (by, split): (By, Split), read: &Read) -> (Extent, Vec<Cell>) {
+fn expected(round: &Round<'_>, (by, split): (By, Split)) -> (Extent, Vec<Cell>) {
+    let Round { events, lines, outcome, read, .. } = round;
     let mut reports: BTreeMap<(i64, Value), Vec<Vec<Shown<'_>>>> = BTreeMap::new();
     let mut buckets = BTreeSet::new();
     for event in events {
@@ -64,6 +83,14 @@ fn expected(events: &[Event<'_>], (by, split): (By, Split), read: &Read) -> (Ext
         buckets.insert(bucket);
         for (value, shown) in values(event, split, read) {
             reports.entry((bucket, value)).or_default().push(shown);
+        }
+    }
+    for line in lines {
+        if let Some(name) = line_name(line, split, *outcome) {
+            let bucket = line.at_ms.div_euclid(by.ms());
+            buckets.insert(bucket);
+            // Nobody reports it in a session.
+            reports.entry((bucket, (String::new(), name))).or_default().push(Vec::new());
         }
     }
     let cell = |((bucket, value), events): ((i64, Value), Vec<Vec<Shown<'_>>>)| {
@@ -92,12 +119,12 @@ async fn rest(cells: &mut Cells) -> Vec<Cell> {
 #[tokio::test]
 async fn series_equal_the_model() {
     compare(8, async |round: &Round<'_>, random| {
-        let Round { world, read, outcome, events, trace } = round;
+        let Round { world, read, outcome, trace, .. } = round;
         let by = if random.random() { By::Hour } else { By::Day };
         for split in SPLITS {
             let series = world.reads.series(&read.seen, &read.period, (by, split), *outcome).await;
             let mut series = series.unwrap_or_else(|error| panic!("{split:?} {error:?} {trace}"));
-            let (extent, cells) = expected(events, (by, split), read);
+            let (extent, cells) = expected(round, (by, split));
             assert_eq!(series.extent, extent, "{by:?} {split:?} {trace}");
             if random.random() {
                 let values: BTreeSet<Value> = cells.iter().map(|cell| cell.value.clone()).collect();

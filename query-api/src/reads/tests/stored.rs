@@ -13,7 +13,7 @@ use store::facts::Facts;
 use store::merge::{Changes, Current, keys_to_look_up, merge};
 use store::row::{EventRow, EventWrite};
 use store::row_binary::Encoder;
-use store::tables::{DDL, EVENT_COLUMNS, encode_event};
+use store::tables::{DDL, EVENT_COLUMNS, FAILED_FETCH_COLUMNS, FailedFetchRow, encode_event};
 
 /// The tables of one test.
 pub(in crate::reads) struct Stored {
@@ -51,11 +51,13 @@ impl Stored {
         assert!(status.is_success(), "{query:?} {status}: {}", response.text().await.unwrap());
     }
 
-    /// Replaces what is stored by these reports, in blocks of random sizes.
-    pub(in crate::reads) async fn fill(&self, reports: &[TestReport], random: &mut StdRng) {
-        self.run("TRUNCATE TABLE events").await;
-        self.run("TRUNCATE TABLE sites").await;
-        self.insert_sites(reports).await;
+    /// Replaces what is stored by these reports and copies of log lines, in blocks of random sizes.
+    pub(in crate::reads) async fn fill(&self, reports: &[TestReport], copies: &[FailedFetchRow], random: &mut StdRng) {
+        for table in ["events", "sites", "failed_fetches"] {
+            self.run(&format!("TRUNCATE TABLE {table}")).await;
+        }
+        self.insert_sites(reports, copies).await;
+        self.insert_copies(copies, random).await;
         let (mut rows, mut rest, mut version) = (BTreeMap::new(), reports, 1 << 40);
         while !rest.is_empty() {
             let (block, later) = rest.split_at(random.random_range(1..=rest.len()));
@@ -71,10 +73,27 @@ impl Stored {
         }
     }
 
-    async fn insert_sites(&self, reports: &[TestReport]) {
+    /// Some blocks are inserted again, as after a crash.
+    async fn insert_copies(&self, copies: &[FailedFetchRow], random: &mut StdRng) {
+        let columns: Vec<&str> = FAILED_FETCH_COLUMNS.iter().map(|(name, _)| *name).collect();
+        let insert = format!("INSERT INTO failed_fetches ({}) FORMAT RowBinary", columns.join(", "));
+        for block in copies.chunks(random.random_range(1..40)) {
+            for _ in 0..random.random_range(1..3) {
+                let mut body = Encoder::default();
+                block.iter().for_each(|row| row.encode(&mut body));
+                self.insert(&insert, body.0).await;
+            }
+        }
+        if random.random_bool(0.2) {
+            self.run("OPTIMIZE TABLE failed_fetches FINAL").await;
+        }
+    }
+
+    async fn insert_sites(&self, reports: &[TestReport], copies: &[FailedFetchRow]) {
         let hosts = reports.iter().filter_map(|report| report.site.as_ref().map(Site::as_str));
         let links = reports.iter().map(|report| report.facts.link_site.as_str());
-        let sites: BTreeSet<&str> = hosts.chain(links).filter(|site| !matches!(*site, "" | "-")).collect();
+        let lines = copies.iter().map(|copy| copy.fetch.site.as_str());
+        let sites: BTreeSet<&str> = hosts.chain(links).chain(lines).filter(|site| !matches!(*site, "" | "-")).collect();
         let mut body = Encoder::default();
         for site in sites {
             // All generated hosts have registrable domains of two labels.

@@ -63,7 +63,7 @@ async fn summaries_equal_the_model() {
     // Each of the two statements has to count something.
     let (mut with_others, mut without_others) = (0, 0);
     compare(12, async |round: &Round<'_>, _| {
-        let Round { world, read, outcome, events, trace } = round;
+        let Round { world, read, outcome, events, trace, .. } = round;
         let rows = world.reads.summary(&read.seen, &read.period, *outcome).await;
         let rows = rows.unwrap_or_else(|error| panic!("{error:?} {trace}"));
         assert_eq!(found(rows), expected(events, read), "{trace}");

@@ -99,12 +99,15 @@ pub(in crate::reads) struct Read {
 impl Read {
     /// Whether the read shows an event.
     pub(in crate::reads) fn shows(&self, event: &Event<'_>) -> bool {
-        let (at, host) = (event.at_ms(), event.host());
-        !event.event_type().starts_with("turn_")
-            && self.may_see(&host, at)
-            && self.domain.is_none_or(|domain| is_within(&host, domain))
-            && self.window.0.is_none_or(|since| at >= since)
-            && self.window.1.is_none_or(|until| at < until)
+        !event.event_type().starts_with("turn_") && self.covers(&event.host(), event.at_ms())
+    }
+
+    /// Whether the read is about what happens on a host at this time.
+    pub(super) fn covers(&self, host: &str, at_ms: i64) -> bool {
+        self.may_see(host, at_ms)
+            && self.domain.is_none_or(|domain| is_within(host, domain))
+            && self.window.0.is_none_or(|since| at_ms >= since)
+            && self.window.1.is_none_or(|until| at_ms < until)
     }
 
     /// Whether the owner may see what happens on a host at this time, whatever the read is narrowed to.
