@@ -12,6 +12,7 @@ mod deliveries;
 mod delivery_faults;
 mod delivery_silence;
 mod delivery_threats;
+mod failed_fetches;
 mod fairness;
 mod faults;
 mod inbox;
