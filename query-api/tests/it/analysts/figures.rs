@@ -181,6 +181,31 @@ async fn figures_of_views_equal_those_of_the_api() {
     assert!(analyst.number("SELECT count() FROM events").await > 20, "there are too few events to compare");
 }
 
+/// The view for operators' dashboards contains what the owner of these hosts sees.
+#[tokio::test(flavor = "multi_thread")]
+async fn publishers_view_equals_the_owners() {
+    let mut world = World::start().await;
+    let (owner, _) = owners(&world).await;
+    let analyst = world.account(1, owner.id, None).await;
+    world.settle().await;
+    let click = seen("a.test", 1_000).named("content_engaged").session(7).agent("secret-agent");
+    let click = Observation { link_site: "test.b".to_owned(), ..click.bound(OrgId(Uuid::from_u128(2)), 3) };
+    let mut rows = reports(&mut StdRng::seed_from_u64(random_seed()));
+    rows.push(click);
+    world.app.insert(&rows).await;
+    world.round().await;
+    let rows = |from: &str| {
+        format!(
+            "SELECT toString((at, day, content_url, event_type, claimed_by, is_claimed, is_seen)) AS line FROM {from} ORDER BY line"
+        )
+    };
+    let publishers = rows("publisher_events(site = 'test.a')");
+    let publishers: Vec<String> = world.app.clickhouse().query(&publishers).fetch_all().await.unwrap();
+    assert!(publishers.len() > 20, "there are too few events to compare");
+    let own = analyst.ask(&format!("{} FORMAT TSVRaw", rows("events"))).await;
+    assert_eq!(publishers, own.lines().collect::<Vec<_>>());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn views_separate_owners_by_host_and_time() {
     let mut world = World::start().await;
