@@ -18,6 +18,7 @@ pub mod bots;
 pub mod session;
 pub mod log;
 pub mod report_keys;
+pub mod shard;
 
 // Whose it is.
 pub mod identity;

@@ -37,6 +37,8 @@ pub mod header {
     pub const ORG: &str = "org";
     /// The request id of the write.
     pub const REQUEST_ID: &str = "request-id";
+    /// The buckets of the store that its reports are in ([`crate::shard::Buckets`]).
+    pub const BUCKETS: &str = "buckets";
     /// On a dead letter: why it could not be decoded.
     pub const REASON: &str = "reason";
     /// On a dead letter: `topic/partition/offset` of the original.
@@ -84,11 +86,11 @@ pub struct LogRecord {
     /// Normalised, keyed and stripped of what must not be kept.
     #[serde(default)]
     pub events: Vec<LogEvent>,
-}
-
     /// Of a drain: requests by bots that returned no content. They are no events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_fetches: Vec<FailedFetch>,
+}
+
 impl LogRecord {
     /// Whether a click token or an agent is left for the worker to look up.
     pub fn is_unresolved(&self) -> bool {
@@ -96,8 +98,6 @@ impl LogRecord {
     }
 }
 
-/// One normalised event.
-#[derive(Clone, Debug, Serialize, Deserialize)]
 /// A bot's request whose status says that no content was returned (docs/api/drains.md#what-is-kept). It has neither the query nor the
 /// user agent, because nothing counts by them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +124,8 @@ pub struct FailedFetch {
     pub status: u16,
 }
 
+/// One normalised event.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LogEvent {
     /// The reporter's own key of the report, from its id, the `Idempotency-Key` or its content. It contains the organization but
     /// not the host, which a click token may still decide.

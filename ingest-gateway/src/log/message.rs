@@ -5,6 +5,7 @@
 use rdkafka::message::{Header, OwnedHeaders};
 use schemas::log::{LogRecord, header};
 use schemas::problem::Code;
+use schemas::shard::Buckets;
 use service_kit::http::ApiError;
 use std::borrow::Cow;
 
@@ -25,6 +26,7 @@ impl Message {
             (Cow::Borrowed(header::SCHEMA), format!("telemetry.v1/{}", record.v)),
             (Cow::Borrowed(header::ORG), record.org.to_string()),
             (Cow::Borrowed(header::REQUEST_ID), request_id.to_owned()),
+            (Cow::Borrowed(header::BUCKETS), Buckets::of(record).to_header()),
         ];
         let events = u32::try_from(record.events.len()).unwrap_or(u32::MAX);
         let message = Self { key: partition_key(record), headers, value, events };

@@ -1,0 +1,239 @@
+//! Which shard of the store has a report (docs/operating/scaling.md#clickhouse-shards). Pure.
+//!
+//! The bucket of a report must never change: otherwise copies of one report could be stored by two shards.
+
+use crate::event_key::EventKey;
+use crate::log::LogRecord;
+use crate::report_keys::ReportKeys;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+/// The header of a record that every shard has to read.
+const ALL: &str = "*";
+
+/// One of 256 parts into which events are divided. A shard has some of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bucket(u8);
+
+impl Bucket {
+    /// Returns the bucket of an event on `site`, a reversed host. All events of a host are in one bucket. An event without a host that
+    /// can be owned is in the bucket of its key, because reports of several organizations can join by that key.
+    pub fn new(site: &str, key: impl FnOnce() -> EventKey) -> Self {
+        match site {
+            "" => Self(key().0.to_be_bytes()[0]),
+            site => Self(Sha256::digest(site)[0]),
+        }
+    }
+}
+
+/// The buckets of a record's reports. The gateway writes them into a header of the record, so that a shard skips records of others without
+/// decoding them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Buckets {
+    /// Unknown: only the worker can look up a click token, or every shard needs the sessions that the record names.
+    All,
+    /// These, possibly none.
+    Some(BTreeSet<Bucket>),
+}
+
+impl Buckets {
+    /// Returns the buckets of a record's events and failed fetches.
+    pub fn of(record: &LogRecord) -> Self {
+        let LogRecord { org, drain, events, failed_fetches, unwritten_sessions, .. } = record;
+        if !unwritten_sessions.is_empty() || events.iter().any(|event| event.ctx_hash.is_some()) {
+            return Self::All;
+        }
+        let of_events = events.iter().map(|event| Bucket::new(&event.site, || ReportKeys::new(*org, *drain, event).event()));
+        let of_fetches =
+            failed_fetches.iter().map(|fetch| Bucket::new(&fetch.site, || EventKey::of_report(*org, &fetch.site, fetch.own_key)));
+        Self::Some(of_events.chain(of_fetches).collect())
+    }
+
+    /// Returns the header: two hexadecimal digits for each bucket, or `*`.
+    pub fn to_header(&self) -> String {
+        match self {
+            Self::All => ALL.to_owned(),
+            Self::Some(buckets) => buckets.iter().map(|bucket| format!("{:02x}", bucket.0)).collect(),
+        }
+    }
+
+    /// Reads the header. Without one, or with one that this build can't read, every shard reads the record.
+    pub fn from_header(header: Option<&[u8]>) -> Self {
+        let text = header.and_then(|bytes| std::str::from_utf8(bytes).ok());
+        let digits = text.filter(|text| text.len() % 2 == 0 && text.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let Some(digits) = digits else { return Self::All };
+        let bucket = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).ok().map(Bucket);
+        Self::Some((0..digits.len()).step_by(2).filter_map(bucket).collect())
+    }
+}
+
+/// A shard of the store: its number among so many, written `2/3`. It has every third bucket, from the second on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// From 0.
+    index: u16,
+    count: u16,
+}
+
+/// What a shard does with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// Skips it: none of its reports belongs to the shard.
+    Skip,
+    /// Reads it.
+    Read,
+    /// Reads it and, if it can't be read, counts it as rejected. One of the shards does, so that their counts add up.
+    ReadAndCount,
+}
+
+impl Shard {
+    /// The most shards: one for each bucket.
+    const MOST: u16 = 256;
+
+    /// Returns whether the shard has the events of a bucket.
+    pub fn has(self, bucket: Bucket) -> bool {
+        u16::from(bucket.0) % self.count == self.index
+    }
+
+    /// Returns whether it is the only shard.
+    pub fn is_only(self) -> bool {
+        self.count == 1
+    }
+
+    /// Returns what the shard does with a record of these buckets.
+    pub fn duty(self, buckets: &Buckets) -> Duty {
+        let (is_own, counting) = match buckets {
+            Buckets::All => (true, 0),
+            Buckets::Some(buckets) => {
+                let counting = buckets.first().map_or(0, |bucket| u16::from(bucket.0) % self.count);
+                (buckets.iter().any(|bucket| self.has(*bucket)), counting)
+            }
+        };
+        match (is_own, counting == self.index) {
+            (_, true) => Duty::ReadAndCount,
+            (true, false) => Duty::Read,
+            (false, false) => Duty::Skip,
+        }
+    }
+}
+
+impl Default for Shard {
+    /// The only shard.
+    fn default() -> Self {
+        Self { index: 0, count: 1 }
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index + 1, self.count)
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text.split_once('/').and_then(|(number, count)| Some((number.parse::<u16>().ok()?, count.parse::<u16>().ok()?)));
+        match numbers {
+            Some((number, count)) if 1 <= number && number <= count && count <= Self::MOST => {
+                Ok(Self { index: number - 1, count })
+            }
+            _ => Err(format!("write a shard and the number of shards, such as 1/2; at most {} shards", Self::MOST)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::LogEvent;
+
+    fn shards(count: u16) -> impl Iterator<Item = Shard> {
+        (0..count).map(move |index| Shard { index, count })
+    }
+
+    fn record(members: &str) -> LogRecord {
+        let head = r#""v":1,"org":"00000000-0000-0000-0000-000000000001","received_at_us":1790000000000000,"kind":"events""#;
+        serde_json::from_str(&format!("{{{head}{members}}}")).unwrap()
+    }
+
+    fn event(key: u128, members: &str) -> String {
+        format!(r#"{{"own_key":"{key:032x}","type":"content_retrieved","at_ms":0{members}}}"#)
+    }
+
+    fn header(members: &str) -> String {
+        Buckets::of(&record(members)).to_header()
+    }
+
+    /// These never change: stored rows lie by them.
+    #[test]
+    fn buckets_are_the_same_in_every_build() {
+        let of = |site| Bucket::new(site, || EventKey(0xab << 120)).0;
+        assert_eq!(["com.example", "com.example.www2", "test.shop", ""].map(of), [149, 157, 34, 0xab]);
+    }
+
+    #[test]
+    fn headers_name_the_buckets_of_all_reports() {
+        let events =
+            [event(1, r#","site":"com.example""#), event(2, r#","site":"test.shop""#), event(3, r#","site":"com.example""#)];
+        let both = header(&format!(r#","events":[{}]"#, events.join(",")));
+        assert_eq!(both.len(), 4, "{both}");
+        let fetch = r#"{"own_key":"00000000000000000000000000000001","at_ms":0,"site":"test.shop","path":"/","bot":"b","operator":"o","purpose":"training","status":404}"#;
+        assert_eq!(both, header(&format!(r#","events":[{}],"failed_fetches":[{fetch}]"#, events[0])));
+        assert_eq!(header(""), "");
+        let hash = "35cd9e19021627ec4370175f47eb4d73385c2770a7eda01f351817fccc0eae4f";
+        assert_eq!(header(&format!(r#","events":[{},{}]"#, events[0], event(4, &format!(r#","ctx_hash":"{hash}""#)))), "*");
+        let buckets = Buckets::of(&record(&format!(r#","events":[{}]"#, events.join(","))));
+        assert_eq!(Buckets::from_header(Some(both.as_bytes())), buckets);
+        assert_eq!(Buckets::from_header(Some(b"")), Buckets::Some(BTreeSet::new()));
+        for unreadable in [None, Some(&b"*"[..]), Some(b"0"), Some(b"+1"), Some(b"zz"), Some(&[0xff, 0xff])] {
+            assert_eq!(Buckets::from_header(unreadable), Buckets::All, "{unreadable:?}");
+        }
+    }
+
+    /// Observers join by the key, whatever their organization.
+    #[test]
+    fn observers_of_an_event_without_a_host_have_one_bucket() {
+        let members = format!(r#","events":[{}]"#, event(1, r#","correlation_key":"00000000000000000000000000000007""#));
+        let other = LogRecord { org: crate::ids::OrgId(uuid::Uuid::from_u128(2)), ..record(&members) };
+        assert_eq!(Buckets::of(&record(&members)), Buckets::of(&other));
+        let event: &LogEvent = &other.events[0];
+        let copy = LogEvent { own_key: EventKey(99), ..event.clone() };
+        assert_eq!(Buckets::of(&LogRecord { events: vec![copy], ..record(&members) }), Buckets::of(&other));
+    }
+
+    #[test]
+    fn every_bucket_is_of_one_shard_and_every_record_counted_by_one() {
+        let some = |buckets: &[u8]| Buckets::Some(buckets.iter().copied().map(Bucket).collect());
+        for count in [1, 2, 3, 7, 255, 256] {
+            for bucket in 0..=255 {
+                assert_eq!(shards(count).filter(|shard| shard.has(Bucket(bucket))).count(), 1, "{bucket} of {count}");
+            }
+            for buckets in [Buckets::All, some(&[]), some(&[0]), some(&[255]), some(&[6, 7, 200]), some(&[5, 250])] {
+                let duties: Vec<Duty> = shards(count).map(|shard| shard.duty(&buckets)).collect();
+                assert_eq!(duties.iter().filter(|duty| **duty == Duty::ReadAndCount).count(), 1, "{buckets:?} of {count}");
+                for (shard, duty) in shards(count).zip(duties) {
+                    let is_own = match &buckets {
+                        Buckets::All => true,
+                        Buckets::Some(buckets) => buckets.iter().any(|bucket| shard.has(*bucket)),
+                    };
+                    assert!(!is_own || duty != Duty::Skip, "{buckets:?} of {count}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn shards_are_written_as_number_and_count() {
+        for text in ["1/1", "2/3", "256/256"] {
+            assert_eq!(text.parse::<Shard>().map(|shard| shard.to_string()).as_deref(), Ok(text));
+        }
+        assert_eq!("1/1".parse(), Ok(Shard::default()));
+        for bad in ["", "1", "0/2", "3/2", "1/257", "1/0", "-1/2", "a/b", "1/2/3"] {
+            assert!(bad.parse::<Shard>().is_err(), "{bad}");
+        }
+    }
+}
