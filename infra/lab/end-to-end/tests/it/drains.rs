@@ -76,7 +76,7 @@ impl Demo {
     /// Waits until what was acknowledged is counted: a record that the log did not acknowledge in time waits in the spill, a row of
     /// coverage in the gateway, and both only then get to where reads look.
     async fn caught_up(&self) {
-        const WAITING: [&str; 2] = ["gateway_spill_pending_events ", "gateway_drain_coverage_waiting "];
+        const WAITING: [&str; 2] = ["gateway_spill_pending_records ", "gateway_drain_coverage_waiting "];
         eventually("nothing waits in the gateway", || async {
             let text = self.client.get(self.env("METRICS_URL")).send().await.ok()?.text().await.ok()?;
             let waiting = text.lines().filter_map(|line| WAITING.iter().find_map(|name| line.strip_prefix(name)));

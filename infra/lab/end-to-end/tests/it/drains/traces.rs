@@ -200,8 +200,9 @@ async fn d4_planted_addresses_and_user_agents_of_people_are_nowhere() {
     let has = |name: &str, word: &str| places.iter().any(|place| place.name.contains(name) && place.text.contains(word));
     for (name, word) in [
         (demo.stores.kafka.topic.as_str(), KEPT),
-        ("observations of ClickHouse", KEPT),
-        ("drain_hours of PostgreSQL", "GPTBot"),
+        ("reports of ClickHouse", KEPT),
+        ("failed_fetches of ClickHouse", "GPTBot"),
+        ("drain_hours of PostgreSQL", "combined"),
         ("drain_bad_lines of PostgreSQL", "aaaaaaa"),
         ("/content-owners/events", KEPT),
         ("the metrics", "gateway_drain_lines_total"),
