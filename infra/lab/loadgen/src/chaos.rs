@@ -51,7 +51,7 @@ use outcome::Outcome;
 use raw::Raw;
 use sender::{Front, SENDERS};
 use service_kit::clock::Clock;
-use service_kit::stores::clickhouse_shards;
+use service_kit::stores::clickhouse;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -95,10 +95,8 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
         None => eprintln!("something is still missing; looking at all of it nevertheless"),
     }
     let worked_off = reconcile::log_is_worked_off(&cluster).await;
-    let written = reconcile::log_is_written(&cluster).await;
     watcher.look_at_everything().await;
     let (logs, mut wrong) = front.logs.settle().await;
-    wrong.extend(written.err().map(|error| format!("{error:#}")));
     wrong.extend(worked_off.err().map(|error| format!("{error:#}")));
     let reconciled = reconcile::reconcile(&cluster, &front).await;
     cluster.close().await;
@@ -161,7 +159,7 @@ async fn storm(
     senders.spawn(Arc::clone(&front.logs).keep_sending(front.shape.seed, end_of_load.clone()));
     senders.spawn(Arc::clone(&front.logs).keep_reading(end_of_load.clone()));
     senders.close();
-    let raw = Raw::new(clickhouse_shards(&cluster.fresh.addresses.clickhouse)?, !cluster.writers.is_empty());
+    let raw = Raw::new(clickhouse(&cluster.fresh.addresses.clickhouse)?);
     let watcher = Watcher::new(front, &queries(cluster)?, raw);
     let watching = tokio::spawn(watcher.keep_watching(end_of_reads.clone()));
     let injector = Injector::new(cluster, &front.history);

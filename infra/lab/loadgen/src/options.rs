@@ -26,7 +26,7 @@ pub enum Command {
     Run(Box<RunOptions>),
     /// A fixed list of loads on a stack of its own, printed as one table beside a baseline from the same run
     Bench(BenchOptions),
-    /// What reads cost on a store of its own, filled with a year of observations
+    /// What reads cost on a store of its own, filled with a year of reports
     Reads(ReadBenchOptions),
     /// Requests made from the served OpenAPI document, right and wrong; ends with 1 when an answer is not as documented
     FuzzApi(FuzzApiOptions),
@@ -41,40 +41,37 @@ pub enum Command {
 /// How reads are measured.
 #[derive(Args, Clone, Debug)]
 pub struct ReadBenchOptions {
-    /// Rows of the store
+    /// Reports in the store
     #[arg(long, default_value_t = 12_000_000)]
-    pub observations: u64,
-    /// One row in so many is the owner's who reads; the others are of other owners
+    pub reports: u64,
+    /// One report in so many is about the owner who reads; the others are about other owners
     #[arg(long, default_value_t = 10)]
     pub share: u32,
-    /// So many rows, all of them the owner's: --observations ROWS --share 1
-    #[arg(long, value_name = "ROWS", conflicts_with_all = ["observations", "share", "growth"])]
-    pub owner_rows: Option<u64>,
-    /// Fill through the log and worker processes, as a deployment is filled, instead of by the worker's insert alone
+    /// So many reports, all about the owner: --reports REPORTS --share 1
+    #[arg(long, value_name = "REPORTS", conflicts_with_all = ["reports", "share", "growth"])]
+    pub owner_reports: Option<u64>,
+    /// Days in which the events happened, the last of them today
+    #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub days: u16,
+    /// Fill through the log and worker processes instead of a writer in this process
     #[arg(long)]
     pub through_log: bool,
     /// With --through-log: folder of the program `telemetry`, instead of building it
     #[arg(long, value_name = "DIR", requires = "through_log")]
     pub binaries: Option<PathBuf>,
-    /// Rows a second that arrive during the last part of the run, two blocks a second
+    /// Reports per second that arrive during the last part of the run, in two blocks
     #[arg(long, default_value_t = 3_000)]
     pub ingest: u64,
-    /// Print the query plan of each read, too
-    #[arg(long)]
-    pub plans: bool,
-    /// Ask every read over ten windows, too, and print whether it was answered and how much memory it held (P6b)
+    /// Ask every read over ten windows, too, and print its status and memory (P6b)
     #[arg(long)]
     pub windows: bool,
-    /// Then fill other layouts with the same rows, and measure them beside the index
-    #[arg(long)]
-    pub layouts: bool,
-    /// Then measure with a tenth of the others' rows and with a tenth of the owner's, and print how reads grow (P7)
+    /// Then measure with a tenth of the others' reports and with a tenth of the owner's, and print how reads grow (P7)
     #[arg(long, conflicts_with = "through_log")]
     pub growth: bool,
     /// Timed runs of each read, over windows of all lengths
     #[arg(long, default_value_t = 200)]
     pub runs: usize,
-    /// Repeats the rows and windows of an earlier run
+    /// Repeats the reports and windows of an earlier run
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
@@ -200,12 +197,9 @@ pub struct BenchOptions {
     /// A setting of the gateway, as in TELEMETRY_MAX_EVENTS=100; can be repeated
     #[arg(long = "gateway-setting", value_name = "NAME=VALUE", value_parser = assignment)]
     pub gateway_settings: Vec<(String, String)>,
-    /// So many workers, each of which takes its share of the partitions [default: 1]
+    /// So many workers, one of which is active [default: 1]
     #[arg(long, value_name = "COUNT", value_parser = several())]
     pub workers: Option<u8>,
-    /// Observations over so many ClickHouse servers, started for this run [default: the one that runs]
-    #[arg(long, value_name = "COUNT", value_parser = several())]
-    pub shards: Option<u8>,
     /// Length of every load
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub duration: Duration,
@@ -245,7 +239,6 @@ impl BenchOptions {
             binaries: self.binaries.clone(),
             gateway_settings: self.gateway_settings.clone(),
             workers: self.workers,
-            shards: self.shards,
             ..Where::default()
         }
     }
@@ -259,10 +252,10 @@ impl DrainOptions {
 }
 
 impl ReadBenchOptions {
-    /// With the rows of the owner in the place of all rows.
+    /// Replaces `owner_reports` by what it stands for.
     pub fn resolved(&self) -> Self {
-        match self.owner_rows {
-            Some(rows) => Self { observations: rows, share: 1, ..self.clone() },
+        match self.owner_reports {
+            Some(reports) => Self { reports, share: 1, ..self.clone() },
             None => self.clone(),
         }
     }
@@ -317,15 +310,15 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_the_owner_are_all_rows() {
+    fn reports_about_the_owner_are_all_reports() {
         let sizes = |arguments: &[&str]| {
             let cli = Cli::parse_from(["load", "reads"].iter().chain(arguments));
             let Command::Reads(options) = cli.command else { panic!("reads were asked for") };
             let options = options.resolved();
-            (options.observations, options.share)
+            (options.reports, options.share)
         };
-        assert_eq!(sizes(&["--owner-rows", "6000"]), (6_000, 1));
-        assert_eq!(sizes(&["--observations", "6000", "--share", "7"]), (6_000, 7));
+        assert_eq!(sizes(&["--owner-reports", "6000"]), (6_000, 1));
+        assert_eq!(sizes(&["--reports", "6000", "--share", "7"]), (6_000, 7));
     }
 
     #[test]

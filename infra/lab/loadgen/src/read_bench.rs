@@ -1,14 +1,13 @@
-//! What reads cost: a year of observations, written through the worker's own encoding into the real store, then read
-//! over HTTP with windows of different lengths, beside plainer ways to ask for the same in the same run.
+//! What reads cost: a year of reports, written by the writer into the real store, then read over HTTP with windows of different
+//! lengths, beside plainer ways to ask for the same in the same run.
 //!
-//! The rows go past the log, by the worker's own insert: quicker, and the same rows. `--through-log` takes the whole way,
-//! topic and worker processes.
+//! The reports go past the log: quicker, and the same rows. `--through-log` goes through the topic and worker processes.
 //!
 //! Must not assert a figure: what was measured is printed as it is.
 
+mod filler;
 mod growth;
 mod history;
-mod layouts;
 mod manifests;
 mod own;
 mod through_log;
@@ -22,25 +21,28 @@ use crate::report::Quantiles;
 use crate::stage::FreshStores;
 use crate::tenants;
 use anyhow::{Context as _, ensure};
-use history::{BEGIN_MS, History, YEAR_MS};
+use filler::Filler;
+use history::{History, Span};
 use hyper::header::HeaderValue;
 use local::stack::Endpoints;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
-use schemas::store::OBSERVATIONS;
-use service_kit::retrieval_index::Compactor;
+use schemas::event::SourceRole;
+use schemas::event_key::{EventKey, OwnId};
+use schemas::ids::OrgId;
+use schemas::log::LogRecord;
 use service_kit::server;
-use service_kit::settings::ClickHouseSettings;
 use std::time::{Duration, Instant};
-use stream_workers::BulkLoader;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
-/// Observations of a block, as a worker's.
+/// Reports in a block, as many as a worker's.
 const BLOCK: usize = 90_000;
 const DAY_MS: i64 = 86_400_000;
-/// Lengths of windows, in days: the second has a thirtieth of the rows, the last is everything, without a window.
-const WINDOWS: [i64; 4] = [1, 12, 30, 365];
+/// Lengths of windows, in days: the second has a thirtieth of a year, the last is everything, without a window.
+const WINDOWS: [i64; 4] = [1, 12, 30, EVERYTHING];
+const EVERYTHING: i64 = 1_001;
 /// One batch in so many is reported again.
 const REPEATED: usize = 20;
 /// Reads before any is timed.
@@ -62,20 +64,18 @@ const OTHERS: [(&str, &str); 5] = [
 /// Of a platform's own reports.
 const OWN: [(&str, &str); 1] = [("agent/events", "/agent/events?")];
 
-/// Plainer ways to count the owner's events, as ratios to compare by: what any exact read pays at least, and what the
-/// alternatives would have cost. `{site}` is the owner's range.
-const ALTERNATIVES: [(&str, &str); 4] = [
-    ("rows, not exact", "SELECT event_type, count() FROM observations WHERE {site} GROUP BY event_type"),
-    ("rows FINAL, observers not merged", "SELECT event_type, count() FROM observations FINAL WHERE {site} GROUP BY event_type"),
-    ("distinct keys", "SELECT event_type, uniqExact(event_key) FROM observations WHERE {site} GROUP BY event_type"),
+/// Plainer ways to count the owner's events, as ratios to compare by: without merging versions of rows, which is not exact, and
+/// with. `{site}` is the owner's range.
+const ALTERNATIVES: [(&str, &str); 2] = [
+    ("rows, not exact", "SELECT type, count() FROM events WHERE {site} GROUP BY type"),
     (
-        "the index's base FINAL",
-        "SELECT event_type, count() FROM retrieval_index FINAL WHERE tier = 'base' AND {site} GROUP BY event_type",
+        "rows, exact",
+        "SELECT type, count() FROM events FINAL WHERE {site} GROUP BY type \
+         SETTINGS do_not_merge_across_partitions_select_final = 1",
     ),
 ];
-/// One retrieval of the owner's claimed by a second agent: what the cheaper statements leave to the exact ones.
-const ODD: &str = "INSERT INTO observations SELECT * REPLACE (toUUID('00000000-0000-0000-0000-000000007000') AS org_id) \
-    FROM observations WHERE {site} AND event_type = 'content_retrieved' AND source_role = 'agent' LIMIT 1";
+/// The organization that claims a fetch of another agent, too.
+const SECOND_CLAIMANT: OrgId = OrgId(Uuid::from_u128(0x7000));
 
 /// The median of a read over everything.
 struct Measured {
@@ -89,7 +89,7 @@ pub async fn run(options: &ReadBenchOptions, stop: CancellationToken) -> anyhow:
     let whole = measure_one(options, &stop).await?;
     let mut smaller = Vec::new();
     for store in options.growth.then(|| growth::smaller(options)).into_iter().flatten() {
-        println!("\n{} observations, one in {} the owner's", store.options.observations, store.options.share);
+        println!("\n{} reports, one in {} about the owner", store.options.reports, store.options.share);
         let measured = measure_one(&store.options, &stop).await?;
         smaller.push((store, measured));
     }
@@ -114,23 +114,23 @@ async fn measure_all(
 ) -> anyhow::Result<Vec<Measured>> {
     let tenant = tenants::seed(&stores.pool, name, 1).await?.pop().context("one tenant was asked for")?;
     let client = service_kit::stores::clickhouse(&stores.addresses.clickhouse)?;
-    if options.through_log {
-        through_log::fill(options, stores, name, &tenant.domain, stop).await?;
-    } else {
-        fill(options, stores, &tenant.domain, stop).await?;
+    let mut filler = Filler::start(options, stores, name).await?;
+    let filled = async {
+        fill(options, &mut filler, &tenant.domain, stop).await?;
+        print_size(&client).await?;
+        repeat(options, &mut filler, &tenant.domain).await
+    };
+    if let Err(error) = filled.await {
+        filler.stop().await?;
+        return Err(error);
     }
-    let compactor = Compactor::connect(&stores.addresses.clickhouse)?;
-    compactor.compact_all().await?;
-    print_size(&client).await?;
-    repeat(options, &stores.addresses.clickhouse, &tenant.domain).await?;
-    compactor.compact_all().await?;
 
     let (place, serving) = serve_reads(stores, stop).await?;
     let mut connection = Connection::new(place, Duration::from_secs(90));
 
     println!("{:>8}  {:34} {:>10} {:>10} {:>10}", "days", "read", "p50 ms", "p99 ms", "x floor");
     let random = SmallRng::seed_from_u64(options.seed);
-    let site = tenant.domain.split('.').rev().collect::<Vec<_>>().join(".");
+    let site = reversed(&tenant.domain);
     let range = format!("(site = '{site}' OR startsWith(site, '{site}.'))");
     let floor = measure_alternatives(&client, &range, options.runs.div_ceil(4)).await?;
     let latencies = manifests::measure(stores, &client, &mut connection, options.runs).await?;
@@ -138,39 +138,34 @@ async fn measure_all(
     let reporter = own::Reporter::find(stores, &client).await?;
     let latencies = reporter.documents(&mut connection, options.runs).await?;
     print_line("-", "document of a session", &Quantiles::from(&latencies), floor);
-    let mut reader =
-        Reader { connection, key: tenant.owner_key.clone(), random, floor, runs: options.runs, of_everything: Vec::new() };
+    let span = Span::of(options.days.into());
+    let (key, of_everything) = (tenant.owner_key.clone(), Vec::new());
+    let mut reader = Reader { connection, key, random, span, floor, runs: options.runs, of_everything };
     for days in WINDOWS {
         reader.measure_window(days, "", &READS).await?;
     }
-    for days in [30, 365] {
+    for days in [30, EVERYTHING] {
         reader.measure_window(days, "", &OTHERS).await?;
     }
-    let arriving =
-        tokio::spawn(arrive(options.clone(), stores.addresses.clickhouse.clone(), tenant.domain.clone(), stop.child_token()));
-    let compacting = tokio::spawn(compact(compactor.clone()));
-    reader.measure_window(365, ", rows arriving", &READS).await?;
-    print_delta(&client).await?;
-    arriving.abort();
-    compacting.abort();
-    client.query(&ODD.replace("{site}", &range)).execute().await?;
-    for days in [365, 30] {
-        reader.measure_window(days, ", one odd retrieval", &READS).await?;
+    let end_of_arrivals = stop.child_token();
+    let arriving = tokio::spawn(arrive(options.clone(), filler, tenant.domain.clone(), end_of_arrivals.clone()));
+    let measured = reader.measure_window(EVERYTHING, ", rows arriving", &READS).await;
+    end_of_arrivals.cancel();
+    let mut filler = arriving.await??;
+    let claimed = claim_twice(options, &mut filler, &tenant.domain).await;
+    filler.stop().await?;
+    measured.and(claimed)?;
+    for days in [EVERYTHING, 30] {
+        reader.measure_window(days, ", one claimed twice", &READS).await?;
     }
     if options.windows {
-        windows::ask(&mut reader.connection, &reader.key, &client).await?;
+        windows::ask(&mut reader.connection, &reader.key, &client, span).await?;
     }
     reader.key = reporter.key.clone();
     for days in WINDOWS {
         reader.measure_window(days, "", &OWN).await?;
     }
-    if options.plans {
-        print_plans(&stores.addresses.clickhouse, &tenant.domain, &reporter).await?;
-    }
     serving.abort();
-    if options.layouts {
-        layouts::measure(stores, &range, options.runs.div_ceil(4), options.ingest).await?;
-    }
     Ok(reader.of_everything)
 }
 
@@ -178,11 +173,11 @@ async fn measure_all(
 async fn measure_alternatives(client: &clickhouse::Client, range: &str, runs: usize) -> anyhow::Result<f64> {
     let mut floor = 0.0;
     for (what, statement) in ALTERNATIVES {
-        let statement = statement.replace("{site}", range);
+        let statement = format!("SELECT * FROM ({}) FORMAT Null", statement.replace("{site}", range));
         let mut latencies = Latencies::default();
         for nth in 0..runs + WARM_UP {
             let begun = Instant::now();
-            client.query(&format!("{statement} FORMAT Null")).execute().await?;
+            client.query(&statement).execute().await?;
             if nth >= WARM_UP {
                 latencies.record(begun.elapsed());
             }
@@ -208,24 +203,12 @@ async fn serve_reads(stores: &FreshStores, stop: &CancellationToken) -> anyhow::
     Ok((place, serving))
 }
 
-/// The plan of each read, of everything and of a window in the middle of the year.
-async fn print_plans(clickhouse: &ClickHouseSettings, domain: &str, reporter: &own::Reporter) -> anyhow::Result<()> {
-    let day = |days: i64| Some(instant(BEGIN_MS + days * DAY_MS));
-    for (of, window) in [("everything", (None, None)), ("thirty days", (day(180), day(210)))] {
-        let (domain, session) = (domain.to_owned(), reporter.session()?);
-        let asked = query_api::PlanRequest { domain, reporter: reporter.org, session, window };
-        for (read, plan) in query_api::query_plans(clickhouse, &asked).await? {
-            println!("\nplan of {read}, of {of}\n{plan}");
-        }
-    }
-    Ok(())
-}
-
 /// Who reads, and how often.
 struct Reader {
     connection: Connection,
     key: HeaderValue,
     random: SmallRng,
+    span: Span,
     floor: f64,
     runs: usize,
     of_everything: Vec<Measured>,
@@ -237,7 +220,7 @@ impl Reader {
         for (what, path) in reads {
             let mut latencies = Latencies::default();
             for nth in 0..self.runs.div_ceil(WINDOWS.len()) + WARM_UP {
-                let path = format!("{path}{}", window(days, &mut self.random));
+                let path = format!("{path}{}", self.span.window(days * DAY_MS, |free| self.random.random_range(free)));
                 let begun = Instant::now();
                 let Exchange::Answered(answer) = self.connection.get(&path, &self.key).await else {
                     anyhow::bail!("{path} was not answered");
@@ -251,8 +234,9 @@ impl Reader {
                 }
             }
             let (what, quantiles) = (format!("{what}{beside}"), Quantiles::from(&latencies));
-            print_line(&days.to_string(), &what, &quantiles, self.floor);
-            if days * DAY_MS >= YEAR_MS {
+            let window = if days >= self.span.days { "all".to_owned() } else { days.to_string() };
+            print_line(&window, &what, &quantiles, self.floor);
+            if days >= self.span.days {
                 self.of_everything.push(Measured { what, p50_ms: quantiles.p50_ms });
             }
         }
@@ -260,85 +244,91 @@ impl Reader {
     }
 }
 
-/// More rows of the same kind, as a worker inserts them, until stopped.
+/// Hands over more reports of the same kind until stopped; returns the way into the store.
 async fn arrive(
     options: ReadBenchOptions,
-    clickhouse: ClickHouseSettings,
+    mut filler: Filler,
     domain: String,
     stop: CancellationToken,
-) -> anyhow::Result<()> {
-    let filler = BulkLoader::connect(&clickhouse)?;
-    let records = History::new(options.seed.wrapping_add(1), &domain, u64::MAX / 2, options.share);
-    let (mut block, mut rows) = (Vec::new(), 0_u64);
+) -> anyhow::Result<Filler> {
+    let more = ReadBenchOptions { seed: options.seed.wrapping_add(1), reports: u64::MAX / 2, ..options };
+    let (mut block, mut reports) = (Vec::new(), 0);
     let mut tick = tokio::time::interval(Duration::from_millis(500));
-    for of_one in records {
-        rows += of_one.iter().map(|record| record.events.len() as u64).sum::<u64>();
-        block.extend(of_one);
-        if rows >= options.ingest / 2 {
+    for records in History::new(&more, &domain) {
+        reports += events_of(&records);
+        block.extend(records);
+        if reports >= more.ingest / 2 {
             tokio::select! {
-                () = stop.cancelled() => return Ok(()),
-                _ = tick.tick() => filler.insert(std::mem::take(&mut block)).await,
+                () = stop.cancelled() => break,
+                _ = tick.tick() => filler.insert(std::mem::take(&mut block)).await?,
             }
-            rows = 0;
+            reports = 0;
         }
     }
-    Ok(())
+    filler.finish().await?;
+    Ok(filler)
 }
 
-/// Compacts as a worker does, until it is stopped.
-async fn compact(compactor: Compactor) -> anyhow::Result<()> {
-    loop {
-        compactor.compact_all().await?;
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
-}
-
-async fn fill(options: &ReadBenchOptions, stores: &FreshStores, domain: &str, stop: &CancellationToken) -> anyhow::Result<()> {
-    let filler = BulkLoader::connect(&stores.addresses.clickhouse)?;
-    let compactor = Compactor::connect(&stores.addresses.clickhouse)?;
-    let (begun, mut block, mut rows, mut stored) = (Instant::now(), Vec::new(), 0, 0_usize);
-    for records in History::new(options.seed, domain, options.observations, options.share) {
+async fn fill(options: &ReadBenchOptions, filler: &mut Filler, domain: &str, stop: &CancellationToken) -> anyhow::Result<()> {
+    let (begun, mut block, mut reports, mut filled) = (Instant::now(), Vec::new(), 0, 0);
+    for records in History::new(options, domain) {
         ensure!(!stop.is_cancelled(), "stopped");
-        rows += records.iter().map(|record| record.events.len()).sum::<usize>();
+        reports += events_of(&records);
         block.extend(records);
-        if rows >= BLOCK {
-            filler.insert(std::mem::take(&mut block)).await;
-            stored += std::mem::take(&mut rows);
-            // As workers do: all of it at the end would be read once for each step.
-            compactor.compact_all().await?;
-            eprint!("\rfilled {stored} of {} in {:.0?} ", options.observations, begun.elapsed());
+        if reports >= BLOCK as u64 {
+            filler.insert(std::mem::take(&mut block)).await?;
+            filled += std::mem::take(&mut reports);
+            eprint!("\rfilled {filled} of {} in {:.0?} ", options.reports, begun.elapsed());
         }
     }
-    filler.insert(block).await;
-    eprintln!("\rfilled {} in {:.0?}          ", stored + rows, begun.elapsed());
+    filler.insert(block).await?;
+    filler.finish().await?;
+    eprintln!("\rfilled {} in {:.0?}          ", filled + reports, begun.elapsed());
     Ok(())
 }
 
-/// Reports one batch in [`REPEATED`] again, a second later, spread over the year.
-async fn repeat(options: &ReadBenchOptions, clickhouse: &ClickHouseSettings, domain: &str) -> anyhow::Result<()> {
-    let loader = BulkLoader::connect(clickhouse)?;
-    let (mut block, mut rows, mut repeated) = (Vec::new(), 0, 0);
-    for mut records in History::new(options.seed, domain, options.observations, options.share).step_by(REPEATED) {
+/// Reports one batch in [`REPEATED`] again, a second later, spread over the whole time.
+async fn repeat(options: &ReadBenchOptions, filler: &mut Filler, domain: &str) -> anyhow::Result<()> {
+    let (mut block, mut reports, mut repeated) = (Vec::new(), 0, 0);
+    for mut records in History::new(options, domain).step_by(REPEATED) {
         records.iter_mut().for_each(|record| record.received_at_us += 1_000_000);
-        rows += records.iter().map(|record| record.events.len()).sum::<usize>();
+        reports += events_of(&records);
         block.extend(records);
-        if rows >= BLOCK {
-            loader.insert(std::mem::take(&mut block)).await;
-            repeated += std::mem::take(&mut rows);
+        if reports >= BLOCK as u64 {
+            filler.insert(std::mem::take(&mut block)).await?;
+            repeated += std::mem::take(&mut reports);
         }
     }
-    loader.insert(block).await;
-    println!("{} observations reported again", repeated + rows);
+    filler.insert(block).await?;
+    filler.finish().await?;
+    println!("{} reports sent again", repeated + reports);
     Ok(())
 }
 
-/// A window of so many days somewhere in the year; none for the whole of it.
-fn window(days: i64, random: &mut SmallRng) -> String {
-    if days * DAY_MS >= YEAR_MS {
-        return String::new();
-    }
-    let since = BEGIN_MS + random.random_range(0..YEAR_MS - days * DAY_MS);
-    format!("since={}&until={}", instant(since), instant(since + days * DAY_MS))
+/// Has a second agent claim a fetch of the owner's content.
+async fn claim_twice(options: &ReadBenchOptions, filler: &mut Filler, domain: &str) -> anyhow::Result<()> {
+    let is_owners = |record: &LogRecord| {
+        record.events.iter().position(|event| event.correlation_key.is_some() && event.site.ends_with(domain))
+    };
+    let found = History::new(options, domain).flatten().find_map(|record| is_owners(&record).map(|place| (record, place)));
+    let (mut record, place) = found.context("nothing of the owner's was fetched")?;
+    let mut event = record.events.swap_remove(place);
+    let id = Uuid::from_u128(0x7001).to_string();
+    event.own_key = EventKey::own(&OwnId::Reported { org: SECOND_CLAIMANT, id: &id });
+    (event.id, event.source_role) = (Some(id), Some(SourceRole::Agent));
+    (record.org, record.events) = (SECOND_CLAIMANT, vec![event]);
+    record.received_at_us += 1_000_000;
+    filler.insert(vec![record]).await?;
+    filler.finish().await
+}
+
+fn events_of(records: &[LogRecord]) -> u64 {
+    records.iter().map(|record| record.events.len() as u64).sum()
+}
+
+/// Returns a host as tables have it.
+fn reversed(host: &str) -> String {
+    host.split('.').rev().collect::<Vec<_>>().join(".")
 }
 
 fn instant(ms: i64) -> String {
@@ -346,24 +336,17 @@ fn instant(ms: i64) -> String {
     at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
 }
 
+/// Prints the size of each table.
 async fn print_size(client: &clickhouse::Client) -> anyhow::Result<()> {
     let statement = "SELECT table, count(), sum(rows), sum(bytes_on_disk) FROM system.parts \
                      WHERE active AND database = currentDatabase() GROUP BY table ORDER BY table";
-    let (mut all, mut observations) = (0, 0);
+    let (mut all, mut reports) = (0, 0);
     for (table, parts, rows, bytes) in client.query(statement).fetch_all::<(String, u64, u64, u64)>().await? {
-        println!("{table}: {rows} rows in {parts} parts, {:.1} bytes each with indexes and projections", each(bytes, rows));
+        println!("{table}: {rows} rows in {parts} parts, {:.1} bytes each", each(bytes, rows));
         all += bytes;
-        observations += if table == OBSERVATIONS { rows } else { 0 };
+        reports += if table == "reports" { rows } else { 0 };
     }
-    println!("all tables: {:.1} bytes an observation", each(all, observations));
-    print_delta(client).await
-}
-
-/// How much of the index is not compacted.
-async fn print_delta(client: &clickhouse::Client) -> anyhow::Result<()> {
-    let statement = "SELECT countIf(tier = 'delta'), count() FROM retrieval_index";
-    let (delta, rows): (u64, u64) = client.query(statement).fetch_one().await?;
-    println!("retrieval_index: {delta} of {rows} rows in the delta");
+    println!("all tables: {:.1} bytes per report", each(all, reports));
     Ok(())
 }
 

@@ -18,13 +18,11 @@ use crate::processes::{self, Watched};
 use crate::tenants::{self, Tenant};
 use anyhow::Context as _;
 use local::Kind;
-use local::private::ClickHouse;
 use local::stack::{Endpoints, Record};
 use place::Where;
-use service_kit::settings::{ClickHouseShards, PostgresSettings};
+use service_kit::settings::PostgresSettings;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tokio::task::spawn_blocking;
 
 /// What a run is driven against.
 #[derive(Debug)]
@@ -46,8 +44,6 @@ pub struct TestBed {
 struct Own {
     launch: LaunchConfig,
     stores: FreshStores,
-    /// Those of the run alone; none where the server that runs already is used.
-    shards: Vec<ClickHouse>,
     running: Vec<Running>,
     workers: usize,
 }
@@ -63,13 +59,7 @@ impl TestBed {
         let root = workspace_root();
         let binaries = binaries(&root, options.binaries.as_deref(), &[]).await?;
         let folder = folder_of_run(&root, &name)?;
-        let mut servers_there = Endpoints::of_running_stack()?;
-        let shards = shards(&folder, options.shards).await?;
-        let urls: ClickHouseShards = shards.iter().map(ClickHouse::url).collect();
-        if let Some(first) = urls.urls().first() {
-            servers_there.clickhouse_url.clone_from(first);
-        }
-        let stores = FreshStores::over_shards(servers_there, urls, &name).await?;
+        let stores = FreshStores::create(Endpoints::of_running_stack()?, &name).await?;
         let tenants = tenants::seed(&stores.pool, &name, tenants).await?;
         let (addresses, gateway_settings) = (stores.addresses.clone(), options.gateway_settings.clone());
         let launch = LaunchConfig { binaries, folder, stores: addresses, gateway_settings };
@@ -81,7 +71,7 @@ impl TestBed {
         let ingest = Endpoint::parse(url(Service::Gateway).context("there is a gateway")?)?;
         let base = Endpoint::parse(url(Service::Query).context("there is a query-api")?)?;
         let outside = servers(&root);
-        let own = Own { launch, stores, shards, running, workers: options.workers.unwrap_or(1).into() };
+        let own = Own { launch, stores, running, workers: options.workers.unwrap_or(1).into() };
         Ok(Self { name, ingest, base, tenants, own: Some(own), outside })
     }
 
@@ -146,14 +136,8 @@ impl TestBed {
     /// Every process worth watching, this one last.
     pub fn watched(&self) -> Vec<Watched> {
         let own = self.own.iter().flat_map(|own| own.running.iter().filter_map(Running::watched));
-        let shards = self.own.iter().flat_map(|own| own.shards.iter().enumerate());
-        let shard = |(place, shard): (usize, &ClickHouse)| Watched {
-            name: format!("shard {}", place + 1),
-            pid: shard.pid(),
-            is_shared: false,
-        };
         let ourselves = Watched { name: "load (this)".to_owned(), pid: std::process::id(), is_shared: false };
-        own.chain(shards.map(shard)).chain(self.outside.iter().cloned()).chain([ourselves]).collect()
+        own.chain(self.outside.iter().cloned()).chain([ourselves]).collect()
     }
 
     /// Stops and deletes what the run has made, except, when asked to, the logs of the services.
@@ -167,20 +151,12 @@ impl TestBed {
             }
         }
         own.stores.delete().await;
-        drop(own.shards);
         if keep_logs {
             eprintln!("the services' logs are in {}", own.launch.folder.display());
             return keep(&own.launch.folder).context("the run's folder cannot be kept");
         }
         std::fs::remove_dir_all(&own.launch.folder).context("the run's folder cannot be deleted")
     }
-}
-
-/// Servers of ClickHouse for this run alone; none where one is enough.
-async fn shards(folder: &Path, count: Option<u8>) -> anyhow::Result<Vec<ClickHouse>> {
-    let Some(count) = count.filter(|count| *count > 1) else { return Ok(Vec::new()) };
-    let folder = folder.to_owned();
-    spawn_blocking(move || ClickHouse::shards(&folder, count.into())).await?
 }
 
 /// The local servers that run now; whoever else works with them is in their figures too.

@@ -3,7 +3,7 @@
 //! Must be a run's own from the first process to the last, and leave nothing behind but the logs of a run that failed.
 
 use super::options::ChaosOptions;
-use super::plan::{GATEWAYS, QUERIES, WORKERS, writers};
+use super::plan::{GATEWAYS, QUERIES, WORKERS};
 use super::service_process::ServiceProcess;
 use super::stores::Stores;
 use crate::client::{Connection, Endpoint, Exchange};
@@ -33,7 +33,6 @@ pub(super) struct Cluster {
     pub(super) of_logs: Tenant,
     pub(super) gateways: Vec<Arc<ServiceProcess>>,
     pub(super) workers: Vec<Arc<ServiceProcess>>,
-    pub(super) writers: Vec<Arc<ServiceProcess>>,
     pub(super) queries: Vec<Arc<ServiceProcess>>,
     identity: Arc<ServiceProcess>,
     supervisors: Vec<AbortOnDropHandle<()>>,
@@ -47,8 +46,8 @@ impl Cluster {
         let binaries = stage::binaries(&root, options.binaries.as_deref(), super::FEATURES).await?;
         let name = stage::run_name();
         let folder = stage::folder_of_run(&root, &name)?;
-        let stores = Arc::new(Stores::start(&folder, (options.brokers(), options.shards())).await?);
-        let fresh = FreshStores::over_shards(stores.direct.clone(), stores.direct_shards.clone(), &name).await?;
+        let stores = Arc::new(Stores::start(&folder, options.brokers()).await?);
+        let fresh = FreshStores::create(stores.direct.clone(), &name).await?;
         let tenants = tenants::seed(&fresh.pool, &name, TENANTS).await?;
         let of_logs = tenants::seed(&fresh.pool, &format!("{name}-log"), 1).await?.pop().context("one owner was asked for")?;
         let addresses = through_proxies(&fresh.addresses, &stores, &name)?;
@@ -62,21 +61,8 @@ impl Cluster {
         let queries = (0..QUERIES).map(|number| post(Service::Query, number)).collect::<Result<Vec<_>, _>>()?;
         let gateways = (0..GATEWAYS).map(|number| post(Service::Gateway, number)).collect::<Result<Vec<_>, _>>()?;
         let workers = (0..WORKERS).map(|number| post(Service::Worker, number)).collect::<Result<Vec<_>, _>>()?;
-        let writers =
-            (0..writers(options.shards())).map(|number| post(Service::Writer, number)).collect::<Result<Vec<_>, _>>()?;
-        let mut cluster = Self {
-            folder,
-            stores,
-            fresh,
-            tenants,
-            of_logs,
-            gateways,
-            workers,
-            writers,
-            queries,
-            identity,
-            supervisors: Vec::new(),
-        };
+        let mut cluster =
+            Self { folder, stores, fresh, tenants, of_logs, gateways, workers, queries, identity, supervisors: Vec::new() };
         for post in cluster.posts() {
             post.open().await?;
         }
@@ -104,7 +90,7 @@ impl Cluster {
 
     /// Every service process.
     pub(super) fn posts(&self) -> impl Iterator<Item = &Arc<ServiceProcess>> {
-        [&self.identity].into_iter().chain(&self.queries).chain(&self.gateways).chain(&self.workers).chain(&self.writers)
+        [&self.identity].into_iter().chain(&self.queries).chain(&self.gateways).chain(&self.workers)
     }
 
     /// The lines of the services' logs that hold `words`.
@@ -149,7 +135,6 @@ fn through_proxies(direct: &Addresses, stores: &Stores, name: &str) -> anyhow::R
     database.set_path(name);
     proxied.kafka.kafka_brokers = stores.proxied.kafka_brokers.clone();
     proxied.clickhouse.clickhouse_url = stores.proxied.clickhouse_url.clone();
-    proxied.clickhouse.clickhouse_shards = stores.proxied_shards.clone();
     proxied.postgres.database_url = database.into();
     Ok(proxied)
 }

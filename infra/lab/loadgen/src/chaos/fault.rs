@@ -11,16 +11,14 @@ use std::time::Duration;
 pub enum Target {
     /// One of the gateways.
     Gateway(usize),
-    /// One of the workers.
+    /// One of the workers, of which one is active.
     Worker(usize),
-    /// One of the writers, of which one is active.
-    Writer(usize),
     /// The process that answers reads.
     Query(usize),
     /// One of the brokers, or the way to it.
     Broker(usize),
-    /// A server of the store of events, or the way to it.
-    ClickHouse(usize),
+    /// The store of events, or the way to it.
+    ClickHouse,
     /// The store of state, or the way to it.
     Postgres,
 }
@@ -56,16 +54,15 @@ pub struct Fault {
 impl Target {
     /// Whether it is a store that runs behind a proxy.
     pub(super) fn is_store(self) -> bool {
-        matches!(self, Self::Broker(_) | Self::ClickHouse(_) | Self::Postgres)
+        matches!(self, Self::Broker(_) | Self::ClickHouse | Self::Postgres)
     }
 
-    /// What must not be struck twice at a time. Of several brokers one at a time: without a majority nothing is promised. Of several
-    /// shards too: one that is away holds up reads and workers as both would.
+    /// What must not be struck twice at a time. Of several brokers one at a time: without a majority nothing is promised. Of the
+    /// workers too: a standby takes over from the one that is struck.
     pub(super) fn lane(self) -> Self {
         match self {
             Self::Broker(_) => Self::Broker(0),
-            Self::ClickHouse(_) => Self::ClickHouse(0),
-            Self::Writer(_) => Self::Writer(0),
+            Self::Worker(_) => Self::Worker(0),
             other => other,
         }
     }
@@ -104,11 +101,9 @@ impl fmt::Display for Target {
         match self {
             Self::Gateway(number) => write!(f, "gateway {}", number + 1),
             Self::Worker(number) => write!(f, "worker {}", number + 1),
-            Self::Writer(number) => write!(f, "writer {}", number + 1),
             Self::Query(number) => write!(f, "query {}", number + 1),
             Self::Broker(number) => write!(f, "broker {}", number + 1),
-            Self::ClickHouse(0) => f.write_str("clickhouse"),
-            Self::ClickHouse(number) => write!(f, "clickhouse {}", number + 1),
+            Self::ClickHouse => f.write_str("clickhouse"),
             Self::Postgres => f.write_str("postgres"),
         }
     }

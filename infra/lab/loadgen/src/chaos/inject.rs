@@ -100,16 +100,15 @@ impl Injector {
         match target {
             Target::Gateway(number) => self.cluster.gateways.get(number),
             Target::Worker(number) => self.cluster.workers.get(number),
-            Target::Writer(number) => self.cluster.writers.get(number),
             Target::Query(number) => self.cluster.queries.get(number),
-            Target::Broker(_) | Target::ClickHouse(_) | Target::Postgres => None,
+            Target::Broker(_) | Target::ClickHouse | Target::Postgres => None,
         }
     }
 
-    /// The other writers, if it is one.
+    /// The other workers, if it is one.
     fn others(&self, target: Target) -> Vec<&Arc<ServiceProcess>> {
-        let Target::Writer(own) = target else { return Vec::new() };
-        self.cluster.writers.iter().enumerate().filter(|(number, _)| *number != own).map(|(_, writer)| writer).collect()
+        let Target::Worker(own) = target else { return Vec::new() };
+        self.cluster.workers.iter().enumerate().filter(|(number, _)| *number != own).map(|(_, worker)| worker).collect()
     }
 
     async fn strike_service(&self, post: &ServiceProcess, fault: Fault) -> anyhow::Result<()> {
@@ -176,12 +175,8 @@ impl Injector {
 
     /// The worst moments of a worker: its rows were not inserted, or they were and it was not told.
     async fn kill_with_a_block_in_hand(&self, worker: &ServiceProcess, fault: Fault) {
-        // Of several servers one or another has its piece and the others lack theirs.
-        let shard = usize::from(fault.lasts.as_millis() / 2 % 2 == 1);
-        let store =
-            self.cluster.stores.store(Target::ClickHouse(shard)).or_else(|| self.cluster.stores.store(Target::ClickHouse(0)));
-        let Some(store) = store else { return };
-        let lane = Arc::clone(lock(&self.lanes).entry(Target::ClickHouse(0)).or_default());
+        let Some(store) = self.cluster.stores.store(Target::ClickHouse) else { return };
+        let lane = Arc::clone(lock(&self.lanes).entry(Target::ClickHouse).or_default());
         let _alone = lane.lock().await;
         store.proxy.set(if fault.lasts.as_millis().is_multiple_of(2) { Mode::BlackHole } else { Mode::DropAnswers });
         sleep(IN_HAND).await;

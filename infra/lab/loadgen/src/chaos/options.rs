@@ -28,9 +28,6 @@ pub struct ChaosOptions {
     /// Three brokers that keep every record three times, killed and stopped in turn
     #[arg(long)]
     pub three_brokers: bool,
-    /// Servers of ClickHouse that share the observations out, killed, stopped and cut off in turn
-    #[arg(long, value_name = "SERVERS", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
-    pub shards: u8,
     /// Instead of many faults one long one: this store is away (PostgreSQL: stopped in its tracks) and comes back
     #[arg(long, value_enum, conflicts_with_all = ["faults", "smoke"])]
     pub outage: Option<Outage>,
@@ -64,17 +61,12 @@ impl ChaosOptions {
     pub(super) fn plan(&self, seed: u64) -> Plan {
         match self.outage {
             Some(outage) => Plan::outage(seed, outage, Duration::from_secs(self.outage_seconds)),
-            None => Plan::of(seed, self.faults(), (self.brokers(), self.shards())),
+            None => Plan::of(seed, self.faults(), self.brokers()),
         }
     }
 
     /// Brokers to start.
     pub(super) fn brokers(&self) -> usize {
         if self.three_brokers { 3 } else { 1 }
-    }
-
-    /// Servers of ClickHouse to start.
-    pub(super) fn shards(&self) -> usize {
-        self.shards.into()
     }
 }

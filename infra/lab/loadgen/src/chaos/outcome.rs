@@ -64,15 +64,14 @@ impl Outcome {
     }
 
     fn command(&self) -> String {
-        let ChaosOptions { smoke, three_brokers, shards, outage, outage_seconds, .. } = &self.options;
+        let ChaosOptions { smoke, three_brokers, outage, outage_seconds, .. } = &self.options;
         let flags = [(*smoke, " --smoke"), (*three_brokers, " --three-brokers")];
         let flags: String = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).collect();
-        let shards = if *shards > 1 { format!(" --shards {shards}") } else { String::new() };
         let blows = match outage {
             Some(outage) => format!("--outage {} --outage-seconds {outage_seconds}", format!("{outage:?}").to_lowercase()),
             None => format!("--faults {}", self.options.faults()),
         };
-        format!("cargo chaos --seed {} --events {} {blows}{flags}{shards}", self.plan.seed, self.options.events())
+        format!("cargo chaos --seed {} --events {} {blows}{flags}", self.plan.seed, self.options.events())
     }
 
     fn faults(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

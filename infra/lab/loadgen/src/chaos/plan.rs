@@ -16,8 +16,6 @@ use std::time::Duration;
 pub(super) const GATEWAYS: usize = 2;
 pub(super) const QUERIES: usize = 2;
 pub(super) const WORKERS: usize = 2;
-/// One server has two writers; several have none, which the writer doesn't support yet.
-pub(super) const WRITERS: usize = 2;
 
 /// Nothing is struck before the load is under way.
 const FIRST: Duration = Duration::from_millis(1_500);
@@ -31,15 +29,13 @@ const SERVICE_RECOVERY: Duration = Duration::from_secs(4);
 
 /// Crash points and the latest pass at which they fire.
 const WORKER_POINTS: [(&str, u64); 6] = [
-    ("before_insert", 3),
-    ("after_insert_before_commit", 3),
-    ("after_commit", 3),
-    ("before_compaction", 3),
-    ("after_compaction_before_drop", 3),
-    ("before_drop_of_compacted_part", 3),
+    ("after_sites", 3),
+    ("after_reports", 3),
+    ("after_events_first", 3),
+    ("after_events", 3),
+    ("after_failed_fetches", 3),
+    ("after_progress", 3),
 ];
-const WRITER_POINTS: [(&str, u64); 5] =
-    [("after_sites", 3), ("after_reports", 3), ("after_events_first", 3), ("after_events", 3), ("after_progress", 3)];
 const GATEWAY_POINTS: [(&str, u64); 5] = [
     ("after_ack_before_answer", 20),
     ("spill_half_written", 10),
@@ -70,13 +66,13 @@ pub struct Plan {
 
 impl Plan {
     /// The schedule of a seed.
-    pub fn of(seed: u64, faults: usize, (brokers, shards): (usize, usize)) -> Self {
+    pub fn of(seed: u64, faults: usize, brokers: usize) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let (mut deck, mut plan, mut at) = (Vec::new(), Vec::with_capacity(faults), FIRST);
         let mut free_at: BTreeMap<Target, Duration> = BTreeMap::new();
         while plan.len() < faults {
             if deck.is_empty() {
-                deck = whole_deck(&mut random, (brokers, shards));
+                deck = whole_deck(&mut random, brokers);
             }
             let is_free = |target: Target| free_at.get(&target.lane()).is_none_or(|free| *free <= at);
             let Some(place) = deck.iter().rposition(|(target, _)| is_free(*target)) else {
@@ -92,7 +88,7 @@ impl Plan {
                 free_at.insert(Target::Broker(0), at + lasts + STORE_RECOVERY);
             }
             if matches!((target, kind), (Target::Worker(_), FaultKind::Kill)) {
-                free_at.insert(Target::ClickHouse(0), at + lasts + SERVICE_RECOVERY);
+                free_at.insert(Target::ClickHouse, at + lasts + SERVICE_RECOVERY);
             }
             plan.push(fault);
             at += Duration::from_millis(random.random_range(GAPS_MS));
@@ -104,7 +100,7 @@ impl Plan {
     pub fn outage(seed: u64, outage: Outage, lasts: Duration) -> Self {
         let (target, kind) = match outage {
             Outage::Broker => (Target::Broker(0), FaultKind::Kill),
-            Outage::Clickhouse => (Target::ClickHouse(0), FaultKind::Kill),
+            Outage::Clickhouse => (Target::ClickHouse, FaultKind::Kill),
             Outage::Postgres => (Target::Postgres, FaultKind::Pause),
         };
         Self { seed, faults: vec![Fault { at: FIRST * 4, target, kind, lasts }] }
@@ -117,13 +113,12 @@ impl Plan {
 }
 
 /// Every kind of fault once, in an order of chance.
-fn whole_deck(random: &mut StdRng, (brokers, shards): (usize, usize)) -> Vec<(Target, FaultKind)> {
-    let (gateway, worker) = (Target::Gateway(random.random_range(0..GATEWAYS)), Target::Worker(random.random_range(0..WORKERS)));
-    let stores = (0..brokers).map(Target::Broker).chain((0..shards).map(Target::ClickHouse)).chain([Target::Postgres]);
+fn whole_deck(random: &mut StdRng, brokers: usize) -> Vec<(Target, FaultKind)> {
+    let gateway = Target::Gateway(random.random_range(0..GATEWAYS));
+    let stores = (0..brokers).map(Target::Broker).chain([Target::ClickHouse, Target::Postgres]);
     let stores: Vec<Target> = stores.collect();
     let mut deck: Vec<_> = (0..QUERIES).map(|number| (Target::Query(number), FaultKind::Kill)).collect();
-    let writers = writers(shards);
-    for target in [gateway, worker].into_iter().chain((0..writers).map(Target::Writer)).chain(stores.iter().copied()) {
+    for target in [gateway].into_iter().chain((0..WORKERS).map(Target::Worker)).chain(stores.iter().copied()) {
         deck.extend([FaultKind::Kill, FaultKind::Pause, FaultKind::Terminate].map(|kind| (target, kind)));
     }
     for target in stores {
@@ -133,19 +128,11 @@ fn whole_deck(random: &mut StdRng, (brokers, shards): (usize, usize)) -> Vec<(Ta
     for point in WORKER_POINTS {
         deck.push((Target::Worker(random.random_range(0..WORKERS)), crash(random, point)));
     }
-    for point in WRITER_POINTS.into_iter().filter(|_| writers > 0) {
-        deck.push((Target::Writer(random.random_range(0..WRITERS)), crash(random, point)));
-    }
     for point in GATEWAY_POINTS {
         deck.push((Target::Gateway(random.random_range(0..GATEWAYS)), crash(random, point)));
     }
     deck.shuffle(random);
     deck
-}
-
-/// Returns the number of writers for this many ClickHouse servers.
-pub(super) fn writers(shards: usize) -> usize {
-    if shards == 1 { WRITERS } else { 0 }
 }
 
 impl fmt::Display for Plan {
@@ -161,7 +148,7 @@ mod tests {
 
     #[test]
     fn equal_seeds_give_equal_schedules_and_others_do_not() {
-        let of = |seed, faults| Plan::of(seed, faults, (1, 1));
+        let of = |seed, faults| Plan::of(seed, faults, 1);
         assert_eq!(of(1, 200), of(1, 200));
         assert_ne!(of(1, 200).faults, of(2, 200).faults);
         assert_eq!(of(1, 200).faults[..16], of(1, 16).faults, "a shorter run is the beginning of a longer one");
@@ -169,8 +156,8 @@ mod tests {
 
     #[test]
     fn nothing_is_struck_while_it_is_still_down_and_every_kind_comes_up() {
-        for (seed, servers) in (0..20).flat_map(|seed| [(seed, (1, 1)), (seed, (3, 1)), (seed, (1, 2))]) {
-            let plan = Plan::of(seed, 200, servers);
+        for (seed, brokers) in (0..20).flat_map(|seed| [(seed, 1), (seed, 3)]) {
+            let plan = Plan::of(seed, 200, brokers);
             for (place, fault) in plan.faults.iter().enumerate() {
                 let earlier = plan.faults[..place].iter().filter(|earlier| earlier.target.lane() == fault.target.lane());
                 assert!(earlier.clone().all(|earlier| earlier.at + earlier.lasts < fault.at), "seed {seed}: {fault}");
@@ -178,11 +165,7 @@ mod tests {
             let kinds: std::collections::BTreeSet<_> = plan.faults.iter().map(|fault| fault.kind.kind()).collect();
             assert_eq!(kinds.len(), 11, "seed {seed}: {kinds:?}");
             let struck: std::collections::BTreeSet<_> = plan.faults.iter().map(|fault| fault.target).collect();
-            assert_eq!(
-                struck.len(),
-                GATEWAYS + WORKERS + writers(servers.1) + QUERIES + 1 + servers.0 + servers.1,
-                "seed {seed}: {struck:?}"
-            );
+            assert_eq!(struck.len(), GATEWAYS + WORKERS + QUERIES + brokers + 2, "seed {seed}: {struck:?}");
         }
     }
 }

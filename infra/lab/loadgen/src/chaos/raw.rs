@@ -1,5 +1,5 @@
-//! The table itself, past query-api and past the proxies: requests that are torn, reports that are lost, there twice, or
-//! phantoms.
+//! The tables themselves, past query-api and past the proxies: requests that are torn, reports that are lost, there twice, or
+//! phantoms, and tables that contradict each other.
 //!
 //! Must not use a statement of the services: whoever checks must not make the same mistake.
 
@@ -17,20 +17,12 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// How far back requests are looked at while the run goes on, in seconds.
 const LATELY: u32 = 45;
 
-/// Every request that was accepted lately, as often as it was: rows of one acceptance bear the same time.
-const REQUESTS: &str = "SELECT content_url, toString(source_role), uniqExact(event_key) FROM observations \
-    WHERE received_at > now64(6) - toIntervalSecond(?) GROUP BY content_url, org_id, source_role, received_at";
-/// Of repeats one: those that have not been merged are no fault.
-const REPORTS: &str = "SELECT content_url, toString(source_role), JSONExtractUInt(data, ?), event_id FROM observations \
-    ORDER BY version DESC LIMIT 1 BY site, event_key, org_id, observer";
-
-/// The same of the writer's table, where an event has its reports in arrays.
-const REQUESTS_OF_EVENTS: &str = "SELECT url, transform(one_role, [1, 2, 3, 4], ['agent', 'edge', 'origin', 'index'], '') AS role, count() \
+/// Requests that were accepted lately: reports of one request have the same time of acceptance.
+const REQUESTS: &str = "SELECT url, transform(one_role, [1, 2, 3, 4], ['agent', 'edge', 'origin', 'index'], '') AS role, count() \
     FROM events FINAL ARRAY JOIN reports.role AS one_role, reports.organization AS one_org, reports.received AS one_received \
     WHERE bitShiftRight(one_received, 12) > toUnixTimestamp64Micro(now64(6)) - 1000000 * ? \
     GROUP BY url, one_org, one_role, bitShiftRight(one_received, 12) SETTINGS do_not_merge_across_partitions_select_final = 1";
-/// The same of the writer's reports.
-const WRITTEN_REPORTS: &str = "SELECT url, transform(source_role, [1, 2, 3, 4], ['agent', 'edge', 'origin', 'index'], '') AS role, \
+const REPORTS: &str = "SELECT url, transform(source_role, [1, 2, 3, 4], ['agent', 'edge', 'origin', 'index'], '') AS role, \
     JSONExtractUInt(data, ?), event_id FROM reports FINAL WHERE is_issuers = 0 SETTINGS do_not_merge_across_partitions_select_final = 1";
 /// Events with two live rows, reports of events that have no row of their own, and rows of reports that are in no event.
 const CONTRADICTIONS: &str = "WITH \
@@ -41,12 +33,9 @@ const CONTRADICTIONS: &str = "WITH \
       ifNull((SELECT count() FROM written WHERE identity NOT IN entries), 0) \
     SETTINGS do_not_merge_across_partitions_select_final = 1";
 
-/// The table.
+/// The tables.
 pub(super) struct Raw {
-    /// One for each shard.
-    clients: Vec<Client>,
-    /// Whether writers merge the log into tables of their own.
-    has_writers: bool,
+    client: Client,
 }
 
 /// Reports of one tenant that were found, by number and role.
@@ -54,19 +43,14 @@ pub(super) struct Raw {
 struct ObservedReports(Vec<[bool; ROLES.len()]>);
 
 impl Raw {
-    pub(super) fn new(clients: Vec<Client>, has_writers: bool) -> Self {
-        Self { clients, has_writers }
+    pub(super) fn new(client: Client) -> Self {
+        Self { client }
     }
 
-    /// Looks at what was accepted lately; none when the store does not answer. Of several shards each has a part of a request, which only
-    /// reads show whole or not at all.
+    /// Looks at what was accepted lately; none when the store does not answer.
     pub(super) async fn look(&self, front: &Front) -> Option<()> {
-        let mut requests = Vec::new();
-        for (client, statement) in self.statements(REQUESTS, REQUESTS_OF_EVENTS) {
-            let asked = client.query(statement).bind(LATELY).fetch_all::<(String, String, u64)>();
-            requests.extend(timeout(DEADLINE, asked).await.ok()?.ok()?);
-        }
-        for (url, role, count) in requests {
+        let asked = self.client.query(REQUESTS).bind(LATELY).fetch_all::<(String, String, u64)>();
+        for (url, role, count) in timeout(DEADLINE, asked).await.ok()?.ok()? {
             if front.logs.is_page(&url) {
                 continue;
             }
@@ -76,7 +60,7 @@ impl Raw {
             };
             let items = items(&front.shape, tenant, role, request);
             let mut oracle = lock(&front.oracle);
-            if self.clients.len() == 1 && items.len() as u64 != count {
+            if items.len() as u64 != count {
                 let what = format!("{url} as {}: {count} rows of a request of {}", ROLES[role].as_str(), items.len());
                 oracle.accuse(tenant, Rule::Torn, what);
             }
@@ -87,37 +71,19 @@ impl Raw {
         Some(())
     }
 
-    /// A statement of each table.
-    fn statements(&self, index: &'static str, written: &'static str) -> impl Iterator<Item = (&Client, &'static str)> {
-        let of_writers = self.clients.iter().filter(|_| self.has_writers).map(move |client| (client, written));
-        self.clients.iter().map(move |client| (client, index)).chain(of_writers)
-    }
-
     /// Holds every report in the tables against every report that was sent.
     pub(super) async fn look_at_everything(&self, front: &Front) -> anyhow::Result<()> {
-        self.look_at_table(REPORTS, front).await?;
-        if self.has_writers {
-            self.look_at_table(WRITTEN_REPORTS, front).await?;
-            for client in &self.clients {
-                let found: (u64, u64, u64) = client.query(CONTRADICTIONS).fetch_one().await?;
-                anyhow::ensure!(
-                    found == (0, 0, 0),
-                    "{} events have two live rows, {} entries of events have no report, {} reports are in no event",
-                    found.0,
-                    found.1,
-                    found.2
-                );
-            }
-        }
-        Ok(())
-    }
-
-    async fn look_at_table(&self, statement: &str, front: &Front) -> anyhow::Result<()> {
+        let found: (u64, u64, u64) = self.client.query(CONTRADICTIONS).fetch_one().await?;
+        anyhow::ensure!(
+            found == (0, 0, 0),
+            "{} events have two live rows, {} entries of events have no report, {} reports are in no event",
+            found.0,
+            found.1,
+            found.2
+        );
         let mut found: Vec<ObservedReports> = front.tenants.iter().map(|_| ObservedReports::default()).collect();
         let mut pages = HashSet::new();
-        for client in &self.clients {
-            look_at_all_of((client, statement), front, &mut found, &mut pages).await?;
-        }
+        self.look_at_reports(front, &mut found, &mut pages).await?;
         for (tenant, found) in found.iter().enumerate() {
             let mut oracle = lock(&front.oracle);
             let missing = oracle.ledger(tenant).all_acked().filter(|(number, role)| !found.has(*number, *role));
@@ -129,39 +95,39 @@ impl Raw {
         }
         Ok(())
     }
-}
 
-async fn look_at_all_of(
-    (client, statement): (&Client, &str),
-    front: &Front,
-    found: &mut [ObservedReports],
-    pages: &mut HashSet<String>,
-) -> anyhow::Result<()> {
-    let mut reports = client.query(statement).bind(NUMBER).fetch::<(String, String, u64, String)>()?;
-    while let Some((url, role, number, id)) = reports.next().await? {
-        if front.logs.is_page(&url) {
-            if !pages.insert(url.clone()) {
-                lock(&front.oracle).accuse(0, Rule::Double, format!("{url} is in the table twice"));
+    async fn look_at_reports(
+        &self,
+        front: &Front,
+        found: &mut [ObservedReports],
+        pages: &mut HashSet<String>,
+    ) -> anyhow::Result<()> {
+        let mut reports = self.client.query(REPORTS).bind(NUMBER).fetch::<(String, String, u64, String)>()?;
+        while let Some((url, role, number, id)) = reports.next().await? {
+            if front.logs.is_page(&url) {
+                if !pages.insert(url.clone()) {
+                    lock(&front.oracle).accuse(0, Rule::Double, format!("{url} is in the table twice"));
+                }
+                continue;
             }
-            continue;
+            let place = front.place(&url, &role);
+            let number = u32::try_from(number)?;
+            let Some((tenant, _, role)) =
+                place.filter(|(tenant, _, role)| front.shape.report_id(*tenant, *role, number).to_string() == id)
+            else {
+                lock(&front.oracle).accuse(0, Rule::Foreign, format!("{url}: {id} is in the table, and nobody sent it"));
+                continue;
+            };
+            let mut oracle = lock(&front.oracle);
+            if !oracle.ledger(tenant).may_show(number, role) {
+                oracle.accuse(tenant, Rule::Phantom, format!("event {number} as {} is in the table", ROLES[role].as_str()));
+            }
+            if !found[tenant].add(number, role) {
+                oracle.accuse(tenant, Rule::Double, format!("event {number} as {} is in the table twice", ROLES[role].as_str()));
+            }
         }
-        let place = front.place(&url, &role);
-        let number = u32::try_from(number)?;
-        let Some((tenant, _, role)) =
-            place.filter(|(tenant, _, role)| front.shape.report_id(*tenant, *role, number).to_string() == id)
-        else {
-            lock(&front.oracle).accuse(0, Rule::Foreign, format!("{url}: {id} is in the table, and nobody sent it"));
-            continue;
-        };
-        let mut oracle = lock(&front.oracle);
-        if !oracle.ledger(tenant).may_show(number, role) {
-            oracle.accuse(tenant, Rule::Phantom, format!("event {number} as {} is in the table", ROLES[role].as_str()));
-        }
-        if !found[tenant].add(number, role) {
-            oracle.accuse(tenant, Rule::Double, format!("event {number} as {} is in the table twice", ROLES[role].as_str()));
-        }
+        Ok(())
     }
-    Ok(())
 }
 
 impl Front {

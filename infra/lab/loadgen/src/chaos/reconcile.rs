@@ -1,5 +1,5 @@
 //! After the load: where every event is. What was accepted, or logged without an answer, is on the log; and what is on the log is
-//! inserted, folded or rejected, each event once, whatever has died.
+//! stored or rejected, each event once, whatever has died.
 //!
 //! Must read the log by itself: of the services it takes the figures that are to be held against it, and nothing else.
 
@@ -9,6 +9,7 @@ use super::sender::Front;
 use crate::client::{Connection, Endpoint, Exchange};
 use crate::drive::lock;
 use crate::oracle::Fate;
+use crate::stage::Addresses;
 use anyhow::{Context as _, bail, ensure};
 use hyper::header::HeaderValue;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
@@ -25,7 +26,7 @@ use stream_workers::standing;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
-/// How long the spills may take to be empty and the last commits to be made, once everything acknowledged is readable.
+/// How long the spills may take to be empty and the last records to be stored, once everything acknowledged is readable.
 const PATIENCE: Duration = Duration::from_secs(60);
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 /// What the log may take to hand over one more record.
@@ -54,23 +55,23 @@ pub(super) struct Sums {
 impl fmt::Display for Sums {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { accepted, unanswered, again, by_logs, settled } = self;
-        let Counts { inserted, folded, rejected, .. } = settled;
+        let Counts { stored, rejected, .. } = settled;
         let logged = accepted + unanswered + again + by_logs;
         write!(
             f,
             "{accepted} events accepted + {unanswered} logged without an answer + {again} logged again + {by_logs} of the log of a CDN = \
              {logged} on the log "
         )?;
-        write!(f, "= {inserted} inserted + {folded} folded + {rejected} rejected; none in a spill")
+        write!(f, "= {stored} stored + {rejected} rejected; none in a spill")
     }
 }
 
-/// Waits until nothing is in a spill and nothing on the log is uncommitted; then everything has to add up.
+/// Waits until nothing is in a spill and everything on the log is stored; then everything has to add up.
 pub(super) async fn reconcile(cluster: &Cluster, front: &Front) -> anyhow::Result<Sums> {
+    let settled = patiently(|| at_rest(cluster)).await?;
     // past the proxies
-    let kafka = &cluster.fresh.addresses.kafka;
-    let settled = patiently(|| at_rest(cluster, kafka)).await?;
-    let (settings, until) = (kafka.clone(), settled.iter().map(|(partition, settled)| (*partition, settled.next)).collect());
+    let (settings, until) =
+        (cluster.fresh.addresses.kafka.clone(), settled.iter().map(|(partition, settled)| (*partition, settled.next)).collect());
     let logged = spawn_blocking(move || read(&settings, &until)).await??;
     let mut requests = lock(&front.requests).clone();
     requests.0.extend(lock(&front.logs.requests).0.clone());
@@ -78,37 +79,21 @@ pub(super) async fn reconcile(cluster: &Cluster, front: &Front) -> anyhow::Resul
 }
 
 /// What is settled of each partition, once that is everything there is.
-async fn at_rest(cluster: &Cluster, kafka: &KafkaSettings) -> anyhow::Result<BTreeMap<i32, PartitionStats>> {
+async fn at_rest(cluster: &Cluster) -> anyhow::Result<BTreeMap<i32, PartitionStats>> {
     nothing_is_spilled(cluster).await?;
-    // workers are in the group that is called like the topic
-    let standing = standing(kafka, &kafka.topic).await?;
+    // past the proxies
+    let Addresses { kafka, clickhouse, .. } = &cluster.fresh.addresses;
+    let standing = standing(kafka, clickhouse).await?;
     for (partition, (settled, end)) in &standing {
-        ensure!(settled.next == *end, "partition {partition} is committed up to {} of {end}", settled.next);
+        ensure!(settled.next == *end, "partition {partition} is stored up to {} of {end}", settled.next);
     }
     Ok(standing.into_iter().map(|(partition, (settled, _))| (partition, settled)).collect())
 }
 
-/// Waits until everything on the log is committed: a worker writes the sessions that a gateway could not write before that, and
+/// Waits until everything on the log is stored: a worker writes the sessions that a gateway could not write before that, and
 /// a session's document is not there earlier.
 pub(super) async fn log_is_worked_off(cluster: &Cluster) -> anyhow::Result<()> {
-    patiently(|| at_rest(cluster, &cluster.fresh.addresses.kafka)).await.map(drop)
-}
-
-/// Waits until writers have stored everything that is on the log.
-pub(super) async fn log_is_written(cluster: &Cluster) -> anyhow::Result<()> {
-    if cluster.writers.is_empty() {
-        return Ok(());
-    }
-    let addresses = &cluster.fresh.addresses;
-    let client = service_kit::stores::clickhouse(&addresses.clickhouse)?;
-    patiently(|| async {
-        let ends: i64 = standing(&addresses.kafka, &addresses.kafka.topic).await?.values().map(|(_, end)| end).sum();
-        let next = "SELECT arraySum(next) FROM progress ORDER BY beat DESC LIMIT 1";
-        let next: Option<i64> = client.query(next).fetch_optional().await?;
-        ensure!(next == Some(ends), "writers have stored {next:?} of {ends} records");
-        Ok(())
-    })
-    .await
+    patiently(|| at_rest(cluster)).await.map(drop)
 }
 
 /// Asks until it is so, for [`PATIENCE`]; then says why it is not.
@@ -148,7 +133,7 @@ fn read(kafka: &KafkaSettings, until: &BTreeMap<i32, i64>) -> anyhow::Result<Vec
     let mut missing: BTreeMap<i32, i64> = until.iter().filter(|(_, next)| **next > 0).map(|(p, next)| (*p, *next)).collect();
     let mut logged = Vec::new();
     while !missing.is_empty() {
-        let message = consumer.poll(READ_PATIENCE).context("the log does not hand over what was committed")??;
+        let message = consumer.poll(READ_PATIENCE).context("the log does not hand over what was stored")??;
         let (partition, offset) = (message.partition(), message.offset());
         if let Some(next) = missing.get(&partition).copied() {
             if offset < next {
@@ -245,10 +230,10 @@ mod tests {
 
     /// So many of partition 0 and partition 1, all of them settled.
     fn settled(counts: [(u64, u64); 2]) -> BTreeMap<i32, PartitionStats> {
-        let of = |(records, inserted): (u64, u64)| PartitionStats {
+        let of = |(records, stored): (u64, u64)| PartitionStats {
             since: 0,
             next: i64::try_from(records).unwrap(),
-            counts: Counts { records, inserted, ..Counts::default() },
+            counts: Counts { records, stored, ..Counts::default() },
         };
         [(0, of(counts[0])), (1, of(counts[1]))].into()
     }

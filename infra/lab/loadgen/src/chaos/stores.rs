@@ -9,7 +9,6 @@ use anyhow::Context as _;
 use local::ports::Ports;
 use local::private::{ClickHouse, Kafka, Postgres};
 use local::stack::Endpoints;
-use service_kit::settings::ClickHouseShards;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,15 +51,12 @@ pub(super) struct Store {
 #[derive(Debug)]
 pub(super) struct Stores {
     brokers: Vec<Store>,
-    clickhouses: Vec<Store>,
+    clickhouse: Store,
     postgres: Store,
     /// The way past the proxies.
     pub(super) direct: Endpoints,
     /// The way the services take.
     pub(super) proxied: Endpoints,
-    /// Both ways to each of several shards; none where one server has everything.
-    pub(super) direct_shards: ClickHouseShards,
-    pub(super) proxied_shards: ClickHouseShards,
 }
 
 macro_rules! each {
@@ -120,51 +116,43 @@ impl Store {
 
 impl Stores {
     /// Starts them with their data under `folder`.
-    pub(super) async fn start(folder: &Path, (brokers, shards): (usize, usize)) -> anyhow::Result<Self> {
+    pub(super) async fn start(folder: &Path, brokers: usize) -> anyhow::Result<Self> {
         let mut ports = Ports::default();
-        let proxies: Vec<u16> = (0..brokers + shards + 1).map(|_| ports.choose(&[])).collect::<Result<_, _>>()?;
+        let proxies: Vec<u16> = (0..brokers + 2).map(|_| ports.choose(&[])).collect::<Result<_, _>>()?;
         let (folder, kafka_ports) = (folder.to_owned(), proxies[..brokers].to_vec());
         let (for_clickhouse, for_postgres) = (folder.clone(), folder.clone());
-        let (kafkas, clickhouses, postgres) = tokio::try_join!(
+        let (kafkas, clickhouse, postgres) = tokio::try_join!(
             spawn_blocking(move || Kafka::behind(&folder, &kafka_ports)),
-            spawn_blocking(move || clickhouses(&for_clickhouse, shards)),
+            spawn_blocking(move || ClickHouse::start(&for_clickhouse)),
             spawn_blocking(move || Postgres::start(&for_postgres)),
         )?;
-        let (kafkas, clickhouses, postgres) = (kafkas?, clickhouses?, postgres?);
-        let urls: Vec<String> = clickhouses.iter().map(ClickHouse::url).collect();
+        let (kafkas, clickhouse, postgres) = (kafkas?, clickhouse?, postgres?);
         let direct = Endpoints {
             kafka_brokers: kafkas.iter().map(Kafka::internal_address).collect::<Vec<_>>().join(","),
-            clickhouse_url: urls[0].clone(),
+            clickhouse_url: clickhouse.url(),
             database_url: postgres.url(),
         };
         let proxied = Endpoints {
             kafka_brokers: proxies[..brokers].iter().map(|port| format!("127.0.0.1:{port}")).collect::<Vec<_>>().join(","),
             clickhouse_url: at_port(&direct.clickhouse_url, proxies[brokers])?,
-            database_url: at_port(&direct.database_url, proxies[brokers + shards])?,
+            database_url: at_port(&direct.database_url, proxies[brokers + 1])?,
         };
         let mut behind = Vec::new();
         for (port, kafka) in proxies.iter().zip(kafkas) {
             behind.push(Store::behind(*port, Server::Kafka(kafka)).await?);
         }
-        let shard_proxies = urls.iter().zip(&proxies[brokers..]).map(|(url, port)| at_port(url, *port));
-        let shard_proxies: Vec<String> = shard_proxies.collect::<Result<_, _>>()?;
-        let mut shards_behind = Vec::new();
-        for (port, clickhouse) in proxies[brokers..].iter().zip(clickhouses) {
-            shards_behind.push(Store::behind(*port, Server::ClickHouse(clickhouse)).await?);
-        }
-        let postgres = Store::behind(proxies[brokers + shards], Server::Postgres(postgres)).await?;
-        let of_several = |urls: Vec<String>| urls.into_iter().filter(|_| shards > 1).collect();
-        let (direct_shards, proxied_shards) = (of_several(urls), of_several(shard_proxies));
-        Ok(Self { brokers: behind, clickhouses: shards_behind, postgres, direct, proxied, direct_shards, proxied_shards })
+        let clickhouse = Store::behind(proxies[brokers], Server::ClickHouse(clickhouse)).await?;
+        let postgres = Store::behind(proxies[brokers + 1], Server::Postgres(postgres)).await?;
+        Ok(Self { brokers: behind, clickhouse, postgres, direct, proxied })
     }
 
     /// The store that a target names, if it is one.
     pub(super) fn store(&self, target: Target) -> Option<&Store> {
         match target {
             Target::Broker(number) => self.brokers.get(number),
-            Target::ClickHouse(number) => self.clickhouses.get(number),
+            Target::ClickHouse => Some(&self.clickhouse),
             Target::Postgres => Some(&self.postgres),
-            Target::Gateway(_) | Target::Worker(_) | Target::Writer(_) | Target::Query(_) => None,
+            Target::Gateway(_) | Target::Worker(_) | Target::Query(_) => None,
         }
     }
 
@@ -186,19 +174,14 @@ impl Stores {
 
     fn all(&self) -> impl Iterator<Item = (String, &Store)> {
         let brokers = (0..).map(Target::Broker).zip(&self.brokers);
-        let clickhouses = (0..).map(Target::ClickHouse).zip(&self.clickhouses);
-        brokers.chain(clickhouses).chain([(Target::Postgres, &self.postgres)]).map(|(target, store)| (target.to_string(), store))
+        let others = [(Target::ClickHouse, &self.clickhouse), (Target::Postgres, &self.postgres)];
+        brokers.chain(others).map(|(target, store)| (target.to_string(), store))
     }
 
     /// All brokers: what keeps the gateways from the log.
     pub(super) fn brokers(&self) -> impl Iterator<Item = &Store> {
         self.brokers.iter()
     }
-}
-
-/// One server, or so many shards.
-fn clickhouses(folder: &Path, count: usize) -> anyhow::Result<Vec<ClickHouse>> {
-    if count == 1 { Ok(vec![ClickHouse::start(folder)?]) } else { Ok(ClickHouse::shards(folder, count)?) }
 }
 
 /// The same address at another port.

@@ -1,8 +1,10 @@
-//! A year of one store: a tenth of it about one owner, sites, pages, agents and session lengths by Zipf, three
-//! observations in ten of a retrieval that somebody else has reported, too.
+//! The reports of one store: one in `share` about one owner, with sites, pages, agents and session lengths by Zipf. Three in ten
+//! events are reported by a server, too.
 //!
-//! Must stay a function of the seed: two runs of one size read the same rows.
+//! Must stay a function of the seed: two runs of one size read the same reports.
 
+use super::{DAY_MS, instant};
+use crate::options::ReadBenchOptions;
 use crate::workload::Skew;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -12,11 +14,11 @@ use schemas::ids::{OrgId, SessionId};
 use schemas::log::{LogEvent, LogRecord, RECORD_VERSION, RecordKind};
 use schemas::site::Site;
 use serde_json::value::RawValue;
+use std::ops::Range;
 use uuid::Uuid;
 
-/// 2025-01-01, and the length of a year, in milliseconds.
-pub(super) const BEGIN_MS: i64 = 1_735_689_600_000;
-pub(super) const YEAR_MS: i64 = 365 * 86_400_000;
+/// When the last event happens: the end of 2025, in milliseconds.
+const END_MS: i64 = 1_767_225_600_000;
 /// Events of a record.
 const RECORD: usize = 500;
 const OTHER_SITES: usize = 200;
@@ -34,15 +36,41 @@ const DATA: [&str; 5] = [
     r#"{"engagement_type":"link_click"}"#,
 ];
 
+/// The time in which all events happen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) begin_ms: i64,
+    pub(super) days: i64,
+}
+
+impl Span {
+    /// The last `days` days of 2025.
+    pub(super) fn of(days: i64) -> Self {
+        Self { begin_ms: END_MS - days * DAY_MS, days }
+    }
+
+    /// Returns a window of this length as parameters of a read; empty if it would be everything. `pick` chooses how long
+    /// after the beginning the window starts.
+    pub(super) fn window(self, length_ms: i64, pick: impl FnOnce(Range<i64>) -> i64) -> String {
+        let free = self.days * DAY_MS - length_ms;
+        if free <= 0 {
+            return String::new();
+        }
+        let since = self.begin_ms + pick(0..free);
+        format!("since={}&until={}", instant(since), instant(since + length_ms))
+    }
+}
+
 /// Makes records in the order in which they would have been accepted.
 pub(super) struct History {
     random: SmallRng,
+    span: Span,
     domain: String,
     sites: Skew,
     hosts: Skew,
     pages: Skew,
     agents: Skew,
-    observations: u64,
+    reports: u64,
     share: u32,
     made: u64,
     session: Session,
@@ -57,16 +85,17 @@ struct Session {
 }
 
 impl History {
-    pub(super) fn new(seed: u64, domain: &str, observations: u64, share: u32) -> Self {
+    pub(super) fn new(options: &ReadBenchOptions, domain: &str) -> Self {
         Self {
-            random: SmallRng::seed_from_u64(seed),
+            random: SmallRng::seed_from_u64(options.seed),
+            span: Span::of(options.days.into()),
             domain: domain.to_owned(),
             sites: Skew::new(OTHER_SITES, 1.0),
             hosts: Skew::new(HOSTS.len(), 1.0),
             pages: Skew::new(PAGES, 1.0),
             agents: Skew::new(AGENTS, 1.0),
-            observations,
-            share,
+            reports: options.reports,
+            share: options.share,
             made: 0,
             session: Session { id: Uuid::nil(), left: 0, is_owners: false, agent: 0 },
         }
@@ -147,16 +176,16 @@ impl History {
     }
 }
 
-/// Records of some hundred events each, until there are enough observations.
+/// Records of some hundred events each, until there are enough reports.
 impl Iterator for History {
     type Item = Vec<LogRecord>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.made >= self.observations {
+        if self.made >= self.reports {
             return None;
         }
-        let share = i128::from(YEAR_MS) * i128::from(self.made) / i128::from(self.observations);
-        let at_ms = BEGIN_MS + i64::try_from(share).unwrap_or(0);
+        let share = i128::from(self.span.days * DAY_MS) * i128::from(self.made) / i128::from(self.reports);
+        let at_ms = self.span.begin_ms + i64::try_from(share).unwrap_or(0);
         let mut records: Vec<LogRecord> = Vec::new();
         let mut events = 0;
         while events < RECORD {
@@ -173,6 +202,7 @@ impl Iterator for History {
                         session: None,
                         unwritten_sessions: Vec::new(),
                         events: vec![event],
+                        failed_fetches: Vec::new(),
                     }),
                 }
             }

@@ -26,8 +26,8 @@ pub(super) async fn measure(
     runs: usize,
 ) -> anyhow::Result<Latencies> {
     let sessions = format!(
-        "SELECT toString(platform_id), toString(session_id) FROM observations WHERE session_id != toUUID('{nil}') \
-         GROUP BY platform_id, session_id ORDER BY cityHash64(session_id) LIMIT {SESSIONS}",
+        "SELECT toString(platform), toString(session) FROM reports WHERE session != toUUID('{nil}') \
+         GROUP BY platform, session ORDER BY cityHash64(session) LIMIT {SESSIONS}",
         nil = Uuid::nil()
     );
     let sessions: Vec<SessionKey> = client.query(&sessions).fetch_all().await?;

@@ -5,7 +5,7 @@
 use crate::client::{Connection, Exchange};
 use crate::drive::Latencies;
 use crate::stage::FreshStores;
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use hyper::header::HeaderValue;
 use schemas::identity::{OrgType, Scope};
 use schemas::secrets::PlainApiKey;
@@ -17,9 +17,8 @@ const SESSIONS: u64 = 50;
 
 /// A platform with reports in the store, and how to read as it.
 pub(super) struct Reporter {
-    pub(super) org: Uuid,
     pub(super) key: HeaderValue,
-    pub(super) sessions: Vec<Uuid>,
+    sessions: Vec<Uuid>,
 }
 
 impl Reporter {
@@ -27,12 +26,13 @@ impl Reporter {
     pub(super) async fn find(stores: &FreshStores, client: &clickhouse::Client) -> anyhow::Result<Self> {
         let nil = Uuid::nil();
         let most = format!(
-            "SELECT toString(org_id) FROM observations WHERE session_id != toUUID('{nil}') GROUP BY org_id ORDER BY count() DESC, org_id LIMIT 1"
+            "SELECT toString(organization) FROM reports WHERE session != toUUID('{nil}') \
+             GROUP BY organization ORDER BY count() DESC, organization LIMIT 1"
         );
         let org: Uuid = client.query(&most).fetch_one::<String>().await?.parse()?;
         let some = format!(
-            "SELECT toString(session_id) FROM observations WHERE org_id = toUUID('{org}') AND session_id != toUUID('{nil}') \
-             GROUP BY session_id ORDER BY cityHash64(session_id) LIMIT {SESSIONS}"
+            "SELECT toString(session) FROM reports WHERE organization = toUUID('{org}') AND session != toUUID('{nil}') \
+             GROUP BY session ORDER BY cityHash64(session) LIMIT {SESSIONS}"
         );
         let sessions: Vec<String> = client.query(&some).fetch_all().await?;
         let sessions: Vec<Uuid> = sessions.iter().map(|session| session.parse()).collect::<Result<_, _>>()?;
@@ -51,12 +51,7 @@ impl Reporter {
         .bind(&sessions)
         .execute(&stores.pool)
         .await?;
-        Ok(Self { org, key: HeaderValue::from_str(key.reveal())?, sessions })
-    }
-
-    /// One of its sessions.
-    pub(super) fn session(&self) -> anyhow::Result<Uuid> {
-        self.sessions.first().copied().context("a reporter has sessions")
+        Ok(Self { key: HeaderValue::from_str(key.reveal())?, sessions })
     }
 
     /// Times `runs` documents.

@@ -18,12 +18,9 @@ pub struct Where {
     /// With --start: a setting of the gateway, as in TELEMETRY_MAX_EVENTS=100; can be repeated
     #[arg(long = "gateway-setting", value_name = "NAME=VALUE", value_parser = assignment, requires = "start")]
     pub gateway_settings: Vec<(String, String)>,
-    /// With --start: so many workers, each of which takes its share of the partitions [default: 1]
+    /// With --start: so many workers, one of which is active [default: 1]
     #[arg(long, value_name = "COUNT", requires = "start", value_parser = several())]
     pub workers: Option<u8>,
-    /// With --start: observations over so many ClickHouse servers, started for this run [default: the one that runs]
-    #[arg(long, value_name = "COUNT", requires = "start", value_parser = several())]
-    pub shards: Option<u8>,
     /// Address of reads [default: BASE_URL in .local/demo.env]
     #[arg(long, value_name = "URL")]
     pub base_url: Option<String>,

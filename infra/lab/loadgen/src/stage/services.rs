@@ -34,8 +34,6 @@ pub enum Service {
     Gateway,
     /// Works off the log.
     Worker,
-    /// Merges the log into one row per event.
-    Writer,
     /// Answers reads.
     Query,
     /// Keeps organisations.
@@ -43,7 +41,7 @@ pub enum Service {
 }
 
 impl Service {
-    /// In the order in which they are started; without the writer, whose tables no read uses yet.
+    /// In the order in which they are started.
     pub const ALL: [Self; 4] = [Self::Identity, Self::Gateway, Self::Query, Self::Worker];
 
     /// How its processes are called.
@@ -51,17 +49,8 @@ impl Service {
         match self {
             Self::Gateway => "ingest-gateway",
             Self::Worker => "stream-workers",
-            Self::Writer => "writer",
             Self::Query => "query-api",
             Self::Identity => "identity-api",
-        }
-    }
-
-    /// The program's subcommands.
-    fn subcommands(self) -> Vec<&'static str> {
-        match self {
-            Self::Writer => vec![Self::Worker.name(), "write"],
-            other => vec![other.name()],
         }
     }
 
@@ -73,17 +62,12 @@ impl Service {
         ];
         let clickhouse = [
             ("CLICKHOUSE_URL", stores.clickhouse.clickhouse_url.clone()),
-            ("CLICKHOUSE_SHARDS", stores.clickhouse.clickhouse_shards.urls().join(",")),
             ("TELEMETRY_CLICKHOUSE_DATABASE", stores.clickhouse.clickhouse_database.clone()),
         ];
         let postgres = [("DATABASE_URL", stores.postgres.database_url.clone())];
         match self {
             Self::Gateway => kafka.into_iter().chain(postgres).collect(),
             Self::Worker => {
-                let group = ("TELEMETRY_GROUP", stores.kafka.topic.clone());
-                kafka.into_iter().chain(clickhouse).chain(postgres).chain([group]).collect()
-            }
-            Self::Writer => {
                 let takeover = ("TELEMETRY_TAKEOVER_AFTER_MS", "2000".to_owned());
                 kafka.into_iter().chain(clickhouse).chain(postgres).chain([takeover]).collect()
             }
@@ -207,10 +191,7 @@ impl LaunchConfig {
     /// A service with the settings of its stores, and no other.
     fn command(&self, service: Service) -> Command {
         let mut command = Command::new(self.binaries.join(PROGRAM));
-        command
-            .args(service.subcommands())
-            .env_clear()
-            .envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "HOME"));
+        command.arg(service.name()).env_clear().envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "HOME"));
         command.envs(service.settings(&self.stores)).env("TELEMETRY_LOG", "warn").current_dir(&self.folder);
         // a Ctrl-C in the terminal is for the run, which stops them in order
         command.stdin(Stdio::null()).kill_on_drop(true).process_group(0);

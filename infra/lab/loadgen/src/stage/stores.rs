@@ -8,7 +8,7 @@ use local::stack::Endpoints;
 use rdkafka::admin::AdminOptions;
 use rdkafka::metadata::MetadataTopic;
 use rdkafka::producer::Producer as _;
-use service_kit::settings::{ClickHouseSettings, ClickHouseShards, KafkaSettings, PostgresSettings};
+use service_kit::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings};
 use service_kit::{kafka, stores};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
@@ -39,11 +39,6 @@ pub(crate) fn run_name() -> String {
 impl FreshStores {
     /// Creates them, with every table and topic.
     pub(crate) async fn create(servers: Endpoints, name: &str) -> anyhow::Result<Self> {
-        Self::over_shards(servers, ClickHouseShards::default(), name).await
-    }
-
-    /// The same over these servers of ClickHouse, where there are several.
-    pub(crate) async fn over_shards(servers: Endpoints, shards: ClickHouseShards, name: &str) -> anyhow::Result<Self> {
         sweep(&servers).await;
         let admin = admin_pool(&servers)?;
         execute(&admin, format!("CREATE DATABASE {name}")).await.context("DATABASE_URL: a database cannot be created")?;
@@ -53,7 +48,6 @@ impl FreshStores {
         let pool = stores::postgres(&postgres)?;
         stores::migrate_postgres(&pool).await?;
         let clickhouse = ClickHouseSettings::at(&servers.clickhouse_url, name);
-        let clickhouse = ClickHouseSettings { clickhouse_shards: shards, ..clickhouse };
         stores::apply_clickhouse_ddl(&clickhouse).await?;
         let kafka = KafkaSettings {
             topic: name.to_owned(),

@@ -1,4 +1,4 @@
-//! C1 to C3 and C13, short: a minute of everything going wrong, and the schedule that follows from a seed alone.
+//! C1 to C3, C6, C13 and F23, short: a minute of everything going wrong, and the schedule that follows from a seed alone.
 //!
 //! The full run is `cargo chaos`.
 
