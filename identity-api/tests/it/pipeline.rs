@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 const PIPELINE: &str = "/api/v1/identity/operator/pipeline";
 const WELL: &str = "lookups_stale_total 0\ndependency_up{dependency=\"kafka\"} 1\ngateway_spill_bytes 701\n\
     gateway_spill_quota_bytes 1000\ngateway_spill_pending_records 0\nworker_lag_seconds 30\n\
-    worker_insert_stopped NaN\n";
+    worker_duplicate_keys NaN\n";
 
 async fn servers() -> TestServer {
     let endless = || async {
@@ -96,7 +96,7 @@ async fn a_figure_is_what_the_metrics_say_beside_its_limit_and_null_where_they_d
     assert_eq!(shown("gateway_spill_bytes"), (json!(701.0), json!(700.0), json!(true)));
     assert_eq!(shown("gateway_spill_pending_records"), (json!(0.0), json!(0.0), json!(false)));
     assert_eq!(shown("worker_lag_seconds"), (json!(30.0), json!(30.0), json!(false)), "at its limit is not over it");
-    assert_eq!(shown("worker_insert_stopped"), (Value::Null, json!(0.0), Value::Null), "not known is not zero");
+    assert_eq!(shown("worker_duplicate_keys"), (Value::Null, json!(0.0), Value::Null), "not known is not zero");
     assert_eq!(shown("worker_records_rejected_total"), (Value::Null, Value::Null, Value::Null));
 }
 

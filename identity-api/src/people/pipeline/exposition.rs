@@ -69,7 +69,7 @@ mod tests {
     fn known_series_are_summed_and_what_is_not_known_is_not_there() {
         let text = "# TYPE lookups_stale_total counter\nlookups_stale_total 0\n\
             gateway_spill_set_aside_total{what=\"damaged\"} 2\ngateway_spill_set_aside_total{what=\"a }\"} 3 1700000000\n\
-            worker_lag_seconds NaN\nworker_delta_rows -1\nworker_partitions_assigned\nsurprise{a=\"b\"} 7\n\
+            worker_lag_seconds NaN\nworker_index_keys -1\nworker_active\nsurprise{a=\"b\"} 7\n\
             dependency_up{dependency=\"kafka\"} 0\ndependency_up{dependency=\"<b>\"} 1\n";
         let reading = Reading::of(text).unwrap();
         assert_eq!(reading.values, BTreeMap::from([("gateway_spill_set_aside_total", 5.0)]));

@@ -79,22 +79,19 @@ pub const FIGURES: &[Figure] = &[
     figure(GATEWAY, "gateway_spill_set_aside_total", "files", "Spill files set aside").wakes("SpillSetAside", Limit::Growth),
     figure(GATEWAY, "gateway_requests_overloaded_total", "requests", "Requests rejected because too many were in progress")
         .wakes("GatewayOverloaded", Limit::Growth),
-    figure(WORKER, "worker_lag_seconds", "seconds", "Age of the oldest record that was read and is not committed")
+    figure(WORKER, "worker_lag_seconds", "seconds", "Age of the oldest record that was read and is not stored")
         .wakes("WorkerLagging", Limit::Above(30.0)),
-    figure(WORKER, "worker_insert_stopped", "boolean", "1 while ClickHouse rejects every row")
-        .wakes("WorkerStopped", Limit::Above(0.0)),
-    figure(WORKER, "worker_partitions_assigned", "partitions", "Partitions assigned to the worker"),
+    figure(WORKER, "worker_active", "boolean", "1 while this worker is the active one"),
+    figure(WORKER, "worker_statements_repeated_total", "statements", "Repeated inserts")
+        .wakes("StatementsRepeated", Limit::Growth),
+    figure(WORKER, "worker_duplicate_keys", "keys", "Events with two rows, checked daily")
+        .wakes("DuplicateKeys", Limit::Above(0.0)),
     figure(WORKER, "worker_records_rejected_total", "records", "Records that became dead letters")
         .wakes("RecordsSetAside", Limit::Growth),
     figure(WORKER, "worker_records_missed_total", "records", "Records Kafka deleted before they were read")
         .wakes("RecordsMissed", Limit::Growth),
     figure(WORKER, "worker_missing_records", "records", "Missed records since counting began"),
-    figure(WORKER, "worker_offsets_missing_total", "partitions", "Partitions without an offset, read again from the start")
-        .wakes("OffsetsMissing", Limit::Growth),
-    figure(WORKER, "worker_commit_failures_total", "commits", "Failed commits, covered by the next commit"),
-    figure(WORKER, "worker_delta_age_seconds", "seconds", "Age of the oldest report not yet compacted")
-        .wakes("IndexNotCompacted", Limit::Above(30.0)),
-    figure(WORKER, "worker_delta_rows", "reports", "Reports not yet compacted"),
+    figure(WORKER, "worker_index_keys", "keys", "Events in the key index"),
     figure(DELIVERER, "webhook_deliveries_pending", "deliveries", "Pending deliveries"),
     figure(DELIVERER, "webhook_deliveries_overdue_seconds", "seconds", "How long the oldest delivery is overdue")
         .wakes("WebhooksOverdue", Limit::Above(300.0)),
