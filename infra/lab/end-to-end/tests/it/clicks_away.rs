@@ -61,8 +61,8 @@ async fn a_click_sent_while_the_database_is_away_and_again_later_counts_once_in_
     worker.await.unwrap().unwrap();
 
     let clickhouse = stores::clickhouse(&front.stores.clickhouse).unwrap();
-    let rows = "SELECT [toString(at), toString(session_id), toString(platform_id), toString(org_id), agent_id] \
-        FROM observations FINAL ORDER BY at";
+    let rows = "SELECT [toString(at), toString(session), toString(platform), toString(organization), agent] \
+        FROM reports FINAL WHERE is_issuers = 0 ORDER BY at";
     let rows: Vec<Vec<String>> = clickhouse.query(rows).fetch_all().await.unwrap();
     let row = |minute: u8| {
         let at = format!("2026-11-01 10:{minute:02}:00.000");

@@ -113,7 +113,7 @@ pub(crate) fn settings(stores: &TestStores, folder: &Path) -> Vec<(&'static str,
         ("TELEMETRY_LISTEN", "127.0.0.1:0".to_owned()),
         ("TELEMETRY_METRICS_LISTEN", service_kit::testing::free_address().to_string()),
         ("TELEMETRY_STATE_DIR", folder.display().to_string()),
-        ("TELEMETRY_GROUP", stores.name.clone()),
+        ("TELEMETRY_TAKEOVER_AFTER_MS", "1000".to_owned()),
         // What is reported is there soon: while a test waits for it, it asks ClickHouse again and again.
         ("TELEMETRY_BLOCK_AGE_MS", "50".to_owned()),
     ];

@@ -83,7 +83,7 @@ impl Demo {
             waiting.map(str::trim).all(|number| number == "0").then_some(())
         })
         .await;
-        TestLog::connect(&self.stores.kafka).caught_up(&self.stores.name).await;
+        TestLog::connect(&self.stores.kafka).caught_up(&self.stores.clickhouse).await;
     }
 
     /// Sends a body up to some byte, and goes.

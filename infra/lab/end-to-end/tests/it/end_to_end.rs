@@ -29,7 +29,7 @@ async fn counting_does_not_depend_on_luck() {
         (body["events_by_source"].as_array()?.len() == 3).then_some(())
     })
     .await;
-    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.name).await;
+    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.clickhouse).await;
     watch.sees(20).await;
 
     let summary = watch.finish().await;

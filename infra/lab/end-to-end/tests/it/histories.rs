@@ -12,15 +12,12 @@ mod town;
 
 use futures::{StreamExt as _, stream};
 use life::{Life, STEPS};
-use local::private::ClickHouse;
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 use service_kit::testing::{random_seed, size};
 use town::TestApp;
 
 /// Histories of an ordinary run.
 const USUAL: usize = 20;
-/// Histories that go through their steps together, so that each block of rows and each moment serves many.
+/// Histories that go through their steps together, so that each block of reports and each moment serves many.
 const TOGETHER: usize = 40;
 /// Requests under way at a time.
 const PARALLEL: usize = 6;
@@ -28,15 +25,6 @@ const PARALLEL: usize = 6;
 #[tokio::test(flavor = "multi_thread")]
 async fn s1_every_read_of_every_random_history_equals_the_model() {
     compare_with_the_model(&TestApp::build().await, size("MODEL_ROUNDS", USUAL)).await;
-}
-
-/// Two servers, each with the rows of its keys.
-#[tokio::test(flavor = "multi_thread")]
-async fn s1_every_read_over_two_shards_equals_the_model() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path().to_owned();
-    let shards = tokio::task::spawn_blocking(move || ClickHouse::shards(&at, 2)).await.unwrap().unwrap();
-    compare_with_the_model(&TestApp::build_over(&shards).await, size("MODEL_ROUNDS", USUAL) / 2).await;
 }
 
 /// No read asks for what ClickHouse remembers of conditions; the proxy does so in the reads' stead, and they equal the model.
@@ -57,12 +45,9 @@ async fn s1_every_read_asks_the_store_to_remember_no_condition_and_equals_the_mo
 
 async fn compare_with_the_model(town: &TestApp, rounds: usize) {
     let (seed, first) = (random_seed(), size("MODEL_FIRST", 0));
-    // When the index is compacted.
-    let mut moments = StdRng::seed_from_u64(seed);
     let numbers: Vec<u64> = (0..rounds).map(|number| (first + number) as u64).collect();
     let mut compared = 0;
     for together in numbers.chunks(TOGETHER) {
-        town.empty().await;
         town.rewind();
         let casts = town.invite(together.len()).await;
         let mut lives: Vec<Life> = together.iter().zip(casts).map(|(number, cast)| Life::new(seed, *number, cast)).collect();
@@ -71,11 +56,6 @@ async fn compare_with_the_model(town: &TestApp, rounds: usize) {
             stream::iter(&mut lives).for_each_concurrent(PARALLEL, |life| life.act(town)).await;
             let fresh: Vec<_> = lives.iter_mut().flat_map(|life| std::mem::take(&mut life.fresh)).collect();
             town.insert(&fresh).await;
-            match moments.random_range(0..6) {
-                0 => town.compact(true).await,
-                1 => town.compact(false).await,
-                _ => {}
-            }
         }
         let judged = stream::iter(&mut lives).map(|life| life.judge(town, seed)).buffer_unordered(PARALLEL);
         compared += judged.collect::<Vec<usize>>().await.into_iter().sum::<usize>();

@@ -119,7 +119,7 @@ async fn e5_every_spelling_of_a_host_has_one_owner_for_reports_and_for_resolve()
         com += u64::from(*whose == Com);
         org += u64::from(*whose == Org);
     }
-    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.name).await;
+    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.clickhouse).await;
     eventually("both owners see theirs", || async { (totals(&demo).await == (Some(com), Some(org))).then_some(()) }).await;
 }
 
@@ -139,7 +139,7 @@ async fn e10_a_batch_sent_fifty_five_times_counts_once() {
     for sent in parallel {
         assert_eq!(sent.await.unwrap().unwrap().status(), 201);
     }
-    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.name).await;
+    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.clickhouse).await;
     eventually("the batch counts once", || async { (totals(&demo).await == (Some(2), Some(1))).then_some(()) }).await;
 }
 
@@ -158,7 +158,7 @@ async fn e11_a_claimed_correlation_id_takes_nothing_from_its_real_observer() {
     ] {
         assert_eq!(demo.post(demo.env(key), &report).await.status, 201);
     }
-    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.name).await;
+    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.clickhouse).await;
     eventually("each owner sees its own", || async { (totals(&demo).await == (Some(1), Some(1))).then_some(()) }).await;
     let summary = demo.get(demo.env("OWNER_KEY"), "/content-owners/summary").await.body;
     assert_eq!(summary["events_by_source"][0]["source_role"], "edge", "{summary}");
@@ -175,7 +175,7 @@ async fn e12_the_first_payload_of_an_id_stays() {
     for payload in [&first, &second, &second] {
         assert_eq!(demo.post(demo.env("AGENT_KEY"), &json!({"events": [payload]})).await.status, 201);
     }
-    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.name).await;
+    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.clickhouse).await;
     let summary = eventually("the event counts", || async {
         let summary = demo.get(demo.env("OWNER_KEY"), "/content-owners/summary").await.body;
         (summary["total_events"] == 1).then_some(summary)

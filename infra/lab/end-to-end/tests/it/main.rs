@@ -47,7 +47,6 @@ mod revocations;
 mod session_documents;
 mod session_envelopes;
 mod settings_table;
-mod shards;
 mod slow_clients;
 mod start_up;
 mod watch;

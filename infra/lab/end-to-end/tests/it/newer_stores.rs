@@ -21,7 +21,7 @@ async fn processes_of_before_start_and_work_on_stores_that_a_newer_build_has_add
     ] {
         sqlx::query(newer).execute(pool).await.unwrap();
     }
-    pipeline.clickhouse("ALTER TABLE observations ADD COLUMN of_tomorrow String DEFAULT ''").await;
+    pipeline.clickhouse("ALTER TABLE events ADD COLUMN of_tomorrow String DEFAULT ''").await;
 
     stores::check_postgres(pool).await.expect("tables that are newer than this build are fine");
     stores::migrate_postgres(pool).await.expect("migrating with a build of before leaves them alone");

@@ -13,6 +13,9 @@ use std::path::Path;
 use stream_workers::{Keep, Settings, Tuning};
 use tokio_util::sync::CancellationToken;
 
+/// A standby takes over soon, so that tests are short.
+const TAKEOVER_AFTER_MS: u64 = 1_000;
+
 /// The whole path of one test.
 pub(crate) struct Pipeline {
     pub(crate) stores: TestStores,
@@ -45,7 +48,12 @@ impl Pipeline {
             kafka: self.stores.kafka.clone(),
             clickhouse: self.stores.signed_in_as(Role::Worker).clickhouse,
             postgres: self.stores.signed_in_as(Role::Worker).postgres,
-            tuning: Tuning { group: self.stores.name.clone(), block_age_ms: 50, takeover_after_ms: 8_000 },
+            tuning: Tuning {
+                group: self.stores.name.clone(),
+                block_age_ms: 50,
+                takeover_after_ms: TAKEOVER_AFTER_MS,
+                shard: schemas::shard::Shard::default(),
+            },
             keep: Keep::default(),
         }
     }
@@ -56,9 +64,9 @@ impl Pipeline {
         tokio::spawn(async move { stream_workers::work(&settings, stop).await })
     }
 
-    /// Waits until the workers have committed everything.
+    /// Waits until the workers have stored everything.
     pub(crate) async fn caught_up(&self) {
-        self.log.caught_up(&self.stores.name).await;
+        self.log.caught_up(&self.stores.clickhouse).await;
     }
 
     /// Lets a worker read everything, and stops it.
@@ -106,13 +114,6 @@ impl Pipeline {
         service_kit::stores::clickhouse(&self.stores.clickhouse).unwrap().query(statement).execute().await.unwrap();
     }
 
-    /// Takes every observation out of the store.
-    pub(crate) async fn empty(&self) {
-        for table in ["observations", "retrieval_index"] {
-            self.clickhouse(&format!("TRUNCATE TABLE {table}")).await;
-        }
-    }
-
     /// Lets the real worker binary do something that ends by itself; its exit code, stdout and stderr.
     pub(crate) async fn command(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
         let mut process = process("stream-workers", arguments, &self.environment());
@@ -125,7 +126,7 @@ impl Pipeline {
         let own = [
             ("TELEMETRY_LISTEN", free_address().to_string()),
             ("TELEMETRY_METRICS_LISTEN", free_address().to_string()),
-            ("TELEMETRY_GROUP", self.stores.name.clone()),
+            ("TELEMETRY_TAKEOVER_AFTER_MS", TAKEOVER_AFTER_MS.to_string()),
         ];
         own.into_iter().chain(self.stores.environment()).collect()
     }

@@ -15,7 +15,7 @@ async fn a_killed_service_comes_back_with_its_keys_and_its_counts() {
         assert_eq!(demo.post(demo.env(key), &retrieval(role, "one")).await.status, 201);
     }
     demo.counts(1).await;
-    // Accepted, and perhaps not yet inserted when the process dies.
+    // Accepted, and perhaps not yet stored when the process dies.
     assert_eq!(demo.post(demo.env("AGENT_KEY"), &retrieval("agent", "two")).await.status, 201);
     let before = demo.env.clone();
     demo.process.kill_9().await;
@@ -27,7 +27,7 @@ async fn a_killed_service_comes_back_with_its_keys_and_its_counts() {
         }
     }
     demo.counts(2).await;
-    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.name).await;
+    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.clickhouse).await;
     assert_eq!(demo.total_events().await, Some(2));
 }
 
@@ -45,9 +45,9 @@ async fn a_stop_under_load_loses_nothing_that_was_accepted() {
     }
 
     let demo = demo.start_again().await;
-    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.name).await;
+    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.clickhouse).await;
     let clickhouse = stores::clickhouse(&demo.stores.clickhouse).unwrap();
-    let visible: Vec<String> = clickhouse.query("SELECT content_telemetry_id FROM observations FINAL").fetch_all().await.unwrap();
+    let visible: Vec<String> = clickhouse.query("SELECT content_telemetry_id FROM reports FINAL").fetch_all().await.unwrap();
     let stored: BTreeSet<String> = visible.iter().cloned().collect();
     let lost: Vec<_> = ids.difference(&stored).collect();
     assert!(lost.is_empty(), "accepted and lost: {lost:?}");

@@ -10,11 +10,12 @@ use service_kit::testing::{Seed, TestLog, client, eventually, free_address};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use std::time::Duration;
-use tokio::time::Instant;
 use uuid::Uuid;
 
-/// From a minute on, a record of a partition without an offset must have been read before.
-const OLD: Duration = Duration::from_secs(61);
+/// Longer than a takeover may take (`TakeoverSlow`).
+const SLOW_TAKEOVER: Duration = Duration::from_secs(31);
+/// More than in an hour without a fault (`TakeoversFrequent`), together with those of earlier faults.
+const CRASHES: usize = 4;
 
 impl TestApp {
     pub(super) async fn commit(&mut self, fault: &str) {
@@ -23,14 +24,15 @@ impl TestApp {
                 let elsewhere = [("TELEMETRY_TOPIC", "another"), ("TELEMETRY_REJECTED_TOPIC", "another.rejected")];
                 self.start(WORKER, &elsewhere).await;
                 assert_eq!(self.report(1_000).await, 201);
-                self.first_report = Some(Instant::now());
             }
             "a record cannot be read" => drop(TestLog::connect(&self.stores.kafka).put(0, b"no record").await),
-            "the table is gone" => {
-                self.clickhouse("RENAME TABLE observations TO aside").await;
-                assert_eq!(self.report(1).await, 201);
+            "a table is gone" => self.clickhouse("RENAME TABLE progress TO aside").await,
+            "a statement of the former worker hangs" => self.hold_the_slot().await,
+            "it ends after half a minute" => {
+                tokio::time::sleep(SLOW_TAKEOVER).await;
+                self.beside.take().unwrap().abort();
             }
-            "a compaction no longer moves" => self.hold_compactions().await,
+            "workers crash again and again" => self.crash_workers().await,
             "ClickHouse hangs" => self.freeze_clickhouse().await,
             "PostgreSQL hangs" => {
                 assert_eq!(self.report(1).await, 201);
@@ -55,7 +57,6 @@ impl TestApp {
             "the endpoints of three organisations are full" => self.fill_three_endpoints().await,
             "the key of the deliverer is not the one that sealed" => drop(self.webhook(&SecretsKey::mint()).await),
             "the database takes no writes" => self.let_the_database_take_writes(false).await,
-            "the group of the workers is deleted" => self.delete_the_group().await,
             "the log drops what nobody has read" => self.drop_what_nobody_has_read().await,
             "processes are killed" => {
                 for name in [WORKER, DELIVERER] {
@@ -67,20 +68,20 @@ impl TestApp {
     }
 
     pub(super) async fn repair(&mut self, fault: &str) {
+        // The next fault goes on with this one.
+        if fault == "a statement of the former worker hangs" {
+            return;
+        }
         if let Some(beside) = self.beside.take() {
             beside.abort();
         }
         match fault {
             "a worker reads another topic" => {
                 self.start(WORKER, &[]).await;
-                let read = "SELECT throwIf(count() < 1000) FROM observations";
+                let read = "SELECT throwIf(count() < 1000) FROM reports";
                 eventually("the worker reads the topic", || async { self.try_clickhouse(read).await.then_some(()) }).await;
             }
-            "the table is gone" => self.clickhouse("RENAME TABLE aside TO observations").await,
-            "a compaction no longer moves" => {
-                let held = "SELECT throwIf(count() > 0) FROM system.processes WHERE startsWith(query_id, 'compact-')";
-                self.clickhouse(held).await;
-            }
+            "a table is gone" => self.clickhouse("RENAME TABLE aside TO progress").await,
             "PostgreSQL hangs" => self.database.resume(),
             "the brokers hang and the folder of the spill is gone" => {
                 std::fs::rename(self.spill().with_extension("elsewhere"), self.spill()).unwrap();
@@ -96,37 +97,49 @@ impl TestApp {
         }
     }
 
-    /// While nobody is in it, and the first records are old enough to have been read.
-    async fn delete_the_group(&mut self) {
-        tokio::time::sleep_until(self.first_report.unwrap() + OLD).await;
-        assert_eq!(self.processes.get_mut(WORKER).unwrap().terminate().await, Some(0));
-        TestLog::connect(&self.stores.kafka).delete_group(WORKER).await;
-        self.start(WORKER, &[]).await;
-    }
-
     /// The worker is away, records come, and all that is on the log is taken from it; then it is back and reads the next.
     async fn drop_what_nobody_has_read(&mut self) {
         let log = TestLog::connect(&self.stores.kafka);
-        log.caught_up(WORKER).await;
+        log.caught_up(&self.stores.clickhouse).await;
         assert_eq!(self.processes.get_mut(WORKER).unwrap().terminate().await, Some(0));
         assert_eq!(self.report(1).await, 201);
-        let all = stream_workers::standing(&self.stores.kafka, WORKER).await.unwrap().into_keys();
+        let all = stream_workers::standing(&self.stores.kafka, &self.stores.clickhouse).await.unwrap().into_keys();
         log.drop_before(all.map(|partition| (partition, Offset::End))).await;
         self.start(WORKER, &[]).await;
         self.beside = Some(self.keep_reporting());
     }
 
-    /// A statement that is no end of has the place of the one compaction at a time. When its caller leaves it ends, too.
-    async fn hold_compactions(&mut self) {
+    /// A statement without an end has the query id of the active worker, which is killed: its successor waits for it.
+    async fn hold_the_slot(&mut self) {
+        self.processes.get_mut(WORKER).unwrap().kill_9().await;
         let client = service_kit::stores::clickhouse(&self.stores.clickhouse).unwrap();
-        let place = format!("compact-{}", self.stores.clickhouse.clickhouse_database);
+        let slot: String = client.query("SELECT slot FROM writers ORDER BY epoch DESC LIMIT 1").fetch_one().await.unwrap();
         let held = client.query("SELECT sum(sleepEachRow(1)) FROM numbers(100000)").with_setting("max_block_size", "1");
-        let held = held.with_setting("query_id", place).with_setting("readonly", "1");
+        let held = held.with_setting("query_id", slot).with_setting("readonly", "1");
         let held = held.with_setting("cancel_http_readonly_queries_on_client_close", "1");
         self.beside = Some(tokio::spawn(async move { while held.clone().execute().await.is_err() {} }));
         let holds = "SELECT throwIf(count() = 0) FROM system.processes WHERE query LIKE 'SELECT sum(sleepEachRow(1))%'";
         self.clickhouse(holds).await;
-        assert_eq!(self.report(1).await, 201);
+        self.start(WORKER, &[]).await;
+    }
+
+    /// Each takes over before it is killed.
+    async fn crash_workers(&mut self) {
+        for _ in 0..CRASHES {
+            let epoch = "SELECT max(epoch) FROM writers";
+            let client = service_kit::stores::clickhouse(&self.stores.clickhouse).unwrap();
+            let before: u64 = client.query(epoch).fetch_one().await.unwrap();
+            self.start(WORKER, &[]).await;
+            let metrics = format!("{}/metrics", self.metrics(WORKER));
+            eventually("the worker takes over and Prometheus has seen it", || async {
+                let after: u64 = client.query(epoch).fetch_one().await.ok()?;
+                let text = service_kit::testing::client().get(&metrics).send().await.ok()?.text().await.ok()?;
+                (after > before && text.contains("worker_active 1")).then_some(())
+            })
+            .await;
+            // Two scrapes.
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
     }
 
     async fn clickhouse(&self, statement: &str) {

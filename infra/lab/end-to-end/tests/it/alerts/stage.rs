@@ -34,8 +34,6 @@ pub(super) struct TestApp {
     pub(super) owner: String,
     pub(super) secrets: SecretsKey,
     pub(super) processes: BTreeMap<&'static str, TestProcess>,
-    /// When the first record was on the log.
-    pub(super) first_report: Option<tokio::time::Instant>,
     /// What goes on beside the test while a fault lasts.
     pub(super) beside: Option<JoinHandle<()>>,
     addresses: BTreeMap<&'static str, (String, String)>,
@@ -73,7 +71,6 @@ impl TestApp {
             owner,
             secrets: SecretsKey::mint(),
             processes: BTreeMap::new(),
-            first_report: None,
             beside: None,
             addresses,
             prometheus,
@@ -145,6 +142,10 @@ impl TestApp {
 
     pub(super) fn url(&self, name: &str) -> String {
         format!("http://{}", self.addresses[name].0)
+    }
+
+    pub(super) fn metrics(&self, name: &str) -> String {
+        format!("http://{}", self.addresses[name].1)
     }
 
     /// Reports so many events in one request; the status.

@@ -37,6 +37,7 @@ documents! {
     analyst "docs/start/analyst.md"
     operator "docs/start/operator.md"
     counting "docs/start/counting.md"
+    counting_rules "docs/api/counting.md"
 }
 
 /// What is wrong with a document before anything of it runs.

@@ -53,13 +53,13 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Of all requests, some of them written twice.
+    /// Of all requests, some of them written twice: without a correlation id, with which the second line would be a fetch of its own.
     pub(super) fn of_edge(random: &mut StdRng, made: &[Request]) -> Self {
         let formats: Vec<Format> = Format::ALL.into_iter().filter(|format| *format != Format::Combined).collect();
         let mut requests = made.to_vec();
         for request in made.iter().filter(|_| random.random_bool(0.1)) {
             let id = if request.id.is_empty() { String::new() } else { format!("{}-again", request.id) };
-            requests.push(Request { id, ..request.clone() });
+            requests.push(Request { id, telemetry_id: String::new(), ..request.clone() });
         }
         Self { format: *formats.choose(random).unwrap(), requests }
     }
@@ -87,7 +87,12 @@ impl Log {
         let is_page = request.host == "www.example.com" && request.path.starts_with("/page/");
         let bot = BOTS.iter().position(|bot| bot.user_agent == request.user_agent).filter(|_| is_page);
         let refused = bot.filter(|_| request.status >= 300).map(|bot| (bot, request.status));
-        Line { at: request.at, refused }
+        let (provider, path) = (self.format.provider(), &request.path);
+        let key = match request.id.as_str() {
+            "" => format!("{provider:?} {path} {}", request.status),
+            id => format!("{provider:?} {id}"),
+        };
+        Line { key, at: request.at, refused }
     }
 
     pub(super) fn report(&self, n: usize) -> Option<Report> {

@@ -7,6 +7,7 @@ use chrono::{DateTime, DurationRound, SecondsFormat, TimeDelta, Utc};
 use schemas::identity::DrainProvider;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 
 /// A bot as its operator documents it, and an address that the operator publishes.
 pub(super) struct Bot {
@@ -92,6 +93,8 @@ pub(super) struct Report {
 /// A line of a log that was accepted: when, and which bot was refused with what.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
+    /// Copies of the line have the same.
+    pub(super) key: String,
     pub(super) at: DateTime<Utc>,
     pub(super) refused: Option<(usize, u16)>,
 }
@@ -111,7 +114,7 @@ pub(super) struct Model {
 pub(super) struct Window {
     pub(super) since: DateTime<Utc>,
     pub(super) until: DateTime<Utc>,
-    /// Whether the owner's domain is asked for; drains do not count what was refused by host.
+    /// Whether the owner's domain is asked for: all lines and reports that count are about it.
     pub(super) is_narrowed: bool,
 }
 
@@ -127,7 +130,21 @@ impl Window {
     }
 }
 
-type Retrieval<'a> = Vec<&'a Report>;
+/// The reports of one retrieval, the one that represents it first.
+#[derive(Clone, Debug)]
+pub(super) struct Retrieval<'a> {
+    /// That of the first accepted report: all are accepted long after they happened.
+    at: DateTime<Utc>,
+    reports: Vec<&'a Report>,
+}
+
+impl<'a> Deref for Retrieval<'a> {
+    type Target = [&'a Report];
+
+    fn deref(&self) -> &Self::Target {
+        &self.reports
+    }
+}
 
 fn instant(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
@@ -158,15 +175,16 @@ impl Model {
         let (mut repeats, mut by_key) = (BTreeSet::new(), BTreeMap::<&str, Retrieval<'_>>::new());
         for report in &self.reports {
             if repeats.insert((&report.key, report.org, report.role)) {
-                by_key.entry(&report.key).or_default().push(report);
+                let first = || Retrieval { at: report.at, reports: Vec::new() };
+                by_key.entry(&report.key).or_insert_with(first).reports.push(report);
             }
         }
-        by_key.values_mut().for_each(|of| of.sort_by_key(|report| report.role));
+        by_key.values_mut().for_each(|of| of.reports.sort_by_key(|report| report.role));
         by_key.into_values().collect()
     }
 
     pub(super) fn seen(&self, window: Window) -> Vec<Retrieval<'_>> {
-        self.retrievals().into_iter().filter(|of| window.covers(of[0].at)).collect()
+        self.retrievals().into_iter().filter(|of| window.covers(of.at)).collect()
     }
 
     pub(super) fn corroborated(&self, window: Window) -> usize {
@@ -175,7 +193,7 @@ impl Model {
 
     pub(super) fn summary(&self, window: Window, agent: &str) -> Value {
         let seen = self.seen(window);
-        let all = || seen.iter().flatten().copied();
+        let all = || seen.iter().flat_map(|of| &of.reports).copied();
         let by_role = Role::ALL.into_iter().filter_map(|role| {
             let count = seen.iter().filter(|of| of.iter().any(|report| report.role == role)).count();
             let sessions = sessions(all().filter(|report| report.role == role));
@@ -206,10 +224,17 @@ impl Model {
         for of in &seen {
             for (value, seen_by) in split_of(of, split) {
                 values.insert(value.clone());
-                cells.entry((of[0].at.duration_trunc(length).unwrap(), value)).or_default().push(seen_by);
+                cells.entry((of.at.duration_trunc(length).unwrap(), value)).or_default().push(seen_by);
             }
         }
         let mut items = Vec::new();
+        if split == "outcome" {
+            for (at, (_, status)) in self.refused_lines(window) {
+                let value = outcome(status).to_owned();
+                values.insert(value.clone());
+                cells.entry((at.duration_trunc(length).unwrap(), value)).or_default().push(Vec::new());
+            }
+        }
         for start in window.buckets(length) {
             for value in &values {
                 let of = cells.get(&(start, value.clone())).map(Vec::as_slice).unwrap_or_default();
@@ -227,8 +252,9 @@ impl Model {
     pub(super) fn coverage(&self, window: Window) -> Value {
         let lines = self.bodies.values().flatten().map(|line| hour(line.at));
         let retrievals = self.retrievals();
-        let servers = retrievals.iter().flatten().filter(|report| report.role != Role::Agent && window.covers(report.at));
-        let covered: BTreeSet<_> = lines.chain(servers.map(|report| hour(report.at))).collect();
+        let is_servers = |of: &&Retrieval<'_>| of.iter().any(|report| report.role != Role::Agent) && window.covers(of.at);
+        let servers = retrievals.iter().filter(is_servers);
+        let covered: BTreeSet<_> = lines.chain(servers.map(|of| hour(of.at))).collect();
         let (mut sums, mut spans) = ([0, 0], Vec::<Value>::new());
         for start in window.buckets(TimeDelta::hours(1)) {
             let (is_covered, end) = (covered.contains(&start), instant(start + TimeDelta::hours(1)));
@@ -241,13 +267,21 @@ impl Model {
         json!({"hours_covered": sums[1], "hours_uncovered": sums[0], "spans": spans})
     }
 
-    /// Lines that were refused, by bot and status: of each body once, in the hours that the window touches.
+    /// Lines that were refused, each once: when, and bot and status.
+    fn refused_lines(&self, window: Window) -> Vec<(DateTime<Utc>, (usize, u16))> {
+        let lines = self.bodies.values().flatten().filter(|line| window.covers(line.at));
+        let lines: BTreeMap<&str, _> = lines.filter_map(|line| Some((line.key.as_str(), (line.at, line.refused?)))).collect();
+        lines.into_values().collect()
+    }
+
+    /// Requests that were refused, lines and events with a bot, by bot and status.
     pub(super) fn refused(&self, window: Window) -> BTreeMap<(usize, u16), u64> {
-        let hours = window.buckets(TimeDelta::hours(1));
+        let lines = self.refused_lines(window).into_iter().map(|(_, of)| of);
+        let told =
+            |of: &Retrieval<'_>| first(of, |report| report.bot.is_some()).and_then(|told| Some((told.bot?.0, told.status)));
+        let events = self.seen(window).iter().filter_map(told).filter(|(_, status)| *status >= 300).collect::<Vec<_>>();
         let mut refused = BTreeMap::new();
-        for line in self.bodies.values().flatten().filter(|line| hours.contains(&hour(line.at))) {
-            line.refused.into_iter().for_each(|of| *refused.entry(of).or_default() += 1);
-        }
+        lines.chain(events).for_each(|of| *refused.entry(of).or_default() += 1);
         refused
     }
 
@@ -278,7 +312,7 @@ impl Model {
                 json!({"operator": operator, "bot": name, "purpose": purpose, "verified": verified, "retrievals": retrievals,
                 "bytes": bytes, "statuses": statuses, "corroborated": corroborated,
                 "corroborated_share": corroborated as f64 / retrievals as f64,
-                "refused": (!window.is_narrowed).then(|| refused_of(bot)), "operator_clicks": 0, "retrievals_per_click": null})
+                "refused": refused_of(bot), "operator_clicks": 0, "retrievals_per_click": null})
             });
         let items: Vec<_> = items.collect();
         let mut told: Vec<_> = refused.iter().map(|((bot, status), count)| (*count, BOTS[*bot].name, *status, *bot)).collect();
@@ -287,7 +321,7 @@ impl Model {
             |(count, name, status, bot)| json!({"operator": BOTS[bot].operator, "bot": name, "status": status, "count": count}),
         );
         let told: Vec<_> = told.collect();
-        json!({"total": items.len(), "items": items, "refused": (!window.is_narrowed).then_some(told), "operators": operators,
+        json!({"total": items.len(), "items": items, "refused": told, "operators": operators,
             "unattributed": {"claimed": claimed, "cited": 0, "presented": 0, "clicks": 0},
             "coverage": self.coverage(window)})
     }
@@ -308,8 +342,21 @@ pub(super) fn agent_name(session: usize) -> String {
     format!("assistant/{session}")
 }
 
+/// The status of a retrieval: that of the first report that names a bot, else of the first that has one.
+fn status_of(of: &Retrieval<'_>) -> u16 {
+    first(of, |report| report.bot.is_some()).or(first(of, |report| report.status != 0)).map_or(0, |report| report.status)
+}
+
+fn outcome(status: u16) -> &'static str {
+    match status {
+        0 | 200..=299 => "fetch",
+        304 => "revalidation",
+        _ => "failed",
+    }
+}
+
 /// Under which values a retrieval stands, and who saw it there.
-fn split_of<'a>(of: &Retrieval<'a>, split: &str) -> Vec<(String, Retrieval<'a>)> {
+fn split_of<'a>(of: &Retrieval<'a>, split: &str) -> Vec<(String, Vec<&'a Report>)> {
     let bot = first(of, |report| report.bot.is_some()).and_then(|report| report.bot);
     let of_bot = |member: fn(&Bot) -> &'static str| bot.map_or("", |(bot, _)| member(&BOTS[bot])).to_owned();
     let value = match split {
@@ -321,14 +368,15 @@ fn split_of<'a>(of: &Retrieval<'a>, split: &str) -> Vec<(String, Retrieval<'a>)>
             None => String::new(),
             Some(is_verified) => if is_verified { "yes" } else { "no" }.to_owned(),
         },
-        "status" => first(of, |report| report.status != 0).map_or_else(String::new, |report| report.status.to_string()),
+        "status" => Some(status_of(of)).filter(|status| *status != 0).map_or_else(String::new, |status| status.to_string()),
+        "outcome" => outcome(status_of(of)).to_owned(),
         _ => {
-            let by_role = |role: Role| of.iter().copied().filter(|report| report.role == role).collect::<Retrieval<'_>>();
+            let by_role = |role: Role| of.iter().copied().filter(|report| report.role == role).collect::<Vec<_>>();
             let stands = Role::ALL.into_iter().map(|role| ((role as usize).to_string(), by_role(role)));
             return stands.filter(|(_, seen_by)| !seen_by.is_empty()).collect();
         }
     };
-    vec![(value, of.clone())]
+    vec![(value, of.reports.clone())]
 }
 
 fn member(split: &str, value: &str) -> Value {

@@ -195,7 +195,7 @@ async fn d4_planted_addresses_and_user_agents_of_people_are_nowhere() {
         all_kept += kept as u64;
     }
     demo.counts(all_kept).await;
-    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.name).await;
+    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.clickhouse).await;
     let mut places = everything(&demo, metrics).await;
     let has = |name: &str, word: &str| places.iter().any(|place| place.name.contains(name) && place.text.contains(word));
     for (name, word) in [

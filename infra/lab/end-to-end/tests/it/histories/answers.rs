@@ -2,7 +2,7 @@
 //!
 //! Must not know who asks.
 
-use super::model::{Retrieval, representative};
+use super::model::Retrieval;
 use super::town::Observation;
 use chrono::{DateTime, SecondsFormat};
 use serde_json::{Value, json};
@@ -58,23 +58,27 @@ fn ranked<K: Ord + Clone>(counts: BTreeMap<K, usize>) -> Vec<(K, usize)> {
 
 fn per_type(retrievals: &[&Retrieval<'_>]) -> Value {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    retrievals.iter().for_each(|seen| *counts.entry(&representative(seen).event_type).or_default() += 1);
+    retrievals.iter().for_each(|seen| *counts.entry(&seen.representative().event_type).or_default() += 1);
     ranked(counts).into_iter().map(|(name, count)| json!({"event_type": name, "count": count})).collect()
 }
 
 /// The figures of a summary.
 pub(super) fn figures(retrievals: &[Retrieval<'_>]) -> Value {
     let seen_by = |accepts: &dyn Fn(&Observation) -> bool| {
-        let count = retrievals.iter().filter(|seen| seen.iter().any(|row| accepts(row))).count();
-        (count, sessions(retrievals.iter().flatten().filter(|row| accepts(row))))
+        let count = retrievals.iter().filter(|seen| seen.reports.iter().any(|row| accepts(row))).count();
+        (count, sessions(retrievals.iter().flat_map(|seen| &seen.reports).filter(|row| accepts(row))))
     };
     let mut sources = Vec::new();
     for name in &ROLES[1..] {
         let (count, sessions) = seen_by(&|row| role(row) == *name);
         sources.extend((count > 0).then(|| json!({"source_role": name, "count": count, "sessions": sessions})));
     }
-    let named: BTreeSet<(Uuid, &str)> =
-        retrievals.iter().flatten().filter(|row| names_agent(row)).map(|row| (known(row).0, known(row).2)).collect();
+    let named: BTreeSet<(Uuid, &str)> = retrievals
+        .iter()
+        .flat_map(|seen| &seen.reports)
+        .filter(|row| names_agent(row))
+        .map(|row| (known(row).0, known(row).2))
+        .collect();
     let mut agents: Vec<_> = named
         .into_iter()
         .map(|(platform, agent)| {
@@ -90,59 +94,78 @@ pub(super) fn figures(retrievals: &[Retrieval<'_>]) -> Value {
     agents.sort_by_key(|(events, _)| *events);
     json!({
         "total_events": retrievals.len(),
-        "total_sessions": sessions(retrievals.iter().flatten()),
+        "total_sessions": sessions(retrievals.iter().flat_map(|seen| &seen.reports)),
         "events_by_type": per_type(&retrievals.iter().collect::<Vec<_>>()),
         "events_by_source": sources,
         "agents": agents.into_iter().map(|(_, agent)| agent).collect::<Vec<_>>(),
     })
 }
 
-/// Newest first, ties by id, then by key; for owners, or for a party to the events.
-pub(super) fn events(retrievals: &[Retrieval<'_>], party: Option<Uuid>) -> Vec<Value> {
+fn shown_id(key: u128, row: &Observation) -> String {
+    if row.event_id.is_empty() { Uuid::from_u128(key).to_string() } else { row.event_id.clone() }
+}
+
+/// The data of a report with the roles of these.
+fn data_with_observers<'a>(data: &str, rows: impl IntoIterator<Item = &'a Observation>) -> Value {
+    let roles: BTreeSet<i8> = rows.into_iter().map(role_of).filter(|role| *role > 0).collect();
+    let mut data: Value = serde_json::from_str(data).unwrap_or_else(|_| json!({}));
+    data["observers"] = roles.into_iter().map(|role| ROLES[usize::from(role.unsigned_abs())]).collect();
+    data
+}
+
+/// Newest first, ties by key.
+pub(super) fn events(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
     let mut items = BTreeMap::new();
     for seen in retrievals {
-        let told_by = representative(seen);
-        let is_by_other = party.is_some_and(|party| told_by.org_id != party);
-        let is_anothers_click = party.is_some() && !is_by_other && told_by.platform_id != told_by.org_id;
-        let event_id = match told_by.event_id.as_str() {
-            own if !own.is_empty() && !is_by_other => own.to_owned(),
-            _ => Uuid::from_u128(told_by.event_key).to_string(),
-        };
-        let (platform, session, agent) = match party {
-            None => known(told_by),
-            Some(_) if is_anothers_click => (Uuid::nil(), Uuid::nil(), ""),
-            Some(_) => (told_by.platform_id, told_by.session_id, told_by.agent_id.as_str()),
-        };
-        let roles: BTreeSet<i8> = seen.iter().map(|row| role_of(row)).filter(|role| *role > 0).collect();
-        let mut data: Value = serde_json::from_str(&told_by.data).unwrap_or_else(|_| json!({}));
-        let told = data.as_object_mut().unwrap();
-        // An address is not the owner's to see, and the issuer of a token sees nothing of this.
-        told.retain(|name, _| !is_by_other && (party.is_some() || name != "ip"));
-        data["observers"] = roles.into_iter().map(|role| ROLES[usize::from(role.unsigned_abs())]).collect();
-        let mut item = json!({
-            "event_id": event_id,
+        let told_by = seen.representative();
+        let (platform, session, agent) = known(told_by);
+        let mut data = data_with_observers(&told_by.data, seen.reports.iter().copied());
+        // An address is not the owner's to see.
+        data.as_object_mut().unwrap().remove("ip");
+        let item = json!({
+            "event_id": shown_id(seen.key, told_by),
             "session_id": id(session),
             "event_type": told_by.event_type,
-            "content_url": if is_anothers_click && told_by.link == 1 { "" } else { &told_by.content_url },
-            "event_timestamp": instant(told_by.at),
+            "content_url": told_by.content_url,
+            "event_timestamp": instant(seen.at()),
             "event_data": data,
             "platform_id": id(platform),
             "agent_id": agent,
         });
-        if party.is_some() {
-            item["reported_by"] = if is_by_other { "other" } else { "self" }.into();
-            item["source_role"] = role(told_by).into();
-            item["content_telemetry_id"] = "".into();
-        }
-        items.insert((Reverse(told_by.at), event_id, told_by.event_key), item);
+        items.insert((Reverse(seen.at()), seen.key), item);
     }
     items.into_values().collect()
+}
+
+/// An organization's own list: newest first, ties by identity.
+pub(super) fn own_events(mut reports: Vec<(u128, &Observation)>, org: Uuid) -> Vec<Value> {
+    reports.sort_by_key(|(identity, row)| (Reverse(row.at), *identity));
+    reports.into_iter().map(|(identity, row)| own_item(identity, row, org)).collect()
+}
+
+fn own_item(identity: u128, row: &Observation, org: Uuid) -> Value {
+    let is_by_other = row.org_id != org;
+    let is_anothers_click = !is_by_other && row.platform_id != org;
+    json!({
+        "event_id": if is_by_other { Uuid::from_u128(identity).to_string() } else { shown_id(identity, row) },
+        "session_id": if is_anothers_click { String::new() } else { id(row.session_id) },
+        "event_type": row.event_type,
+        "content_url": if is_anothers_click && row.link == 1 { "" } else { &row.content_url },
+        "event_timestamp": instant(row.at),
+        // The issuer of a token sees nothing of this.
+        "event_data": data_with_observers(if is_by_other { "{}" } else { &row.data }, [row]),
+        "platform_id": if is_anothers_click { String::new() } else { id(row.platform_id) },
+        "agent_id": if is_anothers_click { "" } else { &row.agent_id },
+        "source_role": role(row),
+        "reported_by": if is_by_other { "other" } else { "self" },
+        "content_telemetry_id": "",
+    })
 }
 
 pub(super) fn urls(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
     let mut urls: BTreeMap<&str, Vec<&Retrieval<'_>>> = BTreeMap::new();
     for seen in retrievals {
-        urls.entry(&representative(seen).content_url).or_default().push(seen);
+        urls.entry(&seen.representative().content_url).or_default().push(seen);
     }
     let mut items: Vec<_> = urls
         .into_iter()
@@ -150,9 +173,9 @@ pub(super) fn urls(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
             let item = json!({
                 "content_url": url,
                 "total_events": retrievals.len(),
-                "unique_sessions": sessions(retrievals.iter().copied().flatten()),
+                "unique_sessions": sessions(retrievals.iter().flat_map(|seen| &seen.reports)),
                 "event_types": per_type(&retrievals),
-                "last_seen": instant(retrievals.iter().map(|seen| representative(seen).at).max().unwrap()),
+                "last_seen": instant(retrievals.iter().map(|seen| seen.at()).max().unwrap()),
             });
             (Reverse(retrievals.len()), item)
         })
@@ -163,7 +186,7 @@ pub(super) fn urls(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
 
 /// Whose agent a retrieval is told by, and which; nobody's where a server or nobody in particular tells it.
 fn agent_of(seen: &Retrieval<'_>) -> (String, String) {
-    let told_by = representative(seen);
+    let told_by = seen.representative();
     let is_claim = matches!(role_of(told_by), 0 | 1) && names_agent(told_by);
     let (platform, _, agent) = known(told_by);
     if is_claim { (platform.to_string(), agent.to_owned()) } else { Default::default() }
@@ -171,19 +194,19 @@ fn agent_of(seen: &Retrieval<'_>) -> (String, String) {
 
 pub(super) fn corroboration(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
     let mut parts: BTreeMap<(Reverse<String>, String, String), [usize; 4]> = BTreeMap::new();
-    for seen in retrievals.iter().filter(|seen| representative(seen).event_type == "content_retrieved") {
+    for seen in retrievals.iter().filter(|seen| seen.representative().event_type == "content_retrieved") {
         let (platform, agent) = agent_of(seen);
-        let claims = seen.iter().filter(|row| matches!(role_of(row), 0 | 1) && names_agent(row));
+        let claims = seen.reports.iter().filter(|row| matches!(role_of(row), 0 | 1) && names_agent(row));
         let claimants: BTreeSet<Uuid> = claims.map(|row| row.org_id).collect();
         let is_claimed = !claimants.is_empty();
-        let is_seen = seen.iter().any(|row| matches!(row.source_role, 2 | 3) && !claimants.contains(&row.org_id));
+        let is_seen = seen.reports.iter().any(|row| matches!(row.source_role, 2 | 3) && !claimants.contains(&row.org_id));
         let place = match (is_claimed, is_seen) {
             (true, true) => 0,
             (true, false) => 1,
             (false, true) => 2,
             (false, false) => 3,
         };
-        let day = instant(representative(seen).at)[..10].to_owned();
+        let day = instant(seen.at())[..10].to_owned();
         parts.entry((Reverse(day), platform, agent)).or_default()[place] += 1;
     }
     let mut parts: Vec<_> = parts.into_iter().collect();
@@ -201,12 +224,12 @@ pub(super) fn corroboration(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
 pub(super) fn funnel(retrievals: &[Retrieval<'_>], by: &str) -> Vec<Value> {
     let mut parts: BTreeMap<(String, String), [usize; 5]> = BTreeMap::new();
     for seen in retrievals {
-        let told_by = representative(seen);
+        let told_by = seen.representative();
         let Some(step) = STEPS.iter().position(|step| told_by.event_type == format!("content_{step}")) else { continue };
         let key = match by {
             "agent" => agent_of(seen),
             "url" => (String::new(), told_by.content_url.clone()),
-            _ => (String::new(), instant(told_by.at)[..10].to_owned()),
+            _ => (String::new(), instant(seen.at())[..10].to_owned()),
         };
         parts.entry(key).or_default()[step] += 1;
     }

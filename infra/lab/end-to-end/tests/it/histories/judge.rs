@@ -3,7 +3,7 @@
 use super::answers;
 use super::life::Life;
 use super::model::{Retrieval, Window};
-use super::town::{OWNERS, PARTNERS, TestApp};
+use super::town::{OWNERS, Observation, PARTNERS, TestApp};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ impl Life {
         let cast = &self.cast;
         let reporter = [&cast.agent, &cast.partners[0]].choose(&mut self.random).copied().unwrap();
         let reported = self.model.reported(reporter.id.0, window);
-        let expected = answers::events(&reported, Some(reporter.id.0));
+        let expected = answers::own_events(reported.clone(), reporter.id.0);
         judge_list(town, &reporter.key, "/agent/events", &written(window), Some(&expected), None, trace).await;
         reported.len()
     }
@@ -117,16 +117,13 @@ impl Life {
             return;
         }
         assert_eq!(status, 200, "manifest {trace}: {text}");
-        let is_told = |row: &&crate::histories::town::Observation| {
+        let is_told = |row: &Observation| {
             (row.org_id, row.platform_id, row.session_id) == (self.cast.agent.id.0, self.cast.agent.id.0, self.cast.session)
                 && matches!(row.event_type.as_str(), "content_grounded" | "content_cited" | "content_presented")
                 && self.model.is_shown(row)
         };
-        let mut told: Vec<_> = self.model.merged().into_iter().filter(is_told).collect();
-        told.sort_by_key(|row| (row.at, u64::MAX - row.version));
-        // An id that was reported for two hosts is one event.
-        let mut keys = std::collections::BTreeSet::new();
-        told.retain(|row| keys.insert(row.event_key));
+        let mut told: Vec<_> = self.model.merged().into_iter().map(|(_, row)| row).filter(|row| is_told(row)).collect();
+        told.sort_by_key(|row| row.at);
         let expected: Vec<Value> = told.iter().map(|row| json!([row.event_type, row.content_url, row.at])).collect();
         let at = |event: &Value| event["timestamp"].as_str().unwrap().parse::<chrono::DateTime<chrono::Utc>>().unwrap();
         let found = parsed(&text);
@@ -147,7 +144,7 @@ impl Life {
 
 fn items(list: &str, by: &str, seen: &[Retrieval<'_>]) -> Vec<Value> {
     match list {
-        "events" => answers::events(seen, None),
+        "events" => answers::events(seen),
         "urls" => answers::urls(seen),
         "corroboration" => answers::corroboration(seen),
         _ => answers::funnel(seen, by),

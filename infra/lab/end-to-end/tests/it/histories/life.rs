@@ -11,6 +11,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+const DAY_US: i64 = 86_400_000_000;
 /// Steps of a history.
 pub(super) const STEPS: usize = 12;
 
@@ -150,9 +151,19 @@ impl Life {
         for _ in 0..self.random.random_range(3..=15) {
             let repeated = (self.random.random_range(0..6) == 0).then(|| self.model.rows.choose(&mut self.random).cloned());
             let mut row = repeated.flatten().unwrap_or_else(|| self.observation(now_us));
-            row.version = self.random.random_range(0..1 << 40);
+            row.accepted_us = self.acceptance();
             self.model.rows.push(row.clone());
             self.fresh.push(row);
+        }
+    }
+
+    /// In time, too late, and before it happened; not in a microsecond that another report has.
+    fn acceptance(&mut self) -> i64 {
+        loop {
+            let accepted_us = NEW_YEAR_MS * 1_000 + self.random.random_range(-DAY_US..3 * DAY_US);
+            if self.model.rows.iter().all(|row| row.accepted_us != accepted_us) {
+                return accepted_us;
+            }
         }
     }
 
@@ -164,25 +175,26 @@ impl Life {
         let random = &mut self.random;
         let source_role = random.random_range(0..5);
         let of_history = random.random_range(0..24);
-        // Observers merge on the keys of correlated retrievals only; elsewhere the role says nothing about who observed.
-        let is_correlated = of_history % 3 != 0;
+        // Only fetches are joined.
+        let joins = of_history % 3 != 0;
+        let event_type = if joins { TYPES[0] } else { TYPES.choose(random).unwrap() };
         let session_id = match random.random_range(0..3) {
             0 => Uuid::nil(),
             1 => self.cast.session,
             _ => Uuid::from_u128(random.random_range(1..4)),
         };
-        // Of a click token the session belongs to who issued it.
-        let is_bound = !session_id.is_nil() && random.random_range(0..4) == 0;
+        // The session of a click token belongs to its issuer.
+        let is_bound = event_type == "content_engaged" && !session_id.is_nil() && random.random_range(0..2) == 0;
         let platform_id = if is_bound { self.cast.agent.id.0 } else { org_id };
         Observation {
             // Some hosts nobody can own.
             site: if random.random_range(0..20) == 0 { String::new() } else { host.rsplit('.').collect::<Vec<_>>().join(".") },
-            event_key: (u128::from(self.number) << 32) | of_history,
+            number: (u128::from(self.number) << 32) | of_history,
+            joins,
             org_id,
-            observer: if is_correlated { u8::try_from(source_role).unwrap() } else { 0 },
-            version: 0,
+            accepted_us: 0,
             source_role,
-            event_type: (*TYPES.choose(random).unwrap()).to_owned(),
+            event_type: event_type.to_owned(),
             at: moment(random, now_us),
             session_id,
             platform_id,

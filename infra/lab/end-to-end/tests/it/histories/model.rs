@@ -1,5 +1,5 @@
 //! What a history amounts to, by a second and naive reading of the rules: who holds a host and since when its events are
-//! theirs, who was granted what, and which observations are one retrieval.
+//! theirs, who was granted what, and which reports are of one event.
 //!
 //! Must not use what it is the model of: no `Site`, no `Visibility`, no SQL.
 
@@ -7,8 +7,28 @@ use super::town::{NEW_YEAR_MS, OWNERS, Observation, STEP_US};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
-/// Observations of one retrieval.
-pub(super) type Retrieval<'a> = Vec<&'a Observation>;
+const HOUR_US: i64 = 3_600_000_000;
+
+/// An event by its reports in order of acceptance, each of another observer.
+#[derive(Clone, Debug)]
+pub(super) struct Retrieval<'a> {
+    pub(super) key: u128,
+    pub(super) reports: Vec<&'a Observation>,
+}
+
+impl<'a> Retrieval<'a> {
+    /// The time of the first accepted timely report, else of the first accepted one.
+    pub(super) fn at(&self) -> i64 {
+        let is_timely = |row: &&&Observation| (-HOUR_US..=24 * HOUR_US).contains(&(row.accepted_us - row.at * 1_000));
+        self.reports.iter().find(is_timely).unwrap_or(&self.reports[0]).at
+    }
+
+    /// The report that represents it: the agent's, then edge, origin, index, no role; then the first accepted.
+    pub(super) fn representative(&self) -> &'a Observation {
+        let rank = |row: &Observation| if row.source_role == 0 { 5 } else { row.source_role };
+        self.reports.iter().min_by_key(|row| rank(row)).unwrap()
+    }
+}
 
 /// An owner's time with a host.
 #[derive(Clone, Debug)]
@@ -118,14 +138,14 @@ impl Model {
         Some((holder.owner, left.map_or(holder.seen_from_us, |left| left.max(holder.seen_from_us))))
     }
 
-    /// Whether an event is this owner's to see.
-    pub(super) fn is_seen(&self, row: &Observation, owner: usize) -> bool {
-        self.seen_from(&host_of(row)).is_some_and(|(holder, from_us)| holder == owner && row.at * 1_000 >= from_us)
+    /// Whether what happened then on this host is this owner's to see.
+    pub(super) fn is_seen(&self, host: &str, at: i64, owner: usize) -> bool {
+        self.seen_from(host).is_some_and(|(holder, from_us)| holder == owner && at * 1_000 >= from_us)
     }
 
     /// Whether an event may stand in a manifest.
     pub(super) fn is_shown(&self, row: &Observation) -> bool {
-        (0..OWNERS).any(|owner| self.is_visible[owner] && self.is_seen(row, owner))
+        (0..OWNERS).any(|owner| self.is_visible[owner] && self.is_seen(&host_of(row), row.at, owner))
     }
 
     /// The owner's verified hosts, sorted.
@@ -139,49 +159,40 @@ impl Model {
         if domain.is_some_and(|domain| self.owner_of(domain) != Some(owner)) {
             return None;
         }
-        let is_looked_at = |row: &&Observation| {
-            let host = host_of(row);
+        let mut seen = self.retrievals();
+        seen.retain(|event| {
+            let (told_by, at) = (event.representative(), event.at());
+            let host = host_of(told_by);
             // Conversations are nobody's but their reporter's.
-            !row.event_type.starts_with("turn_")
-                && self.owner_of(&host) == Some(owner)
+            !told_by.event_type.starts_with("turn_")
+                && self.is_seen(&host, at, owner)
                 && domain.is_none_or(|domain| is_within(&host, domain))
-        };
-        let mut retrievals = grouped(self.merged().into_iter().filter(is_looked_at));
-        retrievals.retain(|seen| {
-            let told_by = representative(seen);
-            self.is_seen(told_by, owner) && window.covers(told_by.at)
+                && window.covers(at)
         });
-        Some(retrievals)
+        Some(seen)
     }
 
-    /// What an organisation has reported itself, and what others did with its click tokens.
-    pub(super) fn reported(&self, org: Uuid, window: Window) -> Vec<Retrieval<'_>> {
-        let mut retrievals = grouped(self.merged().into_iter().filter(|row| row.org_id == org || row.platform_id == org));
-        retrievals.retain(|seen| window.covers(representative(seen).at));
-        retrievals
+    /// What an organisation has reported itself, and what others did with its click tokens, with identities.
+    pub(super) fn reported(&self, org: Uuid, window: Window) -> Vec<(u128, &Observation)> {
+        let mut reports = self.merged();
+        reports.retain(|(_, row)| (row.org_id == org || row.platform_id == org) && window.covers(row.at));
+        reports
     }
 
-    /// Of the repeats of one observation the first accepted, which has the largest version.
-    pub(super) fn merged(&self) -> Vec<&Observation> {
-        let mut first: BTreeMap<_, &Observation> = BTreeMap::new();
-        for row in &self.rows {
-            let kept = first.entry((&row.site, row.event_key, row.org_id, row.observer)).or_insert(row);
-            if row.version > kept.version {
-                *kept = row;
-            }
+    /// The first accepted copy of each report with its identity, in order of acceptance.
+    pub(super) fn merged(&self) -> Vec<(u128, &Observation)> {
+        let mut rows: Vec<&Observation> = self.rows.iter().collect();
+        rows.sort_by_key(|row| row.accepted_us);
+        let mut known = BTreeSet::new();
+        let identities = rows.into_iter().map(|row| (row.keys().identity.0, row));
+        identities.filter(|(identity, _)| known.insert(*identity)).collect()
+    }
+
+    fn retrievals(&self) -> Vec<Retrieval<'_>> {
+        let mut events: BTreeMap<u128, Vec<&Observation>> = BTreeMap::new();
+        for (_, row) in self.merged() {
+            events.entry(row.keys().event().0).or_default().push(row);
         }
-        first.into_values().collect()
+        events.into_iter().map(|(key, reports)| Retrieval { key, reports }).collect()
     }
-}
-
-fn grouped<'a>(rows: impl Iterator<Item = &'a Observation>) -> Vec<Retrieval<'a>> {
-    let mut retrievals: BTreeMap<u128, Retrieval<'_>> = BTreeMap::new();
-    rows.for_each(|row| retrievals.entry(row.event_key).or_default().push(row));
-    retrievals.into_values().collect()
-}
-
-/// Which observation tells of its retrieval: the agent's, then edge, origin, index, no role; then the first accepted.
-pub(super) fn representative<'a>(seen: &Retrieval<'a>) -> &'a Observation {
-    let rank = |row: &Observation| if row.source_role == 0 { 5 } else { row.source_role };
-    seen.iter().min_by_key(|row| (rank(row), u64::MAX - row.version, row.org_id)).unwrap()
 }

@@ -1,32 +1,35 @@
 //! Identity and reads served together on fresh stores, at a time that stands still until a test moves it, and the parties
 //! of many histories in it.
 //!
-//! Events are written as rows, as a worker writes them: that reports become these rows is tested beside the worker, and
-//! many histories share each block. Must not assert what a read answers.
+//! Reports go to the writer without a log, and many histories share each block. Must not assert what a read answers.
 
 use chrono::{DateTime, TimeDelta};
-use clickhouse::Client;
 use identity_api::domains::{self, DomainSettings};
 use identity_api::mail::MailSettings;
 use identity_api::pipeline::PipelineSettings;
 use identity_api::sign_in::SignInSettings;
 use identity_api::webhooks::DeliveryLogSettings;
-use local::private::ClickHouse;
 use reqwest::Method;
+use schemas::clicks::ClickLink;
+use schemas::event::SourceRole;
+use schemas::event_key::{EventKey, FetchedContent, OwnId};
 use schemas::identity::{OrgType, Scope};
-use schemas::ids::OrgId;
+use schemas::ids::{OrgId, SessionId};
+use schemas::log::{LogEvent, LogRecord, RECORD_VERSION, RecordKind};
+use schemas::report_keys::ReportKeys;
 use schemas::secrets::{PlainApiKey, PlainClickToken};
 use schemas::site::Site;
-use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
-use service_kit::retrieval_index::Compactor;
+use service_kit::http;
 use service_kit::sealing::{SecretsKey, SecretsSettings};
-use service_kit::settings::{ClickHouseSettings, ClickHouseShards, WebhookSettings};
+use service_kit::settings::{ClickHouseSettings, WebhookSettings};
 use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestServer, TestStores, client, eventually};
-use service_kit::{http, stores};
+use stream_workers::EventLoader;
 use tempfile::TempDir;
+use tokio::sync::Mutex;
 use uuid::Uuid;
 
 /// 2026-01-01T00:00:00Z: when every history begins.
@@ -37,21 +40,21 @@ pub(super) const STEP_US: i64 = 2 * 3_600 * 1_000_000 + 250;
 pub(super) const OWNERS: usize = 3;
 pub(super) const PARTNERS: usize = 2;
 
-/// One observation, as the workers write it.
-#[derive(Clone, Debug, PartialEq, Eq, clickhouse::Row, Serialize)]
+/// One report.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Observation {
     pub(super) site: String,
-    pub(super) event_key: u128,
-    #[serde(with = "clickhouse::serde::uuid")]
+    /// Reports of one organization on one host that have the same are copies, if their roles are the same too or `joins` is not set.
+    pub(super) number: u128,
+    /// Whether reports of all observers on one host that have the same number are of one fetch.
+    pub(super) joins: bool,
     pub(super) org_id: Uuid,
-    pub(super) observer: u8,
-    pub(super) version: u64,
+    /// Different for each report, in microseconds.
+    pub(super) accepted_us: i64,
     pub(super) source_role: i8,
     pub(super) event_type: String,
     pub(super) at: i64,
-    #[serde(with = "clickhouse::serde::uuid")]
     pub(super) session_id: Uuid,
-    #[serde(with = "clickhouse::serde::uuid")]
     pub(super) platform_id: Uuid,
     /// Of what another's click token bound: 1 when its URL is the token's, 2 on the same host, 3 on another.
     pub(super) link: i8,
@@ -59,6 +62,59 @@ pub(super) struct Observation {
     pub(super) content_url: String,
     pub(super) event_id: String,
     pub(super) data: String,
+}
+
+impl Observation {
+    /// The keys under which it is stored.
+    pub(super) fn keys(&self) -> ReportKeys {
+        ReportKeys::new(OrgId(self.org_id), None, &self.log_event())
+    }
+
+    fn log_event(&self) -> LogEvent {
+        let text = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        let (org, number) = (OrgId(self.org_id), self.number.to_string());
+        let link = [None, Some(ClickLink::Taken), Some(ClickLink::Same), Some(ClickLink::Other)];
+        LogEvent {
+            own_key: EventKey::own(&OwnId::Reported { org, id: &number }),
+            correlation_key: self.joins.then(|| EventKey::correlation(&number, FetchedContent::Page(""))),
+            id: text(&self.event_id),
+            event_type: self.event_type.clone(),
+            at_ms: self.at,
+            source_role: SourceRole::from_code(self.source_role.unsigned_abs()),
+            site: self.site.clone(),
+            content_url: text(&self.content_url),
+            content_id: None,
+            content_telemetry_id: None,
+            session_id: Some(SessionId(self.session_id)).filter(|session| !session.0.is_nil()),
+            session_org: Some(OrgId(self.platform_id)).filter(|issuer| *issuer != org),
+            link: link[usize::from(self.link.unsigned_abs())],
+            link_site: String::new(),
+            ctx_hash: None,
+            kept_ctx_hash: None,
+            agent_id: text(&self.agent_id),
+            is_nameless: false,
+            turn_id: None,
+            output_id: None,
+            crawler: None,
+            data: RawValue::from_string(self.data.clone()).ok(),
+            extra: None,
+        }
+    }
+
+    /// A request of its own.
+    fn record(&self) -> LogRecord {
+        LogRecord {
+            v: RECORD_VERSION,
+            org: OrgId(self.org_id),
+            received_at_us: self.accepted_us,
+            kind: RecordKind::Events,
+            drain: None,
+            session: None,
+            unwritten_sessions: Vec::new(),
+            events: vec![self.log_event()],
+            failed_fetches: Vec::new(),
+        }
+    }
 }
 
 /// An organisation and its key.
@@ -83,8 +139,7 @@ pub(super) struct TestApp {
     clock: Clock,
     server: TestServer,
     client: reqwest::Client,
-    /// One for each shard.
-    clickhouse: Vec<Client>,
+    writer: Mutex<EventLoader>,
     /// Between the reads and their store, where there is one.
     proxy: Option<ClickHouseProxy>,
     _mail: TempDir,
@@ -93,11 +148,6 @@ pub(super) struct TestApp {
 impl TestApp {
     pub(super) async fn build() -> Self {
         Self::on(TestStores::fresh().await, None).await
-    }
-
-    /// One whose store is these servers.
-    pub(super) async fn build_over(shards: &[ClickHouse]) -> Self {
-        Self::on(TestStores::over_shards(shards).await, None).await
     }
 
     /// One whose store is asked to remember which granules met no condition, although the reads ask it not to.
@@ -114,7 +164,7 @@ impl TestApp {
     /// What the reads have asked their store for, but whether it is there and which version it is.
     pub(super) fn reads_of_the_store(&self) -> Vec<ClickHouseRequest> {
         let asked = self.proxy.iter().flat_map(ClickHouseProxy::take_requests);
-        let tables = ["observations", "retrieval_index"];
+        let tables = ["FROM events", "FROM reports"];
         asked.filter(|request| tables.iter().any(|table| request.statement.contains(table))).collect()
     }
 
@@ -144,9 +194,9 @@ impl TestApp {
         let identity = identity_api::State::connect(&identity, clock.clone()).await.unwrap();
         let query = query_api::State::connect_at(&query, clock.clone()).await.unwrap();
         let router = query_api::routes(query).merge(identity_api::routes(identity));
-        let clickhouse = stores::clickhouse_shards(&stores.clickhouse).unwrap();
+        let writer = Mutex::new(EventLoader::connect(&stores.clickhouse).await.unwrap());
         let server = TestServer::start(http::with_boundary(router)).await;
-        Self { stores, clock, server, client: client(), clickhouse, proxy, _mail: mail }
+        Self { stores, clock, server, client: client(), writer, proxy, _mail: mail }
     }
 
     /// Back to the beginning of a history.
@@ -228,40 +278,9 @@ impl TestApp {
         domains::ensure_verified(&self.stores.pool, owner.id, &site, self.clock.now()).await.is_ok()
     }
 
-    /// Puts rows into the store, as one block on each shard.
-    pub(super) async fn insert(&self, rows: &[Observation]) {
-        for (place, client) in self.clickhouse.iter().enumerate() {
-            // Without validation, because only the columns that count are given.
-            let client = client.clone().with_validation(false).with_setting("async_insert", "0");
-            let mut insert = client.insert::<Observation>("observations").await.unwrap();
-            let is_there = |row: &&Observation| ClickHouseShards::place_of(row.event_key, self.clickhouse.len()) == place;
-            for row in rows.iter().filter(is_there) {
-                insert.write(row).await.unwrap();
-            }
-            insert.end().await.unwrap();
-        }
-    }
-
-    /// Nothing of an earlier batch is left to read through.
-    pub(super) async fn empty(&self) {
-        for client in &self.clickhouse {
-            for table in ["observations", "retrieval_index"] {
-                client.query(&format!("TRUNCATE TABLE {table}")).execute().await.unwrap();
-            }
-        }
-    }
-
-    /// Compacts the index of retrievals, as the workers do; or ends before it drops what it has merged.
-    pub(super) async fn compact(&self, drops: bool) {
-        for shard in self.stores.clickhouse.each_shard() {
-            let compactor = Compactor::connect(&shard).unwrap();
-            if drops {
-                compactor.compact_all().await.unwrap();
-            } else {
-                let (epoch, parts) = (compactor.epoch().await.unwrap(), compactor.parts().await.unwrap());
-                assert!(compactor.cover(epoch, &parts).await.unwrap().is_some());
-            }
-        }
+    /// Stores reports as one block.
+    pub(super) async fn insert(&self, reports: &[Observation]) {
+        self.writer.lock().await.insert(reports.iter().map(Observation::record).collect()).await.unwrap();
     }
 
     pub(super) async fn get(&self, key: &str, path: &str, query: &[(&str, String)]) -> (u16, String) {

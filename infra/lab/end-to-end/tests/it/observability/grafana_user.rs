@@ -49,27 +49,27 @@ async fn the_account_of_grafana_reads_what_the_dashboards_ask_and_changes_nothin
     }
     assert!(!ask(&url, USER, "telemetry", "SELECT 1").await.0, "another password is refused");
 
-    let before = own("SELECT count(), sum(cityHash64(*)) FROM observations").await;
+    let before = own("SELECT count(), sum(cityHash64(*)) FROM events").await;
     let tables = "SELECT groupArray((database, name)), sum(cityHash64(create_table_query)) FROM (SELECT * FROM system.tables \
                   WHERE database IN ('telemetry', 'elsewhere') ORDER BY ALL)";
     let made = own(tables).await;
     for statement in [
-        "INSERT INTO observations (site) VALUES ('com.example')",
+        "INSERT INTO events (site) VALUES ('com.example')",
         "INSERT INTO FUNCTION file('x.csv') SELECT 1",
-        "ALTER TABLE observations DELETE WHERE 1",
-        "ALTER TABLE observations ADD COLUMN x UInt8",
-        "DELETE FROM observations WHERE 1",
-        "TRUNCATE TABLE observations",
-        "OPTIMIZE TABLE observations FINAL",
-        "DROP TABLE observations",
-        "RENAME TABLE observations TO others",
+        "ALTER TABLE events DELETE WHERE 1",
+        "ALTER TABLE events ADD COLUMN x UInt8",
+        "DELETE FROM events WHERE 1",
+        "TRUNCATE TABLE events",
+        "OPTIMIZE TABLE events FINAL",
+        "DROP TABLE events",
+        "RENAME TABLE events TO others",
         "CREATE TABLE mine (x UInt8) ENGINE = MergeTree ORDER BY x",
         "CREATE DATABASE mine",
         "CREATE USER other",
         "GRANT ALL ON *.* TO grafana",
         "SET readonly = 0",
         "KILL QUERY WHERE 1",
-        "SYSTEM STOP MERGES telemetry.observations",
+        "SYSTEM STOP MERGES telemetry.events",
         "SYSTEM DROP MARK CACHE",
         "SELECT * FROM elsewhere.secrets",
         "SELECT * FROM url('http://127.0.0.1:1/', CSV, 'x String')",
@@ -82,7 +82,7 @@ async fn the_account_of_grafana_reads_what_the_dashboards_ask_and_changes_nothin
         assert!(!done && is_refused, "{statement}: {said}");
     }
     is_kept_within_its_limits(&url).await;
-    assert_eq!(own("SELECT count(), sum(cityHash64(*)) FROM observations").await, before);
+    assert_eq!(own("SELECT count(), sum(cityHash64(*)) FROM events").await, before);
     assert_eq!(own(tables).await, made);
 }
 

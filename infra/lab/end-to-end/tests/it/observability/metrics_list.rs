@@ -34,31 +34,25 @@ since. identity-api has those of every process and no others; `all-in-one` has a
 
 ## What adds up
 
-Over all workers of one log, whatever has died, and whoever has worked off what:
+The active worker shows, whichever workers have died:
 
-    records on the log up to the committed offsets, since counting began = worker_settled_records + worker_missing_records
-    their events = worker_settled_events: inserted + folded + rejected
+    records on the log up to the stored offsets, since counting began = worker_settled_records + worker_missing_records
+    their events = worker_settled_events: stored + rejected
 
-These figures are not a process's own: each offset is committed together with what has become of everything before it, so that both move
-or neither does, and a record that is read again after a kill is counted once. *Inserted* are events whose insert ClickHouse
-acknowledged, also those that repeat an event of an earlier block and merge with it; *folded* are repeats within a block; *rejected* are events of dead
-letters that say how many they hold (a quarantined one does not); *missing* are offsets that the log had dropped before they were read. Counting begins at a partition's first record,
-and anew where a group is put back by hand, or where an offset was committed without figures by another tool: `telemetry stream-workers settled`
-shows by partition since when. A replay belongs to no group and counts for nothing here. A partition on its way from one worker to another shows at both or neither for two seconds, and after a kill at nobody until the brokers have given it away.
+Offsets and counts are one row of the table `progress`, so a record that is read again after a crash counts once. *Stored* includes repeats, which change nothing; *rejected* are events of dead letters,
+as far as they could be counted; *missing* are offsets that the log had deleted before they were read. `telemetry stream-workers settled` shows the same by partition. Replays don't count.
 
-What gateways accepted, and what they logged without having answered, is on the log or in a spill (`gateway_spill_pending_events`). Every run of `cargo chaos`, the short one
-of CI too, holds all of that to be exact once the load has ended: each request that was answered 2xx is on the log, none that was refused is, and
-every record there is settled once.
+What gateways accepted, and what they logged without having answered, is on the log or in a spill (`gateway_spill_pending_events`). Each run of `cargo chaos` checks
+that all of this is exact once the load has ended: each request that was answered 2xx is on the log, none that was refused is, and every record there is settled once.
 
-The counters below it say the same of one process's life. Over all gateways and workers of one log, in events, while no process dies and no partition changes hands:
+Counters describe one process's life. Over all gateways and workers of one log, in events, while no process dies:
 
     gateway_events_accepted_total + gateway_events_acknowledged_late_total
-        = worker_rows_inserted_total + worker_events_folded_total + worker_events_rejected_total
-        + gateway_spill_pending_events + what is on the log and not worked off
+        = worker_events_stored_total + worker_events_rejected_total
+        + gateway_spill_pending_events + what is on the log and not stored
 
-What was acknowledged late is on the log twice, once of itself and once by the spill, and the worker or ClickHouse folds it. A process that is
-killed forgets its counters, and a record that is delivered again after a kill is counted again on the right; the reads are exact all the
-same, because they count keys. The test `reconcile` holds this to be exact through outages of the log and PostgreSQL. The rules record both sides over an hour
+An event that was acknowledged late is on the log twice: directly and through the spill. A killed process loses its counters, and a record that is read again after a crash is counted again on the right; reads are exact nevertheless.
+The test `reconcile` checks the equation through outages of the log and PostgreSQL. The rules record both sides over an hour
 (`telemetry:events_accepted:increase1h`, `telemetry:events_settled:increase1h`), and the alert `EventsUnaccounted` compares them with room
 for one percent, which a kill between two scrapes may cost.
 

@@ -72,8 +72,7 @@ async fn operators_are_shown_the_figures_of_the_running_processes() {
             // what is told apart by labels is summed; what moves meanwhile is looked at again
             before.is_none() || before == figure["value"].as_f64().as_ref() || after == figure["value"].as_f64().as_ref()
         });
-        let has_work =
-            figures.iter().any(|figure| figure["metric"] == "worker_partitions_assigned" && figure["value"].as_f64() > Some(0.0));
+        let has_work = figures.iter().any(|figure| figure["metric"] == "worker_active" && figure["value"].as_f64() > Some(0.0));
         let reaches = target["dependencies"].as_object()?.values().all(|is_up| *is_up == true);
         (is_whole && is_same && has_work && reaches && figures.len() == FIGURES.len()).then_some(())
     })
