@@ -22,6 +22,7 @@ pub const DDL: &[&str] = &[
     include_str!("../clickhouse/events.sql"),
     include_str!("../clickhouse/failed_fetches.sql"),
     include_str!("../clickhouse/progress.sql"),
+    include_str!("../clickhouse/replays.sql"),
     include_str!("../clickhouse/analyst_access.sql"),
     include_str!("../clickhouse/analyst_sites.sql"),
     include_str!("../clickhouse/publisher_events.sql"),

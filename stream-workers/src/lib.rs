@@ -10,6 +10,8 @@
 //! 4. Merge the block with the current rows of its events (`store::merge`) and insert `sites`, `reports`, `events` and `progress`, in
 //!    this order (`writer`). Repeat a statement until its outcome is known.
 //!
+//! Between blocks, the active writer works off replays: requests to store a part of the log again (`replay`, `writer::replay`).
+//!
 //! `progress` has the offset at which the next block begins. A writer that dies before that insert leaves rows that its successor
 //! completes; nothing is counted twice, because a report that is stored changes nothing (invariants 3 and 10).
 
@@ -30,10 +32,13 @@ pub use keep::Keep;
 pub use metrics::MEASURES;
 pub use record::dry_run::dry_run;
 pub use replay::rebuild::{RebuildOptions, rebuild};
+pub use replay::{ReplayOptions, replay};
 pub use settled::standing;
 pub use writer::EventLoader;
 
+use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
+use schemas::shard::Shard;
 use service_kit::command::OutputOptions;
 use service_kit::health::{self, Probe};
 use service_kit::measures;
@@ -70,7 +75,9 @@ pub enum Command {
     /// Ask the running process on this machine whether it is up
     Health,
     /// Create the topics and tables that are missing, and leave
-    Prepare,
+    Prepare(PrepareOptions),
+    /// Store a part of the log again; the active writer does it beside its other work
+    Replay(ReplayOptions),
     /// Fill an empty database from the log
     Rebuild(RebuildOptions),
     /// Show how far the log is stored, and what has become of its records
@@ -78,6 +85,29 @@ pub enum Command {
     /// Records that could not be read: what they are, and putting them back
     #[command(subcommand)]
     Rejected(RejectedCommand),
+}
+
+/// What to create besides the tables of one server.
+#[derive(Args, Clone, Debug, Default)]
+pub struct PrepareOptions {
+    /// Cluster of ClickHouse whose servers are the shards: creates a second database, with the suffix _all, that reads all of them
+    #[arg(long, env = "TELEMETRY_CLICKHOUSE_CLUSTER", value_name = "NAME", value_parser = cluster_name)]
+    cluster: Option<String>,
+}
+
+impl PrepareOptions {
+    async fn prepare(&self, settings: &Settings) -> anyhow::Result<()> {
+        prepare(settings).await?;
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        let created = stores::create_distributed_tables(&settings.clickhouse, cluster).await;
+        created.with_context(|| format!("TELEMETRY_CLICKHOUSE_CLUSTER={cluster}"))
+    }
+}
+
+/// The name goes into a statement that creates tables.
+fn cluster_name(name: &str) -> Result<String, String> {
+    let is_plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    is_plain.then(|| name.to_owned()).ok_or_else(|| "use letters, digits, underscores and hyphens".to_owned())
 }
 
 /// What a worker needs besides a listener.
@@ -124,9 +154,21 @@ pub struct Tuning {
     /// Silence of the active writer after which a standby takes over, in milliseconds
     #[arg(long, env = "TELEMETRY_TAKEOVER_AFTER_MS", default_value_t = 8_000)]
     pub takeover_after_ms: u64,
+    /// Which shard it writes, such as 2/3 for the second of three; CLICKHOUSE_URL is the server of this shard
+    #[arg(long, env = "TELEMETRY_SHARD", value_name = "NUMBER/COUNT", default_value_t)]
+    pub shard: Shard,
 }
 
 impl Tuning {
+    /// The consumer group of the shard: each is at offsets of its own.
+    pub(crate) fn group_of_shard(&self) -> String {
+        if self.shard.is_only() {
+            self.group.clone()
+        } else {
+            format!("{}-{}", self.group, self.shard.to_string().replace('/', "-of-"))
+        }
+    }
+
     pub(crate) fn block_age(&self) -> Duration {
         Duration::from_millis(self.block_age_ms)
     }
@@ -149,7 +191,8 @@ pub fn start(cli: Cli) -> Process {
         };
         let settings = || settings.under(process.profile);
         match command {
-            Command::Prepare => process::once(async { prepare(&settings()?).await }).await,
+            Command::Prepare(options) => process::once(async { options.prepare(&settings()?).await }).await,
+            Command::Replay(options) => run_command(&process, async { replay(&settings()?, &options).await }).await,
             Command::Rebuild(options) => run_command(&process, async { rebuild(&settings()?, &options).await }).await,
             Command::Settled(output) => {
                 run_command(&process, async { settled::settled(&settings()?, output.form()).await }).await

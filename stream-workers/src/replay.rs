@@ -1,4 +1,137 @@
-//! Reading the log again: into an empty database (`rebuild`).
+//! `telemetry stream-workers replay`: requests that a part of the log is stored again, and follows the active writer.
 
+mod progress;
 mod range;
 pub(crate) mod rebuild;
+
+use crate::Settings;
+use crate::consume::topic_reader::TopicReader;
+use crate::writer::replay::{Figures, Plan, Reader, Replay, Status, message};
+use anyhow::bail;
+use clap::Args;
+use progress::Progress;
+use range::{Bound, Range};
+use schemas::ids::OrgId;
+use serde_json::{Value, json};
+use service_kit::clock::Clock;
+use service_kit::command::{Form, OutputOptions, print_json};
+use service_kit::stores;
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+/// How often the writer's newest row is read.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// After so long without a writer that begins, standard error says so.
+const WAITS_AFTER: Duration = Duration::from_secs(20);
+
+/// What to replay, and how.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ReplayOptions {
+    /// Where to begin: a time of the log, or offsets, such as 2026-11-01T00:00:00Z or 0:1200,3:77 [default: beginning of the log]
+    #[arg(long, value_name = "TIME|PARTITION:OFFSET,…")]
+    from: Option<Bound>,
+    /// Where to end, exclusive; like --from [default: end of the log]
+    #[arg(long, value_name = "TIME|PARTITION:OFFSET,…")]
+    to: Option<Bound>,
+    /// Only what this organization reported; can be repeated
+    #[arg(long = "org", value_name = "ID")]
+    orgs: Vec<OrgId>,
+    /// Most events per second [default: no limit; blocks of the log always come first]
+    #[arg(long, value_name = "EVENTS")]
+    rate: Option<NonZeroU32>,
+    /// Only read, decode and look up, and store nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Fail if the store lacked anything
+    #[arg(long, conflicts_with = "dry_run")]
+    expect_unchanged: bool,
+    #[command(flatten)]
+    output: OutputOptions,
+}
+
+/// Requests a replay and waits until the active writer has worked it off. If this command ends before, the writer continues.
+///
+/// # Errors
+///
+/// If a record can't be read and has no dead letter, if reading fails or, with `--expect-unchanged`, if the store lacked anything. The
+/// figures are printed before.
+pub async fn replay(settings: &Settings, options: &ReplayOptions) -> anyhow::Result<()> {
+    stores::check_clickhouse(&settings.clickhouse).await?;
+    let topic = TopicReader::open(&settings.kafka, &settings.kafka.topic)?;
+    let range = Range::find(&topic, options.from.as_ref(), options.to.as_ref()).await?;
+    for (partition, first) in &range.gaps {
+        eprintln!("partition {partition} of the log begins at offset {first}: what came before is gone, and is not replayed");
+    }
+    let plan = Plan { orgs: options.orgs.clone(), rate: options.rate.map_or(0, NonZeroU32::get) };
+    let (figures, message) =
+        if options.dry_run { dry_run(settings, &plan, &range).await? } else { follow(settings, plan, &range).await? };
+    match options.output.form() {
+        Form::Table => println!("{}", sentence(&figures, options.dry_run)),
+        Form::Json => print_json(&document(&figures, options.dry_run))?,
+    }
+    if !message.is_empty() {
+        bail!(message);
+    }
+    if options.expect_unchanged && figures.changed_events + figures.changed_reports > 0 {
+        bail!("the store lacked something of what was replayed");
+    }
+    Ok(())
+}
+
+/// Returns what a replay would read.
+async fn dry_run(settings: &Settings, plan: &Plan, range: &Range) -> anyhow::Result<(Figures, String)> {
+    let mut reader = Reader::begin(settings, plan, &range.parts).await?;
+    let (mut figures, mut unexpected, mut progress) = (Figures::default(), Vec::new(), Progress::new(range.len()));
+    while let Some(chunk) = reader.chunk().await? {
+        figures.add(&chunk.figures);
+        unexpected.extend(chunk.unexpected);
+        progress.show(figures.records, figures.events);
+    }
+    Ok((figures, message(&unexpected)))
+}
+
+/// Requests a replay and returns what has come of it.
+async fn follow(settings: &Settings, plan: Plan, range: &Range) -> anyhow::Result<(Figures, String)> {
+    let requested_ms = Clock::System.now().timestamp_millis();
+    let request = Replay::new(&settings.kafka.topic, requested_ms, plan, range.parts.clone());
+    request.request(&settings.clickhouse).await?;
+    let (mut progress, begun, mut has_waited) = (Progress::new(range.len()), Instant::now(), false);
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let replay = match request.read(&settings.clickhouse).await {
+            Ok(replay) => replay,
+            Err(error) => {
+                tracing::warn!("failed to read the replay's progress, retrying: {error:#}");
+                continue;
+            }
+        };
+        progress.show(replay.figures.records, replay.figures.events);
+        match replay.status {
+            Status::Done => return Ok((replay.figures, replay.message)),
+            Status::Failed => bail!("the replay failed: {}", replay.message),
+            Status::Waiting if begun.elapsed() >= WAITS_AFTER && !std::mem::replace(&mut has_waited, true) => {
+                eprintln!("waiting for the active writer: it works off earlier replays first, or no worker is running");
+            }
+            Status::Waiting | Status::Running => {}
+        }
+    }
+}
+
+fn sentence(figures: &Figures, is_dry: bool) -> String {
+    let Figures { records, events, unreadable, quarantined, changed_events, changed_reports } = figures;
+    let changed = match is_dry {
+        true => "nothing was stored".to_owned(),
+        false => format!("{changed_events} rows of events and {changed_reports} rows of reports changed"),
+    };
+    format!(
+        "{records} records with {events} events were read; {changed}; {unreadable} records are unreadable, {quarantined} quarantined"
+    )
+}
+
+fn document(figures: &Figures, is_dry: bool) -> Value {
+    let Figures { records, events, unreadable, quarantined, changed_events, changed_reports } = figures;
+    json!({
+        "dry_run": is_dry, "records": records, "events": events, "unreadable": unreadable, "quarantined": quarantined,
+        "changed_events": changed_events, "changed_reports": changed_reports,
+    })
+}

@@ -12,8 +12,8 @@ const COLUMNS: [(&str, &str, &str); 37] = [
     ("home", "202611", "202601"),
     ("is_issuers", "0", "0"),
     // EventKey::shared("com.example.www", correlation_key)
-    ("group_key", "165618116048048655938055746041268258532", "0"),
-    ("received", "7346287525497480278016", "7238556057600000000000"),
+    ("group_key", "165609066647459118673709621043746170596", "0"),
+    ("received", "7346287413880098816", "7238556057600000000"),
     ("site", "com.example.www", ""),
     ("type", "content_retrieved", "com.example.shared"),
     ("source_role", "3", "0"),

@@ -12,8 +12,8 @@ const VERSIONS: [(&str, &str); 1] = [(include_str!("../records/v1.jsonl"), inclu
 
 /// Returns the stored rows with the columns that existed when `kept` was written.
 async fn table(app: &TestApp, kept: &Value) -> Vec<Value> {
-    let question =
-        "SELECT formatRowNoNewline('JSONEachRow', *) FROM reports FINAL ORDER BY organization, at, identity, is_issuers";
+    let question = "SELECT formatRowNoNewline('JSONEachRow', *) FROM reports FINAL ORDER BY organization, at, identity, is_issuers \
+        SETTINGS output_format_json_quote_64bit_integers = 1";
     let found: Vec<String> = app.clickhouse.query(question).fetch_all().await.unwrap();
     let mut found: Vec<Value> = found.iter().map(|row| serde_json::from_str(row).unwrap()).collect();
     found.iter_mut().for_each(|row| row.as_object_mut().unwrap().retain(|column, _| kept.get(column).is_some()));

@@ -1,129 +1,104 @@
-//! C7 and F26: `telemetry stream-workers replay` by the real binary, live, twice, in parts.
+//! C7 and F26: `telemetry stream-workers replay` by the real binary: live, twice, in parts, and with writers that end.
 
 use crate::clicks::{REPORTER, by_token, issue, session};
+use crate::rebuilds::worked_off;
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, event, record};
-use serde_json::{Value, json};
-use service_kit::testing::eventually;
+use serde_json::json;
+use service_kit::testing::{TestProcess, eventually, free_address};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Records of organisation 1 and 2 in turn, each with a retrieval and, every third time, a repeat.
-fn stream(records: u128) -> Vec<(i32, Value)> {
-    (0..records)
-        .map(|n| {
-            let events = if n.is_multiple_of(3) { vec![event(n), event(n)] } else { vec![event(n)] };
-            let at = NEW_YEAR_US + i64::try_from(n).unwrap();
-            (i32::try_from(n).unwrap() % PARTITIONS, record(1 + n % 2, at, &events))
-        })
-        .collect()
+/// Places where a writer dies during a replay; before the last one, its block is visible and its position isn't.
+const CRASH_POINTS: [&str; 4] = ["after_reports", "after_events_first", "after_events", "before_replay"];
+
+/// Empties the tables of events while no writer runs, and keeps `progress`.
+async fn lose(app: &TestApp) {
+    for table in ["events", "reports"] {
+        app.clickhouse.query(&format!("TRUNCATE TABLE {table}")).execute().await.unwrap();
+    }
 }
 
-pub(crate) async fn worked_off(records: u128) -> TestApp {
-    let app = TestApp::new().await;
-    app.put(&stream(records)).await;
-    app.work_off().await;
-    app
+/// A worker as a process.
+fn worker(app: &TestApp, fail_point: Option<&str>) -> TestProcess {
+    let mut environment = app.environment(&free_address().to_string(), &free_address().to_string());
+    environment.extend(fail_point.map(|point| ("FAIL_POINT", format!("{point}:1/1"))));
+    TestProcess::service(&[], &environment)
 }
 
-/// The figure of a table line of `replay`: before, after, difference.
-pub(crate) fn figures<'a>(stdout: &'a str, name: &str) -> Vec<&'a str> {
-    let line = stdout.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.unwrap_or_else(|| panic!("{name} is counted:\n{stdout}")).split_whitespace().collect()
+/// Records that the replays have read so far.
+async fn replayed(app: &TestApp) -> u64 {
+    app.clickhouse.query("SELECT sum(records) FROM replays FINAL").fetch_one().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replay_of_what_is_there_changes_nothing_twice_and_a_dry_one_inserts_nothing() {
+async fn a_replay_of_what_is_stored_changes_nothing() {
     let app = worked_off(120).await;
-    let before = (app.table().await, app.not_stored().await);
-    let rows = app.raw_rows().await;
+    let (before, settled) = (app.table().await, app.settled().await);
     let (code, stdout, stderr) = app.command(&["replay", "--dry-run"]).await;
     assert_eq!(code, Some(0), "{stderr}");
-    assert!(
-        stdout.starts_with("120 records with 160 events were read; 120 observations would be inserted, and nothing was;"),
-        "{stdout}"
-    );
-    assert_eq!(app.raw_rows().await, rows);
-    for _ in 0..2 {
-        let (code, stdout, stderr) = app.command(&["replay", "--expect-unchanged", "--rate", "1000000"]).await;
+    assert!(stdout.starts_with("120 records with 160 events were read; nothing was stored;"), "{stdout}");
+    for options in [&["--expect-unchanged", "--rate", "1000000"][..], &["--expect-unchanged", "-o", "json"]] {
+        let (code, stdout, stderr) = app.replay(options).await;
         assert_eq!(code, Some(0), "{stderr}");
-        assert!(stdout.starts_with("120 records with 160 events were read; 120 observations were inserted;"), "{stdout}");
-        assert_eq!(figures(&stdout, "events content_retrieved"), ["120", "120", "+0"]);
-        assert_eq!((app.table().await, app.not_stored().await), before);
+        let expected = "120 records with 160 events were read; 0 rows of events and 0 rows of reports changed;";
+        assert!(stdout.starts_with(expected) || stdout.contains(r#""changed_events": 0"#), "{stdout}");
+        assert_eq!((app.table().await, app.settled().await), (before.clone(), settled));
     }
-    assert!(app.raw_rows().await > rows || app.raw_rows().await == 120, "it did insert");
 }
 
-/// What the gateway has left to look up is looked up in a dry run too: its figures are those of the run that follows.
+/// What the gateway could not look up is looked up in a dry run, too.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dry_replay_counts_what_a_real_one_inserts() {
+async fn a_dry_replay_counts_what_a_real_one_reads() {
     let app = TestApp::new().await;
     issue(&app.stores.pool, "ctx_good", 9, session(1), Some("bot"), NEW_YEAR_US + 1).await;
     let events = [by_token(1, "ctx_good"), by_token(2, "ctx_unknown")];
     app.put(&events.map(|event| (0, record(REPORTER, NEW_YEAR_US, &[event])))).await;
     app.work_off().await;
-    for (options, did) in [(&["replay", "--dry-run"][..], "would be inserted, and nothing was"), (&["replay"], "were inserted")] {
-        let (code, stdout, stderr) = app.command(options).await;
+    for ((code, stdout, stderr), did) in [
+        (app.command(&["replay", "--dry-run"]).await, "nothing was stored"),
+        (app.replay(&[]).await, "0 rows of events and 0 rows of reports changed"),
+    ] {
         assert_eq!(code, Some(0), "{stderr}");
-        let line = format!("2 records with 2 events were read; 1 observations {did}; 1 records are unreadable, 0 quarantined");
+        let line = format!("2 records with 2 events were read; {did}; 1 records are unreadable, 0 quarantined");
         assert_eq!(stdout.lines().next(), Some(line.as_str()));
     }
     assert_eq!(app.visible().await, ["event-000001"]);
+    assert_eq!(app.log.set_aside().await.len(), 1, "a replay sends no dead letter");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replay_restores_what_the_store_has_lost_in_its_range_and_of_its_organisation_alone() {
+async fn a_replay_restores_what_is_missing_in_its_range_and_of_its_organizations() {
     let app = worked_off(120).await;
     let whole = app.table().await;
-    let lose = || async {
-        app.clickhouse.query("TRUNCATE TABLE observations").execute().await.unwrap();
-    };
     // By offsets: ten records of partition 2, and none of another.
-    lose().await;
-    let (code, stdout, stderr) = app.command(&["replay", "--from", "2:5", "--to", "2:15"]).await;
+    lose(&app).await;
+    let (code, stdout, stderr) = app.replay(&["--from", "2:5", "--to", "2:15"]).await;
     assert_eq!(code, Some(0), "{stderr}");
-    assert_eq!(figures(&stdout, "observations"), ["0", "10", "+10"]);
+    assert!(stdout.contains("10 rows of events and 10 rows of reports changed"), "{stdout}");
     let expected: Vec<String> = (5..15).map(|n| format!("event-{:06}", 2 + n * PARTITIONS)).collect();
     assert_eq!(app.visible().await, expected);
-    // What is missing can be made an error; the rest is there already.
-    let (code, _, stderr) = app.command(&["replay", "--from", "2:5,3:0", "--expect-unchanged"]).await;
+    let (code, _, stderr) = app.replay(&["--from", "2:5,3:0", "--expect-unchanged"]).await;
     assert_eq!(code, Some(1));
-    assert!(stderr.contains("surprise: the store lacked something of what was replayed"), "{stderr}");
-    // By organisation.
-    lose().await;
+    assert!(stderr.contains("the store lacked something of what was replayed"), "{stderr}");
+    // By organization.
+    lose(&app).await;
     let org = uuid::Uuid::from_u128(2).to_string();
-    let (code, stdout, stderr) = app.command(&["replay", "--org", &org]).await;
+    let (code, stdout, stderr) = app.replay(&["--org", &org]).await;
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.starts_with("120 records with 80 events"), "{stdout}");
     assert_eq!(app.visible().await, (0..60).map(|n| format!("event-{:06}", 2 * n + 1)).collect::<Vec<_>>());
-    // By time: nothing is younger than tomorrow, all is older.
-    let tomorrow =
-        (chrono::DateTime::from_timestamp_millis(NEW_YEAR_US / 1_000).unwrap() + chrono::TimeDelta::days(36_500)).to_rfc3339();
-    let (_, stdout, _) = app.command(&["replay", "--from", &tomorrow]).await;
+    // By time: no record is younger than this, and all are older.
+    let tomorrow = (service_kit::clock::Clock::System.now() + chrono::TimeDelta::days(1)).to_rfc3339();
+    let (_, stdout, _) = app.replay(&["--from", &tomorrow]).await;
     assert!(stdout.starts_with("0 records"), "{stdout}");
-    let (code, _, stderr) = app.command(&["replay", "--from", "2020-01-01T00:00:00Z", "--to", &tomorrow]).await;
+    let (code, _, stderr) = app.replay(&["--from", "2020-01-01T00:00:00Z", "--to", &tomorrow]).await;
     assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(app.table().await, whole);
 }
 
-/// ClickHouse remembers blocks by their tokens also when it has lost their rows.
+/// C7: what is stored never moves while everything is replayed under live traffic.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_lost_again_after_a_replay_is_restored_again() {
-    let app = worked_off(60).await;
-    let whole = app.table().await;
-    for _ in 0..3 {
-        let lose = "ALTER TABLE observations DELETE WHERE event_id < 'event-000040' SETTINGS mutations_sync = 1";
-        app.clickhouse.query(lose).execute().await.unwrap();
-        assert_eq!(app.visible().await.len(), 20);
-        let (code, stdout, stderr) = app.command(&["replay"]).await;
-        assert_eq!(code, Some(0), "{stderr}");
-        assert_eq!(figures(&stdout, "observations"), ["20", "60", "+40"]);
-        assert_eq!(app.table().await, whole);
-    }
-}
-
-/// C7: what is closed never moves while everything is replayed under live traffic.
-#[tokio::test(flavor = "multi_thread")]
-async fn closed_ranges_are_bit_identical_at_every_poll_of_a_replay_under_live_traffic() {
+async fn c7_stored_rows_stay_bit_identical_during_replays_under_live_traffic() {
     const CLOSED: u128 = 3_000;
     let app = Arc::new(worked_off(CLOSED).await);
     let worker = app.worker();
@@ -132,7 +107,7 @@ async fn closed_ranges_are_bit_identical_at_every_poll_of_a_replay_under_live_tr
     let live = tokio::spawn(async move {
         let mut written = 0_u128;
         while !stopped.is_cancelled() {
-            // New events of today, and repeats of closed ones.
+            // New events of the next day, and copies of stored ones.
             let records: Vec<_> = (0..20)
                 .map(|n| {
                     let now_us = NEW_YEAR_US + 86_400_000_000 + i64::try_from(written + n).unwrap();
@@ -142,20 +117,23 @@ async fn closed_ranges_are_bit_identical_at_every_poll_of_a_replay_under_live_tr
                 .collect();
             writing.put(&records).await;
             written += 20;
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
         CLOSED + written / 2
     });
+    let before = (NEW_YEAR_US + 86_400_000_000) * 4_096;
     let closed = format!(
-        "SELECT toString(groupArray(tuple(*))) FROM (SELECT * FROM observations FINAL \
-        WHERE received_at < fromUnixTimestamp64Micro({}) ORDER BY site, event_key, org_id, observer)",
-        NEW_YEAR_US + 86_400_000_000
+        "SELECT toString(arraySort(groupArray(row))) FROM ( \
+            SELECT toString(tuple(*)) AS row FROM events FINAL WHERE reports.received[1] < {before} \
+            UNION ALL SELECT toString(tuple(*)) AS row FROM reports FINAL WHERE received < {before})"
     );
     let read = || async { app.clickhouse.query(&closed).fetch_one::<String>().await.unwrap() };
     let before = read().await;
+    assert!(before.len() > 100_000, "the closed range is empty");
     let mut polls = 0;
     let replaying = async {
         for _ in 0..2 {
-            let (code, stdout, stderr) = app.command(&["replay", "--rate", "2000"]).await;
+            let (code, stdout, stderr) = app.command(&["replay", "--rate", "2000", "--expect-unchanged"]).await;
             assert_eq!(code, Some(0), "{stdout}{stderr}");
         }
     };
@@ -176,65 +154,130 @@ async fn closed_ranges_are_bit_identical_at_every_poll_of_a_replay_under_live_tr
     worker.stop().await;
     assert!(polls >= 5, "{polls}");
     assert!(read().await == before);
-    assert_eq!(app.visible().await.len() as u128, keys, "and live traffic is all there, once");
+    assert_eq!(u128::from(app.events().await), keys, "and live traffic is all there, once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replay_that_meets_what_it_cannot_bring_about_ends_with_an_error() {
-    let app = worked_off(30).await;
-    // On the log behind the worker's back: nobody has set it aside.
-    let origin = app.log.put(0, b"poison").await;
-    let (code, _, stderr) = app.command(&["replay"]).await;
-    assert_eq!(code, Some(1));
-    assert!(
-        stderr
-            .contains(&format!("surprise: 1 records cannot be read and are not among the rejected ones ({origin}: not a record")),
-        "{stderr}"
-    );
-    app.work_off().await;
-    let (code, stdout, stderr) = app.command(&["replay", "--expect-unchanged"]).await;
-    assert_eq!(code, Some(0), "once it is set aside it is none: {stderr}");
-    assert!(stdout.contains("; 1 records are unreadable, 0 quarantined"), "{stdout}");
-    assert_eq!(app.log.set_aside().await.len(), 1, "and a replay sets nothing aside again");
-
-    // Figures that fall while a replay runs: of a row that is not on the log, and that a replay cannot bring back.
-    let before = app.visible().await;
-    // What the replays before have brought again would look like this one under way.
-    app.clickhouse.query("OPTIMIZE TABLE observations FINAL").execute().await.unwrap();
-    let stray = "INSERT INTO observations (site, event_key, event_id, event_type, version) \
-        VALUES ('com.example', 999999, 'stray', 'content_retrieved', 18446744073709551615)";
-    app.clickhouse.query(stray).execute().await.unwrap();
-    let dropping = async {
-        eventually("the replay is under way", || async { (app.raw_rows().await > 31).then_some(()) }).await;
-        app.clickhouse
-            .query("ALTER TABLE observations DELETE WHERE event_id = 'stray' SETTINGS mutations_sync = 1")
-            .execute()
-            .await
-            .unwrap();
+async fn a_replay_continues_when_writers_die_at_any_statement() {
+    let app = worked_off(120).await;
+    let whole = app.table().await;
+    lose(&app).await;
+    let dying = async {
+        for point in CRASH_POINTS {
+            let mut worker = worker(&app, Some(point));
+            assert_eq!(worker.exit_code().await, None, "{point}: {}", worker.stderr());
+        }
+        worker(&app, None)
     };
-    let ((code, _, stderr), ()) = tokio::join!(app.command(&["replay", "--rate", "4"]), dropping);
-    assert_eq!(code, Some(1), "{stderr}");
-    assert!(stderr.contains("events fell from 31 to 30"), "{stderr}");
-    assert_eq!(app.visible().await, before);
+    let ((code, stdout, stderr), mut last) = tokio::join!(app.command(&["replay"]), dying);
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    assert_eq!(app.table().await, whole);
+    let (code, stdout, stderr) = app.command(&["replay", "--expect-unchanged"]).await;
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    assert_eq!(last.terminate().await, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_kills_is_left_out_of_a_replay_once_it_is_quarantined() {
+async fn a_paused_writer_continues_no_replay_that_another_has_taken_over() {
+    let app = worked_off(2_000).await;
+    let whole = app.table().await;
+    lose(&app).await;
+    let mut former = worker(&app, None);
+    let takeover = async {
+        eventually("the replay has begun", || async { (replayed(&app).await > 200).then_some(()) }).await;
+        former.pause();
+        let at_pause = replayed(&app).await;
+        let standby = worker(&app, None);
+        eventually("the standby continues", || async { (replayed(&app).await > at_pause).then_some(()) }).await;
+        former.resume();
+        standby
+    };
+    let ((code, stdout, stderr), mut standby) = tokio::join!(app.command(&["replay", "--rate", "500"]), takeover);
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    assert!(stdout.starts_with("2000 records"), "no record is counted twice: {stdout}");
+    assert_eq!(app.table().await, whole);
+    assert_eq!((former.terminate().await, standby.terminate().await), (Some(0), Some(0)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replays_are_worked_off_one_after_the_other() {
+    let app = worked_off(60).await;
+    let whole = app.table().await;
+    lose(&app).await;
+    let [first, second, third] = [["--from", "0:0"], ["--from", "1:0"], ["--from", "2020-01-01T00:00:00Z"]].map(|options| {
+        let app = &app;
+        async move { app.command(&[&["replay"], &options[..]].concat()).await }
+    });
+    let requested = async {
+        let count = "SELECT count() FROM replays FINAL WHERE status = 'waiting'";
+        let is_there = async || app.clickhouse.query(count).fetch_one::<u64>().await.unwrap() == 3;
+        eventually("all are requested", || async { is_there().await.then_some(()) }).await;
+        app.worker()
+    };
+    let (first, second, third, worker) = tokio::join!(first, second, third, requested);
+    for (code, stdout, stderr) in [first, second, third] {
+        assert_eq!(code, Some(0), "{stdout}{stderr}");
+    }
+    worker.stop().await;
+    assert_eq!(app.table().await, whole);
+    let overlapping =
+        "SELECT count() FROM replays AS a FINAL CROSS JOIN replays AS b FINAL WHERE a.requested < b.requested AND a.at > b.at";
+    assert_eq!(app.clickhouse.query(overlapping).fetch_one::<u64>().await.unwrap(), 0, "the oldest is worked off first");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_that_ends_every_writer_fails() {
+    let app = worked_off(12).await;
+    let dying = async {
+        for _ in 0..5 {
+            let mut worker = worker(&app, Some("before_replay"));
+            assert_eq!(worker.exit_code().await, None, "{}", worker.stderr());
+        }
+        app.worker()
+    };
+    let ((code, _, stderr), worker) = tokio::join!(app.command(&["replay"]), dying);
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains("the replay failed: 5 writers have ended"), "{stderr}");
+    app.put(&[(0, record(1, NEW_YEAR_US, &[event(12)]))]).await;
+    app.caught_up().await;
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unreadable_record_without_a_dead_letter_is_an_error() {
+    let app = worked_off(30).await;
+    issue(&app.stores.pool, "ctx_gone", 9, session(1), None, NEW_YEAR_US + 1).await;
+    app.put(&[(0, record(REPORTER, NEW_YEAR_US, &[by_token(40, "ctx_gone")]))]).await;
+    app.log.put(0, b"poison").await;
+    app.work_off().await;
+    let whole = app.table().await;
+    let (code, stdout, stderr) = app.replay(&["--expect-unchanged"]).await;
+    assert_eq!(code, Some(0), "the poison has a dead letter: {stderr}");
+    assert!(stdout.contains("; 1 records are unreadable, 0 quarantined"), "{stdout}");
+    sqlx::query("DELETE FROM click_tokens").execute(&app.stores.pool).await.unwrap();
+    let (code, stdout, stderr) = app.replay(&[]).await;
+    assert_eq!(code, Some(1), "{stdout}");
+    assert!(stderr.contains("1 records can't be read and have no dead letter"), "{stderr}");
+    assert_eq!((app.table().await, app.log.set_aside().await.len()), (whole, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quarantined_record_is_not_decoded_again() {
     let app = worked_off(6).await;
     let mut bad = event(99);
     bad["data"] = json!("deadly-record:abort");
     let poison = record(1, NEW_YEAR_US, &[bad]).to_string();
     let origin = app.log.put(0, poison.as_bytes()).await;
-    let (code, ..) = app.command(&["replay"]).await;
-    assert_eq!(code, None, "it kills a replay as well");
-    app.log.put_aside(&origin, "quarantined: 3 processes died while they decoded it", poison.as_bytes()).await;
-    let (code, stdout, stderr) = app.command(&["replay", "--expect-unchanged"]).await;
+    app.log.put_aside(&origin, "quarantined: writers died while they decoded it", poison.as_bytes()).await;
+    app.empty().await;
+    app.work_off().await;
+    let (code, stdout, stderr) = app.replay(&["--expect-unchanged"]).await;
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.contains("0 records are unreadable, 1 quarantined"), "{stdout}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_command_has_help_and_refuses_what_it_does_not_know() {
+async fn every_command_has_help_and_refuses_unknown_options() {
     let app = TestApp::new().await;
     for command in
         [&["replay"][..], &["rebuild"], &["rejected"], &["rejected", "list"], &["rejected", "show"], &["rejected", "retry"]]

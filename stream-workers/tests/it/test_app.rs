@@ -98,6 +98,14 @@ impl TestApp {
         (code, process.stdout(), process.stderr())
     }
 
+    /// Lets the binary replay while a worker runs; its exit code, stdout and stderr.
+    pub(crate) async fn replay(&self, options: &[&str]) -> (Option<i32>, String, String) {
+        let worker = self.worker();
+        let ended = self.command(&[&["replay"], options].concat()).await;
+        worker.stop().await;
+        ended
+    }
+
     /// What the binary needs to run on these stores.
     pub(crate) fn environment(&self, listen: &str, metrics: &str) -> Vec<(&'static str, String)> {
         let own = [
@@ -150,14 +158,19 @@ impl TestApp {
 
     /// Empties all tables of the database.
     pub(crate) async fn empty(&self) {
-        for table in ["progress", "events", "reports", "failed_fetches", "sites", "writers"] {
+        for table in ["progress", "events", "reports", "failed_fetches", "sites", "writers", "replays"] {
             self.clickhouse.query(&format!("TRUNCATE TABLE {table}")).execute().await.expect("the table can be emptied");
         }
     }
 }
 
 pub(crate) fn settings(stores: &TestStores) -> Settings {
-    let tuning = Tuning { group: stores.name.clone(), block_age_ms: 100, takeover_after_ms: TAKEOVER_AFTER_MS };
+    let tuning = Tuning {
+        group: stores.name.clone(),
+        block_age_ms: 100,
+        takeover_after_ms: TAKEOVER_AFTER_MS,
+        shard: schemas::shard::Shard::default(),
+    };
     let (kafka, clickhouse) = (stores.kafka.clone(), stores.clickhouse.clone());
     let postgres = stores.signed_in_as(Role::Worker).postgres;
     Settings { kafka, clickhouse, postgres, tuning, keep: Keep::default() }

@@ -74,7 +74,7 @@ async fn a_replay_brings_back_no_session_that_has_been_deleted() {
     app.work_off().await;
     assert!(written(&app, session(1)).await.is_some());
     sqlx::query("DELETE FROM sessions").execute(&app.stores.pool).await.unwrap();
-    let (code, stdout, stderr) = app.command(&["replay"]).await;
+    let (code, stdout, stderr) = app.replay(&[]).await;
     assert_eq!(code, Some(0), "{stdout}{stderr}");
     assert!(stdout.contains(&format!("{PARTITIONS} records")), "{stdout}");
     assert_eq!(written(&app, session(1)).await, None);

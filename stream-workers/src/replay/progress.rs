@@ -1,0 +1,46 @@
+//! Shows how far a replay is, on standard error: a bar on a terminal, else a line every few seconds.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal as _;
+use std::time::{Duration, Instant};
+
+/// Interval between lines.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// Shows a replay until it is dropped.
+pub(super) struct Progress {
+    bar: ProgressBar,
+    is_terminal: bool,
+    begun: Instant,
+    last_line: Instant,
+}
+
+impl Progress {
+    pub(super) fn new(records: u64) -> Self {
+        let is_terminal = std::io::stderr().is_terminal();
+        let target = if is_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(records), target);
+        let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len} records, {msg}, {eta} to go");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let now = Instant::now();
+        Self { bar, is_terminal, begun: now, last_line: now }
+    }
+
+    /// So many records with so many events were read.
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    pub(super) fn show(&mut self, records: u64, events: u64) {
+        self.bar.set_position(records);
+        let rate = format!("{:.0} events/s", events as f64 / self.begun.elapsed().as_secs_f64().max(0.001));
+        if !self.is_terminal && self.last_line.elapsed() >= LINE_EVERY {
+            self.last_line = Instant::now();
+            eprintln!("{}/{} records, {rate}", self.bar.position(), self.bar.length().unwrap_or(0));
+        }
+        self.bar.set_message(rate);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,101 @@
+//! Reads parts of the log again, in chunks that a writer stores between two blocks.
+
+use super::request::{Figures, Plan};
+use crate::Settings;
+use crate::consume::Block;
+use crate::consume::topic_reader::{Part, TopicReader};
+use crate::dead_letters::KnownLetters;
+use crate::record::row::ReportRow;
+use crate::resolve::Resolver;
+use rdkafka::message::Message as _;
+use std::collections::BTreeMap;
+use store::tables::FailedFetchRow;
+
+/// Most events of a chunk, so that blocks of the log never wait for long.
+const MOST_EVENTS: usize = 10_000;
+/// Number of chunks per second at a limited rate.
+const CHUNKS_PER_SECOND: u32 = 10;
+/// Most examples in a message.
+const MOST_EXAMPLES: usize = 3;
+
+/// Decoded records whose click tokens and agents were looked up.
+#[derive(Default)]
+pub(crate) struct Chunk {
+    pub(super) rows: Vec<ReportRow>,
+    pub(super) failed_fetches: Vec<FailedFetchRow>,
+    /// Offset behind the last record, by partition.
+    pub(super) next: BTreeMap<i32, i64>,
+    pub(crate) figures: Figures,
+    /// Origin and reason of records that can't be read and have no dead letter.
+    pub(crate) unexpected: Vec<String>,
+}
+
+/// Reads parts of the log. It sends no dead letter and writes no session: the log was read before.
+pub(crate) struct Reader {
+    topic: TopicReader,
+    plan: Plan,
+    letters: KnownLetters,
+    resolver: Resolver,
+}
+
+impl Reader {
+    pub(crate) async fn begin(settings: &Settings, plan: &Plan, parts: &[Part]) -> anyhow::Result<Self> {
+        let mut topic = TopicReader::open(&settings.kafka, &settings.kafka.topic)?;
+        topic.assign(parts)?;
+        let letters = KnownLetters::read(&settings.kafka).await?;
+        Ok(Self { topic, plan: plan.clone(), letters, resolver: Resolver::connect(&settings.postgres)? })
+    }
+
+    /// Returns the next chunk; `None` if everything was read.
+    pub(crate) async fn chunk(&mut self) -> anyhow::Result<Option<Chunk>> {
+        let (mut block, mut chunk) = (Block::default(), Chunk::default());
+        while !block.is_full() && block.events() < self.most_events() {
+            let Some(message) = self.topic.next().await? else { break };
+            let (partition, offset) = (message.partition(), message.offset());
+            if self.letters.is_quarantined(partition, offset) {
+                chunk.figures.quarantined += 1;
+            } else {
+                block.push(&message, |record| self.plan.orgs.is_empty() || self.plan.orgs.contains(&record.org));
+            }
+            chunk.figures.records += 1;
+            chunk.next.insert(partition, offset + 1);
+        }
+        if chunk.figures.records == 0 {
+            return Ok(None);
+        }
+        chunk.figures.events = block.events() as u64;
+        self.resolver.resolve(&mut block).await;
+        chunk.figures.unreadable = block.dead_letters.len() as u64;
+        let unexpected = block.dead_letters.iter().filter(|letter| !self.letters.contains(letter.partition, letter.offset));
+        chunk.unexpected = unexpected.map(|letter| format!("{}: {}", letter.origin, letter.reason)).collect();
+        Ok(Some(Chunk { rows: block.rows, failed_fetches: block.failed_fetches, ..chunk }))
+    }
+
+    fn most_events(&self) -> usize {
+        match usize::try_from(self.plan.rate.div_ceil(CHUNKS_PER_SECOND)) {
+            Ok(0) | Err(_) => MOST_EVENTS,
+            Ok(most) => most.min(MOST_EVENTS),
+        }
+    }
+}
+
+impl Figures {
+    /// Adds what was read.
+    pub(crate) fn add(&mut self, read: &Self) {
+        self.records += read.records;
+        self.events += read.events;
+        self.unreadable += read.unreadable;
+        self.quarantined += read.quarantined;
+        self.changed_events += read.changed_events;
+        self.changed_reports += read.changed_reports;
+    }
+}
+
+/// Returns what to say of unreadable records without a dead letter; empty if there are none.
+pub(crate) fn message(unexpected: &[String]) -> String {
+    if unexpected.is_empty() {
+        return String::new();
+    }
+    let examples = unexpected.iter().take(MOST_EXAMPLES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    format!("{} records can't be read and have no dead letter ({examples})", unexpected.len())
+}
