@@ -167,6 +167,20 @@ fn events(rows: &[Observation]) -> Vec<Event<'_>> {
     events.into_iter().map(|(key, reports)| Event { key: key.0, reports }).collect()
 }
 
+/// How many events several observers report, how many fetches stand alone because their observer used an id again, how many copies of
+/// reports there are, and in how many months they were accepted.
+pub(crate) fn variety(rows: &[Observation]) -> [usize; 4] {
+    let events = events(rows);
+    let joined = events.iter().filter(|event| event.reports.len() > 1).count();
+    let is_alone = |event: &&Event<'_>| event.reports[0].keys().shared.is_some_and(|shared| shared.0 != event.key);
+    let months: BTreeSet<_> = rows
+        .iter()
+        .filter_map(|row| chrono::DateTime::from_timestamp_micros(row.accepted_us()))
+        .map(|at| at.format("%Y%m").to_string())
+        .collect();
+    [joined, events.iter().filter(is_alone).count(), rows.len() - firsts(rows).len(), months.len()]
+}
+
 /// What one asks for, in a world whose time is stretched.
 #[derive(Debug)]
 pub(crate) struct Read {
@@ -336,12 +350,12 @@ pub(crate) fn accept_apart(rows: &mut [Observation]) {
 }
 
 fn random_row(random: &mut StdRng, orgs: &[u128]) -> Observation {
-    let org = orgs.choose(random).copied().unwrap();
     let event_type = if random.random_bool(0.05) { "turn_started" } else { TYPES.choose(random).unwrap() };
-    // Fetches have few keys, so that several observers report one; on few hosts, too.
+    // Fetches have one key on few hosts, and many have one reporter, so that several observers report one, and some twice.
     let is_fetch = event_type == "content_retrieved";
+    let org = if is_fetch && random.random_bool(0.6) { orgs[0] } else { orgs.choose(random).copied().unwrap() };
     let host = if is_fetch { HOSTS[random.random_range(0..6) * 2] } else { *HOSTS.choose(random).unwrap() };
-    let row = seen(host, random.random_range(0..if is_fetch { 2 } else { 12 })).again(random.random_range(0..2));
+    let row = seen(host, if is_fetch { 0 } else { random.random_range(0..12) }).again(random.random_range(0..2));
     let row = row.by(org).named(event_type).after(random.random_range(0..10));
     let row = row.session(random.random_range(0..4)).agent(["", "alpha", "beta"].choose(random).unwrap());
     let row = row.url(&format!("{}://{host}{}", ["https", "http"].choose(random).unwrap(), PAGES.choose(random).unwrap()));

@@ -273,3 +273,25 @@ async fn a16_a_document_holds_the_first_thousand_clicks_of_others_and_all_of_its
     assert_eq!((told.len(), times.len(), &document["extensions"]["clicks_left_out"]), (1_000, 1_000, &json!(true)));
     assert_eq!(times.first(), Some(&"2026-01-01T00:00:00.004Z"), "those accepted first");
 }
+
+/// Whoever sends two copies of a report in one request sees which of them counts: the first, whatever their tokens stand for.
+#[tokio::test]
+async fn s18_which_of_two_copies_counts_says_nothing_of_the_sessions_behind_their_tokens() {
+    let clicks = Clicks::start().await;
+    let copy = |event: u128, number: u128, session: u128| {
+        // Some copies differ in their details, some in their tokens alone.
+        let data = json!({"engagement_type": "link_click", "n": if event.is_multiple_of(2) { number } else { 0 }});
+        let row = clicked(&clicks, Uuid::from_u128(session), event, "example.com", SAME).data(&data.to_string());
+        Observation { content_telemetry_id: number.to_string(), ..row.accepted(0) }
+    };
+    let mut shown = BTreeSet::new();
+    for sessions in [[1, 1], [1, 2], [2, 1], [1 << 64, 1 << 127], [1 << 127, 1 << 64], [u128::MAX, 1]] {
+        clicks.app.empty().await;
+        let request = |event| vec![copy(event, 1, sessions[0]), copy(event, 2, sessions[1])];
+        clicks.app.insert_requests(&(0..40).map(request).collect::<Vec<_>>()).await;
+        let told = text(&clicks, &clicks.network.key, "/agent/events?limit=1000", FORMATS[1]).await;
+        assert_eq!(told.matches(r#""content_telemetry_id":"1""#).count(), 40, "{sessions:?}: {told}");
+        shown.insert(told);
+    }
+    assert_eq!(shown.len(), 1, "the sessions make a difference");
+}

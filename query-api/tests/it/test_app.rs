@@ -232,12 +232,18 @@ impl Observation {
 
     /// A request of its own.
     fn record(&self) -> LogRecord {
+        Self::request(std::slice::from_ref(self))
+    }
+
+    /// Reports of one organization in one request.
+    fn request(reports: &[Self]) -> LogRecord {
+        let first = &reports[0];
         LogRecord {
             v: RECORD_VERSION,
-            org: self.org(),
-            received_at_us: self.accepted_us(),
-            kind: if self.drain.is_some() { RecordKind::Drain } else { RecordKind::Events },
-            drain: self.drain,
+            org: first.org(),
+            received_at_us: first.accepted_us(),
+            kind: if first.drain.is_some() { RecordKind::Drain } else { RecordKind::Events },
+            drain: first.drain,
             session: None,
             unwritten_sessions: Vec::new(),
             events: reports.iter().map(Self::log_event).collect(),
@@ -329,11 +335,20 @@ impl TestApp {
 
     /// Stores reports as the writer does it, as one block.
     pub(crate) async fn insert(&self, reports: &[Observation]) {
+        self.store(&reports.iter().map(Observation::record).collect::<Vec<_>>()).await;
+    }
+
+    /// Stores requests of one organization each, as one block.
+    pub(crate) async fn insert_requests(&self, requests: &[Vec<Observation>]) {
+        self.store(&requests.iter().map(|reports| Observation::request(reports)).collect::<Vec<_>>()).await;
+    }
+
+    async fn store(&self, records: &[LogRecord]) {
         let mut loader = self.loader.lock().await;
         if loader.is_none() {
             *loader = Some(EventLoader::connect(&self.stored_in).await.unwrap());
         }
-        loader.as_mut().unwrap().insert(reports.iter().map(Observation::record).collect()).await.unwrap();
+        loader.as_mut().unwrap().insert(records.to_vec()).await.unwrap();
     }
 
     /// A writer that starts anew inserts what comes next.

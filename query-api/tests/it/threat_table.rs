@@ -59,7 +59,7 @@ const READS: &[ThreatTest] = &[
     ("R9", "query-api/src/parameters/paging.rs", "a_limit_is_a_whole_number_from_one_on_and_clamped"),
     ("R10", PAGING, "beyond_the_end_there_are_no_items_and_the_right_total_however_far"),
     ("R10", "query-api/src/parameters/paging.rs", "an_offset_is_a_whole_number_from_zero_on"),
-    ("R10", SQL, "a_read_over_a_cap_is_refused_for_good_or_an_overload_and_a_wrong_statement_is_a_fault"),
+    ("R10", SQL, "a_result_above_a_limit_is_413_an_overload_503_and_a_wrong_statement_500"),
     ("R11", "query-api/src/parameters/period.rs", "since_after_until_is_refused"),
     ("R11", "query-api/src/parameters/period.rs", "a_period_is_half_open_and_includes_the_day_of_until"),
     ("R11", "query-api/tests/it/parameters.rs", "a_period_is_echoed_in_the_one_format_of_instants_or_refused"),
@@ -87,7 +87,7 @@ const READS: &[ThreatTest] = &[
     ("R18", HELD_BACK, "r18_a_page_larger_than_one_may_be_is_refused_for_good_in_every_format_and_a_smaller_one_is_answered"),
     ("R18", HELD_BACK, "r18_who_reads_slowly_but_steadily_gets_the_whole_page_however_short_the_stores_time_is"),
     ("R18", HELD_BACK, "an_answer_whose_store_dies_on_the_way_looks_whole_in_no_format"),
-    ("R18", SQL, "a_client_of_reads_cannot_write"),
+    ("R18", SQL, "a_read_cannot_write"),
     ("R18", SIEGED, "r18_reports_are_taken_while_a_hundred_reads_of_a_year_are_under_way"),
     ("R19", "query-api/tests/it/routes.rs", "r19_no_other_method_or_spelling_of_any_path_gets_around_the_key"),
     ("RS1", RESOLVE, "rs1_rs5_resolving_calls_nobody_and_has_a_rate"),
@@ -123,8 +123,8 @@ const ATTACKS: &[ThreatTest] = &[
     ("A16", SHARED, "a16_a_document_holds_the_first_thousand_clicks_of_others_and_all_of_its_own"),
     ("A16", DATA, "a16_the_issuer_of_a_token_is_shown_of_anothers_data_what_was_clicked_and_what_was_paid"),
     ("S18", SHARED, "a16_s18_the_reporter_of_a_click_learns_nothing_of_whose_token_it_was_in_any_format"),
-    ("S18", ROWS, "s18_which_of_two_reports_stays_says_nothing_of_the_session_behind_a_token"),
-    ("S18", ROWS, "s18_two_reports_that_differ_by_their_tokens_alone_tell_nothing_of_the_sessions"),
+    ("S18", SHARED, "s18_which_of_two_copies_counts_says_nothing_of_the_sessions_behind_their_tokens"),
+    ("S18", "schemas/src/report_keys.rs", "resolved_and_unresolved_copies_have_one_identity"),
     (
         "S18",
         "infra/lab/end-to-end/tests/it/whole_story/clicks.rs",
@@ -149,11 +149,10 @@ const PROBES: &str = "infra/lab/end-to-end/tests/it/probes.rs";
 const READERS: &str = "query-api/tests/it/session_readers.rs";
 const RESOLVE: &str = "query-api/tests/it/resolve.rs";
 const REVOKED: &str = "infra/lab/end-to-end/tests/it/revocations.rs";
-const ROWS: &str = "stream-workers/src/record/row.rs";
 const SHARED: &str = "query-api/tests/it/shared_tokens.rs";
 const SIEGED: &str = "infra/lab/end-to-end/tests/it/reads_beside_reports.rs";
 const SPELLINGS: &str = "query-api/src/disclose/id_encodings.rs";
-const SQL: &str = "query-api/src/read_model.rs";
+const SQL: &str = "query-api/src/reads/refusals.rs";
 const WALKS: &str = "query-api/tests/it/walks.rs";
 const CLICKS: &str = "query-api/tests/it/clicks.rs";
 const DISCLOSE: &str = "query-api/src/disclose/tests.rs";
