@@ -57,6 +57,7 @@ const EXECUTED: &[(&str, &str)] = &[
     ("telemetry settings", "golden_nouns_of_an_organization"),
     ("telemetry audit", "golden_nouns_of_an_organization"),
     ("telemetry webhook", "golden_nouns_of_an_organization"),
+    ("telemetry analyst", "golden_nouns_of_an_organization"),
     ("telemetry stream-workers rejected", "golden_operators_of_the_log_and_the_store"),
     ("telemetry whoami", "golden_a_person_and_their_organizations"),
     ("telemetry login", "a_person_signs_in_by_the_link_of_the_mail_and_out_again"),
