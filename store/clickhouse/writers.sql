@@ -5,6 +5,8 @@ CREATE TABLE IF NOT EXISTS writers
 (
     epoch  UInt64,
     writer String COMMENT 'host and process of the writer',
+    topic  String COMMENT 'the log that it reads',
+    shard  String COMMENT 'which part of the reports these tables have: 1/1, or 2/3 for the second of three',
     slot   String,
     at     DateTime64(3, 'UTC') COMMENT 'when the epoch was claimed'
 )

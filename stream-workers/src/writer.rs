@@ -2,8 +2,10 @@
 //!
 //! One writer per ClickHouse server is active. The others wait until it stops, which they notice in `progress`.
 
+mod batch;
 mod block;
 mod caution;
+mod cover;
 mod duplicates;
 mod epoch;
 mod gather;
@@ -11,6 +13,7 @@ mod hot_rows;
 mod loader;
 mod new_report;
 mod progress;
+pub(crate) mod replay;
 mod retention;
 mod self_test;
 mod server;
@@ -19,18 +22,27 @@ mod state;
 mod takeover;
 
 use crate::Settings;
+use crate::consume::partition_stats::PartitionStats;
 use crate::consume::{Block, Lag};
-use crate::dead_letters::RejectedTopic;
+use crate::dead_letters::{KnownLetters, RejectedTopic};
 use crate::metrics;
 use crate::resolve::Resolver;
-use crate::worker::session_writer::SessionWriter;
+use crate::resolve::session_writer::SessionWriter;
+use block::Destination;
+use caution::Narrowing;
+use cover::Origin;
 pub use loader::EventLoader;
+use progress::Progress;
+use replay::Replays;
+use retention::Retention;
 pub(crate) use server::Ended;
-use server::Server;
+use server::{FailedBlock, Server};
 use service_kit::clock::Clock;
+use service_kit::settings::ClickHouseSettings;
 use service_kit::stores;
 use source::Source;
 use state::State;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -43,20 +55,25 @@ const LOOKS: u32 = 8;
 /// Each claim after the newest row of `progress` doubles that, at most this many times: a new writer needs time to wait for its
 /// predecessor and to read the index.
 const MAX_DOUBLINGS: u32 = 3;
+/// Pause before smaller blocks are read after one that can't be stored.
+const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Runs a writer until `stop`: first as a standby, then active. A writer that is fenced discards its state and becomes a standby.
 ///
 /// # Errors
 ///
 /// If ClickHouse doesn't behave as the fence requires, or if the tables contradict themselves.
-pub async fn write(settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
-    anyhow::ensure!(!settings.clickhouse.clickhouse_shards.are_several(), "CLICKHOUSE_SHARDS: the writer supports one server");
-    let server = Server::connect(&settings.clickhouse)?;
+pub(crate) async fn write(settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
+    let server = Server::of_shard(&settings.clickhouse, settings.tuning.shard)?;
     self_test::run(&server).await?;
     let work = async {
+        let (mut narrowing, mut is_standby) = (Narrowing::default(), true);
         loop {
-            match stand_by_and_write(settings, &server).await {
+            let ended = stand_by_and_write(settings, &server, &mut narrowing, is_standby).await;
+            is_standby = !matches!(ended, Err(Ended::Block(_)));
+            match ended {
                 Err(Ended::Fenced(epoch)) => tracing::warn!(epoch, "another writer took over, standing by"),
+                Err(Ended::Block(failed)) => fail(&failed, &mut narrowing).await,
                 Err(Ended::Failed(error)) => return error,
                 Ok(never) => match never {},
             }
@@ -68,25 +85,47 @@ pub async fn write(settings: &Settings, stop: CancellationToken) -> anyhow::Resu
     }
 }
 
-async fn stand_by_and_write(settings: &Settings, server: &Server) -> Result<Infallible, Ended> {
+/// Returns the stored progress of each partition of a topic.
+pub(crate) async fn progress_of(settings: &ClickHouseSettings, topic: &str) -> anyhow::Result<BTreeMap<i32, PartitionStats>> {
+    let progress = Progress::read_once(&Server::connect(settings)?, topic).await?;
+    Ok(progress.unwrap_or_default().partitions)
+}
+
+/// Part of the block may be visible, so the writer takes over from itself.
+async fn fail(failed: &FailedBlock, narrowing: &mut Narrowing) {
+    let FailedBlock { reason, is_data, records } = failed;
+    tracing::error!(records = records.len(), "a block can't be stored, reading smaller ones: {reason}");
+    narrowing.failed(records, reason, *is_data);
+    tokio::time::sleep(FAILURE_PAUSE).await;
+}
+
+async fn stand_by_and_write(
+    settings: &Settings,
+    server: &Server,
+    narrowing: &mut Narrowing,
+    mut is_standby: bool,
+) -> Result<Infallible, Ended> {
     let (topic, silence) = (settings.kafka.topic.as_str(), settings.tuning.takeover_after());
     let name = format!("{} pid {}", host_name(), std::process::id());
     loop {
-        metrics::writer_is_active(false);
-        wait_for_silence(server, topic, silence).await;
-        if let Some(epoch) = takeover::claim(server, &name).await? {
+        metrics::is_active(false);
+        if is_standby {
+            wait_for_silence(server, silence).await;
+        }
+        is_standby = true;
+        if let Some(epoch) = takeover::claim(server, &name, topic).await? {
             let state = takeover::read_state(server, epoch, (topic, silence / HEARTBEATS)).await?;
-            return work(settings, server, state).await;
+            return work(settings, server, state, narrowing).await;
         }
     }
 }
 
 /// Returns when `progress` has been the same for a while, by this process's clock.
-async fn wait_for_silence(server: &Server, topic: &str, silence: Duration) {
+async fn wait_for_silence(server: &Server, silence: Duration) {
     let mut seen: Option<((u64, u64), Instant)> = None;
     loop {
         // A standby that can't reach the server knows nothing of the others.
-        seen = match takeover::head(server, topic).await {
+        seen = match takeover::head(server).await {
             // There has never been a writer.
             Ok((0, _)) => return,
             Ok(head) => Some(seen.filter(|(known, _)| *known == head).unwrap_or_else(|| (head, Instant::now()))),
@@ -105,16 +144,33 @@ async fn wait_for_silence(server: &Server, topic: &str, silence: Duration) {
     }
 }
 
-async fn work(settings: &Settings, server: &Server, state: State) -> Result<Infallible, Ended> {
-    let source = Source::connect(settings, state.progress.next())?;
+async fn work(settings: &Settings, server: &Server, state: State, narrowing: &mut Narrowing) -> Result<Infallible, Ended> {
+    let known = known_letters(settings, server, &state).await?;
+    let source = Source::connect(settings, state.progress.next(), known.clone())?;
     let lag = source.lag();
-    metrics::writer_is_active(true);
+    metrics::is_active(true);
     tokio::select! {
-        ended = Work::connect(settings, server, state, source)?.run() => ended,
+        ended = Work::connect(settings, server, state, (source, known))?.run(narrowing) => ended,
         () = report_lag(&lag) => unreachable!("it has no end"),
         () = duplicates::check_daily(server) => unreachable!("it has no end"),
-        () = retention::apply_hourly(server, settings.keep.events_keep, &Clock::System) => unreachable!("it has no end"),
     }
+}
+
+/// A writer without progress reads all of the log, and may meet records that another database's writer has set aside.
+async fn known_letters(settings: &Settings, server: &Server, state: &State) -> Result<KnownLetters, Ended> {
+    if !state.progress.partitions.is_empty() {
+        return Ok(KnownLetters::default());
+    }
+    let (topic, every) = (settings.kafka.topic.as_str(), settings.tuning.takeover_after() / HEARTBEATS);
+    let read = tokio::select! {
+        read = KnownLetters::read(&settings.kafka) => read,
+        ended = keep_beating(server, (topic, every), state) => match ended? {},
+    };
+    Ok(read.unwrap_or_else(|error| {
+        // A dead letter may be sent twice.
+        tracing::warn!("failed to read the dead letters: {error:#}");
+        KnownLetters::default()
+    }))
 }
 
 /// What an active writer works with.
@@ -127,10 +183,17 @@ struct Work<'a> {
     sessions: SessionWriter,
     resolver: Resolver,
     rejected: RejectedTopic,
+    retention: Retention,
+    replays: Replays,
 }
 
 impl<'a> Work<'a> {
-    fn connect(settings: &'a Settings, server: &'a Server, state: State, source: Source) -> anyhow::Result<Self> {
+    fn connect(
+        settings: &'a Settings,
+        server: &'a Server,
+        state: State,
+        (source, known): (Source, KnownLetters),
+    ) -> anyhow::Result<Self> {
         let pool = stores::postgres(&settings.postgres)?;
         Ok(Self {
             server,
@@ -140,21 +203,52 @@ impl<'a> Work<'a> {
             source,
             sessions: SessionWriter::new(pool.clone(), Clock::System),
             resolver: Resolver::on(pool),
-            rejected: RejectedTopic::connect(&settings.kafka)?,
+            rejected: RejectedTopic::connect(&settings.kafka, known)?,
+            retention: Retention::new(settings.keep.events_keep),
+            replays: Replays::new(settings, settings.tuning.takeover_after() / HEARTBEATS),
         })
     }
 
-    async fn run(mut self) -> Result<Infallible, Ended> {
+    async fn run(mut self, narrowing: &mut Narrowing) -> Result<Infallible, Ended> {
+        let mut beat_at = Instant::now() + self.beat_every;
         loop {
-            let read = tokio::time::timeout(self.beat_every, self.source.block(&mut self.state, self.server)).await;
-            match read {
-                Ok(block) => self.store(block?).await?,
-                Err(_) => self.state.beat(self.server, self.topic).await?,
+            let destination = self.destination();
+            self.retention.apply_if_due(Clock::System.now(), (&mut self.state, destination)).await?;
+            // An interrupted block of the log comes first; an interrupted replay is continued.
+            let may_replay = self.state.cover.is_complete(&self.state.progress.next());
+            tokio::select! {
+                // Blocks of the log come first.
+                biased;
+                block = self.source.block(&mut self.state, (narrowing, self.server)) => {
+                    self.store(block?).await?;
+                    narrowing.stored();
+                }
+                () = tokio::time::sleep_until(beat_at) => self.beat().await?,
+                step = self.replays.next(), if may_replay => {
+                    self.replays.take(step, (&mut self.state, destination)).await?;
+                    // Perhaps without a row of `progress`.
+                    continue;
+                }
             }
+            beat_at = Instant::now() + self.beat_every;
         }
     }
 
-    async fn store(&mut self, mut block: Block) -> Result<(), Ended> {
+    async fn beat(&mut self) -> Result<(), Ended> {
+        tokio::select! {
+            beaten = self.state.beat(self.server, self.topic) => beaten?,
+            never = self.source.keep_watching() => match never {},
+        }
+        // The commit after the last block may have failed.
+        self.source.commit(&self.state.progress.next());
+        Ok(())
+    }
+
+    fn destination(&self) -> Destination<'a> {
+        Destination { server: self.server, topic: self.topic, beat_every: self.beat_every }
+    }
+
+    async fn store(&mut self, (mut block, records): (Block, Vec<Origin>)) -> Result<(), Ended> {
         let sessions = block.take_unwritten_sessions();
         let prepare = async {
             self.sessions.write(&sessions).await;
@@ -164,9 +258,10 @@ impl<'a> Work<'a> {
         tokio::select! {
             () = prepare => {}
             // PostgreSQL may be away for long, and a standby couldn't do better.
-            ended = keep_beating(self.server, (self.topic, self.beat_every), &mut self.state) => match ended? {},
+            ended = keep_beating(self.server, (self.topic, self.beat_every), &self.state) => match ended? {},
         }
-        block::write(block, (&mut self.state, self.server, self.topic)).await?;
+        let destination = self.destination();
+        block::write(block, records, (&mut self.state, destination)).await?;
         metrics::index_size(self.state.index.len(), self.state.index.bytes());
         self.source.commit(&self.state.progress.next());
         Ok(())
@@ -177,12 +272,12 @@ async fn report_lag(lag: &Lag) {
     let mut second = tokio::time::interval(Duration::from_secs(1));
     loop {
         second.tick().await;
-        metrics::writer_lag(lag.at(Clock::System.now().timestamp_millis()));
+        metrics::lag(lag.at(Clock::System.now().timestamp_millis()));
     }
 }
 
 /// Inserts heartbeats, so that no standby takes over meanwhile.
-async fn keep_beating(server: &Server, (topic, every): (&str, Duration), state: &mut State) -> Result<Infallible, Ended> {
+async fn keep_beating(server: &Server, (topic, every): (&str, Duration), state: &State) -> Result<Infallible, Ended> {
     loop {
         tokio::time::sleep(every).await;
         state.beat(server, topic).await?;

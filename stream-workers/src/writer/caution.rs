@@ -1,7 +1,14 @@
-//! Records that kill the process: after unclean starts, the writer notes each record in `progress` before it decodes it.
+//! Records that hold up the log: they kill the process, or their rows can't be merged or inserted.
 //!
-//! A record isn't blamed for a process that was killed while it waited: only decoding is noted, and a record is set aside
-//! only when [`DEADLY`] writers have died while they decoded it.
+//! After unclean starts, the writer notes each record in `progress` before it decodes it. A record isn't blamed for a process that was
+//! killed while it waited: only decoding is noted, and a record is set aside only when [`DEADLY`] writers have died while they
+//! decoded it.
+//!
+//! After a block that can't be merged or inserted, the writer takes over from itself, because part of the block may be visible, and reads
+//! smaller blocks until one record is left to set aside ([`Narrowing`]).
+
+use super::cover::Origin;
+use std::collections::HashMap;
 
 /// Epochs without a complete block after which a writer is careful.
 const UNCLEAN_STARTS: u64 = 3;
@@ -57,9 +64,77 @@ impl Caution {
     }
 }
 
+/// Blocks with more records than this aren't limited any more.
+const UNLIMITED: usize = 100_000;
+
+/// The search for records that can't be merged or inserted.
+#[derive(Debug, Default)]
+pub(super) struct Narrowing {
+    /// Most records of a block, if limited.
+    most_records: Option<usize>,
+    /// Why records are set aside.
+    aside: HashMap<Origin, String>,
+}
+
+impl Narrowing {
+    /// A block of these records failed. Without `is_data`, it needs more memory than ClickHouse has, and no record is to blame.
+    pub(super) fn failed(&mut self, records: &[Origin], reason: &str, is_data: bool) {
+        // A block of more records than allowed has the others because an interrupted block wrote reports of the same events.
+        let is_smallest = records.len() <= 1 || self.most_records == Some(1);
+        match records.first() {
+            // A replay, which counts its failures itself.
+            None => {}
+            Some(record) if is_smallest && is_data => drop(self.aside.insert(*record, reason.to_owned())),
+            Some(_) => self.most_records = Some((records.len() / 2).clamp(1, self.most_records.unwrap_or(UNLIMITED))),
+        }
+    }
+
+    /// A block is stored.
+    pub(super) fn stored(&mut self) {
+        self.most_records = self.most_records.map(|most| most * 2).filter(|most| *most <= UNLIMITED);
+    }
+
+    /// Returns how many records a block may have.
+    pub(super) fn most_records(&self) -> usize {
+        self.most_records.unwrap_or(usize::MAX)
+    }
+
+    /// Returns why a record is set aside, if it is.
+    pub(super) fn reason(&self, record: Origin) -> Option<String> {
+        self.aside.get(&record).cloned()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn narrowing_sets_aside_only_what_fails() {
+        let (mut narrowing, mut next, bad, mut aside) = (Narrowing::default(), 0, [3, 700, 701], Vec::new());
+        for _ in 0..200 {
+            let end = (next + narrowing.most_records().min(1_000) as i64).min(1_000);
+            let records: Vec<Origin> = (next..end).map(|offset| (0, offset)).collect();
+            let is_bad = |record: &&Origin| bad.contains(&record.1) && narrowing.reason(**record).is_none();
+            if records.iter().find(is_bad).is_some() {
+                narrowing.failed(&records, "refused", true);
+            } else {
+                aside.extend(records.iter().filter(|record| narrowing.reason(**record).is_some()).map(|record| record.1));
+                narrowing.stored();
+                next = end;
+            }
+        }
+        assert_eq!((next, aside), (1_000, bad.to_vec()));
+    }
+
+    #[test]
+    fn no_record_is_blamed_for_a_lack_of_memory() {
+        let mut narrowing = Narrowing::default();
+        for _ in 0..10 {
+            narrowing.failed(&[(0, 1)], "memory", false);
+        }
+        assert_eq!((narrowing.most_records(), narrowing.reason((0, 1))), (1, None));
+    }
 
     #[test]
     fn a_deadly_record_is_set_aside_and_its_neighbors_are_not() {

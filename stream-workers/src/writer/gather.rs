@@ -1,6 +1,9 @@
 //! The current rows that a block of reports needs, and the merge.
 
+use super::cover::{Interrupted, Origin};
+use super::hot_rows::bytes_of;
 use super::new_report::NewReport;
+use super::progress::NextOffsets;
 use super::server::{Ended, Server};
 use super::state::State;
 use crate::metrics;
@@ -10,7 +13,7 @@ use store::facts::Facts;
 use store::key_index::KeyPlace;
 use store::merge::{Changes, Current, keys_to_look_up, merge};
 use store::report::Report;
-use store::row::EventRow;
+use store::row::{EventRow, ReportPlace, ReportWrite};
 use store::row_binary::Encoder;
 use store::tables::decode_events;
 
@@ -19,46 +22,69 @@ pub(super) struct Gathered {
     groups: HashMap<EventKey, Vec<Report<Facts>>>,
     rows: HashMap<EventKey, EventRow<Facts>>,
     absent: HashSet<EventKey>,
+    /// Rows of `reports` that an interrupted block wrote, whose records have become dead letters or were dropped by the log.
+    lost: HashMap<EventKey, Interrupted>,
+    /// Size of `rows`.
+    bytes: usize,
 }
 
+/// Most bytes of current rows and of responses, unless a block has one record.
+type MostBytes = Option<usize>;
+
 impl Gathered {
-    /// Looks up the current rows of everything that these reports can change.
-    pub(super) async fn of(reports: &[NewReport], state: &State, server: &Server) -> Result<Self, Ended> {
+    /// Looks up the current rows of everything that these reports can change, up to these offsets; `None` if they are too large.
+    pub(super) async fn of(
+        reports: &[NewReport],
+        next: &NextOffsets,
+        (state, server, most_bytes): (&State, &Server, MostBytes),
+    ) -> Result<Option<Self>, Ended> {
         let mut groups: HashMap<EventKey, Vec<Report<Facts>>> = HashMap::with_capacity(reports.len());
         for NewReport { report, .. } in reports {
             groups.entry(report.group()).or_default().push(report.clone());
         }
-        let mut gathered = Self { groups, rows: HashMap::new(), absent: HashSet::new() };
+        let lost = lost(reports, next, state);
+        let mut gathered = Self { groups, rows: HashMap::new(), absent: HashSet::new(), lost, bytes: 0 };
         // The rows of shared events name further keys.
-        loop {
-            let unknown = gathered.unknown();
-            if unknown.is_empty() {
-                return Ok(gathered);
-            }
-            gathered.look_up(unknown, state, server).await?;
-        }
+        let is_small = gathered.look_up(gathered.first_keys(), (state, server, most_bytes)).await?
+            && gathered.look_up(gathered.further_keys(), (state, server, most_bytes)).await?;
+        Ok(is_small.then_some(gathered))
     }
 
-    /// The keys to look up next, with the site of each.
-    fn unknown(&self) -> HashMap<EventKey, String> {
-        let is_unknown = |key: &EventKey| !self.rows.contains_key(key) && !self.absent.contains(key);
-        let mut unknown = HashMap::new();
+    /// The keys of the groups and of the reports, with the site of each.
+    fn first_keys(&self) -> HashMap<EventKey, String> {
+        let mut keys = HashMap::with_capacity(self.groups.len());
         for (group, new) in &self.groups {
-            let is_shared = new[0].shared_key.is_some();
-            let site = || new[0].site.as_ref().map(|site| site.as_str().to_owned()).unwrap_or_default();
-            let joined = self.rows.get(group).filter(|_| is_shared);
-            let keys = is_shared.then_some(*group).into_iter().chain(keys_to_look_up(joined, new));
-            unknown.extend(keys.filter(is_unknown).map(|key| (key, site())));
+            let shared = new[0].shared_key.map(|_| *group);
+            keys.extend(shared.into_iter().chain(keys_to_look_up(None, new)).map(|key| (key, site_of(new))));
         }
-        unknown
+        for (identity, row) in &self.lost {
+            keys.extend(row.shared_key.into_iter().chain([*identity]).map(|key| (key, row.site.to_string())));
+        }
+        keys
     }
 
-    async fn look_up(&mut self, unknown: HashMap<EventKey, String>, state: &State, server: &Server) -> Result<(), Ended> {
+    /// The keys of reports that are in shared events.
+    fn further_keys(&self) -> HashMap<EventKey, String> {
+        let mut keys = HashMap::new();
+        for (group, new) in self.groups.iter().filter(|(_, new)| new[0].shared_key.is_some()) {
+            let stored = self.rows.get(group).into_iter().flat_map(|row| &row.reports).map(|report| report.accepted.identity);
+            let unknown = stored.filter(|key| !self.rows.contains_key(key) && !self.absent.contains(key));
+            keys.extend(unknown.map(|key| (key, site_of(new))));
+        }
+        keys
+    }
+
+    /// Returns false if the rows are too large.
+    async fn look_up(
+        &mut self,
+        unknown: HashMap<EventKey, String>,
+        (state, server, most_bytes): (&State, &Server, MostBytes),
+    ) -> Result<bool, Ended> {
         let (mut places, mut fetched) = (Encoder::default(), 0);
         for (key, site) in unknown {
             match (state.index.get(key), state.hot.get(key)) {
                 (None, _) => drop(self.absent.insert(key)),
-                (Some(_), Some(row)) => drop(self.rows.insert(key, row.clone())),
+                (Some(_), Some(row)) => self.add(row.clone()),
                 (Some(KeyPlace { at_ms, .. }), None) => {
                     // Until it is found. Another key may have its fingerprint, or retention may have dropped its row.
                     self.absent.insert(key);
@@ -71,13 +97,20 @@ impl Gathered {
         }
         if fetched > 0 {
             metrics::fetched(fetched);
-            let response = server.fetch(include_str!("sql/fetch.sql"), &places.0).await;
+            let Some(response) = server.fetch(include_str!("sql/fetch.sql"), &places.0, most_bytes).await else {
+                return Ok(false);
+            };
             for row in decode_events(&response)? {
                 self.absent.remove(&row.key);
-                self.rows.insert(row.key, row);
+                self.add(row);
             }
         }
-        Ok(())
+        Ok(most_bytes.is_none_or(|most| self.bytes <= most))
+    }
+
+    fn add(&mut self, row: EventRow<Facts>) {
+        self.bytes += bytes_of(&row);
+        self.rows.insert(row.key, row);
     }
 
     /// Keys that have a row.
@@ -90,6 +123,11 @@ impl Gathered {
         self.rows.values()
     }
 
+    /// Rows of `reports` whose record can't be read again.
+    pub(super) fn lost(&self) -> impl Iterator<Item = &Interrupted> {
+        self.lost.values()
+    }
+
     /// Returns the rows to write.
     pub(super) fn merge(&self, state: &State) -> Changes<Facts> {
         let mut changes = Changes::default();
@@ -97,9 +135,41 @@ impl Gathered {
             let joined = new[0].shared_key.and_then(|_| self.rows.get(group)).cloned();
             let keys = keys_to_look_up(joined.as_ref(), new);
             let standalone = keys.iter().filter_map(|key| self.rows.get(key)).cloned().collect();
-            let interrupted = keys.iter().filter_map(|key| state.interrupted.get(key)).copied().collect();
+            let interrupted = keys.iter().filter(|key| !self.lost.contains_key(key)).filter_map(|key| state.cover.get(*key));
+            let interrupted = interrupted.map(|row| row.written).collect();
             changes.extend(merge(&Current { joined, standalone, interrupted }, new));
+        }
+        if !self.lost.is_empty() {
+            changes.reports.extend(self.orphans(&changes));
         }
         changes
     }
+
+    /// Deletes rows of `reports` that no event will ever name.
+    fn orphans(&self, changes: &Changes<Facts>) -> Vec<ReportWrite> {
+        let written: HashSet<ReportPlace> = changes.reports.iter().map(ReportWrite::place).collect();
+        let is_stored = |row: &Interrupted| {
+            let identity = row.written.place.identity;
+            let events = row.shared_key.into_iter().chain([identity]).filter_map(|key| self.rows.get(&key));
+            events.flat_map(|event| &event.reports).any(|report| report.accepted.identity == identity)
+        };
+        let orphans = self.lost.values().filter(|row| !is_stored(row)).map(|row| row.written.place);
+        orphans.filter(|place| !written.contains(place)).map(ReportWrite::Tombstone).collect()
+    }
+}
+
+fn site_of(new: &[Report<Facts>]) -> String {
+    new[0].site.as_ref().map(|site| site.as_str().to_owned()).unwrap_or_default()
+}
+
+/// Rows of an interrupted block whose records lie before these offsets, but whose reports didn't come again.
+fn lost(reports: &[NewReport], next: &NextOffsets, state: &State) -> HashMap<EventKey, Interrupted> {
+    let mut read_again = state.cover.read_again(next).peekable();
+    if read_again.peek().is_none() {
+        return HashMap::new();
+    }
+    let came: HashSet<(Origin, EventKey)> = reports.iter().map(|new| (new.origin(), new.report.accepted.identity)).collect();
+    let identity = |row: &Interrupted| row.written.place.identity;
+    let lost = read_again.filter(|row| !came.contains(&(row.origin, identity(row))));
+    lost.map(|row| (identity(row), row.clone())).collect()
 }

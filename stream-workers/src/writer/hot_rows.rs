@@ -4,19 +4,31 @@
 use schemas::event_key::EventKey;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
-use store::facts::Facts;
-use store::row::EventRow;
+use store::facts::{Facts, ReportFacts};
+use store::report::Home;
+use store::row::{Entry, EventRow};
 use tokio::time::Instant;
 
 /// How long a row is kept after it was written.
 const KEEP: Duration = Duration::from_secs(15 * 60);
-/// Most rows: some 200 MB.
-const MAX_ROWS: usize = 400_000;
+/// Most bytes of rows, as [`bytes_of`] estimates them.
+const MAX_BYTES: usize = 256 * 1024 * 1024;
+
+/// Returns about how much memory a row takes: a few hundred bytes, but with 32 long URLs 300 KB.
+pub(super) fn bytes_of(row: &EventRow<Facts>) -> usize {
+    let strings = |facts: &ReportFacts| {
+        let fetch = facts.fetch.as_ref().map_or(0, |fetch| fetch.bot.len() + fetch.operator.len() + fetch.purpose.len());
+        facts.event_type.len() + facts.url.len() + facts.agent.len() + facts.link_site.len() + fetch
+    };
+    let entry = |entry: &Entry<Facts>| size_of::<Entry<Facts>>() + size_of::<ReportFacts>() + strings(&entry.facts);
+    size_of::<EventRow<Facts>>() + row.reports.iter().map(entry).sum::<usize>()
+}
 
 /// The rows, by key.
 #[derive(Default)]
 pub(super) struct HotRows {
     rows: HashMap<EventKey, (u64, EventRow<Facts>)>,
+    bytes: usize,
     /// Oldest first; a row that was written again is in it several times, and only its last number counts.
     written: VecDeque<(Instant, u64, EventKey)>,
     count: u64,
@@ -28,24 +40,35 @@ impl HotRows {
     }
 
     pub(super) fn put(&mut self, row: EventRow<Facts>, now: Instant) {
+        self.remove(row.key);
         self.count += 1;
         self.written.push_back((now, self.count, row.key));
+        self.bytes += bytes_of(&row);
         self.rows.insert(row.key, (self.count, row));
     }
 
     pub(super) fn remove(&mut self, key: EventKey) {
-        self.rows.remove(&key);
+        if let Some((_, row)) = self.rows.remove(&key) {
+            self.bytes -= bytes_of(&row);
+        }
+    }
+
+    /// Removes events with a row in a month.
+    pub(super) fn forget_month(&mut self, home: Home) {
+        let is_in = |row: &EventRow<Facts>| row.home == home || row.reports.iter().any(|report| report.home == home);
+        let keys: Vec<EventKey> = self.rows.values().filter(|(_, row)| is_in(row)).map(|(_, row)| row.key).collect();
+        keys.into_iter().for_each(|key| self.remove(key));
     }
 
     /// Removes rows that are too old or too many.
     pub(super) fn expire(&mut self, now: Instant) {
         while let Some((written, number, key)) = self.written.front().copied() {
-            if now.duration_since(written) < KEEP && self.rows.len() <= MAX_ROWS {
+            if now.duration_since(written) < KEEP && self.bytes <= MAX_BYTES {
                 return;
             }
             self.written.pop_front();
             if self.rows.get(&key).is_some_and(|(last, _)| *last == number) {
-                self.rows.remove(&key);
+                self.remove(key);
             }
         }
     }
@@ -54,7 +77,10 @@ impl HotRows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use store::report::Home;
+    use schemas::ids::OrgId;
+    use std::sync::Arc;
+    use store::report::{Acceptance, Observer};
+    use uuid::Uuid;
 
     fn row(key: u128) -> EventRow<Facts> {
         EventRow { key: EventKey(key), site: None, home: Home(202_611), reports: Vec::new() }
@@ -73,11 +99,30 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_too_many_rows_expire() {
+    fn the_oldest_of_too_large_rows_expire() {
         let (mut hot, now) = (HotRows::default(), Instant::now());
-        (0..MAX_ROWS as u128 + 10).for_each(|key| hot.put(row(key), now));
+        let large = |key| {
+            let facts = ReportFacts {
+                event_type: String::new(),
+                url: "u".repeat(MAX_BYTES / 10),
+                role: 0,
+                platform: OrgId(Uuid::nil()),
+                agent: String::new(),
+                session: 0,
+                link_site: String::new(),
+                fetch: None,
+            };
+            let accepted = Acceptance { at_us: 0, place: 0, identity: EventKey(key) };
+            let observer = Observer { org: OrgId(Uuid::nil()), role: None, drain: None };
+            let entry = Entry { accepted, observer, at_ms: 0, home: Home(202_611), facts: Arc::new(facts) };
+            EventRow { reports: vec![entry], ..row(key) }
+        };
+        // A row that is written again counts once.
+        (0..30).for_each(|n| hot.put(large(n / 2), now));
         hot.expire(now);
-        assert_eq!(hot.rows.len(), MAX_ROWS);
-        assert!(hot.get(EventKey(9)).is_none() && hot.get(EventKey(10)).is_some());
+        assert_eq!(hot.rows.len(), 9);
+        assert!(hot.get(EventKey(5)).is_none() && hot.get(EventKey(6)).is_some());
+        (0..30).for_each(|key| hot.remove(EventKey(key)));
+        assert_eq!(hot.bytes, 0);
     }
 }

@@ -1,14 +1,17 @@
 //! Records without a log, through the same merge and the same statements: for benchmarks and tests of the reads.
 
+use super::block::Destination;
 use super::server::Server;
 use super::state::State;
 use super::{block, takeover};
 use crate::consume::Block;
-use crate::record::row::ObservationRow;
+use crate::record::row::ReportRow;
 use anyhow::Context as _;
 use schemas::log::LogRecord;
+use schemas::shard::Shard;
 use service_kit::settings::ClickHouseSettings;
 use std::time::Duration;
+use store::tables::FailedFetchRow;
 
 /// Its rows of `progress`.
 const TOPIC: &str = "no log";
@@ -26,17 +29,25 @@ pub struct EventLoader {
 impl EventLoader {
     /// Becomes the writer of these tables.
     pub async fn connect(settings: &ClickHouseSettings) -> anyhow::Result<Self> {
-        let server = Server::connect(settings)?;
-        let epoch = takeover::claim(&server, TOPIC).await?.context("another writer has taken over")?;
+        Self::connect_shard(settings, Shard::default()).await
+    }
+
+    /// Becomes the writer of the tables of a shard, which stores its part of what is inserted.
+    pub async fn connect_shard(settings: &ClickHouseSettings, shard: Shard) -> anyhow::Result<Self> {
+        let server = Server::of_shard(settings, shard)?;
+        let epoch = takeover::claim(&server, TOPIC, TOPIC).await?.context("another writer has taken over")?;
         let state = takeover::read_state(&server, epoch, (TOPIC, HEARTBEAT_EVERY)).await?;
         Ok(Self { server, state })
     }
 
     /// Merges records as one block. Their click tokens and agents must have been looked up.
     pub async fn insert(&mut self, records: Vec<LogRecord>) -> anyhow::Result<()> {
-        let rows = records.into_iter().flat_map(|record| ObservationRow::of(record, FROM_NO_LOG)).collect();
         let mut block = Block::default();
-        block.rows = rows;
-        Ok(block::write(block, (&mut self.state, &self.server, TOPIC)).await?)
+        for mut record in records {
+            block.failed_fetches.extend(FailedFetchRow::take(&mut record));
+            block.rows.extend(ReportRow::of(record, FROM_NO_LOG));
+        }
+        let destination = Destination { server: &self.server, topic: TOPIC, beat_every: HEARTBEAT_EVERY };
+        Ok(block::write(block, Vec::new(), (&mut self.state, destination)).await?)
     }
 }

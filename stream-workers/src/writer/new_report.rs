@@ -1,6 +1,6 @@
 //! Decoded reports as the merge function and the tables need them.
 
-use crate::record::row::ObservationRow;
+use crate::record::row::ReportRow;
 use schemas::event::SourceRole;
 use schemas::ids::{OrgId, SessionId};
 use schemas::site::Site;
@@ -18,15 +18,15 @@ const OTHER_LINK: i8 = 3;
 /// A report of a block, and everything that was reported.
 pub(super) struct NewReport {
     pub(super) report: Report<Facts>,
-    row: ObservationRow,
+    row: ReportRow,
 }
 
-impl From<ObservationRow> for NewReport {
-    fn from(row: ObservationRow) -> Self {
-        let source_role = SourceRole::from_code(u8::try_from(row.source_role).unwrap_or(0));
+impl From<ReportRow> for NewReport {
+    fn from(row: ReportRow) -> Self {
+        let source_role = SourceRole::from_code(row.source_role);
         let report = Report {
             shared_key: row.shared_key,
-            accepted: Acceptance { at_us: row.received_at_us(), place: row.place, identity: row.identity },
+            accepted: Acceptance { at_us: row.received_at_us, place: row.place, identity: row.identity },
             observer: Observer {
                 org: OrgId(row.org_id),
                 role: source_role,
@@ -85,7 +85,7 @@ pub(super) fn issuer(reporter: OrgId, facts: &ReportFacts) -> Option<OrgId> {
     Some(facts.platform).filter(|platform| *platform != reporter)
 }
 
-fn facts(row: &ObservationRow, source_role: Option<SourceRole>) -> ReportFacts {
+fn facts(row: &ReportRow, source_role: Option<SourceRole>) -> ReportFacts {
     let is_agents = source_role.is_none() && AGENTS_TYPES.contains(&row.event_type.as_str());
     let platform = OrgId(row.platform_id);
     let link_site = match (row.link, row.link_site.as_str()) {

@@ -1,12 +1,11 @@
 //! Stored offsets of the log: rows of `progress`.
 
 use super::caution::Suspect;
-use super::epoch::Epoch;
-use super::server::{Ended, Server};
-use crate::consume::partition_stats::{Counts, PartitionStats};
+use super::epoch::{Epoch, random_slot};
+use super::server::{Ended, Outcome, Server};
+use crate::consume::partition_stats::{Counts, PartitionStats, sum};
 use std::collections::BTreeMap;
-use std::fmt::Display;
-use store::row_binary::{Decoder, Malformed};
+use store::row_binary::{Decoder, Encoder, Malformed};
 
 /// Of each partition the offset of the next record to read.
 pub(crate) type NextOffsets = BTreeMap<i32, i64>;
@@ -28,11 +27,18 @@ impl Progress {
     /// Returns the newest row; `None` if no writer has inserted one.
     pub(crate) async fn read(server: &Server, topic: &str) -> Result<Option<Self>, Ended> {
         let response = server.read_patiently(include_str!("sql/progress.sql"), &[("topic", topic.to_owned())]).await;
-        let mut from = Decoder(&response);
-        if from.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some(Self::decode(&mut from)?))
+        Ok(Self::decode_any(&response)?)
+    }
+
+    /// Like [`read`](Self::read), but fails if the server doesn't respond.
+    pub(super) async fn read_once(server: &Server, topic: &str) -> anyhow::Result<Option<Self>> {
+        let response = server.read_soon(include_str!("sql/progress.sql"), &[("topic", topic.to_owned())]).await?;
+        Ok(Self::decode_any(&response)?)
+    }
+
+    fn decode_any(response: &[u8]) -> Result<Option<Self>, Malformed> {
+        let mut from = Decoder(response);
+        if from.is_empty() { Ok(None) } else { Self::decode(&mut from).map(Some) }
     }
 
     fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
@@ -47,8 +53,8 @@ impl Progress {
             return Err(Malformed);
         }
         let partition = |(n, number): (usize, i32)| {
-            let (records, inserted, rejected_records, rejected) = (records[n], events[n], rejected_records[n], rejected[n]);
-            let counts = Counts { records, inserted, folded: 0, rejected_records, rejected };
+            let (records, stored, rejected_records, rejected) = (records[n], events[n], rejected_records[n], rejected[n]);
+            let counts = Counts { records, stored, rejected_records, rejected };
             (number, PartitionStats { since: since[n], next: next[n], counts })
         };
         let suspect = Suspect { partition: from.i32()?, offset: from.i64()?, deaths: from.u32()? };
@@ -60,6 +66,12 @@ impl Progress {
         })
     }
 
+    /// Returns what has become of the records of all partitions, and how many offsets had none.
+    pub(super) fn all(&self) -> (Counts, u64) {
+        let stats = || self.partitions.values();
+        (sum(stats().map(|stats| &stats.counts)), stats().map(PartitionStats::missing).sum())
+    }
+
     /// Returns where to read on.
     pub(crate) fn next(&self) -> NextOffsets {
         self.partitions.iter().map(|(partition, stats)| (*partition, stats.next)).collect()
@@ -67,28 +79,37 @@ impl Progress {
 
     /// Inserts it as a writer's newest row.
     pub(super) async fn insert(&self, server: &Server, epoch: &Epoch, topic: &str) -> Result<(), Ended> {
-        let of = |column: fn(&PartitionStats) -> u64| array(self.partitions.values().map(column));
-        let suspect = self.suspect.unwrap_or(Suspect { partition: -1, offset: 0, deaths: 0 });
-        let parameters = [
-            ("topic", topic.to_owned()),
-            ("beat", self.beat.to_string()),
-            ("complete", self.complete.to_string()),
-            ("partitions", array(self.partitions.keys())),
-            ("next", array(self.partitions.values().map(|stats| stats.next))),
-            ("since", array(self.partitions.values().map(|stats| stats.since))),
-            ("records", of(|stats| stats.counts.records)),
-            ("events", of(|stats| stats.counts.inserted)),
-            ("rejected_records", of(|stats| stats.counts.rejected_records)),
-            ("rejected_events", of(|stats| stats.counts.rejected)),
-            ("suspect_partition", suspect.partition.to_string()),
-            ("suspect_offset", suspect.offset.to_string()),
-            ("suspect_deaths", suspect.deaths.to_string()),
-            ("epoch", epoch.number.to_string()),
-        ];
-        server.insist(epoch, include_str!("sql/insert_progress.sql"), &parameters, &[]).await
+        let parameters = [("epoch", epoch.number.to_string())];
+        server.insist(epoch, include_str!("sql/insert_progress.sql"), &parameters, &self.encode(topic)).await
     }
-}
 
-fn array(values: impl Iterator<Item = impl Display>) -> String {
-    format!("[{}]", values.map(|value| value.to_string()).collect::<Vec<_>>().join(","))
+    /// Inserts a heartbeat once, beside other statements of the epoch. If a later row is inserted first, it changes nothing.
+    pub(super) async fn insert_beside(&self, server: &Server, epoch: &Epoch, topic: &str) -> Result<(), Ended> {
+        let (sql, parameters) = (include_str!("sql/insert_progress.sql"), [("epoch", epoch.number.to_string())]);
+        match server.run(&random_slot(), sql, &parameters, &self.encode(topic)).await {
+            Outcome::Fenced => Err(Ended::Fenced(epoch.number)),
+            _ => Ok(()),
+        }
+    }
+
+    /// As a body: there may be thousands of partitions.
+    fn encode(&self, topic: &str) -> Vec<u8> {
+        let mut row = Encoder::default();
+        row.text(topic);
+        row.u64(self.beat);
+        row.u64(self.complete);
+        row.array(self.partitions.keys(), |row, partition| row.i32(*partition));
+        let stats = || self.partitions.values();
+        row.array(stats(), |row, stats| row.i64(stats.next));
+        row.array(stats(), |row, stats| row.i64(stats.since));
+        row.array(stats(), |row, stats| row.u64(stats.counts.records));
+        row.array(stats(), |row, stats| row.u64(stats.counts.stored));
+        row.array(stats(), |row, stats| row.u64(stats.counts.rejected_records));
+        row.array(stats(), |row, stats| row.u64(stats.counts.rejected));
+        let suspect = self.suspect.unwrap_or(Suspect { partition: -1, offset: 0, deaths: 0 });
+        row.i32(suspect.partition);
+        row.i64(suspect.offset);
+        row.u32(suspect.deaths);
+        row.0
+    }
 }

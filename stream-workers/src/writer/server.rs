@@ -1,7 +1,9 @@
 //! The statements of a writer, and what their failures mean.
 
-use super::epoch::Epoch;
+use super::cover::Origin;
+use super::epoch::{Epoch, random_slot};
 use crate::metrics;
+use schemas::shard::Shard;
 use service_kit::clickhouse_http::{Bytes, ClickHouseHttp, ExternalTable, Statement, StatementError};
 use service_kit::settings::ClickHouseSettings;
 use std::time::Duration;
@@ -12,6 +14,8 @@ use tokio::time::Instant;
 pub(super) const FENCED: u32 = 395;
 /// QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING.
 pub(super) const SLOT_IN_USE: u32 = 216;
+/// A result is larger than `max_result_bytes`.
+const TOO_MANY_ROWS_OR_BYTES: u32 = 396;
 
 /// Longest wait for the outcome of a statement. After that it is repeated, once no copy of it runs.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -54,9 +58,22 @@ pub(crate) enum Ended {
     /// Another writer has taken over.
     #[error("another writer took over from epoch {0}")]
     Fenced(u64),
+    /// A block can't be merged or inserted.
+    #[error("a block failed: {}", .0.reason)]
+    Block(FailedBlock),
     /// Something that no retry helps against.
     #[error(transparent)]
     Failed(#[from] anyhow::Error),
+}
+
+/// Why a block can't be merged or inserted.
+#[derive(Debug, Default)]
+pub(crate) struct FailedBlock {
+    pub(super) reason: String,
+    /// False if the server lacks memory for it.
+    pub(super) is_data: bool,
+    /// Its records, in the order in which they were read.
+    pub(super) records: Vec<Origin>,
 }
 
 /// Outcome of a statement.
@@ -68,14 +85,42 @@ pub(super) enum Outcome {
     SlotInUse,
     /// There was no response, or an exception that may pass. Part of it may be visible.
     Unknown,
+    /// The server refuses these rows, or lacks the memory for them. Part of them may be visible.
+    Refused {
+        is_data: bool,
+        reason: String,
+    },
+}
+
+/// Codes of exceptions about values: CANNOT_PARSE_TEXT, CANNOT_PARSE_INPUT_ASSERTION_FAILED, CANNOT_READ_ALL_DATA, TYPE_MISMATCH,
+/// ARGUMENT_OUT_OF_BOUND, INCORRECT_DATA, TOO_LARGE_ARRAY_SIZE, TOO_LARGE_STRING_SIZE, VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE,
+/// CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN, VIOLATED_CONSTRAINT, UNKNOWN_ELEMENT_OF_ENUM.
+const ABOUT_DATA: [u32; 12] = [6, 27, 33, 53, 69, 117, 128, 131, 321, 349, 469, 691];
+/// CANNOT_ALLOCATE_MEMORY, MEMORY_LIMIT_EXCEEDED.
+const ABOUT_MEMORY: [u32; 2] = [173, 241];
+/// Longest text of an exception in the reason of a dead letter, in characters.
+const MAX_REASON_CHARS: usize = 400;
+
+impl Outcome {
+    fn of(error: &StatementError) -> Self {
+        let text = || error.to_string().split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_REASON_CHARS).collect();
+        match error.code() {
+            Some(FENCED) => Self::Fenced,
+            Some(SLOT_IN_USE) => Self::SlotInUse,
+            Some(code) if ABOUT_DATA.contains(&code) => Self::Refused { is_data: true, reason: text() },
+            Some(code) if ABOUT_MEMORY.contains(&code) => Self::Refused { is_data: false, reason: text() },
+            _ => Self::Unknown,
+        }
+    }
 }
 
 /// Parameters of a statement: `param_` and the name, and the value as ClickHouse writes it.
 pub(super) type Parameters<'a> = &'a [(&'a str, String)];
 
-/// Where the tables are.
+/// Where the tables are, and which shard they are.
 pub(crate) struct Server {
     http: ClickHouseHttp,
+    shard: Shard,
 }
 
 impl From<Malformed> for Ended {
@@ -85,8 +130,17 @@ impl From<Malformed> for Ended {
 }
 
 impl Server {
+    /// The server of the only shard.
     pub(crate) fn connect(settings: &ClickHouseSettings) -> anyhow::Result<Self> {
-        Ok(Self { http: ClickHouseHttp::connect(settings)? })
+        Self::of_shard(settings, Shard::default())
+    }
+
+    pub(crate) fn of_shard(settings: &ClickHouseSettings, shard: Shard) -> anyhow::Result<Self> {
+        Ok(Self { http: ClickHouseHttp::connect(settings)?, shard })
+    }
+
+    pub(super) fn shard(&self) -> Shard {
+        self.shard
     }
 
     /// Returns the result of a read.
@@ -110,13 +164,17 @@ impl Server {
         }
     }
 
-    /// Returns the result of a read that names the table `places`, repeated until there is one.
-    pub(super) async fn fetch(&self, sql: &str, places: &[u8]) -> Bytes {
+    /// Returns the result of a read that names the table `places`, repeated until there is one; `None` if it has more bytes than
+    /// `most_bytes`.
+    pub(super) async fn fetch(&self, sql: &str, places: &[u8], most_bytes: Option<usize>) -> Option<Bytes> {
+        let most_bytes = most_bytes.unwrap_or(0).to_string();
+        let settings = [READ_SETTINGS, &[("max_result_bytes", most_bytes.as_str())]].concat();
         let table =
             || ExternalTable { name: "places", structure: "site String, at DateTime64(3, 'UTC'), key UInt128", rows: places };
         loop {
-            match self.send(None, (sql, &[]), (&[], READ_SETTINGS), Some(table()), DEADLINE).await {
-                Ok(rows) => return rows,
+            match self.send(None, (sql, &[]), (&[], &settings), Some(table()), DEADLINE).await {
+                Ok(rows) => return Some(rows),
+                Err(error) if error.code() == Some(TOO_MANY_ROWS_OR_BYTES) => return None,
                 Err(error) => tracing::error!("failed to fetch known events, retrying: {error}"),
             }
             tokio::time::sleep(ERROR_PAUSE).await;
@@ -128,14 +186,13 @@ impl Server {
     pub(super) async fn run(&self, slot: &str, sql: &str, parameters: Parameters<'_>, rows: &[u8]) -> Outcome {
         match self.send(Some(slot), (sql, rows), (parameters, INSERT_SETTINGS), None, DEADLINE).await {
             Ok(_) => Outcome::Done,
-            Err(error) => match error.code() {
-                Some(FENCED) => Outcome::Fenced,
-                Some(SLOT_IN_USE) => Outcome::SlotInUse,
-                _ => {
+            Err(error) => {
+                let outcome = Outcome::of(&error);
+                if !matches!(outcome, Outcome::Fenced | Outcome::SlotInUse) {
                     tracing::error!("a statement of the writer failed, retrying: {error}");
-                    Outcome::Unknown
                 }
-            },
+                outcome
+            }
         }
     }
 
@@ -160,7 +217,7 @@ impl Server {
             match self.run(slot, "SELECT 1", &[], &[]).await {
                 Outcome::Done => return,
                 Outcome::SlotInUse => tokio::time::sleep(SLOT_PAUSE).await,
-                Outcome::Fenced | Outcome::Unknown => tokio::time::sleep(ERROR_PAUSE).await,
+                Outcome::Fenced | Outcome::Unknown | Outcome::Refused { .. } => tokio::time::sleep(ERROR_PAUSE).await,
             }
             if begun.elapsed() > SLOT_ALARM && !std::mem::replace(&mut is_reported, true) {
                 tracing::error!(seconds = SLOT_ALARM.as_secs(), "the query id of an earlier writer is still in use");
@@ -170,19 +227,31 @@ impl Server {
 
     /// Runs a statement of an epoch until it is done: after an unknown outcome the same bytes again, once no earlier copy
     /// runs.
+    ///
+    /// # Errors
+    ///
+    /// If the epoch is fenced, and if the server refuses these rows but would accept none.
     pub(super) async fn insist(&self, epoch: &Epoch, sql: &str, parameters: Parameters<'_>, rows: &[u8]) -> Result<(), Ended> {
         loop {
             match self.run(&epoch.slot, sql, parameters, rows).await {
                 Outcome::Done => return Ok(()),
                 Outcome::Fenced => return Err(Ended::Fenced(epoch.number)),
                 Outcome::SlotInUse => {}
-                Outcome::Unknown => {
+                Outcome::Refused { is_data, reason } if self.accepts(sql, parameters).await => {
+                    return Err(Ended::Block(FailedBlock { reason, is_data, records: Vec::new() }));
+                }
+                Outcome::Unknown | Outcome::Refused { .. } => {
                     metrics::statement_repeated();
                     tokio::time::sleep(ERROR_PAUSE).await;
                 }
             }
             self.wait_for_slot(&epoch.slot).await;
         }
+    }
+
+    /// Whether the server accepts an insert of no rows: if not, the table isn't what it should be, and no row is to blame.
+    async fn accepts(&self, sql: &str, parameters: Parameters<'_>) -> bool {
+        self.run(&random_slot(), sql, parameters, &[]).await == Outcome::Done
     }
 
     async fn send(

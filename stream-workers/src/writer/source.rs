@@ -1,20 +1,24 @@
 //! Reads the log from the offsets in `progress`. Partitions are assigned manually, because ClickHouse decides who is active, not Kafka.
 
-use super::caution::Advice;
+use super::caution::{Advice, Narrowing};
+use super::cover::Origin;
 use super::progress::NextOffsets;
 use super::server::{Ended, Server};
 use super::state::State;
 use crate::Settings;
-use crate::consume::{Block, Lag, QUARANTINED};
+use crate::consume::{Block, Lag, QUARANTINED, named_buckets};
+use crate::dead_letters::KnownLetters;
 use anyhow::Context as _;
 use rdkafka::consumer::{CommitMode, Consumer, StreamConsumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Message as _, OwnedMessage};
 use rdkafka::metadata::{MetadataPartition, MetadataTopic};
 use rdkafka::{Offset, TopicPartitionList};
+use schemas::shard::Duty;
 use service_kit::kafka;
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
@@ -26,64 +30,93 @@ const METADATA_EVERY: Duration = Duration::from_secs(30);
 /// Pause after an error of the consumer; most pass by themselves.
 const ERROR_PAUSE: Duration = Duration::from_millis(200);
 
+/// Beginning and end of each partition; `None` if it has no leader now.
+type Listing = BTreeMap<i32, Option<(i64, i64)>>;
+
+/// What a listing of the log has found.
+#[derive(Clone, Default)]
+struct Listed {
+    /// How far the log had been read before.
+    read: NextOffsets,
+    partitions: Listing,
+}
+
 /// The partitions of the log.
 pub(super) struct Source {
     consumer: Arc<StreamConsumer>,
     topic: String,
     block_age: Duration,
     block: Block,
+    /// The records of the block, in the order in which they were read.
+    records: Vec<Origin>,
     /// Offset of the next record to read, by partition.
     next: NextOffsets,
     assigned: BTreeSet<i32>,
-    ends: watch::Receiver<NextOffsets>,
+    listed: watch::Receiver<Listed>,
+    /// What `next` was when the last block was taken; a listing that begins later finds no smaller end.
+    read: Arc<Mutex<NextOffsets>>,
     _listing: AbortOnDropHandle<()>,
     lag: Arc<Lag>,
     /// Received, and not decoded yet.
     received: Option<OwnedMessage>,
+    /// Records that were set aside when the log was read before.
+    known: KnownLetters,
 }
 
 impl Source {
-    pub(super) fn connect(settings: &Settings, next: NextOffsets) -> anyhow::Result<Self> {
+    pub(super) fn connect(settings: &Settings, next: NextOffsets, known: KnownLetters) -> anyhow::Result<Self> {
         let consumer: StreamConsumer = kafka::client(&settings.kafka)?
             // Nobody joins this group. Offsets are committed to it for tools that show lag.
-            .set("group.id", format!("{}-writer", settings.tuning.group))
+            .set("group.id", settings.tuning.group_of_shard())
             .set("enable.auto.commit", "false")
             // Of a partition without progress, and if retention has dropped the next record.
             .set("auto.offset.reset", "earliest")
             .set("queued.max.messages.kbytes", "65536")
             .create()
             .with_context(|| format!("KAFKA_BROKERS={}: cannot create a consumer", settings.kafka.kafka_brokers))?;
-        let (consumer, (sender, ends)) = (Arc::new(consumer), watch::channel(NextOffsets::new()));
-        let listing = tokio::spawn(keep_listing(Arc::clone(&consumer), settings.kafka.topic.clone(), sender));
+        let (consumer, (sender, listed)) = (Arc::new(consumer), watch::channel(Listed::default()));
+        let read = Arc::<Mutex<NextOffsets>>::default();
+        let listing =
+            tokio::spawn(keep_listing(Arc::clone(&consumer), settings.kafka.topic.clone(), (Arc::clone(&read), sender)));
         Ok(Self {
             consumer,
             topic: settings.kafka.topic.clone(),
             block_age: settings.tuning.block_age(),
             block: Block::default(),
+            records: Vec::new(),
             next,
             assigned: BTreeSet::new(),
-            ends,
+            listed,
+            read,
             _listing: AbortOnDropHandle::new(listing),
             lag: Arc::default(),
             received: None,
+            known,
         })
     }
 
-    /// Returns the next block: full or old enough, and at least up to `state.cover`. Safe to drop and call again: what it
-    /// has collected stays.
-    pub(super) async fn block(&mut self, state: &mut State, server: &Server) -> Result<Block, Ended> {
+    /// Returns the next block with its records: full or old enough, and as far as `state.cover` demands. Safe to drop and call again:
+    /// what it has collected stays.
+    pub(super) async fn block(
+        &mut self,
+        state: &mut State,
+        (narrowing, server): (&Narrowing, &Server),
+    ) -> Result<(Block, Vec<Origin>), Ended> {
         loop {
-            self.push(state, server).await?;
-            self.assign_new_partitions(state);
-            let is_covered =
-                state.cover.iter().all(|(partition, next)| self.next.get(partition).is_some_and(|read| read >= next));
-            let age = self.block.opened.map(|opened| opened.elapsed());
-            if is_covered && (self.block.is_full() || age.is_some_and(|age| age >= self.block_age)) {
-                state.forget_suspect(server, &self.topic).await?;
-                self.lag.take();
-                return Ok(std::mem::take(&mut self.block));
+            if self.is_created_again() && self.end_of_former_log(state) {
+                return self.end(state, server).await;
             }
-            let wait = if is_covered { self.block_age.saturating_sub(age.unwrap_or_default()) } else { self.block_age };
+            self.push(state, narrowing, server).await?;
+            if self.take_listing(state) {
+                return self.end(state, server).await;
+            }
+            let may_end = state.cover.may_end(&self.next);
+            let is_full = self.block.is_full() || self.records.len() >= narrowing.most_records();
+            let age = self.block.opened.map(|opened| opened.elapsed());
+            if may_end && (age.is_some() && is_full || age.is_some_and(|age| age >= self.block_age)) {
+                return self.end(state, server).await;
+            }
+            let wait = if may_end { self.block_age.saturating_sub(age.unwrap_or_default()) } else { self.block_age };
             if let Ok(received) = tokio::time::timeout(wait, self.consumer.recv()).await {
                 match received {
                     Ok(message) => self.received = Some(message.detach()),
@@ -96,32 +129,90 @@ impl Source {
         }
     }
 
+    async fn end(&mut self, state: &mut State, server: &Server) -> Result<(Block, Vec<Origin>), Ended> {
+        state.forget_suspect(server, &self.topic).await?;
+        self.lag.take();
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&self.next);
+        Ok((std::mem::take(&mut self.block), std::mem::take(&mut self.records)))
+    }
+
+    /// Whether the received record has an offset that was read before: its partition was deleted and created again, and the
+    /// consumer has begun at its beginning.
+    fn is_created_again(&self) -> bool {
+        let of = |message: &OwnedMessage| self.next.get(&message.partition()).is_some_and(|next| message.offset() < *next);
+        self.received.as_ref().is_some_and(of)
+    }
+
+    /// Reads on in the new log of a partition; returns whether the block must end first, because it has records of the former one.
+    fn end_of_former_log(&mut self, state: &mut State) -> bool {
+        let Some(partition) = self.received.as_ref().map(OwnedMessage::partition) else { return false };
+        if self.block.offsets.contains_key(&partition) {
+            state.cover.give_up(partition);
+            return true;
+        }
+        let next = self.begin_again(partition, state);
+        tracing::error!(partition, next, "the log was created again; reading the partition from its beginning");
+        false
+    }
+
+    /// Forgets how far a partition has been read; returns it.
+    fn begin_again(&mut self, partition: i32, state: &mut State) -> Option<i64> {
+        state.cover.give_up(partition);
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).remove(&partition);
+        self.next.remove(&partition)
+    }
+
     /// Decodes the record that was received last.
-    async fn push(&mut self, state: &mut State, server: &Server) -> Result<(), Ended> {
+    async fn push(&mut self, state: &mut State, narrowing: &Narrowing, server: &Server) -> Result<(), Ended> {
         let Some(message) = &self.received else { return Ok(()) };
         let (partition, offset) = (message.partition(), message.offset());
-        // One that is delivered again after partitions were assigned anew is in the block already.
-        if self.next.get(&partition).is_none_or(|next| offset >= *next) {
-            self.lag.read(message.timestamp());
-            match state.caution.advise(partition, offset) {
-                Advice::Decode => {
-                    state.forget_suspect(server, &self.topic).await?;
-                    self.block.push(message, |_| true);
-                }
-                Advice::Note(suspect) => {
-                    state.note(suspect, server, &self.topic).await?;
-                    self.block.push(message, |_| true);
-                    state.progress.suspect = None;
-                }
-                Advice::SetAside => {
-                    let reason = format!("{QUARANTINED}: writers died while they decoded it");
-                    self.block.push_unread(message, reason);
-                }
+        self.lag.read(message.timestamp());
+        let rows = self.block.rows.len();
+        let is_quarantined = self.known.is_quarantined(partition, offset);
+        let shard = server.shard();
+        let is_foreign = !shard.is_only() && shard.duty(&named_buckets(message.headers())) == Duty::Skip;
+        let advice = match (is_foreign, is_quarantined) {
+            (true, _) => None,
+            (false, true) => Some(Advice::SetAside),
+            (false, false) => Some(state.caution.advise(partition, offset)),
+        };
+        match (narrowing.reason((partition, offset)), advice) {
+            (_, None) => self.block.skip(message),
+            (Some(reason), _) => self.block.push_unread(message, format!("{QUARANTINED}: {reason}")),
+            (None, Some(Advice::Decode)) => {
+                state.forget_suspect(server, &self.topic).await?;
+                self.block.push(message, |_| true);
             }
-            self.next.insert(partition, offset + 1);
+            (None, Some(Advice::Note(suspect))) => {
+                state.note(suspect, server, &self.topic).await?;
+                self.block.push(message, |_| true);
+                state.progress.suspect = None;
+            }
+            (None, Some(Advice::SetAside)) => {
+                let reason = format!("{QUARANTINED}: writers died while they decoded it");
+                self.block.push_unread(message, reason);
+            }
         }
+        let groups = self.block.rows[rows..].iter().map(|row| row.shared_key.unwrap_or(row.identity));
+        state.cover.read((partition, offset), groups);
+        self.records.push((partition, offset));
+        self.next.insert(partition, offset + 1);
         self.received = None;
         Ok(())
+    }
+
+    /// Receives a record while something else is awaited, so that its age counts as lag.
+    pub(super) async fn keep_watching(&mut self) -> Infallible {
+        while self.received.is_none() {
+            match self.consumer.recv().await {
+                Ok(message) => {
+                    self.lag.read(message.timestamp());
+                    self.received = Some(message.detach());
+                }
+                Err(_) => tokio::time::sleep(ERROR_PAUSE).await,
+            }
+        }
+        std::future::pending().await
     }
 
     /// Age of the oldest record that was read and isn't in the store.
@@ -142,30 +233,39 @@ impl Source {
         }
     }
 
-    /// Assigns what the last listing of the log has found, if that has changed.
-    fn assign_new_partitions(&mut self, state: &mut State) {
-        if !self.ends.has_changed().unwrap_or(false) {
-            return;
+    /// Assigns what the last listing of the log has found, if that has changed. Returns whether the block must end first, because it has
+    /// records of a log that was created again.
+    fn take_listing(&mut self, state: &mut State) -> bool {
+        if !self.listed.has_changed().unwrap_or(false) {
+            return false;
         }
-        let ends = self.ends.borrow_and_update().clone();
-        if ends.keys().any(|partition| !self.assigned.contains(partition)) {
-            self.forget_beyond(&ends, state);
-            self.assigned.extend(ends.keys());
-            self.assign();
+        let Listed { read, partitions } = self.listed.borrow().clone();
+        let found = partitions.iter().filter_map(|(partition, range)| Some((*partition, (*range)?.1)));
+        let found: NextOffsets = found.collect();
+        let is_new = |partition: &i32| !self.assigned.contains(partition);
+        let known = |partition: &i32| if is_new(partition) { self.next.get(partition) } else { read.get(partition) };
+        let ends_before = |(partition, end): &(&i32, &i64)| known(partition).is_some_and(|next| next > *end);
+        let again: Vec<i32> = found.iter().filter(ends_before).map(|(partition, _)| *partition).collect();
+        let has_new = found.keys().any(is_new);
+        if again.iter().any(|partition| self.block.offsets.contains_key(partition)) {
+            again.iter().for_each(|partition| state.cover.give_up(*partition));
+            return true;
         }
-    }
-
-    /// Reads partitions from their beginning that end before the store's progress: the topic was deleted and created again.
-    fn forget_beyond(&mut self, ends: &NextOffsets, state: &mut State) {
-        let is_beyond = |partition: &i32, next: &i64| ends.get(partition).is_some_and(|end| next > end);
-        for (partition, next) in self.next.extract_if(.., |partition, next| is_beyond(partition, next)) {
+        self.listed.mark_unchanged();
+        state.cover.clamp(&partitions.iter().map(|(partition, range)| (*partition, range.map(|(begin, _)| begin))).collect());
+        for partition in &again {
+            let next = self.begin_again(*partition, state);
             tracing::error!(
                 partition,
                 next,
                 "the log ends before the store's progress; reading the partition from its beginning"
             );
         }
-        state.cover.retain(|partition, next| !is_beyond(partition, next));
+        if !again.is_empty() || has_new {
+            self.assigned.extend(found.keys());
+            self.assign();
+        }
+        false
     }
 
     fn assign(&self) {
@@ -181,12 +281,17 @@ impl Source {
 }
 
 /// Lists the partitions and their ends, again and again. Beside reading, because brokers may take long to respond.
-async fn keep_listing(consumer: Arc<StreamConsumer>, topic: String, ends: watch::Sender<NextOffsets>) {
+async fn keep_listing(
+    consumer: Arc<StreamConsumer>,
+    topic: String,
+    (read, listed): (Arc<Mutex<NextOffsets>>, watch::Sender<Listed>),
+) {
     loop {
+        let read = read.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (consumer, topic) = (Arc::clone(&consumer), topic.clone());
         let pause = match tokio::task::spawn_blocking(move || list(&consumer, &topic)).await {
-            Ok(Ok(found)) => {
-                ends.send_replace(found);
+            Ok(Ok(partitions)) => {
+                listed.send_replace(Listed { read, partitions });
                 METADATA_EVERY
             }
             Ok(Err(error)) => {
@@ -199,16 +304,16 @@ async fn keep_listing(consumer: Arc<StreamConsumer>, topic: String, ends: watch:
     }
 }
 
-/// The end of each partition that has a leader.
-fn list(consumer: &StreamConsumer, topic: &str) -> Result<NextOffsets, KafkaError> {
+/// The partitions, with beginning and end of those that have a leader.
+fn list(consumer: &StreamConsumer, topic: &str) -> Result<Listing, KafkaError> {
     let metadata = consumer.fetch_metadata(Some(topic), METADATA_TIMEOUT)?;
     let partitions = metadata.topics().iter().flat_map(MetadataTopic::partitions).map(MetadataPartition::id);
-    let end = |partition| match consumer.fetch_watermarks(topic, partition, METADATA_TIMEOUT) {
-        Ok((_, end)) => Some((partition, end)),
+    let range = |partition| match consumer.fetch_watermarks(topic, partition, METADATA_TIMEOUT) {
+        Ok(range) => (partition, Some(range)),
         Err(error) => {
-            tracing::warn!(partition, "failed to ask where a partition ends: {error}");
-            None
+            tracing::warn!(partition, "failed to ask where a partition begins and ends: {error}");
+            (partition, None)
         }
     };
-    Ok(partitions.filter_map(end).collect())
+    Ok(partitions.map(range).collect())
 }

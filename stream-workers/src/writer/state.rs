@@ -4,17 +4,19 @@
 //! that reads everything from the tables.
 
 use super::caution::{Caution, Suspect};
+use super::cover::{Cover, Interrupted};
 use super::epoch::{Epoch, epoch_of, version};
 use super::hot_rows::HotRows;
-use super::progress::{NextOffsets, Progress};
+use super::progress::Progress;
 use super::server::{Ended, Server};
 use crate::consume::Offsets;
 use crate::consume::partition_stats::{CountsByPartition, PartitionStats};
 use schemas::event_key::EventKey;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use store::facts::Facts;
 use store::key_index::{KeyIndex, KeyPlace};
-use store::row::{EventPlace, EventRow, EventWrite, WrittenReport};
+use store::row::{EventPlace, EventRow, EventWrite};
 use tokio::time::Instant;
 
 /// State of the active writer.
@@ -23,14 +25,16 @@ pub(super) struct State {
     pub(super) progress: Progress,
     /// The number of the last block.
     block: u64,
+    /// Rows that this writer has inserted.
+    pub(super) changed: Changed,
     pub(super) index: KeyIndex,
     pub(super) hot: HotRows,
     pub(super) sites: HashSet<String>,
-    /// Rows of `reports` that an interrupted block wrote, by identity; the first block covers their records.
-    pub(super) interrupted: HashMap<EventKey, WrittenReport>,
-    /// How far the first block must reach for them.
-    pub(super) cover: NextOffsets,
+    /// Rows of `reports` that an interrupted block wrote.
+    pub(super) cover: Cover,
     pub(super) caution: Caution,
+    /// Number of the last row of `progress`.
+    beat: AtomicU64,
     /// Whether the newest row of `progress` may name a record that is being decoded.
     is_noted: bool,
 }
@@ -40,13 +44,14 @@ impl State {
     pub(super) fn new(epoch: Epoch, progress: Progress) -> Self {
         Self {
             caution: Caution::new(epoch.number, epoch_of(progress.complete), progress.suspect),
-            progress: Progress { beat: version(epoch.number, 0), ..progress },
+            beat: AtomicU64::new(version(epoch.number, 0)),
+            progress,
             block: 0,
+            changed: Changed::default(),
             index: KeyIndex::default(),
             hot: HotRows::default(),
             sites: HashSet::new(),
-            interrupted: HashMap::new(),
-            cover: NextOffsets::new(),
+            cover: Cover::default(),
             is_noted: false,
             epoch,
         }
@@ -54,11 +59,7 @@ impl State {
 
     /// Stores what was read from the tables.
     pub(super) fn begin(&mut self, interrupted: Vec<Interrupted>, index: KeyIndex, sites: Vec<String>) {
-        for row in &interrupted {
-            let next = self.cover.entry(row.partition).or_default();
-            *next = (*next).max(row.offset + 1);
-        }
-        self.interrupted = interrupted.into_iter().map(|row| (row.written.place.identity, row.written)).collect();
+        self.cover = Cover::new(interrupted);
         self.index = index;
         self.sites = sites.into_iter().collect();
     }
@@ -68,9 +69,31 @@ impl State {
         version(self.epoch.number, self.block + 1)
     }
 
-    /// Inserts a row of `progress` that says that the writer is alive. A number is used once, even if this is dropped.
-    pub(super) async fn beat(&mut self, server: &Server, topic: &str) -> Result<(), Ended> {
-        self.progress.beat += 1;
+    /// Returns a version for rows that belong to no block.
+    pub(super) fn take_version(&mut self) -> u64 {
+        self.block += 1;
+        version(self.epoch.number, self.block)
+    }
+
+    /// Removes a key that was deleted.
+    pub(super) fn forget(&mut self, key: EventKey) {
+        self.hot.remove(key);
+        self.index.remove(key);
+    }
+
+    /// Inserts a row of `progress` that says that the writer is alive, beside other statements.
+    pub(super) async fn beat(&self, server: &Server, topic: &str) -> Result<(), Ended> {
+        Progress { beat: self.next_beat(), ..self.progress.clone() }.insert_beside(server, &self.epoch, topic).await
+    }
+
+    /// A number is used once. A row of `progress` with new content gets its number when it is inserted, so that no heartbeat with the
+    /// former content has a larger one.
+    pub(super) fn next_beat(&self) -> u64 {
+        self.beat.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    async fn insert_progress(&mut self, server: &Server, topic: &str) -> Result<(), Ended> {
+        self.progress.beat = self.next_beat();
         self.progress.insert(server, &self.epoch, topic).await
     }
 
@@ -78,26 +101,28 @@ impl State {
     pub(super) async fn note(&mut self, suspect: Suspect, server: &Server, topic: &str) -> Result<(), Ended> {
         self.is_noted = true;
         self.progress.suspect = Some(suspect);
-        self.beat(server, topic).await
+        self.insert_progress(server, topic).await
     }
 
     /// Notes that no record is being decoded any more.
     pub(super) async fn forget_suspect(&mut self, server: &Server, topic: &str) -> Result<(), Ended> {
         if self.is_noted {
             self.progress.suspect = None;
-            self.beat(server, topic).await?;
+            self.insert_progress(server, topic).await?;
             self.is_noted = false;
         }
         Ok(())
     }
 
-    /// The row of `progress` of the next block, which has read these offsets.
+    /// The row of `progress` of the next block, which has read these offsets, still without its number.
     pub(super) fn next_progress(&self, offsets: &Offsets, tally: &CountsByPartition) -> Progress {
-        let (beat, complete) = (self.progress.beat + 1, self.next_version());
-        let mut progress = Progress { beat, complete, suspect: None, ..self.progress.clone() };
+        let mut progress = Progress { suspect: None, ..self.progress.clone() };
         for (partition, (first, last)) in offsets {
-            let stats = progress.partitions.get(partition).copied().unwrap_or_else(|| PartitionStats::anew(*first));
+            let stats = progress.partitions.get(partition).copied().unwrap_or_else(|| PartitionStats::anew(0));
             progress.partitions.insert(*partition, stats.at(*first).past(tally.get(*partition), last + 1));
+        }
+        if self.cover.is_complete(&progress.next()) {
+            progress.complete = self.next_version();
         }
         progress
     }
@@ -105,16 +130,16 @@ impl State {
     /// Stores what a block has changed.
     pub(super) fn complete(&mut self, progress: Progress, written: Written, now: Instant) {
         self.block += 1;
+        self.cover.stored(&progress.next());
         self.progress = progress;
-        self.interrupted.clear();
-        self.cover.clear();
         self.sites.extend(written.sites);
-        let Written { known, events, .. } = written;
+        let Written { known, events, reports, .. } = written;
+        self.changed.events += events.len() as u64;
+        self.changed.reports += reports;
         let (rows, tombstones): (Vec<_>, Vec<_>) = events.into_iter().partition(|write| matches!(write, EventWrite::Row(_)));
         let live: HashSet<EventKey> = rows.iter().map(|row| row.place().key).collect();
         for EventPlace { key, .. } in tombstones.iter().map(EventWrite::place).filter(|place| !live.contains(&place.key)) {
-            self.hot.remove(key);
-            self.index.remove(key);
+            self.forget(key);
         }
         for row in rows {
             if let EventWrite::Row(row) = row {
@@ -139,13 +164,6 @@ impl State {
     }
 }
 
-/// A row of `reports` that an interrupted block wrote, and the record it comes from.
-pub(super) struct Interrupted {
-    pub(super) written: WrittenReport,
-    pub(super) partition: i32,
-    pub(super) offset: i64,
-}
-
 /// What a block has changed.
 pub(super) struct Written {
     /// Keys that had a row before.
@@ -153,4 +171,13 @@ pub(super) struct Written {
     /// Hosts that occurred for the first time.
     pub(super) sites: Vec<String>,
     pub(super) events: Vec<EventWrite<Facts>>,
+    /// Rows of `reports`, without those of issuers.
+    pub(super) reports: u64,
+}
+
+/// Rows that were inserted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Changed {
+    pub(super) events: u64,
+    pub(super) reports: u64,
 }

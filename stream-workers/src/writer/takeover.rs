@@ -6,11 +6,12 @@
 //!
 //! When to take over is a matter of time, and safety never depends on it.
 
+use super::cover::Interrupted;
 use super::epoch::{Epoch, epoch_of, random_slot};
 use super::keep_beating;
 use super::progress::Progress;
 use super::server::{Ended, Outcome, Server};
-use super::state::{Interrupted, State};
+use super::state::State;
 use crate::metrics;
 use schemas::event_key::EventKey;
 use schemas::ids::OrgId;
@@ -29,8 +30,8 @@ const CLAIM_PAUSE: Duration = Duration::from_millis(500);
 const FIRST_EPOCH_PAUSE: Duration = Duration::from_millis(100);
 
 /// Returns the largest epoch and the newest beat of `progress`; 0 if there is none.
-pub(super) async fn head(server: &Server, topic: &str) -> anyhow::Result<(u64, u64)> {
-    let response = server.read_soon(include_str!("sql/head.sql"), &[("topic", topic.to_owned())]).await?;
+pub(super) async fn head(server: &Server) -> anyhow::Result<(u64, u64)> {
+    let response = server.read_soon(include_str!("sql/head.sql"), &[]).await?;
     let mut from = Decoder(&response);
     Ok((from.u64()?, from.u64()?))
 }
@@ -41,10 +42,11 @@ struct Claim {
     epoch: u64,
     writer: String,
     slot: String,
+    shard: String,
 }
 
 /// Claims an epoch, or returns `None` if another writer was faster.
-pub(super) async fn claim(server: &Server, writer: &str) -> Result<Option<Epoch>, Ended> {
+pub(super) async fn claim(server: &Server, writer: &str, topic: &str) -> Result<Option<Epoch>, Ended> {
     let mut claims = read_claims(server).await?;
     while claims.is_empty() {
         create_first_epoch(server).await;
@@ -53,11 +55,15 @@ pub(super) async fn claim(server: &Server, writer: &str) -> Result<Option<Epoch>
     let (zero, newest) = (&claims[0], &claims[claims.len() - 1]);
     let expected = newest.epoch;
     let stored = Decoder(&server.read_patiently(include_str!("sql/largest_versions.sql"), &[]).await).u64()?;
-    let own = Claim { epoch: expected.max(epoch_of(stored)) + 1, writer: writer.to_owned(), slot: random_slot() };
+    let (epoch, shard) = (expected.max(epoch_of(stored)) + 1, server.shard().to_string());
+    refuse_other_shard(&claims, &shard)?;
+    let own = Claim { epoch, writer: writer.to_owned(), slot: random_slot(), shard };
     let parameters = [
         ("epoch", own.epoch.to_string()),
         ("writer", own.writer.clone()),
         ("slot", own.slot.clone()),
+        ("topic", topic.to_owned()),
+        ("shard", own.shard.clone()),
         ("expected", expected.to_string()),
     ];
     loop {
@@ -74,6 +80,13 @@ pub(super) async fn claim(server: &Server, writer: &str) -> Result<Option<Epoch>
         tokio::time::sleep(CLAIM_PAUSE).await;
         server.wait_for_slot(&zero.slot).await;
     }
+}
+
+/// The tables have one part of the reports, from the first epoch on.
+fn refuse_other_shard(claims: &[Claim], shard: &str) -> anyhow::Result<()> {
+    let other = claims.iter().find(|claim| claim.epoch > 0 && claim.shard != shard);
+    let Some(Claim { shard: other, .. }) = other else { return Ok(()) };
+    anyhow::bail!("TELEMETRY_SHARD={shard}: these tables are shard {other}; correct the setting or CLICKHOUSE_URL")
 }
 
 /// Creates epoch 0. Its statement has a query id of its own, so it is evaluated once at a time.
@@ -96,10 +109,10 @@ pub(super) async fn read_state(server: &Server, epoch: Epoch, (topic, every): (&
     let drained = begun.elapsed();
     let progress = Progress::read(server, topic).await?.unwrap_or_default();
     let mut state = State::new(epoch.clone(), progress);
-    let read = read_rows(server, state.progress.complete);
+    let read = read_rows(server, state.progress.complete, topic);
     let (interrupted, index, sites) = tokio::select! {
         rows = read => rows?,
-        ended = keep_beating(server, (topic, every), &mut state) => match ended? {},
+        ended = keep_beating(server, (topic, every), &state) => match ended? {},
     };
     tracing::info!(
         epoch = epoch.number,
@@ -114,25 +127,28 @@ pub(super) async fn read_state(server: &Server, epoch: Epoch, (topic, every): (&
     Ok(state)
 }
 
-async fn read_rows(server: &Server, complete: u64) -> Result<(Vec<Interrupted>, KeyIndex, Vec<String>), Ended> {
-    Ok((read_interrupted(server, complete).await?, read_index(server).await?, read_sites(server).await?))
+async fn read_rows(server: &Server, complete: u64, topic: &str) -> Result<(Vec<Interrupted>, KeyIndex, Vec<String>), Ended> {
+    Ok((read_interrupted(server, complete, topic).await?, read_index(server).await?, read_sites(server).await?))
 }
 
 async fn read_claims(server: &Server) -> Result<Vec<Claim>, Ended> {
     let response = server.read_patiently(include_str!("sql/epochs.sql"), &[]).await;
-    let claims = Decoder(&response).rows(|from| Ok(Claim { epoch: from.u64()?, writer: from.text()?, slot: from.text()? }))?;
+    let claims = Decoder(&response)
+        .rows(|from| Ok(Claim { epoch: from.u64()?, writer: from.text()?, slot: from.text()?, shard: from.text()? }))?;
     Ok(claims)
 }
 
-async fn read_interrupted(server: &Server, complete: u64) -> Result<Vec<Interrupted>, Ended> {
-    let parameters = [("complete", complete.to_string())];
+async fn read_interrupted(server: &Server, complete: u64, topic: &str) -> Result<Vec<Interrupted>, Ended> {
+    let parameters = [("complete", complete.to_string()), ("topic", topic.to_owned())];
     let response = server.read_patiently(include_str!("sql/interrupted.sql"), &parameters).await;
     let rows = Decoder(&response).rows(|from| {
         let (home, org, at_ms) = (Home(from.u32()?), OrgId(from.uuid()?), from.i64()?);
         let (identity, received) = (EventKey(from.u128()?), from.u64()?);
         let place = ReportPlace { home, org, at_ms, identity };
         let written = WrittenReport { place, accepted: Acceptance::from_stored(received, identity) };
-        Ok(Interrupted { written, partition: from.i32()?, offset: from.i64()? })
+        let (group_key, site, platform) = (from.u128()?, from.text()?.into_boxed_str(), OrgId(from.uuid()?));
+        let (shared_key, issuer) = (Some(EventKey(group_key)).filter(|key| key.0 != 0), Some(platform).filter(|of| *of != org));
+        Ok(Interrupted { written, shared_key, site, issuer, origin: (from.i32()?, from.i64()?) })
     })?;
     Ok(rows)
 }
@@ -174,7 +190,8 @@ mod tests {
         let servers: Vec<Server> = (0..CLAIMANTS).map(|_| Server::connect(&settings).unwrap()).collect();
         let mut won = Vec::new();
         for _ in 0..ROUNDS {
-            let claims = servers.iter().enumerate().map(async |(n, server)| claim(server, &n.to_string()).await.unwrap());
+            let claims =
+                servers.iter().enumerate().map(async |(n, server)| claim(server, &n.to_string(), "a topic").await.unwrap());
             won.extend(join_all(claims).await.into_iter().flatten().map(|epoch| epoch.number));
         }
         let mut epochs: Vec<u64> = read_claims(&servers[0]).await.unwrap().iter().map(|claim| claim.epoch).collect();
@@ -189,7 +206,7 @@ mod tests {
     async fn a_takeover_waits_for_earlier_statements() {
         let settings = TestStores::fresh().await.clickhouse;
         let (former, successor) = (Server::connect(&settings).unwrap(), Server::connect(&settings).unwrap());
-        let earlier = claim(&former, "former").await.unwrap().unwrap();
+        let earlier = claim(&former, "former", "a topic").await.unwrap().unwrap();
         let slot = earlier.slot.clone();
         let slow = tokio::spawn(async move {
             former.run(&slot, "SELECT sleepEachRow(1) FROM numbers(3) SETTINGS max_block_size = 1", &[], &[]).await
@@ -200,7 +217,7 @@ mod tests {
             Decoder(&response).u64().unwrap()
         };
         eventually("the earlier statement runs", || async { (count().await == 1).then_some(()) }).await;
-        let epoch = claim(&successor, "successor").await.unwrap().unwrap();
+        let epoch = claim(&successor, "successor", "a topic").await.unwrap().unwrap();
         read_state(&successor, epoch, ("a topic", Duration::from_secs(60))).await.unwrap();
         assert_eq!(count().await, 0, "the earlier statement still runs");
         assert_eq!(slow.await.unwrap(), Outcome::Done);

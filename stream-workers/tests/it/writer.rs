@@ -2,6 +2,8 @@
 
 mod history;
 mod model;
+mod recovery;
+mod refused;
 
 use crate::test_app::{NEW_YEAR_US, TestApp, record};
 use history::History;
@@ -15,7 +17,8 @@ use std::time::Duration;
 use uuid::Uuid;
 
 /// Places where a writer dies, see stream-workers/src/writer/block.rs.
-const CRASH_POINTS: [&str; 5] = ["after_sites", "after_reports", "after_events_first", "after_events", "after_progress"];
+const CRASH_POINTS: [&str; 6] =
+    ["after_sites", "after_reports", "after_events_first", "after_events", "after_failed_fetches", "after_progress"];
 /// A standby takes over soon, so that tests are short.
 const TAKEOVER_AFTER_MS: &str = "1000";
 
@@ -55,7 +58,7 @@ impl World {
         environment.push(("TELEMETRY_BLOCK_AGE_MS", "20".to_owned()));
         environment.push(("TELEMETRY_TAKEOVER_AFTER_MS", TAKEOVER_AFTER_MS.to_owned()));
         environment.extend(besides);
-        TestProcess::service(&["write"], &environment)
+        TestProcess::service(&[], &environment)
     }
 
     /// Waits until all records are in the store.
@@ -66,6 +69,12 @@ impl World {
             (next == Some(expected)).then_some(())
         })
         .await;
+    }
+
+    async fn run(&self, statements: &[&str]) {
+        for statement in statements {
+            self.app.clickhouse.query(statement).execute().await.unwrap();
+        }
     }
 
     async fn assert_equals_model(&self) {
@@ -207,6 +216,12 @@ async fn a_record_that_kills_writers_is_set_aside() {
     assert_eq!(set_aside[0].payload, b"deadly-record:abort");
 }
 
+/// Between the ends of December and January.
+fn days_since_mid_january() -> i64 {
+    let middle = chrono::DateTime::parse_from_rfc3339("2026-01-15T00:00:00Z").unwrap();
+    (Clock::System.now() - middle.to_utc()).num_days()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn months_older_than_the_setting_are_deleted() {
     let mut world = World::new().await;
@@ -222,10 +237,7 @@ async fn months_older_than_the_setting_are_deleted() {
         homes
     };
     assert!(found().await.contains(&202_512) && found().await.contains(&202_601));
-    // Between the ends of December and January.
-    let middle = chrono::DateTime::parse_from_rfc3339("2026-01-15T00:00:00Z").unwrap();
-    let days = (Clock::System.now() - middle.to_utc()).num_days();
-    let _writer = world.writer_with([("TELEMETRY_EVENTS_KEEP", days.to_string())]);
+    let _writer = world.writer_with([("TELEMETRY_EVENTS_KEEP", days_since_mid_january().to_string())]);
     eventually("December is deleted", || async { found().await.first().is_none_or(|home| *home >= 202_601).then_some(()) }).await;
     assert!(found().await.contains(&202_601));
 }

@@ -1,2 +1,2 @@
-SELECT epoch, writer, slot FROM writers ORDER BY epoch
+SELECT epoch, writer, slot, shard FROM writers ORDER BY epoch
 FORMAT RowBinary

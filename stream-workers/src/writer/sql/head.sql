@@ -1,5 +1,5 @@
--- What a standby watches: both change while somebody is active or takes over.
+-- What a standby watches: both change while somebody is active or takes over, whatever topic it reads.
 SELECT
     ifNull((SELECT max(epoch) FROM writers), 0),
-    ifNull((SELECT max(beat) FROM progress WHERE topic = {topic:String}), 0)
+    ifNull((SELECT max(beat) FROM progress), 0)
 FORMAT RowBinary

@@ -1,10 +1,13 @@
--- Rows of `reports` that an interrupted block wrote: those that are newer than the last complete block.
-SELECT home, organization, at, identity, received, origin_partition, origin_offset
+-- Rows of `reports` that an interrupted block wrote: those that are newer than the last complete block. Writers of other topics had
+-- other records; their epochs are excluded, and not this topic's selected, because after a restore `writers` may lack some.
+SELECT home, organization, at, identity, received, group_key, site, platform, origin_partition, origin_offset
 FROM
 (
-    SELECT home, organization, at, identity, received, origin_partition, origin_offset, is_deleted
+    SELECT home, organization, at, identity, received, group_key, site, platform, origin_partition, origin_offset, is_deleted
     FROM reports
-    WHERE version > {complete:UInt64} AND is_issuers = 0
+    WHERE version > {complete:UInt64}
+        AND bitShiftRight(version, 40) NOT IN (SELECT epoch FROM writers WHERE topic != {topic:String})
+        AND is_issuers = 0
     ORDER BY version DESC
     LIMIT 1 BY home, organization, at, identity
 )

@@ -1,0 +1,154 @@
+//! The reports of some records, stored as one block, and how a batch that is too large is divided.
+
+use super::cover::Origin;
+use super::new_report::NewReport;
+use crate::consume::partition_stats::CountsByPartition;
+use crate::consume::{Block, DeadLetter, Offsets, QUARANTINED, named_buckets};
+use schemas::shard::{Bucket, Duty, Shard};
+use store::tables::FailedFetchRow;
+
+/// Reports, and what becomes of their records in `progress`.
+pub(super) struct Batch {
+    pub(super) reports: Vec<NewReport>,
+    /// Of all records that a block has read: their rows depend on nothing else, so the first half of a batch has all of them.
+    pub(super) failed_fetches: Vec<FailedFetchRow>,
+    /// The records, in the order in which they were read.
+    pub(super) records: Vec<Origin>,
+    pub(super) offsets: Offsets,
+    pub(super) tally: CountsByPartition,
+    /// Records that became dead letters, and how many events they had.
+    letters: Vec<(Origin, u64)>,
+}
+
+impl Batch {
+    /// What a shard stores of a block.
+    pub(super) fn new(block: Block, records: Vec<Origin>, shard: Shard) -> Self {
+        let Block { mut rows, mut failed_fetches, offsets, mut tally, dead_letters, .. } = block;
+        rows.retain(|row| shard.has(Bucket::new(&row.site, || row.shared_key.unwrap_or(row.identity))));
+        failed_fetches.retain(|row| shard.has(Bucket::new(&row.fetch.site, || row.accepted.identity)));
+        rows.iter().for_each(|row| tally.of(row.partition).stored += 1);
+        let is_counted = |letter: &&DeadLetter| is_counted(letter, shard);
+        let letters = dead_letters.iter().filter(is_counted);
+        let letters: Vec<_> = letters.map(|letter| ((letter.partition, letter.offset), letter.events as u64)).collect();
+        count(&letters, &mut tally);
+        let reports = rows.into_iter().map(NewReport::from).collect();
+        Self { reports, failed_fetches, records, offsets, tally, letters }
+    }
+
+    fn of(reports: Vec<NewReport>, records: Vec<Origin>, letters: Vec<(Origin, u64)>) -> Self {
+        let (mut offsets, mut tally) = (Offsets::new(), CountsByPartition::default());
+        for (partition, offset) in &records {
+            let range = offsets.entry(*partition).or_insert((*offset, *offset));
+            *range = (range.0.min(*offset), range.1.max(*offset));
+            tally.of(*partition).records += 1;
+        }
+        count(&letters, &mut tally);
+        reports.iter().for_each(|new| tally.of(new.origin().0).stored += 1);
+        Self { reports, failed_fetches: Vec::new(), records, offsets, tally, letters }
+    }
+
+    /// Two batches of whole records, the first to be stored first; `None` if there is only one record.
+    pub(super) fn halves(self) -> Option<[Self; 2]> {
+        let Self { mut reports, failed_fetches, mut records, mut letters, .. } = self;
+        records.sort_unstable();
+        reports.sort_by_key(NewReport::origin);
+        // A partition before it is in the first half, and one after it in the second: of each partition, what comes first is stored first.
+        let middle = reports.get(reports.len() / 2).map_or(records[records.len() / 2], NewReport::origin);
+        let boundary = middle.max(*records.get(1)?);
+        let later_reports = reports.split_off(reports.partition_point(|new| new.origin() < boundary));
+        let later_records = records.split_off(records.partition_point(|record| *record < boundary));
+        let later_letters = letters.extract_if(.., |(record, _)| *record >= boundary).collect();
+        let first = Self { failed_fetches, ..Self::of(reports, records, letters) };
+        Some([first, Self::of(later_reports, later_records, later_letters)])
+    }
+}
+
+/// Several shards reject a record that nobody can read, and one of them counts it. A quarantined record may be stored by the others.
+fn is_counted(letter: &DeadLetter, shard: Shard) -> bool {
+    letter.reason.starts_with(QUARANTINED) || shard.duty(&named_buckets(Some(&letter.headers))) == Duty::ReadAndCount
+}
+
+fn count(letters: &[(Origin, u64)], tally: &mut CountsByPartition) {
+    for ((partition, _), events) in letters {
+        let counts = tally.of(*partition);
+        counts.rejected_records += 1;
+        counts.rejected += events;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::consume::partition_stats::Counts;
+    use crate::record::decode::decode;
+    use crate::record::row::ReportRow;
+    use rdkafka::Timestamp;
+    use rdkafka::message::{Header, OwnedHeaders, OwnedMessage};
+    use schemas::log::header;
+
+    const EVENTS: usize = 60;
+
+    fn reports(origin: Origin, events: usize) -> Vec<NewReport> {
+        ReportRow::of(decode(record_of(events, false).as_bytes()).unwrap(), origin).into_iter().map(NewReport::from).collect()
+    }
+
+    /// So many events, each on a host of its own or on none.
+    fn record_of(events: usize, have_hosts: bool) -> String {
+        let site = |n| if have_hosts { format!(r#","site":"com.example{n}""#) } else { String::new() };
+        let event = |n| format!(r#"{{"own_key":"{n:032x}","type":"content_engaged","at_ms":1790000000000{}}}"#, site(n));
+        let events: Vec<String> = (0..events).map(event).collect();
+        format!(
+            r#"{{"v":1,"org":"00000000-0000-0000-0000-000000000001","received_at_us":1790000000000000,"kind":"events","events":[{}]}}"#,
+            events.join(",")
+        )
+    }
+
+    #[test]
+    fn shards_divide_reports_and_one_counts_an_unreadable_record() {
+        let message = |offset, payload: &str| {
+            let headers = OwnedHeaders::new().insert(Header { key: header::BUCKETS, value: Some("*") });
+            let payload = Some(payload.as_bytes().to_vec());
+            OwnedMessage::new(payload, None, "log".to_owned(), Timestamp::NotAvailable, 0, offset, Some(headers))
+        };
+        let batch = |shard: &str| {
+            let mut block = Block::default();
+            block.push(&message(0, &record_of(EVENTS, true)), |_| true);
+            block.push(&message(1, "{"), |_| true);
+            block.push_unread(&message(2, "{"), format!("{QUARANTINED}: writers died"));
+            block.skip(&message(3, "{"));
+            Batch::new(block, Vec::new(), shard.parse().unwrap())
+        };
+        assert_eq!(batch("1/1").tally.all(), Counts { records: 4, stored: EVENTS as u64, rejected_records: 2, rejected: 0 });
+        let parts = ["1/3", "2/3", "3/3"].map(|shard| batch(shard).tally.all());
+        assert_eq!(parts.map(|counts| counts.records), [4, 4, 4], "every shard passes all offsets");
+        assert_eq!(parts.map(|counts| counts.rejected_records), [2, 1, 1]);
+        let stored = parts.map(|counts| counts.stored);
+        assert!(stored.iter().all(|count| *count > 0) && stored.iter().sum::<u64>() == EVENTS as u64, "{stored:?}");
+    }
+
+    #[test]
+    fn halves_have_whole_records_and_each_partition_in_order() {
+        let sizes = [((0, 5), 3), ((1, 2), 1), ((0, 6), 9), ((1, 3), 0), ((2, 8), 2), ((0, 9), 1)];
+        let records: Vec<Origin> = sizes.iter().map(|(record, _)| *record).collect();
+        let all = sizes.iter().flat_map(|(record, events)| reports(*record, *events)).collect();
+        let (mut waiting, mut stored, mut counts) =
+            (vec![Batch::of(all, records, vec![((1, 3), 4)])], Vec::new(), Counts::default());
+        while let Some(batch) = waiting.pop() {
+            if batch.records.len() == 1 {
+                counts += batch.tally.all();
+                assert_eq!(batch.offsets.len(), 1);
+                assert!(batch.reports.iter().all(|new| new.origin() == batch.records[0]));
+                stored.push((batch.records[0], batch.reports.len()));
+                continue;
+            }
+            let [first, second] = batch.halves().unwrap();
+            assert!(!first.records.is_empty() && !second.records.is_empty());
+            waiting.extend([second, first]);
+        }
+        let mut expected = sizes.to_vec();
+        expected.sort_unstable();
+        assert_eq!(stored, expected);
+        assert_eq!(counts, Counts { records: 6, stored: 16, rejected_records: 1, rejected: 4 });
+        assert!(Batch::of(reports((0, 1), 2), vec![(0, 1)], Vec::new()).halves().is_none());
+    }
+}

@@ -1,0 +1,133 @@
+//! What a writer finds after its predecessor, the log or the tables have lost something.
+
+use super::history::History;
+use super::{World, model};
+use crate::test_app::{NEW_YEAR_US, TestApp, event, record};
+use rdkafka::Offset;
+use rdkafka::admin::{AdminOptions, NewTopic, TopicReplication};
+use service_kit::kafka;
+use service_kit::testing::{eventually, random_seed};
+use std::time::Duration;
+
+/// Reports that no event names, and events that name a report without a row.
+const ORPHANS: &str = "SELECT count() FROM (SELECT identity, home, organization, toUnixTimestamp64Milli(at) AS at FROM reports FINAL \
+    WHERE is_issuers = 0) AS stored FULL JOIN (SELECT if(entry.1 = 0, key, entry.1) AS identity, if(entry.2 = 0, home, entry.2) AS home, \
+    entry.3 AS organization, toUnixTimestamp64Milli(entry.4) AS at FROM (SELECT key, home, arrayJoin(arrayZip(reports.identity, \
+    reports.home, reports.organization, reports.at)) AS entry FROM events FINAL)) AS named USING (identity, home, organization, at) \
+    WHERE stored.identity = 0 OR named.identity = 0 SETTINGS do_not_merge_across_partitions_select_final = 1, join_use_nulls = 0";
+
+impl World {
+    pub(super) async fn count(&self, sql: &str) -> u64 {
+        self.app.clickhouse.query(sql).fetch_one().await.unwrap()
+    }
+
+    pub(super) async fn assert_no_orphans(&self) {
+        assert_eq!(self.count(ORPHANS).await, 0, "reports without an event, or events without a report");
+    }
+}
+
+/// `progress` is the first table that a backup copies: everything after it is read again, in several blocks.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restored_backup_is_caught_up_with() {
+    let (mut world, seed) = (World::new().await, random_seed());
+    let history = History { records: 100, events_per_record: 5, padding: 10, ids: 60 };
+    world.put(&history.records(seed)).await;
+    let mut writer = world.writer(None);
+    world.is_stored().await;
+    writer.kill_9().await;
+    let statements = [
+        "CREATE TABLE backup AS progress",
+        "INSERT INTO backup SELECT * FROM progress FINAL",
+        "CREATE TABLE writers_backup AS writers",
+    ];
+    world.run(&statements).await;
+    world.run(&["INSERT INTO writers_backup SELECT * FROM writers"]).await;
+    world.put(&history.records(seed.wrapping_add(1))).await;
+    let mut writer = world.writer(Some("after_events:5/1".to_owned()));
+    writer.exit_code().await;
+    let restore = ["TRUNCATE TABLE progress", "TRUNCATE TABLE writers", "INSERT INTO progress SELECT * FROM backup"];
+    world.run(&restore).await;
+    world.run(&["INSERT INTO writers SELECT * FROM writers_backup"]).await;
+    // Dies in the middle of covering what is newer than `progress`.
+    let mut writer = world.writer(Some("after_reports:2/1".to_owned()));
+    writer.exit_code().await;
+    let _writer = world.writer(None);
+    world.is_stored().await;
+    world.assert_equals_model().await;
+    world.assert_no_duplicates().await;
+    world.assert_no_orphans().await;
+}
+
+/// Retention of the log drops records of which only `reports` has rows.
+#[tokio::test(flavor = "multi_thread")]
+async fn reports_of_dropped_records_are_deleted() {
+    let mut world = World::new().await;
+    world.app.put(&[(0, record(1, NEW_YEAR_US, &[event(1)])), (1, record(1, NEW_YEAR_US, &[event(2)]))]).await;
+    let mut writer = world.writer(Some("after_reports:1/1".to_owned()));
+    writer.exit_code().await;
+    assert!(world.count("SELECT count() FROM reports FINAL").await > 0);
+    world.app.log.drop_before([(0, Offset::Offset(1)), (1, Offset::Offset(1))]).await;
+    let _writer = world.writer(None);
+    world.put(&[(2, record(1, NEW_YEAR_US, &[event(3)]))]).await;
+    eventually("the new record is stored", || async {
+        (world.count("SELECT count() FROM events FINAL").await == 1).then_some(())
+    })
+    .await;
+    world.assert_equals_model().await;
+    world.assert_no_orphans().await;
+}
+
+async fn create_topic_again(app: &TestApp) {
+    let (admin, options) = (kafka::admin(&app.stores.kafka).unwrap(), AdminOptions::new());
+    let topic = &app.stores.kafka.topic;
+    admin.delete_topics(&[topic], &options).await.unwrap();
+    let new = NewTopic::new(topic, crate::test_app::PARTITIONS, TopicReplication::Fixed(1));
+    eventually("the topic is created again", || async {
+        let created = admin.create_topics([&new], &options).await.ok()?;
+        created.iter().all(Result::is_ok).then_some(())
+    })
+    .await;
+}
+
+/// The offsets that the writer knows are beyond the end of the new topic.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_is_created_again_is_read_from_its_beginning() {
+    let (mut world, seed) = (World::new().await, random_seed());
+    let history = History { records: 60, events_per_record: 2, padding: 10, ids: 30 };
+    world.put(&history.records(seed)).await;
+    let writer = world.writer(None);
+    world.is_stored().await;
+    create_topic_again(&world.app).await;
+    let later = History { records: 20, ..history }.records(seed.wrapping_add(1));
+    world.put(&later).await;
+    let expected = model::events(&world.records).len() as u64;
+    let stored = eventually("the new records are stored", || async {
+        (world.count("SELECT count() FROM events FINAL").await == expected).then_some(())
+    });
+    let stored = tokio::time::timeout(Duration::from_secs(100), stored).await;
+    assert!(stored.is_ok(), "{}", writer.stderr());
+    world.assert_equals_model().await;
+    world.assert_no_orphans().await;
+}
+
+/// An event is deleted together with its reports, in whatever months they were accepted.
+#[tokio::test(flavor = "multi_thread")]
+async fn retention_leaves_no_part_of_an_event() {
+    let mut world = World::new().await;
+    let history = History { records: 200, events_per_record: 3, padding: 10, ids: 40 };
+    world.put(&history.records(random_seed())).await;
+    let mut writer = world.writer(None);
+    world.is_stored().await;
+    let divided = "SELECT count() FROM events FINAL WHERE arrayExists(own -> own != 0, reports.home)";
+    assert!(world.count(divided).await > 0, "no event has reports of two months");
+    writer.kill_9().await;
+    let _writer = world.writer_with([("TELEMETRY_EVENTS_KEEP", super::days_since_mid_january().to_string())]);
+    let december = "SELECT count() FROM reports WHERE home < 202601";
+    eventually("December is deleted", || async { (world.count(december).await == 0).then_some(()) }).await;
+    assert!(world.count("SELECT count() FROM events FINAL").await > 0);
+    world.assert_no_orphans().await;
+    world.put(&History { ids: 41, ..history }.records(random_seed())).await;
+    world.is_stored().await;
+    world.assert_no_duplicates().await;
+    world.assert_no_orphans().await;
+}

@@ -1,0 +1,141 @@
+//! Blocks that ClickHouse or the writer can't take, and responses that get lost.
+
+use super::history::History;
+use super::{World, model};
+use crate::test_app::{NEW_YEAR_US, event, record};
+use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use rand::seq::IndexedRandom as _;
+use serde_json::{Value, json};
+use service_kit::testing::{TestServer, ask_clickhouse, eventually, random_seed};
+use std::time::Duration;
+
+fn named(key: u128, url: &str) -> Value {
+    let mut event = event(key);
+    event["content_url"] = json!(url);
+    event
+}
+
+/// A record of two events, one of which has this URL, among others.
+fn with_a_bad_record(url: &str) -> Vec<(i32, Value)> {
+    let good = |key| event(key);
+    let record = |n: i64, events: &[Value]| (0, record(1, NEW_YEAR_US + n, events));
+    let mut records: Vec<(i32, Value)> = (0..40).map(|n| record(n, &[good(n as u128 + 1)])).collect();
+    records.insert(17, record(100, &[good(100), named(101, url)]));
+    records
+}
+
+async fn assert_one_is_set_aside(world: &mut World, records: &[(i32, Value)], reason: &str) {
+    world.put(records).await;
+    let _writer = world.writer(None);
+    world.is_stored().await;
+    let (_, bad) = world.records.remove(17);
+    world.assert_equals_model().await;
+    world.assert_no_duplicates().await;
+    let set_aside = world.app.log.set_aside().await;
+    assert_eq!(set_aside.len(), 1, "{set_aside:?}");
+    assert!(set_aside[0].reason.contains(reason), "{}", set_aside[0].reason);
+    assert_eq!(serde_json::from_slice::<Value>(&set_aside[0].payload).unwrap(), bad);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_clickhouse_refuses_is_set_aside() {
+    for table in ["reports", "events"] {
+        let mut world = World::new().await;
+        let constraint = format!("ALTER TABLE {table} ADD CONSTRAINT no_bad_url CHECK position(url, 'bad-url') = 0");
+        world.run(&[&constraint]).await;
+        assert_one_is_set_aside(&mut world, &with_a_bad_record("https://example.com/bad-url"), "VIOLATED_CONSTRAINT").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_makes_the_merge_panic_is_set_aside() {
+    let mut world = World::new().await;
+    assert_one_is_set_aside(&mut world, &with_a_bad_record("https://example.com/deadly-report:panic"), "panicked").await;
+}
+
+/// What happens to a request whose body begins like this.
+type Disturb = fn(&[u8]) -> Disturbance;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Disturbance {
+    None,
+    Delay(Duration),
+    /// The response gets lost, after the statement was applied.
+    Lost,
+    /// The same, and the statement arrives twice.
+    LostAndRepeated,
+}
+
+/// Passes requests on to ClickHouse, some of them disturbed.
+async fn proxy(upstream: &str, disturb: Disturb) -> TestServer {
+    let upstream = upstream.trim_end_matches('/').to_owned();
+    let forward = move |request: Request| pass_on(format!("{upstream}{}", request.uri()), request, disturb);
+    TestServer::start(Router::new().fallback(forward)).await
+}
+
+async fn pass_on(url: String, request: Request, disturb: Disturb) -> Response {
+    const EXCEPTION: &str = "x-clickhouse-exception-code";
+    let body = axum::body::to_bytes(request.into_body(), usize::MAX).await.unwrap();
+    let ask = || ask_clickhouse(reqwest::Method::POST, &url).body(body.clone()).send();
+    let disturbance = disturb(&body[..body.len().min(400)]);
+    if let Disturbance::Delay(delay) = disturbance {
+        tokio::time::sleep(delay).await;
+    }
+    let response = ask().await.unwrap();
+    if disturbance == Disturbance::LostAndRepeated {
+        ask().await.unwrap();
+    }
+    if matches!(disturbance, Disturbance::Lost | Disturbance::LostAndRepeated) {
+        return StatusCode::BAD_GATEWAY.into_response();
+    }
+    let code = response.headers().get(EXCEPTION).cloned();
+    let mut passed = (response.status(), response.bytes().await.unwrap()).into_response();
+    if let Some(code) = code {
+        passed.headers_mut().insert(EXCEPTION, code);
+    }
+    passed
+}
+
+fn contains(statement: &[u8], part: &str) -> bool {
+    statement.windows(part.len()).any(|window| window == part.as_bytes())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_responses_change_nothing() {
+    let mut world = World::new().await;
+    let proxy = proxy(&world.app.stores.clickhouse.clickhouse_url, |statement| {
+        let lost = [Disturbance::Lost, Disturbance::LostAndRepeated, Disturbance::None, Disturbance::None, Disturbance::None];
+        if contains(statement, "INSERT INTO ") { *lost.choose(&mut rand::rng()).unwrap() } else { Disturbance::None }
+    })
+    .await;
+    let history = History { records: 60, events_per_record: 5, padding: 10, ids: 40 };
+    world.put(&history.records(random_seed())).await;
+    let _writer = world.writer_with([("CLICKHOUSE_URL", proxy.url.clone())]);
+    world.is_stored().await;
+    world.assert_equals_model().await;
+    world.assert_no_duplicates().await;
+    assert!(!model::events(&world.records).is_empty());
+}
+
+/// Each insert of a block takes longer than the silence after which a standby takes over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_block_does_not_end_an_epoch() {
+    let mut world = World::new().await;
+    let proxy =
+        proxy(&world.app.stores.clickhouse.clickhouse_url, |statement| match contains(statement, "INSERT INTO reports\n") {
+            true => Disturbance::Delay(Duration::from_secs(10)),
+            false => Disturbance::None,
+        })
+        .await;
+    let settings = || [("CLICKHOUSE_URL", proxy.url.clone()), ("TELEMETRY_TAKEOVER_AFTER_MS", "4000".to_owned())];
+    let (writer, standby) = (world.writer_with(settings()), world.writer_with(settings()));
+    let epochs = async |world: &World| world.count("SELECT max(epoch) FROM writers").await;
+    eventually("a writer is active", || async { (world.count("SELECT count() FROM progress").await > 0).then_some(()) }).await;
+    let before = epochs(&world).await;
+    world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
+    world.is_stored().await;
+    assert_eq!(epochs(&world).await, before, "a standby took over: {} {}", writer.stderr(), standby.stderr());
+}
