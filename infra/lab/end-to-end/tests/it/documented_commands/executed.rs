@@ -33,6 +33,7 @@ const EXECUTED: &[(&str, &str)] = &[
     ("cargo run -p telemetry -- identity-api admin key", "keys_are_minted_listed_and_revoked_and_shown_raw_once"),
     ("telemetry ingest-gateway", "single_processes_start_beside_cargo_up_and_take_and_show_an_event"),
     ("telemetry query-api --listen", "single_processes_start_beside_cargo_up_and_take_and_show_an_event"),
+    ("telemetry stream-workers", "a_running_worker_says_how_it_is_and_stops_when_asked"),
     ("telemetry stream-workers --listen", "single_processes_start_beside_cargo_up_and_take_and_show_an_event"),
     ("telemetry console", "what_compose_starts_is_healthy_takes_an_event_shows_it_and_stops_when_asked"),
     ("telemetry secrets", "every_secret_of_compose_is_made_and_is_different_each_time"),
