@@ -43,6 +43,41 @@ async fn a_worker_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
     assert_eq!(last.terminate().await, Some(0));
 }
 
+async fn progresses(app: &TestApp, what: &str) {
+    let before = app.visible().await.len();
+    eventually(what, || async { (app.visible().await.len() > before).then_some(()) }).await;
+}
+
+/// F23: of three processes one is always leaving, by SIGTERM or kill -9, and another starting.
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_that_come_and_go_lose_nothing_and_keep_going() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let app = Arc::new(TestApp::new().await);
+    let (written, stop) = (Arc::new(AtomicU64::new(0)), CancellationToken::new());
+    let writing = tokio::spawn(write(Arc::clone(&app), Arc::clone(&written), stop.clone()));
+    let mut workers = vec![app.process().await, app.process().await];
+    for round in 0..size("COME_AND_GO_ROUNDS", 4) {
+        workers.push(app.process().await);
+        progresses(&app, "events are stored with one more").await;
+        tokio::time::sleep(Duration::from_millis(random.random_range(0..1_500))).await;
+        let mut leaving = workers.swap_remove(random.random_range(0..workers.len()));
+        if round % 2 == 0 {
+            assert_eq!(leaving.terminate().await, Some(0), "seed {seed}: {}", leaving.stderr());
+        } else {
+            leaving.kill_9().await;
+        }
+        progresses(&app, "events are stored with one less").await;
+    }
+    stop.cancel();
+    writing.await.unwrap();
+    app.caught_up().await;
+    let expected: Vec<String> = (0..written.load(Ordering::Relaxed)).map(|n| format!("event-{n:06}")).collect();
+    assert_eq!(app.visible().await, expected, "seed {seed}");
+    assert_eq!(app.settled().await.events(), expected.len() as u64, "seed {seed}: each event is counted once");
+    assert_eq!(app.log.set_aside().await, [], "seed {seed}: no record is blamed for a process that was killed");
+}
+
 /// One record after the other, spread over the partitions, until it is told to stop.
 async fn write(app: Arc<TestApp>, written: Arc<AtomicU64>, stop: CancellationToken) {
     while !stop.is_cancelled() {

@@ -177,6 +177,7 @@ async fn a_replay_continues_when_writers_die_at_any_statement() {
     assert_eq!(last.terminate().await, Some(0));
 }
 
+/// F24
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_writer_continues_no_replay_that_another_has_taken_over() {
     let app = worked_off(2_000).await;
