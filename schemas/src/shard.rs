@@ -136,7 +136,8 @@ impl FromStr for Shard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let numbers = text.split_once('/').and_then(|(number, count)| Some((number.parse::<u16>().ok()?, count.parse::<u16>().ok()?)));
+        let numbers =
+            text.split_once('/').and_then(|(number, count)| Some((number.parse::<u16>().ok()?, count.parse::<u16>().ok()?)));
         match numbers {
             Some((number, count)) if 1 <= number && number <= count && count <= Self::MOST => {
                 Ok(Self { index: number - 1, count })

@@ -5,9 +5,11 @@
 mod postgres_migrations;
 mod clickhouse_contract;
 mod clickhouse_version;
+mod distributed;
 mod replicas;
 
 pub use crate::connections::{clickhouse, clickhouse_answers, postgres, postgres_answers, postgres_with};
+pub use distributed::{create_distributed_tables, of_all_shards};
 pub use postgres_migrations::{check_postgres, migrate_postgres};
 
 use crate::connections::{absent_clickhouse, address, clickhouse_server};

@@ -4,7 +4,7 @@ use anyhow::ensure;
 
 /// What the statement says of a table.
 pub(super) struct Contract {
-    name: &'static str,
+    pub(super) name: &'static str,
     /// With its arguments: `ReplacingMergeTree(version, is_deleted)`.
     engine: &'static str,
     partition_key: &'static str,
@@ -23,6 +23,9 @@ pub(super) struct Table {
     /// Of nested columns the part before the dot.
     columns: Vec<String>,
 }
+
+/// The engine of a table that reads those of all shards.
+const DISTRIBUTED: &str = "Distributed";
 
 const DESCRIPTION: &str = "SELECT engine, engine_full, partition_key, sorting_key, \
         (SELECT groupUniqArray(splitByChar('.', name)[1]) FROM system.columns WHERE database = currentDatabase() AND table = ?) AS columns \
@@ -71,6 +74,12 @@ impl Contract {
             anyhow::bail!("table {name} does not exist: create it with `telemetry stream-workers prepare`")
         };
         let fix = "fill a new database with `telemetry stream-workers rebuild`";
+        let missing = self.columns.iter().find(|column| found.columns.iter().all(|own| own != *column));
+        ensure!(missing.is_none(), "table {name} has no column {}; {fix}", missing.unwrap_or(&""));
+        // It reads the tables of shards, which their writers check.
+        if found.engine == DISTRIBUTED {
+            return Ok(());
+        }
         let Table { engine_full, partition_key, sorting_key, .. } = found;
         ensure!(self.has_engine(found), "table {name}: the engine is not {} but {engine_full}; {fix}", self.engine);
         ensure!(
@@ -83,8 +92,6 @@ impl Contract {
             "table {name}: PARTITION BY is ({partition_key}) instead of ({}); {fix}",
             self.partition_key
         );
-        let missing = self.columns.iter().find(|column| found.columns.iter().all(|own| own != *column));
-        ensure!(missing.is_none(), "table {name} has no column {}; {fix}", missing.unwrap_or(&""));
         let unset = self.settings.iter().find(|setting| !engine_full.contains(**setting));
         ensure!(unset.is_none(), "table {name}: run ALTER TABLE {name} MODIFY SETTING {}", unset.unwrap_or(&""));
         Ok(())

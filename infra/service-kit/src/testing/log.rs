@@ -50,6 +50,15 @@ impl TestLog {
         self.put_all([(partition, payload)]).await.remove(0)
     }
 
+    /// Puts one record on a partition, with the header that names the buckets of its reports.
+    pub async fn put_with_buckets(&self, partition: i32, payload: &[u8], buckets: Option<&str>) {
+        let header = buckets.map(|buckets| Header { key: header::BUCKETS, value: Some(buckets) });
+        let headers = header.into_iter().fold(OwnedHeaders::new(), OwnedHeaders::insert);
+        let record = FutureRecord::<(), [u8]>::to(&self.settings.topic).partition(partition).payload(payload).headers(headers);
+        let sent = self.producer.send_result(record).map_err(|(error, _)| error).expect("the queue has room");
+        sent.await.expect("the producer lives").map_err(|(error, _)| error).expect("the broker acknowledges");
+    }
+
     /// Puts records on their partitions, in this order, and returns their origins.
     pub async fn put_all<'a>(&self, records: impl IntoIterator<Item = (i32, &'a [u8])>) -> Vec<String> {
         let topic = &self.settings.topic;

@@ -5,6 +5,7 @@
 use crate::roles::{self, Role};
 use crate::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings};
 use crate::{kafka, stores};
+use local::private::ClickHouse;
 use local::stack::Endpoints;
 use rdkafka::admin::AdminOptions;
 use rdkafka::producer::Producer;
@@ -42,6 +43,18 @@ impl TestStores {
         let template = TABLES.get_or_init(|| template_tables(&stores.clickhouse.clickhouse_url)).await;
         copy_tables(template, &stores.clickhouse).await.expect("the tables are created");
         stores
+    }
+
+    /// Creates the tables of a shard on each of these servers, and tables that read all of them. Returns the shards in their order; what
+    /// reads them all is [`stores::of_all_shards`] of any.
+    pub async fn prepare_shards(&self, servers: &[ClickHouse]) -> Vec<ClickHouseSettings> {
+        let shards: Vec<ClickHouseSettings> =
+            servers.iter().map(|server| ClickHouseSettings::at(server.url(), &self.name)).collect();
+        for shard in &shards {
+            stores::apply_clickhouse_ddl(shard).await.expect("the tables are created");
+            stores::create_distributed_tables(shard, "telemetry").await.expect("the cluster is configured");
+        }
+        shards
     }
 
     /// Without ClickHouse's tables, which take longer than all the rest: for what never asks it.

@@ -1,0 +1,39 @@
+//! Tables that read all shards (docs/operating/scaling.md#clickhouse-shards).
+
+use super::clickhouse_contract::Contract;
+use crate::connections::{absent_clickhouse, clickhouse_server};
+use crate::settings::ClickHouseSettings;
+use anyhow::{Context as _, ensure};
+
+/// What the name of the database with these tables has after that of a shard's own.
+const SUFFIX: &str = "_all";
+
+/// Returns the settings of the database whose tables read all shards.
+#[must_use]
+pub fn of_all_shards(settings: &ClickHouseSettings) -> ClickHouseSettings {
+    ClickHouseSettings { clickhouse_database: format!("{}{SUFFIX}", settings.clickhouse_database), ..settings.clone() }
+}
+
+/// Creates, on this server, tables that read the tables of `settings` on all servers of a cluster. Their database has the suffix `_all`.
+/// Nothing is inserted through them.
+///
+/// # Errors
+///
+/// If the server's configuration doesn't name the cluster.
+pub async fn create_distributed_tables(settings: &ClickHouseSettings, cluster: &str) -> anyhow::Result<()> {
+    let server = clickhouse_server(settings)?;
+    let known = server.query("SELECT count() FROM system.clusters WHERE cluster = ?").bind(cluster);
+    let known: u64 = known.fetch_one().await.map_err(|error| absent_clickhouse(settings, &error))?;
+    ensure!(known > 0, "the server's remote_servers have no cluster {cluster}: add it, with every shard");
+    let all = of_all_shards(settings).clickhouse_database;
+    let create_database = format!("CREATE DATABASE IF NOT EXISTS {all} ENGINE = Atomic");
+    server.query(&create_database).execute().await.map_err(|error| absent_clickhouse(settings, &error))?;
+    for contract in store::tables::DDL.iter().filter_map(|statement| Contract::of(statement)) {
+        let (table, database) = (contract.name, &settings.clickhouse_database);
+        let create = format!(
+            "CREATE TABLE IF NOT EXISTS {all}.{table} AS {database}.{table} ENGINE = Distributed('{cluster}', '{database}', '{table}')"
+        );
+        server.query(&create).execute().await.with_context(|| format!("failed to create {all}.{table}"))?;
+    }
+    Ok(())
+}
