@@ -17,8 +17,9 @@ FROM (
     SELECT at, identity
     FROM listed
     -- What follows the last report of the previous page; on the first page everything.
-    WHERE at <= fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC')
-        AND (at < fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC') OR identity > {after_key:UInt128})
+    -- Numbers, because ClickHouse sends a time in such a condition to other shards as text that they may read as another time.
+    WHERE toUnixTimestamp64Milli(at) <= {after_ms:Int64}
+        AND (toUnixTimestamp64Milli(at) < {after_ms:Int64} OR identity > {after_key:UInt128})
     ORDER BY at DESC, identity
     LIMIT {limit:UInt64} OFFSET {offset:UInt64}
 )

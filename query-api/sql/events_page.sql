@@ -58,7 +58,8 @@ FROM events FINAL
 WHERE (site, at, key) IN (
     SELECT site, at, key
     FROM listed
-    WHERE is_after AND at >= fromUnixTimestamp64Milli(assumeNotNull(counted.2), 'UTC')
+    -- A number, because ClickHouse sends a time in such a condition to other shards as text that they may read as another time.
+    WHERE is_after AND at_ms >= assumeNotNull(counted.2)
     ORDER BY at DESC, key
     LIMIT {limit:UInt64} OFFSET {offset:UInt64}
 )

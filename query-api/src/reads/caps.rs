@@ -14,6 +14,10 @@ pub(crate) const EXACT: &[(&str, &str)] = &[
     ("enable_shared_storage_snapshot_in_query", "1"),
 ];
 
+/// What reads over several shards need (docs/operating/scaling.md#clickhouse-shards): a subquery after IN runs once, over all shards, and a
+/// shard that is unavailable is an error. On one server they change nothing.
+pub(crate) const OVER_SHARDS: &[(&str, &str)] = &[("distributed_product_mode", "global"), ("skip_unavailable_shards", "0")];
+
 /// Limits of one statement. With `readonly` it cannot write.
 const LIMITS: &[(&str, &str)] = &[
     ("readonly", "1"),
@@ -24,7 +28,11 @@ const LIMITS: &[(&str, &str)] = &[
 
 /// Returns the client with all settings.
 pub(super) fn capped(client: &Client, settings: &ReadSettings) -> Client {
-    let client = LIMITS.iter().chain(EXACT).fold(client.clone(), |client, (name, value)| client.with_setting(*name, *value));
+    let client = LIMITS
+        .iter()
+        .chain(EXACT)
+        .chain(OVER_SHARDS)
+        .fold(client.clone(), |client, (name, value)| client.with_setting(*name, *value));
     // Several steps hold memory at once, so each sorts and groups on disk from a quarter on.
     let in_memory = (settings.read_memory / 4).to_string();
     client

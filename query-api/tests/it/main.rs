@@ -40,6 +40,7 @@ mod series;
 mod session_readers;
 mod sessions_world;
 mod several_hosts;
+mod shards;
 mod shared_tokens;
 mod statement_files;
 mod statement_settings;

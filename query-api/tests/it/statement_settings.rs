@@ -30,12 +30,15 @@ fn reads(token: &str, session: &str, event: &str) -> Vec<String> {
 
 /// By which settings figures are exact, on every statement of every read. ClickHouse has counted too few rows by what it remembers of
 /// conditions.
-const EXACT: [(&str, &str); 5] = [
+const EXACT: [(&str, &str); 7] = [
     ("do_not_merge_across_partitions_select_final", "1"),
     ("optimize_move_to_prewhere_if_final", "0"),
     ("use_query_condition_cache", "0"),
     ("use_skip_indexes_if_final", "0"),
     ("enable_shared_storage_snapshot_in_query", "1"),
+    // Over several shards.
+    ("distributed_product_mode", "global"),
+    ("skip_unavailable_shards", "0"),
 ];
 
 /// By which settings a read is bounded: 1.5 GiB of memory, a quarter of that for a step, and 32 GiB on disk.

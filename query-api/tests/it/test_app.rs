@@ -12,13 +12,14 @@ use schemas::ids::{DrainId, OrgId, SessionId};
 use schemas::log::{LogEvent, LogRecord, RECORD_VERSION, RecordKind};
 use schemas::reads::Summary;
 use schemas::report_keys::ReportKeys;
+use schemas::shard::Shard;
 use schemas::site::Site;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use service_kit::roles::Role;
 use service_kit::settings::{BotSettings, ClickHouseSettings};
 use service_kit::stores;
-use service_kit::testing::{Seed, TestServer, TestStores, client};
+use service_kit::testing::{Seed, TestServer, TestStores, client, size};
 use std::path::Path;
 use store::facts::CONTENT_RETRIEVED;
 use stream_workers::EventLoader;
@@ -276,11 +277,31 @@ pub(crate) struct TestApp {
     pub(crate) stores: TestStores,
     pub(crate) server: TestServer,
     /// Where reports are stored.
-    stored_in: ClickHouseSettings,
-    clickhouse: Client,
-    /// The writer of that store, from the first report on.
-    loader: Mutex<Option<EventLoader>>,
+    shards: Vec<Store>,
+    /// The writers of these, from the first report on.
+    loaders: Mutex<Vec<EventLoader>>,
+    /// Servers of its own, if it has several shards.
+    servers: Option<ShardServers>,
     http: reqwest::Client,
+}
+
+/// The tables of a shard.
+struct Store {
+    shard: Shard,
+    settings: ClickHouseSettings,
+    client: Client,
+}
+
+impl Store {
+    fn all(shards: &[ClickHouseSettings]) -> Vec<Self> {
+        let shard = |number: usize| format!("{number}/{}", shards.len()).parse().unwrap();
+        let store = |(n, settings): (usize, &ClickHouseSettings)| Self {
+            shard: shard(n + 1),
+            settings: settings.clone(),
+            client: stores::clickhouse(settings).unwrap(),
+        };
+        shards.iter().enumerate().map(store).collect()
+    }
 }
 
 impl TestApp {
@@ -299,7 +320,22 @@ impl TestApp {
     }
 
     async fn set(resolving: ResolveSettings, bots: BotSettings) -> Self {
-        let stores = TestStores::fresh().await;
+        match size("TEST_SHARDS", 1) {
+            1 => Self::serving(TestStores::fresh().await, resolving, bots).await,
+            count => {
+                let app = over_shards(&TestStores::with_topics().await, start_shards(count).await).await;
+                let other = Self::serving(app.stores.clone(), resolving, bots).await;
+                app.served_by(other.server)
+            }
+        }
+    }
+
+    /// On one server, whatever the others are on.
+    pub(crate) async fn on_one_server() -> Self {
+        Self::serving(TestStores::fresh().await, ResolveSettings::default(), BotSettings::default()).await
+    }
+
+    async fn serving(stores: TestStores, resolving: ResolveSettings, bots: BotSettings) -> Self {
         let own = stores.signed_in_as(Role::Query);
         let settings = Settings { resolving, bots, ..Settings::on(own.clickhouse, own.postgres) };
         let state = State::connect(&settings).await.unwrap();
@@ -308,20 +344,27 @@ impl TestApp {
 
     /// These stores, asked through a server that is there.
     pub(crate) fn on(stores: TestStores, server: TestServer) -> Self {
-        let stored_in = stores.clickhouse.clone();
-        let clickhouse = stores::clickhouse(&stored_in).unwrap();
-        Self { stores, server, stored_in, clickhouse, loader: Mutex::new(None), http: client() }
+        let shards = Store::all(std::slice::from_ref(&stores.clickhouse));
+        Self { stores, server, shards, loaders: Mutex::default(), servers: None, http: client() }
     }
 
     /// Reports are stored here from now on.
     pub(crate) fn storing_in(self, store: &ClickHouseSettings) -> Self {
-        let clickhouse = stores::clickhouse(store).unwrap();
-        Self { stored_in: store.clone(), clickhouse, loader: Mutex::new(None), ..self }
+        Self { shards: Store::all(std::slice::from_ref(store)), loaders: Mutex::default(), ..self }
     }
 
-    /// The store of the reports.
+    /// Ends the server of a shard, counted from 0.
+    pub(crate) fn kill_shard(&mut self, shard: usize) {
+        self.servers.as_mut().unwrap().servers[shard].kill_9();
+    }
+
+    pub(crate) fn restart_shard(&mut self, shard: usize) {
+        self.servers.as_mut().unwrap().servers[shard].restart().unwrap();
+    }
+
+    /// The store of the reports, or the first shard.
     pub(crate) fn clickhouse(&self) -> &Client {
-        &self.clickhouse
+        &self.shards[0].client
     }
 
     /// The same stores, asked through another server.
@@ -343,17 +386,22 @@ impl TestApp {
         self.store(&requests.iter().map(|reports| Observation::request(reports)).collect::<Vec<_>>()).await;
     }
 
-    async fn store(&self, records: &[LogRecord]) {
-        let mut loader = self.loader.lock().await;
-        if loader.is_none() {
-            *loader = Some(EventLoader::connect(&self.stored_in).await.unwrap());
+    /// Stores records as the writer does it, as one block.
+    pub(crate) async fn store(&self, records: &[LogRecord]) {
+        let mut loaders = self.loaders.lock().await;
+        if loaders.is_empty() {
+            for store in &self.shards {
+                loaders.push(EventLoader::connect_shard(&store.settings, store.shard).await.unwrap());
+            }
         }
-        loader.as_mut().unwrap().insert(records.to_vec()).await.unwrap();
+        for loader in loaders.iter_mut() {
+            loader.insert(records.to_vec()).await.unwrap();
+        }
     }
 
     /// A writer that starts anew inserts what comes next.
     pub(crate) async fn restart_writer(&self) {
-        *self.loader.lock().await = None;
+        self.loaders.lock().await.clear();
     }
 
     /// Deletes all reports.
@@ -379,7 +427,9 @@ impl TestApp {
     }
 
     pub(crate) async fn command(&self, statement: &str) {
-        self.clickhouse.query(statement).execute().await.unwrap();
+        for store in &self.shards {
+            store.client.query(statement).execute().await.unwrap();
+        }
     }
 
     pub(crate) async fn get(&self, key: &str, path: &str, query: &[(&str, &str)]) -> Answer {
@@ -442,4 +492,25 @@ pub(crate) async fn own_clickhouse(folder: &Path) -> (ClickHouse, ClickHouseSett
     let settings = ClickHouseSettings::at(own.url(), "telemetry");
     stores::apply_clickhouse_ddl(&settings).await.unwrap();
     (own, settings)
+}
+
+/// Servers of a test's own, which know each other as shards.
+pub(crate) struct ShardServers {
+    servers: Vec<ClickHouse>,
+    _folder: tempfile::TempDir,
+}
+
+pub(crate) async fn start_shards(count: usize) -> ShardServers {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().to_owned();
+    let servers = tokio::task::spawn_blocking(move || ClickHouse::shards(&at, count)).await.unwrap().unwrap();
+    ShardServers { servers, _folder: folder }
+}
+
+/// A service that reads these servers as one store, with the other stores of `stores`.
+pub(crate) async fn over_shards(stores: &TestStores, servers: ShardServers) -> TestApp {
+    let shards = stores.prepare_shards(&servers.servers).await;
+    let stores = TestStores { clickhouse: stores::of_all_shards(&shards[0]), ..stores.clone() };
+    let app = TestApp::serving(stores, ResolveSettings::default(), BotSettings::default()).await;
+    TestApp { shards: Store::all(&shards), servers: Some(servers), ..app }
 }
