@@ -9,8 +9,9 @@ use crate::record::row::ReportRow;
 use rdkafka::message::{Headers, Message, OwnedHeaders};
 use schemas::event::MAX_STRING_BYTES;
 use schemas::ids::OrgId;
-use schemas::log::{LogEvent, LogRecord};
+use schemas::log::{LogEvent, LogRecord, header};
 use schemas::session::SessionReport;
+use schemas::shard::Buckets;
 use schemas::site::MAX_URL_BYTES;
 use std::collections::BTreeMap;
 use store::tables::FailedFetchRow;
@@ -35,7 +36,7 @@ pub(crate) struct Block {
     unwritten_sessions: Vec<(OrgId, SessionReport)>,
     pub(crate) dead_letters: Vec<DeadLetter>,
     pub(crate) offsets: Offsets,
-    /// What is known of what became of them; the writer adds what it has stored.
+    /// How many records were read; the writer adds what has become of them.
     pub(crate) tally: CountsByPartition,
     pub(crate) opened: Option<Instant>,
     unresolved_events: usize,
@@ -103,16 +104,18 @@ impl Block {
 
     /// Sets one record aside.
     pub(crate) fn reject(&mut self, letter: DeadLetter) {
-        let counts = self.tally.of(letter.partition);
-        counts.rejected_records += 1;
-        counts.rejected += letter.events as u64;
         self.dead_letters.push(letter);
     }
 
     fn count(&mut self, message: &impl Message) {
+        self.bytes += message.payload().map_or(0, <[u8]>::len);
+        self.skip(message);
+    }
+
+    /// Passes over a record of other shards.
+    pub(crate) fn skip(&mut self, message: &impl Message) {
         let offset = message.offset();
         self.tally.of(message.partition()).records += 1;
-        self.bytes += message.payload().map_or(0, <[u8]>::len);
         self.opened.get_or_insert_with(Instant::now);
         let range = self.offsets.entry(message.partition()).or_insert((offset, offset));
         *range = (range.0.min(offset), range.1.max(offset));
@@ -149,6 +152,12 @@ impl Read {
             false => Self::Rows(ReportRow::of(record, place)),
         }
     }
+}
+
+/// Returns the buckets that a record's headers name.
+pub(crate) fn named_buckets(headers: Option<&impl Headers>) -> Buckets {
+    let named = headers.and_then(|headers| headers.iter().find(|header| header.key == header::BUCKETS));
+    Buckets::from_header(named.and_then(|header| header.value))
 }
 
 /// The record as it would be set aside; the reason is still to be said.

@@ -1,0 +1,155 @@
+//! Two shards, each with a worker of its own, read one log: together they store what one server stores, whatever dies.
+
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, Working, record, settings};
+use local::private::ClickHouse;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use schemas::log::LogRecord;
+use schemas::shard::{Buckets, Shard};
+use serde_json::{Value, json};
+use service_kit::testing::{TestStores, random_seed};
+use std::collections::BTreeSet;
+use stream_workers::Settings;
+use stream_workers::partition_stats::Counts;
+use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
+
+const SHARDS: usize = 2;
+const RECORDS: usize = 400;
+/// Records that nobody can read, by the header that names their buckets.
+const UNREADABLE: [(&str, usize); 4] = [("00", 1), ("01", 1), ("0001", 2), ("*", 2)];
+
+/// One server and, of the same log, two shards.
+struct World {
+    one: TestApp,
+    shards: Vec<TestApp>,
+    servers: Vec<ClickHouse>,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    async fn start() -> Self {
+        let (one, folder) = (TestApp::new().await, tempfile::tempdir().unwrap());
+        let at = folder.path().to_owned();
+        let servers = spawn_blocking(move || ClickHouse::shards(&at, SHARDS)).await.unwrap().unwrap();
+        let stores = one.stores.prepare_shards(&servers).await.into_iter();
+        let shards = stores.map(|clickhouse| TestApp::on(TestStores { clickhouse, ..one.stores.clone() })).collect();
+        Self { one, shards, servers, _folder: folder }
+    }
+
+    fn settings_of(&self, number: usize) -> Settings {
+        let mut settings = settings(&self.shards[number].stores);
+        settings.tuning.shard = shard(number + 1);
+        settings
+    }
+
+    async fn put(&self, records: &[(i32, String, Option<String>)]) {
+        for (partition, text, buckets) in records {
+            self.one.log.put_with_buckets(*partition, text.as_bytes(), buckets.as_deref()).await;
+        }
+    }
+
+    /// The counts of each shard, which has passed all offsets.
+    async fn counts(&self) -> Vec<Counts> {
+        let mut counts = Vec::new();
+        for shard in &self.shards {
+            counts.push(shard.settled().await);
+        }
+        counts
+    }
+
+    /// All rows of both shards.
+    async fn table(&self) -> Vec<String> {
+        let mut rows = Vec::new();
+        for shard in &self.shards {
+            rows.extend(shard.table().await);
+        }
+        rows.sort_unstable();
+        rows
+    }
+}
+
+fn shard(number: usize) -> Shard {
+    format!("{number}/{SHARDS}").parse().unwrap()
+}
+
+/// A report on one of a few hosts or on none, at times with a correlation id that others use, too.
+fn random_event(random: &mut StdRng) -> Value {
+    let host = ["com.example", "com.example.a", "com.example.b", "test.shop", "test.news", ""].choose(random).unwrap();
+    let key: u128 = random.random_range(0..300);
+    let mut event = json!({"own_key": format!("{key:032x}"), "id": format!("event-{key:06}"), "type": "content_retrieved",
+        "at_ms": NEW_YEAR_US / 1_000, "site": host, "source_role": (["agent", "edge", "origin"].choose(random).unwrap())});
+    if random.random_bool(0.5) {
+        event["correlation_key"] = json!(format!("{:032x}", random.random_range(0..60_u128)));
+    }
+    event
+}
+
+/// A request, with the header that a gateway writes or, at times, without it.
+fn random_record(random: &mut StdRng, number: usize) -> (i32, String, Option<String>) {
+    let events: Vec<Value> = (0..random.random_range(1..5)).map(|_| random_event(random)).collect();
+    let record = record(random.random_range(1..4), NEW_YEAR_US + number as i64, &events);
+    let decoded: LogRecord = serde_json::from_value(record.clone()).unwrap();
+    let buckets = random.random_bool(0.9).then(|| Buckets::of(&decoded).to_header());
+    (random.random_range(0..PARTITIONS), record.to_string(), buckets)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shards_store_together_what_one_server_stores() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut world = World::start().await;
+    let mut records: Vec<_> = (0..RECORDS).map(|number| random_record(&mut random, number)).collect();
+    for (buckets, _) in UNREADABLE {
+        records.insert(random.random_range(0..records.len()), (0, "{".to_owned(), Some(buckets.to_owned())));
+    }
+    let (first, second) = records.split_at(RECORDS / 2);
+    world.put(first).await;
+    let workers = [world.one.worker(), Working::start(world.settings_of(0)), Working::start(world.settings_of(1))];
+    // A standby of the first shard has to continue; the server of the second one is killed and comes back.
+    let [of_one, dies, of_second] = workers;
+    let standby = Working::start(world.settings_of(0));
+    world.shards[0].caught_up().await;
+    drop(dies);
+    let mut server = world.servers.pop().unwrap();
+    let server = spawn_blocking(move || {
+        server.kill_9();
+        server.restart().map(|()| server)
+    });
+    world.put(second).await;
+    world.servers.push(server.await.unwrap().unwrap());
+    for app in world.shards.iter().chain([&world.one]) {
+        app.caught_up().await;
+    }
+    for worker in [of_one, standby, of_second] {
+        worker.stop().await;
+    }
+    assert_eq!(world.table().await, world.one.table().await, "seed {seed}");
+    let (counts, of_one) = (world.counts().await, world.one.settled().await);
+    let sum = |of: fn(&Counts) -> u64| counts.iter().map(of).sum::<u64>();
+    assert!(counts.iter().all(|counts| counts.records == records.len() as u64 && counts.stored > 0), "{counts:?}: seed {seed}");
+    assert_eq!(sum(|counts| counts.stored), of_one.stored, "seed {seed}");
+    assert_eq!(sum(|counts| counts.rejected_records), of_one.rejected_records, "seed {seed}");
+    let letters: Vec<String> = world.one.log.set_aside().await.into_iter().map(|letter| letter.origin).collect();
+    // Each shard that has to read a record sets it aside, and so does the one server, unless it has seen the letter of another.
+    let most: usize = UNREADABLE.iter().map(|(_, shards)| shards + 1).sum();
+    let records: BTreeSet<&String> = letters.iter().collect();
+    assert!(records.len() == UNREADABLE.len() && letters.len() <= most, "{letters:?}: seed {seed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refuses_the_tables_of_another_shard() {
+    let app = TestApp::new().await;
+    let worker_of = |number| {
+        let mut settings = app.settings();
+        settings.tuning.shard = shard(number);
+        settings
+    };
+    app.put(&[(0, record(1, NEW_YEAR_US, &[]))]).await;
+    let worker = Working::start(worker_of(1));
+    app.caught_up().await;
+    worker.stop().await;
+    let refused = stream_workers::work(&worker_of(2), CancellationToken::new()).await.unwrap_err().to_string();
+    assert_eq!(refused, "TELEMETRY_SHARD=2/2: these tables are shard 1/2; correct the setting or CLICKHOUSE_URL");
+}
