@@ -11,11 +11,10 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use ingest_gateway::{Document, Limits, dry_run};
 use schemas::event_key::EventKey;
 use schemas::log::{LogEvent, LogRecord, MAX_RECORD_BYTES};
-use schemas::report_keys::ReportKeys;
 use schemas::secrets::{PlainClickToken, SecretHash};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt::Write;
 
 /// An instant after every timestamp of the seeds.
@@ -120,14 +119,8 @@ fn names_address_hash(value: &Value) -> bool {
 pub(crate) fn check_worker(record: &LogRecord) {
     let bytes = serde_json::to_vec(record).expect("a record serialises");
     assert!(bytes.len() < MAX_RECORD_BYTES);
-    // Observers of one retrieval are apart, everything else of one key is one.
-    let observed = |event: &LogEvent| {
-        let keys = ReportKeys::new(record.org, record.drain, event);
-        (keys.event(), event.source_role.filter(|_| keys.shared.is_some()))
-    };
-    let distinct: HashSet<_> = record.events.iter().map(observed).collect();
     let decoded = stream_workers::dry_run(&bytes);
-    assert_eq!(decoded, Ok(distinct.len()), "the worker reads something else than what was accepted");
+    assert_eq!(decoded, Ok(record.events.len()), "the worker reads something else than what was accepted");
 }
 
 /// Reports what would be stored once more, as it would be stored, with the tokens of which only the hashes would be.
