@@ -41,7 +41,7 @@ impl Reads {
             let place = Place { organization: organization.clone(), at_ms, identity };
             (at_ms, identity, place, Item::Report)
         };
-        self.page_of((total, at, walk), found.iter().flat_map(|found| found.places.iter().copied()).map(item).collect()).await
+        self.page_of((total, at), found.iter().flat_map(|found| found.places.iter().copied()).map(item).collect()).await
     }
 }
 

@@ -177,19 +177,18 @@ impl Reads {
             (at_ms, key, place, Item::Event { key, at_ms, roles, shows_agent: shows_agent == 1 })
         };
         let items = found.into_iter().flat_map(|found| found.events).map(item).collect();
-        self.page_of((total, at, walk), items).await
+        self.page_of((total, at), items).await
     }
 
     /// Reads the reports of a page's items, which have a time, a key and a place each.
     pub(super) async fn page_of(
         &self,
-        (total, at, walk): (u64, Paging, &Cursor),
+        (total, at): (u64, Paging),
         mut items: Vec<(i64, u128, Place, Item)>,
     ) -> Result<EventPage, ApiError> {
         items.sort_by_key(|(at_ms, key, ..)| (Reverse(*at_ms), *key));
         let last = items.last().filter(|_| items.len() as u64 == at.limit);
-        // A cursor has an id, which was part of the order once.
-        let next = last.map(|(at_ms, key, ..)| walk.next(&Position { at_ms: *at_ms, id: id_of(*key), key: *key }));
+        let next = last.map(|(at_ms, key, ..)| Position { at_ms: *at_ms, key: *key }.encode());
         let (places, items): (Vec<Place>, Vec<Item>) = items.into_iter().map(|(_, _, place, item)| (place, item)).unzip();
         let reports = if places.is_empty() { None } else { Some(self.reports_at(&places).await?) };
         Ok(EventPage { total, next, items: items.into_iter(), reports })

@@ -14,7 +14,6 @@ use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
 use crate::read_limiter::ReadSettings;
 use crate::reads::{ListPage as _, Rows as _};
-use chrono::DateTime;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reports::{Copy, random_copies, random_time};
@@ -104,7 +103,7 @@ async fn compare_pages(
     trace: &str,
     read: impl AsyncFn(Paging, &Cursor) -> Result<EventPage, ApiError>,
 ) {
-    let first = || Cursor::parse(None, DateTime::UNIX_EPOCH).unwrap();
+    let first = Cursor::default;
     let total = expected.len() as u64;
     let (offset, limit) = (random.random_range(0..total + 2), random.random_range(1..9));
     for at in [Paging { limit: 1_000, offset: 0 }, Paging { limit, offset }] {
@@ -120,7 +119,7 @@ async fn compare_pages(
         walked.extend(found);
         assert!(walked.len() <= expected.len(), "the walk returns an event twice: {trace}");
         let Some(next) = next else { break };
-        cursor = Cursor::parse(Some(&next), DateTime::UNIX_EPOCH).unwrap();
+        cursor = Cursor::parse(Some(&next)).unwrap();
     }
     assert_eq!(walked, expected, "pages of {limit}: {trace}");
 }

@@ -98,11 +98,11 @@ impl ListRequest {
 }
 
 /// Where a walk through events begins or goes on. An offset counts from the newest event; `after` does not.
-fn walk(state: &State, asked: &ListParameters) -> Result<Cursor, ApiError> {
+fn walk(asked: &ListParameters) -> Result<Cursor, ApiError> {
     if asked.after.is_some() && asked.offset.as_ref().is_some_and(|offset| offset != "0") {
         return Err(ApiError::new(Code::InvalidParameter, "Use offset or after, not both."));
     }
-    Cursor::parse(asked.after.as_deref(), state.clock.now())
+    Cursor::parse(asked.after.as_deref())
 }
 
 const EVENT_COLUMNS: &[&str] =
@@ -144,7 +144,7 @@ pub(crate) async fn read_events(
     refuse_others(&[("by", asked.by.as_ref())])?;
     refuse_others(&asked.filter.given_of_own())?;
     refuse_others(&asked.filter.given_of_urls())?;
-    let walk = walk(&state, &asked)?;
+    let walk = walk(&asked)?;
     let filter = std::mem::take(&mut asked.filter).parse()?;
     let asked = ListRequest::of(&state, reading, asked, EVENTS_PAGE).await?;
     let found = state.telemetry.owners_events(&asked.visibility, &asked.period, &filter, (asked.paging, &walk)).await?;
@@ -181,7 +181,7 @@ pub(crate) async fn read_own_events(
     refuse_others(&asked.filter.given_of_urls())?;
     let reported_by = asked.filter.reported_by()?;
     let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), EVENTS_PAGE)?;
-    let walk = walk(&state, &asked)?;
+    let walk = walk(&asked)?;
     let own = OwnReports::of(&reading.reader)?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     let found = state.telemetry.own_events(&own, &period, reported_by, (paging, &walk)).await?;

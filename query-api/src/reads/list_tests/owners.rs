@@ -8,7 +8,6 @@ use crate::parameters::cursor::Cursor;
 use crate::parameters::event_filter::EventFilter;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
-use chrono::DateTime;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -86,7 +85,7 @@ async fn pages_without_one_of_their_reports_are_503() {
         }
     };
     rounds.world.accept(&copies).await;
-    let (seen, walk) = (visibility(0), Cursor::parse(None, DateTime::UNIX_EPOCH).unwrap());
+    let (seen, walk) = (visibility(0), Cursor::default());
     let at = Paging { limit: 1_000, offset: 0 };
     let (period, filter) = (Period::default(), EventFilter::default());
     assert!(rounds.reads.owners_events(&seen, &period, &filter, (at, &walk)).await.is_ok());
