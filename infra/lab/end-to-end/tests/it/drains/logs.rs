@@ -87,9 +87,12 @@ impl Log {
         let is_page = request.host == "www.example.com" && request.path.starts_with("/page/");
         let bot = BOTS.iter().position(|bot| bot.user_agent == request.user_agent).filter(|_| is_page);
         let refused = bot.filter(|_| request.status >= 300).map(|bot| (bot, request.status));
-        let (provider, path) = (self.format.provider(), &request.path);
+        let Request { path, status, .. } = request;
+        let provider = self.format.provider();
+        // Vercel logs no header of the request.
+        let telemetry_id = if self.format == Format::Vercel { "" } else { &request.telemetry_id };
         let key = match request.id.as_str() {
-            "" => format!("{provider:?} {path} {}", request.status),
+            "" => format!("{provider:?} {path} {status} {telemetry_id}"),
             id => format!("{provider:?} {id}"),
         };
         Line { key, at: request.at, refused }
