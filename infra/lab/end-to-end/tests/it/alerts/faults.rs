@@ -26,7 +26,10 @@ impl TestApp {
                 assert_eq!(self.report(1_000).await, 201);
             }
             "a record cannot be read" => drop(TestLog::connect(&self.stores.kafka).put(0, b"no record").await),
-            "a table is gone" => self.clickhouse("RENAME TABLE progress TO aside").await,
+            "a table is gone" => {
+                self.clickhouse("RENAME TABLE progress TO aside").await;
+                assert_eq!(self.report(1).await, 201);
+            }
             "a statement of the former worker hangs" => self.hold_the_slot().await,
             "it ends after half a minute" => {
                 tokio::time::sleep(SLOW_TAKEOVER).await;

@@ -10,7 +10,7 @@ use schemas::identity::OrgType;
 use serde_json::{Value, json};
 use service_kit::sealing::SecretsKey;
 use service_kit::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings};
-use service_kit::testing::{Seed, TestProcess, TestStores, client, eventually, free_address};
+use service_kit::testing::{Seed, TestLog, TestProcess, TestStores, client, eventually, free_address};
 use service_kit::{kafka, stores};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -167,12 +167,17 @@ impl TestApp {
         .await;
     }
 
-    /// Every process has the metrics of its own table from the first scrape on, and no others but those of all.
+    /// Every process has the metrics of its own table, and no others but those of all, once a block is stored.
     pub(super) async fn measures_what_is_listed(&self) {
+        assert_eq!(self.report(1).await, 201);
+        TestLog::connect(&self.stores.kafka).caught_up(&self.stores.clickhouse).await;
         for name in PROCESSES {
-            let metrics = format!("http://{}/metrics", self.addresses[name].1);
-            let text = client().get(metrics).send().await.unwrap().text().await.unwrap();
-            assert_eq!(faults_of_process(name, &text), Vec::<String>::new());
+            let metrics = self.metrics(name);
+            eventually(&format!("{name} shows its metrics"), || async {
+                let text = client().get(format!("{metrics}/metrics")).send().await.unwrap().text().await.unwrap();
+                faults_of_process(name, &text).is_empty().then_some(())
+            })
+            .await;
         }
     }
 
