@@ -124,7 +124,7 @@ async fn an_id_that_is_used_again_on_another_host_is_another_event() {
     assert_eq!((&page["items"][0]["seen_by_both"], &page["items"][0]["retrievals"]), (&json!(0), &json!(2)), "{page}");
 }
 
-/// docs/engineering/counting.md#2-a-correlation-id-joins-different-observers
+/// docs/api/counting.md#2-a-correlation-id-joins-different-observers
 #[tokio::test]
 async fn a_correlation_id_joins_the_first_report_of_each_observer() {
     let app = TestApp::new().await;
@@ -154,7 +154,7 @@ async fn a_correlation_id_joins_the_first_report_of_each_observer() {
     );
 }
 
-/// docs/engineering/counting.md#3-the-time-of-an-event
+/// docs/api/counting.md#3-the-time-of-an-event
 #[tokio::test]
 async fn the_time_of_an_event_is_that_of_its_first_timely_report() {
     let app = TestApp::new().await;

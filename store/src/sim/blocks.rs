@@ -43,19 +43,26 @@ impl Block {
                 }
             }
         }
-        while is_covering && rules.keeps_groups_whole {
-            let groups: BTreeSet<EventKey> = log.reports(from, &to).map(|(_, report)| report.group()).collect();
-            let needed = groups.iter().filter_map(|group| needs.get(group)).fold(to.clone(), |to, needed| later(&to, needed));
-            if needed == to {
-                break;
-            }
-            to = needed;
+        if is_covering && rules.keeps_groups_whole {
+            to = with_whole_groups(log, from, to, needs);
         }
         (to != *from).then(|| Self { from: from.clone(), to })
     }
 
     pub(super) fn reports<'a>(&self, log: &'a Log) -> impl Iterator<Item = (Origin, &'a Report<Facts>)> {
         log.reports(&self.from, &self.to)
+    }
+}
+
+/// Moves the end of a block until it has all interrupted reports of its groups.
+fn with_whole_groups(log: &Log, from: &Offsets, mut to: Offsets, needs: &Needs) -> Offsets {
+    loop {
+        let groups: BTreeSet<EventKey> = log.reports(from, &to).map(|(_, report)| report.group()).collect();
+        let needed = groups.iter().filter_map(|group| needs.get(group)).fold(to.clone(), |to, needed| later(&to, needed));
+        if needed == to {
+            return to;
+        }
+        to = needed;
     }
 }
 

@@ -128,7 +128,8 @@ async fn s16_the_accounts_of_clickhouse_do_what_the_services_do_and_nothing_else
     assert_eq!(server.does(Role::Worker, "", "SELECT count() FROM sites FINAL").await, "1\n");
     server.is_refused(Role::Query, "", row, "ACCESS_DENIED").await;
 
-    let caps = "readonly=1&max_memory_usage=2147483648&max_result_rows=10000000&max_execution_time=120&use_query_condition_cache=0";
+    let caps =
+        "readonly=1&max_memory_usage=2147483648&max_result_rows=10000000&max_execution_time=120&use_query_condition_cache=0";
     assert_eq!(server.does(Role::Query, caps, "SELECT count() FROM sites FINAL").await, "1\n");
     for past in ["max_memory_usage=0", "max_memory_usage=2147483649", "max_execution_time=0", "max_result_rows=10000001"] {
         server.is_refused(Role::Query, past, "SELECT 1", "SETTING_CONSTRAINT_VIOLATION").await;
