@@ -9,3 +9,6 @@ pub mod partition_stats;
 pub(crate) use block::{Block, Offsets, Unresolved, named_buckets};
 pub(crate) use dead_letter::{DeadLetter, QUARANTINED};
 pub(crate) use lag::Lag;
+
+/// Partition and offset of a record.
+pub(crate) type Origin = (i32, i64);

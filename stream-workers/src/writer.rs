@@ -23,14 +23,13 @@ mod takeover;
 
 use crate::Settings;
 use crate::consume::partition_stats::PartitionStats;
-use crate::consume::{Block, Lag};
+use crate::consume::{Block, Lag, Origin};
 use crate::dead_letters::{KnownLetters, RejectedTopic};
 use crate::metrics;
 use crate::resolve::Resolver;
 use crate::resolve::session_writer::SessionWriter;
 use block::Destination;
 use caution::Narrowing;
-use cover::Origin;
 pub use loader::EventLoader;
 use progress::Progress;
 use replay::Replays;

@@ -2,7 +2,7 @@
 //! and a reporter see of it. The tests that compare are in this file and in the others that start with `model`.
 
 use crate::model_time::Stretch;
-use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, seen};
+use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, accept_apart, seen};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -336,17 +336,6 @@ pub(crate) fn random_rows(random: &mut StdRng, orgs: &[u128]) -> Vec<Observation
     let again: Vec<_> = rows.sample(random, rows.len() / 4).cloned().collect();
     rows.extend(again);
     rows
-}
-
-/// A report has one acceptance: two copies that were accepted in one microsecond would have to be equal.
-pub(crate) fn accept_apart(rows: &mut [Observation]) {
-    let mut used = BTreeSet::new();
-    for row in rows {
-        let identity = row.keys().identity;
-        while !used.insert((identity, row.accepted_us())) {
-            row.accepted_us = Some(row.accepted_us() + 1);
-        }
-    }
 }
 
 fn random_row(random: &mut StdRng, orgs: &[u128]) -> Observation {

@@ -1,7 +1,6 @@
 //! The time of the model's random histories, stretched so that buckets cut them anywhere.
 
-use crate::model::accept_apart;
-use crate::test_app::{NEW_YEAR_MS, Observation, TestApp};
+use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, accept_apart};
 use chrono::{DateTime, SecondsFormat, Utc};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;

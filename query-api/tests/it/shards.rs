@@ -116,7 +116,7 @@ async fn reads_over_two_shards_equal_those_of_one_server() {
     for case in 0..cases {
         let mut rows = random_rows(&mut random, &[1, 2, agent, agent, 1 << 127]);
         rows.extend(random_rows(&mut random, &[1, 2, agent]));
-        crate::model::accept_apart(&mut rows);
+        crate::test_app::accept_apart(&mut rows);
         rows.shuffle(&mut random);
         refill(&both.one, &rows, &mut random).await;
         refill(&both.two, &rows, &mut random).await;

@@ -1,9 +1,8 @@
 //! The reports of some records, stored as one block, and how a batch that is too large is divided.
 
-use super::cover::Origin;
 use super::new_report::NewReport;
 use crate::consume::partition_stats::CountsByPartition;
-use crate::consume::{Block, DeadLetter, Offsets, QUARANTINED, named_buckets};
+use crate::consume::{Block, DeadLetter, Offsets, Origin, QUARANTINED, named_buckets};
 use schemas::shard::{Bucket, Duty, Shard};
 use store::tables::FailedFetchRow;
 

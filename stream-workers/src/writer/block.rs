@@ -1,14 +1,13 @@
 //! A block: its reports become rows of `sites`, `reports`, `events`, `failed_fetches` and `progress`, inserted in this order.
 
 use super::batch::Batch;
-use super::cover::Origin;
 use super::gather::Gathered;
 use super::keep_beating;
 use super::new_report::{NewReport, issuer};
 use super::progress::{NextOffsets, Progress};
 use super::server::{Ended, FailedBlock, Server};
 use super::state::{State, Written};
-use crate::consume::Block;
+use crate::consume::{Block, Origin};
 use crate::metrics;
 use crate::record::decode::guarded;
 use schemas::event_key::EventKey;

@@ -7,7 +7,7 @@
 //! After a block that can't be merged or inserted, the writer takes over from itself, because part of the block may be visible, and reads
 //! smaller blocks until one record is left to set aside ([`Narrowing`]).
 
-use super::cover::Origin;
+use crate::consume::Origin;
 use std::collections::HashMap;
 
 /// Epochs without a complete block after which a writer is careful.

@@ -9,13 +9,11 @@
 //! Blocks are cut as usual otherwise, so that a long backlog, as after a restore from a backup, needs no large block.
 
 use super::progress::NextOffsets;
+use crate::consume::Origin;
 use schemas::event_key::EventKey;
 use schemas::ids::OrgId;
 use std::collections::{BTreeMap, HashMap};
 use store::row::WrittenReport;
-
-/// Partition and offset of a record.
-pub(super) type Origin = (i32, i64);
 
 /// The partitions that the log has, with the offset at which each begins; `None` if a partition has no leader now.
 pub(super) type Begins = BTreeMap<i32, Option<i64>>;

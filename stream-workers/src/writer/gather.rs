@@ -1,11 +1,12 @@
 //! The current rows that a block of reports needs, and the merge.
 
-use super::cover::{Interrupted, Origin};
+use super::cover::Interrupted;
 use super::hot_rows::bytes_of;
 use super::new_report::NewReport;
 use super::progress::NextOffsets;
 use super::server::{Ended, Server};
 use super::state::State;
+use crate::consume::Origin;
 use crate::metrics;
 use schemas::event_key::EventKey;
 use std::collections::{HashMap, HashSet};

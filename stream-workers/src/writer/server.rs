@@ -1,7 +1,7 @@
 //! The statements of a writer, and what their failures mean.
 
-use super::cover::Origin;
 use super::epoch::{Epoch, random_slot};
+use crate::consume::Origin;
 use crate::metrics;
 use schemas::shard::Shard;
 use service_kit::clickhouse_http::{Bytes, ClickHouseHttp, ExternalTable, Statement, StatementError};

@@ -1,12 +1,11 @@
 //! Reads the log from the offsets in `progress`. Partitions are assigned manually, because ClickHouse decides who is active, not Kafka.
 
 use super::caution::{Advice, Narrowing};
-use super::cover::Origin;
 use super::progress::NextOffsets;
 use super::server::{Ended, Server};
 use super::state::State;
 use crate::Settings;
-use crate::consume::{Block, Lag, QUARANTINED, named_buckets};
+use crate::consume::{Block, Lag, Origin, QUARANTINED, named_buckets};
 use crate::dead_letters::KnownLetters;
 use anyhow::Context as _;
 use rdkafka::consumer::{CommitMode, Consumer, StreamConsumer};
