@@ -213,9 +213,9 @@ async fn what_compose_starts_is_healthy_takes_an_event_shows_it_and_stops_when_a
     let (code, told, said) = ended(&["doctor", "--url", &front.url("")], &settings).await;
     assert!(code == Some(0) && told.lines().any(|line| line.starts_with("skipped") && line.contains("ready")), "{told} {said}");
     let (code, settled, said) = deployment.services["stream-workers"].ended(&["stream-workers", "settled"]).await;
-    assert!(code == Some(0) && settled.contains("INSERTED"), "{settled} {said}");
+    assert!(code == Some(0) && settled.contains("STORED EVENTS"), "{settled} {said}");
     let (code, _, said) = deployment.services["prepare"].ended(&["stream-workers", "rebuild"]).await;
-    assert!(code == Some(1) && said.contains("observations"), "what is in use is not rebuilt: {said}");
+    assert!(code == Some(1) && said.contains("rebuild into an empty database"), "what is in use is not rebuilt: {said}");
     // a service that is started again is found again; one that is away is no other's
     deployment.stop_one("identity-api").await;
     assert_eq!(deployment.front.get(SIGNED_IN, &key).await.0, 502);
