@@ -31,7 +31,7 @@ pub struct RebuildOptions {
     output: OutputOptions,
 }
 
-/// Creates the tables in the database of CLICKHOUSE_DATABASE and fills them with everything that is on the log. Gateways, and the
+/// Creates the tables in the database of TELEMETRY_CLICKHOUSE_DATABASE and fills them with everything that is on the log. Gateways, and the
 /// writer of another database, may run meanwhile.
 ///
 /// # Errors
@@ -64,7 +64,7 @@ async fn refuse_used(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     let database = &settings.clickhouse_database;
     ensure!(
         (events, rows) == (0, 0),
-        "{database} has {events} events: rebuild into an empty database and set CLICKHOUSE_DATABASE to it; to continue an interrupted rebuild, start a worker on {database}"
+        "{database} has {events} events: rebuild into an empty database and set TELEMETRY_CLICKHOUSE_DATABASE to it; to continue an interrupted rebuild, start a worker on {database}"
     );
     Ok(())
 }
@@ -98,7 +98,9 @@ async fn report(settings: &Settings, form: Form) -> anyhow::Result<()> {
     let (events, _) = client.query(include_str!("sql/count_stored.sql")).fetch_one::<(u64, u64)>().await?;
     let database = &settings.clickhouse.clickhouse_database;
     match form {
-        Form::Table => println!("{database} has {events} events; start workers and reads with CLICKHOUSE_DATABASE={database}"),
+        Form::Table => {
+            println!("{database} has {events} events; start workers and reads with TELEMETRY_CLICKHOUSE_DATABASE={database}");
+        }
         Form::Json => print_json(&json!({"database": database, "events": events}))?,
     }
     Ok(())
