@@ -54,11 +54,7 @@ const TESTS: &[ThreatTest] = &[
     ("E11", PAGE, "e11_spellings_of_one_page_agree_as_the_documented_table_says"),
     ("E11", KEY, "e11_keys_of_stored_rows_never_change"),
     ("E11", KEY, "e11_own_keys_are_unique_per_organization"),
-    (
-        "E11",
-        "stream-workers/src/record/fold.rs",
-        "e11_only_what_one_organisation_reports_again_of_one_host_in_one_role_is_a_repeat",
-    ),
+    ("E11", "schemas/src/report_keys.rs", "observers_share_a_key_and_no_identity"),
     ("E12", LOOKALIKES, "e12_the_first_payload_of_an_id_stays"),
     ("E13", RECORDS, "a_retry_gets_the_same_keys_and_another_caller_gets_others"),
     ("E14", THREATS, "e14_spellings_of_an_id_are_one_event"),

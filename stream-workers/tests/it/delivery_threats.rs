@@ -41,8 +41,8 @@ const TESTS: &[ThreatTest] = &[
     ("V15", END_TO_END, "v15_v3_whoever_is_concerned_is_told_signed_at_a_local_receiver_and_no_proxy_hears_of_it"),
     ("W8", DELIVERIES, "w8_no_attempt_begins_once_an_endpoint_is_disabled_and_what_was_pending_is_dropped"),
     ("W8", SILENCE, "w8_a_deliverer_that_was_stopped_between_a_lease_and_its_attempt_gives_the_lease_back_instead"),
-    ("F9", STORE, "f9_blocks_of_the_same_offsets_with_other_rows_are_all_taken_and_the_same_block_once"),
-    ("F9", STORE, "f9_a_block_can_be_read_once_its_insert_is_answered_and_no_server_is_let_collect_inserts"),
+    ("F9", WRITER, "a_writer_killed_between_statements_loses_nothing"),
+    ("F9", "stream-workers/tests/it/writer/refused.rs", "lost_responses_change_nothing"),
     ("F18", SILENCE, "f18_connections_that_the_network_has_swallowed_keep_no_place_in_their_pool"),
     ("F18", SILENCE, "f18_a_deliverer_whose_look_for_what_is_due_is_never_answered_looks_again"),
     ("F18", SILENCE, "f18_a_deliverer_whose_end_of_an_attempt_is_never_confirmed_gives_its_lanes_back_and_counts_it_once"),
@@ -61,7 +61,7 @@ const FAIRNESS: &str = "stream-workers/tests/it/fairness.rs";
 const TURNS: &str = "stream-workers/tests/it/turns.rs";
 const FAULTS: &str = "stream-workers/tests/it/delivery_faults.rs";
 const SILENCE: &str = "stream-workers/tests/it/delivery_silence.rs";
-const STORE: &str = "stream-workers/src/store/tests.rs";
+const WRITER: &str = "stream-workers/tests/it/writer.rs";
 const KILLS: &str = "stream-workers/tests/it/kills.rs";
 const REBINDING: &str = "infra/service-kit/tests/it/rebinding.rs";
 const RECEIVERS: &str = "stream-workers/tests/it/receivers.rs";
