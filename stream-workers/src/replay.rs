@@ -107,7 +107,10 @@ async fn follow(settings: &Settings, plan: Plan, range: &Range) -> anyhow::Resul
         };
         progress.show(replay.figures.records, replay.figures.events);
         match replay.status {
-            Status::Done => return Ok((replay.figures, replay.message)),
+            Status::Done => {
+                progress.finish(replay.figures.events);
+                return Ok((replay.figures, replay.message));
+            }
             Status::Failed => bail!("the replay failed: {}", replay.message),
             Status::Waiting if begun.elapsed() >= WAITS_AFTER && !std::mem::replace(&mut has_waited, true) => {
                 eprintln!("waiting for the active writer: it works off earlier replays first, or no worker is running");

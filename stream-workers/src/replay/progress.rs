@@ -26,6 +26,13 @@ impl Progress {
         Self { bar, is_terminal, begun: now, last_line: now }
     }
 
+    /// Writes the time and the rate of the whole replay.
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    pub(super) fn finish(&self, events: u64) {
+        let seconds = self.begun.elapsed().as_secs_f64();
+        self.bar.suspend(|| eprintln!("{seconds:.1} s, {:.0} events/s", events as f64 / seconds.max(0.001)));
+    }
+
     /// So many records with so many events were read.
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
     pub(super) fn show(&mut self, records: u64, events: u64) {

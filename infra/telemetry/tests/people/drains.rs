@@ -135,9 +135,9 @@ async fn a_log_is_signed_by_the_secret_of_its_drain() {
     }
     let health = owner.run(&["drain", "health", "vercel"]).ok();
     let cells: Vec<Vec<&str>> = health.stdout.lines().map(|line| line.split_whitespace().skip(1).collect()).collect();
-    let of_the_bad = ["1", "0", "0", "1", "9", "0"];
+    let of_the_bad = ["1", "0", "0", "0", "1", "9", "0"];
     assert!(
-        cells.iter().any(|cells| cells == &of_the_bad || cells.starts_with(&["2", "0", "0", "no_request", "1", "1"])),
+        cells.iter().any(|cells| cells == &of_the_bad || cells.starts_with(&["2", "0", "0", "no_request", "1", "0", "1"])),
         "{health:?}"
     );
     assert!(health.stderr.contains("not_json: aaaaaaaa"), "{health:?}");

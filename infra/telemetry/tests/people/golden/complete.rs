@@ -5,7 +5,7 @@ use clap::{Command, CommandFactory};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What runs until it is stopped, and what asks such a process.
-const PROCESSES: [&str; 9] = [
+const PROCESSES: [&str; 8] = [
     "console health",
     "identity-api health",
     "ingest-gateway health",
@@ -14,7 +14,6 @@ const PROCESSES: [&str; 9] = [
     "stream-workers deliver",
     "stream-workers health",
     "stream-workers run",
-    "stream-workers write",
 ];
 /// What prints in one form, whatever is asked for.
 const OF_ONE_FORM: [&str; 3] = ["completion", "secrets", "session document"];

@@ -38,6 +38,8 @@ pub(super) enum Kind {
     /// The name of a domain that is registered and not verified.
     Registered,
     Drain,
+    /// The id of an analyst account.
+    Analyst,
     Webhook,
     Membership,
     Invite,
@@ -129,6 +131,14 @@ impl TestApp {
             .await
             .unwrap();
         let minted = self.make(&key, "/api-keys", &json!({"name": "planted"})).await;
+        let analyst: Uuid = sqlx::query_scalar(
+            "INSERT INTO analyst_accounts (organization_id, login, name, password_hash, created_by_kind, created_at) \
+             VALUES ($1, 'telemetry_analyst_planted00000', 'planted', sha256('planted'), 'system', now()) RETURNING id",
+        )
+        .bind(owner.0)
+        .fetch_one(&self.demo.stores.pool)
+        .await
+        .unwrap();
         let registered = self.make(&key, "/domains", &json!({"domain": "planted-not-verified.example"})).await;
         let delegation = self.make(&key, "/delegations", &json!({"grantee_org_id": granted.id})).await;
         let request = self.make(&asking, "/delegation-requests", &json!({"domain": "planted.example"})).await;
@@ -154,6 +164,7 @@ impl TestApp {
             (Kind::Domain, json!("planted.example")),
             (Kind::Registered, registered["domain"].clone()),
             (Kind::Drain, drain["id"].clone()),
+            (Kind::Analyst, json!(analyst)),
             (Kind::Webhook, hook["id"].clone()),
             (Kind::Membership, json!(member)),
             (Kind::Invite, invite["id"].clone()),
@@ -200,7 +211,9 @@ impl TestApp {
     /// Everything that the tenant itself reads of what was planted: no probe may change it.
     pub(super) async fn holdings(&self) -> Vec<Value> {
         let mut holdings = Vec::new();
-        for path in ["/api-keys", "/delegations", "/delegation-requests", "/domains", "/drains", "/webhooks", "/settings"] {
+        for path in
+            ["/analysts", "/api-keys", "/delegations", "/delegation-requests", "/domains", "/drains", "/webhooks", "/settings"]
+        {
             let url = self.demo.url(&format!("{IDENTITY}{path}"));
             let mut read = answer(self.demo.client.request(Method::GET, url).header("x-api-key", &self.victim)).await.body;
             // When its own key was last used is no holding.

@@ -126,6 +126,7 @@ pub(super) const PROBES: &[Probe] = &[
     ),
     // identity: by key or session
     probe("DELETE", "/api/v1/identity/api-keys/{it}", "", Key, ACTORS),
+    probe("DELETE", "/api/v1/identity/analysts/{it}", "", Analyst, ACTORS),
     probe("DELETE", "/api/v1/identity/delegations/{it}", "", Delegation, ACTORS),
     probe("POST", "/api/v1/identity/delegation-requests/{it}/approve", "", Request, ACTORS),
     probe("POST", "/api/v1/identity/delegation-requests/{it}/deny", "", Request, ACTORS),
