@@ -24,6 +24,8 @@ use tokio::time::Instant;
 
 /// Interval between checks.
 const EVERY: Duration = Duration::from_secs(60 * 60);
+/// Time until the next check after one that failed.
+const RETRY_AFTER: Duration = Duration::from_secs(60);
 /// Most events that are deleted by one statement.
 const MOST_EVENTS: u64 = 20_000;
 
@@ -42,7 +44,7 @@ impl Retention {
     ///
     /// # Errors
     ///
-    /// If the epoch is fenced. Any other failure is logged, and the month is deleted an hour later.
+    /// If the epoch is fenced. Any other failure is logged, and the month is deleted a minute later.
     pub(super) async fn apply_if_due(
         &mut self,
         now: DateTime<Utc>,
@@ -53,6 +55,7 @@ impl Retention {
         match apply(days, now, (state, to)).await {
             Err(Ended::Failed(error)) => {
                 tracing::error!("failed to delete events that are older than {days} days: {error:#}");
+                self.due = Instant::now() + RETRY_AFTER;
                 Ok(())
             }
             applied => applied,
@@ -84,10 +87,16 @@ async fn drop_month(home: Home, (state, server): (&State, &Server)) -> Result<()
     let all =
         [include_str!("sql/drop_reports.sql"), include_str!("sql/drop_events.sql"), include_str!("sql/drop_failed_fetches.sql")];
     for sql in all {
-        let outcome = server.run(&state.epoch.slot, sql, &parameters, &[]).await;
-        if outcome != Outcome::Done {
-            server.wait_for_slot(&state.epoch.slot).await;
-            return Err(anyhow::anyhow!("a month wasn't dropped: {outcome:?}").into());
+        loop {
+            match server.run(&state.epoch.slot, sql, &parameters, &[]).await {
+                Outcome::Done => break,
+                // The statement before has been answered and has not left the process list yet.
+                Outcome::SlotInUse => server.wait_for_slot(&state.epoch.slot).await,
+                outcome => {
+                    server.wait_for_slot(&state.epoch.slot).await;
+                    return Err(anyhow::anyhow!("a month wasn't dropped: {outcome:?}").into());
+                }
+            }
         }
     }
     Ok(())

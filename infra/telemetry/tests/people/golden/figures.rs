@@ -14,7 +14,7 @@ const LOG: &str = r#"132.196.86.7 - - [01/Nov/2026:11:00:00 +0000] "GET /log/1 H
 
 fn by_the_edge(n: u32) -> String {
     json!({
-        "id": format!("e-{n}"), "type": "content_retrieved", "source_role": "edge", "timestamp": format!("2026-11-01T10:00:{n:02}Z"),
+        "id": format!("e-{n}"), "type": "content_retrieved", "source_role": "edge", "timestamp": format!("2026-11-01T10:01:{n:02}Z"),
         "content_url": format!("https://www.example.com/{n}"), "data": {"user_agent": "PerplexityBot/1.0", "response_status": 200},
     })
     .to_string()
