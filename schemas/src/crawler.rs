@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Longest text that is kept in a column of its own.
 const MAX_TEXT_BYTES: usize = 128;
 
-/// Each of its members is a column of the table `observations`.
+/// Each of its members is a column of the table `reports`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Crawler {

@@ -28,7 +28,7 @@ pub struct Page<T> {
     pub offset: u64,
 }
 
-/// One event; all reports of one retrieval are one item, as the observation that represents it tells it.
+/// One event; all reports of one retrieval are one item, with the content of the report that represents it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EventItem {
     /// The reporter's id; of an event without one the key it is counted by, as a UUID.

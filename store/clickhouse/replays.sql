@@ -1,11 +1,11 @@
 -- Requests to store a part of the log again (`telemetry stream-workers replay`). The command inserts a row with version 0. The active
--- writer works off one request after the other between blocks of the log, and inserts a row with a larger version after each block.
+-- writer processes one request after the other between blocks of the log, and inserts a row with a larger version after each block.
 -- Read it with FINAL. Rows are never deleted.
 CREATE TABLE IF NOT EXISTS replays
 (
     topic           String,
     id              UUID,
-    requested       DateTime64(3, 'UTC') COMMENT 'when it was requested; the oldest is worked off first',
+    requested       DateTime64(3, 'UTC') COMMENT 'when it was requested; the oldest is processed first',
     organizations   Array(UUID) COMMENT 'only what these have reported; empty: what all have',
     rate            UInt32 COMMENT 'most events per second; 0: no limit',
     partitions      Array(Int32) COMMENT 'the following three arrays have one element for each of them',

@@ -10,7 +10,7 @@
 //! 4. Merge the block with the current rows of its events (`store::merge`) and insert `sites`, `reports`, `events` and `progress`, in
 //!    this order (`writer`). Repeat a statement until its outcome is known.
 //!
-//! Between blocks, the active writer works off replays: requests to store a part of the log again (`replay`, `writer::replay`).
+//! Between blocks, the active writer processes replays: requests to store a part of the log again (`replay`, `writer::replay`).
 //!
 //! `progress` has the offset at which the next block begins. A writer that dies before that insert leaves rows that its successor
 //! completes; nothing is counted twice, because a report that is stored changes nothing (invariants 3 and 10).

@@ -49,7 +49,7 @@ pub struct ReplayOptions {
     output: OutputOptions,
 }
 
-/// Requests a replay and waits until the active writer has worked it off. If this command ends before, the writer continues.
+/// Requests a replay and waits until the active writer has processed it. If this command ends before, the writer continues.
 ///
 /// # Errors
 ///
@@ -90,7 +90,7 @@ async fn dry_run(settings: &Settings, plan: &Plan, range: &Range) -> anyhow::Res
     Ok((figures, message(&unexpected)))
 }
 
-/// Requests a replay and returns what has come of it.
+/// Requests a replay and returns its figures and message.
 async fn follow(settings: &Settings, plan: Plan, range: &Range) -> anyhow::Result<(Figures, String)> {
     let requested_ms = Clock::System.now().timestamp_millis();
     let request = Replay::new(&settings.kafka.topic, requested_ms, plan, range.parts.clone());
@@ -113,7 +113,7 @@ async fn follow(settings: &Settings, plan: Plan, range: &Range) -> anyhow::Resul
             }
             Status::Failed => bail!("the replay failed: {}", replay.message),
             Status::Waiting if begun.elapsed() >= WAITS_AFTER && !std::mem::replace(&mut has_waited, true) => {
-                eprintln!("waiting for the active writer: it works off earlier replays first, or no worker is running");
+                eprintln!("waiting for the active writer: it processes earlier replays first, or no worker is running");
             }
             Status::Waiting | Status::Running => {}
         }

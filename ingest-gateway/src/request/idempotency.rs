@@ -14,7 +14,7 @@ use std::sync::Mutex;
 /// Keys remembered at a time.
 const REMEMBERED: usize = 100_000;
 
-/// Names the observations of a request, whatever else it says.
+/// Digest of the identities of a request's reports.
 pub(crate) type Fingerprint = [u8; 16];
 
 /// Keys by organisation, as hashes of both, with what was or is being accepted under them.

@@ -6,6 +6,7 @@
 use super::Reads;
 use super::event_page::{EventRow, roles_of};
 use super::report_content::{Place, ReportContent};
+use super::scope::Scope;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
 use crate::parameters::period::Period;
@@ -76,14 +77,15 @@ impl Reads {
         period: &Period,
         event_id: &str,
     ) -> Result<Option<FoundEvent>, ApiError> {
-        let candidates = self.reports_with_id(seen, period, event_id).await?;
+        let scope = self.scope(seen, period).await?;
+        let candidates = self.reports_with_id(scope.clone(), event_id).await?;
         let key = key_of(event_id);
         let keys = candidates.iter().flat_map(|report| [report.identity, report.group_key]).chain(key);
         let keys: Vec<String> = keys.filter(|key| *key != 0).map(|key| key.to_string()).collect();
         if keys.is_empty() {
             return Ok(None);
         }
-        let statement = self.scope(seen, period).await?.bind(Statement::new(include_str!("../../sql/one_event.sql")));
+        let statement = scope.bind(Statement::new(include_str!("../../sql/one_event.sql")));
         let events: Vec<KeyedEvent> = self.all(statement.with("keys", keys)).await?;
         let identities = candidates.iter().map(|report| report.identity).collect();
         let mut named = Vec::new();
@@ -98,9 +100,9 @@ impl Reads {
         Ok(Some(found(of_this_id, &newest, reports)))
     }
 
-    async fn reports_with_id(&self, seen: &Visibility, period: &Period, event_id: &str) -> Result<Vec<Candidate>, ApiError> {
+    async fn reports_with_id(&self, scope: Scope, event_id: &str) -> Result<Vec<Candidate>, ApiError> {
         let statement = Statement::new(include_str!("../../sql/one_event_candidates.sql"));
-        let statement = self.scope(seen, period).await?.bind(statement).with("event_id", event_id).with("limit", MAX_OF_ID + 1);
+        let statement = scope.bind(statement).with("event_id", event_id).with("limit", MAX_OF_ID + 1);
         let found: Vec<Candidate> = self.all(statement).await?;
         if found.len() as u64 > MAX_OF_ID {
             let detail =

@@ -117,7 +117,7 @@ fn assemble_summary(visibility: &Visibility, period: Period, rows: Vec<SummaryRo
             }
         }
     }
-    // What no observation or no agent stands behind is no entry.
+    // Roles and agents without an event are left out.
     sources.retain(|_, (count, _)| *count > 0);
     agents.retain(|_, (event_count, _)| *event_count > 0);
     summary.events_by_type = types.into_iter().map(|(event_type, count)| TypeCount { event_type, count }).collect();

@@ -33,7 +33,7 @@ impl Progress {
         self.bar.suspend(|| eprintln!("{seconds:.1} s, {:.0} events/s", events as f64 / seconds.max(0.001)));
     }
 
-    /// So many records with so many events were read.
+    /// Shows how many records and events were read.
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
     pub(super) fn show(&mut self, records: u64, events: u64) {
         self.bar.set_position(records);

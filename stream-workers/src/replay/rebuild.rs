@@ -4,8 +4,7 @@
 
 use super::range::Range;
 use crate::consume::topic_reader::{Part, TopicReader};
-use crate::settled::standing;
-use crate::writer::write;
+use crate::writer::{progress_of, write};
 use crate::{Settings, prepare};
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
@@ -74,14 +73,14 @@ async fn until_stored(settings: &Settings, range: &Range) -> anyhow::Result<()> 
     let all = range.len();
     for looks in 1_u32.. {
         tokio::time::sleep(LOOK_EVERY).await;
-        let stored = match standing(&settings.kafka, &settings.clickhouse).await {
+        let stored = match progress_of(&settings.clickhouse, &settings.kafka.topic).await {
             Ok(stored) => stored,
             Err(error) => {
                 tracing::warn!("failed to read the progress of the rebuild, retrying: {error:#}");
                 continue;
             }
         };
-        let next = |part: &Part| stored.get(&part.partition).map_or(0, |(stats, _)| stats.next);
+        let next = |part: &Part| stored.get(&part.partition).map_or(0, |stats| stats.next);
         if range.parts.iter().all(|part| part.len() == 0 || next(part) >= part.to) {
             return Ok(());
         }

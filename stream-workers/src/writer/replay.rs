@@ -1,4 +1,4 @@
-//! Works off replays between blocks of the log: parts of the log are stored again, through the same merge and statements.
+//! Processes replays between blocks of the log: parts of the log are stored again, through the same merge and statements.
 //!
 //! A report that is stored changes nothing, so a replay can be repeated, and interrupted anywhere. Its position is a row of `replays`
 //! that is inserted after each of its blocks, fenced like them: after a takeover, the interrupted block is read again. Only records before
@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-/// A replay fails if so many writers have ended during one of its blocks.
+/// A replay fails after this many writers have ended during one of its blocks.
 const MOST_STARTS: u32 = 5;
 
 /// What to do next.
@@ -43,7 +43,7 @@ pub(super) struct Replays {
     running: Option<Running>,
 }
 
-/// The replay that is being worked off.
+/// The replay that is being processed.
 struct Running {
     replay: Replay,
     /// Where reading ends this time.
@@ -99,7 +99,7 @@ impl Replays {
             replay.status = Status::Done;
         } else if replay.starts >= MOST_STARTS {
             replay.status = Status::Failed;
-            replay.message = format!("{MOST_STARTS} writers have ended while they worked off its next block");
+            replay.message = format!("{MOST_STARTS} writers have ended while they processed its next block");
         } else if available.is_empty() {
             // The writer hasn't got there yet.
             return Ok(());

@@ -223,7 +223,7 @@ async fn replays_are_worked_off_one_after_the_other() {
     assert_eq!(app.table().await, whole);
     let overlapping =
         "SELECT count() FROM replays AS a FINAL CROSS JOIN replays AS b FINAL WHERE a.requested < b.requested AND a.at > b.at";
-    assert_eq!(app.clickhouse.query(overlapping).fetch_one::<u64>().await.unwrap(), 0, "the oldest is worked off first");
+    assert_eq!(app.clickhouse.query(overlapping).fetch_one::<u64>().await.unwrap(), 0, "the oldest is processed first");
 }
 
 #[tokio::test(flavor = "multi_thread")]

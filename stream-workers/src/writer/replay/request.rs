@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use store::row_binary::{Decoder, Encoder, Malformed};
 use uuid::Uuid;
 
-/// What is to be stored again, how far it is, and what has come of it.
+/// What is to be stored again, its position, and its figures so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Replay {
     pub(crate) topic: String,
@@ -72,7 +72,7 @@ impl Replay {
         Self { topic, id, requested_ms, plan, parts, figures, starts: 0, status, message: String::new() }
     }
 
-    /// Returns the replay to work off next.
+    /// Returns the replay to process next.
     pub(super) async fn pending(server: &Server, topic: &str) -> anyhow::Result<Option<Self>> {
         let response = server.read_soon(include_str!("../sql/pending_replay.sql"), &[("topic", topic.to_owned())]).await?;
         Ok(Decoder(&response).rows(Self::decode)?.pop())

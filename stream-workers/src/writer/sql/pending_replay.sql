@@ -1,4 +1,4 @@
--- The replay to work off next.
+-- The replay to process next.
 SELECT topic, id, requested, organizations, rate, partitions, next, until, records, events, unreadable, quarantined, changed_events,
     changed_reports, starts, status, message
 FROM replays FINAL
