@@ -131,7 +131,11 @@ async fn too_many_parts_slow_the_worker_down_until_merges_have_caught_up() {
     // One block after the other, until there is one too many.
     for portion in stream(200).chunks(20) {
         app.put(portion).await;
-        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        eventually("the block is stored or repeated", || async {
+            let is_repeated = worker.series(REPEATED).await.unwrap_or(0.0) >= 2.0;
+            (is_repeated || app.not_stored().await == 0).then_some(())
+        })
+        .await;
     }
     worker.reaches(REPEATED, 2.0).await;
     assert!(app.not_stored().await > 0, "the worker waits");
