@@ -54,6 +54,8 @@ const LOOKS: u32 = 8;
 /// Each claim after the newest row of `progress` doubles that, at most this many times: a new writer needs time to wait for its
 /// predecessor and to read the index.
 const MAX_DOUBLINGS: u32 = 3;
+/// Time for the block that is being written when the writer is asked to stop. Its records are read again if it isn't done by then.
+const STOP_GRACE: Duration = Duration::from_secs(2);
 /// Pause before smaller blocks are read after one that can't be stored.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 
@@ -68,19 +70,20 @@ pub(crate) async fn write(settings: &Settings, stop: CancellationToken) -> anyho
     let work = async {
         let (mut narrowing, mut is_standby) = (Narrowing::default(), true);
         loop {
-            let ended = stand_by_and_write(settings, &server, &mut narrowing, is_standby).await;
+            let ended = stand_by_and_write(settings, &server, (&mut narrowing, is_standby), &stop).await;
             is_standby = !matches!(ended, Err(Ended::Block(_)));
             match ended {
                 Err(Ended::Fenced(epoch)) => tracing::warn!(epoch, "another writer took over, standing by"),
                 Err(Ended::Block(failed)) => fail(&failed, &mut narrowing).await,
-                Err(Ended::Failed(error)) => return error,
+                Err(Ended::Failed(error)) => return Err(error),
+                Err(Ended::Stopped) => return Ok(()),
                 Ok(never) => match never {},
             }
         }
     };
     tokio::select! {
-        () = stop.cancelled() => Ok(()),
-        error = work => Err(error),
+        ended = work => ended,
+        () = async { stop.cancelled().await; tokio::time::sleep(STOP_GRACE).await } => Ok(()),
     }
 }
 
@@ -101,25 +104,25 @@ async fn fail(failed: &FailedBlock, narrowing: &mut Narrowing) {
 async fn stand_by_and_write(
     settings: &Settings,
     server: &Server,
-    narrowing: &mut Narrowing,
-    mut is_standby: bool,
+    (narrowing, mut is_standby): (&mut Narrowing, bool),
+    stop: &CancellationToken,
 ) -> Result<Infallible, Ended> {
     let (topic, silence) = (settings.kafka.topic.as_str(), settings.tuning.takeover_after());
     let name = format!("{} pid {}", host_name(), std::process::id());
     loop {
         metrics::is_active(false);
         if is_standby {
-            wait_for_silence(server, silence).await;
+            stop.run_until_cancelled(wait_for_silence(server, silence)).await.ok_or(Ended::Stopped)?;
         }
         is_standby = true;
         if let Some(epoch) = takeover::claim(server, &name, topic).await? {
             let state = takeover::read_state(server, epoch, (topic, silence / HEARTBEATS)).await?;
-            return work(settings, server, state, narrowing).await;
+            return work(settings, server, state, (narrowing, stop)).await;
         }
     }
 }
 
-/// Returns when `progress` has been the same for a while, by this process's clock.
+/// Returns when the active writer has stopped, or when `progress` has been the same for a while, by this process's clock.
 async fn wait_for_silence(server: &Server, silence: Duration) {
     let mut seen: Option<((u64, u64), Instant)> = None;
     loop {
@@ -127,6 +130,7 @@ async fn wait_for_silence(server: &Server, silence: Duration) {
         seen = match takeover::head(server).await {
             // There has never been a writer.
             Ok((0, _)) => return,
+            Ok((epoch, beat)) if beat == epoch::released(epoch) => return,
             Ok(head) => Some(seen.filter(|(known, _)| *known == head).unwrap_or_else(|| (head, Instant::now()))),
             Err(error) => {
                 tracing::warn!("failed to read the progress of the writer: {error:#}");
@@ -143,13 +147,18 @@ async fn wait_for_silence(server: &Server, silence: Duration) {
     }
 }
 
-async fn work(settings: &Settings, server: &Server, state: State, narrowing: &mut Narrowing) -> Result<Infallible, Ended> {
+async fn work(
+    settings: &Settings,
+    server: &Server,
+    state: State,
+    (narrowing, stop): (&mut Narrowing, &CancellationToken),
+) -> Result<Infallible, Ended> {
     let known = known_letters(settings, server, &state).await?;
     let source = Source::connect(settings, state.progress.next(), known.clone())?;
     let lag = source.lag();
     metrics::is_active(true);
     tokio::select! {
-        ended = Work::connect(settings, server, state, (source, known))?.run(narrowing) => ended,
+        ended = Work::connect(settings, server, state, (source, known))?.run(narrowing, stop) => ended,
         () = report_lag(&lag) => unreachable!("it has no end"),
         () = duplicates::check_daily(server) => unreachable!("it has no end"),
     }
@@ -208,7 +217,7 @@ impl<'a> Work<'a> {
         })
     }
 
-    async fn run(mut self, narrowing: &mut Narrowing) -> Result<Infallible, Ended> {
+    async fn run(mut self, narrowing: &mut Narrowing, stop: &CancellationToken) -> Result<Infallible, Ended> {
         let mut beat_at = Instant::now() + self.beat_every;
         loop {
             let destination = self.destination();
@@ -216,8 +225,12 @@ impl<'a> Work<'a> {
             // An interrupted block of the log comes first; an interrupted replay is continued.
             let may_replay = self.state.cover.is_complete(&self.state.progress.next());
             tokio::select! {
-                // Blocks of the log come first.
                 biased;
+                () = stop.cancelled() => {
+                    self.state.release(self.server, self.topic).await?;
+                    return Err(Ended::Stopped);
+                }
+                // Blocks of the log come before replays.
                 block = self.source.block(&mut self.state, (narrowing, self.server)) => {
                     self.store(block?).await?;
                     narrowing.stored();

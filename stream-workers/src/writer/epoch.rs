@@ -23,6 +23,11 @@ pub(super) fn epoch_of(version: u64) -> u64 {
     version >> BLOCK_BITS
 }
 
+/// Returns the largest beat of an epoch. A writer that stops leaves it in `progress`, so that nobody waits for it.
+pub(super) fn released(epoch: u64) -> u64 {
+    version(epoch + 1, 0) - 1
+}
+
 /// Returns an unguessable query id.
 pub(super) fn random_slot() -> String {
     format!("{:032x}", rand::rng().random::<u128>())

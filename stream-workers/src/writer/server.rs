@@ -58,6 +58,9 @@ pub(crate) enum Ended {
     /// Another writer has taken over.
     #[error("another writer took over from epoch {0}")]
     Fenced(u64),
+    /// It was asked to stop.
+    #[error("the writer was stopped")]
+    Stopped,
     /// A block can't be merged or inserted.
     #[error("a block failed: {}", .0.reason)]
     Block(FailedBlock),

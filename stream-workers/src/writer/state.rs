@@ -5,7 +5,7 @@
 
 use super::caution::{Caution, Suspect};
 use super::cover::{Cover, Interrupted};
-use super::epoch::{Epoch, epoch_of, version};
+use super::epoch::{Epoch, epoch_of, released, version};
 use super::hot_rows::HotRows;
 use super::progress::Progress;
 use super::server::{Ended, Server};
@@ -84,6 +84,11 @@ impl State {
     /// Inserts a row of `progress` that says that the writer is alive, beside other statements.
     pub(super) async fn beat(&self, server: &Server, topic: &str) -> Result<(), Ended> {
         Progress { beat: self.next_beat(), ..self.progress.clone() }.insert_beside(server, &self.epoch, topic).await
+    }
+
+    /// Inserts the last row of `progress` of this epoch.
+    pub(super) async fn release(&self, server: &Server, topic: &str) -> Result<(), Ended> {
+        Progress { beat: released(self.epoch.number), ..self.progress.clone() }.insert(server, &self.epoch, topic).await
     }
 
     /// A number is used once. A row of `progress` with new content gets its number when it is inserted, so that no heartbeat with the

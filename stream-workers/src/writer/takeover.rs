@@ -7,7 +7,7 @@
 //! When to take over is a matter of time, and safety never depends on it.
 
 use super::cover::Interrupted;
-use super::epoch::{Epoch, epoch_of, random_slot};
+use super::epoch::{Epoch, epoch_of, random_slot, released};
 use super::keep_beating;
 use super::progress::Progress;
 use super::server::{Ended, Outcome, Server};
@@ -101,6 +101,7 @@ async fn create_first_epoch(server: &Server) {
 pub(super) async fn read_state(server: &Server, epoch: Epoch, (topic, every): (&str, Duration)) -> Result<State, Ended> {
     let begun = Instant::now();
     let head = Progress::read(server, topic).await?;
+    let was_released = head.as_ref().is_none_or(|head| head.beat == released(epoch_of(head.beat)));
     // The writer that inserted the newest row of `progress` had waited for the epochs before its own.
     let drained = head.as_ref().map_or(0, |head| epoch_of(head.beat)).max(1);
     for claim in read_claims(server).await?.iter().filter(|claim| (drained..epoch.number).contains(&claim.epoch)) {
@@ -114,14 +115,16 @@ pub(super) async fn read_state(server: &Server, epoch: Epoch, (topic, every): (&
         rows = read => rows?,
         ended = keep_beating(server, (topic, every), &state) => match ended? {},
     };
-    tracing::info!(
-        epoch = epoch.number,
-        keys = index.len(),
-        interrupted = interrupted.len(),
-        drain_ms = drained.as_millis(),
-        total_ms = begun.elapsed().as_millis(),
-        "took over as writer"
-    );
+    if !was_released {
+        tracing::info!(
+            epoch = epoch.number,
+            keys = index.len(),
+            interrupted = interrupted.len(),
+            drain_ms = drained.as_millis(),
+            total_ms = begun.elapsed().as_millis(),
+            "took over from a writer that was silent"
+        );
+    }
     metrics::took_over(epoch.number, drained, begun.elapsed());
     state.begin(interrupted, index, sites);
     Ok(state)

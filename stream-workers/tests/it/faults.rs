@@ -43,6 +43,21 @@ async fn a_worker_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
     assert_eq!(last.terminate().await, Some(0));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_worker_is_replaced_at_once() {
+    let app = TestApp::new().await;
+    let mut settings = app.settings();
+    // Longer than this test waits.
+    settings.tuning.takeover_after_ms = 3_600_000;
+    for key in 1..=3 {
+        app.put(&[(0, record(1, NEW_YEAR_US, &[event(key)]))]).await;
+        let worker = Working::start(settings.clone());
+        app.caught_up().await;
+        worker.stop().await;
+        assert_eq!(app.visible().await.len() as u128, key);
+    }
+}
+
 async fn progresses(app: &TestApp, what: &str) {
     let before = app.visible().await.len();
     eventually(what, || async { (app.visible().await.len() > before).then_some(()) }).await;

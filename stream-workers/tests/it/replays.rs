@@ -201,7 +201,7 @@ async fn a_paused_writer_continues_no_replay_that_another_has_taken_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replays_are_worked_off_one_after_the_other() {
+async fn replays_are_processed_one_after_the_other() {
     let app = worked_off(60).await;
     let whole = app.table().await;
     lose(&app).await;
