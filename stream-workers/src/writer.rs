@@ -54,7 +54,7 @@ const LOOKS: u32 = 8;
 /// Each claim after the newest row of `progress` doubles that, at most this many times: a new writer needs time to wait for its
 /// predecessor and to read the index.
 const MAX_DOUBLINGS: u32 = 3;
-/// Time for the block that is being written when the writer is asked to stop. Its records are read again if it isn't done by then.
+/// Time to finish the current block and release the epoch after SIGTERM. The next writer reads the records of an unfinished block again.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 /// Pause before smaller blocks are read after one that can't be stored.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
@@ -230,7 +230,7 @@ impl<'a> Work<'a> {
                     self.state.release(self.server, self.topic).await?;
                     return Err(Ended::Stopped);
                 }
-                // Blocks of the log come before replays.
+                // Blocks of the log have priority over replays.
                 block = self.source.block(&mut self.state, (narrowing, self.server)) => {
                     self.store(block?).await?;
                     narrowing.stored();

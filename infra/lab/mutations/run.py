@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Applies the faults in mutations.toml one at a time, and checks that the named test notices each (see README.md)."""
+"""Apply each fault in mutations.toml and check that its test fails (see README.md)."""
 
 import argparse
 import os
@@ -10,31 +10,31 @@ import sys
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-# Counterexamples of faults are not kept.
+# Don't store proptest counterexamples found under a fault.
 ENVIRONMENT = {**os.environ, "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "1"}
 LIST = pathlib.Path(__file__).with_name("mutations.toml")
 
 
 def mutations(only):
-    """The list, or those whose id begins with `only`."""
+    """Return the faults whose id starts with `only`."""
     listed = tomllib.loads(LIST.read_text())["mutation"]
     return [one for one in listed if one["id"].startswith(only)]
 
 
 def faults_in_list(listed):
-    """What is wrong with the list itself: an id used twice, or a text that isn't in its file exactly once."""
+    """Yield errors in the list: a duplicate id, or a text that doesn't occur exactly once in its file."""
     ids = [one["id"] for one in listed]
     yield from (f"{name}: used {ids.count(name)} times" for name in sorted(set(ids)) if ids.count(name) > 1)
     for one in listed:
         found = (ROOT / one["file"]).read_text().count(one["find"])
         if found != 1:
-            yield f"{one['id']}: the text to replace is {found} times in {one['file']}"
+            yield f"{one['id']}: the text to replace occurs {found} times in {one['file']}"
         if one["find"] == one["replace"]:
             yield f"{one['id']}: changes nothing"
 
 
 def run_test(one):
-    """Runs the named test, or all of the target. Returns the tests that fail (None if none can be run) and the output."""
+    """Run the named test, or the whole target without one. Return the failed tests (None if no test ran) and the output."""
     target = ["--lib"] if one["target"] == "lib" else ["--test", one["target"]]
     name = ["--exact", one["test"]] if one["test"] else []
     command = ["cargo", "test", "--package", one["package"], *target, "--", *name]
@@ -46,7 +46,7 @@ def run_test(one):
 
 
 def is_noticed(one):
-    """Applies a fault, runs its test, and restores the file."""
+    """Apply a fault, run its test and restore the file. Return whether a test failed."""
     path = ROOT / one["file"]
     original = path.read_text()
     try:
@@ -62,10 +62,10 @@ def is_noticed(one):
 
 
 def main():
-    """Exits with 1 if the list is wrong or a fault goes unnoticed."""
+    """Exit with 1 if the list has errors or a fault is not noticed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", metavar="PREFIX", help="only faults whose id begins with this")
-    parser.add_argument("--check", action="store_true", help="check the list and run nothing")
+    parser.add_argument("--only", default="", metavar="PREFIX", help="run only faults whose id starts with PREFIX")
+    parser.add_argument("--check", action="store_true", help="check the list without running tests")
     arguments = parser.parse_args()
     listed = mutations(arguments.only)
     wrong = list(faults_in_list(listed))

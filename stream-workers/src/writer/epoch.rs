@@ -23,7 +23,7 @@ pub(super) fn epoch_of(version: u64) -> u64 {
     version >> BLOCK_BITS
 }
 
-/// Returns the largest beat of an epoch. A writer that stops leaves it in `progress`, so that nobody waits for it.
+/// Returns the largest beat of an epoch. A writer that stops inserts it into `progress`, and standbys take over without waiting.
 pub(super) fn released(epoch: u64) -> u64 {
     version(epoch + 1, 0) - 1
 }

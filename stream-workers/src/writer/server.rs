@@ -58,7 +58,7 @@ pub(crate) enum Ended {
     /// Another writer has taken over.
     #[error("another writer took over from epoch {0}")]
     Fenced(u64),
-    /// It was asked to stop.
+    /// The process is shutting down.
     #[error("the writer was stopped")]
     Stopped,
     /// A block can't be merged or inserted.

@@ -86,7 +86,7 @@ impl State {
         Progress { beat: self.next_beat(), ..self.progress.clone() }.insert_beside(server, &self.epoch, topic).await
     }
 
-    /// Inserts the last row of `progress` of this epoch.
+    /// Inserts the last row of this epoch into `progress`. See [`released`].
     pub(super) async fn release(&self, server: &Server, topic: &str) -> Result<(), Ended> {
         Progress { beat: released(self.epoch.number), ..self.progress.clone() }.insert(server, &self.epoch, topic).await
     }

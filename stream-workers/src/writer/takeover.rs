@@ -122,7 +122,7 @@ pub(super) async fn read_state(server: &Server, epoch: Epoch, (topic, every): (&
             interrupted = interrupted.len(),
             drain_ms = drained.as_millis(),
             total_ms = begun.elapsed().as_millis(),
-            "took over from a writer that was silent"
+            "took over from a silent writer"
         );
     }
     metrics::took_over(epoch.number, drained, begun.elapsed());

@@ -47,7 +47,7 @@ async fn a_worker_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
 async fn a_stopped_worker_is_replaced_at_once() {
     let app = TestApp::new().await;
     let mut settings = app.settings();
-    // Longer than this test waits.
+    // Waiting for silence would time out.
     settings.tuning.takeover_after_ms = 3_600_000;
     for key in 1..=3 {
         app.put(&[(0, record(1, NEW_YEAR_US, &[event(key)]))]).await;
