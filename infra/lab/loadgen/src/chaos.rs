@@ -89,12 +89,13 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
     for post in cluster.posts() {
         post.recover().await;
     }
-    let quiesced = watcher.settle().await;
+    let well = Instant::now();
+    let worked_off = reconcile::log_is_worked_off(&cluster).await;
+    let quiesced = watcher.settle().await.then(|| well.elapsed());
     match quiesced {
         Some(after) => eprintln!("everything is readable after {:.1} s; looking at all of it once more", after.as_secs_f64()),
         None => eprintln!("something is still missing; looking at all of it nevertheless"),
     }
-    let worked_off = reconcile::log_is_worked_off(&cluster).await;
     watcher.look_at_everything().await;
     let (logs, mut wrong) = front.logs.settle().await;
     wrong.extend(worked_off.err().map(|error| format!("{error:#}")));

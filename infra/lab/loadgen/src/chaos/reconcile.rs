@@ -90,10 +90,27 @@ async fn at_rest(cluster: &Cluster) -> anyhow::Result<BTreeMap<i32, PartitionSta
     Ok(standing.into_iter().map(|(partition, (settled, _))| (partition, settled)).collect())
 }
 
-/// Waits until everything on the log is stored: a worker writes the sessions that a gateway could not write before that, and
-/// a session's document is not there earlier.
+/// Waits until everything on the log is stored. Fails if [`PATIENCE`] passes without progress, however long all of it takes: a busy
+/// machine can be minutes behind.
 pub(super) async fn log_is_worked_off(cluster: &Cluster) -> anyhow::Result<()> {
-    patiently(|| at_rest(cluster)).await.map(drop)
+    let (mut stored, mut deadline) = (0, Instant::now() + PATIENCE);
+    while let Err(error) = at_rest(cluster).await {
+        let now = stored_records(cluster).await.unwrap_or(0);
+        if now > stored {
+            (stored, deadline) = (now, Instant::now() + PATIENCE);
+        }
+        if Instant::now() > deadline {
+            return Err(error.context(format!("no progress for {PATIENCE:?}")));
+        }
+        sleep(ASK_AGAIN).await;
+    }
+    Ok(())
+}
+
+/// Records that are stored, over all partitions.
+async fn stored_records(cluster: &Cluster) -> anyhow::Result<i64> {
+    let Addresses { kafka, clickhouse, .. } = &cluster.fresh.addresses;
+    Ok(standing(kafka, clickhouse).await?.values().map(|(settled, _)| settled.next).sum())
 }
 
 /// Asks until it is so, for [`PATIENCE`]; then says why it is not.

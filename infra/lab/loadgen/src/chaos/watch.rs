@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Between the begins of two rounds.
 const ROUND: Duration = Duration::from_secs(1);
-/// How long everything acknowledged may take to be readable once everything is well.
+/// Time limit until everything acknowledged is readable, once the log is worked off.
 pub(super) const QUIESCE_PATIENCE: Duration = Duration::from_secs(300);
 /// Between two looks meanwhile.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
@@ -62,18 +62,18 @@ impl Watcher {
         Ok(self)
     }
 
-    /// Waits until everything acknowledged is readable; how long that took, if it came to that.
-    pub(super) async fn settle(&mut self) -> Option<Duration> {
+    /// Waits until everything acknowledged is readable. Returns false if that takes longer than [`QUIESCE_PATIENCE`].
+    pub(super) async fn settle(&mut self) -> bool {
         let begun = Instant::now();
         for reader in &mut self.readers {
             while !reader.is_caught_up().await {
                 if begun.elapsed() > QUIESCE_PATIENCE {
-                    return None;
+                    return false;
                 }
                 sleep(ASK_AGAIN).await;
             }
         }
-        Some(begun.elapsed())
+        true
     }
 }
 
