@@ -1,9 +1,10 @@
-//! Blocks that ClickHouse or the writer can't take, and responses that get lost.
+//! Blocks that ClickHouse or the writer can't take, responses that get lost, and statements that arrive late.
 
 use super::history::History;
 use super::{World, model};
 use crate::test_app::{NEW_YEAR_US, event, record};
 use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
@@ -11,6 +12,7 @@ use rand::seq::IndexedRandom as _;
 use serde_json::{Value, json};
 use service_kit::testing::{TestServer, ask_clickhouse, eventually, random_seed};
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 fn named(key: u128, url: &str) -> Value {
     let mut event = event(key);
@@ -78,7 +80,7 @@ async fn proxy(upstream: &str, disturb: Disturb) -> TestServer {
 
 async fn pass_on(url: String, request: Request, disturb: Disturb) -> Response {
     const EXCEPTION: &str = "x-clickhouse-exception-code";
-    let body = axum::body::to_bytes(request.into_body(), usize::MAX).await.unwrap();
+    let body = to_bytes(request.into_body(), usize::MAX).await.unwrap();
     let ask = || ask_clickhouse(reqwest::Method::POST, &url).body(body.clone()).send();
     let disturbance = disturb(&body[..body.len().min(400)]);
     if let Disturbance::Delay(delay) = disturbance {
@@ -138,4 +140,39 @@ async fn a_long_block_does_not_end_an_epoch() {
     world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
     world.is_stored().await;
     assert_eq!(epochs(&world).await, before, "a standby took over: {} {}", writer.stderr(), standby.stderr());
+}
+
+/// Passes requests on to ClickHouse, but for inserts into `events`: it sends their addresses and bodies here, and never responds.
+async fn proxy_without_events(upstream: &str, held: mpsc::Sender<(String, Bytes)>) -> TestServer {
+    let upstream = upstream.trim_end_matches('/').to_owned();
+    let forward = move |request: Request| {
+        let (url, held) = (format!("{upstream}{}", request.uri()), held.clone());
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = to_bytes(body, usize::MAX).await.unwrap();
+            if contains(&body[..body.len().min(400)], "INSERT INTO events\n") {
+                held.send((url, body)).await.unwrap();
+                return std::future::pending().await;
+            }
+            pass_on(url, Request::from_parts(parts, Body::from(body)), |_| Disturbance::None).await
+        }
+    };
+    TestServer::start(Router::new().fallback(forward)).await
+}
+
+/// The statement arrives when another writer has stored the same records.
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_a_replaced_writer_are_refused() {
+    let mut world = World::new().await;
+    let (hold, mut held) = mpsc::channel(1);
+    let proxy = proxy_without_events(&world.app.stores.clickhouse.clickhouse_url, hold).await;
+    let mut replaced = world.writer_with([("CLICKHOUSE_URL", proxy.url.clone())]);
+    world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
+    let (url, statement) = held.recv().await.unwrap();
+    replaced.kill_9().await;
+    let _writer = world.writer(None);
+    world.is_stored().await;
+    let response = ask_clickhouse(reqwest::Method::POST, &url).body(statement).send().await.unwrap();
+    assert!(response.text().await.unwrap().contains("fenced"), "a replaced writer has inserted into events");
+    world.assert_equals_model().await;
 }
