@@ -68,7 +68,7 @@ use service_kit::roles::{self, Role};
 use service_kit::sealing::SecretsSettings;
 use service_kit::settings::{BotSettings, KafkaSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, openapi, process, server, stores};
-use sessions::{ReportWriter, SessionMemory};
+use sessions::SessionMemory;
 use sqlx::PgPool;
 use std::sync::Arc;
 use tokens::ClickTokens;
@@ -161,8 +161,7 @@ pub struct State {
     tokens: ClickTokens,
     _expiry: AbortOnDropHandle<()>,
     _session_expiry: Option<AbortOnDropHandle<()>>,
-    report_writer: ReportWriter,
-    memory: Arc<SessionMemory>,
+    memory: SessionMemory,
     remembered: Remembered,
     idempotency: IdempotencyKeys,
     log: Log,
@@ -194,11 +193,9 @@ impl State {
         let pool = stores::postgres(&settings.postgres)?;
         stores::check_postgres(&pool).await?;
         measures::announce(MEASURES);
-        let [reads, writes] = [(); 2].map(|()| Database::new(pool.clone(), clock.clone()));
+        let reads = Database::new(pool.clone(), clock.clone());
         let drains = Drains::start(&settings.drains, &settings.secrets, pool.clone(), clock.clone())?;
         let log = Log::connect(&settings.kafka, &settings.durability).await?;
-        let memory = Arc::new(SessionMemory::new(reads.clone()));
-        let report_writer = ReportWriter::start(writes, Arc::clone(&memory), clock.clone());
         Ok(Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), log.probe()],
             callers: KnownCallers::new(Directory::asked_by(&settings.clients, pool.clone()), &clock),
@@ -207,6 +204,7 @@ impl State {
             uses: KeyUses::start(pool.clone(), key_uses::TELL),
             refusals: Refusals::start(pool.clone()),
             _refusals_expiry: refusals::start_expiry(pool.clone(), clock.clone()),
+            memory: SessionMemory::new(reads.clone()),
             tokens: ClickTokens::new(reads),
             _expiry: tokens::start_expiry(pool.clone(), clock.clone(), settings.kafka.clone(), settings.expiry.clone()),
             _session_expiry: sessions::start_expiry(
@@ -215,8 +213,6 @@ impl State {
                 settings.kafka.clone(),
                 &settings.session_expiry,
             ),
-            report_writer,
-            memory,
             remembered: Remembered::new(),
             idempotency: IdempotencyKeys::new(),
             drains,

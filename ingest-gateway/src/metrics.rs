@@ -27,7 +27,7 @@ const PROVIDER: By = By {
 measures! {
     ACCEPTED = Measure::counter("gateway_events_accepted_total", "events", "events whose record the log acknowledged or the spill made durable");
     UNCLASSIFIED = Measure::counter("gateway_values_unclassified_total", "values", "citation types and positions outside the standard's lists, kept as unclassified");
-    UNRESOLVED = Measure::counter("gateway_events_unresolved_total", "events", "accepted events whose click token or agent is left to the worker, because PostgreSQL did not answer");
+    UNRESOLVED = Measure::counter("gateway_events_unresolved_total", "events", "accepted events whose click token is left to the worker, because PostgreSQL did not answer");
     ACK = Measure::duration("gateway_ack_duration_seconds", "from handing a record to the producer to its acknowledgement");
     UNACKED = Measure::counter("gateway_requests_unacknowledged_total", "records", "records that the log did not acknowledge in time; the spill took them, or the caller was told");
     ACKED_LATE = Measure::counter("gateway_events_acknowledged_late_total", "events", "events of records acknowledged after their request had gone on to the spill or away: on the log, and not counted as accepted");
@@ -44,7 +44,6 @@ measures! {
     SPILL_BYTES = Measure::gauge("gateway_spill_bytes", "bytes", "disk space of the spill");
     PENDING_RECORDS = Measure::gauge("gateway_spill_pending_records", "records", "records in the spill that are not yet on the log");
     PENDING_EVENTS = Measure::gauge("gateway_spill_pending_events", "events", "events in the spill that are not yet on the log");
-    SESSIONS_UNWRITTEN = Measure::counter("gateway_sessions_unwritten_total", "sessions", "sessions of requests that PostgreSQL did not take in time; the records of these leave them to the worker");
     DRAIN_LINES = Measure::counter("gateway_drain_lines_total", "lines", "lines of drains whose bodies were taken in").by(&[PROVIDER, OUTCOME]);
     DRAIN_COVERAGE_WAITING = Measure::gauge("gateway_drain_coverage_waiting", "rows", "rows of coverage that wait for PostgreSQL");
     DRAIN_COVERAGE_LOST = Measure::counter("gateway_drain_coverage_lost_total", "bodies", "bodies of drains whose coverage found no room to wait for PostgreSQL; their events are kept");
@@ -65,10 +64,6 @@ pub(crate) fn drain_coverage_waiting(rows: usize) {
 
 pub(crate) fn drain_coverage_lost() {
     counter!(DRAIN_COVERAGE_LOST.name).increment(1);
-}
-
-pub(crate) fn sessions_unwritten(sessions: usize) {
-    counter!(SESSIONS_UNWRITTEN.name).increment(sessions as u64);
 }
 
 pub(crate) fn acknowledged_late(events: u32) {

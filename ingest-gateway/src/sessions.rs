@@ -1,4 +1,5 @@
-//! Sessions: what is said of them, kept in PostgreSQL and remembered for a moment.
+//! Sessions: what calls of `/sessions/*` say of them, and the levels that their events need. The worker writes those that events
+//! name (docs/adr/0006-sessions-and-the-log.md).
 //!
 //! Must not let anybody touch a session of another organisation: every statement carries the caller's.
 
@@ -6,13 +7,10 @@ pub(crate) mod facts;
 pub(crate) mod change;
 pub(crate) mod store;
 mod memory;
-mod left;
-mod report_writer;
 mod expiry;
 
+pub(crate) use change::is_usable;
 pub use expiry::SessionExpiry;
 pub(crate) use expiry::start as start_expiry;
 pub(crate) use facts::privacy_level;
-pub(crate) use memory::{NeededFacts, SessionMemory};
-pub(crate) use report_writer::ReportWriter;
-pub(crate) use store::exists as session_exists;
+pub(crate) use memory::{Levels, SessionMemory};

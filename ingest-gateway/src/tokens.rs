@@ -11,7 +11,7 @@ pub(crate) use expiry::start as start_expiry;
 use crate::State;
 use crate::privacy::redact::without_click_tokens;
 use crate::request::bodies::{self, WriteRequest};
-use crate::sessions::session_exists;
+use crate::sessions::is_usable;
 use crate::validate::{Click, Faults, Member, Presented, Tokens, members};
 use axum::Json;
 use axum::body::Body;
@@ -119,8 +119,7 @@ pub(crate) async fn create_click_token(
     }
     let request = WriteRequest::read(&state, &caller, request).await?;
     let (session_id, url) = state.large.run(&request.body, |turn| read_wish(request.body.read(turn))).await?;
-    state.report_writer.write_left(caller.org_id, session_id).await?;
-    if !session_exists(&state.pool, caller.org_id, session_id).await? {
+    if !is_usable(&state, caller.org_id, session_id).await? {
         return Err(ApiError::new(Code::NotFound, "Session not found."));
     }
 

@@ -1,17 +1,17 @@
 -- What a reporter's next call must be able to read: its sessions and its click tokens.
 
 -- A reported session. The key starts with the organization, so an id always belongs to its caller: nobody can write to
--- another organization's session or find out about it. Rows come from /sessions/start and /sessions/bulk, and from events
--- that name a session nobody started. The first value of a column stays, except that a privacy level can become stricter.
--- Written by ingest-gateway, and by stream-workers with the same statement for sessions that events named while PostgreSQL
--- did not respond to the gateway.
+-- another organization's session or find out about it. The first value of a column stays, except that a privacy level can become
+-- stricter, and that the agent and `created_at` become those of an earlier report.
+-- ingest-gateway writes what calls of /sessions/* say, before their response. stream-workers writes what events say of the
+-- sessions that they name, before the events can be read.
 CREATE TABLE sessions (
     organization_id     uuid NOT NULL,
     session_id          uuid NOT NULL,
     initiator_type      text CHECK (initiator_type IN ('user', 'agent')),
     agent_id            text,
-    -- When the agent was named, by the clock of the gateway or worker that wrote it. An event accepted while the agent could
-    -- not be looked up gets it later only if it was named by then, so that a replay gives the same result.
+    -- When the report that named the agent was accepted, by the gateway's clock. The agent is that of events accepted from then
+    -- on, so that a replay gives the same result.
     agent_named_at      timestamptz,
     manifest_ref        text,
     content_scope       text,

@@ -80,9 +80,9 @@ pub struct LogRecord {
     /// What the write says about a session, when it is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionFacts>,
-    /// Sessions that the events name and that PostgreSQL did not take before the answer; the worker writes them.
+    /// The reporter's sessions that the events name, each once. The worker writes them before the events can be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unwritten_sessions: Vec<SessionReport>,
+    pub named_sessions: Vec<SessionReport>,
     /// Normalised, keyed and stripped of what must not be kept.
     #[serde(default)]
     pub events: Vec<LogEvent>,
@@ -179,12 +179,9 @@ pub struct LogEvent {
     /// organisation's, or on a type that no token binds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_ctx_hash: Option<SecretHash>,
-    /// The answering agent, as its reporter names it.
+    /// The answering agent, as its reporter names it. Without one the worker puts the session's here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// Which agent answers in its session could not be asked when it was accepted; the worker asks.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_nameless: bool,
     /// Conversation turn reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
@@ -237,9 +234,14 @@ impl LogEvent {
         self.ctx_hash.is_some()
     }
 
-    /// Whether its click token or its agent is left for the worker to look up.
+    /// Whether the worker looks up the agent of its session, because it names none.
+    pub fn is_nameless(&self) -> bool {
+        self.agent_id.is_none() && self.session_id.is_some()
+    }
+
+    /// Whether the worker looks up its click token or its agent.
     pub fn is_left_to_the_worker(&self) -> bool {
-        self.is_unresolved() || self.is_nameless
+        self.is_unresolved() || self.is_nameless()
     }
 }
 
@@ -256,16 +258,18 @@ mod tests {
         let record: LogRecord = serde_json::from_str(RECORD).unwrap();
         assert!(!record.is_unresolved() && record.v == RECORD_VERSION);
         let written = serde_json::to_string(&record).unwrap();
-        let absent = ["ctx_hash", "is_nameless", "failed_fetches"];
+        let absent = ["ctx_hash", "named_sessions", "failed_fetches"];
         assert!(absent.iter().all(|member| !written.contains(member)), "{written}");
     }
 
     #[test]
     fn an_unresolved_token_is_a_hash() {
         let mut record: LogRecord = serde_json::from_str(RECORD).unwrap();
-        record.events[0].is_nameless = true;
-        assert!(record.is_unresolved());
-        record.events[0].is_nameless = false;
+        record.events[0].session_id = Some(SessionId(uuid::Uuid::max()));
+        assert!(record.is_unresolved(), "the agent of its session");
+        record.events[0].agent_id = Some("bot".to_owned());
+        assert!(!record.is_unresolved());
+        record.events[0].session_id = None;
         record.events[0].ctx_hash = Some(PlainClickToken::presented("ctx_secret").hash());
         assert!(record.is_unresolved());
         let written = serde_json::to_string(&record).unwrap();

@@ -126,13 +126,9 @@ impl SessionReport {
         Self { session_id, privacy_level: None, parent_session_id: None, started_at: None, manifest_ref: None, agent_id: None }
     }
 
-    /// Takes over what a later report says besides: what was said first stays, and the level only tightens.
-    pub fn add(&mut self, later: &Self) {
-        self.privacy_level = [self.privacy_level, later.privacy_level].into_iter().flatten().min();
-        self.parent_session_id = self.parent_session_id.take().or_else(|| later.parent_session_id.clone());
-        self.started_at = self.started_at.or(later.started_at);
-        self.manifest_ref = self.manifest_ref.take().or_else(|| later.manifest_ref.clone());
-        self.agent_id = self.agent_id.take().or_else(|| later.agent_id.clone());
+    /// Whether it says anything of the session, besides that it exists.
+    pub fn says_more(&self) -> bool {
+        *self != Self::of(self.session_id)
     }
 }
 
@@ -199,24 +195,6 @@ impl SessionFacts {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn of_reports_of_a_session_what_was_said_first_stays_and_the_level_tightens() {
-        let report = |members: &str| -> SessionReport {
-            serde_json::from_str(&format!(r#"{{"session_id":"00000000-0000-0000-0000-000000000001"{members}}}"#)).unwrap()
-        };
-        let mut said = report(r#","privacy_level":"summary","agent_id":"a""#);
-        said.add(&report(
-            r#","privacy_level":"intent","agent_id":"b","parent_session_id":"p","manifest_ref":"m","started_at":"2026-01-01T00:00:00Z""#,
-        ));
-        said.add(&report(
-            r#","privacy_level":"full","parent_session_id":"q","manifest_ref":"n","started_at":"2026-01-02T00:00:00Z""#,
-        ));
-        let expected = r#","privacy_level":"intent","agent_id":"a","parent_session_id":"p","manifest_ref":"m","started_at":"2026-01-01T00:00:00Z""#;
-        assert_eq!(said, report(expected));
-        said.add(&report(""));
-        assert_eq!(said, report(expected));
-    }
 
     #[test]
     fn levels_are_ordered_from_the_strictest() {

@@ -5,6 +5,7 @@
 use crate::event_key::EventKey;
 use crate::log::LogRecord;
 use crate::report_keys::ReportKeys;
+use crate::session::SessionReport;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -32,7 +33,7 @@ impl Bucket {
 /// decoding them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Buckets {
-    /// Unknown: only the worker can look up a click token, or every shard needs the sessions that the record names.
+    /// Unknown: only the worker can look up a click token, or every shard needs what the record says of its sessions.
     All,
     /// These, possibly none.
     Some(BTreeSet<Bucket>),
@@ -41,8 +42,8 @@ pub enum Buckets {
 impl Buckets {
     /// Returns the buckets of a record's events and failed fetches.
     pub fn of(record: &LogRecord) -> Self {
-        let LogRecord { org, drain, events, failed_fetches, unwritten_sessions, .. } = record;
-        if !unwritten_sessions.is_empty() || events.iter().any(|event| event.ctx_hash.is_some()) {
+        let LogRecord { org, drain, events, failed_fetches, named_sessions, .. } = record;
+        if named_sessions.iter().any(SessionReport::says_more) || events.iter().any(|event| event.ctx_hash.is_some()) {
             return Self::All;
         }
         let of_events = events.iter().map(|event| Bucket::new(&event.site, || ReportKeys::new(*org, *drain, event).event()));
@@ -185,6 +186,10 @@ mod tests {
         let fetch = r#"{"own_key":"00000000000000000000000000000001","at_ms":0,"site":"test.shop","path":"/","bot":"b","operator":"o","purpose":"training","status":404}"#;
         assert_eq!(both, header(&format!(r#","events":[{}],"failed_fetches":[{fetch}]"#, events[0])));
         assert_eq!(header(""), "");
+        let session = r#""session_id":"00000000-0000-0000-0000-000000000001""#;
+        let named = |said: &str| header(&format!(r#","events":[{}],"named_sessions":[{{{session}{said}}}]"#, events.join(",")));
+        assert_eq!(named(""), both, "any shard that reads the record writes the session");
+        assert_eq!(named(r#","agent_id":"bot""#), "*", "events of every shard have the agent");
         let hash = "35cd9e19021627ec4370175f47eb4d73385c2770a7eda01f351817fccc0eae4f";
         assert_eq!(header(&format!(r#","events":[{},{}]"#, events[0], event(4, &format!(r#","ctx_hash":"{hash}""#)))), "*");
         let buckets = Buckets::of(&record(&format!(r#","events":[{}]"#, events.join(","))));

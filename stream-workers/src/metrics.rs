@@ -18,7 +18,7 @@ measures! {
     STORED = Measure::counter("worker_events_stored_total", "events", "Events that are stored, repeats included");
     REJECTED = Measure::counter("worker_records_rejected_total", "records", "Records that became dead letters");
     EVENTS_REJECTED = Measure::counter("worker_events_rejected_total", "events", "Events of records that became dead letters, as far as they could be counted");
-    RESOLVED = Measure::counter("worker_events_resolved_total", "events", "Events whose click token or agent the gateway could not look up and the worker did");
+    RESOLVED = Measure::counter("worker_events_resolved_total", "events", "Events of records with a click token or an agent to look up");
     RESOLVE_RETRIES = Measure::counter("worker_resolve_retries_total", "lookups", "Lookups of click tokens and agents, and writes of sessions, that were repeated because PostgreSQL was unavailable");
     LAG = Measure::gauge("worker_lag_seconds", "seconds", "Age of the oldest record that the active writer has read and not stored");
     SETTLED_RECORDS = Measure::gauge("worker_settled_records", "records", "Records up to the stored offsets of all partitions, since counting began, whichever writer has stored them");

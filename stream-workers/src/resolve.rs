@@ -1,9 +1,8 @@
-//! Click tokens and agents that the gateway could not look up: what they stand for, and who answers in a session, is asked
-//! here, once a block.
+//! Looks up the agents of sessions, and the click tokens that the gateway could not look up, once per block.
 //!
 //! Must judge a token and an agent as of the moment their event was accepted, so that a replay judges alike; must give an
-//! event what the gateway would have given it, or set its whole record aside as the gateway would have refused it; and must
-//! not ask PostgreSQL anything for a block that has neither.
+//! event the session that the gateway would have given it, or set its whole record aside as the gateway would have refused it;
+//! and must not ask PostgreSQL anything for a block that has neither.
 
 pub(crate) mod back_off;
 pub(crate) mod session_writer;
@@ -21,10 +20,10 @@ use lru::LruCache;
 use schemas::ids::OrgId;
 use schemas::log::{LogEvent, LogRecord};
 use schemas::secrets::SecretHash;
-use service_kit::clicks::{self, Clicked, Named, RememberedClicks};
-use service_kit::sessions::Session;
+use service_kit::clicks::{self, Clicked, Named, RememberedClicks, Session};
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
+use session_writer::NamedSession;
 use sqlx::PgPool;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -38,16 +37,7 @@ const MAX_ASKED: usize = 20_000;
 /// What one question may take, also when PostgreSQL stops in the middle of it.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// What is known of what was asked.
-#[derive(Default)]
-struct Answers {
-    /// What tokens stand for.
-    clicks: HashMap<SecretHash, Clicked>,
-    /// Who answers in sessions; one that has named nobody is absent.
-    agents: HashMap<Session, Named>,
-}
-
-/// Looks tokens up, and remembers what cannot change any more.
+/// Looks up tokens and agents, and remembers them.
 pub(crate) struct Resolver {
     pool: PgPool,
     clicks: RememberedClicks,
@@ -65,22 +55,34 @@ impl Resolver {
         Self { pool, clicks: RememberedClicks::default(), agents: LruCache::new(capacity) }
     }
 
+    /// Forgets the agents of sessions for which a record names one: it may have been accepted earlier than the known one.
+    pub(crate) fn forget_agents(&mut self, named: &[NamedSession]) {
+        for NamedSession { org, report, .. } in named.iter().filter(|one| one.report.agent_id.is_some()) {
+            self.agents.pop(&(*org, report.session_id));
+        }
+    }
+
     /// Turns every unresolved record of a block, if it has any, into rows or a dead letter; waits as long as PostgreSQL is
     /// away.
     pub(crate) async fn resolve(&mut self, block: &mut Block) {
         if block.unresolved.is_empty() {
             return;
         }
-        let records = block.unresolved.iter().map(|unresolved| &unresolved.record);
-        let (hashes, sessions) =
-            (records.clone().flat_map(hashes_of).collect(), records.flat_map(nameless_sessions_of).collect());
-        let answers = Answers { clicks: self.look_up_clicks(hashes).await, agents: self.look_up_agents(sessions).await };
-        for Unresolved { mut record, letter } in block.take_unresolved() {
-            let place = (letter.partition, letter.offset);
-            let events = record.events.len();
-            match guarded(|| bind(&mut record, &answers).map(|bound| (bound, ReportRow::of(record, place)))) {
-                Ok((bound, rows)) => {
-                    metrics::resolved(bound);
+        let mut unresolved = block.take_unresolved();
+        let clicks = self.look_up_clicks(unresolved.iter().flat_map(|one| hashes_of(&one.record)).collect()).await;
+        let refused = |one: &mut Unresolved| guarded(|| bind(&mut one.record, &clicks)).err();
+        let refusals: Vec<Option<String>> = unresolved.iter_mut().map(refused).collect();
+        let agents = self.look_up_agents(unresolved.iter().flat_map(|one| nameless_sessions_of(&one.record)).collect()).await;
+        for (Unresolved { mut record, letter }, refusal) in unresolved.into_iter().zip(refusals) {
+            let (place, events) = ((letter.partition, letter.offset), record.events.len());
+            let rows = || {
+                refusal.map_or(Ok(()), Err)?;
+                name_agents(&mut record, &agents);
+                Ok(ReportRow::of(record, place))
+            };
+            match guarded(rows) {
+                Ok(rows) => {
+                    metrics::resolved(rows.len());
                     block.take(rows);
                 }
                 Err(reason) => block.reject(DeadLetter { reason, events, ..letter }),
@@ -91,16 +93,16 @@ impl Resolver {
     /// Why the record would be set aside, if it would; asks once.
     pub(crate) async fn refusal(&self, mut record: LogRecord) -> anyhow::Result<Option<String>> {
         let hashes: Vec<SecretHash> = hashes_of(&record).collect();
-        let mut answers = Answers::default();
+        let mut clicks = HashMap::new();
         if !hashes.is_empty() {
             let asked = tokio::time::timeout(DEADLINE, clicks::find(&self.pool, &hashes)).await;
-            answers.clicks = asked
+            clicks = asked
                 .map_err(anyhow::Error::from)
                 .and_then(|found| Ok(found?))
                 .context("DATABASE_URL: click tokens cannot be looked up")?;
         }
-        // Nobody's agent is a reason to refuse.
-        Ok(bind(&mut record, &answers).err())
+        // A missing agent never rejects a record.
+        Ok(bind(&mut record, &clicks).err())
     }
 
     /// What PostgreSQL knows of these tokens. That it knows nothing of one is asked anew each time.
@@ -108,8 +110,7 @@ impl Resolver {
         let (mut answers, missing) = remembered(|hash| self.clicks.get(hash).cloned(), hashes);
         for asked in missing.chunks(MAX_ASKED) {
             let found = patiently("click tokens", asked.len(), || clicks::find(&self.pool, asked).boxed()).await;
-            // A session without an agent may yet name one.
-            for (hash, clicked) in found.iter().filter(|(_, clicked)| clicked.agent.is_some()) {
+            for (hash, clicked) in &found {
                 self.clicks.put(*hash, clicked.clone());
             }
             answers.extend(found);
@@ -165,47 +166,41 @@ fn nameless_sessions_of(record: &LogRecord) -> impl Iterator<Item = Session> {
     record.events.iter().filter_map(|event| nameless_session(event, record.org))
 }
 
-/// The session whose agent is left to ask for: also the one beside a click token, which may turn out to bind nothing.
+/// The session whose agent the event gets.
 fn nameless_session(event: &LogEvent, reporter: OrgId) -> Option<Session> {
-    let is_nameless = event.agent_id.is_none() && (event.is_nameless || event.is_unresolved());
-    let session = event.session_id.filter(|_| is_nameless)?;
+    let session = event.session_id.filter(|_| event.is_nameless())?;
     Some((event.session_org.unwrap_or(reporter), session))
 }
 
-/// Puts the sessions behind a record's tokens, and the agents of its sessions, into its events, and answers into how many. A
-/// batch is taken whole or not at all: the error is why the gateway would have refused it.
-fn bind(record: &mut LogRecord, answers: &Answers) -> Result<usize, String> {
+/// Puts the agents of its sessions into a record's events. As of its acceptance: whoever reads the record again must find the
+/// same.
+fn name_agents(record: &mut LogRecord, agents: &HashMap<Session, Named>) {
     let (reporter, accepted_at) = (record.org, DateTime::from_timestamp_micros(record.received_at_us));
-    // As of then: whoever reads the record again must find the same.
-    let named = |agent: Option<&Named>| agent?.at(accepted_at?).map(str::to_owned);
-    let mut bound = 0;
+    for event in &mut record.events {
+        let named = nameless_session(event, reporter).and_then(|session| agents.get(&session)?.at(accepted_at?));
+        if let Some(agent) = named {
+            event.agent_id = Some(agent.to_owned());
+        }
+    }
+}
+
+/// Puts the sessions behind a record's tokens into its events. A batch is taken whole or not at all: the error is why the gateway
+/// would have refused it.
+fn bind(record: &mut LogRecord, clicks: &HashMap<SecretHash, Clicked>) -> Result<(), String> {
+    let (reporter, accepted_at) = (record.org, DateTime::from_timestamp_micros(record.received_at_us));
     for (index, event) in record.events.iter_mut().enumerate() {
-        let own = nameless_session(event, reporter);
-        let Some(hash) = event.ctx_hash else {
-            if let Some(session) = own {
-                event.agent_id = named(answers.agents.get(&session));
-                bound += 1;
-            }
-            continue;
-        };
-        bound += 1;
-        let clicked = answers.clicks.get(&hash).filter(|clicked| accepted_at.is_some_and(|at| clicked.is_valid_at(at)));
+        let Some(hash) = event.ctx_hash else { continue };
+        let clicked = clicks.get(&hash).filter(|clicked| accepted_at.is_some_and(|at| clicked.is_valid_at(at)));
         let binding = clicked.filter(|clicked| event.can_be_bound_by(reporter, clicked.org));
         match (binding, event.session_id) {
             (None, None) => return Err(format!("event {index}: the click token is unknown or expired")),
             // Real documents carry the tokens of other issuers.
-            (None, Some(_)) => {
-                event.kept_ctx_hash = event.ctx_hash.take();
-                event.agent_id = event.agent_id.take().or_else(|| named(answers.agents.get(&own?)));
-            }
+            (None, Some(_)) => event.kept_ctx_hash = event.ctx_hash.take(),
             (Some(clicked), Some(session)) if session != clicked.session => {
                 return Err(format!("event {index}: the click token belongs to another session than session_id"));
             }
-            (Some(clicked), _) => {
-                event.bind_to_click(reporter, clicked.org, clicked.session, &clicked.content_url);
-                event.agent_id = event.agent_id.take().or_else(|| named(clicked.agent.as_ref()));
-            }
+            (Some(clicked), _) => event.bind_to_click(reporter, clicked.org, clicked.session, &clicked.content_url),
         }
     }
-    Ok(bound)
+    Ok(())
 }

@@ -261,9 +261,10 @@ impl<'a> Work<'a> {
     }
 
     async fn store(&mut self, (mut block, records): (Block, Vec<Origin>)) -> Result<(), Ended> {
-        let sessions = block.take_unwritten_sessions();
+        let named = block.take_named_sessions();
         let prepare = async {
-            self.sessions.write(&sessions).await;
+            self.resolver.forget_agents(&named);
+            self.sessions.write(named).await;
             self.resolver.resolve(&mut block).await;
             self.rejected.send_all(&block.dead_letters).await;
         };

@@ -1,4 +1,4 @@
-//! What click tokens stand for, and who answers in sessions: what the gateway asks, and the worker when the gateway could not.
+//! What click tokens stand for, which the gateway looks up or else the worker; and the agents of sessions, which the worker looks up.
 //!
 //! Must not decide by the clock of whoever asks: a token counts when it was valid as its event was accepted, and an agent when
 //! it had been named by then.
@@ -11,6 +11,9 @@ use sqlx::PgPool;
 use std::collections::HashMap;
 use uuid::Uuid;
 
+/// A session and the organization that reports it.
+pub type Session = (OrgId, SessionId);
+
 /// The session that a click token was made for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clicked {
@@ -20,8 +23,6 @@ pub struct Clicked {
     pub session: SessionId,
     /// The link it was made for.
     pub content_url: String,
-    /// The session's agent, if it has named one by now.
-    pub agent: Option<Named>,
     expires_at: DateTime<Utc>,
 }
 
@@ -32,7 +33,7 @@ impl Clicked {
     }
 }
 
-/// An agent that a session has named; it never changes.
+/// An agent that a session has named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     agent: String,
@@ -66,8 +67,7 @@ impl RememberedClicks {
     }
 
     fn size(clicked: &Clicked) -> usize {
-        let agent = clicked.agent.as_ref().map_or(0, |named| named.agent.len());
-        Self::BESIDE_TEXTS + clicked.content_url.len() + agent
+        Self::BESIDE_TEXTS + clicked.content_url.len()
     }
 }
 
@@ -77,29 +77,27 @@ impl Default for RememberedClicks {
     }
 }
 
-/// Hash, organisation, session, link, agent, since when, end.
-type Row = (Vec<u8>, Uuid, Uuid, String, Option<String>, Option<DateTime<Utc>>, DateTime<Utc>);
+/// Hash, organization, session, link, end.
+type Row = (Vec<u8>, Uuid, Uuid, String, DateTime<Utc>);
 
 /// What is known of these tokens, expired ones too. One that is absent was never made: a token is stored before it
 /// is shown, so nobody can have sent it before PostgreSQL knew it.
 pub async fn find(pool: &PgPool, hashes: &[SecretHash]) -> Result<HashMap<SecretHash, Clicked>, sqlx::Error> {
     let rows: Vec<Row> = sqlx::query_as(
-        "SELECT c.token_hash, c.organization_id, c.session_id, c.content_url, s.agent_id, s.agent_named_at, c.expires_at \
-         FROM click_tokens c JOIN sessions s ON s.organization_id = c.organization_id AND s.session_id = c.session_id WHERE c.token_hash = ANY($1)",
+        "SELECT token_hash, organization_id, session_id, content_url, expires_at FROM click_tokens WHERE token_hash = ANY($1)",
     )
     .bind(hashes.iter().map(|hash| hash.as_bytes().to_vec()).collect::<Vec<_>>())
     .fetch_all(pool)
     .await?;
-    let clicked = |(hash, org, session, content_url, agent, since, expires_at): Row| {
-        let agent = agent.zip(since).map(|(agent, since)| Named { agent, since });
-        let clicked = Clicked { org: OrgId(org), session: SessionId(session), content_url, agent, expires_at };
+    let clicked = |(hash, org, session, content_url, expires_at): Row| {
+        let clicked = Clicked { org: OrgId(org), session: SessionId(session), content_url, expires_at };
         Some((SecretHash::from_stored(&hash)?, clicked))
     };
     Ok(rows.into_iter().filter_map(clicked).collect())
 }
 
 /// Which agents answer in these sessions; one that has named none, or that nobody knows, is absent.
-pub async fn agents(pool: &PgPool, sessions: &[(OrgId, SessionId)]) -> Result<HashMap<(OrgId, SessionId), Named>, sqlx::Error> {
+pub async fn agents(pool: &PgPool, sessions: &[Session]) -> Result<HashMap<Session, Named>, sqlx::Error> {
     let (orgs, ids): (Vec<Uuid>, Vec<Uuid>) = sessions.iter().map(|(org, session)| (org.0, session.0)).unzip();
     let rows: Vec<(Uuid, Uuid, String, DateTime<Utc>)> = sqlx::query_as(
         "SELECT s.organization_id, s.session_id, s.agent_id, s.agent_named_at FROM unnest($1::uuid[], $2::uuid[]) AS asked (org, session) \
@@ -124,7 +122,6 @@ mod tests {
             org: OrgId(Uuid::nil()),
             session: SessionId(Uuid::nil()),
             content_url: "u".repeat(length),
-            agent: None,
             expires_at: DateTime::UNIX_EPOCH,
         };
         let hash = |n: usize| PlainClickToken::presented(&n.to_string()).hash();

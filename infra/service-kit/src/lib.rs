@@ -42,7 +42,6 @@ pub mod unknown_credentials;
 pub mod stale_cache;
 pub mod key_uses;
 pub mod clicks;
-pub mod sessions;
 
 // The one way out.
 pub mod egress;

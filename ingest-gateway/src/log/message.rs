@@ -109,21 +109,37 @@ fn take_text(bytes: &mut &[u8]) -> Option<String> {
     String::from_utf8(text.to_vec()).ok()
 }
 
-/// Keeps observers of one retrieval, and everything of one session, together: locality for the worker's fold, never
-/// correctness.
+/// Keeps records of a session in one partition: the worker reads what names its agent before the later events that get it. Without
+/// a session, observers of one retrieval are together.
 fn partition_key(record: &LogRecord) -> Option<String> {
-    match record.events.as_slice() {
-        [only] if only.content_telemetry_id.is_some() => only.content_telemetry_id.clone(),
-        events => {
-            let of_session = record.session.as_ref().map(|session| session.session_id);
-            of_session.or_else(|| events.iter().find_map(|event| event.session_id)).map(|session| session.to_string())
-        }
-    }
+    let of_session = record.session.as_ref().map(|session| session.session_id);
+    let session = of_session.or_else(|| record.events.iter().find_map(|event| event.session_id));
+    let of_retrieval = match record.events.as_slice() {
+        [only] => only.content_telemetry_id.clone(),
+        _ => None,
+    };
+    session.map(|session| session.to_string()).or(of_retrieval)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn records_of_a_session_have_one_partition_key() {
+        let session = r#""session_id":"00000000-0000-0000-0000-000000000001""#;
+        let key = |members: &str| {
+            let head = r#""v":1,"org":"00000000-0000-0000-0000-000000000002","received_at_us":0,"kind":"events""#;
+            let event =
+                format!(r#"{{"own_key":"0000000000000000000000000000000a","type":"content_retrieved","at_ms":0{members}}}"#);
+            partition_key(&serde_json::from_str(&format!(r#"{{{head},"events":[{event}]}}"#)).unwrap())
+        };
+        let of_session = Some("00000000-0000-0000-0000-000000000001".to_owned());
+        assert_eq!(key(&format!(",{session}")), of_session);
+        assert_eq!(key(&format!(r#","content_telemetry_id":"t",{session}"#)), of_session);
+        assert_eq!(key(r#","content_telemetry_id":"t""#), Some("t".to_owned()));
+        assert_eq!(key(""), None);
+    }
 
     #[test]
     fn a_spilled_record_is_read_as_it_was() {

@@ -51,7 +51,7 @@ impl State {
     /// the log again: it changes no figure, and memory is no proof that another gateway's record is complete.
     pub(crate) async fn accept(&self, record: &LogRecord, request: &WriteRequest, claim: &Claim<'_>) -> Result<usize, ApiError> {
         let count = record.events.len();
-        let unresolved = record.events.iter().filter(|event| event.is_left_to_the_worker()).count();
+        let unresolved = record.events.iter().filter(|event| event.is_unresolved()).count();
         self.append(record, request).await?;
         let is_known = self.remembered.add(claim.fingerprint);
         metrics::accepted(count);
@@ -81,7 +81,7 @@ pub(crate) fn record(
         kind,
         drain: None,
         session,
-        unwritten_sessions: Vec::new(),
+        named_sessions: Vec::new(),
         events,
         failed_fetches: Vec::new(),
     }

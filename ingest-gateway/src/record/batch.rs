@@ -75,6 +75,6 @@ impl<'a> Bound<'a> {
             reported.push(normalised.reported);
         }
         let Context { now, privacy_level: declared, session_id: around, told, .. } = self.context;
-        Normalised { org, events, reported, conversations, declared, around, told, unwritten: Vec::new(), now }
+        Normalised { org, events, reported, conversations, declared, around, told, now }
     }
 }

@@ -55,7 +55,6 @@ pub(crate) fn normalise<'a>(event: ValidEvent<'a>, binding: &Binding, origin: &O
         link_site: String::new(),
         ctx_hash: None,
         kept_ctx_hash: None,
-        is_nameless: false,
         crawler: None,
         agent_id: origin.agent_id.map(str::to_owned),
         turn_id: event.turn_id,

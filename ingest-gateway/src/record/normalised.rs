@@ -1,5 +1,4 @@
-//! The events of one request as the log keeps them, and what is still to be filled in from their sessions: the agent,
-//! and how much of a conversation may be kept.
+//! The events of one request as the log keeps them, and how much of their conversations their sessions let be kept.
 //!
 //! Must not change a key: what is known of a session, and whether PostgreSQL answers, must not change which event it is.
 
@@ -8,18 +7,18 @@ use crate::State;
 use crate::log::record_too_large;
 use crate::request::idempotency::Fingerprint;
 use crate::request::large::{ReceivedBody, Turn};
-use crate::sessions::NeededFacts;
+use crate::sessions::Levels;
 use crate::validate::EnvelopeFacts;
 use chrono::{DateTime, Utc};
-use schemas::event::{MAX_STRING_BYTES, SourceRole};
+use schemas::event::SourceRole;
 use schemas::event_key::EventKey;
 use schemas::ids::{OrgId, SessionId};
 use schemas::log::{LogEvent, MAX_RECORD_BYTES};
 use schemas::session::{PrivacyLevel, SessionReport};
+use service_kit::clicks::Session;
 use service_kit::http::ApiError;
-use service_kit::sessions::{Session, SessionState};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 /// Events with their keys.
 pub(crate) struct Normalised<'a> {
@@ -36,8 +35,6 @@ pub(crate) struct Normalised<'a> {
     pub(crate) around: Option<SessionId>,
     /// What is said of it, or of the only one that they name.
     pub(crate) told: EnvelopeFacts,
-    /// Sessions that they name and that PostgreSQL did not take.
-    pub(crate) unwritten: Vec<SessionReport>,
     pub(crate) now: DateTime<Utc>,
 }
 
@@ -72,35 +69,21 @@ impl Normalised<'_> {
             return Ok(());
         }
         let bytes = serde_json::to_vec(&self.events).map_err(ApiError::internal)?.len();
-        let agents: usize = self.events.iter().filter(|event| is_nameless(event)).map(|_| MAX_STRING_BYTES).sum();
         let sessions = REPORT_OF_SESSION * self.events.len();
-        if bytes + agents + sessions + BESIDE_EVENTS > MAX_RECORD_BYTES { Err(record_too_large()) } else { Ok(()) }
+        if bytes + sessions + BESIDE_EVENTS > MAX_RECORD_BYTES { Err(record_too_large()) } else { Ok(()) }
     }
 
-    /// Has the sessions noted that the events name, and fills in what is known of them; the events came in `body`.
-    pub(crate) async fn fill_in(&mut self, state: &State, body: &ReceivedBody) {
-        let named = self.named_sessions();
-        if let Some(level) = self.declared {
-            state.memory.tighten(named.iter().map(|report| (self.org, report.session_id)), level);
-        }
-        self.unwritten = state.report_writer.write(self.org, named).await;
-        let wanted = self.wanted();
-        if wanted.is_empty() && self.conversations.is_empty() {
+    /// Withholds what their sessions don't let be kept, by what is known of them; the events came in `body`.
+    pub(crate) async fn withhold(&mut self, state: &State, body: &ReceivedBody) {
+        if self.conversations.is_empty() {
             return;
         }
-        let recalled = state.memory.recall(wanted, self.now, self.unwritten.is_empty()).await;
-        state.large.run(body, |turn| self.fill_in_from(turn, &recalled.known)).await;
-        self.leave_nameless(&recalled.unasked);
+        let known = state.memory.recall(self.sessions_of_conversations(), self.now).await;
+        state.large.run(body, |turn| self.withhold_by(turn, &known)).await;
     }
 
-    /// Fills in what is known of the sessions.
-    pub(crate) fn fill_in_from(&mut self, _: &Turn, known: &HashMap<Session, SessionState>) {
-        self.name_agents(known);
-        self.withhold(known);
-    }
-
-    /// The caller's own sessions that the events name: they exist from now on, also beside a token that is not resolved yet.
-    fn named_sessions(&self) -> Vec<SessionReport> {
+    /// The caller's own sessions that the events name, also beside a token that is not resolved yet.
+    pub(crate) fn named_sessions(&self) -> Vec<SessionReport> {
         let own = self.events.iter().filter(|event| event.session_org.is_none());
         let sessions: BTreeSet<SessionId> = own.filter_map(|event| event.session_id).collect();
         let told_of = self.around.or_else(|| sessions.first().copied().filter(|_| sessions.len() == 1));
@@ -119,46 +102,20 @@ impl Normalised<'_> {
         sessions.into_iter().map(report).collect()
     }
 
-    fn wanted(&self) -> BTreeMap<Session, NeededFacts> {
-        let mut wanted: BTreeMap<Session, NeededFacts> = BTreeMap::new();
-        let mut want = |session: Session, more| {
-            let before = wanted.entry(session).or_default();
-            *before = before.and(more);
-        };
-        for session in self.events.iter().filter(|event| is_nameless(event)).filter_map(|event| session_of(event, self.org)) {
-            want(session, NeededFacts { agent: true, level: false });
-        }
-        let own = self.conversations.iter().map(|(index, _)| &self.events[*index]).filter(|event| event.session_org.is_none());
-        for session in own.filter_map(|event| session_of(event, self.org)) {
-            want(session, NeededFacts { agent: false, level: true });
-        }
-        wanted
+    fn sessions_of_conversations(&self) -> BTreeSet<Session> {
+        let events = self.conversations.iter().map(|(index, _)| &self.events[*index]);
+        events.filter(|event| event.session_org.is_none()).filter_map(|event| session_of(event, self.org)).collect()
     }
 
-    fn name_agents(&mut self, known: &HashMap<Session, SessionState>) {
-        let org = self.org;
-        for event in self.events.iter_mut().filter(|event| is_nameless(event)) {
-            event.agent_id = session_of(event, org).and_then(|session| known.get(&session)?.agent.clone());
-        }
-    }
-
-    /// Events whose session may have named an agent, which PostgreSQL could not be asked for: the worker asks.
-    fn leave_nameless(&mut self, unasked: &BTreeSet<Session>) {
-        let org = self.org;
-        for event in self.events.iter_mut().filter(|event| is_nameless(event)) {
-            event.is_nameless = session_of(event, org).is_some_and(|session| unasked.contains(&session));
-        }
-    }
-
-    /// Keeps of each conversation what its session lets be kept: a level that was declared once may later only be
-    /// tightened. A session of which nothing is known may have declared the strictest; somebody else's counts as `minimal`,
-    /// because what is kept would tell the reporter what it declares.
-    fn withhold(&mut self, known: &HashMap<Session, SessionState>) {
+    /// Keeps of each conversation what its session lets be kept: a level that was declared once may later only be tightened. Without
+    /// any level, of session, envelope or turn, it is `minimal`. A session that can't be looked up counts as `minimal`, because it
+    /// may have declared it; so does another organization's, because what is kept would show its level to the reporter.
+    pub(crate) fn withhold_by(&mut self, _: &Turn, known: &Levels) {
         for (index, conversation) in &self.conversations {
             let event = &self.events[*index];
             let level = match session_of(event, self.org) {
                 Some(_) if event.session_org.is_some() => Some(PrivacyLevel::Minimal),
-                Some(session) => known.get(&session).map_or(Some(PrivacyLevel::Minimal), |known| known.level),
+                Some(session) => known.get(&session).copied().unwrap_or(Some(PrivacyLevel::Minimal)),
                 None if event.is_unresolved() => Some(PrivacyLevel::Minimal),
                 None => continue,
             };
@@ -171,14 +128,10 @@ impl Normalised<'_> {
     }
 }
 
-/// Whose session stands behind an unresolved token is for the worker to find out, and with it the agent.
+/// The session that an event names; the worker finds the one behind an unresolved token.
 fn session_of(event: &LogEvent, reporter: OrgId) -> Option<Session> {
     let session = event.session_id.filter(|_| !event.is_unresolved())?;
     Some((event.session_org.unwrap_or(reporter), session))
-}
-
-fn is_nameless(event: &LogEvent) -> bool {
-    event.agent_id.is_none() && !event.is_unresolved()
 }
 
 #[cfg(test)]

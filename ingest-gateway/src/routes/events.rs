@@ -44,10 +44,12 @@ pub(crate) async fn post_events(
     let idempotency_key = request.idempotency_key.as_deref();
     let normalise = |turn: &Turn| state.claim(turn, bound.normalise(turn, caller.org_id, idempotency_key, &state.bots), &request);
     let (mut batch, claim) = large.run(body, normalise).await?;
-    batch.fill_in(&state, body).await;
+    batch.withhold(&state, body).await;
+    let named_sessions = batch.named_sessions();
     let record = record(caller.org_id, RecordKind::Events, None, batch.events, state.clock.now());
-    let record = LogRecord { unwritten_sessions: batch.unwritten, ..record };
+    let record = LogRecord { named_sessions, ..record };
     let accepted = state.accept(&record, &request, &claim).await?;
+    state.memory.note_accepted(caller.org_id, &record.named_sessions);
     claim.keep();
     Ok((StatusCode::CREATED, Json(EventsAccepted { status: "ok", events_created: accepted })))
 }

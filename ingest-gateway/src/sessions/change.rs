@@ -3,15 +3,14 @@
 //! The rows change in a transaction that is committed once the log has the record, so that a request that is refused or
 //! breaks off changes nothing. Must not remember anything of it before that.
 
+use super::Levels;
 use super::store::{self, Ended};
 use crate::{State, privacy};
 use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::{Outcome, SessionFacts};
 use service_kit::http::ApiError;
-use service_kit::sessions::{Session, SessionState};
 use sqlx::{Postgres, Transaction};
-use std::collections::HashMap;
 
 /// A change under way; dropped, it has not happened.
 pub(crate) struct Change<'a> {
@@ -19,26 +18,27 @@ pub(crate) struct Change<'a> {
     org: OrgId,
     transaction: Transaction<'static, Postgres>,
     begun_at: DateTime<Utc>,
-    known: HashMap<Session, SessionState>,
+    known: Levels,
 }
 
 impl<'a> Change<'a> {
-    /// Begins one of this session; what it said while PostgreSQL was away comes first, because it may have declared a level.
-    pub(crate) async fn begin(state: &'a State, org: OrgId, session: SessionId) -> Result<Self, ApiError> {
-        state.report_writer.write_left(org, session).await?;
+    pub(crate) async fn begin(state: &'a State, org: OrgId) -> Result<Self, ApiError> {
         let transaction = state.pool.begin().await?;
-        Ok(Self { state, org, transaction, begun_at: state.clock.now(), known: HashMap::new() })
+        Ok(Self { state, org, transaction, begun_at: state.clock.now(), known: Levels::new() })
     }
 
     /// Merges facts into the session, and withholds from them what its level does not let be kept. Answers whether
     /// `facts.outcome` is the outcome on record.
     pub(crate) async fn merge(&mut self, facts: &mut SessionFacts) -> Result<bool, ApiError> {
-        let (is_outcome_recorded, known) = store::merge(&mut self.transaction, self.org, facts, self.begun_at).await?;
-        facts.extra = facts.extra.take().and_then(|extra| privacy::strip_members(&extra, known.level));
+        let session = (self.org, facts.session_id);
+        // Events may have declared a level that the worker has yet to write.
+        let level = [facts.privacy_level, self.state.memory.declared(session)].into_iter().flatten().min();
+        let (is_outcome_recorded, level) = store::merge(&mut self.transaction, self.org, facts, level, self.begun_at).await?;
+        facts.extra = facts.extra.take().and_then(|extra| privacy::strip_members(&extra, level));
         if let Some(extra) = &facts.extra {
             store::keep_members(&mut self.transaction, self.org, facts.session_id, extra.get()).await?;
         }
-        self.known.insert((self.org, facts.session_id), known);
+        self.known.insert(session, level);
         Ok(is_outcome_recorded)
     }
 
@@ -49,11 +49,17 @@ impl<'a> Change<'a> {
         outcome: Option<&Outcome>,
         now: DateTime<Utc>,
     ) -> Result<Ended, ApiError> {
+        let named = (self.org, session);
+        let ended = store::end(&mut self.transaction, self.org, session, outcome, now).await?;
+        if ended != Ended::Unknown || !self.state.memory.is_named(named) {
+            return Ok(ended);
+        }
+        store::add_named(&mut *self.transaction, named, self.state.memory.declared(named), now).await?;
         Ok(store::end(&mut self.transaction, self.org, session, outcome, now).await?)
     }
 
-    /// What the session has said by now.
-    pub(crate) fn known(&self) -> &HashMap<Session, SessionState> {
+    /// The levels of the sessions by now.
+    pub(crate) fn known(&self) -> &Levels {
         &self.known
     }
 
@@ -63,6 +69,19 @@ impl<'a> Change<'a> {
         self.state.memory.learn(self.known.keys().copied(), &self.known, self.begun_at);
         Ok(())
     }
+}
+
+/// Returns whether the organization has the session, as far as this gateway knows: PostgreSQL has it afterwards.
+pub(crate) async fn is_usable(state: &State, org: OrgId, session: SessionId) -> Result<bool, ApiError> {
+    if store::exists(&state.pool, org, session).await? {
+        return Ok(true);
+    }
+    let named = (org, session);
+    if !state.memory.is_named(named) {
+        return Ok(false);
+    }
+    store::add_named(&state.pool, named, state.memory.declared(named), state.clock.now()).await?;
+    Ok(true)
 }
 
 /// Goes on also when the caller has left: between the log and the commit nobody may stop.

@@ -1,131 +1,120 @@
-//! What is known of sessions: which agent answers in them, and how much of their conversation may be kept. Both are said
-//! once, when a session is started or uploaded, and wanted on its events.
+//! Levels of sessions, as events need them: what PostgreSQL has of them, and what accepted events declared before the worker has
+//! written it.
 //!
-//! Resolved at acceptance and kept on the log, so that a replay years later gives the same figures. Must not stand
-//! in the way of an event: while PostgreSQL is away, of a session this gateway has not met nothing is known.
+//! Must not delay an event: while PostgreSQL is away, the level of a session that this gateway hasn't looked up is unknown. What is
+//! remembered only ever makes a level stricter.
 
+use super::store;
 use chrono::{DateTime, TimeDelta, Utc};
 use lru::LruCache;
-use schemas::session::PrivacyLevel;
+use schemas::ids::OrgId;
+use schemas::session::{PrivacyLevel, SessionReport};
+use service_kit::clicks::Session;
 use service_kit::database::Database;
-use service_kit::sessions::{self, Session, SessionState};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 
 /// Sessions remembered at a time.
-const REMEMBERED: usize = 100_000;
-/// How long what can still change is believed: a named agent never changes, and nothing is stricter than `minimal`.
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(100_000).expect("the constant is not zero");
+/// How long a level is believed that may still become stricter.
 const BELIEVED: TimeDelta = TimeDelta::seconds(10);
 
-/// Which of it an event needs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NeededFacts {
-    pub(crate) agent: bool,
-    pub(crate) level: bool,
+/// Levels by session; `None` for one that has declared none.
+pub(crate) type Levels = HashMap<Session, Option<PrivacyLevel>>;
+
+#[derive(Clone, Copy, Default)]
+struct Remembered {
+    /// The strictest level that PostgreSQL had or that accepted events declared.
+    level: Option<PrivacyLevel>,
+    /// When PostgreSQL was asked.
+    asked_at: Option<DateTime<Utc>>,
+    /// Whether an accepted record names it, so that the worker writes it.
+    is_named: bool,
 }
 
-impl NeededFacts {
-    /// Both needs.
-    pub(crate) fn and(self, other: Self) -> Self {
-        Self { agent: self.agent || other.agent, level: self.level || other.level }
+impl Remembered {
+    fn tighten(&mut self, level: Option<PrivacyLevel>) {
+        self.level = [self.level, level].into_iter().flatten().min();
     }
 
-    /// Whether what is known can change no more.
-    fn is_settled_by(self, known: &SessionState) -> bool {
-        (!self.agent || known.agent.is_some()) && (!self.level || known.level == Some(PrivacyLevel::Minimal))
+    fn is_current(&self, now: DateTime<Utc>) -> bool {
+        self.level == Some(PrivacyLevel::Minimal) || self.asked_at.is_some_and(|asked_at| now - asked_at < BELIEVED)
     }
 }
 
-/// What could be found out of sessions.
-pub(crate) struct Recalled {
-    /// A session that is missing here may have said anything.
-    pub(crate) known: HashMap<Session, SessionState>,
-    /// Those that may have said more than is known, and could not be asked for.
-    pub(crate) unasked: BTreeSet<Session>,
-}
-
-/// Sessions by id, as of when they were asked for.
+/// Sessions that this gateway has met lately.
 pub(crate) struct SessionMemory {
     database: Database,
-    known: Mutex<LruCache<Session, (SessionState, DateTime<Utc>)>>,
+    known: Mutex<LruCache<Session, Remembered>>,
 }
 
 impl SessionMemory {
     pub(crate) fn new(database: Database) -> Self {
-        let capacity = NonZeroUsize::new(REMEMBERED).expect("the constant is not zero");
-        Self { database, known: Mutex::new(LruCache::new(capacity)) }
+        Self { database, known: Mutex::new(LruCache::new(REMEMBERED)) }
     }
 
-    /// Takes over what was found out about sessions; one that is not among `found` has said nothing.
-    pub(super) fn learn(
-        &self,
-        met: impl IntoIterator<Item = Session>,
-        found: &HashMap<Session, SessionState>,
-        now: DateTime<Utc>,
-    ) {
+    /// Notes the sessions of a record that the log has: calls of this gateway find them at once, and their levels hold.
+    pub(crate) fn note_accepted(&self, org: OrgId, named: &[SessionReport]) {
         let mut known = self.known.lock().expect("no holder of the lock panics");
-        for session in met {
-            let mut news = found.get(&session).cloned().unwrap_or_default();
-            // Answers overtake each other, and nothing that was said is ever taken back.
-            if let Some((before, _)) = known.get(&session) {
-                news.level = [news.level, before.level].into_iter().flatten().min();
-                news.agent = before.agent.clone().or(news.agent);
-            }
-            known.put(session, (news, now));
+        for report in named {
+            let session = known.get_or_insert_mut((org, report.session_id), Remembered::default);
+            session.is_named = true;
+            session.tighten(report.privacy_level);
         }
     }
 
-    /// Takes over a level that was declared just now for sessions that are remembered, whether or not PostgreSQL has it
-    /// yet. Of others nothing is known, which is no laxer.
-    pub(crate) fn tighten(&self, sessions: impl IntoIterator<Item = Session>, level: PrivacyLevel) {
+    /// Returns whether an accepted record names the session.
+    pub(crate) fn is_named(&self, session: Session) -> bool {
+        self.known.lock().expect("no holder of the lock panics").get(&session).is_some_and(|known| known.is_named)
+    }
+
+    /// Returns the strictest level that is remembered of the session.
+    pub(crate) fn declared(&self, session: Session) -> Option<PrivacyLevel> {
+        self.known.lock().expect("no holder of the lock panics").get(&session)?.level
+    }
+
+    /// Takes over what PostgreSQL had of these sessions; one that is not among `found` doesn't exist. Returns their levels.
+    pub(super) fn learn(&self, met: impl IntoIterator<Item = Session>, found: &Levels, now: DateTime<Utc>) -> Levels {
+        let mut known = self.known.lock().expect("no holder of the lock panics");
+        let learn = |session: Session| {
+            let remembered = known.get_or_insert_mut(session, Remembered::default);
+            remembered.tighten(found.get(&session).copied().flatten());
+            remembered.asked_at = remembered.asked_at.max(Some(now));
+            (session, remembered.level)
+        };
+        met.into_iter().map(learn).collect()
+    }
+
+    /// Returns the levels of these sessions; one query for all that are not remembered. A session is missing if it can't be looked
+    /// up: it may have declared any level.
+    pub(crate) async fn recall(&self, sessions: BTreeSet<Session>, now: DateTime<Utc>) -> Levels {
+        let (mut known, stale) = self.remembered(sessions, now);
+        if !stale.is_empty() {
+            let found = self.database.ask(store::levels(self.database.pool(), &stale)).await;
+            match found {
+                Ok(Some(found)) => known.extend(self.learn(stale, &found, now)),
+                Ok(None) => {}
+                Err(error) => tracing::error!(?error, "failed to look up sessions"),
+            }
+        }
+        known
+    }
+
+    /// Everything that is known, and the sessions to look up nevertheless.
+    fn remembered(&self, sessions: BTreeSet<Session>, now: DateTime<Utc>) -> (Levels, Vec<Session>) {
+        let (mut found, mut stale) = (Levels::new(), Vec::new());
         let mut known = self.known.lock().expect("no holder of the lock panics");
         for session in sessions {
-            if let Some((known, _)) = known.get_mut(&session) {
-                known.level = Some(known.level.map_or(level, |before| before.min(level)));
-            }
-        }
-    }
-
-    /// What is known of the sessions, as far as wanted; one query for all that are not remembered, unless nobody may
-    /// ask.
-    pub(crate) async fn recall(&self, sessions: BTreeMap<Session, NeededFacts>, now: DateTime<Utc>, may_ask: bool) -> Recalled {
-        let (mut known, stale) = self.remembered(sessions, now);
-        if stale.is_empty() {
-            return Recalled { known, unasked: BTreeSet::new() };
-        }
-        match if may_ask { self.ask(&stale, now).await } else { None } {
-            Some(asked) => {
-                known.extend(asked);
-                Recalled { known, unasked: BTreeSet::new() }
-            }
-            None => Recalled { known, unasked: stale.into_iter().collect() },
-        }
-    }
-
-    /// Everything that is remembered, and the sessions that should be asked for nevertheless.
-    fn remembered(
-        &self,
-        sessions: BTreeMap<Session, NeededFacts>,
-        now: DateTime<Utc>,
-    ) -> (HashMap<Session, SessionState>, Vec<Session>) {
-        let (mut found, mut stale) = (HashMap::new(), Vec::new());
-        let mut known = self.known.lock().expect("no holder of the lock panics");
-        for (session, wanted) in sessions {
-            let remembered = known.get(&session);
-            if remembered.is_none_or(|(known, asked_at)| !wanted.is_settled_by(known) && now - *asked_at >= BELIEVED) {
+            let remembered = known.get(&session).copied().unwrap_or_default();
+            let is_current = remembered.is_current(now);
+            if !is_current {
                 stale.push(session);
             }
-            found.extend(remembered.map(|(known, _)| (session, known.clone())));
+            if is_current || remembered.asked_at.is_some() {
+                found.insert(session, remembered.level);
+            }
         }
         (found, stale)
-    }
-
-    /// What those sessions have said; nothing while PostgreSQL is away.
-    async fn ask(&self, asked: &[Session], now: DateTime<Utc>) -> Option<HashMap<Session, SessionState>> {
-        let found = self.database.ask(sessions::find(self.database.pool(), asked)).await;
-        let found = found.inspect_err(|error| tracing::error!(?error, "sessions cannot be looked up")).ok()??;
-        self.learn(asked.iter().copied(), &found, now);
-        Some(asked.iter().map(|session| (*session, found.get(session).cloned().unwrap_or_default())).collect())
     }
 }

@@ -1,12 +1,14 @@
-//! Sessions that are started, uploaded and ended, in the table `sessions`; `service_kit::sessions` has those that events name.
+//! The table `sessions`, as calls of `/sessions/*` write it and events read levels from it.
 //!
 //! Must decide races in the statement itself: the first outcome stays, a privacy level only tightens.
 
+use super::Levels;
 use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::{Outcome, PrivacyLevel, SessionFacts};
-use service_kit::sessions::SessionState;
-use sqlx::{PgConnection, PgExecutor};
+use service_kit::clicks::Session;
+use sqlx::{PgConnection, PgExecutor, PgPool};
+use uuid::Uuid;
 
 /// What became of an attempt to end a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,23 +21,46 @@ pub(crate) enum Ended {
     Unknown,
 }
 
-/// Adds a session, or merges what is new into it: what was said first stays. Answers whether `facts.outcome` is
-/// the outcome on record, and what the session has said by now.
+/// Returns the levels of those of these sessions that exist.
+pub(super) async fn levels(pool: &PgPool, sessions: &[Session]) -> Result<Levels, sqlx::Error> {
+    let (orgs, ids): (Vec<Uuid>, Vec<Uuid>) = sessions.iter().map(|(org, session)| (org.0, session.0)).unzip();
+    let rows: Vec<(Uuid, Uuid, Option<i16>)> =
+        sqlx::query_as(include_str!("sql/find_levels.sql")).bind(orgs).bind(ids).fetch_all(pool).await?;
+    let level = |(org, session, level): (_, _, Option<i16>)| ((OrgId(org), SessionId(session)), level.map(PrivacyLevel::of_code));
+    Ok(rows.into_iter().map(level).collect())
+}
+
+/// Adds a session that an accepted record names, with the level that its events declared.
+pub(super) async fn add_named(
+    store: impl PgExecutor<'_>,
+    (org, session): Session,
+    level: Option<PrivacyLevel>,
+    now: DateTime<Utc>,
+) -> Result<(), sqlx::Error> {
+    let statement = sqlx::query(include_str!("sql/add_named.sql")).bind(org.0).bind(session.0);
+    statement.bind(level.map(PrivacyLevel::code)).bind(now).execute(store).await?;
+    Ok(())
+}
+
+/// Adds a session, or merges what is new into it: what was said first stays, and its level is at most `level`. Returns whether
+/// `facts.outcome` is the outcome on record, and the session's level.
 pub(super) async fn merge(
     connection: &mut PgConnection,
     org: OrgId,
     facts: &SessionFacts,
+    level: Option<PrivacyLevel>,
     now: DateTime<Utc>,
-) -> Result<(bool, SessionState), sqlx::Error> {
+) -> Result<(bool, Option<PrivacyLevel>), sqlx::Error> {
     let outcome = facts.outcome.as_ref().map(written);
-    let (recorded, agent, level): (Option<String>, Option<String>, Option<i16>) = sqlx::query_as(
+    let (recorded, level): (Option<String>, Option<i16>) = sqlx::query_as(
         "INSERT INTO sessions AS s (organization_id, session_id, initiator_type, agent_id, manifest_ref, content_scope, \
-             external_session_id, prior_session_ids, privacy_level, started_at, ended_at, outcome, agent_named_at) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, CASE WHEN $4 IS NULL THEN NULL ELSE $13 END) \
+             external_session_id, prior_session_ids, privacy_level, started_at, ended_at, outcome, agent_named_at, created_at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, CASE WHEN $4 IS NULL THEN NULL ELSE $13 END, $13) \
          ON CONFLICT (organization_id, session_id) DO UPDATE SET \
              initiator_type = coalesce(s.initiator_type, excluded.initiator_type), \
-             agent_id = coalesce(s.agent_id, excluded.agent_id), \
-             agent_named_at = CASE WHEN s.agent_id IS NULL THEN excluded.agent_named_at ELSE s.agent_named_at END, \
+             agent_id = CASE WHEN s.agent_named_at <= excluded.agent_named_at OR excluded.agent_id IS NULL \
+                 THEN s.agent_id ELSE excluded.agent_id END, \
+             agent_named_at = least(s.agent_named_at, excluded.agent_named_at), \
              manifest_ref = coalesce(s.manifest_ref, excluded.manifest_ref), \
              content_scope = coalesce(s.content_scope, excluded.content_scope), \
              external_session_id = coalesce(s.external_session_id, excluded.external_session_id), \
@@ -44,7 +69,7 @@ pub(super) async fn merge(
              started_at = coalesce(s.started_at, excluded.started_at), \
              ended_at = coalesce(s.ended_at, excluded.ended_at), \
              outcome = coalesce(s.outcome, excluded.outcome) \
-         RETURNING outcome, agent_id, privacy_level",
+         RETURNING outcome, privacy_level",
     )
     .bind(org.0)
     .bind(facts.session_id.0)
@@ -54,14 +79,14 @@ pub(super) async fn merge(
     .bind(&facts.content_scope)
     .bind(&facts.external_session_id)
     .bind(facts.prior_session_ids.iter().map(|session| session.0).collect::<Vec<_>>())
-    .bind(facts.privacy_level.map(PrivacyLevel::code))
+    .bind(level.map(PrivacyLevel::code))
     .bind(facts.started_at)
     .bind(facts.ended_at)
     .bind(&outcome)
     .bind(now)
     .fetch_one(connection)
     .await?;
-    Ok((outcome.is_some() && recorded == outcome, SessionState { agent, level: level.map(PrivacyLevel::of_code) }))
+    Ok((outcome.is_some() && recorded == outcome, level.map(PrivacyLevel::of_code)))
 }
 
 /// Keeps the members this service does not read, once the session's level is known to let them be kept.

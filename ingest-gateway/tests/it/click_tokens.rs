@@ -264,7 +264,7 @@ async fn s18_what_is_kept_of_an_event_says_nothing_of_the_session_that_a_token_b
     let event = stored(&gateway).await.remove("e").unwrap();
     // Had the level of the issuer's session decided, the reporter could read it off its own event.
     assert_eq!(event.data.unwrap().get(), r#"{"engagement_type":"link_click"}"#);
-    assert_eq!(event.agent_id.as_deref(), Some("bot"), "and whoever reports it does not name another's agent");
+    assert_eq!(event.agent_id, None, "and whoever reports it does not name another's agent");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -62,13 +62,12 @@ async fn a_level_is_tightened_by_whoever_is_strictest_and_never_loosened() {
     assert_eq!(gateway.post(&key, &event).await.status, 201);
     let minimal = with(event.clone(), json!({"privacy_level": "minimal"}));
     assert_eq!(gateway.post(&key, &minimal).await.status, 201);
-    for gateway in [&gateway, &other] {
-        let loosened = with(event.clone(), json!({"privacy_level": "full"}));
-        assert_eq!(gateway.post(&key, &loosened).await.status, 201);
-    }
+    let loosened = with(event.clone(), json!({"privacy_level": "full"}));
+    assert_eq!(gateway.post(&key, &loosened).await.status, 201);
     let whole =
         json!({"session_id": session, "privacy_level": "full", "query_text": TEXT, "events": [turn(&session, Some("full"))]});
     assert_eq!(gateway.post_to("/sessions/bulk", &key, &whole).await.status, 201);
+    assert_eq!(other.post(&key, &loosened).await.status, 201, "the upload has written what the event declared");
     let records = gateway.records(6).await;
     let mut texts: Vec<(bool, bool)> = kept(&records);
     texts.sort_unstable();
@@ -96,6 +95,52 @@ async fn what_is_withheld_for_a_session_does_not_change_which_event_it_is() {
     let mut texts = kept(&records);
     texts.sort_unstable();
     assert_eq!(texts, [(false, false), (true, true)]);
+}
+
+/// The worker may be behind: until it has written what was declared, the gateway that accepted the declaration goes by it.
+#[tokio::test]
+async fn s4_a_level_that_an_event_declared_holds_at_its_gateway_at_once() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let session = Uuid::new_v4().to_string();
+    let declared = json!({"privacy_level": "intent", "events": [with(turn(&session, None), json!({"id": "declared"}))]});
+    assert_eq!(gateway.post(&key, &declared).await.status, 201);
+    let whole =
+        json!({"session_id": session, "privacy_level": "full", "query_text": TEXT, "events": [turn(&session, Some("full"))]});
+    for (path, body) in [("/events", json!({"events": [turn(&session, Some("full"))]})), ("/sessions/bulk", whole)] {
+        assert_eq!(gateway.post_to(path, &key, &body).await.status, 201, "{path}");
+    }
+    assert_eq!(kept(&gateway.records(3).await), [(false, true); 3], "intent");
+    let level: Option<i16> =
+        sqlx::query_scalar("SELECT privacy_level FROM sessions").fetch_one(&gateway.stores.pool).await.unwrap();
+    assert_eq!(level, Some(1));
+}
+
+#[tokio::test]
+async fn an_unknown_session_is_minimal_unless_its_request_declares() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let session = Uuid::new_v4().to_string();
+    let undeclared = json!({"events": [turn(&session, None)]});
+    assert_eq!(gateway.post(&key, &undeclared).await.status, 201);
+    let declared = json!({"privacy_level": "summary", "events": [turn(&Uuid::new_v4().to_string(), None)]});
+    assert_eq!(gateway.post(&key, &declared).await.status, 201);
+    let records = gateway.records(2).await;
+    let mut texts = kept(&records);
+    texts.sort_unstable();
+    assert_eq!(texts, [(false, false), (true, true)]);
+    let minimal = records
+        .iter()
+        .flat_map(|record| &record.events)
+        .find(|event| event.session_id.is_some_and(|id| id.to_string() == session));
+    assert_eq!(minimal.unwrap().extra.as_ref().unwrap().get(), r#"{"turn":{"query_tokens":3}}"#);
+    let whole = json!({"session_id": session, "privacy_level": "full"});
+    assert_eq!(gateway.post_to("/sessions/bulk", &key, &whole).await.status, 201);
+    let log = gateway.records(3).await;
+    let of_session = log
+        .iter()
+        .filter(|record| !record.events.is_empty() && record.events[0].session_id.is_some_and(|id| id.to_string() == session));
+    assert_eq!(kept(&of_session.cloned().collect::<Vec<_>>()), [(false, false)], "a later level brings nothing back");
 }
 
 #[tokio::test]

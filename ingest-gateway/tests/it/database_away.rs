@@ -1,6 +1,6 @@
 //! PostgreSQL away, and revocations while it is there: C11 and S4 for the write routes, on real servers.
 
-use crate::harness::{Answer, Gateway, retrieval, with};
+use crate::harness::{Answer, Gateway, retrieval};
 use ingest_gateway::Durability;
 use local::private::Postgres;
 use schemas::identity::OrgType;
@@ -96,34 +96,6 @@ async fn texts_of_a_session_that_cannot_be_looked_up_are_withheld() {
     assert!(!log.contains("text-clicked"), "whose session it is, and how strict, nobody knows: {log}");
     assert!(!log.contains("text-tightened") && !log.contains("text-after"), "a tightening holds at once: {log}");
     assert_eq!(log.matches("query_tokens").count(), 5, "the events themselves are there");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_cannot_be_asked_for_is_left_to_the_worker() {
-    let folder = tempfile::tempdir().unwrap();
-    let (other, database) = gateway_and_database(folder.path()).await;
-    let gateway = other.beside().await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
-    let (met, unmet) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
-    for session in [met, unmet] {
-        let started = json!({"session_id": session, "agent_id": "bot"});
-        assert_eq!(other.post_to("/sessions/bulk", &key, &started).await.status, 201);
-    }
-    let said = |session: uuid::Uuid, around: Value| {
-        let event = with(retrieval("https://a.test/x"), json!({"session_id": session}));
-        with(json!({"events": [event]}), around)
-    };
-    assert_eq!(gateway.post(&key, &said(met, json!({}))).await.status, 201);
-    database.pause();
-    assert_eq!(gateway.post(&key, &said(met, json!({}))).await.status, 201);
-    assert_eq!(gateway.post(&key, &said(unmet, json!({}))).await.status, 201);
-    assert_eq!(gateway.post(&key, &said(unmet, json!({"agent_id": "own"}))).await.status, 201);
-    let records = gateway.records(6).await;
-    database.resume();
-    let events = records.iter().flat_map(|record| &record.events);
-    let mut found: Vec<_> = events.map(|event| (event.agent_id.as_deref(), event.is_nameless)).collect();
-    found.sort_unstable();
-    assert_eq!(found, [(None, true), (Some("bot"), false), (Some("bot"), false), (Some("own"), false)]);
 }
 
 #[tokio::test]

@@ -2,9 +2,10 @@
 
 use crate::harness::{Answer, Gateway, answer, with};
 use schemas::identity::OrgType;
-use schemas::log::RecordKind;
+use schemas::ids::SessionId;
+use schemas::log::{LogEvent, RecordKind};
+use schemas::session::{PrivacyLevel, SessionReport};
 use serde_json::{Value, json};
-use service_kit::testing::eventually;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -147,19 +148,38 @@ async fn a_session_is_only_ever_its_reporters() {
     assert_eq!(gateway.post_to("/sessions/end", &mine, &outcome).await.status, 200, "mine has no outcome yet");
 }
 
+/// Sessions in PostgreSQL with their levels.
+async fn rows(gateway: &Gateway) -> Vec<(Uuid, Option<i16>)> {
+    sqlx::query_as("SELECT session_id, privacy_level FROM sessions").fetch_all(&gateway.stores.pool).await.unwrap()
+}
+
 #[tokio::test]
-async fn events_of_a_session_that_nobody_started_create_it() {
+async fn events_write_no_session_and_the_next_calls_find_it() {
     let gateway = Gateway::start().await;
+    let other = gateway.beside().await;
     let key = gateway.seed().org("relay", OrgType::Platform).await.key;
-    let session = Uuid::new_v4().to_string();
-    let events = json!({"session_id": session, "privacy_level": "intent", "events": [with(cited(&session, "e1"), json!({"session_id": null}))]});
+    let session = Uuid::new_v4();
+    let event = with(cited(&session.to_string(), "e1"), json!({"session_id": null}));
+    let events = json!({"session_id": session, "privacy_level": "intent", "events": [event]});
     assert_eq!(gateway.post(&key, &events).await.body, json!({"status": "ok", "events_created": 1}));
-    assert_eq!(gateway.post_to("/sessions/end", &key, &json!({"session_id": session})).await.status, 200);
+    assert_eq!(rows(&gateway).await, [], "the worker writes it");
+    let record = gateway.records(1).await.remove(0);
+    let level = Some(PrivacyLevel::Intent);
+    assert_eq!(record.named_sessions, [SessionReport { privacy_level: level, ..SessionReport::of(SessionId(session)) }]);
+
+    let (end, link) = (json!({"session_id": session}), json!({"session_id": session, "content_url": "https://a.test/"}));
+    for (path, body) in [("/sessions/end", &end), ("/click-tokens", &link)] {
+        assert_eq!(other.post_to(path, &key, body).await.status, 404, "{path}: another gateway waits for the worker");
+    }
+    assert_eq!(gateway.post_to("/click-tokens", &key, &link).await.status, 201);
+    assert_eq!(rows(&gateway).await, [(session, Some(1))], "with the level that the event declared");
+    sqlx::query("DELETE FROM click_tokens").execute(&gateway.stores.pool).await.unwrap();
+    sqlx::query("DELETE FROM sessions").execute(&gateway.stores.pool).await.unwrap();
+    assert_eq!(gateway.post_to("/sessions/end", &key, &end).await.status, 200);
+    assert_eq!(rows(&gateway).await, [(session, Some(1))]);
     let loosened = json!({"session_id": session, "privacy_level": "full", "events": []});
     assert_eq!(gateway.post_to("/sessions/bulk", &key, &loosened).await.status, 201);
-    let level: Option<i16> =
-        sqlx::query_scalar("SELECT privacy_level FROM sessions").fetch_one(&gateway.stores.pool).await.unwrap();
-    assert_eq!(level, Some(1), "a level only tightens");
+    assert_eq!(rows(&gateway).await, [(session, Some(1))], "a level only tightens");
 }
 
 #[tokio::test]
@@ -202,24 +222,20 @@ async fn an_idempotency_key_makes_a_start_one_session() {
     assert_ne!(a.body["session_id"], c.body["session_id"]);
 }
 
-#[tokio::test]
-async fn events_carry_the_agent_of_their_session() {
-    let gateway = Gateway::start().await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
-    let (named, nameless) = (start(&gateway, &key, &json!({"agent_id": "bot"})).await, start(&gateway, &key, &json!({})).await);
-    let batch = json!({"events": [cited(&named, "e1"), cited(&nameless, "e2")]});
-    assert_eq!(gateway.post(&key, &batch).await.status, 201);
-    let own = json!({"agent_id": "other", "events": [cited(&named, "e3")]});
-    assert_eq!(gateway.post(&key, &own).await.status, 201);
-    let expected = [("e1", "bot"), ("e2", ""), ("e3", "other")].map(|(id, agent)| (id.to_owned(), agent.to_owned()));
-    assert_eq!(agents(&gateway).await, expected.into());
+/// The agents that events name, and those that records name for their sessions.
+async fn agents(gateway: &Gateway) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
+    let count = usize::try_from(gateway.record_count()).expect("a count");
+    let records = gateway.records(count).await;
+    let of_event = |event: &LogEvent| (event.id.clone().unwrap_or_default(), event.agent_id.clone().unwrap_or_default());
+    let of_session = |named: &SessionReport| Some((named.session_id.to_string(), named.agent_id.clone()?));
+    (
+        records.iter().flat_map(|record| &record.events).map(of_event).collect(),
+        records.iter().flat_map(|record| &record.named_sessions).filter_map(of_session).collect(),
+    )
 }
 
-/// The agents of all events on the log, by their ids.
-async fn agents(gateway: &Gateway) -> BTreeMap<String, String> {
-    let count = usize::try_from(gateway.record_count()).expect("a count");
-    let events = gateway.records(count).await.into_iter().flat_map(|record| record.events);
-    events.map(|event| (event.id.unwrap_or_default(), event.agent_id.unwrap_or_default())).collect()
+fn texts<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
 }
 
 /// An envelope that names its session and its agent.
@@ -228,29 +244,23 @@ fn envelope(session: &str, agent: &str, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_agent_of_an_envelope_is_its_sessions_also_on_clicks_and_the_first_that_was_named_stays() {
+async fn the_agent_of_a_session_is_left_to_the_worker() {
     let gateway = Gateway::start().await;
     let agent = gateway.seed().org("agent", OrgType::Agent).await.key;
     let shop = gateway.seed().org("shop", OrgType::Platform).await.key;
-    let session = Uuid::new_v4().to_string();
-    assert_eq!(gateway.post(&agent, &json!({"events": [cited(&session, "before")]})).await.status, 201);
-    for (bot, id) in [("env-bot", "first"), ("later-bot", "second")] {
-        assert_eq!(gateway.post(&agent, &envelope(&session, bot, id)).await.status, 201);
-    }
-    let uploaded = json!({"session_id": session, "agent_id": "uploaded-bot"});
-    assert_eq!(gateway.post_to("/sessions/bulk", &agent, &uploaded).await.status, 201);
-    let wanted = json!({"session_id": session, "content_url": "https://a.test/x"});
-    let minted = gateway.post_to("/click-tokens", &agent, &wanted).await;
+    let started = start(&gateway, &agent, &json!({"agent_id": "bot"})).await;
+    let minted =
+        gateway.post_to("/click-tokens", &agent, &json!({"session_id": started, "content_url": "https://a.test/x"})).await;
     let click = engaged("click", minted.body["token"].as_str().unwrap());
     assert_eq!(gateway.post(&shop, &json!({"agent_id": "shop-bot", "events": [click]})).await.status, 201);
-    assert_eq!(gateway.post(&agent, &json!({"events": [cited(&session, "after")]})).await.status, 201);
-
-    let expected = [("before", ""), ("first", "env-bot"), ("second", "later-bot"), ("click", "env-bot"), ("after", "env-bot")];
-    assert_eq!(agents(&gateway).await, expected.map(|(id, agent)| (id.to_owned(), agent.to_owned())).into());
+    assert_eq!(gateway.post(&agent, &json!({"events": [cited(&started, "nameless")]})).await.status, 201);
+    assert_eq!(gateway.post(&agent, &envelope(&started, "other", "named")).await.status, 201);
+    let events = texts([("click", ""), ("nameless", ""), ("named", "other")]);
+    assert_eq!(agents(&gateway).await, (events, texts([(&started, "other")])));
 }
 
 #[tokio::test]
-async fn the_agent_of_an_envelope_is_not_that_of_a_session_that_only_an_event_names() {
+async fn an_envelope_names_the_agent_only_of_its_own_session() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("agent", OrgType::Agent).await.key;
     let (session, around) = (Uuid::new_v4().to_string(), Uuid::new_v4().to_string());
@@ -259,39 +269,8 @@ async fn the_agent_of_an_envelope_is_not_that_of_a_session_that_only_an_event_na
     for body in [json!({"agent_id": "bot", "events": [cited(&session, "e0")]}), both] {
         assert_eq!(gateway.post(&key, &body).await.status, 201);
     }
-    let nameless = json!({"events": [cited(&session, "e3"), cited(&around, "e4")]});
-    assert_eq!(gateway.post(&key, &nameless).await.status, 201);
-    let expected = [("e0", "bot"), ("e1", "bot"), ("e2", "bot"), ("e3", ""), ("e4", "bot")];
-    assert_eq!(agents(&gateway).await, expected.map(|(id, agent)| (id.to_owned(), agent.to_owned())).into());
-}
-
-/// What a gateway believes of a session is what its row says, also when another names the agent in the same moment.
-#[tokio::test]
-async fn of_two_agents_that_are_named_at_the_same_time_the_one_that_is_not_stored_is_on_no_other_event() {
-    let gateway = Gateway::start().await;
-    let agent = gateway.seed().org("agent", OrgType::Agent).await;
-    let session = Uuid::new_v4();
-    let mut first = gateway.stores.pool.begin().await.unwrap();
-    let insert = sqlx::query(
-        "INSERT INTO sessions (organization_id, session_id, agent_id, agent_named_at) VALUES ($1, $2, 'first', now())",
-    );
-    insert.bind(agent.id.0).bind(session).execute(&mut *first).await.unwrap();
-    let session = session.to_string();
-    let second = envelope(&session, "second", "named");
-    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    let (answer, ()) = tokio::join!(gateway.post(&agent.key, &second), async {
-        eventually("the second waits for the row", || async {
-            let waiting: i64 = sqlx::query_scalar(waiting).fetch_one(&gateway.stores.pool).await.unwrap();
-            (waiting > 0).then_some(())
-        })
-        .await;
-        first.commit().await.unwrap();
-    });
-    assert_eq!(answer.status, 201, "{}", answer.body);
-    assert_eq!(gateway.post(&agent.key, &json!({"events": [cited(&session, "nameless")]})).await.status, 201);
-    let agents = agents(&gateway).await;
-    assert_eq!(agents["named"], "second");
-    assert_ne!(agents["nameless"], "second");
+    let events = texts([("e0", "bot"), ("e1", "bot"), ("e2", "bot")]);
+    assert_eq!(agents(&gateway).await, (events, texts([(&around, "bot")])));
 }
 
 #[tokio::test]

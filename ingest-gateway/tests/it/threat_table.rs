@@ -74,7 +74,7 @@ const TESTS: &[ThreatTest] = &[
     ("SE2", SESSIONS, "what_a_session_may_not_say_is_named"),
     ("SE3", OF_SESSIONS, "se3_naming_anothers_session_as_prior_tells_and_changes_nothing"),
     ("SE3", SESSIONS, "what_a_session_may_not_say_is_named"),
-    ("SE4", SESSIONS, "events_of_a_session_that_nobody_started_create_it"),
+    ("SE4", SESSIONS, "events_write_no_session_and_the_next_calls_find_it"),
     ("SE4", EMITTERS, "the_stricter_of_envelope_and_turn_decides_what_is_kept"),
     ("SE5", SESSIONS, "a_session_is_only_ever_its_reporters"),
     ("SE5", OF_SESSIONS, "se5_se7_uploading_anothers_session_id_makes_a_session_of_ones_own"),

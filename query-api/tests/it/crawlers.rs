@@ -428,7 +428,7 @@ fn failing(org: OrgId, months: i64, lines: &[FailedFetch]) -> LogRecord {
         kind: RecordKind::Drain,
         drain: None,
         session: None,
-        unwritten_sessions: Vec::new(),
+        named_sessions: Vec::new(),
         events: Vec::new(),
         failed_fetches: lines.to_vec(),
     }

@@ -223,7 +223,6 @@ impl Observation {
             ctx_hash: None,
             kept_ctx_hash: None,
             agent_id: text(&self.agent_id),
-            is_nameless: false,
             turn_id: text(&self.turn_id),
             output_id: text(&self.output_id),
             crawler: self.crawler.clone().map(Box::new),
@@ -247,7 +246,7 @@ impl Observation {
             kind: if first.drain.is_some() { RecordKind::Drain } else { RecordKind::Events },
             drain: first.drain,
             session: None,
-            unwritten_sessions: Vec::new(),
+            named_sessions: Vec::new(),
             events: reports.iter().map(Self::log_event).collect(),
             failed_fetches: Vec::new(),
         }

@@ -27,20 +27,28 @@ REVOKE ALL ON ALL TABLES IN SCHEMA public
 GRANT SELECT ON _sqlx_migrations
     TO telemetry_gateway, telemetry_worker, telemetry_deliverer, telemetry_query, telemetry_identity;
 
--- ── ingest-gateway: looks up who calls, for which hosts an owner may report, and what a drain takes; writes sessions and click tokens ──────────────
+-- ── ingest-gateway: looks up who calls, for which hosts an owner may report, and what a drain takes; writes click tokens, and
+-- sessions for calls of /sessions/* and /click-tokens ─────────────────────────────────────────────────────────────────────────────
 GRANT SELECT ON organizations, api_keys, domains, drains TO telemetry_gateway;
-GRANT SELECT, INSERT, UPDATE, DELETE ON sessions, click_tokens TO telemetry_gateway;
+GRANT SELECT, INSERT, UPDATE, DELETE ON click_tokens TO telemetry_gateway;
+-- What events say of their session is the worker's to write: the parent of a session.
+GRANT SELECT, DELETE,
+    INSERT (organization_id, session_id, initiator_type, agent_id, agent_named_at, manifest_ref, content_scope, external_session_id,
+        prior_session_ids, privacy_level, started_at, ended_at, outcome, extra, created_at),
+    UPDATE (initiator_type, agent_id, agent_named_at, manifest_ref, content_scope, external_session_id, prior_session_ids,
+        privacy_level, started_at, ended_at, outcome, extra) ON sessions TO telemetry_gateway;
 GRANT SELECT, INSERT, UPDATE ON key_uses_ingest TO telemetry_gateway;
 -- Only what is old enough is deleted; a lock on it needs UPDATE of any one column.
 GRANT SELECT, INSERT, DELETE, UPDATE ON drain_hours TO telemetry_gateway;
 GRANT SELECT, INSERT, DELETE, UPDATE (reason) ON drain_bad_lines TO telemetry_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON refused_reports TO telemetry_gateway;
 
--- ── stream-workers: looks up what an event by a click token, or without an agent, belongs to; writes sessions that events named
--- while PostgreSQL did not answer the gateway ──────────────────────────────────────────────────────────────────────────────────
+-- ── stream-workers: looks up what an event by a click token, or without an agent, belongs to; writes sessions that events name ──
 GRANT SELECT ON sessions, click_tokens TO telemetry_worker;
-GRANT INSERT (organization_id, session_id, privacy_level, parent_session_id, started_at, manifest_ref, agent_id, agent_named_at),
-    UPDATE (privacy_level, parent_session_id, started_at, manifest_ref, agent_id, agent_named_at) ON sessions TO telemetry_worker;
+GRANT INSERT (organization_id, session_id, privacy_level, parent_session_id, started_at, manifest_ref, agent_id, agent_named_at,
+        created_at),
+    UPDATE (privacy_level, parent_session_id, started_at, manifest_ref, agent_id, agent_named_at, created_at)
+    ON sessions TO telemetry_worker;
 
 -- ── stream-workers deliver: reads messages, writes what became of them ─────────────────────────────────────────────────────────
 GRANT SELECT ON webhook_endpoints, webhook_deliveries TO telemetry_deliverer;

@@ -95,7 +95,7 @@ mod tests {
             kind: RecordKind::Drain,
             drain: None,
             session: None,
-            unwritten_sessions: Vec::new(),
+            named_sessions: Vec::new(),
             events: Vec::new(),
             failed_fetches: vec![fetch(1, 404), fetch(2, 304)],
         }

@@ -6,11 +6,11 @@ use super::dead_letter::DeadLetter;
 use super::partition_stats::CountsByPartition;
 use crate::record::decode::{count_events, decode, guarded};
 use crate::record::row::ReportRow;
+use crate::resolve::session_writer::NamedSession;
+use chrono::DateTime;
 use rdkafka::message::{Headers, Message, OwnedHeaders};
 use schemas::event::MAX_STRING_BYTES;
-use schemas::ids::OrgId;
 use schemas::log::{LogEvent, LogRecord, header};
-use schemas::session::SessionReport;
 use schemas::shard::Buckets;
 use schemas::site::MAX_URL_BYTES;
 use std::collections::BTreeMap;
@@ -30,10 +30,10 @@ pub(crate) type Offsets = BTreeMap<i32, (i64, i64)>;
 pub(crate) struct Block {
     pub(crate) rows: Vec<ReportRow>,
     pub(crate) failed_fetches: Vec<FailedFetchRow>,
-    /// Records that become rows once PostgreSQL has said what their click tokens stand for.
+    /// Records that become rows once PostgreSQL has said what their click tokens stand for and who their agents are.
     pub(crate) unresolved: Vec<Unresolved>,
-    /// Sessions that the gateway could not write to PostgreSQL.
-    unwritten_sessions: Vec<(OrgId, SessionReport)>,
+    /// Sessions that the events name.
+    named_sessions: Vec<NamedSession>,
     pub(crate) dead_letters: Vec<DeadLetter>,
     pub(crate) offsets: Offsets,
     /// How many records were read; the writer adds what has become of them.
@@ -53,8 +53,8 @@ impl Block {
     }
 
     /// Takes the sessions that are still to be written, in the order of each partition.
-    pub(crate) fn take_unwritten_sessions(&mut self) -> Vec<(OrgId, SessionReport)> {
-        std::mem::take(&mut self.unwritten_sessions)
+    pub(crate) fn take_named_sessions(&mut self) -> Vec<NamedSession> {
+        std::mem::take(&mut self.named_sessions)
     }
 
     /// What is still to be looked up, for its rows or letters to be given back.
@@ -66,12 +66,12 @@ impl Block {
     /// Reads one record; one that is not `wanted` leaves nothing but its offset.
     pub(crate) fn push(&mut self, message: &impl Message, wanted: impl Fn(&LogRecord) -> bool) {
         let payload = message.payload().unwrap_or_default();
-        let (sessions, failed_fetches) = (&mut self.unwritten_sessions, &mut self.failed_fetches);
+        let (sessions, failed_fetches) = (&mut self.named_sessions, &mut self.failed_fetches);
         let read = |mut record: LogRecord| {
             if !wanted(&record) {
                 return None;
             }
-            sessions.extend(std::mem::take(&mut record.unwritten_sessions).into_iter().map(|report| (record.org, report)));
+            sessions.extend(named_sessions(&mut record));
             failed_fetches.extend(FailedFetchRow::take(&mut record));
             Some(Read::of(record, (message.partition(), message.offset())))
         };
@@ -129,9 +129,15 @@ pub(crate) struct Unresolved {
     pub(crate) letter: DeadLetter,
 }
 
+/// Takes the sessions that a record names.
+fn named_sessions(record: &mut LogRecord) -> impl Iterator<Item = NamedSession> {
+    let (org, accepted_at) = (record.org, DateTime::from_timestamp_micros(record.received_at_us).unwrap_or_default());
+    std::mem::take(&mut record.named_sessions).into_iter().map(move |report| NamedSession { org, accepted_at, report })
+}
+
 /// Most bytes that looking up a record adds to its rows: links of tokens, or where they lead, and agents.
 fn most_added(record: &LogRecord) -> usize {
-    let added = |event: &LogEvent| match (event.is_unresolved(), event.is_nameless) {
+    let added = |event: &LogEvent| match (event.is_unresolved(), event.is_nameless()) {
         (true, _) => MAX_URL_BYTES + MAX_STRING_BYTES,
         (false, true) => MAX_STRING_BYTES,
         (false, false) => 0,
@@ -181,7 +187,7 @@ mod tests {
     use super::*;
     use rdkafka::Timestamp;
     use rdkafka::message::OwnedMessage;
-    use schemas::ids::SessionId;
+    use schemas::ids::{OrgId, SessionId};
     use schemas::log::RECORD_VERSION;
     use uuid::Uuid;
 
@@ -192,16 +198,16 @@ mod tests {
 
     #[test]
     fn a_block_has_room_for_the_longest_links_and_agents_that_looking_up_its_records_adds() {
-        let [bound, nameless] =
-            [r#""ctx_hash":"35cd9e19021627ec4370175f47eb4d73385c2770a7eda01f351817fccc0eae4f""#, r#""is_nameless":true"#].map(
-                |left| {
-                    let event = |n| format!(r#"{{"own_key":"{n:032x}","type":"content_engaged","at_ms":1790000000000,{left}}}"#);
-                    let events: Vec<String> = (0..1_000).map(event).collect();
-                    let head =
-                        r#""org":"00000000-0000-0000-0000-000000000001","received_at_us":1790000000000000,"kind":"events""#;
-                    format!(r#"{{"v":{RECORD_VERSION},{head},"events":[{}]}}"#, events.join(","))
-                },
-            );
+        let [bound, nameless] = [
+            r#""ctx_hash":"35cd9e19021627ec4370175f47eb4d73385c2770a7eda01f351817fccc0eae4f""#,
+            r#""session_id":"00000000-0000-0000-0000-000000000001""#,
+        ]
+        .map(|left| {
+            let event = |n| format!(r#"{{"own_key":"{n:032x}","type":"content_engaged","at_ms":1790000000000,{left}}}"#);
+            let events: Vec<String> = (0..1_000).map(event).collect();
+            let head = r#""org":"00000000-0000-0000-0000-000000000001","received_at_us":1790000000000000,"kind":"events""#;
+            format!(r#"{{"v":{RECORD_VERSION},{head},"events":[{}]}}"#, events.join(","))
+        });
         let link = format!("https://example.com/{}", "l".repeat(MAX_URL_BYTES - 20));
         for record in [bound, nameless] {
             let (mut block, mut rows) = (Block::default(), Vec::new());

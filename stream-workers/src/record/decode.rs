@@ -35,7 +35,7 @@ pub(crate) fn decode(payload: &[u8]) -> Result<LogRecord, String> {
     if let Some(at_ms) = times.find(|at_ms| !STORABLE_MS.contains(at_ms)) {
         return Err(format!("at_ms {at_ms} is out of range"));
     }
-    if let Some(report) = record.unwritten_sessions.iter().find(|report| !is_storable(report)) {
+    if let Some(report) = record.named_sessions.iter().find(|report| !is_storable(report)) {
         return Err(format!("what is said of session {} cannot be stored", report.session_id));
     }
     Ok(record)

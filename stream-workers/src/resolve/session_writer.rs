@@ -1,55 +1,123 @@
-//! Writes sessions that the gateway could not write: their records contain them.
+//! Writes the sessions that events name, from their records, before the events can be read.
 //!
-//! It waits as long as PostgreSQL is unavailable, because no other process has them. Writing them twice changes nothing. A session that
-//! PostgreSQL refuses as data is skipped.
+//! It waits as long as PostgreSQL is unavailable, because no other process writes them. Writing them again changes nothing
+//! (`a_session_is_the_same_in_whatever_order_its_records_come`). A session that PostgreSQL refuses as data is skipped.
 
 use super::patiently;
+use chrono::{DateTime, TimeDelta, Utc};
 use futures::FutureExt as _;
+use lru::LruCache;
 use schemas::ids::OrgId;
-use schemas::session::SessionReport;
+use schemas::session::{PrivacyLevel, SessionReport};
 use service_kit::clock::Clock;
-use service_kit::sessions;
+use sha2::{Digest, Sha256};
 use sqlx::PgPool;
 use sqlx::error::DatabaseError;
+use std::num::NonZeroUsize;
+use uuid::Uuid;
 
 /// Most reports of one statement.
 const MAX_AT_ONCE: usize = 1_000;
+/// Most reports remembered as written.
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(100_000).expect("the constant is not zero");
+/// How long a report is remembered as written: a session deleted meanwhile for its age is written again after this time.
+const BELIEVED: TimeDelta = TimeDelta::minutes(1);
+const WRITE: &str = include_str!("sql/write_sessions.sql");
+
+/// A session that the events of a record name.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedSession {
+    /// The reporter, whose session it is.
+    pub(crate) org: OrgId,
+    /// When the record was accepted.
+    pub(crate) accepted_at: DateTime<Utc>,
+    pub(crate) report: SessionReport,
+}
+
+/// Of a reporter, a session and what the report says of it.
+type Fingerprint = [u8; 16];
 
 pub(crate) struct SessionWriter {
     pool: PgPool,
     clock: Clock,
+    /// Time of acceptance and of the write.
+    written: LruCache<Fingerprint, (DateTime<Utc>, DateTime<Utc>)>,
 }
 
 impl SessionWriter {
     pub(crate) fn new(pool: PgPool, clock: Clock) -> Self {
-        Self { pool, clock }
+        Self { pool, clock, written: LruCache::new(REMEMBERED) }
     }
 
-    /// Writes what records say of their sessions. An agent counts as named from now on, not from when it was reported: nobody
-    /// could ask for it before.
-    pub(crate) async fn write(&self, reports: &[(OrgId, SessionReport)]) {
-        for some in reports.chunks(MAX_AT_ONCE) {
+    /// Writes what records say of their sessions, as of the time they were accepted.
+    pub(crate) async fn write(&mut self, mut named: Vec<NamedSession>) {
+        named.retain(|one| !self.is_known(one));
+        named.sort_by_key(|one| one.accepted_at);
+        for some in named.chunks(MAX_AT_ONCE) {
             if !self.is_stored(some).await {
                 for one in some {
                     if !self.is_stored(std::slice::from_ref(one)).await {
-                        let (org, session) = (one.0, one.1.session_id);
+                        let (org, session) = (one.org, one.report.session_id);
                         tracing::error!(%org, %session, "PostgreSQL refuses what events say of this session; it is not written");
                     }
                 }
             }
+            let now = self.clock.now();
+            for one in some {
+                self.written.get_or_insert(fingerprint(one), || (one.accepted_at, now));
+            }
+        }
+    }
+
+    /// Whether the same was written lately, of a record that was accepted no later.
+    fn is_known(&mut self, one: &NamedSession) -> bool {
+        let (key, now) = (fingerprint(one), self.clock.now());
+        match self.written.get(&key) {
+            Some((accepted_at, at)) if *accepted_at <= one.accepted_at && (TimeDelta::zero()..BELIEVED).contains(&(now - at)) => {
+                true
+            }
+            Some(_) => {
+                self.written.pop(&key);
+                false
+            }
+            None => false,
         }
     }
 
     /// False when PostgreSQL refuses one of them as data.
-    async fn is_stored(&self, reports: &[(OrgId, SessionReport)]) -> bool {
+    async fn is_stored(&self, named: &[NamedSession]) -> bool {
         let write = || async {
-            match sessions::write(&self.pool, reports, self.clock.now()).await {
+            match write(&self.pool, named).await {
                 Err(error) if is_about_data(&error) => Ok(false),
-                written => written.map(|_| true),
+                written => written.map(|()| true),
             }
         };
-        patiently("sessions", reports.len(), || write().boxed()).await
+        patiently("sessions", named.len(), || write().boxed()).await
     }
+}
+
+fn fingerprint(NamedSession { org, report, .. }: &NamedSession) -> Fingerprint {
+    let mut digest = Sha256::new();
+    digest.update(org.0.as_bytes());
+    digest.update(serde_json::to_vec(report).expect("a report has only strings and numbers"));
+    let bytes: [u8; 32] = digest.finalize().into();
+    *bytes.first_chunk().expect("16 are fewer than 32")
+}
+
+async fn write(pool: &PgPool, named: &[NamedSession]) -> Result<(), sqlx::Error> {
+    let reports = || named.iter().map(|one| &one.report);
+    sqlx::query(WRITE)
+        .bind(named.iter().map(|one| one.org.0).collect::<Vec<Uuid>>())
+        .bind(reports().map(|report| report.session_id.0).collect::<Vec<Uuid>>())
+        .bind(reports().map(|report| report.privacy_level.map(PrivacyLevel::code)).collect::<Vec<_>>())
+        .bind(reports().map(|report| report.parent_session_id.as_deref()).collect::<Vec<_>>())
+        .bind(reports().map(|report| report.started_at).collect::<Vec<_>>())
+        .bind(reports().map(|report| report.manifest_ref.as_deref()).collect::<Vec<_>>())
+        .bind(reports().map(|report| report.agent_id.as_deref()).collect::<Vec<_>>())
+        .bind(named.iter().map(|one| one.accepted_at).collect::<Vec<_>>())
+        .execute(pool)
+        .await?;
+    Ok(())
 }
 
 /// Class 22 is what cannot be a value, class 23 what breaks a constraint.
@@ -62,28 +130,80 @@ fn is_about_data(error: &sqlx::Error) -> bool {
 mod tests {
     use super::*;
     use schemas::ids::SessionId;
+    use serde_json::{Value, json};
     use service_kit::testing::TestStores;
-    use uuid::Uuid;
+
+    /// A report of a session that was accepted in this second.
+    fn named(n: u128, second: i64, members: &Value) -> NamedSession {
+        let mut report = json!({"session_id": Uuid::from_u128(n)});
+        report.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        let accepted_at = DateTime::from_timestamp(1_790_000_000 + second, 0).unwrap();
+        NamedSession { org: OrgId(Uuid::from_u128(1)), accepted_at, report: serde_json::from_value(report).unwrap() }
+    }
+
+    type Row = (Uuid, Option<i16>, Option<String>, Option<DateTime<Utc>>, DateTime<Utc>);
+
+    async fn rows(pool: &PgPool) -> Vec<Row> {
+        let statement =
+            "SELECT session_id, privacy_level, agent_id, agent_named_at, created_at FROM sessions ORDER BY session_id";
+        sqlx::query_as(statement).fetch_all(pool).await.unwrap()
+    }
 
     #[tokio::test]
-    async fn what_postgres_refuses_of_one_session_holds_up_no_other() {
+    async fn one_refused_session_delays_no_other() {
         let stores = TestStores::fresh().await;
-        let (org, text) = (OrgId(Uuid::from_u128(1)), |text: &str| Some(text.to_owned()));
-        let report = |n, agent_id| SessionReport {
-            session_id: SessionId(Uuid::from_u128(n)),
-            privacy_level: None,
-            parent_session_id: None,
-            started_at: None,
-            manifest_ref: None,
-            agent_id,
+        let refused = NamedSession {
+            report: SessionReport { agent_id: Some("no\0text".to_owned()), ..SessionReport::of(SessionId(Uuid::from_u128(2))) },
+            ..named(2, 0, &json!({}))
         };
-        let reports = [report(1, text("bot")), report(2, text("no\0text")), report(3, None)].map(|report| (org, report));
-        SessionWriter::new(stores.pool.clone(), Clock::System).write(&reports).await;
-        let written: Vec<(Uuid, Option<String>)> =
-            sqlx::query_as("SELECT session_id, agent_id FROM sessions ORDER BY session_id")
-                .fetch_all(&stores.pool)
-                .await
-                .unwrap();
-        assert_eq!(written, [(Uuid::from_u128(1), text("bot")), (Uuid::from_u128(3), None)]);
+        let all = vec![named(1, 0, &json!({"agent_id": "bot"})), refused, named(3, 0, &json!({}))];
+        SessionWriter::new(stores.pool.clone(), Clock::System).write(all).await;
+        let written: Vec<_> = rows(&stores.pool).await.into_iter().map(|row| (row.0, row.2)).collect();
+        assert_eq!(written, [(Uuid::from_u128(1), Some("bot".to_owned())), (Uuid::from_u128(3), None)]);
+    }
+
+    #[tokio::test]
+    async fn a_session_is_the_same_in_whatever_order_its_records_come() {
+        let stores = TestStores::fresh().await;
+        let said = [
+            named(1, 1, &json!({})),
+            named(1, 2, &json!({"agent_id": "bot", "privacy_level": "summary"})),
+            named(1, 3, &json!({"agent_id": "other", "privacy_level": "minimal"})),
+            named(1, 4, &json!({"privacy_level": "full"})),
+        ];
+        let at = |second: usize| said[second].accepted_at;
+        let expected = [(Uuid::from_u128(1), Some(0), Some("bot".to_owned()), Some(at(1)), at(0))];
+        for first in 0..said.len() {
+            for second in (0..said.len()).filter(|second| *second != first) {
+                sqlx::query("DELETE FROM sessions").execute(&stores.pool).await.unwrap();
+                let mut order = vec![said[first].clone(), said[second].clone()];
+                order.extend(said.iter().enumerate().filter(|(n, _)| ![first, second].contains(n)).map(|(_, one)| one.clone()));
+                // Twice: a block that failed is read again by a writer that remembers nothing.
+                for _ in 0..2 {
+                    let mut writer = SessionWriter::new(stores.pool.clone(), Clock::System);
+                    for one in &order {
+                        writer.write(vec![one.clone()]).await;
+                    }
+                }
+                assert_eq!(rows(&stores.pool).await, expected, "{first} {second}");
+            }
+        }
+        sqlx::query("DELETE FROM sessions").execute(&stores.pool).await.unwrap();
+        SessionWriter::new(stores.pool.clone(), Clock::System).write(said.iter().rev().cloned().collect()).await;
+        assert_eq!(rows(&stores.pool).await, expected, "in one statement");
+    }
+
+    #[tokio::test]
+    async fn a_session_deleted_meanwhile_is_written_again_after_a_minute() {
+        let (stores, one) = (TestStores::fresh().await, named(1, 0, &json!({"agent_id": "bot"})));
+        let clock = Clock::manual(one.accepted_at);
+        let mut writer = SessionWriter::new(stores.pool.clone(), clock.clone());
+        writer.write(vec![one.clone()]).await;
+        sqlx::query("DELETE FROM sessions").execute(&stores.pool).await.unwrap();
+        writer.write(vec![one.clone()]).await;
+        assert_eq!(rows(&stores.pool).await, [], "remembered as written");
+        clock.advance(BELIEVED);
+        writer.write(vec![one]).await;
+        assert_eq!(rows(&stores.pool).await.len(), 1);
     }
 }

@@ -70,7 +70,7 @@ async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_w
     issue(pool, "ctx_nameless", ISSUER, nameless, None, until_us).await;
     issue(pool, "ctx_over", ISSUER, theirs, None, NEW_YEAR_US).await;
 
-    let plain = engaged(7, &json!({"session_id": own}));
+    let plain = engaged(7, &json!({"session_id": own, "agent_id": "named by the reporter"}));
     let left = [
         by_token(1, "ctx_own"),
         by_token(2, "ctx_theirs"),
@@ -78,9 +78,9 @@ async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_w
         engaged(4, &json!({"ctx_hash": hash("ctx_own"), "session_id": own})),
         engaged(5, &json!({"ctx_hash": hash("ctx_theirs"), "agent_id": "named by the reporter"})),
         plain.clone(),
-        engaged(9, &json!({"session_id": own, "is_nameless": true})),
-        engaged(10, &json!({"session_id": session(4), "is_nameless": true})),
-        engaged(11, &json!({"session_id": theirs, "session_org": Uuid::from_u128(ISSUER), "is_nameless": true, "link": "same"})),
+        engaged(9, &json!({"session_id": own})),
+        engaged(10, &json!({"session_id": session(4)})),
+        engaged(11, &json!({"session_id": theirs, "session_org": Uuid::from_u128(ISSUER), "link": "same"})),
         engaged(12, &json!({"ctx_hash": hash("ctx_own"), "agent_id": "named by the reporter"})),
         // Without a URL of their own.
         engaged(13, &json!({"ctx_hash": hash("ctx_theirs"), "content_url": null, "site": "", "type": "checkout_completed"})),
@@ -201,7 +201,7 @@ async fn replay_after_a_token_is_deleted_stores_no_other_event() {
 async fn an_agent_that_a_session_names_later_is_on_later_events_and_so_says_a_replay() {
     let app = TestApp::new().await;
     issue(&app.stores.pool, "ctx_late", ISSUER, session(1), None, NEW_YEAR_US + SECOND_US).await;
-    let members = json!({"session_id": session(1), "session_org": Uuid::from_u128(ISSUER), "is_nameless": true});
+    let members = json!({"session_id": session(1), "session_org": Uuid::from_u128(ISSUER)});
     let worker = app.worker();
     let put = async |accepted_at_us: i64, key: u128| {
         let events = [by_token(key, "ctx_late"), engaged(10 + key, &members)];

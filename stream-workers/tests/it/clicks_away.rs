@@ -29,7 +29,7 @@ pub(crate) async fn with_own_postgres(folder: &Path) -> (TestApp, Postgres) {
 async fn put_portion(app: &TestApp, first: u128) {
     let record = |n: u128| match n % 3 {
         0 if n.is_multiple_of(2) => record(REPORTER, NEW_YEAR_US, &[by_token(n, "ctx_nameless")]),
-        0 => record(REPORTER, NEW_YEAR_US, &[engaged(n, &json!({"session_id": session(1), "is_nameless": true}))]),
+        0 => record(REPORTER, NEW_YEAR_US, &[engaged(n, &json!({"session_id": session(1)}))]),
         _ => record(1, NEW_YEAR_US, &[event(n)]),
     };
     let on_its_partition = |n: u128| (i32::try_from(n).unwrap() % PARTITIONS, record(n));

@@ -31,11 +31,11 @@ mod rejected;
 mod replay;
 mod replays;
 mod scrape;
+mod sessions;
 mod settled;
 mod shards;
 mod test_app;
 mod turns;
-mod unwritten_sessions;
 mod without_room;
 mod writer;
 

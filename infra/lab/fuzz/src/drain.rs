@@ -65,9 +65,9 @@ fn check(body: &[u8], provider: DrainProvider) -> bool {
     if is_kept {
         let received_at_us = now().timestamp_micros();
         let (org, kind) = (OrgId(Uuid::nil()), RecordKind::Drain);
-        let (unwritten_sessions, failed_fetches) = (Vec::new(), Vec::new());
+        let (named_sessions, failed_fetches) = (Vec::new(), Vec::new());
         let (v, drain, session) = (RECORD_VERSION, None, None);
-        check_worker(&LogRecord { v, org, received_at_us, kind, drain, session, unwritten_sessions, events, failed_fetches });
+        check_worker(&LogRecord { v, org, received_at_us, kind, drain, session, named_sessions, events, failed_fetches });
     }
     is_kept
 }

@@ -92,7 +92,6 @@ impl Observation {
             ctx_hash: None,
             kept_ctx_hash: None,
             agent_id: text(&self.agent_id),
-            is_nameless: false,
             turn_id: None,
             output_id: None,
             crawler: None,
@@ -110,7 +109,7 @@ impl Observation {
             kind: RecordKind::Events,
             drain: None,
             session: None,
-            unwritten_sessions: Vec::new(),
+            named_sessions: Vec::new(),
             events: vec![self.log_event()],
             failed_fetches: Vec::new(),
         }

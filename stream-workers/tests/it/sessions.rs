@@ -1,11 +1,10 @@
-//! Sessions that events named while PostgreSQL did not answer the gateway: the log has them, and the worker writes them.
+//! Sessions that events name: the worker writes them, and names their agents.
 
 use crate::clicks::{REPORTER, engaged, session};
 use crate::clicks_away::with_own_postgres;
-use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, record};
-use chrono::{DateTime, TimeDelta, Utc};
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, column, record};
+use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
-use service_kit::clock::Clock;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -14,7 +13,7 @@ type Row = (Option<i16>, Option<String>, Option<DateTime<Utc>>, Option<String>, 
 /// A record of one event in a session, of which its envelope said this.
 fn naming(n: u128, said: &Value) -> Value {
     let mut record = record(REPORTER, NEW_YEAR_US, &[engaged(n, &json!({"session_id": said["session_id"]}))]);
-    record["unwritten_sessions"] = json!([said]);
+    record["named_sessions"] = json!([said]);
     record
 }
 
@@ -26,7 +25,7 @@ async fn written(app: &TestApp, session: Uuid) -> Option<Row> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f17_a_session_that_the_log_has_is_written_once_postgres_is_back() {
+async fn f17_sessions_are_written_once_postgres_is_back() {
     let folder = tempfile::tempdir().unwrap();
     let (app, mut server) = with_own_postgres(folder.path()).await;
     let start: DateTime<Utc> = "2026-01-01T08:00:00Z".parse().unwrap();
@@ -36,7 +35,6 @@ async fn f17_a_session_that_the_log_has_is_written_once_postgres_is_back() {
     let records = [(0, naming(0, &said)), (0, naming(1, &later)), (1, naming(2, &json!({"session_id": session(2)})))];
 
     server.kill_9();
-    let begun = Clock::System.now() - TimeDelta::seconds(1);
     app.put(&records).await;
     let worker = app.worker();
     for _ in 0..6 {
@@ -50,12 +48,11 @@ async fn f17_a_session_that_the_log_has_is_written_once_postgres_is_back() {
     worker.stop().await;
 
     let row = written(&app, session(1)).await.expect("it is written");
-    let named_at = row.5.expect("the agent has been named");
-    assert!(named_at >= begun && named_at <= Clock::System.now(), "nobody could ask for the agent before: {named_at}");
+    let accepted_at = DateTime::from_timestamp_micros(NEW_YEAR_US);
     let text = |text: &str| Some(text.to_owned());
     assert_eq!(
         row,
-        (Some(1), text("p"), Some(start), text("m"), text("bot"), Some(named_at)),
+        (Some(1), text("p"), Some(start), text("m"), text("bot"), accepted_at),
         "the strictest level, and what came first"
     );
     assert_eq!(written(&app, session(2)).await, Some((None, None, None, None, None, None)));
@@ -112,10 +109,54 @@ async fn as_many_sessions_are_written_as_a_request_may_name_and_more_than_a_stat
     for part in 0..3 {
         let sessions = (part * 1_000..(part + 1) * 1_000).map(session);
         let mut record = naming(part, &json!({"session_id": session(part)}));
-        record["unwritten_sessions"] = sessions.map(|session| json!({"session_id": session})).collect();
+        record["named_sessions"] = sessions.map(|session| json!({"session_id": session})).collect();
         app.put(&[(0, record)]).await;
     }
     app.work_off().await;
     let written: i64 = sqlx::query_scalar("SELECT count(*) FROM sessions").fetch_one(&app.stores.pool).await.unwrap();
     assert_eq!(written, 3_000);
+}
+
+/// An event of the session, and what its envelope says of the agent.
+fn of_agent(n: u128, accepted_us: i64, agent: Option<&str>) -> Value {
+    let mut event = engaged(n, &json!({"session_id": session(1)}));
+    let mut said = json!({"session_id": session(1)});
+    if let Some(agent) = agent {
+        (event["agent_id"], said["agent_id"]) = (json!(agent), json!(agent));
+    }
+    let mut record = record(REPORTER, accepted_us, &[event]);
+    record["named_sessions"] = json!([said]);
+    record
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn later_events_get_the_agent_that_was_named_first() {
+    let app = TestApp::new().await;
+    let said = [None, Some("env-bot"), Some("later-bot"), None];
+    let records = (0_u128..).zip(said).map(|(n, agent)| of_agent(n, NEW_YEAR_US + i64::try_from(n).unwrap(), agent));
+    app.put(&records.map(|record| (0, record)).collect::<Vec<_>>()).await;
+    app.work_off().await;
+    // One block has all of them: the first event was accepted before anybody named an agent.
+    let expected = ["", "env-bot", "later-bot", "env-bot"];
+    assert_eq!(column(&app, "agent").await, expected);
+    let whole = app.table().await;
+    app.empty().await;
+    app.work_off().await;
+    assert_eq!(app.table().await, whole, "read again into empty tables");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_named_earlier_replaces_the_remembered_one() {
+    let app = TestApp::new().await;
+    let worker = app.worker();
+    // A call names the agent, and the record that named it earlier is read afterwards.
+    let call = "INSERT INTO sessions (organization_id, session_id, agent_id, agent_named_at) VALUES ($1, $2, 'called', $3)";
+    let call = sqlx::query(call).bind(Uuid::from_u128(REPORTER)).bind(session(1));
+    call.bind(DateTime::from_timestamp_micros(NEW_YEAR_US + 20)).execute(&app.stores.pool).await.unwrap();
+    for (n, accepted, agent) in [(0, 30, None), (1, 10, Some("env-bot")), (2, 40, None)] {
+        app.put(&[(0, of_agent(n, NEW_YEAR_US + accepted, agent))]).await;
+        app.caught_up().await;
+    }
+    worker.stop().await;
+    assert_eq!(column(&app, "agent").await, ["called", "env-bot", "env-bot"]);
 }
