@@ -5,6 +5,7 @@
 mod batch;
 mod block;
 mod caution;
+mod contact;
 mod cover;
 mod duplicates;
 mod epoch;
@@ -30,6 +31,7 @@ use crate::resolve::Resolver;
 use crate::resolve::session_writer::SessionWriter;
 use block::Destination;
 use caution::Narrowing;
+use contact::Contact;
 pub use loader::EventLoader;
 use progress::Progress;
 use replay::Replays;
@@ -67,10 +69,11 @@ const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) async fn write(settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
     let server = Server::of_shard(&settings.clickhouse, settings.tuning.shard)?;
     self_test::run(&server).await?;
+    let (contact, _watching) = Contact::watch(&settings.kafka)?;
     let work = async {
         let (mut narrowing, mut is_standby) = (Narrowing::default(), true);
         loop {
-            let ended = stand_by_and_write(settings, &server, (&mut narrowing, is_standby), &stop).await;
+            let ended = stand_by_and_write(settings, (&server, &contact), (&mut narrowing, is_standby), &stop).await;
             is_standby = !matches!(ended, Err(Ended::Block(_)));
             match ended {
                 Err(Ended::Fenced(epoch)) => tracing::warn!(epoch, "another writer took over, standing by"),
@@ -103,7 +106,7 @@ async fn fail(failed: &FailedBlock, narrowing: &mut Narrowing) {
 
 async fn stand_by_and_write(
     settings: &Settings,
-    server: &Server,
+    (server, contact): (&Server, &Contact),
     (narrowing, mut is_standby): (&mut Narrowing, bool),
     stop: &CancellationToken,
 ) -> Result<Infallible, Ended> {
@@ -112,22 +115,25 @@ async fn stand_by_and_write(
     loop {
         metrics::is_active(false);
         if is_standby {
-            stop.run_until_cancelled(wait_for_silence(server, silence)).await.ok_or(Ended::Stopped)?;
+            stop.run_until_cancelled(wait_for_silence((server, contact), silence)).await.ok_or(Ended::Stopped)?;
         }
         is_standby = true;
         if let Some(epoch) = takeover::claim(server, &name, topic).await? {
-            let state = takeover::read_state(server, epoch, (topic, silence / HEARTBEATS)).await?;
+            let mut state = takeover::read_state(server, epoch, (topic, silence / HEARTBEATS)).await?;
+            state.contact = contact.clone();
             return work(settings, server, state, (narrowing, stop)).await;
         }
     }
 }
 
-/// Returns when the active writer has stopped, or when `progress` has been the same for a while, by this process's clock.
-async fn wait_for_silence(server: &Server, silence: Duration) {
+/// Returns when the active writer has stopped, or when `progress` has been the same for a while, by this process's clock. All the while,
+/// this process must have reached Kafka: when Kafka is back after an outage, the active writer has that long to continue.
+async fn wait_for_silence((server, contact): (&Server, &Contact), silence: Duration) {
     let mut seen: Option<((u64, u64), Instant)> = None;
     loop {
         // A standby that can't reach the server knows nothing of the others.
         seen = match takeover::head(server).await {
+            Ok(_) if !contact.is_recent() => None,
             // There has never been a writer.
             Ok((0, _)) => return,
             Ok((epoch, beat)) if beat == epoch::released(epoch) => return,
@@ -289,7 +295,7 @@ async fn report_lag(lag: &Lag) {
     }
 }
 
-/// Inserts heartbeats, so that no standby takes over meanwhile.
+/// Inserts heartbeats, so that no standby takes over meanwhile, except without contact with Kafka.
 async fn keep_beating(server: &Server, (topic, every): (&str, Duration), state: &State) -> Result<Infallible, Ended> {
     loop {
         tokio::time::sleep(every).await;

@@ -4,11 +4,13 @@
 //! that reads everything from the tables.
 
 use super::caution::{Caution, Suspect};
+use super::contact::Contact;
 use super::cover::{Cover, Interrupted};
 use super::epoch::{Epoch, epoch_of, released, version};
 use super::hot_rows::HotRows;
 use super::progress::Progress;
 use super::server::{Ended, Server};
+use super::takeover;
 use crate::consume::Offsets;
 use crate::consume::partition_stats::{CountsByPartition, PartitionStats};
 use schemas::event_key::EventKey;
@@ -37,6 +39,8 @@ pub(super) struct State {
     beat: AtomicU64,
     /// Whether the newest row of `progress` may name a record that is being decoded.
     is_noted: bool,
+    /// Whether it reaches the log.
+    pub(super) contact: Contact,
 }
 
 impl State {
@@ -53,6 +57,7 @@ impl State {
             sites: HashSet::new(),
             cover: Cover::default(),
             is_noted: false,
+            contact: Contact::without_log(),
             epoch,
         }
     }
@@ -81,8 +86,15 @@ impl State {
         self.index.remove(key);
     }
 
-    /// Inserts a row of `progress` that says that the writer is alive, beside other statements.
+    /// Inserts a row of `progress` that says that the writer is alive, beside other statements. Without contact with Kafka, it only
+    /// looks whether another writer has taken over.
     pub(super) async fn beat(&self, server: &Server, topic: &str) -> Result<(), Ended> {
+        if self.contact.is_lost() {
+            return match takeover::head(server).await {
+                Ok((newest, _)) if newest > self.epoch.number => Err(Ended::Fenced(self.epoch.number)),
+                _ => Ok(()),
+            };
+        }
         Progress { beat: self.next_beat(), ..self.progress.clone() }.insert_beside(server, &self.epoch, topic).await
     }
 

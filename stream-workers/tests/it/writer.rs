@@ -1,5 +1,6 @@
 //! The writer on a real log and a real ClickHouse: one row per event, whatever is killed, paused or repeated.
 
+mod contact;
 mod history;
 mod model;
 mod recovery;
