@@ -46,11 +46,17 @@ pub(super) enum Advice {
 }
 
 impl Caution {
-    /// Creates the caution of a writer. `suspect` is the previous writer's last note.
-    pub(super) fn new(epoch: u64, epoch_of_last_block: u64, suspect: Option<Suspect>) -> Self {
-        let is_careful = suspect.is_some() || epoch.saturating_sub(epoch_of_last_block) > UNCLEAN_STARTS;
+    /// Creates the caution of a writer. `last_clean` is the last epoch that has completed a block or was released, and `suspect` the
+    /// previous writer's last note.
+    pub(super) fn new(epoch: u64, last_clean: u64, suspect: Option<Suspect>) -> Self {
+        let is_careful = suspect.is_some() || epoch.saturating_sub(last_clean) > UNCLEAN_STARTS;
         let last = suspect.map(|suspect| Suspect { deaths: suspect.deaths.saturating_add(1), ..suspect });
         Self { records: if is_careful { CAREFUL_RECORDS } else { 0 }, last }
+    }
+
+    /// Returns the note that a writer leaves when it is stopped: the one it has found, because its stop isn't a death.
+    pub(super) fn note_at_stop(&self) -> Option<Suspect> {
+        self.last.map(|last| Suspect { deaths: last.deaths.saturating_sub(1), ..last })
     }
 
     /// Returns what to do with the next record.
@@ -161,6 +167,17 @@ mod tests {
             }
         }
         assert_eq!((set_aside, next), (vec![15], 30));
+    }
+
+    #[test]
+    fn a_graceful_stop_counts_as_no_death() {
+        let (mut noted, mut aside) = (Some(Suspect { partition: 0, offset: 7, deaths: DEADLY - 2 }), 0);
+        for _ in 0..9 {
+            let mut caution = Caution::new(9, 9, noted);
+            aside += u32::from(caution.advise(0, 7) == Advice::SetAside);
+            noted = caution.note_at_stop();
+        }
+        assert_eq!((aside, noted.map(|suspect| suspect.deaths)), (0, Some(DEADLY - 2)));
     }
 
     #[test]

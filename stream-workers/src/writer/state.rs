@@ -46,8 +46,10 @@ pub(super) struct State {
 impl State {
     /// The state of a writer that knows no row yet.
     pub(super) fn new(epoch: Epoch, progress: Progress) -> Self {
+        let beat_epoch = epoch_of(progress.beat);
+        let last_released = if progress.beat == released(beat_epoch) { beat_epoch } else { 0 };
         Self {
-            caution: Caution::new(epoch.number, epoch_of(progress.complete), progress.suspect),
+            caution: Caution::new(epoch.number, epoch_of(progress.complete).max(last_released), progress.suspect),
             beat: AtomicU64::new(version(epoch.number, 0)),
             progress,
             block: 0,
@@ -100,7 +102,11 @@ impl State {
 
     /// Inserts the last row of this epoch into `progress`. See [`released`].
     pub(super) async fn release(&self, server: &Server, topic: &str) -> Result<(), Ended> {
-        Progress { beat: released(self.epoch.number), ..self.progress.clone() }.insert(server, &self.epoch, topic).await
+        // The writer may have been stopped while it noted a record.
+        let has_stored = epoch_of(self.progress.complete) == self.epoch.number;
+        let suspect = self.caution.note_at_stop().filter(|_| !has_stored);
+        let last = Progress { beat: released(self.epoch.number), suspect, ..self.progress.clone() };
+        last.insert(server, &self.epoch, topic).await
     }
 
     /// A number is used once. A row of `progress` with new content gets its number when it is inserted, so that no heartbeat with the
