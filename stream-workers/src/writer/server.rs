@@ -39,6 +39,8 @@ const INSERT_SETTINGS: &[(&str, &str)] = &[
     ("input_format_parallel_parsing", "0"),
     ("min_insert_block_size_rows", "100000000"),
     ("min_insert_block_size_bytes", "0"),
+    // A block may have reports of more months than ClickHouse accepts by default.
+    ("max_partitions_per_insert_block", "0"),
 ];
 
 /// Settings of statements that read rows.

@@ -5,6 +5,7 @@ mod history;
 mod model;
 mod recovery;
 mod refused;
+mod sizes;
 
 use crate::test_app::{NEW_YEAR_US, TestApp, record};
 use history::History;

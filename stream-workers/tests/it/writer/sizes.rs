@@ -1,0 +1,81 @@
+//! Logs with many partitions or new ones, and blocks of many months.
+
+use super::World;
+use super::history::History;
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, event, record};
+use rdkafka::admin::{AdminOptions, NewPartitions};
+use service_kit::kafka;
+use service_kit::testing::{eventually, random_seed};
+
+const MONTH_US: i64 = 31 * 86_400_000_000;
+/// More than ClickHouse accepts in one insert by default.
+const MONTHS: i64 = 120;
+const MANY_PARTITIONS: u64 = 5_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_added_while_a_writer_runs_are_read() {
+    let mut world = World::new().await;
+    world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
+    let _writer = world.writer(None);
+    world.is_stored().await;
+    let (admin, options) = (kafka::admin(&world.app.stores.kafka).unwrap(), AdminOptions::new());
+    let more = NewPartitions::new(&world.app.stores.kafka.topic, usize::try_from(PARTITIONS).unwrap() + 2);
+    let created = admin.create_partitions(&[more], &options).await.unwrap();
+    assert!(created.iter().all(Result::is_ok), "{created:?}");
+    eventually("clients know the new partitions", || async {
+        let metadata =
+            admin.inner().fetch_metadata(Some(&world.app.stores.kafka.topic), std::time::Duration::from_secs(5)).ok()?;
+        (metadata.topics()[0].partitions().len() == 8).then_some(())
+    })
+    .await;
+    // Another client than the one that knows only the former partitions.
+    world.app.log = service_kit::testing::TestLog::connect(&world.app.stores.kafka);
+    world.put(&[(PARTITIONS, record(1, NEW_YEAR_US, &[event(2)])), (PARTITIONS + 1, record(1, NEW_YEAR_US, &[event(3)]))]).await;
+    world.is_stored().await;
+    world.assert_equals_model().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_of_more_than_a_hundred_months_is_stored() {
+    let mut world = World::new().await;
+    let records: Vec<_> = (0..MONTHS)
+        .map(|n| {
+            let (accepted, mut event) = (NEW_YEAR_US - n * MONTH_US, event(n as u128 + 1));
+            event["at_ms"] = (accepted / 1_000).into();
+            (0, record(1, accepted, &[event]))
+        })
+        .collect();
+    world.put(&records).await;
+    let _writer = world.writer(None);
+    world.is_stored().await;
+    world.assert_equals_model().await;
+    let homes = "SELECT uniqExact(home) FROM events";
+    assert!(world.count(homes).await > 100);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_of_thousands_of_partitions_is_continued() {
+    let mut world = World::new().await;
+    let zeros = format!("arrayWithConstant({MANY_PARTITIONS}, 0)");
+    let progress = format!(
+        "INSERT INTO progress (topic, beat, partitions, next, since, records, events, rejected_records, rejected_events, \
+         suspect_partition) SELECT '{}', 1, range({MANY_PARTITIONS}), {zeros}, {zeros}, {zeros}, {zeros}, {zeros}, {zeros}, -1",
+        world.app.stores.kafka.topic
+    );
+    world.run(&[&progress]).await;
+    let history = History { records: 60, events_per_record: 2, padding: 10, ids: 60 };
+    let seed = random_seed();
+    for round in 0..3 {
+        world.put(&history.records(seed.wrapping_add(round))).await;
+        let mut writer = world.writer(None);
+        world.is_stored().await;
+        match round {
+            0 => assert_eq!(writer.terminate().await, Some(0), "{}", writer.stderr()),
+            _ => writer.kill_9().await,
+        }
+    }
+    world.assert_equals_model().await;
+    world.assert_no_duplicates().await;
+    let partitions = "SELECT toUInt64(length(partitions)) FROM progress ORDER BY beat DESC LIMIT 1";
+    assert_eq!(world.count(partitions).await, MANY_PARTITIONS);
+}
