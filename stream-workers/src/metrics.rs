@@ -32,6 +32,7 @@ measures! {
     REPEATED = Measure::counter("worker_statements_repeated_total", "statements", "Inserts that were repeated because their outcome was unknown");
     FETCHED = Measure::counter("worker_rows_fetched_total", "rows", "Current rows of events that were fetched because they were not in memory");
     DUPLICATES = Measure::gauge("worker_duplicate_keys", "keys", "Events with two live rows, counted daily; must be 0");
+    PARTS = Measure::gauge("worker_parts_of_month", "parts", "Active parts of the table events in the month that has the most, counted every minute");
     DRAIN = Measure::duration("worker_drain_seconds", "Time until no statement of earlier writers ran after a takeover");
     TAKEOVER = Measure::duration("worker_takeover_seconds", "Time from the claim of an epoch to the first block, without reading the log");
     BLOCK = Measure::duration("worker_block_duration_seconds", "Time to store one block, retries included");
@@ -105,4 +106,8 @@ pub(crate) fn fetched(rows: u64) {
 
 pub(crate) fn duplicate_keys(keys: u64) {
     gauge!(DUPLICATES.name).set(keys as f64);
+}
+
+pub(crate) fn parts_of_month(parts: u64) {
+    gauge!(PARTS.name).set(parts as f64);
 }

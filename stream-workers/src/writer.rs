@@ -13,6 +13,7 @@ mod gather;
 mod hot_rows;
 mod loader;
 mod new_report;
+mod parts;
 mod progress;
 pub(crate) mod replay;
 mod retention;
@@ -167,6 +168,7 @@ async fn work(
         ended = Work::connect(settings, server, state, (source, known))?.run(narrowing, stop) => ended,
         () = report_lag(&lag) => unreachable!("it has no end"),
         () = duplicates::check_daily(server) => unreachable!("it has no end"),
+        () = parts::keep_counting(server) => unreachable!("it has no end"),
     }
 }
 

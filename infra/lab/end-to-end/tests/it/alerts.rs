@@ -41,8 +41,8 @@ const FAULTS: [(&str, &[&str]); 19] = [
     ("processes are killed", &["ServiceDown", "NoWorker", "NoDeliverer"]),
 ];
 
-/// Its metric is first set ten minutes after a takeover, and then daily.
-const WITHOUT_A_FAULT: &str = "DuplicateKeys";
+/// The first one's metric is set ten minutes after a takeover, and then daily. The others need more data than a test has.
+const WITHOUT_A_FAULT: [&str; 3] = ["DuplicateKeys", "PartsMany", "IndexLarge"];
 
 /// Its gauge is of the last hour, whatever its expression looks like.
 const OF_AN_HOUR: &str = "WebhooksWithoutRoom";
@@ -59,7 +59,7 @@ fn k5_every_alert_has_a_fault_that_makes_it_fire() {
     let distinct: BTreeSet<String> = listed.iter().map(|alert| (*alert).to_owned()).collect();
     assert_eq!(distinct.len(), listed.len(), "an alert is listed twice");
     let mut expected = alerts_in_the_rules();
-    assert!(expected.remove(WITHOUT_A_FAULT));
+    assert!(WITHOUT_A_FAULT.iter().all(|alert| expected.remove(*alert)));
     assert_eq!(distinct, expected, "an alert without a fault, or a fault of an alert that is no more");
 }
 
