@@ -19,6 +19,7 @@ pub(crate) mod replay;
 mod retention;
 mod self_test;
 mod server;
+mod sites;
 mod source;
 mod state;
 mod takeover;

@@ -9,8 +9,8 @@ use crate::settings::ClickHouseSettings;
 use futures::{StreamExt as _, stream};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
-use hyper::body::Frame;
-use hyper::{Method, Request};
+use hyper::body::{Frame, Incoming};
+use hyper::{Method, Request, Response};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -122,6 +122,29 @@ impl ClickHouseHttp {
         self.respond(statement, |body| Full::new(body).boxed_unsync()).await
     }
 
+    /// Like [`send`](Self::send), but passes each part of the result on as it arrives. An error may come after some of them.
+    pub async fn send_and_receive(
+        &self,
+        statement: Statement<'_>,
+        mut receive: impl FnMut(&[u8]) + Send,
+    ) -> Result<(), StatementError> {
+        let deadline = statement.deadline;
+        let received = async {
+            let response = self.begin(statement, |body| Full::new(body).boxed_unsync()).await?;
+            let mut body = response.into_body();
+            while let Some(frame) = body.frame().await {
+                if let Some(part) = frame.map_err(|error| self.no_response(&Sources(&error)))?.data_ref() {
+                    receive(part);
+                }
+            }
+            Ok(())
+        };
+        match timeout(deadline, received).await {
+            Ok(received) => received,
+            Err(_) => Err(self.no_response(&format!("none within {} s", deadline.as_secs()))),
+        }
+    }
+
     /// Like [`send`](Self::send), but sends the second half of the body when `half_sent` is done.
     pub async fn send_in_halves(
         &self,
@@ -148,14 +171,24 @@ impl ClickHouseHttp {
     }
 
     async fn response(&self, statement: Statement<'_>, body: impl FnOnce(Bytes) -> Body) -> Result<Bytes, StatementError> {
+        let body = self.begin(statement, body).await?.into_body().collect().await;
+        Ok(body.map_err(|error| self.no_response(&Sources(&error)))?.to_bytes())
+    }
+
+    /// Returns the response of a statement that has succeeded so far.
+    async fn begin(
+        &self,
+        statement: Statement<'_>,
+        body: impl FnOnce(Bytes) -> Body,
+    ) -> Result<Response<Incoming>, StatementError> {
         let request = self.request(statement, body).map_err(|error| self.no_response(&error))?;
         let response = self.http.request(request).await.map_err(|error| self.no_response(&Sources(&error)))?;
         let code = response.headers().get("x-clickhouse-exception-code").cloned();
         let is_success = response.status().is_success();
-        let body = response.into_body().collect().await.map_err(|error| self.no_response(&Sources(&error)))?.to_bytes();
         if is_success && code.is_none() {
-            return Ok(body);
+            return Ok(response);
         }
+        let body = response.into_body().collect().await.map_err(|error| self.no_response(&Sources(&error)))?.to_bytes();
         let code = code.and_then(|code| code.to_str().ok()?.parse().ok()).unwrap_or(0);
         let text = String::from_utf8_lossy(&body[..body.len().min(MAX_EXCEPTION_BYTES)]).trim().to_owned();
         Err(StatementError::Exception { code, text })

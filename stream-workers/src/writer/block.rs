@@ -168,7 +168,7 @@ fn new_sites(changes: &Changes<Facts>, failed_fetches: &[FailedFetchRow], state:
         let link_site = row.representing().map(|report| report.facts.link_site.as_str());
         sites.extend(row.site.as_ref().map(Site::as_str).into_iter().chain(link_site));
     }
-    let is_new = |site: &&str| !matches!(*site, "" | "-") && !state.sites.contains(*site);
+    let is_new = |site: &&str| !matches!(*site, "" | "-") && !state.sites.contains(site);
     sites.into_iter().filter(is_new).map(str::to_owned).collect()
 }
 

@@ -7,7 +7,7 @@ use schemas::shard::Shard;
 use service_kit::clickhouse_http::{Bytes, ClickHouseHttp, ExternalTable, Statement, StatementError};
 use service_kit::settings::ClickHouseSettings;
 use std::time::Duration;
-use store::row_binary::Malformed;
+use store::row_binary::{Decoder, Malformed};
 use tokio::time::Instant;
 
 /// FUNCTION_THROW_IF_VALUE_IS_NON_ZERO: a later epoch exists.
@@ -26,7 +26,7 @@ const LONG_DEADLINE: Duration = Duration::from_secs(600);
 /// Pause between tries for a slot. An insert takes some milliseconds.
 const SLOT_PAUSE: Duration = Duration::from_millis(10);
 /// Pause between tries when the server doesn't respond or refuses.
-const ERROR_PAUSE: Duration = Duration::from_millis(500);
+pub(super) const ERROR_PAUSE: Duration = Duration::from_millis(500);
 /// A slot that is in use for longer is reported. Slots are secret, so only writers should use them.
 const SLOT_ALARM: Duration = Duration::from_secs(20);
 
@@ -167,6 +167,39 @@ impl Server {
             }
             tokio::time::sleep(ERROR_PAUSE).await;
         }
+    }
+
+    /// Reads rows one after the other, so that memory doesn't depend on their number. The server has the whole result before it responds.
+    /// If the read fails, some rows may have been read.
+    pub(super) async fn read_rows(
+        &self,
+        sql: &str,
+        mut read: impl FnMut(&mut Decoder<'_>) -> Result<(), Malformed> + Send,
+    ) -> anyhow::Result<()> {
+        let mut rest = Vec::new();
+        let receive = |part: &[u8]| {
+            rest.extend_from_slice(part);
+            let mut from = Decoder(&rest);
+            loop {
+                let row = from.0;
+                // The last row of a part may continue in the next one.
+                if from.is_empty() || read(&mut from).is_err() {
+                    let read = rest.len() - row.len();
+                    rest.drain(..read);
+                    return;
+                }
+            }
+        };
+        let statement = Statement {
+            body: sql.to_owned().into(),
+            query_id: None,
+            settings: READ_SETTINGS,
+            table: None,
+            deadline: LONG_DEADLINE,
+        };
+        self.http.send_and_receive(statement, receive).await?;
+        anyhow::ensure!(rest.is_empty(), "a response ends within a row");
+        Ok(())
     }
 
     /// Returns the result of a read that names the table `places`, repeated until there is one; `None` if it has more bytes than

@@ -10,6 +10,7 @@ use super::epoch::{Epoch, epoch_of, released, version};
 use super::hot_rows::HotRows;
 use super::progress::Progress;
 use super::server::{Ended, Server};
+use super::sites::Sites;
 use super::takeover;
 use crate::consume::Offsets;
 use crate::consume::partition_stats::{CountsByPartition, PartitionStats};
@@ -31,7 +32,7 @@ pub(super) struct State {
     pub(super) changed: Changed,
     pub(super) index: KeyIndex,
     pub(super) hot: HotRows,
-    pub(super) sites: HashSet<String>,
+    pub(super) sites: Sites,
     /// Rows of `reports` that an interrupted block wrote.
     pub(super) cover: Cover,
     pub(super) caution: Caution,
@@ -56,7 +57,7 @@ impl State {
             changed: Changed::default(),
             index: KeyIndex::default(),
             hot: HotRows::default(),
-            sites: HashSet::new(),
+            sites: Sites::default(),
             cover: Cover::default(),
             is_noted: false,
             contact: Contact::without_log(),
@@ -65,10 +66,10 @@ impl State {
     }
 
     /// Stores what was read from the tables.
-    pub(super) fn begin(&mut self, interrupted: Vec<Interrupted>, index: KeyIndex, sites: Vec<String>) {
+    pub(super) fn begin(&mut self, interrupted: Vec<Interrupted>, index: KeyIndex, sites: Sites) {
         self.cover = Cover::new(interrupted);
         self.index = index;
-        self.sites = sites.into_iter().collect();
+        self.sites = sites;
     }
 
     /// The version of the next block.
@@ -155,7 +156,7 @@ impl State {
         self.block += 1;
         self.cover.stored(&progress.next());
         self.progress = progress;
-        self.sites.extend(written.sites);
+        written.sites.iter().for_each(|site| self.sites.insert(site));
         let Written { known, events, reports, .. } = written;
         self.changed.events += events.len() as u64;
         self.changed.reports += reports;

@@ -10,7 +10,8 @@ use super::cover::Interrupted;
 use super::epoch::{Epoch, epoch_of, random_slot, released};
 use super::keep_beating;
 use super::progress::Progress;
-use super::server::{Ended, Outcome, Server};
+use super::server::{ERROR_PAUSE, Ended, Outcome, Server};
+use super::sites::Sites;
 use super::state::State;
 use crate::metrics;
 use schemas::event_key::EventKey;
@@ -19,7 +20,7 @@ use std::time::Duration;
 use store::key_index::{KeyIndex, KeyPlace};
 use store::report::{Acceptance, Home};
 use store::row::{ReportPlace, WrittenReport};
-use store::row_binary::{Decoder, Malformed};
+use store::row_binary::Decoder;
 use tokio::time::Instant;
 
 /// Query id of the statement that creates epoch 0.
@@ -130,8 +131,8 @@ pub(super) async fn read_state(server: &Server, epoch: Epoch, (topic, every): (&
     Ok(state)
 }
 
-async fn read_rows(server: &Server, complete: u64, topic: &str) -> Result<(Vec<Interrupted>, KeyIndex, Vec<String>), Ended> {
-    Ok((read_interrupted(server, complete, topic).await?, read_index(server).await?, read_sites(server).await?))
+async fn read_rows(server: &Server, complete: u64, topic: &str) -> Result<(Vec<Interrupted>, KeyIndex, Sites), Ended> {
+    Ok((read_interrupted(server, complete, topic).await?, read_index(server).await?, read_sites(server).await))
 }
 
 async fn read_claims(server: &Server) -> Result<Vec<Claim>, Ended> {
@@ -158,23 +159,40 @@ async fn read_interrupted(server: &Server, complete: u64, topic: &str) -> Result
 
 async fn read_index(server: &Server) -> Result<KeyIndex, Ended> {
     let expected = Decoder(&server.read_patiently(include_str!("sql/count_keys.sql"), &[]).await).u64()?;
-    let response = server.read_patiently(include_str!("sql/index.sql"), &[]).await;
-    let (mut from, mut index, mut rows) = (Decoder(&response), KeyIndex::default(), 0_u64);
-    while !from.is_empty() {
-        let mut row = || Ok::<_, Malformed>((EventKey(from.u128()?), KeyPlace { home: Home(from.u32()?), at_ms: from.i64()? }));
-        let (key, place) = row()?;
-        index.insert(key, place);
-        rows += 1;
-    }
+    let (index, rows) = loop {
+        let mut rows = 0_u64;
+        let mut index = KeyIndex::with_capacity(usize::try_from(expected).unwrap_or_default());
+        let read = server.read_rows(include_str!("sql/index.sql"), |from| {
+            let (key, home, at_ms) = (EventKey(from.u128()?), Home(from.u32()?), from.i64()?);
+            index.insert(key, KeyPlace { home, at_ms });
+            rows += 1;
+            Ok(())
+        });
+        match read.await {
+            Ok(()) => break (index, rows),
+            Err(error) => tracing::error!("failed to read the index, retrying: {error:#}"),
+        }
+        tokio::time::sleep(ERROR_PAUSE).await;
+    };
     if rows != expected {
         return Err(anyhow::anyhow!("the index has {rows} keys, but events has {expected}").into());
     }
     Ok(index)
 }
 
-async fn read_sites(server: &Server) -> Result<Vec<String>, Ended> {
-    let response = server.read_patiently(include_str!("sql/sites.sql"), &[]).await;
-    Ok(Decoder(&response).rows(Decoder::text)?)
+async fn read_sites(server: &Server) -> Sites {
+    loop {
+        let mut sites = Sites::default();
+        let read = server.read_rows(include_str!("sql/sites.sql"), |from| {
+            sites.insert(&from.text()?);
+            Ok(())
+        });
+        match read.await {
+            Ok(()) => return sites,
+            Err(error) => tracing::error!("failed to read the hosts, retrying: {error:#}"),
+        }
+        tokio::time::sleep(ERROR_PAUSE).await;
+    }
 }
 
 #[cfg(test)]

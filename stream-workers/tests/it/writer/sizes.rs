@@ -5,7 +5,7 @@ use super::history::History;
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, event, record};
 use rdkafka::admin::{AdminOptions, NewPartitions};
 use service_kit::kafka;
-use service_kit::testing::{eventually, random_seed};
+use service_kit::testing::{eventually, random_seed, size};
 
 const MONTH_US: i64 = 31 * 86_400_000_000;
 /// More than ClickHouse accepts in one insert by default.
@@ -78,4 +78,30 @@ async fn progress_of_thousands_of_partitions_is_continued() {
     world.assert_no_duplicates().await;
     let partitions = "SELECT toUInt64(length(partitions)) FROM progress ORDER BY beat DESC LIMIT 1";
     assert_eq!(world.count(partitions).await, MANY_PARTITIONS);
+}
+
+/// The index takes some 22 bytes per key. A response that is read as a whole takes 28 more, twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_index_is_read_without_holding_the_response() {
+    const BYTES_PER_KEY: u64 = 26;
+    const BESIDE: u64 = 24 * 1024 * 1024;
+    let keys = size("INDEX_KEYS", 1_000_000) as u64;
+    let mut world = World::new().await;
+    world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
+    let mut writer = world.writer(None);
+    world.is_stored().await;
+    let before = writer.peak_memory_bytes();
+    writer.kill_9().await;
+    let rows = format!(
+        "INSERT INTO events (site, at, key, home, version) SELECT concat('com.example', toString(number % 1000)), \
+         toDateTime64('2026-01-01', 3, 'UTC') + number % 2000000, reinterpretAsUInt128(sipHash128(number)), 202601, 1 \
+         FROM numbers({keys}) SETTINGS max_insert_threads = 1"
+    );
+    world.run(&[&rows]).await;
+    let writer = world.writer(None);
+    world.put(&[(0, record(1, NEW_YEAR_US, &[event(2)]))]).await;
+    world.is_stored().await;
+    let after = writer.peak_memory_bytes();
+    eprintln!("{} MB without keys, {} MB with {keys}", before >> 20, after >> 20);
+    assert!(after < before + keys * BYTES_PER_KEY + BESIDE, "{before} {after}");
 }
