@@ -150,7 +150,8 @@ async fn a_session_is_only_ever_its_reporters() {
 
 /// Sessions in PostgreSQL with their levels.
 async fn rows(gateway: &Gateway) -> Vec<(Uuid, Option<i16>)> {
-    sqlx::query_as("SELECT session_id, privacy_level FROM sessions").fetch_all(&gateway.stores.pool).await.unwrap()
+    let rows = sqlx::query_as("SELECT session_id, privacy_level FROM sessions").fetch_all(&gateway.stores.pool).await;
+    rows.expect("the table answers")
 }
 
 #[tokio::test]
