@@ -19,7 +19,7 @@ mod examples;
 #[cfg(test)]
 mod properties;
 
-use crate::report::Report;
+use crate::report::{Home, Report};
 use crate::row::{EventRow, EventWrite, ReportWrite, WrittenReport};
 use arrange::{Arrangement, first_copies};
 use schemas::event_key::EventKey;
@@ -39,11 +39,13 @@ pub struct Current<F> {
     /// a new writer has any, and it must cover the records that they come from: otherwise some of that block could stay
     /// visible without the rest, or a report could get a second row.
     pub interrupted: Vec<WrittenReport>,
+    /// The first month that retention keeps. No row is in an earlier one, and none is written to it.
+    pub first_month: Home,
 }
 
 impl<F> Default for Current<F> {
     fn default() -> Self {
-        Self { joined: None, standalone: Vec::new(), interrupted: Vec::new() }
+        Self { joined: None, standalone: Vec::new(), interrupted: Vec::new(), first_month: Home(0) }
     }
 }
 
@@ -100,7 +102,8 @@ pub fn keys_to_look_up<F>(joined: Option<&EventRow<F>>, new: &[Report<F>]) -> Ve
 /// Merges new reports of one [group](Report::group), in any order, into its current rows.
 ///
 /// Returns nothing for reports that are stored already, even if their `facts` differ: a report with the same identity
-/// and acceptance never changes what is stored.
+/// and acceptance never changes what is stored. Skips reports that were accepted before the first month, unless another copy is
+/// stored.
 pub fn merge<F: Clone>(current: &Current<F>, new: &[Report<F>]) -> Changes<F> {
     merge_within(current, new, MOST_OBSERVERS)
 }

@@ -118,6 +118,11 @@ impl Home {
         let month = DateTime::from_timestamp_micros(accepted.at_us).map_or(0, |at| at.year() * 100 + at.month() as i32);
         Self(u32::try_from(month).unwrap_or(0))
     }
+
+    /// Returns whether retention has deleted it, if this is the first month that is kept. What is not a month is never deleted.
+    pub fn is_expired(self, first_month: Self) -> bool {
+        self.0 != 0 && self < first_month
+    }
 }
 
 #[cfg(test)]

@@ -51,6 +51,14 @@ struct Rules {
     repeats_same_bytes: bool,
     /// Tombstones are never removed.
     keeps_tombstones: bool,
+    /// Before partitions are dropped, events that have a part in one of them and another part elsewhere are deleted.
+    deletes_divided: bool,
+    /// A writer deletes expired months in a new epoch, before it reads the tables.
+    deletes_before_it_reads: bool,
+    /// It keeps the row of a report that another event names, too: an interrupted block has moved it.
+    keeps_moved_reports: bool,
+    /// Reports that were accepted in expired months are skipped.
+    skips_expired: bool,
     /// A backup copies `progress` first, then `events`, then `reports`.
     backs_up_progress_first: bool,
 }
@@ -72,5 +80,9 @@ const PROPOSED: Rules = Rules {
     numbers_progress_last: true,
     repeats_same_bytes: true,
     keeps_tombstones: true,
+    deletes_divided: true,
+    deletes_before_it_reads: true,
+    keeps_moved_reports: true,
+    skips_expired: true,
     backs_up_progress_first: true,
 };

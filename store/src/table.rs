@@ -40,6 +40,11 @@ impl<P: Ord, R> Table<P, R> {
         self.rows.values().map(|(version, _)| *version).max().unwrap_or(0)
     }
 
+    /// Drops a partition, with its tombstones.
+    pub(crate) fn drop_where(&mut self, is_dropped: impl Fn(&P) -> bool) {
+        self.rows.retain(|place, _| !is_dropped(place));
+    }
+
     /// What the server must never do: removes tombstones.
     pub(crate) fn clean_up(&mut self) {
         self.rows.retain(|_, (_, row)| row.is_some());

@@ -37,7 +37,6 @@ use contact::Contact;
 pub use loader::EventLoader;
 use progress::Progress;
 use replay::Replays;
-use retention::Retention;
 pub(crate) use server::Ended;
 use server::{FailedBlock, Server};
 use service_kit::clock::Clock;
@@ -76,10 +75,11 @@ pub(crate) async fn write(settings: &Settings, stop: CancellationToken) -> anyho
         let (mut narrowing, mut is_standby) = (Narrowing::default(), true);
         loop {
             let ended = stand_by_and_write(settings, (&server, &contact), (&mut narrowing, is_standby), &stop).await;
-            is_standby = !matches!(ended, Err(Ended::Block(_)));
+            is_standby = !matches!(ended, Err(Ended::Block(_) | Ended::MonthExpired));
             match ended {
                 Err(Ended::Fenced(epoch)) => tracing::warn!(epoch, "another writer took over, standing by"),
                 Err(Ended::Block(failed)) => fail(&failed, &mut narrowing).await,
+                Err(Ended::MonthExpired) => {}
                 Err(Ended::Failed(error)) => return Err(error),
                 Err(Ended::Stopped) => return Ok(()),
                 Ok(never) => match never {},
@@ -121,7 +121,8 @@ async fn stand_by_and_write(
         }
         is_standby = true;
         if let Some(epoch) = takeover::claim(server, &name, topic).await? {
-            let mut state = takeover::read_state(server, epoch, (topic, silence / HEARTBEATS)).await?;
+            let first_month = retention::first_month(settings.keep.events_keep, Clock::System.now());
+            let mut state = takeover::read_state(server, (epoch, first_month), (topic, silence / HEARTBEATS)).await?;
             state.contact = contact.clone();
             return work(settings, server, state, (narrowing, stop)).await;
         }
@@ -200,7 +201,7 @@ struct Work<'a> {
     sessions: SessionWriter,
     resolver: Resolver,
     rejected: RejectedTopic,
-    retention: Retention,
+    events_keep: Option<u32>,
     replays: Replays,
 }
 
@@ -221,7 +222,7 @@ impl<'a> Work<'a> {
             sessions: SessionWriter::new(pool.clone(), Clock::System),
             resolver: Resolver::on(pool),
             rejected: RejectedTopic::connect(&settings.kafka, known)?,
-            retention: Retention::new(settings.keep.events_keep),
+            events_keep: settings.keep.events_keep,
             replays: Replays::new(settings, settings.tuning.takeover_after() / HEARTBEATS),
         })
     }
@@ -230,9 +231,11 @@ impl<'a> Work<'a> {
         let mut beat_at = Instant::now() + self.beat_every;
         loop {
             let destination = self.destination();
-            self.retention.apply_if_due(Clock::System.now(), (&mut self.state, destination)).await?;
             // An interrupted block of the log comes first; an interrupted replay is continued.
             let may_replay = self.state.cover.is_complete(&self.state.progress.next());
+            if retention::first_month(self.events_keep, Clock::System.now()) > self.state.first_month {
+                return Err(Ended::MonthExpired);
+            }
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {

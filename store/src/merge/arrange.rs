@@ -22,7 +22,8 @@ pub(super) fn first_copies<F: Clone>(current: &Current<F>, new: &[Report<F>]) ->
     for report in new {
         let identity = report.accepted.identity;
         let home = interrupted.get(&identity).copied().or(firsts.get(&identity).map(|stored| stored.home));
-        let home = home.unwrap_or_else(|| Home::of(&report.accepted));
+        let own = Some(Home::of(&report.accepted)).filter(|own| !own.is_expired(current.first_month));
+        let Some(home) = home.or(own) else { continue };
         let Report { accepted, observer, at_ms, facts, .. } = report.clone();
         keep_first(&mut firsts, Entry { accepted, observer, at_ms, home, facts });
     }
@@ -46,9 +47,11 @@ pub(super) struct Arrangement<F> {
 
 impl<F> Arrangement<F> {
     pub(super) fn new(current: &Current<F>, firsts: FirstCopies<F>, most_observers: usize) -> Self {
-        let stored_alone: BTreeSet<EventKey> = current.standalone.iter().map(|row| row.key).collect();
-        // Retention has dropped the shared event, but not this report. It stays alone, or a repeat would move it.
-        let stays_alone = |first: &Entry<F>| current.joined.is_none() && stored_alone.contains(&first.accepted.identity);
+        let stored_alone: BTreeSet<Acceptance> =
+            current.standalone.iter().flat_map(|row| &row.reports).map(|report| report.accepted).collect();
+        // Only an earlier copy can make it join, unless retention has deleted the reports that it was behind. It stays alone then,
+        // or a repeat would move it without a new row of `reports`, and a crash in between would lose it.
+        let stays_alone = |first: &Entry<F>| stored_alone.contains(&first.accepted);
         let mut leads: BTreeMap<Observer, Acceptance> = BTreeMap::new();
         for first in firsts.values().filter(|first| !stays_alone(first)) {
             leads.entry(first.observer).and_modify(|lead| *lead = first.accepted.min(*lead)).or_insert(first.accepted);

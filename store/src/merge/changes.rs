@@ -79,6 +79,8 @@ fn replace<F>(former: Option<&EventRow<F>>, row: EventRow<F>) -> Vec<EventWrite<
 
 /// The homes of rows that are not stored yet.
 struct Homes {
+    /// The first month that is kept.
+    first_month: Home,
     /// Home of the shared event, if there is one.
     joined: Option<Home>,
     /// Whether the shared event is new.
@@ -105,9 +107,9 @@ impl Homes {
         let inherited = heirs(&vacated, new, &stored);
         let vacated = vacated.into_iter().map(|(place, _)| (inherited.values().any(|heir| *heir == place), place));
         let vacated = vacated.map(|(has_heir, place)| (place, has_heir)).collect();
-        let home_of_first = arrangement.joined.first().map(|first| Home::of(&first.accepted));
+        let home_of_first = arrangement.joined.first().map(|first| Home::of(&first.accepted).max(current.first_month));
         let joined = current.joined.as_ref().map(|row| row.home).or(home_of_first);
-        Self { joined, is_new: current.joined.is_none(), stored, vacated, inherited }
+        Self { first_month: current.first_month, joined, is_new: current.joined.is_none(), stored, vacated, inherited }
     }
 
     /// The home of a new standalone event. A report that leaves the shared event inherits the home of one that joins
@@ -117,7 +119,7 @@ impl Homes {
         let identity = entry.accepted.identity;
         let is_with_joined = self.is_new || self.stored.contains(&identity);
         let inherited = self.inherited.get(&identity).map(|place| place.home);
-        inherited.or(self.joined.filter(|_| is_with_joined)).unwrap_or_else(|| Home::of(&entry.accepted))
+        inherited.or(self.joined.filter(|_| is_with_joined)).unwrap_or_else(|| Home::of(&entry.accepted).max(self.first_month))
     }
 
     fn is_joined(&self, home: Home) -> bool {

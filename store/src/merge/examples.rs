@@ -36,7 +36,7 @@ fn after(blocks: &[&[Spec]]) -> (Current<Facts>, Changes<Facts>) {
 fn split(mut rows: Vec<EventRow<Facts>>) -> Current<Facts> {
     let joined = rows.iter().position(|row| row.key == EventKey(0)).map(|n| rows.swap_remove(n));
     rows.sort_by_key(|row| row.key);
-    Current { joined, standalone: rows, interrupted: Vec::new() }
+    Current { joined, standalone: rows, ..Current::default() }
 }
 
 fn joined(current: &Current<Facts>) -> Vec<Facts> {

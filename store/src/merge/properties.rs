@@ -44,7 +44,7 @@ impl Store {
             let joined = new[0].shared_key.and_then(|_| self.row(group));
             let keys = keys_to_look_up(joined.as_ref(), &new);
             let standalone = keys.into_iter().filter_map(|key| self.row(key)).collect();
-            let current = Current { joined, standalone, interrupted: interrupted.clone() };
+            let current = Current { joined, standalone, interrupted: interrupted.clone(), ..Current::default() };
             changes.extend(merge_within(&current, &new, self.most_observers));
         }
         changes

@@ -2,11 +2,11 @@
 
 use super::Rules;
 use super::log::{Log, Offsets, Origin, later};
-use super::server::{Progress, ReportInsert, Statement, StoredReport};
+use super::server::{Divided, Progress, ReportInsert, Statement, StoredReport};
 use crate::merge::{Changes, Current, keys_to_look_up, merge_within};
 use crate::model::Facts;
 use crate::report::{Home, Report};
-use crate::row::{EventRow, EventWrite, ReportWrite, WrittenReport};
+use crate::row::{EventPlace, EventRow, EventWrite, ReportWrite, WrittenReport};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use schemas::event_key::EventKey;
@@ -103,13 +103,14 @@ impl Gathering {
         keys
     }
 
-    pub(super) fn merge(&self, interrupted: &[WrittenReport], most_observers: usize) -> Changes<Facts> {
+    pub(super) fn merge(&self, interrupted: &[WrittenReport], first_month: Home, most_observers: usize) -> Changes<Facts> {
         let mut changes = Changes::default();
         for (group, new) in &self.groups {
             let joined = self.rows.get(group).filter(|_| new[0].shared_key.is_some()).cloned();
             let keys = keys_to_look_up(joined.as_ref(), new).into_iter();
             let standalone = keys.filter_map(|key| self.rows.get(&key)).cloned().collect();
-            changes.extend(merge_within(&Current { joined, standalone, interrupted: interrupted.to_vec() }, new, most_observers));
+            let current = Current { joined, standalone, interrupted: interrupted.to_vec(), first_month };
+            changes.extend(merge_within(&current, new, most_observers));
         }
         changes
     }
@@ -117,17 +118,41 @@ impl Gathering {
 
 /// The statements of a block, in order, and what changes in the index when they are done.
 pub(super) struct Plan {
-    /// The last one inserts `progress`.
+    /// The last one inserts `progress`, except of a deletion.
     pub(super) statements: Vec<Rc<Statement>>,
     pub(super) events: Vec<EventWrite<Facts>>,
     pub(super) progress: Progress,
-    pub(super) is_heartbeat: bool,
+    pub(super) kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Block,
+    Heartbeat,
+    /// Deletes expired months.
+    Deletion,
 }
 
 impl Plan {
     pub(super) fn heartbeat(progress: Progress) -> Self {
         let statements = vec![Rc::new(Statement::Progress(progress.clone()))];
-        Self { statements, events: Vec::new(), progress, is_heartbeat: true }
+        Self { statements, events: Vec::new(), progress, kind: Kind::Heartbeat }
+    }
+
+    /// Deletes the months before the first one that is kept: events with parts on both sides of it, then partitions.
+    pub(super) fn deletion(first_month: Home, divided: Vec<Divided>, version: u64, rules: &Rules) -> Self {
+        let block = Block { from: Offsets::new(), to: Offsets::new() };
+        let attempt = Rc::new(Attempt { block, homes: BTreeSet::new() });
+        let (events, reports): (Vec<EventPlace>, Vec<_>) = divided.into_iter().unzip();
+        let reports = reports.into_iter().flatten().filter(|(_, survives)| !survives || !rules.keeps_moved_reports);
+        let reports = by_home(reports.map(|(place, _)| (place, None)).collect(), |(place, _)| place.home);
+        let events = by_home(events.into_iter().map(EventWrite::Tombstone).collect(), |write| write.place().home);
+        let mut statements = vec![Statement::Reports { version, parts: reports, attempt: attempt.clone() }];
+        statements.push(Statement::Events { version, parts: events, attempt, is_first: false });
+        statements.retain(|statement| statement.parts() > 0 && rules.deletes_divided);
+        statements.extend([false, true].map(|is_events| Statement::Drop { first_month, is_events }));
+        let statements = statements.into_iter().map(Rc::new).collect();
+        Self { statements, events: Vec::new(), progress: Progress::default(), kind: Kind::Deletion }
     }
 
     pub(super) fn new(
@@ -157,7 +182,7 @@ impl Plan {
         statements.retain(|statement| statement.parts() > 0);
         statements.push(Statement::Progress(progress.clone()));
         let statements = statements.into_iter().map(Rc::new).collect();
-        Ok(Self { statements, events: all, progress, is_heartbeat: false })
+        Ok(Self { statements, events: all, progress, kind: Kind::Block })
     }
 }
 

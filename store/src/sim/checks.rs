@@ -38,6 +38,9 @@ pub(super) struct Checks {
     /// What is acknowledged, then the same with each set of attempts; empty if it must be computed again.
     candidates: Vec<Candidate>,
     figures: Figures,
+    /// Groups with a report that was accepted in an expired month. Of their events only that they have one row each is checked and, at
+    /// the end, that they have the rows of their reports.
+    expired: BTreeSet<EventKey>,
 }
 
 impl Checks {
@@ -46,16 +49,24 @@ impl Checks {
         let reports = log.reports(&start, &end).map(|(_, report)| report);
         let groups = reports.map(|report| (report.accepted.identity, report.group())).collect();
         let (attempts, candidates, figures) = (Vec::new(), Vec::new(), Figures::default());
-        Self { groups, attempts, acknowledged: start, candidates, figures }
+        Self { groups, attempts, acknowledged: start, candidates, figures, expired: BTreeSet::new() }
     }
 
     /// An insert has begun to take effect.
     pub(super) fn evaluated(&mut self, statement: &Statement) {
         let (Statement::Reports { attempt, .. } | Statement::Events { attempt, .. }) = statement else { return };
-        if !self.attempts.iter().any(|known| Rc::ptr_eq(known, attempt)) {
+        let is_block = attempt.block.from != attempt.block.to;
+        if is_block && !self.attempts.iter().any(|known| Rc::ptr_eq(known, attempt)) {
             self.candidates.clear();
             self.attempts.push(attempt.clone());
         }
+    }
+
+    /// These months and those before may be deleted from now on.
+    pub(super) fn expire(&mut self, log: &Log, last: Home) {
+        let reports = log.reports(&log.start(), &log.end()).map(|(_, report)| report).collect::<Vec<_>>();
+        let expired = reports.into_iter().filter(|report| Home::of(&report.accepted) <= last);
+        self.expired = expired.map(Report::group).collect();
     }
 
     /// What may be visible now, for a backup.
@@ -78,12 +89,13 @@ impl Checks {
         self.refresh(log, &tables.progress.next);
         self.check_events(tables)?;
         self.check_reports(tables)?;
-        self.check_figures(log, tables)
+        if self.expired.is_empty() { self.check_figures(log, tables) } else { Ok(()) }
     }
 
     /// Everything is read, and nothing runs.
     pub(super) fn check_end(&mut self, log: &Log, tables: &Tables) -> Result<(), String> {
         self.check(log, tables)?;
+        check_reports_of_events(tables)?;
         let is_all = tables.progress.next == log.end() && self.attempts.is_empty();
         if is_all { Ok(()) } else { Err("records are not acknowledged at the end".to_owned()) }
     }
@@ -119,7 +131,7 @@ impl Checks {
         }
         let (nothing, unchanged, changed) = (Events::new(), BTreeSet::new(), self.changed_homes());
         let mut by_home: BTreeMap<Home, Vec<EventKey>> = BTreeMap::new();
-        for group in self.groups.values() {
+        for group in self.groups.values().filter(|group| !self.expired.contains(*group)) {
             let visible = groups.get(group).unwrap_or(&nothing);
             let homes = changed.get(group).unwrap_or(&unchanged);
             let totals = self.candidates.iter().map(|candidate| candidate.events(group).map_or(0, Events::len));
@@ -162,15 +174,19 @@ impl Checks {
                 return Err(format!("two live rows of report {:x}", place.identity.0));
             }
         }
-        for (identity, first) in &visible {
+        for (identity, first) in visible.iter().filter(|(identity, _)| !self.is_expired(identity)) {
             if !self.candidates.iter().any(|candidate| candidate.first_copies.get(identity) == Some(first)) {
                 return Err(format!("report {:x} is not its first copy", identity.0));
             }
         }
         let acknowledged = self.candidates[0].first_copies.keys();
         let shown = tables.events.live().flat_map(|(_, row)| &row.reports).map(|report| &report.accepted.identity);
-        let missing = acknowledged.chain(shown).find(|identity| !visible.contains_key(*identity));
+        let missing = acknowledged.chain(shown).find(|identity| !visible.contains_key(*identity) && !self.is_expired(identity));
         missing.map_or(Ok(()), |identity| Err(format!("report {:x} is missing", identity.0)))
+    }
+
+    fn is_expired(&self, identity: &EventKey) -> bool {
+        self.groups.get(identity).is_some_and(|group| self.expired.contains(group))
     }
 
     fn check_figures(&mut self, log: &Log, tables: &Tables) -> Result<(), String> {
@@ -192,6 +208,15 @@ impl Checks {
         self.figures = now;
         Ok(())
     }
+}
+
+/// Every report belongs to one event, and every event has its reports.
+fn check_reports_of_events(tables: &Tables) -> Result<(), String> {
+    let of_events = tables.events.live().flat_map(|(_, row)| &row.reports).map(|report| (report.place(), report.accepted));
+    let named: BTreeSet<_> = of_events.collect();
+    let stored: BTreeSet<_> = tables.reports.live().map(|(place, row)| (*place, row.accepted)).collect();
+    let different = named.symmetric_difference(&stored).next();
+    different.map_or(Ok(()), |(place, _)| Err(format!("report {:x} is without an event or without a row", place.identity.0)))
 }
 
 /// The copies that each event consists of, for messages.

@@ -1,20 +1,23 @@
 //! What goes wrong in a schedule.
 
+use super::log::Log;
 use super::schedule::World;
 use super::server::Reply;
 use super::writer::{Phase, Writer};
+use crate::report::Home;
 use rand::RngExt;
 
 impl World {
     pub(super) fn fault(&mut self) -> Result<(), String> {
-        match self.random.random_range(0..80) {
+        match self.random.random_range(0..82) {
             0..25 => self.time_out(),
             25..45 => self.pause(),
             45..53 => self.kill_writer(),
             53..61 => self.add_writer(),
             61..67 => self.kill_server(),
             67..77 => self.back_up(),
-            _ => self.restore(),
+            77..80 => self.restore(),
+            _ => self.expire(),
         }
     }
 
@@ -52,6 +55,18 @@ impl World {
     pub(super) fn kill_server(&mut self) -> Result<(), String> {
         self.server.running.clear();
         self.happened.server_kills += 1;
+        Ok(())
+    }
+
+    /// In a fifth of the schedules that get here, months expire.
+    fn expire(&mut self) -> Result<(), String> {
+        if self.first_month.is_none() && self.random.random_bool(0.2) {
+            let (start, end) = (self.log.start(), self.log.end());
+            let months: Vec<Home> = Log::origins(&start, &end).map(|origin| self.log.record(origin).month()).collect();
+            let last_expired = months[self.random.random_range(0..months.len())];
+            self.first_month = Some(Home(last_expired.0 + 1));
+            self.checks.expire(&self.log, last_expired);
+        }
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use super::log::{Log, Offsets};
 use super::server::{Advanced, Reply, Request, Server, Statement};
 use super::takeover::Takeover;
 use super::writer::{Context, Phase, Writer};
+use crate::report::Home;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::ops::AddAssign;
@@ -24,6 +25,7 @@ pub(super) struct Happened {
     pub(super) moves_between_partitions: u64,
     pub(super) server_kills: u64,
     pub(super) restores: u64,
+    pub(super) drops: u64,
 }
 
 impl AddAssign for Happened {
@@ -35,6 +37,7 @@ impl AddAssign for Happened {
         self.moves_between_partitions += other.moves_between_partitions;
         self.server_kills += other.server_kills;
         self.restores += other.restores;
+        self.drops += other.drops;
     }
 }
 
@@ -49,6 +52,8 @@ pub(super) struct World {
     pub(super) checks: Checks,
     pub(super) backup: Backup,
     pub(super) happened: Happened,
+    /// The first month that is kept, once one has expired.
+    pub(super) first_month: Option<Home>,
     /// Faults have ended, and the schedule runs until everything is stored.
     is_settling: bool,
 }
@@ -61,8 +66,20 @@ pub(super) fn run(seed: u64, rules: Rules) -> Result<Happened, String> {
     let server = Server::new(start.clone(), random.random(), rules.has_fence);
     let (checks, writers) = (Checks::new(&log), vec![Writer::new(0, start.clone()), Writer::new(1, start.clone())]);
     let (network, backup, happened) = (Vec::new(), Backup::default(), Happened::default());
-    let mut world =
-        World { log, rules, random, server, network, writers, kafka: start, checks, backup, happened, is_settling: false };
+    let mut world = World {
+        log,
+        rules,
+        random,
+        server,
+        network,
+        writers,
+        kafka: start,
+        checks,
+        backup,
+        happened,
+        first_month: None,
+        is_settling: false,
+    };
     for _ in 0..world.random.random_range(200..1_500) {
         if world.random.random_bool(0.03) {
             world.beat();
@@ -112,7 +129,8 @@ impl World {
     fn is_done(&self) -> bool {
         let epoch = self.server.tables.writers.iter().map(|claim| claim.epoch).max();
         let is_done = |writer: &Writer| {
-            matches!(writer.phase, Phase::Ready) && Some(writer.claim.epoch) == epoch && writer.progress.next == self.log.end()
+            let has_all = writer.progress.next == self.log.end() && self.first_month.is_none_or(|of| of == writer.first_month);
+            matches!(writer.phase, Phase::Ready) && Some(writer.claim.epoch) == epoch && has_all
         };
         self.network.is_empty() && self.server.running.is_empty() && self.writers.iter().any(is_done)
     }
@@ -121,8 +139,9 @@ impl World {
         let is_standby = |writer: &Writer| matches!(writer.phase, Phase::TakingOver(Takeover::Standby));
         let is_leaderless = self.writers.iter().all(|writer| writer.is_dead() || is_standby(writer));
         let mut violation = None;
-        let Self { log, rules, random, network, kafka, writers, .. } = self;
-        let mut context = Context { log, rules, random, network, kafka, is_leaderless, violation: &mut violation };
+        let Self { log, rules, random, network, kafka, writers, first_month, .. } = self;
+        let mut context =
+            Context { log, rules, random, network, kafka, first_month: *first_month, is_leaderless, violation: &mut violation };
         let was_taking_over = matches!(writers[id].phase, Phase::TakingOver(_));
         writers[id].step(&mut context);
         let has_taken_over = was_taking_over && matches!(writers[id].phase, Phase::Ready);
@@ -137,8 +156,17 @@ impl World {
     fn beat(&mut self) {
         let id = self.random.random_range(0..self.writers.len());
         let (is_leaderless, violation) = (false, &mut None);
-        let Self { log, rules, random, network, kafka, writers, .. } = self;
-        writers[id].beat_beside(&mut Context { log, rules, random, network, kafka, is_leaderless, violation });
+        let Self { log, rules, random, network, kafka, writers, first_month, .. } = self;
+        writers[id].beat_beside(&mut Context {
+            log,
+            rules,
+            random,
+            network,
+            kafka,
+            first_month: *first_month,
+            is_leaderless,
+            violation,
+        });
     }
 
     /// Delivers a request.
@@ -164,6 +192,7 @@ impl World {
                 self.checks.evaluated(&statement);
                 let is_move = matches!(&*statement, Statement::Events { is_first: true, .. });
                 self.happened.moves_between_partitions += u64::from(is_move);
+                self.happened.drops += u64::from(matches!(&*statement, Statement::Drop { .. }));
                 Ok(())
             }
             Advanced::Committed => {

@@ -6,11 +6,13 @@
 use super::blocks::Attempt;
 use super::log::{Offsets, Origin};
 use crate::model::Facts;
-use crate::report::Acceptance;
-use crate::row::{EventPlace, EventRow, EventWrite, ReportPlace};
+use crate::report::{Acceptance, Home};
+use crate::row::{Entry, EventPlace, EventRow, EventWrite, ReportPlace};
 use crate::table::Table;
 use rand::RngExt;
 use rand::rngs::StdRng;
+use schemas::event_key::EventKey;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// A query id.
@@ -93,7 +95,17 @@ pub(super) enum Statement {
         chunks: u128,
     },
     ReadRows(Vec<EventPlace>),
+    /// The events with a part before this month and a part that isn't.
+    ReadDivided(Home),
+    /// Drops the partitions of `events` or `reports` before a month. It can't have a condition.
+    Drop {
+        first_month: Home,
+        is_events: bool,
+    },
 }
+
+/// An event and the places of its reports' rows, and whether an event without expired parts names them, too.
+pub(super) type Divided = (EventPlace, Vec<(ReportPlace, bool)>);
 
 impl Statement {
     fn epoch(&self) -> Option<u64> {
@@ -136,6 +148,7 @@ pub(super) enum Reply {
     State(Progress, Vec<StoredReport>),
     Places(Vec<EventPlace>),
     Rows(Vec<EventRow<Facts>>),
+    Divided(Vec<Divided>),
 }
 
 #[derive(Debug)]
@@ -205,6 +218,7 @@ impl Server {
             Statement::ReadRows(places) => {
                 Reply::Rows(places.iter().filter_map(|place| tables.events.get(place)).cloned().collect())
             }
+            Statement::ReadDivided(first_month) => Reply::Divided(tables.divided(*first_month)),
             _ => {
                 self.running.push(Running { request, left: None, is_slow });
                 return None;
@@ -221,6 +235,7 @@ impl Server {
         let Some(left) = &mut running.left else {
             let holds = match &*statement {
                 Statement::Claim { expected, .. } => highest == *expected,
+                Statement::Drop { .. } => true,
                 data => !self.has_fence || data.epoch() == Some(highest),
             };
             if holds {
@@ -239,6 +254,20 @@ impl Server {
 }
 
 impl Tables {
+    fn divided(&self, first_month: Home) -> Vec<Divided> {
+        let homes = |row: &EventRow<Facts>| row.reports.iter().map(|report| report.home).chain([row.home]).collect::<Vec<_>>();
+        let survives = |row: &EventRow<Facts>| homes(row).iter().all(|home| *home >= first_month);
+        let is_divided = |row: &EventRow<Facts>| !survives(row) && homes(row).iter().any(|home| *home >= first_month);
+        let surviving = self.events.live().filter(|(_, row)| survives(row)).flat_map(|(_, row)| &row.reports);
+        let surviving: BTreeSet<EventKey> = surviving.map(|report| report.accepted.identity).collect();
+        let reports = |row: &EventRow<Facts>| {
+            let places = row.reports.iter().map(Entry::place);
+            places.map(|place| (place, surviving.contains(&place.identity))).collect()
+        };
+        let divided = self.events.live().filter(|(_, row)| is_divided(row));
+        divided.map(|(place, row)| (place.clone(), reports(row))).collect()
+    }
+
     fn commit(&mut self, statement: &Statement, part: usize) {
         match statement {
             Statement::Claim { claim, .. } => self.writers.push(*claim),
@@ -251,6 +280,8 @@ impl Tables {
                     self.events.insert(*version, write.place(), row);
                 }
             }
+            Statement::Drop { first_month, is_events: true } => self.events.drop_where(|place| place.home < *first_month),
+            Statement::Drop { first_month, is_events: false } => self.reports.drop_where(|place| place.home < *first_month),
             Statement::Progress(progress) if progress.order() > self.progress.order() => {
                 self.progress = progress.clone();
             }

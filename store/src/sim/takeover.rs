@@ -3,14 +3,16 @@
 //! 1. It takes an epoch: an insert into `writers` that fails unless the highest epoch is the one it has read. All
 //!    claims run under one query id, so that no two are evaluated at once.
 //! 2. It takes the query id of each earlier epoch once. After that, no statement of them runs, and new ones fail.
-//! 3. It reads `progress`, the rows of `reports` that are newer than the last complete block, and the index.
+//! 3. It deletes expired months.
+//! 4. It reads `progress`, the rows of `reports` that are newer than the last complete block, and the index.
 //!
 //! When to take over is a matter of time, and safety never depends on it: standbys of the simulator do it at random.
 
+use super::blocks::Plan;
 use super::log::later;
 use super::server::{Claim, Head, Reply, Slot, Statement};
 use super::writer::{Context, Phase, Writer};
-use crate::report::Report;
+use crate::report::{Home, Report};
 use rand::RngExt;
 use std::rc::Rc;
 
@@ -26,6 +28,8 @@ pub(super) enum Takeover {
     Confirming(Rc<Statement>, Slot, u64),
     /// Waits for the last of these query ids to be free.
     Draining(Vec<Slot>),
+    /// Waits for the events that expired months would divide.
+    Dividing(Home),
     ReadingState,
     ReadingIndex(u128),
 }
@@ -61,6 +65,12 @@ impl Writer {
                 }
                 self.drain(slots, context)
             }
+            (Takeover::Dividing(first_month), Some(Reply::Divided(divided))) => {
+                self.block += 1;
+                let version = self.claim.epoch << 40 | self.block;
+                return self.write(Plan::deletion(first_month, divided, version, context.rules), 0, context);
+            }
+            (Takeover::Dividing(first_month), _) => self.delete_before(first_month, context),
             (Takeover::ReadingState, reply) => self.read_state(reply, context),
             (Takeover::ReadingIndex(chunk), reply) => return self.read_index(chunk, reply, context),
         };
@@ -100,8 +110,22 @@ impl Writer {
             self.send(*slot, Rc::new(Statement::Probe), context);
             return Takeover::Draining(slots);
         }
+        self.forget_tables(context.log);
+        match context.first_month.filter(|_| context.rules.deletes_before_it_reads) {
+            Some(first_month) => self.delete_before(first_month, context),
+            None => self.begin_to_read(context),
+        }
+    }
+
+    pub(super) fn begin_to_read(&mut self, context: &mut Context<'_>) -> Takeover {
         self.ask(Statement::ReadState, context);
         Takeover::ReadingState
+    }
+
+    pub(super) fn delete_before(&mut self, first_month: Home, context: &mut Context<'_>) -> Takeover {
+        self.first_month = first_month;
+        self.ask(Statement::ReadDivided(first_month), context);
+        Takeover::Dividing(first_month)
     }
 
     fn read_state(&mut self, reply: Option<Reply>, context: &mut Context<'_>) -> Takeover {

@@ -24,10 +24,10 @@ fn no_schedule_violates_the_promises() {
     println!("{happened:?}");
     if setting("STORE_SCHEDULES").is_none() {
         let Happened { takeovers, fenced_inserts, unknown_outcomes, .. } = happened;
-        let Happened { interrupted_blocks, moves_between_partitions, server_kills, restores, .. } = happened;
-        let counts =
-            [takeovers, fenced_inserts, unknown_outcomes, interrupted_blocks, moves_between_partitions, server_kills, restores];
-        assert!(counts.iter().all(|count| *count > 0), "{happened:?}");
+        let Happened { interrupted_blocks, moves_between_partitions, server_kills, restores, drops, .. } = happened;
+        let counts = [takeovers, fenced_inserts, unknown_outcomes, interrupted_blocks, moves_between_partitions];
+        let counts = counts.into_iter().chain([server_kills, restores, drops]);
+        assert!(counts.into_iter().all(|count| count > 0), "{happened:?}");
     }
 }
 
@@ -115,4 +115,24 @@ fn a_recomputed_repeat_is_found() {
 #[test]
 fn removed_tombstones_are_found() {
     assert_finds_a_violation(Rules { keeps_tombstones: false, ..PROPOSED });
+}
+
+#[test]
+fn events_that_a_drop_divides_are_found() {
+    assert_finds_a_violation(Rules { deletes_divided: false, ..PROPOSED });
+}
+
+#[test]
+fn months_deleted_between_two_blocks_are_found() {
+    assert_finds_a_violation(Rules { deletes_before_it_reads: false, ..PROPOSED });
+}
+
+#[test]
+fn deleted_rows_of_moved_reports_are_found() {
+    assert_finds_a_violation(Rules { keeps_moved_reports: false, ..PROPOSED });
+}
+
+#[test]
+fn reports_stored_in_expired_months_are_found() {
+    assert_finds_a_violation(Rules { skips_expired: false, ..PROPOSED });
 }

@@ -5,11 +5,12 @@
 //! earlier copy runs, and sends the same bytes again.
 
 use super::Rules;
-use super::blocks::{Block, Gathering, Needs, Plan};
+use super::blocks::{Block, Gathering, Kind, Needs, Plan};
 use super::log::{Log, Offsets};
 use super::server::{Claim, Progress, Reply, Request, Slot, Statement, StoredReport};
 use super::takeover::Takeover;
 use crate::model::Facts;
+use crate::report::Home;
 use crate::row::{EventPlace, EventRow, EventWrite, WrittenReport};
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -25,6 +26,8 @@ pub(super) struct Context<'a> {
     pub(super) network: &'a mut Vec<Request>,
     /// The offsets committed to Kafka.
     pub(super) kafka: &'a mut Offsets,
+    /// The first month that is kept, once one has expired.
+    pub(super) first_month: Option<Home>,
     /// Whether all others are standbys.
     pub(super) is_leaderless: bool,
     pub(super) violation: &'a mut Option<String>,
@@ -51,7 +54,7 @@ pub(super) struct Writer {
     pub(super) reply: Option<Reply>,
     pub(super) claim: Claim,
     pub(super) progress: Progress,
-    block: u64,
+    pub(super) block: u64,
     pub(super) index: BTreeMap<EventKey, EventPlace>,
     /// Rows that it wrote itself.
     hot: BTreeMap<EventKey, EventRow<Facts>>,
@@ -59,6 +62,8 @@ pub(super) struct Writer {
     pub(super) interrupted: Vec<StoredReport>,
     pub(super) cover: Offsets,
     pub(super) needs: Needs,
+    /// It stores nothing in earlier months.
+    pub(super) first_month: Home,
 }
 
 impl Writer {
@@ -78,6 +83,7 @@ impl Writer {
             interrupted: Vec::new(),
             cover: start,
             needs: Needs::new(),
+            first_month: Home(0),
         }
     }
 
@@ -143,7 +149,15 @@ impl Writer {
             }
             return self.write(Plan::heartbeat(progress), 0, context);
         }
-        if chance == 1 && is_settled {
+        if let Some(first_month) = context.first_month.filter(|of| chance < 4 && is_settled && *of != self.first_month) {
+            if !context.rules.deletes_before_it_reads {
+                return Phase::TakingOver(self.delete_before(first_month, context));
+            }
+            // A month has expired: it takes over from itself.
+            self.ask(Statement::ReadHead, context);
+            return Phase::TakingOver(Takeover::ReadingHead);
+        }
+        if chance == 1 && is_settled && context.first_month.is_none() {
             let to: Offsets = self.progress.next.iter().map(|next| context.random.random_range(0..=*next)).collect();
             let from = to.iter().map(|to| context.random.random_range(0..=*to)).collect();
             return self.gather(Gathering::new(Block { from, to }, true, context.log), context);
@@ -154,8 +168,23 @@ impl Writer {
         }
     }
 
+    /// Discards what it has read from the tables in an earlier epoch.
+    pub(super) fn forget_tables(&mut self, log: &Log) {
+        self.block = 0;
+        self.first_month = Home(0);
+        self.index.clear();
+        self.hot.clear();
+        self.interrupted.clear();
+        self.cover = log.start();
+        self.needs.clear();
+    }
+
     fn next_progress(&self) -> Progress {
         Progress { epoch: self.claim.epoch, beat: self.progress.beat + 1, ..self.progress.clone() }
+    }
+
+    fn kept_from(&self, rules: &Rules) -> Home {
+        if rules.skips_expired { self.first_month } else { Home(0) }
     }
 
     fn interrupted(&self) -> Vec<WrittenReport> {
@@ -198,7 +227,7 @@ impl Writer {
     }
 
     fn merge(&mut self, gathering: &Gathering, context: &mut Context<'_>) -> Phase {
-        let changes = gathering.merge(&self.interrupted(), context.log.most_observers);
+        let changes = gathering.merge(&self.interrupted(), self.kept_from(context.rules), context.log.most_observers);
         if gathering.is_replay {
             if !changes.is_empty() {
                 *context.violation = Some(format!("a replay of {:?} writes something", gathering.block));
@@ -222,7 +251,7 @@ impl Writer {
     /// `progress` is sent, which has a larger number.
     pub(super) fn beat_beside(&mut self, context: &mut Context<'_>) {
         let Phase::Writing(plan, n) = &self.phase else { return };
-        if self.is_paused || n + 1 >= plan.statements.len() {
+        if self.is_paused || n + 1 >= plan.statements.len() || plan.kind == Kind::Deletion {
             return;
         }
         self.progress.beat += 1;
@@ -232,8 +261,9 @@ impl Writer {
     }
 
     /// Sends the statement with this number, or ends the block.
-    fn write(&mut self, mut plan: Plan, n: usize, context: &mut Context<'_>) -> Phase {
-        if n + 1 == plan.statements.len() && self.progress.beat >= plan.progress.beat && context.rules.numbers_progress_last {
+    pub(super) fn write(&mut self, mut plan: Plan, n: usize, context: &mut Context<'_>) -> Phase {
+        let is_progress = n + 1 == plan.statements.len() && plan.kind != Kind::Deletion;
+        if is_progress && self.progress.beat >= plan.progress.beat && context.rules.numbers_progress_last {
             plan.progress.beat = self.progress.beat + 1;
             plan.statements[n] = Rc::new(Statement::Progress(plan.progress.clone()));
         }
@@ -242,8 +272,14 @@ impl Writer {
             self.send(slot, statement.clone(), context);
             return Phase::Writing(plan, n);
         }
+        if plan.kind == Kind::Deletion {
+            if !context.rules.deletes_before_it_reads {
+                return Phase::Ready;
+            }
+            return Phase::TakingOver(self.begin_to_read(context));
+        }
         self.progress = plan.progress;
-        if !plan.is_heartbeat {
+        if plan.kind == Kind::Block {
             if self.is_covered(&self.progress.next) {
                 self.interrupted.clear();
             }
@@ -257,7 +293,7 @@ impl Writer {
 
     /// Sends a statement again whose outcome is unknown.
     fn repeat(&mut self, plan: Plan, n: usize, context: &mut Context<'_>) -> Phase {
-        if context.rules.repeats_same_bytes || plan.is_heartbeat {
+        if context.rules.repeats_same_bytes || plan.kind != Kind::Block {
             return self.write(plan, n, context);
         }
         Phase::Ready

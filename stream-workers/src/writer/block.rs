@@ -19,7 +19,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 use store::facts::Facts;
 use store::merge::Changes;
-use store::report::Acceptance;
+use store::report::{Acceptance, Home};
 use store::row::{EventWrite, ReportPlace, ReportWrite};
 use store::row_binary::Encoder;
 use store::tables::{FailedFetchRow, encode_event, encode_report};
@@ -51,7 +51,9 @@ pub(super) struct Destination<'a> {
 /// is visible and durable.
 pub(super) async fn write(block: Block, records: Vec<Origin>, (state, to): (&mut State, Destination<'_>)) -> Result<(), Ended> {
     let all = records.clone();
-    let mut waiting = vec![guarded(|| Ok(Batch::new(block, records, to.server.shard()))).map_err(|reason| failed(reason, all))?];
+    let mut batch = guarded(|| Ok(Batch::new(block, records, to.server.shard()))).map_err(|reason| failed(reason, all))?;
+    batch.failed_fetches.retain(|row| !Home::of(&row.accepted).is_expired(state.first_month));
+    let mut waiting = vec![batch];
     while let Some(batch) = waiting.pop() {
         // A block that covers an interrupted one is never divided: its groups could be.
         let can_be_divided = batch.records.len() > 1 && state.cover.is_empty();

@@ -87,7 +87,7 @@ impl Gathered {
                 (None, _) => drop(self.absent.insert(key)),
                 (Some(_), Some(row)) => self.add(row.clone()),
                 (Some(KeyPlace { at_ms, .. }), None) => {
-                    // Until it is found. Another key may have its fingerprint, or retention may have dropped its row.
+                    // Until it is found: another key may have its fingerprint.
                     self.absent.insert(key);
                     fetched += 1;
                     places.text(&site);
@@ -138,7 +138,7 @@ impl Gathered {
             let standalone = keys.iter().filter_map(|key| self.rows.get(key)).cloned().collect();
             let interrupted = keys.iter().filter(|key| !self.lost.contains_key(key)).filter_map(|key| state.cover.get(*key));
             let interrupted = interrupted.map(|row| row.written).collect();
-            changes.extend(merge(&Current { joined, standalone, interrupted }, new));
+            changes.extend(merge(&Current { joined, standalone, interrupted, first_month: state.first_month }, new));
         }
         if !self.lost.is_empty() {
             changes.reports.extend(self.orphans(&changes));

@@ -5,7 +5,6 @@ use schemas::event_key::EventKey;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use store::facts::{Facts, ReportFacts};
-use store::report::Home;
 use store::row::{Entry, EventRow};
 use tokio::time::Instant;
 
@@ -53,13 +52,6 @@ impl HotRows {
         }
     }
 
-    /// Removes events with a row in a month.
-    pub(super) fn forget_month(&mut self, home: Home) {
-        let is_in = |row: &EventRow<Facts>| row.home == home || row.reports.iter().any(|report| report.home == home);
-        let keys: Vec<EventKey> = self.rows.values().filter(|(_, row)| is_in(row)).map(|(_, row)| row.key).collect();
-        keys.into_iter().for_each(|key| self.remove(key));
-    }
-
     /// Removes rows that are too old or too many.
     pub(super) fn expire(&mut self, now: Instant) {
         while let Some((written, number, key)) = self.written.front().copied() {
@@ -79,7 +71,7 @@ mod tests {
     use super::*;
     use schemas::ids::OrgId;
     use std::sync::Arc;
-    use store::report::{Acceptance, Observer};
+    use store::report::{Acceptance, Home, Observer};
     use uuid::Uuid;
 
     fn row(key: u128) -> EventRow<Facts> {

@@ -11,6 +11,7 @@ use schemas::log::LogRecord;
 use schemas::shard::Shard;
 use service_kit::settings::ClickHouseSettings;
 use std::time::Duration;
+use store::report::Home;
 use store::tables::FailedFetchRow;
 
 /// Its rows of `progress`.
@@ -36,7 +37,7 @@ impl EventLoader {
     pub async fn connect_shard(settings: &ClickHouseSettings, shard: Shard) -> anyhow::Result<Self> {
         let server = Server::of_shard(settings, shard)?;
         let epoch = takeover::claim(&server, TOPIC, TOPIC).await?.context("another writer has taken over")?;
-        let state = takeover::read_state(&server, epoch, (TOPIC, HEARTBEAT_EVERY)).await?;
+        let state = takeover::read_state(&server, (epoch, Home(0)), (TOPIC, HEARTBEAT_EVERY)).await?;
         Ok(Self { server, state })
     }
 

@@ -4,125 +4,106 @@
 //! of its reports can be in different months. An event is deleted with the first of them: otherwise it would name reports that don't
 //! exist, or a copy of a report would get a second row.
 //!
-//! The active writer does this between two blocks, as one of its epoch's statements, and forgets the rows that it remembers. A drop can't
-//! be fenced: one that was sent before a takeover and arrives long after it deletes only what its successor would delete, too.
+//! A writer deletes expired months when it takes over, before it reads the index, and takes over from itself when a month expires. So no
+//! earlier insert can arrive later, no block comes between the statements, and an interrupted deletion is repeated before any block.
+//! Afterwards it stores nothing in expired months: a drop can't be fenced, so one that was sent before a takeover may arrive long after it.
+//! A block that was interrupted may have left a report in two events; its row stays if one of them does. The simulator in `store/src/sim.rs`
+//! breaks each of these rules.
 
-use super::block::Destination;
-use super::keep_beating;
-use super::server::{Ended, Outcome, Server};
-use super::state::State;
-use chrono::{DateTime, Months, NaiveDate, TimeDelta, Utc};
+use super::epoch::Epoch;
+use super::server::{ERROR_PAUSE, Ended, Outcome, Server};
+use chrono::{DateTime, Datelike, TimeDelta, Utc};
 use schemas::event_key::EventKey;
 use schemas::ids::OrgId;
 use schemas::site::Site;
-use std::time::Duration;
+use service_kit::crash_point;
+use std::collections::HashSet;
 use store::report::Home;
 use store::row::{EventPlace, EventWrite, ReportPlace};
 use store::row_binary::{Decoder, Encoder, Malformed};
 use store::tables::{encode_event, encode_report};
-use tokio::time::Instant;
 
-/// Interval between checks.
-const EVERY: Duration = Duration::from_secs(60 * 60);
-/// Time until the next check after one that failed.
-const RETRY_AFTER: Duration = Duration::from_secs(60);
 /// Most events that are deleted by one statement.
 const MOST_EVENTS: u64 = 20_000;
 
-/// When months are deleted.
-pub(super) struct Retention {
-    keep_days: Option<u32>,
-    due: Instant,
+/// Returns the first month that is kept: the one before it ended more than so many days ago. 0 days are without limit.
+pub(super) fn first_month(keep_days: Option<u32>, now: DateTime<Utc>) -> Home {
+    let Some(days) = keep_days.filter(|days| *days > 0) else { return Home(0) };
+    let oldest = now - TimeDelta::days(days.into());
+    Home(u32::try_from(oldest.year() * 100).unwrap_or(0) + oldest.month())
 }
 
-impl Retention {
-    pub(super) fn new(keep_days: Option<u32>) -> Self {
-        Self { keep_days: keep_days.filter(|days| *days > 0), due: Instant::now() }
+/// Deletes the months before one, by statements of this epoch and rows of this version. It has no other rows yet.
+///
+/// # Errors
+///
+/// If the epoch is fenced. Anything else is repeated: after half of a deletion, no block may be merged.
+pub(super) async fn delete_before(first_month: Home, (server, epoch, version): (&Server, &Epoch, u64)) -> Result<(), Ended> {
+    if first_month == Home(0) {
+        return Ok(());
     }
-
-    /// Deletes expired months, once an hour.
-    ///
-    /// # Errors
-    ///
-    /// If the epoch is fenced. Any other failure is logged, and the month is deleted a minute later.
-    pub(super) async fn apply_if_due(
-        &mut self,
-        now: DateTime<Utc>,
-        (state, to): (&mut State, Destination<'_>),
-    ) -> Result<(), Ended> {
-        let Some(days) = self.keep_days.filter(|_| self.due <= Instant::now() && state.cover.is_empty()) else { return Ok(()) };
-        self.due = Instant::now() + EVERY;
-        match apply(days, now, (state, to)).await {
-            Err(Ended::Failed(error)) => {
-                tracing::error!("failed to delete events that are older than {days} days: {error:#}");
-                self.due = Instant::now() + RETRY_AFTER;
-                Ok(())
-            }
-            applied => applied,
-        }
-    }
-}
-
-async fn apply(days: u32, now: DateTime<Utc>, (state, to): (&mut State, Destination<'_>)) -> Result<(), Ended> {
-    let homes = to.server.read(include_str!("sql/homes.sql"), &[]).await.map_err(anyhow::Error::from)?;
+    let homes = server.read_patiently(include_str!("sql/homes.sql"), &[]).await;
     let homes = Decoder(&homes).rows(Decoder::u32)?.into_iter().map(Home);
-    for home in homes.filter(|home| is_expired(*home, days, now)) {
-        while let deleted @ 1.. = delete_divided(home, (state, to)).await? {
-            tracing::info!(events = deleted, month = home.0, "deleted events of which a part is in this month");
-        }
-        state.hot.forget_month(home);
-        tokio::select! {
-            dropped = drop_month(home, (state, to.server)) => dropped?,
-            ended = keep_beating(to.server, (to.topic, to.beat_every), state) => match ended? {},
-        }
+    let expired: Vec<Home> = homes.filter(|home| home.is_expired(first_month)).collect();
+    // A deletion that was interrupted before this has left them.
+    if expired.is_empty() {
+        return Ok(());
+    }
+    while let deleted @ 1.. = delete_divided(first_month, (server, epoch, version)).await? {
+        tracing::info!(events = deleted, "deleted events of which a part is in an expired month");
+    }
+    for home in expired {
+        drop_month(home, (server, epoch)).await;
         tracing::info!(month = home.0, "deleted a month of events");
     }
     Ok(())
 }
 
-/// If it is interrupted, events name reports that don't exist until the next try, which is at the start of a writer. The other way
-/// round, a copy of a report without an event could get a second row.
-async fn drop_month(home: Home, (state, server): (&State, &Server)) -> Result<(), Ended> {
+async fn drop_month(home: Home, (server, epoch): (&Server, &Epoch)) {
     let parameters = [("home", home.0.to_string())];
     let all =
         [include_str!("sql/drop_reports.sql"), include_str!("sql/drop_events.sql"), include_str!("sql/drop_failed_fetches.sql")];
     for sql in all {
         loop {
-            match server.run(&state.epoch.slot, sql, &parameters, &[]).await {
+            match server.run(&epoch.slot, sql, &parameters, &[]).await {
                 Outcome::Done => break,
                 // The statement before has been answered and has not left the process list yet.
-                Outcome::SlotInUse => server.wait_for_slot(&state.epoch.slot).await,
+                Outcome::SlotInUse => {}
                 outcome => {
-                    server.wait_for_slot(&state.epoch.slot).await;
-                    return Err(anyhow::anyhow!("a month wasn't dropped: {outcome:?}").into());
+                    tracing::error!(month = home.0, "failed to delete a month of events, retrying: {outcome:?}");
+                    tokio::time::sleep(ERROR_PAUSE).await;
                 }
             }
+            server.wait_for_slot(&epoch.slot).await;
         }
+        crash_point::reached("after_drop");
     }
-    Ok(())
 }
 
-/// Deletes events that have a row in this month and one in another; returns how many.
-async fn delete_divided(home: Home, (state, to): (&mut State, Destination<'_>)) -> Result<usize, Ended> {
-    let parameters = [("home", home.0.to_string()), ("most", MOST_EVENTS.to_string())];
-    let response = to.server.read(include_str!("sql/divided.sql"), &parameters).await.map_err(anyhow::Error::from)?;
+/// Deletes events with a part before this month and a part that isn't; returns how many.
+async fn delete_divided(first_month: Home, (server, epoch, version): (&Server, &Epoch, u64)) -> Result<usize, Ended> {
+    let parameters = [("first_month", first_month.0.to_string()), ("most", MOST_EVENTS.to_string())];
+    let response = server.read_patiently(include_str!("sql/divided.sql"), &parameters).await;
     let divided = Decoder(&response).rows(Divided::decode)?;
     if divided.is_empty() {
         return Ok(0);
     }
-    let (version, mut reports, mut events) = (state.take_version(), Encoder::default(), Encoder::default());
+    let surviving = server.read_patiently(include_str!("sql/surviving_reports.sql"), &parameters[..1]).await;
+    let surviving: HashSet<u128> = Decoder(&surviving).rows(Decoder::u128)?.into_iter().collect();
+    let (mut reports, mut events) = (Encoder::default(), Encoder::default());
     for event in &divided {
-        event.reports.iter().for_each(|(place, issuer)| encode_report(place, *issuer, None, version, &mut reports));
+        let deleted = event.reports.iter().filter(|(place, _)| !surviving.contains(&place.identity.0));
+        deleted.for_each(|(place, issuer)| encode_report(place, *issuer, None, version, &mut reports));
         encode_event(&EventWrite::Tombstone(event.place.clone()), version, &mut events);
     }
-    let epoch = [("epoch", state.epoch.number.to_string())];
+    let number = [("epoch", epoch.number.to_string())];
     // As long as the event is there, it is found again.
-    to.server.insist(&state.epoch, include_str!("sql/insert_reports.sql"), &epoch, &reports.0).await?;
-    to.server.insist(&state.epoch, include_str!("sql/insert_events.sql"), &epoch, &events.0).await?;
-    divided.iter().for_each(|event| state.forget(event.place.key));
+    server.insist(epoch, include_str!("sql/insert_reports.sql"), &number, &reports.0).await?;
+    crash_point::reached("after_divided_reports");
+    server.insist(epoch, include_str!("sql/insert_events.sql"), &number, &events.0).await?;
+    crash_point::reached("after_divided_events");
     Ok(divided.len())
 }
-
 /// An event and the rows of its reports; those of issuers have their organization.
 struct Divided {
     place: EventPlace,
@@ -149,25 +130,23 @@ impl Divided {
     }
 }
 
-/// Returns whether a month ended at least `days` ago.
-fn is_expired(home: Home, days: u32, now: DateTime<Utc>) -> bool {
-    let month = i32::try_from(home.0 / 100).ok().and_then(|year| NaiveDate::from_ymd_opt(year, home.0 % 100, 1));
-    let end = month.and_then(|month| month.checked_add_months(Months::new(1)));
-    end.is_some_and(|end| end.and_time(chrono::NaiveTime::MIN).and_utc() + TimeDelta::days(days.into()) <= now)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_month_expires_when_its_last_day_is_too_old() {
-        let at = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
-        assert!(!is_expired(Home(202_601), 30, at("2026-03-02T23:59:59Z")));
-        assert!(is_expired(Home(202_601), 30, at("2026-03-03T00:00:00Z")));
-        assert!(is_expired(Home(202_512), 1, at("2026-01-02T00:00:00Z")));
-        // Not a month: never deleted.
-        assert!(!is_expired(Home(0), 1, at("2026-03-03T00:00:00Z")));
-        assert!(!is_expired(Home(202_613), 1, at("2027-03-03T00:00:00Z")));
+        let first_month = |days, now: &str| first_month(days, now.parse().unwrap()).0;
+        assert_eq!(first_month(Some(30), "2026-03-02T23:59:59Z"), 202_601);
+        assert_eq!(first_month(Some(30), "2026-03-03T00:00:00Z"), 202_602);
+        assert_eq!(first_month(Some(1), "2026-01-02T00:00:00Z"), 202_601);
+        assert_eq!(first_month(Some(0), "2026-01-02T00:00:00Z"), 0);
+        assert_eq!(first_month(None, "2026-01-02T00:00:00Z"), 0);
+    }
+
+    #[test]
+    fn what_is_not_a_month_never_expires() {
+        assert!(Home(202_512).is_expired(Home(202_601)));
+        assert!(!Home(202_601).is_expired(Home(202_601)) && !Home(0).is_expired(Home(202_601)));
     }
 }

@@ -63,6 +63,9 @@ pub(crate) enum Ended {
     /// The process is shutting down.
     #[error("the writer was stopped")]
     Stopped,
+    /// A month has expired. The writer takes over from itself, which deletes it.
+    #[error("a month of events expired")]
+    MonthExpired,
     /// A block can't be merged or inserted.
     #[error("a block failed: {}", .0.reason)]
     Block(FailedBlock),

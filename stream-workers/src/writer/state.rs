@@ -19,12 +19,15 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::facts::Facts;
 use store::key_index::{KeyIndex, KeyPlace};
+use store::report::Home;
 use store::row::{EventPlace, EventRow, EventWrite};
 use tokio::time::Instant;
 
 /// State of the active writer.
 pub(super) struct State {
     pub(super) epoch: Epoch,
+    /// The first month that retention keeps: nothing is stored in earlier ones.
+    pub(super) first_month: Home,
     pub(super) progress: Progress,
     /// The number of the last block.
     block: u64,
@@ -46,7 +49,7 @@ pub(super) struct State {
 
 impl State {
     /// The state of a writer that knows no row yet.
-    pub(super) fn new(epoch: Epoch, progress: Progress) -> Self {
+    pub(super) fn new(epoch: Epoch, first_month: Home, progress: Progress) -> Self {
         let beat_epoch = epoch_of(progress.beat);
         let last_released = if progress.beat == released(beat_epoch) { beat_epoch } else { 0 };
         Self {
@@ -62,6 +65,7 @@ impl State {
             is_noted: false,
             contact: Contact::without_log(),
             epoch,
+            first_month,
         }
     }
 
@@ -84,7 +88,7 @@ impl State {
     }
 
     /// Removes a key that was deleted.
-    pub(super) fn forget(&mut self, key: EventKey) {
+    fn forget(&mut self, key: EventKey) {
         self.hot.remove(key);
         self.index.remove(key);
     }

@@ -2,7 +2,8 @@
 //!
 //! 1. It claims an epoch: an insert into `writers` that fails unless the largest epoch is the one it has read.
 //! 2. It waits for the slot of each earlier epoch. After that no statement of them runs, and new ones fail.
-//! 3. It reads `progress`, the rows of `reports` that are newer than the last complete block, and the index.
+//! 3. It deletes expired months (`retention`).
+//! 4. It reads `progress`, the rows of `reports` that are newer than the last complete block, and the index.
 //!
 //! When to take over is a matter of time, and safety never depends on it.
 
@@ -10,6 +11,7 @@ use super::cover::Interrupted;
 use super::epoch::{Epoch, epoch_of, random_slot, released};
 use super::keep_beating;
 use super::progress::Progress;
+use super::retention;
 use super::server::{ERROR_PAUSE, Ended, Outcome, Server};
 use super::sites::Sites;
 use super::state::State;
@@ -98,8 +100,13 @@ async fn create_first_epoch(server: &Server) {
     }
 }
 
-/// Waits until no statement of an earlier epoch runs, and reads the state that they have left.
-pub(super) async fn read_state(server: &Server, epoch: Epoch, (topic, every): (&str, Duration)) -> Result<State, Ended> {
+/// Waits until no statement of an earlier epoch runs, deletes the months before the first one that is kept, and
+/// reads what is left.
+pub(super) async fn read_state(
+    server: &Server,
+    (epoch, first_month): (Epoch, Home),
+    (topic, every): (&str, Duration),
+) -> Result<State, Ended> {
     let begun = Instant::now();
     let head = Progress::read(server, topic).await?;
     let was_released = head.as_ref().is_none_or(|head| head.beat == released(epoch_of(head.beat)));
@@ -110,8 +117,13 @@ pub(super) async fn read_state(server: &Server, epoch: Epoch, (topic, every): (&
     }
     let drained = begun.elapsed();
     let progress = Progress::read(server, topic).await?.unwrap_or_default();
-    let mut state = State::new(epoch.clone(), progress);
-    let read = read_rows(server, state.progress.complete, topic);
+    let mut state = State::new(epoch.clone(), first_month, progress);
+    let version = state.take_version();
+    let read = async {
+        retention::delete_before(first_month, (server, &epoch, version)).await?;
+        let interrupted = read_interrupted(server, state.progress.complete, topic).await?;
+        Ok::<_, Ended>((interrupted, read_index(server).await?, read_sites(server).await))
+    };
     let (interrupted, index, sites) = tokio::select! {
         rows = read => rows?,
         ended = keep_beating(server, (topic, every), &state) => match ended? {},
@@ -129,10 +141,6 @@ pub(super) async fn read_state(server: &Server, epoch: Epoch, (topic, every): (&
     metrics::took_over(epoch.number, drained, begun.elapsed());
     state.begin(interrupted, index, sites);
     Ok(state)
-}
-
-async fn read_rows(server: &Server, complete: u64, topic: &str) -> Result<(Vec<Interrupted>, KeyIndex, Sites), Ended> {
-    Ok((read_interrupted(server, complete, topic).await?, read_index(server).await?, read_sites(server).await))
 }
 
 async fn read_claims(server: &Server) -> Result<Vec<Claim>, Ended> {
@@ -239,7 +247,7 @@ mod tests {
         };
         eventually("the earlier statement runs", || async { (count().await == 1).then_some(()) }).await;
         let epoch = claim(&successor, "successor", "a topic").await.unwrap().unwrap();
-        read_state(&successor, epoch, ("a topic", Duration::from_secs(60))).await.unwrap();
+        read_state(&successor, (epoch, Home(0)), ("a topic", Duration::from_secs(60))).await.unwrap();
         assert_eq!(count().await, 0, "the earlier statement still runs");
         assert_eq!(slow.await.unwrap(), Outcome::Done);
     }

@@ -110,7 +110,8 @@ async fn a_topic_that_is_created_again_is_read_from_its_beginning() {
     world.assert_no_orphans().await;
 }
 
-/// An event is deleted together with its reports, in whatever months they were accepted.
+/// An event is deleted together with its reports, in whatever months they were accepted, and whenever a writer dies meanwhile. Nothing is
+/// stored in a deleted month.
 #[tokio::test(flavor = "multi_thread")]
 async fn retention_leaves_no_part_of_an_event() {
     let mut world = World::new().await;
@@ -121,13 +122,19 @@ async fn retention_leaves_no_part_of_an_event() {
     let divided = "SELECT count() FROM events FINAL WHERE arrayExists(own -> own != 0, reports.home)";
     assert!(world.count(divided).await > 0, "no event has reports of two months");
     writer.kill_9().await;
-    let _writer = world.writer_with([("TELEMETRY_EVENTS_KEEP", super::days_since_mid_january().to_string())]);
-    let december = "SELECT count() FROM (SELECT home FROM reports UNION ALL SELECT home FROM events) WHERE home < 202601";
-    eventually("December is deleted", || async { (world.count(december).await == 0).then_some(()) }).await;
-    assert!(world.count("SELECT count() FROM events FINAL").await > 0);
-    world.assert_no_orphans().await;
     world.put(&History { ids: 41, ..history }.records(random_seed())).await;
+    let keep = ("TELEMETRY_EVENTS_KEEP", super::days_since_mid_january().to_string());
+    for point in ["after_divided_reports:1/1", "after_divided_events:1/1", "after_drop:1/1", "after_drop:1/1"] {
+        let mut writer = world.writer_with([keep.clone(), ("FAIL_POINT", point.to_owned())]);
+        writer.exit_code().await;
+        let next = "SELECT toUInt64(arraySum(next)) FROM progress ORDER BY beat DESC LIMIT 1";
+        assert_eq!(world.count(next).await, 200, "a block came before the end of a deletion");
+    }
+    let _writer = world.writer_with([keep]);
     world.is_stored().await;
+    let december = "SELECT count() FROM (SELECT home FROM reports UNION ALL SELECT home FROM events) WHERE home < 202601";
+    assert_eq!(world.count(december).await, 0);
+    assert!(world.count("SELECT count() FROM events FINAL").await > 0);
     world.assert_no_duplicates().await;
     world.assert_no_orphans().await;
 }
