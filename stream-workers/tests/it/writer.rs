@@ -9,7 +9,6 @@ mod sizes;
 
 use crate::test_app::{NEW_YEAR_US, TestApp, record};
 use history::History;
-use model::{Event, StoredReport};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
@@ -24,11 +23,13 @@ const CRASH_POINTS: [&str; 6] =
 /// A standby takes over soon, so that tests are short.
 const TAKEOVER_AFTER_MS: &str = "1000";
 
-const EVENTS: &str = "SELECT key, site, toUnixTimestamp64Milli(at) AS at_ms, roles, \
-    arrayMap(identity -> if(identity = 0, key, identity), reports.identity) AS identities, reports.received AS received \
-    FROM events FINAL ORDER BY key SETTINGS do_not_merge_across_partitions_select_final = 1";
-const REPORTS: &str = "SELECT identity, received, toUnixTimestamp64Milli(at) AS at_ms \
-    FROM reports FINAL WHERE is_issuers = 0 ORDER BY identity SETTINGS do_not_merge_across_partitions_select_final = 1";
+/// Every column that the model has; 64-bit integers as strings.
+const EVENTS: &str = "REPLACE (toUnixTimestamp64Milli(at) AS at, arrayMap(at -> toUnixTimestamp64Milli(at), reports.at) AS `reports.at`, \
+    arrayMap(identity -> if(identity = 0, key, identity), reports.identity) AS `reports.identity`) FROM events FINAL ORDER BY key";
+const REPORTS: &str = "REPLACE (toUnixTimestamp64Milli(at) AS at) FROM reports FINAL ORDER BY identity, is_issuers";
+const JSON: &str = "SETTINGS do_not_merge_across_partitions_select_final = 1, output_format_json_quote_64bit_integers = 1";
+const ORIGINS: &str = "SELECT identity, received, origin_partition, origin_offset FROM reports FINAL \
+    SETTINGS do_not_merge_across_partitions_select_final = 1";
 const DUPLICATES: &str = "SELECT count() FROM (SELECT key FROM events FINAL GROUP BY key HAVING count() > 1) \
     SETTINGS do_not_merge_across_partitions_select_final = 1";
 const NEXT: &str = "SELECT arraySum(next) FROM progress ORDER BY beat DESC LIMIT 1";
@@ -80,10 +81,26 @@ impl World {
     }
 
     async fn assert_equals_model(&self) {
-        let events: Vec<Event> = self.app.clickhouse.query(EVENTS).fetch_all().await.unwrap();
+        let events = self.rows(model::NO_EVENT_COLUMNS, EVENTS).await;
         pretty_assert(&events, &model::events(&self.records), "events");
-        let reports: Vec<StoredReport> = self.app.clickhouse.query(REPORTS).fetch_all().await.unwrap();
+        let reports = self.rows(model::NO_REPORT_COLUMNS, REPORTS).await;
         pretty_assert(&reports, &model::stored_reports(&self.records), "reports");
+    }
+
+    /// Rows with all columns but these.
+    async fn rows(&self, without: &str, from: &str) -> Vec<Value> {
+        let sql = format!("SELECT * EXCEPT ({without}) {from} {JSON}");
+        let mut rows = self.app.clickhouse.query(&sql).fetch_bytes("JSONEachRow").unwrap();
+        let rows = rows.collect().await.unwrap();
+        serde_json::Deserializer::from_slice(&rows).into_iter().collect::<Result<_, _>>().unwrap()
+    }
+
+    /// Each row of `reports` names a record that has the report.
+    async fn assert_origins(&self) {
+        let origins = model::origins(&self.records);
+        let stored: Vec<(u128, u64, i32, i64)> = self.app.clickhouse.query(ORIGINS).fetch_all().await.unwrap();
+        let wrong = stored.iter().find(|origin| !origins.contains(origin));
+        assert_eq!(wrong, None);
     }
 
     async fn assert_no_duplicates(&self) {
@@ -107,6 +124,7 @@ async fn a_history_becomes_the_events_of_the_model() {
     let mut writer = world.writer(None);
     world.is_stored().await;
     world.assert_equals_model().await;
+    world.assert_origins().await;
     world.assert_no_duplicates().await;
     assert_eq!(writer.terminate().await, Some(0), "{}", writer.stderr());
 }

@@ -4,7 +4,7 @@ use crate::test_app::{NEW_YEAR_US, PARTITIONS};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 const HOUR_US: i64 = 3_600_000_000;
@@ -17,6 +17,36 @@ fn copy(record: &Value, random: &mut StdRng) -> Value {
     let received_at_us = record["received_at_us"].as_i64().unwrap() + random.random_range(-30 * 24..30 * 24) * HOUR_US;
     copy["received_at_us"] = received_at_us.into();
     copy
+}
+
+/// The click token of another organization, if any.
+fn click(random: &mut StdRng) -> Map<String, Value> {
+    let link = *["taken", "same", "other", ""].choose(random).unwrap();
+    let issuer = Uuid::from_u128(random.random_range(5..7));
+    let mut click = match link {
+        "" => json!({}),
+        link => json!({"session_org": issuer, "link": link}),
+    };
+    if link == "other" && random.random_bool(0.5) {
+        click["link_site"] = (*SITES.choose(random).unwrap()).into();
+    }
+    click.as_object().unwrap().clone()
+}
+
+/// What a server says of a fetch; some say nothing that `events` has.
+fn crawler(random: &mut StdRng) -> Value {
+    let mut crawler = json!({"cache_status": "hit", "asn": random.random_range(1..9), "country": "NL", "media_type": "text/html",
+        "bots_version": "1"});
+    if random.random_bool(0.5) {
+        let fetch =
+            json!({"verified": random.random_bool(0.5), "response_status": 200, "response_bytes": random.random_range(1..9_000)});
+        crawler.as_object_mut().unwrap().append(&mut fetch.as_object().unwrap().clone());
+    }
+    if random.random_bool(0.5) {
+        let bot = json!({"bot": "GPTBot", "operator": "OpenAI", "purpose": "training"});
+        crawler.as_object_mut().unwrap().append(&mut bot.as_object().unwrap().clone());
+    }
+    crawler
 }
 
 /// How a history is made.
@@ -79,6 +109,16 @@ impl History {
         }
         if random.random_bool(0.5) {
             more.insert("session_id".to_owned(), Uuid::from_u128(random.random_range(1..9)).to_string().into());
+            more.append(&mut click(random));
+        }
+        for name in ["agent_id", "id", "content_id", "content_telemetry_id", "turn_id", "output_id"] {
+            if random.random_bool(0.3) {
+                more.insert(name.to_owned(), format!("{name}{}", random.random_range(0..3)).into());
+            }
+        }
+        if random.random_bool(0.3) {
+            more.insert("extra".to_owned(), json!({"unknown": random.random_range(0..3)}));
+            more.insert("crawler".to_owned(), crawler(random));
         }
         event
     }

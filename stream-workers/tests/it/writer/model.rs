@@ -1,14 +1,26 @@
 //! What the tables must contain, from all reports at once. Shares no code with the merge function.
 
-use schemas::log::LogRecord;
+use schemas::clicks::ClickLink;
+use schemas::crawler::Crawler;
+use schemas::ids::OrgId;
+use schemas::log::{LogEvent, LogRecord};
 use schemas::report_keys::ReportKeys;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use store::facts::session_digest;
 
 const DAY_US: i64 = 86_400_000_000;
 const HOUR_US: i64 = 3_600_000_000;
 /// Most reports of one event.
 const MOST_OBSERVERS: usize = 32;
+
+/// Columns of `events` that it lacks: `home` and `reports.home` are the months of the copies that were read first, `version` numbers the
+/// blocks, which depend on time, `is_deleted` is 0 in a live row, and `reports.details` is the writer's own encoding of columns that events
+/// with several reports show when another report represents them.
+pub(super) const NO_EVENT_COLUMNS: &str = "home, version, is_deleted, `reports.home`, `reports.details`";
+/// Columns of `reports` that it lacks, for the same reasons. Copies that were accepted at the same moment differ only in their origin, so
+/// the one that is read first stays: see [`origins`].
+pub(super) const NO_REPORT_COLUMNS: &str = "home, version, is_deleted, origin_partition, origin_offset";
 
 /// When a report was accepted: microseconds, place in the request, identity.
 type Acceptance = (i64, u64, u128);
@@ -20,30 +32,83 @@ struct Report {
     observer: (uuid::Uuid, u8, Option<uuid::Uuid>),
     /// The role it counts for.
     role: u8,
-    site: String,
-    at_ms: i64,
+    event: LogEvent,
 }
 
-/// An event as it is compared: site, time, and identity and acceptance of each report, by key.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, clickhouse::Row, serde::Deserialize)]
-pub(crate) struct Event {
-    pub(crate) key: u128,
-    pub(crate) site: String,
-    pub(crate) at_ms: i64,
-    pub(crate) roles: u8,
-    pub(crate) identities: Vec<u128>,
-    pub(crate) received: Vec<u64>,
-}
+impl Report {
+    fn org(&self) -> OrgId {
+        OrgId(self.observer.0)
+    }
 
-/// A live row of `reports`: identity, acceptance and time.
-pub(crate) type StoredReport = (u128, u64, i64);
+    fn platform(&self) -> OrgId {
+        self.event.session_org.unwrap_or(self.org())
+    }
+
+    fn agent(&self) -> &str {
+        self.event.agent_id.as_deref().unwrap_or_default()
+    }
+
+    fn session(&self) -> u64 {
+        self.event.session_id.map_or(0, |session| session_digest(self.platform(), session))
+    }
+
+    fn drain(&self) -> uuid::Uuid {
+        self.observer.2.filter(|_| self.shared.is_some()).unwrap_or_default()
+    }
+
+    /// An agent stands behind it.
+    fn is_claim(&self) -> bool {
+        self.role == 1 || self.role == 0 && self.event.session_id.is_some()
+    }
+
+    fn is_seen(&self) -> bool {
+        self.role == 2 || self.role == 3
+    }
+
+    /// Agent, edge, origin, index, no role.
+    fn precedence(&self) -> (u8, Acceptance) {
+        (self.observer.1.wrapping_sub(1), self.accepted)
+    }
+
+    /// What the server saw; `None` if it says nothing.
+    fn fetch(&self) -> Option<&Crawler> {
+        let says = |of: &&Crawler| {
+            let texts = [&of.bot, &of.operator].iter().any(|text| !text.is_empty());
+            texts || of.purpose.is_some() || of.verified.is_some() || of.response_status != 0 || of.response_bytes != 0
+        };
+        self.event.crawler.as_deref().filter(says)
+    }
+
+    fn link(&self) -> &'static str {
+        match (self.event.link, self.event.session_org) {
+            (Some(ClickLink::Taken), _) => "taken",
+            (Some(ClickLink::Same), _) => "same",
+            (Some(ClickLink::Other), _) | (None, Some(_)) => "other",
+            (None, None) => "",
+        }
+    }
+
+    /// Whose readers may see the session.
+    fn shown_to(&self) -> &str {
+        match (self.link(), self.event.link_site.as_str()) {
+            ("other", "") => "-",
+            ("other", site) => site,
+            _ => "",
+        }
+    }
+
+    fn received(&self) -> u64 {
+        let (at_us, place, _) = self.accepted;
+        u64::try_from(at_us).unwrap() * 4_096 + place
+    }
+}
 
 fn reports(records: &[(i32, Value)]) -> Vec<Report> {
     let mut reports = Vec::new();
     for (_, record) in records {
         let record: LogRecord = serde_json::from_value(record.clone()).unwrap();
-        for (place, event) in record.events.iter().enumerate() {
-            let ReportKeys { shared, identity } = ReportKeys::new(record.org, record.drain, event);
+        for (place, event) in record.events.into_iter().enumerate() {
+            let ReportKeys { shared, identity } = ReportKeys::new(record.org, record.drain, &event);
             let role = schemas::event::SourceRole::code(event.source_role);
             reports.push(Report {
                 accepted: (record.received_at_us, place as u64, identity.0),
@@ -51,8 +116,7 @@ fn reports(records: &[(i32, Value)]) -> Vec<Report> {
                 // Only agents cite.
                 role: if event.event_type == "content_cited" && role == 0 { 1 } else { role },
                 observer: (record.org.0, role, record.drain.map(|drain| drain.0)),
-                site: event.site.clone(),
-                at_ms: event.at_ms,
+                event,
             });
         }
     }
@@ -62,12 +126,8 @@ fn reports(records: &[(i32, Value)]) -> Vec<Report> {
     reports
 }
 
-fn received((at_us, place, _): Acceptance) -> u64 {
-    u64::try_from(at_us).unwrap() * 4_096 + place
-}
-
-/// The events, in order of their keys.
-pub(crate) fn events(records: &[(i32, Value)]) -> Vec<Event> {
+/// The rows of `events`, in order of their keys. Integers of 64 and 128 bits are strings, times are in milliseconds.
+pub(crate) fn events(records: &[(i32, Value)]) -> Vec<Value> {
     let mut events: BTreeMap<u128, Vec<Report>> = BTreeMap::new();
     for report in reports(records) {
         let joins = |key: &u128| {
@@ -80,23 +140,160 @@ pub(crate) fn events(records: &[(i32, Value)]) -> Vec<Event> {
     events.into_iter().map(|(key, reports)| event(key, &reports)).collect()
 }
 
-fn event(key: u128, reports: &[Report]) -> Event {
-    let is_timely = |report: &&Report| (-HOUR_US..=DAY_US).contains(&(report.accepted.0 - report.at_ms * 1_000));
-    let first = reports.iter().find(is_timely).unwrap_or(&reports[0]);
-    Event {
-        key,
-        site: reports[0].site.clone(),
-        at_ms: first.at_ms,
-        roles: reports.iter().fold(0, |roles, report| roles | 1 << report.role),
-        identities: reports.iter().map(|report| report.accepted.2).collect(),
-        received: reports.iter().map(|report| received(report.accepted)).collect(),
-    }
+/// Both objects as one.
+fn joined<const N: usize>(objects: [Value; N]) -> Value {
+    objects.into_iter().flat_map(|object| object.as_object().unwrap().clone()).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// The rows of `reports`, in order of identity.
-pub(crate) fn stored_reports(records: &[(i32, Value)]) -> Vec<StoredReport> {
-    let row = |report: &Report| (report.accepted.2, received(report.accepted), report.at_ms);
-    let mut rows: Vec<StoredReport> = reports(records).iter().map(row).collect();
-    rows.sort_unstable();
-    rows
+fn event(key: u128, reports: &[Report]) -> Value {
+    let shown = (0..reports.len()).min_by_key(|n| reports[*n].precedence()).unwrap();
+    let described = reports.iter().filter(|report| report.fetch().is_some());
+    let fetch = described.min_by_key(|report| (report.fetch().unwrap().bot.is_empty(), report.precedence()));
+    let others = reports.iter().enumerate().filter(|(n, report)| *n != shown && (report.role == 1 || report.session() != 0));
+    let others: Vec<&Report> = others.map(|(_, report)| report).collect();
+    joined([
+        of_event(key, reports),
+        of_representative(shown, &reports[shown]),
+        of_fetch(fetch.and_then(Report::fetch).unwrap_or(&Crawler::default())),
+        json!({
+            "other_agents.role": column(others.iter().copied(), |report| json!(report.role)),
+            "other_agents.platform": column(others.iter().copied(), |report| json!(report.platform())),
+            "other_agents.agent": column(others.iter().copied(), |report| json!(report.agent())),
+            "other_agents.session": column(others.iter().copied(), |report| json!(report.session().to_string())),
+        }),
+        json!({
+            "reports.organization": column(reports, |report| json!(report.org())),
+            "reports.platform": column(reports, |report| json!(report.platform())),
+            "reports.role": column(reports, |report| json!(report.role)),
+            "reports.drain": column(reports, |report| json!(report.drain())),
+            "reports.agent": column(reports, |report| json!(report.agent())),
+            "reports.session": column(reports, |report| json!(report.session().to_string())),
+            "reports.at": column(reports, |report| json!(report.event.at_ms.to_string())),
+            "reports.received": column(reports, |report| json!(report.received().to_string())),
+            "reports.identity": column(reports, |report| json!(report.accepted.2.to_string())),
+        }),
+    ])
+}
+
+fn column<'a>(reports: impl IntoIterator<Item = &'a Report>, value: impl Fn(&Report) -> Value) -> Value {
+    reports.into_iter().map(value).collect()
+}
+
+fn of_event(key: u128, reports: &[Report]) -> Value {
+    let is_timely = |report: &&Report| (-HOUR_US..=DAY_US).contains(&(report.accepted.0 - report.event.at_ms * 1_000));
+    let first = reports.iter().find(is_timely).unwrap_or(&reports[0]);
+    let is_retrieval = reports.iter().any(|report| report.event.event_type == "content_retrieved");
+    let claims: Vec<OrgId> = reports.iter().filter(|report| report.is_claim()).map(Report::org).collect();
+    let is_seen = reports.iter().any(|report| report.is_seen() && !claims.contains(&report.org()));
+    json!({
+        "key": key.to_string(),
+        "site": reports[0].event.site,
+        "at": first.event.at_ms.to_string(),
+        "roles": reports.iter().fold(0, |roles, report| roles | 1 << report.role),
+        "is_claimed": u8::from(is_retrieval && !claims.is_empty()),
+        "is_seen": u8::from(is_retrieval && is_seen),
+        "signature": 0,
+        "tier": 0,
+    })
+}
+
+fn of_representative(place: usize, report: &Report) -> Value {
+    json!({
+        "representative": place + 1,
+        "type": report.event.event_type,
+        "url": report.event.content_url.as_deref().unwrap_or_default(),
+        "role": report.role,
+        "is_claim": u8::from(report.is_claim()),
+        "organization": report.org(),
+        "platform": report.platform(),
+        "agent": report.agent(),
+        "session": report.session().to_string(),
+        "link_site": report.shown_to(),
+    })
+}
+
+fn of_fetch(of: &Crawler) -> Value {
+    json!({
+        "bot": of.bot,
+        "operator": of.operator,
+        "purpose": of.purpose.map(schemas::bots::Purpose::as_str).unwrap_or_default(),
+        "verified": of.verified.map_or("unknown", |is_verified| if is_verified { "yes" } else { "no" }),
+        "status": of.response_status,
+        "bytes": of.response_bytes.to_string(),
+    })
+}
+
+/// The rows of `reports`, in order of identity; the row of the reporter before the issuer's.
+pub(crate) fn stored_reports(records: &[(i32, Value)]) -> Vec<Value> {
+    let mut reports = reports(records);
+    reports.sort_unstable_by_key(|report| report.accepted.2);
+    let rows = |report: Report| {
+        let issuer = report.event.session_org.filter(|issuer| *issuer != report.org());
+        let row = joined([of_report(&report), of_texts(&report.event), of_crawler(&report)]);
+        let of_issuer = issuer.map(|issuer| joined([row.clone(), json!({"organization": issuer, "is_issuers": 1})]));
+        [row].into_iter().chain(of_issuer)
+    };
+    reports.into_iter().flat_map(rows).collect()
+}
+
+fn of_report(report: &Report) -> Value {
+    json!({
+        "organization": report.org(),
+        "at": report.event.at_ms.to_string(),
+        "identity": report.accepted.2.to_string(),
+        "is_issuers": 0,
+        "group_key": report.shared.unwrap_or_default().to_string(),
+        "received": report.received().to_string(),
+        "site": report.event.site,
+        "type": report.event.event_type,
+        "source_role": report.observer.1,
+        "role": report.role,
+        "drain": report.drain(),
+        "platform": report.platform(),
+        "session": report.event.session_id.map(|session| session.0).unwrap_or_default(),
+        "link": report.link(),
+        "link_site": report.event.link_site,
+    })
+}
+
+fn of_texts(event: &LogEvent) -> Value {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let raw =
+        |value: &Option<Box<serde_json::value::RawValue>>| value.as_ref().map(|raw| raw.get().to_owned()).unwrap_or_default();
+    json!({
+        "agent": text(&event.agent_id),
+        "url": text(&event.content_url),
+        "content_id": text(&event.content_id),
+        "content_telemetry_id": text(&event.content_telemetry_id),
+        "event_id": text(&event.id),
+        "turn_id": text(&event.turn_id),
+        "output_id": text(&event.output_id),
+        "data": raw(&event.data),
+        "extra": raw(&event.extra),
+    })
+}
+
+fn of_crawler(report: &Report) -> Value {
+    let of = report.event.crawler.as_deref().cloned().unwrap_or_default();
+    let besides = json!({
+        "cache_status": of.cache_status,
+        "asn": of.asn,
+        "country": of.country,
+        "media_type": of.media_type,
+        "bots_version": of.bots_version,
+    });
+    joined([of_fetch(&of), besides])
+}
+
+/// Partition and offset of the records that a report may come from, by identity and time of acceptance; the log has no other records.
+pub(super) fn origins(records: &[(i32, Value)]) -> BTreeSet<(u128, u64, i32, i64)> {
+    let (mut next, mut origins) = (BTreeMap::<i32, i64>::new(), BTreeSet::new());
+    for (partition, record) in records {
+        let offset = next.entry(*partition).or_default();
+        for report in reports(&[(*partition, record.clone())]) {
+            origins.insert((report.accepted.2, report.received(), *partition, *offset));
+        }
+        *offset += 1;
+    }
+    origins
 }
