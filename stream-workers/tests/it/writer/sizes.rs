@@ -4,12 +4,17 @@ use super::World;
 use super::history::History;
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, event, record};
 use rdkafka::admin::{AdminOptions, NewPartitions};
+use serde_json::{Value, json};
 use service_kit::kafka;
 use service_kit::testing::{eventually, random_seed, size};
+use uuid::Uuid;
 
 const MONTH_US: i64 = 31 * 86_400_000_000;
 /// More than ClickHouse accepts in one insert by default.
 const MONTHS: i64 = 120;
+/// So many events of so many bytes fill a block of 32 MiB, and one fewer does not. Their rows and those of issuers have more than 64 MiB.
+const LARGE_EVENTS: u128 = 5;
+const LARGE_EVENT: usize = 7 * 1024 * 1024;
 const MANY_PARTITIONS: u64 = 5_000;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,6 +83,49 @@ async fn progress_of_thousands_of_partitions_is_continued() {
     world.assert_no_duplicates().await;
     let partitions = "SELECT toUInt64(length(partitions)) FROM progress ORDER BY beat DESC LIMIT 1";
     assert_eq!(world.count(partitions).await, MANY_PARTITIONS);
+}
+
+/// Records of one block, whose rows are too large for one statement because issuers of click tokens have second ones.
+fn large_block(first: u128) -> Vec<(i32, Value)> {
+    let large = |n: u128| {
+        let mut large = event(n);
+        large["session_id"] = json!(Uuid::from_u128(1));
+        large["session_org"] = json!(Uuid::from_u128(9));
+        large["link"] = json!("same");
+        large["data"] = json!({"padding": "x".repeat(LARGE_EVENT)});
+        (0, record(1, NEW_YEAR_US, &[large]))
+    };
+    (first..first + LARGE_EVENTS).map(large).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_that_is_divided_is_stored_exactly_once() {
+    // A block ends when it is full, not earlier.
+    let patient = || ("TELEMETRY_BLOCK_AGE_MS", "60000".to_owned());
+    let next = "SELECT toUInt64(arraySum(next)) FROM progress ORDER BY beat DESC LIMIT 1";
+    let mut world = World::new().await;
+    world.put(&large_block(1)).await;
+    let mut writer = world.writer_with([patient(), ("FAIL_POINT", "after_progress:1/1".to_owned())]);
+    assert_eq!(writer.exit_code().await, None, "{}", writer.stderr());
+    let first_part = world.count(next).await;
+    assert!((1..LARGE_EVENTS as u64).contains(&first_part), "{first_part} records are stored as one block");
+    let mut writer = world.writer(None);
+    world.is_stored().await;
+    writer.kill_9().await;
+    world.put(&large_block(1 + LARGE_EVENTS)).await;
+    // Between the reports and the events of the second part.
+    let mut writer = world.writer_with([patient(), ("FAIL_POINT", "after_reports:1/2".to_owned())]);
+    assert_eq!(writer.exit_code().await, None, "{}", writer.stderr());
+    let second_part = world.count(next).await - LARGE_EVENTS as u64;
+    assert!((1..LARGE_EVENTS as u64).contains(&second_part), "{second_part} records are stored as one block");
+    world.assert_no_duplicates().await;
+    world.put(&large_block(1 + 2 * LARGE_EVENTS)).await;
+    let _writer = world.writer(None);
+    world.is_stored().await;
+    world.assert_equals_model().await;
+    world.assert_origins().await;
+    world.assert_no_duplicates().await;
+    world.assert_no_orphans().await;
 }
 
 /// The index takes some 22 bytes per key. A response that is read as a whole takes 28 more, twice.
