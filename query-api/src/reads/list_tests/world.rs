@@ -70,11 +70,7 @@ impl World {
     fn current(&self, new: &[Copy]) -> Current<Arc<Content>> {
         let joined = new[0].shared_key.and_then(|key| self.rows.get(&key)).cloned();
         let keys = keys_to_look_up(joined.as_ref(), new);
-        Current {
-            standalone: keys.iter().filter_map(|key| self.rows.get(key)).cloned().collect(),
-            joined,
-            interrupted: Vec::new(),
-        }
+        Current { standalone: keys.iter().filter_map(|key| self.rows.get(key)).cloned().collect(), joined, ..Current::default() }
     }
 
     fn apply(&mut self, write: &EventWrite<Arc<Content>>) {

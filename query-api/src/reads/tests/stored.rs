@@ -123,7 +123,7 @@ fn changes(rows: &Rows, block: &[TestReport]) -> Changes<Facts> {
         let joined = new[0].shared_key.and_then(|_| rows.get(&group)).cloned();
         let keys = keys_to_look_up(joined.as_ref(), &new);
         let standalone = keys.iter().filter_map(|key| rows.get(key)).cloned().collect();
-        changes.extend(merge(&Current { joined, standalone, interrupted: Vec::new() }, &new));
+        changes.extend(merge(&Current { joined, standalone, ..Current::default() }, &new));
     }
     changes
 }
