@@ -105,23 +105,21 @@ async fn a_block_that_is_divided_is_stored_exactly_once() {
     let next = "SELECT toUInt64(arraySum(next)) FROM progress ORDER BY beat DESC LIMIT 1";
     let mut world = World::new().await;
     world.put(&large_block(1)).await;
-    let mut writer = world.writer_with([patient(), ("FAIL_POINT", "after_progress:1/1".to_owned())]);
-    assert_eq!(writer.exit_code().await, None, "{}", writer.stderr());
-    let first_part = world.count(next).await;
-    assert!((1..LARGE_EVENTS as u64).contains(&first_part), "{first_part} records are stored as one block");
-    let mut writer = world.writer(None);
+    let mut writer = world.writer_with([patient()]);
     world.is_stored().await;
     writer.kill_9().await;
-    world.put(&large_block(1 + LARGE_EVENTS)).await;
-    // Between the reports and the events of the second part.
-    let mut writer = world.writer_with([patient(), ("FAIL_POINT", "after_reports:1/2".to_owned())]);
-    assert_eq!(writer.exit_code().await, None, "{}", writer.stderr());
-    let second_part = world.count(next).await - LARGE_EVENTS as u64;
-    assert!((1..LARGE_EVENTS as u64).contains(&second_part), "{second_part} records are stored as one block");
-    world.assert_no_duplicates().await;
-    world.put(&large_block(1 + 2 * LARGE_EVENTS)).await;
-    let _writer = world.writer(None);
-    world.is_stored().await;
+    assert_eq!(world.count("SELECT uniqExact(version) FROM reports").await, 2, "parts of the block");
+    // Between the parts, and between the reports and the events of the second one.
+    for (n, point) in (1..).zip(["after_progress:1/1", "after_reports:1/2"]) {
+        world.put(&large_block(1 + n * LARGE_EVENTS)).await;
+        let mut writer = world.writer_with([patient(), ("FAIL_POINT", point.to_owned())]);
+        assert_eq!(writer.exit_code().await, None, "{}", writer.stderr());
+        let stored = u128::from(world.count(next).await) - n * LARGE_EVENTS;
+        assert!((1..LARGE_EVENTS).contains(&stored), "{point}: {stored} records are stored");
+        let mut writer = world.writer(None);
+        world.is_stored().await;
+        writer.kill_9().await;
+    }
     world.assert_equals_model().await;
     world.assert_origins().await;
     world.assert_no_duplicates().await;
