@@ -43,14 +43,18 @@ async fn a_restored_backup_is_caught_up_with() {
     world.run(&statements).await;
     world.run(&["INSERT INTO writers_backup SELECT * FROM writers"]).await;
     world.put(&history.records(seed.wrapping_add(1))).await;
-    let mut writer = world.writer(Some("after_events:5/1".to_owned()));
-    writer.exit_code().await;
+    let mut writer = world.writer(None);
+    world.is_stored().await;
+    writer.kill_9().await;
+    world.put(&history.records(seed.wrapping_add(2))).await;
+    let mut writer = world.writer(Some("after_events:1/1".to_owned()));
+    assert_eq!(writer.exit_code().await, None, "{}", writer.stderr());
     let restore = ["TRUNCATE TABLE progress", "TRUNCATE TABLE writers", "INSERT INTO progress SELECT * FROM backup"];
     world.run(&restore).await;
     world.run(&["INSERT INTO writers SELECT * FROM writers_backup"]).await;
     // Dies in the middle of covering what is newer than `progress`.
-    let mut writer = world.writer(Some("after_reports:2/1".to_owned()));
-    writer.exit_code().await;
+    let mut writer = world.writer(Some("after_reports:1/1".to_owned()));
+    assert_eq!(writer.exit_code().await, None, "{}", writer.stderr());
     let _writer = world.writer(None);
     world.is_stored().await;
     world.assert_equals_model().await;
@@ -64,7 +68,7 @@ async fn reports_of_dropped_records_are_deleted() {
     let mut world = World::new().await;
     world.app.put(&[(0, record(1, NEW_YEAR_US, &[event(1)])), (1, record(1, NEW_YEAR_US, &[event(2)]))]).await;
     let mut writer = world.writer(Some("after_reports:1/1".to_owned()));
-    writer.exit_code().await;
+    assert_eq!(writer.exit_code().await, None, "{}", writer.stderr());
     assert!(world.count("SELECT count() FROM reports FINAL").await > 0);
     world.app.log.drop_before([(0, Offset::Offset(1)), (1, Offset::Offset(1))]).await;
     let _writer = world.writer(None);
