@@ -62,6 +62,24 @@ async fn a_restored_backup_is_caught_up_with() {
     world.assert_no_orphans().await;
 }
 
+/// A writer is careful after several starts without a block, but a start that ends gracefully isn't one of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn graceful_stops_without_a_block_make_no_writer_careful() {
+    let mut world = World::new().await;
+    world.run(&["SYSTEM STOP MERGES progress"]).await;
+    let newest = "SELECT max(bitShiftRight(beat, 40)) FROM progress";
+    for epoch in 1..=5 {
+        let mut writer = world.writer(None);
+        eventually("it is active", || async { (world.count(newest).await == epoch).then_some(()) }).await;
+        assert_eq!(writer.terminate().await, Some(0), "{}", writer.stderr());
+    }
+    world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
+    let _writer = world.writer(None);
+    world.is_stored().await;
+    assert_eq!(world.count("SELECT uniqExact(bitShiftRight(beat, 40)) FROM progress").await, 6, "writers that stored progress");
+    assert_eq!(world.count("SELECT count() FROM progress WHERE suspect_partition >= 0").await, 0, "notes of a careful writer");
+}
+
 /// Retention of the log drops records of which only `reports` has rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_of_dropped_records_are_deleted() {
