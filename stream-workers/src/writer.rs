@@ -117,6 +117,7 @@ async fn stand_by_and_write(
     loop {
         metrics::is_active(false);
         if is_standby {
+            tracing::info!("standing by");
             stop.run_until_cancelled(wait_for_silence((server, contact), silence)).await.ok_or(Ended::Stopped)?;
         }
         is_standby = true;

@@ -116,8 +116,8 @@ async fn nobody_takes_over_while_kafka_is_away_for_all() {
     cluster.put().await;
     let active = cluster.writer_through_network();
     cluster.world.is_stored().await;
-    let standby = cluster.writer_through_network();
-    eventually("the standby runs", || async { standby.stderr().contains("worker started").then_some(()) }).await;
+    let mut standby = cluster.writer_through_network();
+    eventually("the standby waits", || async { standby.stderr().contains("standing by").then_some(()) }).await;
     let epochs = "SELECT count() FROM writers";
     let before = cluster.world.count(epochs).await;
     cluster.network.is_open.send_replace(false);
@@ -129,6 +129,7 @@ async fn nobody_takes_over_while_kafka_is_away_for_all() {
     cluster.put().await;
     cluster.network.is_open.send_replace(true);
     cluster.world.is_stored().await;
+    assert!(!standby.has_ended(), "{}", standby.stderr());
     assert_eq!(cluster.world.count(epochs).await, before, "{} {}", active.stderr(), standby.stderr());
     cluster.world.assert_equals_model().await;
 }
