@@ -47,7 +47,7 @@ async fn a_restored_backup_is_caught_up_with() {
     world.is_stored().await;
     writer.kill_9().await;
     world.put(&history.records(seed.wrapping_add(2))).await;
-    let mut writer = world.writer(Some("after_events:1/1".to_owned()));
+    let mut writer = world.writer(Some("after_reports:1/1".to_owned()));
     assert_eq!(writer.exit_code().await, None, "{}", writer.stderr());
     let restore = ["TRUNCATE TABLE progress", "TRUNCATE TABLE writers", "INSERT INTO progress SELECT * FROM backup"];
     world.run(&restore).await;
