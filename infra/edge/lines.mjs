@@ -1,7 +1,8 @@
-// Lines of a log for POST /drains/ndjson: collected, and sent a few at a time. Shared by the edge functions and the Node.js middleware.
+// Collects log lines and posts them to /drains/ndjson in batches. Shared by the edge functions and the Node.js middleware.
 //
-// A line that could not be sent is kept and sent again: its request_id makes a repeat of it nothing new. When more wait than
-// `most`, the oldest go, because a site must not run out of memory for its log.
+// A batch is delivered only when the drain itself responds with 2xx. After any other response, redirects included, its lines are kept
+// and sent again; their request_id makes a repeat harmless. When more than `most` lines wait, the oldest are dropped, so that a site
+// never runs out of memory because of its log.
 
 /** What may be an agent of a machine. Everybody else's requests never leave the server; the service judges by its own table. */
 export const MAY_BE_A_BOT = /bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|google(-|other|agent)|meta-|novaact|devin|omgili|webzio|cotoyogi|yandexadditional|-user\b|-agent\b|ai\b/i;
@@ -43,7 +44,7 @@ export class Lines {
     if (this.waiting.length > this.most) this.dropped += this.waiting.splice(0, this.waiting.length - this.most).length;
   }
 
-  /** Sends what waits; resolves when nothing does, when the service does not take it now, or when no more may begin. One at a time. */
+  /** Sends the waiting lines. Resolves when none is left, after a failure, or when `longestMs` is over. Runs once at a time. */
   flush() {
     this.sending ??= this.#sendAll().finally(() => (this.sending = null));
     return this.sending;
@@ -55,9 +56,14 @@ export class Lines {
       const { dropped } = this;
       const batch = this.waiting.slice(0, this.atOnce);
       const outcome = await this.#post(batch);
-      if (outcome === "later") return;
-      // What came meanwhile stands behind; what was dropped for room stood in front, and was of the batch.
-      this.waiting.splice(0, Math.max(batch.length - (this.dropped - dropped), 0));
+      if (outcome === "failed") return;
+      // Lines that came meanwhile are behind the batch; lines that were dropped meanwhile were at its front.
+      const first = this.waiting.splice(0, Math.max(batch.length - (this.dropped - dropped), 0));
+      if (outcome === "unreadable") {
+        // Lines that the service can't read wait behind the others, or they would hold up every later line.
+        this.waiting.push(...first);
+        return;
+      }
     }
   }
 
@@ -67,16 +73,17 @@ export class Lines {
         method: "POST",
         headers: { "content-type": "application/x-ndjson", "x-api-key": this.key },
         body: batch.join("\n") + "\n",
-        // One that hangs would keep all others waiting.
+        // A redirect would send the key to another address, and its final page could pass for the drain's response.
+        redirect: "manual",
+        // A request that hangs would hold up all other lines.
         signal: globalThis.AbortSignal?.timeout?.(10_000),
       });
-      if (response.ok) return "done";
-      this.onError(new Error(`the service answered ${response.status}`));
-      // 429 and 5xx pass; anything else would be answered so again.
-      return response.status === 429 || response.status >= 500 ? "later" : "done";
+      if (response.ok) return "delivered";
+      this.onError(new Error(`the drain responded with status ${response.status}`));
+      return response.status === 422 ? "unreadable" : "failed";
     } catch (error) {
       this.onError(error);
-      return "later";
+      return "failed";
     }
   }
 }

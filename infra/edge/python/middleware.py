@@ -27,12 +27,20 @@ MAY_BE_A_BOT = re.compile(
 log = logging.getLogger("content_telemetry")
 
 
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Makes a redirect an error: it would send the key to another address, and its final page could pass for the drain's response."""
+
+    def redirect_request(self, *_):
+        return None
+
+
 class ContentTelemetry:
     def __init__(self, application, url, key, every=1.0, at_once=500, most=10_000, timeout=10.0, trust_proxy=False):
         self.application, self.url, self.key = application, url, key
         self.every, self.at_once, self.timeout = every, at_once, timeout
         # What tells a repeat from a new request is not the visitor's to choose, but a proxy's.
         self.trust_proxy = trust_proxy
+        self.opener = urllib.request.build_opener(NoRedirects)
         # When more wait, the oldest go: a site must not run out of memory for its log.
         self.waiting = collections.deque(maxlen=most)
         self.closing = threading.Event()
@@ -63,25 +71,33 @@ class ContentTelemetry:
     def _flush(self):
         while self.waiting:
             batch = [self.waiting.popleft() for _ in range(min(self.at_once, len(self.waiting)))]
-            if not self._post(batch):
-                # A full queue would make room at its other end, where the newest are.
-                room = self.waiting.maxlen - len(self.waiting)
-                self.waiting.extendleft(reversed(batch[max(len(batch) - room, 0) :]))
-                return
+            outcome = self._post(batch)
+            if outcome == "delivered":
+                continue
+            # A full queue would make room at its other end.
+            room = self.waiting.maxlen - len(self.waiting)
+            kept = batch[max(len(batch) - room, 0) :]
+            if outcome == "unreadable":
+                # Lines that the service can't read wait behind the others, or they would hold up every later line.
+                self.waiting.extend(kept)
+            else:
+                self.waiting.extendleft(reversed(kept))
+            return
 
     def _post(self, batch):
-        """Whether the batch is done with: 429, 5xx and what never got there are for later."""
+        """Sends a batch: "delivered" after a direct 2xx, "unreadable" after 422, "failed" after anything else."""
         body = ("\n".join(batch) + "\n").encode()
         headers = {"Content-Type": "application/x-ndjson", "X-API-Key": self.key}
         try:
-            with urllib.request.urlopen(urllib.request.Request(self.url, body, headers), timeout=self.timeout):
-                return True
-        except urllib.error.HTTPError as refusal:
-            log.warning("the service answered %s", refusal.code)
-            return refusal.code != 429 and refusal.code < 500
+            with self.opener.open(urllib.request.Request(self.url, body, headers), timeout=self.timeout):
+                return "delivered"
+        except urllib.error.HTTPError as error:
+            with error:
+                log.warning("the drain responded with status %s", error.code)
+            return "unreadable" if error.code == 422 else "failed"
         except (OSError, http.client.HTTPException) as error:
-            log.warning("the service did not answer: %s", error)
-            return False
+            log.warning("the drain did not respond: %s", error)
+            return "failed"
 
 
 def target(environ):

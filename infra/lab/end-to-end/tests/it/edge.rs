@@ -121,6 +121,19 @@ async fn d6_a_worker_compute_and_servers_in_node_and_python_tell_of_agents_and_o
     assert_eq!(urls, expected);
 }
 
+/// Runs a test that needs no service.
+fn run_alone(program: &str, script: &str) {
+    let mut command = Command::new(program);
+    command.arg(here().join(script)).env("EDGE", here().join("../../edge/python"));
+    let ran = command.output().unwrap_or_else(|error| panic!("this test needs {program}: {error}"));
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+#[test]
+fn only_a_direct_2xx_delivers_lines() {
+    run_alone("node", "tests/node/hostile/delivery.mjs");
+}
+
 #[test]
 fn d6_no_filter_that_is_pasted_loses_a_bot_of_the_table() {
     let bots = here().join("../../../schemas");
