@@ -4,29 +4,48 @@
 // and sent again; their request_id makes a repeat harmless. When more than `most` lines wait, the oldest are dropped, so that a site
 // never runs out of memory because of its log.
 
-/** What may be an agent of a machine. Everybody else's requests never leave the server; the service judges by its own table. */
+/** Matches every user agent that may be a bot. Other requests never leave the server; the service decides by its own table. */
 export const MAY_BE_A_BOT = /bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|google(-|other|agent)|meta-|novaact|devin|omgili|webzio|cotoyogi|yandexadditional|-user\b|-agent\b|ai\b/i;
 
-/** What is not taken is told, or a key that was revoked would lose every line in silence. */
+// Visitors choose these texts. Longer ones are cut, or a visitor could make its own line longer than the service reads.
+const MAX_HEADER = 2_048;
+const MAX_TELEMETRY_ID = 64;
+const MAX_URL = 8_192;
+
+/** Reports a failed delivery, so that lines of a drain whose key was revoked aren't lost silently. */
 export const warn = (error) => console.warn(`telemetry: ${error.message}`);
 
 export const mayBeABot = (userAgent) => MAY_BE_A_BOT.test(userAgent ?? "");
 
-/** The line of a request that an edge function answers, from the `Request` and the `Response`; `more` is what only its provider knows. */
+/** The first `most` characters of a text, without half a surrogate pair at the end. */
+const cut = (text, most) => (text ?? "").slice(0, most).replace(/[\ud800-\udbff]$/, "");
+
+/** The part of a line that the visitor chooses; `header` returns the text of a header. */
+export function visitorFields(url, header) {
+  return {
+    url: cut(url, MAX_URL),
+    user_agent: cut(header("user-agent"), MAX_HEADER),
+    content_telemetry_id: cut(header("content-telemetry-id"), MAX_TELEMETRY_ID),
+    signature_agent: cut(header("signature-agent"), MAX_HEADER),
+  };
+}
+
+/**
+ * The line of a request that an edge function responds to, from the `Request` and the `Response`. `more` has what only the provider
+ * knows. The id is random: a request id in a header may be the visitor's own.
+ */
 export function edgeLine(request, response, more) {
   const url = new URL(request.url);
   return {
     timestamp: new Date().toISOString(),
+    request_id: crypto.randomUUID(),
     host: url.host,
     scheme: url.protocol.slice(0, -1),
-    url: url.pathname + url.search,
     method: request.method,
-    user_agent: request.headers.get("user-agent"),
+    ...visitorFields(url.pathname + url.search, (name) => request.headers.get(name)),
     status: response.status,
     bytes: Number(response.headers.get("content-length") ?? 0),
     content_type: response.headers.get("content-type") ?? "",
-    content_telemetry_id: request.headers.get("content-telemetry-id") ?? "",
-    signature_agent: request.headers.get("signature-agent") ?? "",
     ...more,
   };
 }

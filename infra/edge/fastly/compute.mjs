@@ -21,7 +21,6 @@ export function tell(event, response, { url, key, backend, send = (to, request) 
   if (!mayBeABot(request.headers.get("user-agent"))) return;
   const line = edgeLine(request, response, {
     cache_status: response.headers.get("x-cache") ?? "",
-    request_id: crypto.randomUUID(),
     client_ip: client?.address ?? "",
     country: client?.geo?.country_code ?? "",
     asn: client?.geo?.as_number ?? 0,

@@ -1,26 +1,36 @@
-// For Express, Connect and plain node:http: what agents fetch from this server is told to POST /drains/ndjson.
+// For Express, Connect and plain node:http: reports what agents fetch from this server to POST /drains/ndjson.
 //
 //   const telemetry = contentTelemetry({ url: "https://telemetry.example.com/drains/ndjson", key: process.env.DRAIN_KEY });
 //   app.use(telemetry);                       // before the routes
 //   process.on("SIGTERM", () => telemetry.close());
 //
-// `key` is that of a drain of the provider ndjson, made with the role "origin".
+// `key` is the key of a drain of the provider ndjson with the role "origin". Behind proxies of your own, also pass:
+//
+//   trustedProxies: ["10.0.0.0/8", "unix"]    // their addresses and networks; "unix" if they connect through a socket file
+//   scheme: "https"                           // if they terminate TLS
+//   host: "www.example.com"                   // if they change the Host header
+//
+// Each proxy must append the address it sees to X-Forwarded-For. X-Forwarded-Host, X-Forwarded-Proto and X-Request-ID are ignored,
+// because visitors can send them too.
 import { randomUUID } from "node:crypto";
-import { Lines, mayBeABot } from "../lines.mjs";
+import { BlockList, isIP } from "node:net";
+import { Lines, mayBeABot, visitorFields } from "../lines.mjs";
 
-export function contentTelemetry({ url, key, everyMs = 1_000, trustProxy = false, ...rest }) {
+export function contentTelemetry({ url, key, everyMs = 1_000, trustedProxies = [], scheme, host, ...rest }) {
   const lines = new Lines({ url, key, ...rest });
+  const site = { scheme, host, isProxy: proxyTest(trustedProxies) };
   const timer = setInterval(() => lines.flush(), everyMs);
   timer.unref();
 
   function middleware(request, response, next) {
-    if (mayBeABot(request.headers["user-agent"])) {
-      const at = new Date();
-      response.once("finish", () => lines.add(line(request, response, at, trustProxy)));
+    if (mayBeABot(header(request, "user-agent"))) {
+      // Captured before other middleware can change the request, and while the connection is open.
+      const received = requestFields(request, site);
+      response.once("finish", () => lines.add({ ...received, ...responseFields(response) }));
     }
     next();
   }
-  /** Sends what is left. */
+  /** Sends the lines that are left. */
   middleware.close = () => {
     clearInterval(timer);
     return lines.flush();
@@ -28,22 +38,61 @@ export function contentTelemetry({ url, key, everyMs = 1_000, trustProxy = false
   return middleware;
 }
 
-function line(request, response, at, trustProxy) {
-  const forwarded = (name) => (trustProxy ? request.headers[name]?.split(",")[0].trim() : undefined);
+function requestFields(request, { scheme, host, isProxy }) {
   return {
-    timestamp: at.toISOString(),
-    host: forwarded("x-forwarded-host") ?? request.headers.host ?? "",
-    scheme: forwarded("x-forwarded-proto") ?? (request.socket.encrypted ? "https" : "http"),
-    url: request.originalUrl ?? request.url,
+    timestamp: new Date().toISOString(),
+    request_id: randomUUID(),
+    client_ip: clientAddress(request, isProxy),
+    host: host ?? (header(request, "host") || header(request, ":authority")),
+    scheme: scheme ?? (request.socket.encrypted ? "https" : "http"),
     method: request.method,
-    user_agent: request.headers["user-agent"],
+    ...visitorFields(target(request.originalUrl ?? request.url), (name) => header(request, name)),
+  };
+}
+
+function responseFields(response) {
+  return {
     status: response.statusCode,
     bytes: Number(response.getHeader("content-length") ?? 0),
     content_type: String(response.getHeader("content-type") ?? ""),
-    // What tells a repeat from a new request is not the visitor's to choose.
-    request_id: forwarded("x-request-id") ?? randomUUID(),
-    client_ip: forwarded("x-forwarded-for") ?? request.socket.remoteAddress ?? "",
-    content_telemetry_id: request.headers["content-telemetry-id"] ?? "",
-    signature_agent: request.headers["signature-agent"] ?? "",
   };
+}
+
+/** A header as text; Node.js reads each byte of it as one character. */
+function header(request, name) {
+  return Buffer.from(request.headers[name] ?? "", "latin1").toString();
+}
+
+/** The path and the query, with bytes that aren't ASCII as percent escapes. */
+function target(sent) {
+  const path = sent.replace(/^https?:\/\/[^/?]*/i, "");
+  const escaped = path.replace(/[\x80-\xff]/g, (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase()}`);
+  return escaped.startsWith("/") ? escaped : `/${escaped}`;
+}
+
+/** The connection's address or, through trusted proxies, the rightmost address that isn't one of theirs; empty if it is unknown. */
+function clientAddress(request, isProxy) {
+  const forwarded = header(request, "x-forwarded-for").split(",");
+  let address = bare(request.socket.remoteAddress ?? "");
+  for (let trusted = isProxy(address); trusted && forwarded.length > 0; trusted = address !== "" && isProxy(address)) {
+    address = bare(forwarded.pop());
+  }
+  return isIP(address) > 0 ? address : "";
+}
+
+/** An address without port, brackets and IPv4-in-IPv6 prefix. */
+function bare(address) {
+  const [, v6, v4] = /^\[([^\]]*)\](?::\d+)?$|^([\d.]+)(?::\d+)?$/.exec(address.trim()) ?? [];
+  return (v6 ?? v4 ?? address.trim()).replace(/^::ffff:(?=\d+\.)/i, "");
+}
+
+/** A function that tests whether an address is one of a proxy; a socket file has none. Throws if an entry is no address or network. */
+function proxyTest(proxies) {
+  const family = (address) => (isIP(address) === 6 ? "ipv6" : "ipv4");
+  const list = new BlockList();
+  for (const proxy of proxies.filter((proxy) => proxy !== "unix")) {
+    const [address, bits] = proxy.split("/");
+    list.addSubnet(address, Number(bits ?? (isIP(address) === 6 ? 128 : 32)), family(address));
+  }
+  return (address) => (address === "" ? proxies.includes("unix") : isIP(address) > 0 && list.check(address, family(address)));
 }

@@ -1,14 +1,22 @@
-"""For any WSGI server: what agents fetch from this server is told to POST /drains/ndjson. The standard library is all it needs.
+"""For any WSGI server: reports what agents fetch from this server to POST /drains/ndjson. Needs only the standard library.
 
     application = ContentTelemetry(application, url="https://telemetry.example.com/drains/ndjson", key=os.environ["DRAIN_KEY"])
 
-``key`` is that of a drain of the provider ndjson, made with the role "origin". Lines are sent by a thread of their own, so that no
-visitor waits; one that could not be sent is sent again, and its request_id makes a repeat of it nothing new.
+``key`` is the key of a drain of the provider ndjson with the role "origin". Behind proxies of your own, also pass:
+
+    trusted_proxies=["10.0.0.0/8", "unix"]    # their addresses and networks; "unix" if they connect through a socket file
+    scheme="https"                            # if they terminate TLS
+    host="www.example.com"                    # if they change the Host header
+
+Each proxy must append the address it sees to X-Forwarded-For. X-Forwarded-Host, X-Forwarded-Proto and X-Request-ID are ignored, because
+visitors can send them too. A thread of its own sends the lines, so that no visitor waits. Lines that could not be sent are sent again;
+their request_id makes a repeat harmless.
 """
 
 import collections
 import datetime
 import http.client
+import ipaddress
 import json
 import logging
 import re
@@ -18,11 +26,17 @@ import urllib.parse
 import urllib.request
 import uuid
 
-# What may be an agent of a machine. Everybody else's requests never leave the server; the service judges by its own table.
+# Matches every user agent that may be a bot. Other requests never leave the server; the service decides by its own table.
 MAY_BE_A_BOT = re.compile(
     r"bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|google(-|other|agent)|meta-|novaact|devin|omgili|webzio|cotoyogi|yandexadditional|-user\b|-agent\b|ai\b",
     re.IGNORECASE,
 )
+# Visitors choose these texts. Longer ones are cut, or a visitor could make its own line longer than the service reads.
+MAX_HEADER = 2_048
+MAX_TELEMETRY_ID = 64
+MAX_URL = 8_192
+# What a request target contains without escapes.
+PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 
 log = logging.getLogger("content_telemetry")
 
@@ -35,31 +49,33 @@ class NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 class ContentTelemetry:
-    def __init__(self, application, url, key, every=1.0, at_once=500, most=10_000, timeout=10.0, trust_proxy=False):
+    def __init__(
+        self, application, url, key, every=1.0, at_once=500, most=10_000, timeout=10.0, trusted_proxies=(), scheme=None, host=None
+    ):
         self.application, self.url, self.key = application, url, key
         self.every, self.at_once, self.timeout = every, at_once, timeout
-        # What tells a repeat from a new request is not the visitor's to choose, but a proxy's.
-        self.trust_proxy = trust_proxy
+        self.site = Site(trusted_proxies, scheme, host)
         self.opener = urllib.request.build_opener(NoRedirects)
-        # When more wait, the oldest go: a site must not run out of memory for its log.
+        # When more lines wait, the oldest are dropped: a site must not run out of memory because of its log.
         self.waiting = collections.deque(maxlen=most)
         self.closing = threading.Event()
         self.thread = threading.Thread(target=self._run, name="content-telemetry", daemon=True)
         self.thread.start()
 
     def __call__(self, environ, start_response):
-        agent = environ.get("HTTP_USER_AGENT", "")
-        if not MAY_BE_A_BOT.search(agent):
+        if not MAY_BE_A_BOT.search(environ.get("HTTP_USER_AGENT", "")):
             return self.application(environ, start_response)
+        # Captured before the application can change it.
+        received = self.site.request(environ)
 
         def started(status, headers, *rest):
-            self.waiting.append(json.dumps(line(environ, status, headers, self.trust_proxy)))
+            self.waiting.append(json.dumps({**received, **response(status, headers)}, ensure_ascii=False))
             return start_response(status, headers, *rest)
 
         return self.application(environ, started)
 
     def close(self):
-        """Sends what is left."""
+        """Sends the lines that are left."""
         self.closing.set()
         self.thread.join(self.timeout)
 
@@ -100,32 +116,78 @@ class ContentTelemetry:
             return "failed"
 
 
+class Site:
+    """The server's proxies, and its scheme and host if a proxy hides them."""
+
+    def __init__(self, trusted_proxies=(), scheme=None, host=None):
+        self.scheme, self.host = scheme, host
+        self.trusts_socket_files = "unix" in trusted_proxies
+        self.networks = [ipaddress.ip_network(proxy, strict=False) for proxy in trusted_proxies if proxy != "unix"]
+
+    def request(self, environ):
+        """The part of a line that is known when the request arrives."""
+        return {
+            "timestamp": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds"),
+            "request_id": str(uuid.uuid4()),
+            "client_ip": self.client_address(environ),
+            "host": self.host or text(environ, "HTTP_HOST", MAX_HEADER) or environ.get("SERVER_NAME", ""),
+            "scheme": self.scheme or environ.get("wsgi.url_scheme", "http"),
+            "method": environ.get("REQUEST_METHOD", ""),
+            "url": target(environ)[:MAX_URL],
+            "user_agent": text(environ, "HTTP_USER_AGENT", MAX_HEADER),
+            "content_telemetry_id": text(environ, "HTTP_CONTENT_TELEMETRY_ID", MAX_TELEMETRY_ID),
+            "signature_agent": text(environ, "HTTP_SIGNATURE_AGENT", MAX_HEADER),
+        }
+
+    def client_address(self, environ):
+        """The connection's address or, through trusted proxies, the rightmost address that isn't one of theirs; empty if unknown."""
+        forwarded = environ.get("HTTP_X_FORWARDED_FOR", "").split(",")
+        peer = environ.get("REMOTE_ADDR", "")
+        address = bare(peer)
+        trusted = self.is_proxy(address) if peer else self.trusts_socket_files
+        while trusted and forwarded:
+            address = bare(forwarded.pop())
+            trusted = self.is_proxy(address)
+        return str(address) if address else ""
+
+    def is_proxy(self, address):
+        return address is not None and any(address in network for network in self.networks)
+
+
+def bare(written):
+    """The address without port, brackets and IPv4-in-IPv6 prefix; None if it is no address."""
+    written = written.strip()
+    with_port = re.fullmatch(r"\[([^\]]*)\](?::\d+)?|([\d.]+)(?::\d+)?", written)
+    try:
+        address = ipaddress.ip_address((with_port[1] or with_port[2] or "") if with_port else written)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def text(environ, name, most):
+    """A header as text; WSGI has each byte of it as one character."""
+    return environ.get(name, "").encode("latin-1", "replace").decode("utf-8", "replace")[:most]
+
+
 def target(environ):
-    """The path and the query as they were sent: ``/a%2Fb`` is not the page ``/a/b``, and an agent reports it as it asked for it."""
+    """The path and the query as they were sent: ``/a%2Fb`` is not the page ``/a/b``, and agents report the URL they asked for."""
     sent = environ.get("RAW_URI") or environ.get("REQUEST_URI") or ""
-    if sent.startswith(("/", "http://", "https://")):
-        return sent
-    # Of other servers WSGI has the path without its escapes, each byte as a character.
+    if sent.lower().startswith(("/", "http://", "https://")):
+        path = urllib.parse.quote(re.sub(r"(?i)^https?://[^/?]*", "", sent).encode("latin-1", "replace"), safe=PRINTABLE)
+        return path if path.startswith("/") else "/" + path
+    # Other servers provide the path only without its escapes, each byte as a character.
     path = (environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1", "replace")
-    query = environ.get("QUERY_STRING", "")
-    return urllib.parse.quote(path, safe="/:@!$&'()*+,;=~") + ("?" + query if query else "")
+    query = environ.get("QUERY_STRING", "").encode("latin-1", "replace")
+    return urllib.parse.quote(path, safe="/:@!$&'()*+,;=~") + ("?" + urllib.parse.quote(query, safe=PRINTABLE) if query else "")
 
 
-def line(environ, status, headers, trust_proxy=False):
+def response(status, headers):
+    """The part of a line that is known when the response starts."""
     sent = {name.lower(): value for name, value in headers}
     length = sent.get("content-length", "0")
     return {
-        "timestamp": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds"),
-        "host": environ.get("HTTP_HOST", environ.get("SERVER_NAME", "")),
-        "scheme": environ.get("wsgi.url_scheme", "http"),
-        "url": target(environ),
-        "method": environ.get("REQUEST_METHOD", ""),
-        "user_agent": environ.get("HTTP_USER_AGENT", ""),
         "status": int(status.split(" ", 1)[0]),
         "bytes": int(length) if length.isdigit() else 0,
         "content_type": sent.get("content-type", ""),
-        "request_id": (trust_proxy and environ.get("HTTP_X_REQUEST_ID")) or str(uuid.uuid4()),
-        "client_ip": environ.get("REMOTE_ADDR", ""),
-        "content_telemetry_id": environ.get("HTTP_CONTENT_TELEMETRY_ID", ""),
-        "signature_agent": environ.get("HTTP_SIGNATURE_AGENT", ""),
     }

@@ -130,6 +130,11 @@ fn run_alone(program: &str, script: &str) {
 }
 
 #[test]
+fn forged_headers_change_no_field_of_a_wsgi_server() {
+    run_alone("python3", "tests/python/hostile.py");
+}
+
+#[test]
 fn only_a_direct_2xx_delivers_lines() {
     run_alone("node", "tests/node/hostile/delivery.mjs");
 }

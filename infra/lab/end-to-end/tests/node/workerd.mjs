@@ -51,8 +51,9 @@ async function told(paths) {
 await Promise.all([visit("/1?a=b", AGENT), visit("/2", AGENT), visit("/person", PERSON), visit("/3", AGENT)]);
 await told(["/1?a=b", "/2", "/3"]);
 const { asn, country, cache_status, client_ip, request_id, signature_agent } = taken.find((line) => line.url === "/2");
-const said = JSON.stringify([asn, country, cache_status, client_ip, request_id, signature_agent]);
-const expected = JSON.stringify([64_500, "DE", "HIT", "132.196.86.7", "ray-/2", '"https://agent.test"']);
+const said = JSON.stringify([asn, country, cache_status, client_ip, signature_agent]);
+const expected = JSON.stringify([64_500, "DE", "HIT", "132.196.86.7", '"https://agent.test"']);
+if (!/^[0-9a-f-]{36}$/.test(request_id)) throw new Error(`the id of a request is the visitor's: ${request_id}`);
 if (said !== expected) throw new Error(`${said} was told, and not ${expected}`);
 
 // What could not be sent goes out with the next lines.
