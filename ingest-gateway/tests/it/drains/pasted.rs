@@ -68,10 +68,10 @@ fn fastly() -> Vec<u8> {
         ("resp.status", "200"),
         ("resp.body_bytes_written", "5120"),
         ("Content-Type", "text/html; charset=utf-8"),
-        ("Fastly-Client-IP", "132.196.86.7"),
+        ("client.ip", "132.196.86.7"),
         ("country_code", "us"),
         ("client.as.number", "8075"),
-        ("req.xid", "r-1"),
+        ("uuid.version4", "5e2c9a3e-7a55-4a5c-9a43-1f8a3a0c9d11"),
         ("Content-Telemetry-ID", "0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f"),
     ];
     let values: BTreeMap<&str, &str> = VALUES.into();
