@@ -62,8 +62,10 @@ pub(super) const ALL: &[Platform] = &[
         provider: "firehose",
         role: None,
         asks: None,
-        commands: &[run("TF_VAR_telemetry_url='{url}' TF_VAR_drain_key='{key}' TF_VAR_backup_bucket_arn='…' terraform apply")],
-        files: &[file!("cloudfront/firehose.tf", "Real-time logs through Firehose, in Terraform")],
+        commands: &[run(
+            "TF_VAR_telemetry_url='{url}' TF_VAR_drain_key='{key}' TF_VAR_distribution_arn='…' TF_VAR_backup_bucket_arn='…' terraform apply",
+        )],
+        files: &[file!("cloudfront/firehose.tf", "Standard logs through Firehose, in Terraform")],
     },
     Platform {
         name: "vercel",

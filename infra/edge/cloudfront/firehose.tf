@@ -1,44 +1,39 @@
-# CloudFront real-time logs through Amazon Data Firehose into a drain of the provider firehose. Real-time logs go to a Kinesis
-# stream, and from there by Firehose to the drain; what could not be delivered lies in the bucket.
+# CloudFront standard logging (v2) through Amazon Data Firehose into a drain of the provider firehose. Firehose stores records that it
+# couldn't deliver in the bucket. CloudFront delivers its logs from us-east-1: apply this in that region.
 variable "telemetry_url" { default = "https://telemetry.example.com" }
 variable "drain_key" { sensitive = true }
+variable "distribution_arn" {}
 variable "backup_bucket_arn" {}
 
-resource "aws_kinesis_stream" "telemetry" {
-  name             = "content-telemetry"
-  retention_period = 24
-  stream_mode_details { stream_mode = "ON_DEMAND" }
+resource "aws_cloudwatch_log_delivery_source" "telemetry" {
+  name         = "content-telemetry"
+  log_type     = "ACCESS_LOGS"
+  resource_arn = var.distribution_arn
 }
 
-# Attach it to a cache behaviour with `realtime_log_config_arn`. The parser goes by the place of a field, so that all are chosen, and
-# Firehose delivers them in CloudFront's own order whatever the order here.
-resource "aws_cloudfront_realtime_log_config" "telemetry" {
+resource "aws_cloudwatch_log_delivery_destination" "telemetry" {
   name          = "content-telemetry"
-  sampling_rate = 100
-  fields = ["timestamp", "c-ip", "time-to-first-byte", "sc-status", "sc-bytes", "cs-method", "cs-protocol", "cs-host", "cs-uri-stem",
-    "cs-bytes", "x-edge-location", "x-edge-request-id", "x-host-header", "time-taken", "cs-protocol-version", "c-ip-version",
-    "cs-user-agent", "cs-referer", "cs-cookie", "cs-uri-query", "x-edge-response-result-type", "x-forwarded-for", "ssl-protocol",
-    "ssl-cipher", "x-edge-result-type", "fle-encrypted-fields", "fle-status", "sc-content-type", "sc-content-len", "sc-range-start",
-    "sc-range-end", "c-port", "x-edge-detailed-result-type", "c-country", "cs-accept-encoding", "cs-accept",
-  "cache-behavior-path-pattern", "cs-headers", "cs-header-names", "cs-headers-count", "primary-distribution-id", "primary-distribution-dns-name", "origin-fbl", "origin-lbl", "asn"]
+  output_format = "json"
 
-  endpoint {
-    stream_type = "Kinesis"
-    kinesis_stream_config {
-      role_arn   = aws_iam_role.cloudfront.arn
-      stream_arn = aws_kinesis_stream.telemetry.arn
-    }
+  delivery_destination_configuration {
+    destination_resource_arn = aws_kinesis_firehose_delivery_stream.telemetry.arn
   }
+}
+
+# Only fields that the service reads. Cookies, the referer, X-Forwarded-For and other headers stay with CloudFront. `c-ip` is the
+# address of the connection; without it, `verified` is null.
+resource "aws_cloudwatch_log_delivery" "telemetry" {
+  delivery_source_name     = aws_cloudwatch_log_delivery_source.telemetry.name
+  delivery_destination_arn = aws_cloudwatch_log_delivery_destination.telemetry.arn
+  record_fields = ["timestamp(ms)", "c-ip", "sc-status", "sc-bytes", "cs-method", "cs-protocol", "x-host-header", "cs-uri-stem",
+  "cs-uri-query", "x-edge-request-id", "cs(User-Agent)", "x-edge-result-type", "sc-content-type", "c-country", "asn"]
 }
 
 resource "aws_kinesis_firehose_delivery_stream" "telemetry" {
   name        = "content-telemetry"
   destination = "http_endpoint"
-
-  kinesis_source_configuration {
-    kinesis_stream_arn = aws_kinesis_stream.telemetry.arn
-    role_arn           = aws_iam_role.firehose.arn
-  }
+  # Lets the log delivery write into this stream.
+  tags = { LogDeliveryEnabled = "true" }
 
   http_endpoint_configuration {
     name               = "content-telemetry"
@@ -59,24 +54,9 @@ resource "aws_kinesis_firehose_delivery_stream" "telemetry" {
   }
 }
 
-resource "aws_iam_role" "cloudfront" {
-  name               = "content-telemetry-cloudfront"
-  assume_role_policy = data.aws_iam_policy_document.cloudfront.json
-}
-
 resource "aws_iam_role" "firehose" {
   name               = "content-telemetry-firehose"
   assume_role_policy = data.aws_iam_policy_document.firehose.json
-}
-
-data "aws_iam_policy_document" "cloudfront" {
-  statement {
-    actions = ["sts:AssumeRole"]
-    principals {
-      type        = "Service"
-      identifiers = ["cloudfront.amazonaws.com"]
-    }
-  }
 }
 
 data "aws_iam_policy_document" "firehose" {
@@ -89,19 +69,9 @@ data "aws_iam_policy_document" "firehose" {
   }
 }
 
-resource "aws_iam_role_policy" "cloudfront" {
-  role = aws_iam_role.cloudfront.id
-  policy = jsonencode({ Version = "2012-10-17", Statement = [{
-    Effect   = "Allow"
-    Action   = ["kinesis:DescribeStream", "kinesis:DescribeStreamSummary", "kinesis:PutRecord", "kinesis:PutRecords"]
-    Resource = aws_kinesis_stream.telemetry.arn
-  }] })
-}
-
 resource "aws_iam_role_policy" "firehose" {
   role = aws_iam_role.firehose.id
   policy = jsonencode({ Version = "2012-10-17", Statement = [
-    { Effect = "Allow", Action = ["kinesis:DescribeStream", "kinesis:GetShardIterator", "kinesis:GetRecords", "kinesis:ListShards"], Resource = aws_kinesis_stream.telemetry.arn },
     { Effect = "Allow", Action = ["s3:PutObject", "s3:GetBucketLocation", "s3:ListBucket", "s3:AbortMultipartUpload"], Resource = [var.backup_bucket_arn, "${var.backup_bucket_arn}/*"] }
   ] })
 }
