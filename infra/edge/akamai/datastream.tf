@@ -1,12 +1,14 @@
-# DataStream 2 into a drain of the provider akamai. The property needs the behaviour "DataStream" with this stream, and for the
-# correlation header "Log Request Details" with the custom log field {{builtin.AK_HDR_content-telemetry-id}}.
+# DataStream 2 into a drain of the provider akamai. The property needs the behavior "DataStream" with this stream. For the correlation
+# header it needs "Set Variable", which puts the request header Content-Telemetry-ID into PMUSER_TELEMETRY_ID, and "Log Request
+# Details" with the custom log field content-telemetry-id={{user.PMUSER_TELEMETRY_ID}}. Leave the other options of that behavior off:
+# cookies, referer and X-Forwarded-For aren't read.
 variable "telemetry_url" { default = "https://telemetry.example.com" }
 variable "drain_key" { sensitive = true }
 variable "contract_id" {}
 variable "group_id" {}
 variable "properties" { type = list(string) }
 
-# Ids of DataStream 2's catalogue, which `akamai_datastream_dataset_fields` lists: compare the names before you apply.
+# Field ids of DataStream 2, as `akamai_datastream_dataset_fields` lists them: compare the names before you apply.
 data "akamai_datastream_dataset_fields" "all" {}
 
 locals {
