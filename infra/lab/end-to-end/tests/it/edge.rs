@@ -1,5 +1,6 @@
 //! What a customer pastes (`infra/edge`), against the running service: lines that nginx has written by our log formats, a Worker, a
 //! service of Fastly Compute, a server of one's own in Node.js and Python, and what the scripts set up at Cloudflare and Vercel.
+//! `tests/node/hostile` renders every format for visitors who forge their headers.
 //!
 //! Must use the files as they are, and must not skip: without Node.js or Python it fails and says so.
 
@@ -119,6 +120,18 @@ async fn d6_a_worker_compute_and_servers_in_node_and_python_tell_of_agents_and_o
         "https://www.example.com/worker/2",
     ];
     assert_eq!(urls, expected);
+}
+
+/// Visitors forge every header. Each line contains what the server saw, and its drain reads every line.
+#[tokio::test(flavor = "multi_thread")]
+async fn forged_headers_change_no_field_of_the_server() {
+    let nginx = tokio::task::spawn_blocking(local::nginx::program).await.unwrap().unwrap();
+    let demo = Demo::start().await;
+    for provider in ["ndjson", "fastly", "combined"] {
+        let drain = drain(&demo, provider).await;
+        let settings = [("NGINX_PROGRAM", nginx.as_path()), ("PROVIDER", Path::new(provider))];
+        run("node", "tests/node/hostile/formats.mjs", &settings, &demo, &drain).await;
+    }
 }
 
 /// Runs a test that needs no service.
