@@ -1,24 +1,47 @@
 #!/bin/sh
-# Makes a Vercel drain of a team's request logs into a drain of the provider vercel.
-#   VERCEL_TOKEN  TEAM_ID  PROJECT_ID  TELEMETRY_URL (https://telemetry.example.com)  DRAIN_KEY  DRAIN_SECRET (the "secret" of the drain)
+# Creates a Vercel drain that sends a team's request logs to a drain of the provider vercel.
+#   TEAM_ID  PROJECT_ID  TELEMETRY_URL (https://telemetry.example.com)
+# Asks for these without showing them, unless they are in the environment; through a pipe, each is one line of the input:
+#   VERCEL_TOKEN  DRAIN_KEY  DRAIN_SECRET (the "secret" of the drain)
+# No secret is an argument of a command, because every account of a machine can list those.
 set -eu
-# The answer may repeat the key: it is shown only where it says what was wrong.
-answer=$(cat <<END | curl -sS --fail-with-body "${VERCEL_API:-https://api.vercel.com}/v1/drains?teamId=$TEAM_ID" \
-  -H "Authorization: Bearer $VERCEL_TOKEN" -H 'Content-Type: application/json' --data-binary @-
-{
-  "name": "content-telemetry",
-  "projects": "some",
-  "projectIds": ["$PROJECT_ID"],
-  "schemas": {"log": {"version": "v1"}},
-  "delivery": {
-    "type": "http",
-    "endpoint": "$TELEMETRY_URL/drains/vercel",
-    "encoding": "ndjson",
-    "compression": "gzip",
-    "headers": {"X-API-Key": "$DRAIN_KEY"},
-    "secret": "$DRAIN_SECRET"
-  }
+newline='
+'
+
+# Prints a line of input that isn't shown, for the secret named $1.
+hidden() {
+  printf '%s: ' "$1" >&2
+  if [ -t 0 ]; then
+    trap 'stty echo' EXIT
+    trap 'exit 1' INT TERM
+    stty -echo
+  fi
+  IFS= read -r line || [ -n "$line" ]
+  if [ -t 0 ]; then stty echo; fi
+  echo >&2
+  printf '%s' "$line"
 }
-END
-) || { printf '%s\n' "$answer" >&2; exit 1; }
-echo "POST drains: done"
+# Prints $1 with quotes and backslashes escaped, as a text of JSON and of a configuration of curl has them.
+escaped() { printf '%s' "$1" | tr '\n' ' ' | sed 's/[\\"]/\\&/g'; }
+# Prints one line of a configuration of curl: the option $1 with the text $2.
+option() { printf '%s = "%s"\n' "$1" "$(escaped "$2")"; }
+
+[ -n "${VERCEL_TOKEN:-}" ] || VERCEL_TOKEN=$(hidden VERCEL_TOKEN)
+[ -n "${DRAIN_KEY:-}" ] || DRAIN_KEY=$(hidden DRAIN_KEY)
+[ -n "${DRAIN_SECRET:-}" ] || DRAIN_SECRET=$(hidden DRAIN_SECRET)
+body='{"name": "content-telemetry", "projects": "some", "projectIds": ["'$(escaped "$PROJECT_ID")'"], "schemas": {"log": {"version": "v1"}},
+  "delivery": {"type": "http", "endpoint": "'$(escaped "$TELEMETRY_URL")'/drains/vercel", "encoding": "ndjson", "compression": "gzip",
+    "headers": {"X-API-Key": "'$(escaped "$DRAIN_KEY")'"}, "secret": "'$(escaped "$DRAIN_SECRET")'"}}'
+
+# Only a status from 200 to 299 is a success: a redirect isn't followed. The response may repeat the key, so it is shown only after a
+# failure.
+response=$({
+  option url "${VERCEL_API:-https://api.vercel.com}/v1/drains?teamId=$TEAM_ID"
+  option header "Authorization: Bearer $VERCEL_TOKEN"
+  option header 'Content-Type: application/json'
+  option data-binary "$body"
+} | curl --disable -sS -X POST --write-out '\n%{http_code}' --config -) || exit 1
+case ${response##*"$newline"} in
+  2??) echo "POST drains: done" ;;
+  *) printf '%s\n' "$response" >&2; exit 1 ;;
+esac

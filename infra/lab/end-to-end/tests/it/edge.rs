@@ -153,6 +153,11 @@ fn only_a_direct_2xx_delivers_lines() {
 }
 
 #[test]
+fn scripts_show_no_secret_and_follow_no_redirect() {
+    run_alone("node", "tests/node/hostile/scripts.mjs");
+}
+
+#[test]
 fn d6_no_filter_that_is_pasted_loses_a_bot_of_the_table() {
     let bots = here().join("../../../schemas");
     let mut command = Command::new("node");
