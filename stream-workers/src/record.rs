@@ -1,6 +1,4 @@
-//! From the bytes of a record to the rows that it becomes. Pure.
-//!
-//! Must not look anything up: what the gateway could not is left to `resolve`.
+//! Decodes records into rows. Pure: `resolve` looks up what the gateway could not.
 
 pub(crate) mod decode;
 pub(crate) mod row;

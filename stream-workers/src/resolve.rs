@@ -1,8 +1,8 @@
-//! Looks up the agents of sessions, and the click tokens that the gateway could not look up, once per block.
+//! Looks up click tokens that the gateway could not look up, and the agents of sessions. A block that has neither needs no query.
 //!
-//! Must judge a token and an agent as of the moment their event was accepted, so that a replay judges alike; must give an
-//! event the session that the gateway would have given it, or set its whole record aside as the gateway would have refused it;
-//! and must not ask PostgreSQL anything for a block that has neither.
+//! An event gets the session that the gateway would have given it. A record that the gateway would have rejected becomes a dead letter.
+//! Tokens and agents count as of the acceptance of their event, so a replay stores the same rows
+//! (`a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_would_have_given_and_so_does_a_replay`).
 
 pub(crate) mod back_off;
 pub(crate) mod session_writer;
@@ -30,14 +30,14 @@ use std::hash::Hash;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-/// Agents remembered at a time.
+/// Most agents in memory.
 const REMEMBERED: usize = 100_000;
-/// Most tokens of one question: a block of more is asked in parts, so that no answer outlasts its deadline.
+/// Most tokens or sessions of one query, so that it ends before its deadline.
 const MAX_ASKED: usize = 20_000;
-/// What one question may take, also when PostgreSQL stops in the middle of it.
+/// Deadline of one query, also if PostgreSQL hangs during it.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Looks up tokens and agents, and remembers them.
+/// Looks up tokens and agents, and caches them.
 pub(crate) struct Resolver {
     pool: PgPool,
     clicks: RememberedClicks,
@@ -45,7 +45,7 @@ pub(crate) struct Resolver {
 }
 
 impl Resolver {
-    /// Connects when it is first asked: a worker starts and works without PostgreSQL.
+    /// Creates a resolver that connects with its first query, because a worker starts without PostgreSQL.
     pub(crate) fn connect(settings: &PostgresSettings) -> anyhow::Result<Self> {
         Ok(Self::on(stores::postgres(settings)?))
     }
@@ -55,15 +55,14 @@ impl Resolver {
         Self { pool, clicks: RememberedClicks::default(), agents: LruCache::new(capacity) }
     }
 
-    /// Forgets the agents of sessions for which a record names one: it may have been accepted earlier than the known one.
+    /// Removes sessions from the cache if a record names their agent: it may have been accepted before the cached one.
     pub(crate) fn forget_agents(&mut self, named: &[NamedSession]) {
         for NamedSession { org, report, .. } in named.iter().filter(|one| one.report.agent_id.is_some()) {
             self.agents.pop(&(*org, report.session_id));
         }
     }
 
-    /// Turns every unresolved record of a block, if it has any, into rows or a dead letter; waits as long as PostgreSQL is
-    /// away.
+    /// Turns each unresolved record of a block into rows or a dead letter. Waits while PostgreSQL is unavailable.
     pub(crate) async fn resolve(&mut self, block: &mut Block) {
         if block.unresolved.is_empty() {
             return;
@@ -90,7 +89,7 @@ impl Resolver {
         }
     }
 
-    /// Why the record would be set aside, if it would; asks once.
+    /// Returns why the record would become a dead letter, or `None` if it wouldn't. Queries PostgreSQL once.
     pub(crate) async fn refusal(&self, mut record: LogRecord) -> anyhow::Result<Option<String>> {
         let hashes: Vec<SecretHash> = hashes_of(&record).collect();
         let mut clicks = HashMap::new();
@@ -105,7 +104,7 @@ impl Resolver {
         Ok(bind(&mut record, &clicks).err())
     }
 
-    /// What PostgreSQL knows of these tokens. That it knows nothing of one is asked anew each time.
+    /// Returns the tokens that exist. Unknown tokens are not cached.
     async fn look_up_clicks(&mut self, hashes: HashSet<SecretHash>) -> HashMap<SecretHash, Clicked> {
         let (mut answers, missing) = remembered(|hash| self.clicks.get(hash).cloned(), hashes);
         for asked in missing.chunks(MAX_ASKED) {
@@ -118,7 +117,7 @@ impl Resolver {
         answers
     }
 
-    /// The agents of these sessions. One that has named nobody may yet do so, and is asked about anew each time.
+    /// Returns the agents of these sessions. A session without an agent is not cached, because it may get one.
     async fn look_up_agents(&mut self, sessions: HashSet<Session>) -> HashMap<Session, Named> {
         let (mut answers, missing) = remembered(|session| self.agents.get(session).cloned(), sessions);
         for asked in missing.chunks(MAX_ASKED) {
@@ -132,7 +131,7 @@ impl Resolver {
     }
 }
 
-/// What is remembered, and what has to be asked.
+/// Returns the cached values, and the keys that are not in the cache.
 fn remembered<K: Hash + Eq, V>(mut known: impl FnMut(&K) -> Option<V>, wanted: HashSet<K>) -> (HashMap<K, V>, Vec<K>) {
     let (mut answers, mut missing) = (HashMap::with_capacity(wanted.len()), Vec::new());
     for key in wanted {
@@ -144,7 +143,7 @@ fn remembered<K: Hash + Eq, V>(mut known: impl FnMut(&K) -> Option<V>, wanted: H
     (answers, missing)
 }
 
-/// Asks until PostgreSQL answers.
+/// Repeats a query until PostgreSQL responds.
 pub(crate) async fn patiently<'a, T>(what: &str, count: usize, ask: impl Fn() -> BoxFuture<'a, Result<T, sqlx::Error>>) -> T {
     let mut back_off = BackOff::default();
     loop {
@@ -166,14 +165,13 @@ fn nameless_sessions_of(record: &LogRecord) -> impl Iterator<Item = Session> {
     record.events.iter().filter_map(|event| nameless_session(event, record.org))
 }
 
-/// The session whose agent the event gets.
+/// Returns the session whose agent the event gets.
 fn nameless_session(event: &LogEvent, reporter: OrgId) -> Option<Session> {
     let session = event.session_id.filter(|_| event.is_nameless())?;
     Some((event.session_org.unwrap_or(reporter), session))
 }
 
-/// Puts the agents of its sessions into a record's events. As of its acceptance: whoever reads the record again must find the
-/// same.
+/// Adds the agents of sessions to a record's events, as of its acceptance, so that a replay adds the same ones.
 fn name_agents(record: &mut LogRecord, agents: &HashMap<Session, Named>) {
     let (reporter, accepted_at) = (record.org, DateTime::from_timestamp_micros(record.received_at_us));
     for event in &mut record.events {
@@ -184,8 +182,11 @@ fn name_agents(record: &mut LogRecord, agents: &HashMap<Session, Named>) {
     }
 }
 
-/// Puts the sessions behind a record's tokens into its events. A batch is taken whole or not at all: the error is why the gateway
-/// would have refused it.
+/// Adds the sessions of click tokens to a record's events.
+///
+/// # Errors
+///
+/// Why the gateway would have rejected the request. A record is stored as a whole or not at all.
 fn bind(record: &mut LogRecord, clicks: &HashMap<SecretHash, Clicked>) -> Result<(), String> {
     let (reporter, accepted_at) = (record.org, DateTime::from_timestamp_micros(record.received_at_us));
     for (index, event) in record.events.iter_mut().enumerate() {
@@ -194,7 +195,7 @@ fn bind(record: &mut LogRecord, clicks: &HashMap<SecretHash, Clicked>) -> Result
         let binding = clicked.filter(|clicked| event.can_be_bound_by(reporter, clicked.org));
         match (binding, event.session_id) {
             (None, None) => return Err(format!("event {index}: the click token is unknown or expired")),
-            // Real documents carry the tokens of other issuers.
+            // Documents contain tokens of other issuers.
             (None, Some(_)) => event.kept_ctx_hash = event.ctx_hash.take(),
             (Some(clicked), Some(session)) if session != clicked.session => {
                 return Err(format!("event {index}: the click token belongs to another session than session_id"));

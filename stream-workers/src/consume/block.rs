@@ -1,6 +1,6 @@
-//! What is read from the log at one go: rows, records that wait for a look-up, dead letters, and where all of it stood.
+//! A block: records that are read from the log and stored together, as rows, records with lookups to do, and dead letters.
 //!
-//! Must take any bytes: a record that cannot be read, or that makes reading panic, is set aside and its neighbours stay.
+//! Accepts any bytes. A record that can't be read, or that causes a panic, becomes a dead letter; the others are stored.
 
 use super::dead_letter::DeadLetter;
 use super::partition_stats::CountsByPartition;
@@ -17,26 +17,26 @@ use std::collections::BTreeMap;
 use store::tables::FailedFetchRow;
 use tokio::time::Instant;
 
-/// A block of rows stays below 100,000 with one more request of 1,000 events.
+/// Events after which a block is full. With one more request of 1,000 events, it stays below 100,000.
 const BLOCK_ROWS: usize = 99_000;
-/// Of records as they are on the log, and of what looking them up may add; a block has at most one more record.
+/// Bytes after which a block is full: of its records, and of what lookups may add to them. It has at most one record more.
 const BLOCK_BYTES: usize = 32 * 1024 * 1024;
 
 /// First and last offset by partition.
 pub(crate) type Offsets = BTreeMap<i32, (i64, i64)>;
 
-/// Decoded records, and the offsets they came from.
+/// Decoded records and their offsets.
 #[derive(Default)]
 pub(crate) struct Block {
     pub(crate) rows: Vec<ReportRow>,
     pub(crate) failed_fetches: Vec<FailedFetchRow>,
-    /// Records that become rows once PostgreSQL has said what their click tokens stand for and who their agents are.
+    /// Records with click tokens or agents to look up in PostgreSQL.
     pub(crate) unresolved: Vec<Unresolved>,
     /// Sessions that the events name.
     named_sessions: Vec<NamedSession>,
     pub(crate) dead_letters: Vec<DeadLetter>,
     pub(crate) offsets: Offsets,
-    /// How many records were read; the writer adds what has become of them.
+    /// Number of records that were read. The writer adds how many were stored and rejected.
     pub(crate) tally: CountsByPartition,
     pub(crate) opened: Option<Instant>,
     unresolved_events: usize,
@@ -52,18 +52,18 @@ impl Block {
         self.rows.len() + self.unresolved_events
     }
 
-    /// Takes the sessions that are still to be written, in the order of each partition.
+    /// Takes the sessions to write, in the order of each partition.
     pub(crate) fn take_named_sessions(&mut self) -> Vec<NamedSession> {
         std::mem::take(&mut self.named_sessions)
     }
 
-    /// What is still to be looked up, for its rows or letters to be given back.
+    /// Takes the records with lookups to do. The caller adds their rows ([`take`](Self::take)) or rejects them.
     pub(crate) fn take_unresolved(&mut self) -> Vec<Unresolved> {
         self.unresolved_events = 0;
         std::mem::take(&mut self.unresolved)
     }
 
-    /// Reads one record; one that is not `wanted` leaves nothing but its offset.
+    /// Reads one record. If it is not `wanted`, only its offset is added.
     pub(crate) fn push(&mut self, message: &impl Message, wanted: impl Fn(&LogRecord) -> bool) {
         let payload = message.payload().unwrap_or_default();
         let (sessions, failed_fetches) = (&mut self.named_sessions, &mut self.failed_fetches);
@@ -91,7 +91,7 @@ impl Block {
         self.count(message);
     }
 
-    /// Sets one record aside without looking into it.
+    /// Adds one record as a dead letter, without decoding it.
     pub(crate) fn push_unread(&mut self, message: &impl Message, reason: String) {
         self.reject(DeadLetter { reason, ..letter(message) });
         self.count(message);
@@ -102,7 +102,7 @@ impl Block {
         self.rows.extend(rows);
     }
 
-    /// Sets one record aside.
+    /// Adds one dead letter.
     pub(crate) fn reject(&mut self, letter: DeadLetter) {
         self.dead_letters.push(letter);
     }
@@ -112,7 +112,7 @@ impl Block {
         self.skip(message);
     }
 
-    /// Passes over a record of other shards.
+    /// Skips a record of other shards.
     pub(crate) fn skip(&mut self, message: &impl Message) {
         let offset = message.offset();
         self.tally.of(message.partition()).records += 1;
@@ -122,7 +122,7 @@ impl Block {
     }
 }
 
-/// A record with click tokens or agents to look up, and the dead letter it becomes when one is not good.
+/// A record with click tokens or agents to look up, and the dead letter that it becomes if a token is invalid.
 #[derive(Debug)]
 pub(crate) struct Unresolved {
     pub(crate) record: LogRecord,
@@ -135,7 +135,7 @@ fn named_sessions(record: &mut LogRecord) -> impl Iterator<Item = NamedSession> 
     std::mem::take(&mut record.named_sessions).into_iter().map(move |report| NamedSession { org, accepted_at, report })
 }
 
-/// Most bytes that looking up a record adds to its rows: links of tokens, or where they lead, and agents.
+/// Returns the most bytes that lookups add to the rows of a record: URLs or sites of tokens, and agents.
 fn most_added(record: &LogRecord) -> usize {
     let added = |event: &LogEvent| match (event.is_unresolved(), event.is_nameless()) {
         (true, _) => MAX_URL_BYTES + MAX_STRING_BYTES,
@@ -166,7 +166,7 @@ pub(crate) fn named_buckets(headers: Option<&impl Headers>) -> Buckets {
     Buckets::from_header(named.and_then(|header| header.value))
 }
 
-/// The record as it would be set aside; the reason is still to be said.
+/// Returns the record as a dead letter, without the reason.
 fn letter(message: &impl Message) -> DeadLetter {
     DeadLetter {
         payload: message.payload().unwrap_or_default().to_vec(),

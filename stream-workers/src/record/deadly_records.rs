@@ -1,8 +1,6 @@
-//! Records that break the worker on purpose. Compiled in under the feature `deadly-records`, which only tests have.
-//!
-//! Must do nothing to a record that does not ask for it.
+//! Crashes the worker on records that ask for it. Only for tests: compiled with the feature `deadly-records`.
 
-/// Dies, or panics, over a record that says so.
+/// Aborts or panics if the record asks for it.
 pub(crate) fn while_decoding(payload: &[u8]) {
     let says = |what: &[u8]| payload.windows(what.len()).any(|part| part == what);
     if says(b"deadly-record:abort") {
@@ -11,7 +9,7 @@ pub(crate) fn while_decoding(payload: &[u8]) {
     assert!(!says(b"deadly-record:panic"), "a record asked for a panic");
 }
 
-/// Panics over a report whose URL says so.
+/// Panics if the URL of a report asks for it.
 pub(crate) fn while_merging(url: &str) {
     assert!(!url.contains("deadly-report:panic"), "a report asked for a panic");
 }

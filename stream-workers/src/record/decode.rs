@@ -1,6 +1,6 @@
-//! From the bytes of a record to what they say. Pure: a bad record is reproduced by pasting it into a test.
+//! Decodes the bytes of a record. Pure, so that a test can reproduce a bad record from its bytes.
 //!
-//! Must not panic on any bytes, and must not let through what the table would refuse or clamp.
+//! Never panics, and rejects values that a table would refuse or clamp.
 
 use chrono::Datelike as _;
 use schemas::log::{LogRecord, RECORD_VERSION};
@@ -8,15 +8,19 @@ use schemas::session::SessionReport;
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Milliseconds UTC that a `DateTime64` column holds without clamping: 1900 to 2299, with room at the ends.
+/// Milliseconds UTC that a `DateTime64` column stores without clamping them: 1900 to 2299, without some months at both ends.
 const STORABLE_MS: RangeInclusive<i64> = -2_200_000_000_000..=10_400_000_000_000;
-/// Microseconds UTC in which `version` keeps its order: 1970 to 2112.
+/// Microseconds UTC that fit into the column `received`, which has 52 bits for them: 1970 to 2112.
 const STORABLE_US: RangeInclusive<i64> = 0..=4_503_599_627_370_495;
 
-/// PostgreSQL's calendar begins a few years before.
+/// The first year of a session. PostgreSQL's calendar begins a few years earlier.
 const EARLIEST_YEAR: i32 = -4_700;
 
-/// Decodes one record; the error is the reason on the dead letter.
+/// Decodes one record.
+///
+/// # Errors
+///
+/// The reason on the dead letter that the record becomes.
 pub(crate) fn decode(payload: &[u8]) -> Result<LogRecord, String> {
     #[cfg(feature = "deadly-records")]
     super::deadly_records::while_decoding(payload);
@@ -41,18 +45,18 @@ pub(crate) fn decode(payload: &[u8]) -> Result<LogRecord, String> {
     Ok(record)
 }
 
-/// Whether PostgreSQL has a place for it: no text with a NUL, and no instant before its calendar.
+/// Returns whether PostgreSQL can store it: no text contains a NUL, and no time is before its calendar.
 fn is_storable(report: &SessionReport) -> bool {
     let texts = [&report.parent_session_id, &report.manifest_ref, &report.agent_id];
     texts.into_iter().flatten().all(|text| !text.contains('\0')) && report.started_at.is_none_or(|at| at.year() >= EARLIEST_YEAR)
 }
 
-/// Runs what looks into a record; a panic in there is that record's fault, and the reason on its dead letter.
+/// Runs code that reads a record. A panic becomes an error, which is the reason on the record's dead letter.
 pub(crate) fn guarded<T>(look: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|_| Err("reading it panicked; the worker's log says where".to_owned()))
 }
 
-/// How many events a record that cannot be decoded seems to hold; none when it says nothing of the kind.
+/// Returns how many events a record that can't be decoded seems to have; 0 if it has no such list.
 pub(crate) fn count_events(payload: &[u8]) -> usize {
     #[derive(serde::Deserialize)]
     struct Events {

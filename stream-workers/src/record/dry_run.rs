@@ -3,7 +3,7 @@
 use super::decode::decode;
 use super::row::ReportRow;
 
-/// Returns how many reports a record's bytes hold.
+/// Returns the number of reports in the bytes of a record.
 ///
 /// # Errors
 ///
