@@ -127,6 +127,8 @@ async fn s16_the_accounts_of_clickhouse_do_what_the_services_do_and_nothing_else
     server.is_refused(Role::Query, "", month, "ACCESS_DENIED").await;
     assert_eq!(server.does(Role::Worker, "", "SELECT count() FROM sites FINAL").await, "1\n");
     server.is_refused(Role::Query, "", row, "ACCESS_DENIED").await;
+    // With the query id of an epoch, anyone can block the writer.
+    server.is_refused(Role::Query, "", "SELECT slot FROM writers", "ACCESS_DENIED").await;
 
     let caps =
         "readonly=1&max_memory_usage=2147483648&max_result_rows=10000000&max_execution_time=120&use_query_condition_cache=0";
