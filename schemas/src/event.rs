@@ -139,7 +139,7 @@ pub enum SourceRole {
 }
 
 impl SourceRole {
-    /// Every role, in the order of docs/api/counting.md#which-report-represents-a-retrieval.
+    /// Every role, in the order of docs/api/counting.md#5-one-report-represents-the-event.
     pub const ALL: [Self; 4] = [Self::Agent, Self::Edge, Self::Origin, Self::Index];
 
     /// Reads a role name.

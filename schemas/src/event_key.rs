@@ -1,4 +1,4 @@
-//! The keys that decide which reports describe the same event (docs/api/counting.md#keys).
+//! The keys that decide which reports describe the same event (docs/api/event-keys.md#keys).
 //!
 //! Keys must never change: keys of stored rows are compared with keys of replayed records. A change of any rule here
 //! needs a new domain word and a rebuild of the store.

@@ -1,4 +1,4 @@
-//! The log: topic names and the record that one accepted request becomes (docs/api/counting.md#replays-and-records).
+//! The log: topic names and the record that one accepted request becomes (docs/api/event-keys.md#replays-and-records).
 //!
 //! Old records stay readable, because a replay reads records of any age: add optional members only, and increase
 //! [`RECORD_VERSION`] when an older worker would misread a new record.

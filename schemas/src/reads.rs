@@ -6,7 +6,7 @@ use crate::coverage::Coverage;
 use crate::ids::OrgId;
 use serde::{Deserialize, Serialize};
 
-/// `GET /content-owners/summary`. Figures: docs/api/counting.md#figures.
+/// `GET /content-owners/summary`. Figures: docs/api/event-keys.md#figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// Whose telemetry it is; the grantor's id on a delegated read.

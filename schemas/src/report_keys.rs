@@ -1,4 +1,4 @@
-//! The keys under which the worker stores a report (docs/api/counting.md#keys). Pure.
+//! The keys under which the worker stores a report (docs/api/event-keys.md#keys). Pure.
 //!
 //! Must only be made after click tokens have been looked up, because the host is part of every key.
 

@@ -3,7 +3,7 @@
 //! The stored rows are always the same function of the set of all reports accepted so far, whatever their order,
 //! repeats and cuts:
 //!
-//! - Of the copies of a report (same identity) the first accepted counts (docs/api/counting.md#first-report).
+//! - Of the copies of a report (same identity) the first accepted counts (docs/api/event-keys.md#first-report).
 //! - The first accepted report of each observer joins the event; of more than 32 observers, the 32 that reported first.
 //! - Every other report is an event of its own, whose key is the report's identity.
 //!

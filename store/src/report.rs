@@ -53,7 +53,7 @@ pub struct Observer {
 
 impl Observer {
     /// Position in the order agent, edge, origin, index, no role. The report with the smallest represents the event
-    /// (docs/api/counting.md#which-report-represents-a-retrieval).
+    /// (docs/api/counting.md#5-one-report-represents-the-event).
     pub fn precedence(&self) -> u8 {
         match SourceRole::code(self.role) {
             0 => u8::MAX,

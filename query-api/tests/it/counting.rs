@@ -1,4 +1,4 @@
-//! docs/api/counting.md#figures, one by one.
+//! docs/api/event-keys.md#figures, one by one.
 
 use crate::test_app::{Observation, TestApp, platform, seen};
 use schemas::event::SourceRole::{Agent, Edge, Index, Origin};
@@ -124,7 +124,7 @@ async fn an_id_that_is_used_again_on_another_host_is_another_event() {
     assert_eq!((&page["items"][0]["seen_by_both"], &page["items"][0]["retrievals"]), (&json!(0), &json!(2)), "{page}");
 }
 
-/// docs/api/counting.md#2-a-correlation-id-joins-different-observers
+/// docs/api/counting.md#2-reports-of-one-fetch-are-one-event
 #[tokio::test]
 async fn a_correlation_id_joins_the_first_report_of_each_observer() {
     let app = TestApp::new().await;

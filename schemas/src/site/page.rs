@@ -1,5 +1,5 @@
 //! The page that a URL names, whichever way it is spelled: the URL in the key of a retrieval. The rules, with examples, are
-//! docs/api/counting.md#key-of-a-retrieval.
+//! docs/api/event-keys.md#key-of-a-retrieval.
 //!
 //! Must not make one page of two that a server may tell apart: only what is known to name nothing is dropped. Must give for
 //! what it has given the same again. A change of a rule needs a new version of the record (`log::RECORD_VERSION`).
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn e11_spellings_of_one_page_agree_as_the_documented_table_says() {
-        let document = include_str!("../../../docs/api/counting.md");
+        let document = include_str!("../../../docs/api/event-keys.md");
         let (_, table) = document.split_once("### Spellings of one page").unwrap();
         let rows = table.lines().filter(|line| line.starts_with("| `")).map_while(|line| {
             let mut cells = line.trim_matches(['|', ' ']).split(" | ").map(|cell| cell.trim_matches('`'));

@@ -71,7 +71,7 @@ fn representative(row: &EventRow<Facts>) -> usize {
 }
 
 /// Whether an agent claims the fetch, and whether a server of an organization that claims nothing reports it
-/// (docs/api/counting.md#figures).
+/// (docs/api/event-keys.md#figures).
 fn corroboration(row: &EventRow<Facts>) -> (bool, bool) {
     let is_retrieval = row.reports.iter().any(|entry| entry.facts.event_type == CONTENT_RETRIEVED);
     let claims = || row.reports.iter().filter(|entry| entry.facts.is_claim());

@@ -92,7 +92,7 @@ fn e11_the_pages_of_stored_rows_never_change_within_a_version_of_the_record() {
 
 #[test]
 fn the_document_names_every_tracking_parameter() {
-    let document = include_str!("../../../../docs/api/counting.md");
+    let document = include_str!("../../../../docs/api/event-keys.md");
     let (_, after) = document.split_once("Tracking parameters are ").unwrap();
     let (sentence, _) = after.split_once(".\n").unwrap();
     let named: Vec<&str> = sentence.split('`').skip(1).step_by(2).collect();

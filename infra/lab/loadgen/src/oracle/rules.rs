@@ -58,7 +58,7 @@ impl fmt::Display for Violation {
 
 type Broken = Vec<(Rule, String)>;
 
-/// The identities that hold in every answer by itself (docs/api/counting.md#figures).
+/// The identities that hold in every answer by itself (docs/api/event-keys.md#figures).
 pub(super) fn agrees_with_itself(observed: &Observed) -> Broken {
     let Observed { figures, sum_of_types, .. } = observed;
     let mut broken = Broken::new();

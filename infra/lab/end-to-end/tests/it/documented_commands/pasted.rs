@@ -37,7 +37,7 @@ documents! {
     analyst "docs/start/analyst.md"
     operator "docs/start/operator.md"
     counting "docs/start/counting.md"
-    counting_rules "docs/api/counting.md"
+    event_keys "docs/api/event-keys.md"
 }
 
 /// What is wrong with a document before anything of it runs.

@@ -1,4 +1,4 @@
-//! What each read says of retrievals, by docs/api/counting.md#figures, as JSON.
+//! What each read says of retrievals, by docs/api/event-keys.md#figures, as JSON.
 //!
 //! Must not know who asks.
 
