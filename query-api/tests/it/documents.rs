@@ -40,7 +40,11 @@ async fn a_document_holds_the_sessions_own_events_in_order_and_nobody_elses_and_
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(0)).await;
     let agent = clicks.agent.id;
-    let shops = Observation { org_id: clicks.network.id.0, ..reported(agent, session, "checkout_completed", "https://a.test/s") };
+    let shops = Observation {
+        org_id: clicks.network.id.0,
+        link: 3,
+        ..reported(agent, session, "checkout_completed", "https://a.test/s")
+    };
     let others = Observation {
         platform_id: clicks.network.id.0,
         org_id: clicks.network.id.0,

@@ -10,14 +10,14 @@ use schemas::log::{LogEvent, LogRecord};
 use schemas::report_keys::ReportKeys;
 use uuid::Uuid;
 
-/// One event of a record. store/clickhouse/reports.sql documents the members that are columns.
+/// A report: one event of a record. store/clickhouse/reports.sql documents the members that are columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReportRow {
     pub(crate) site: String,
     pub(crate) org_id: Uuid,
     pub(crate) source_role: u8,
     pub(crate) event_type: String,
-    /// Milliseconds.
+    /// Milliseconds since 1970.
     pub(crate) at: i64,
     pub(crate) session_id: Uuid,
     pub(crate) platform_id: Uuid,
@@ -51,16 +51,16 @@ pub(crate) struct ReportRow {
     pub(crate) offset: i64,
     /// Place in the request, from 0.
     pub(crate) place: u16,
-    /// The key that it shares with other observers, if it has a correlation id.
+    /// Key that it shares with other observers, if it has a correlation id.
     pub(crate) shared_key: Option<EventKey>,
-    /// Copies of the report have the same.
+    /// Equal for all copies of the report.
     pub(crate) identity: EventKey,
-    /// The drain of its line, if it came through one.
+    /// Drain that delivered the line, if one did.
     pub(crate) drain: Option<DrainId>,
 }
 
 impl ReportRow {
-    /// Returns the rows of a record in which nothing is left to look up.
+    /// Returns the rows of a record. Its click tokens and agents must have been looked up.
     pub(crate) fn of(record: LogRecord, (partition, offset): (i32, i64)) -> Vec<Self> {
         let LogRecord { org, drain, received_at_us, events, .. } = record;
         let row = |(place, event)| {
@@ -70,7 +70,7 @@ impl ReportRow {
         events.into_iter().enumerate().map(row).collect()
     }
 
-    /// The row of the event at a `place` of its record.
+    /// Creates the row of the event at this place of its record, without the members that come from the record.
     fn new(place: usize, event: LogEvent, keys: &ReportKeys, org: Uuid) -> Self {
         let raw = |value: Option<Box<serde_json::value::RawValue>>| value.map(|raw| raw.get().to_owned()).unwrap_or_default();
         let crawler = event.crawler.map(|crawler| *crawler).unwrap_or_default();
@@ -82,8 +82,7 @@ impl ReportRow {
             at: event.at_ms,
             session_id: event.session_id.map(|session| session.0).unwrap_or_default(),
             platform_id: event.session_org.map_or(org, |platform| platform.0),
-            // The strictest if the record doesn't have it.
-            link: ClickLink::code(event.link.or(event.session_org.map(|_| ClickLink::Other))),
+            link: ClickLink::code(event.link),
             link_site: event.link_site,
             agent_id: event.agent_id.unwrap_or_default(),
             content_url: event.content_url.unwrap_or_default(),

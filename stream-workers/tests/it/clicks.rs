@@ -201,7 +201,7 @@ async fn replay_after_a_token_is_deleted_stores_no_other_event() {
 async fn an_agent_that_a_session_names_later_is_on_later_events_and_so_says_a_replay() {
     let app = TestApp::new().await;
     issue(&app.stores.pool, "ctx_late", ISSUER, session(1), None, NEW_YEAR_US + SECOND_US).await;
-    let members = json!({"session_id": session(1), "session_org": Uuid::from_u128(ISSUER)});
+    let members = json!({"session_id": session(1), "session_org": Uuid::from_u128(ISSUER), "link": "same"});
     let worker = app.worker();
     let put = async |accepted_at_us: i64, key: u128| {
         let events = [by_token(key, "ctx_late"), engaged(10 + key, &members)];

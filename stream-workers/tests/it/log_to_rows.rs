@@ -53,7 +53,7 @@ async fn every_member_of_a_record_is_in_its_column() {
         "own_key": "00000000000000000000000000000002", "correlation_key": "b19a1f9e1026bf9713121b883f48e284", "id": "event-1", "type": "content_retrieved",
         "at_ms": 1_793_527_200_123_i64, "source_role": "origin", "site": "com.example.www",
         "content_url": "https://www.example.com/a?b=1", "content_id": "doi:10/1", "content_telemetry_id": "ct-1",
-        "session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "session_org": "00000000-0000-0000-0000-000000000009", "agent_id": "bot/1", "turn_id": "turn-1", "output_id": "output-1",
+        "session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "session_org": "00000000-0000-0000-0000-000000000009", "link": "other", "agent_id": "bot/1", "turn_id": "turn-1", "output_id": "output-1",
         "crawler": {"bot": "GPTBot", "operator": "OpenAI", "purpose": "training", "verified": false, "response_status": 206,
             "response_bytes": 4_294_967_296_u64, "cache_status": "HIT", "asn": 8075, "country": "US", "media_type": "text/html", "bots_version": "2026-11-23"},
     });

@@ -80,11 +80,11 @@ impl Report {
     }
 
     fn link(&self) -> &'static str {
-        match (self.event.link, self.event.session_org) {
-            (Some(ClickLink::Taken), _) => "taken",
-            (Some(ClickLink::Same), _) => "same",
-            (Some(ClickLink::Other), _) | (None, Some(_)) => "other",
-            (None, None) => "",
+        match self.event.link {
+            Some(ClickLink::Taken) => "taken",
+            Some(ClickLink::Same) => "same",
+            Some(ClickLink::Other) => "other",
+            None => "",
         }
     }
 
