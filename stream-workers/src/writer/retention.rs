@@ -11,7 +11,7 @@
 //! breaks each of these rules.
 
 use super::epoch::Epoch;
-use super::server::{ERROR_PAUSE, Ended, Outcome, Server};
+use super::server::{ERROR_PAUSE, Ended, Outcome, Parameters, Server};
 use chrono::{DateTime, Datelike, TimeDelta, Utc};
 use schemas::event_key::EventKey;
 use schemas::ids::OrgId;
@@ -49,9 +49,7 @@ pub(super) async fn delete_before(first_month: Home, (server, epoch, version): (
     if expired.is_empty() {
         return Ok(());
     }
-    while let deleted @ 1.. = delete_divided(first_month, (server, epoch, version)).await? {
-        tracing::info!(events = deleted, "deleted events of which a part is in an expired month");
-    }
+    delete_divided(first_month, (server, epoch, version)).await?;
     for home in expired {
         drop_month(home, (server, epoch)).await;
         tracing::info!(month = home.0, "deleted a month of events");
@@ -80,30 +78,40 @@ async fn drop_month(home: Home, (server, epoch): (&Server, &Epoch)) {
     }
 }
 
-/// Deletes events with a part before this month and a part that isn't; returns how many.
-async fn delete_divided(first_month: Home, (server, epoch, version): (&Server, &Epoch, u64)) -> Result<usize, Ended> {
+/// Deletes events with a part before this month and a part that isn't.
+async fn delete_divided(first_month: Home, (server, epoch, version): (&Server, &Epoch, u64)) -> Result<(), Ended> {
     let parameters = [("first_month", first_month.0.to_string()), ("most", MOST_EVENTS.to_string())];
-    let response = server.read_patiently(include_str!("sql/divided.sql"), &parameters).await;
-    let divided = Decoder(&response).rows(Divided::decode)?;
+    let mut divided = read_divided(server, &parameters).await?;
     if divided.is_empty() {
-        return Ok(0);
+        return Ok(());
     }
+    // Deleting divided events changes no other event, so this is read once.
     let surviving = server.read_patiently(include_str!("sql/surviving_reports.sql"), &parameters[..1]).await;
     let surviving: HashSet<u128> = Decoder(&surviving).rows(Decoder::u128)?.into_iter().collect();
-    let (mut reports, mut events) = (Encoder::default(), Encoder::default());
-    for event in &divided {
-        let deleted = event.reports.iter().filter(|(place, _)| !surviving.contains(&place.identity.0));
-        deleted.for_each(|(place, issuer)| encode_report(place, *issuer, None, version, &mut reports));
-        encode_event(&EventWrite::Tombstone(event.place.clone()), version, &mut events);
-    }
     let number = [("epoch", epoch.number.to_string())];
-    // As long as the event is there, it is found again.
-    server.insist(epoch, include_str!("sql/insert_reports.sql"), &number, &reports.0).await?;
-    crash_point::reached("after_divided_reports");
-    server.insist(epoch, include_str!("sql/insert_events.sql"), &number, &events.0).await?;
-    crash_point::reached("after_divided_events");
-    Ok(divided.len())
+    while !divided.is_empty() {
+        let (mut reports, mut events) = (Encoder::default(), Encoder::default());
+        for event in &divided {
+            let deleted = event.reports.iter().filter(|(place, _)| !surviving.contains(&place.identity.0));
+            deleted.for_each(|(place, issuer)| encode_report(place, *issuer, None, version, &mut reports));
+            encode_event(&EventWrite::Tombstone(event.place.clone()), version, &mut events);
+        }
+        // As long as the event is there, it is found again.
+        server.insist(epoch, include_str!("sql/insert_reports.sql"), &number, &reports.0).await?;
+        crash_point::reached("after_divided_reports");
+        server.insist(epoch, include_str!("sql/insert_events.sql"), &number, &events.0).await?;
+        crash_point::reached("after_divided_events");
+        tracing::info!(events = divided.len(), "deleted events of which a part is in an expired month");
+        divided = read_divided(server, &parameters).await?;
+    }
+    Ok(())
 }
+
+async fn read_divided(server: &Server, parameters: Parameters<'_>) -> Result<Vec<Divided>, Ended> {
+    let response = server.read_patiently(include_str!("sql/divided.sql"), parameters).await;
+    Ok(Decoder(&response).rows(Divided::decode)?)
+}
+
 /// An event and the rows of its reports; those of issuers have their organization.
 struct Divided {
     place: EventPlace,
