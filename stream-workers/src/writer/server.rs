@@ -78,7 +78,7 @@ pub(crate) enum Ended {
 #[derive(Debug, Default)]
 pub(crate) struct FailedBlock {
     pub(super) reason: String,
-    /// False if the server lacks memory for it.
+    /// False if one of its statements needs more memory than a statement may use.
     pub(super) is_data: bool,
     /// Its records, in the order in which they were read.
     pub(super) records: Vec<Origin>,
@@ -93,7 +93,7 @@ pub(super) enum Outcome {
     SlotInUse,
     /// There was no response, or an exception that may pass. Part of it may be visible.
     Unknown,
-    /// The server refuses these rows, or lacks the memory for them. Part of them may be visible.
+    /// The server refuses these rows, or they need more memory than a statement may use. Part of them may be visible.
     Refused {
         is_data: bool,
         reason: String,
@@ -104,19 +104,22 @@ pub(super) enum Outcome {
 /// ARGUMENT_OUT_OF_BOUND, INCORRECT_DATA, TOO_LARGE_ARRAY_SIZE, TOO_LARGE_STRING_SIZE, VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE,
 /// CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN, VIOLATED_CONSTRAINT, UNKNOWN_ELEMENT_OF_ENUM.
 const ABOUT_DATA: [u32; 12] = [6, 27, 33, 53, 69, 117, 128, 131, 321, 349, 469, 691];
-/// CANNOT_ALLOCATE_MEMORY, MEMORY_LIMIT_EXCEEDED.
-const ABOUT_MEMORY: [u32; 2] = [173, 241];
+const MEMORY_LIMIT_EXCEEDED: u32 = 241;
+/// In the text of this exception if the limit is that of one statement. Any other limit is for the statements of an account or of the
+/// server together, so smaller blocks wouldn't help.
+const OF_ONE_STATEMENT: &str = "Query memory limit";
 /// Longest text of an exception in the reason of a dead letter, in characters.
 const MAX_REASON_CHARS: usize = 400;
 
 impl Outcome {
     fn of(error: &StatementError) -> Self {
-        let text = || error.to_string().split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_REASON_CHARS).collect();
+        let whole = || error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = || whole().chars().take(MAX_REASON_CHARS).collect();
         match error.code() {
             Some(FENCED) => Self::Fenced,
             Some(SLOT_IN_USE) => Self::SlotInUse,
             Some(code) if ABOUT_DATA.contains(&code) => Self::Refused { is_data: true, reason: text() },
-            Some(code) if ABOUT_MEMORY.contains(&code) => Self::Refused { is_data: false, reason: text() },
+            Some(MEMORY_LIMIT_EXCEEDED) if whole().contains(OF_ONE_STATEMENT) => Self::Refused { is_data: false, reason: text() },
             _ => Self::Unknown,
         }
     }
@@ -312,5 +315,34 @@ impl Server {
         let settings: Vec<(&str, &str)> =
             settings.iter().copied().chain(own).chain(parameters.iter().map(|(name, value)| (name.as_str(), *value))).collect();
         self.http.send(Statement { body: body.into(), query_id: slot, settings: &settings, table, deadline }).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use service_kit::testing::TestStores;
+
+    fn outcome(code: u32, text: &str) -> Outcome {
+        Outcome::of(&StatementError::Exception { code, text: format!("Code: {code}. DB::Exception: {text}") })
+    }
+
+    #[test]
+    fn only_a_statement_s_own_memory_limit_ends_a_block() {
+        let own = outcome(241, "Query memory limit exceeded: would use 8.01 GiB");
+        assert!(matches!(own, Outcome::Refused { is_data: false, .. }), "{own:?}");
+        for of_others in ["(total) memory limit exceeded: would use 9 GiB", "User memory limit exceeded: would use 9 GiB"] {
+            assert_eq!(outcome(241, of_others), Outcome::Unknown);
+        }
+        assert_eq!(outcome(173, "Cannot allocate memory"), Outcome::Unknown);
+    }
+
+    /// ClickHouse documents the exception's code, and not its text.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_server_names_the_limit_of_a_statement() {
+        let server = Server::connect(&TestStores::fresh().await.clickhouse).unwrap();
+        let large = "SELECT length(groupArray(number)) FROM numbers(10000000) SETTINGS max_memory_usage = 20000000";
+        let outcome = server.run(&random_slot(), large, &[], &[]).await;
+        assert!(matches!(outcome, Outcome::Refused { is_data: false, .. }), "{outcome:?}");
     }
 }
