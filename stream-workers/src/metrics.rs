@@ -81,8 +81,14 @@ pub(crate) fn lag(behind: Duration) {
     gauge!(LAG.name).set(behind);
 }
 
+/// Shows whether this process is the active writer. If it isn't, the figures of one are 0, because they would be out of date.
 pub(crate) fn is_active(is_active: bool) {
     gauge!(ACTIVE.name).set(if is_active { 1.0 } else { 0.0 });
+    if !is_active {
+        for figure in [LAG, INDEX_KEYS, INDEX_BYTES, DUPLICATES, PARTS] {
+            gauge!(figure.name).set(0.0);
+        }
+    }
 }
 
 pub(crate) fn took_over(epoch: u64, drained: Duration, took: Duration) {

@@ -154,11 +154,11 @@ pub(super) async fn read_state(
         );
     }
     metrics::took_over(epoch.number, drained, begun.elapsed());
+    metrics::index_size(index.len(), index.bytes());
     state.begin(interrupted, index, sites);
     Ok(state)
 }
 
-async fn read_claims(server: &Server) -> Result<Vec<Claim>, Ended> {
 /// Returns how many processes have become the writer after an epoch. One that took over from itself has started once.
 fn starts_since(last: u64, claims: &[Claim]) -> u64 {
     let mut writers: Vec<&str> = claims.iter().filter(|claim| claim.epoch > last).map(|claim| claim.writer.as_str()).collect();
@@ -192,6 +192,7 @@ pub(super) async fn continue_in(
     Ok(())
 }
 
+async fn read_claims(server: &Server) -> Result<Vec<Claim>, Ended> {
     let response = server.read_patiently(include_str!("sql/epochs.sql"), &[]).await;
     let claims = Decoder(&response)
         .rows(|from| Ok(Claim { epoch: from.u64()?, writer: from.text()?, slot: from.text()?, shard: from.text()? }))?;
@@ -279,7 +280,6 @@ mod tests {
         assert!(won.len() >= ROUNDS && won.windows(2).all(|pair| pair[0] < pair[1]), "{won:?}");
     }
 
-    #[tokio::test(flavor = "multi_thread")]
     #[test]
     fn a_takeover_from_itself_is_no_start() {
         let claim = |(n, writer): (usize, &str)| Claim {
@@ -325,6 +325,7 @@ mod tests {
         assert_eq!(claim_after(Some(&own), &server, ("former", "a topic")).await.unwrap(), None);
     }
 
+    #[tokio::test(flavor = "multi_thread")]
     async fn a_takeover_waits_for_earlier_statements() {
         let settings = TestStores::fresh().await.clickhouse;
         let (former, successor) = (Server::connect(&settings).unwrap(), Server::connect(&settings).unwrap());

@@ -1,6 +1,7 @@
 //! The writer on a real log and a real ClickHouse: one row per event, whatever is killed, paused or repeated.
 
 mod contact;
+mod figures;
 mod history;
 mod model;
 mod recovery;

@@ -1,0 +1,28 @@
+//! Metrics of a writer before its first block, and after it was replaced.
+
+use super::World;
+use crate::scrape;
+use crate::test_app::{NEW_YEAR_US, event, record};
+use service_kit::testing::free_address;
+
+const RECORDS: u128 = 3;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_index_is_shown_from_a_writer_s_start_to_its_end() {
+    let (mut world, metrics) = (World::new().await, free_address().to_string());
+    let records: Vec<_> = (0..RECORDS).map(|key| (0, record(1, NEW_YEAR_US, &[event(key)]))).collect();
+    world.put(&records).await;
+    let mut former = world.writer(None);
+    world.is_stored().await;
+    former.kill_9().await;
+    let writer = world.writer_with([("TELEMETRY_METRICS_LISTEN", metrics.clone())]);
+    // It has stored nothing yet.
+    scrape::says(&metrics, &["worker_active 1", "worker_index_keys 3", "worker_parts_of_month 1"]).await;
+    writer.pause();
+    let _successor = world.writer(None);
+    world.put(&[(0, record(1, NEW_YEAR_US, &[event(RECORDS)]))]).await;
+    world.is_stored().await;
+    writer.resume();
+    let figures = ["lag_seconds", "index_keys", "index_bytes", "parts_of_month", "duplicate_keys", "active"];
+    scrape::says(&metrics, &figures.map(|figure| format!("worker_{figure} 0"))).await;
+}
