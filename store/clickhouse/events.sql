@@ -58,8 +58,7 @@ CREATE TABLE IF NOT EXISTS events
         details      String
     ),
     version        UInt64 COMMENT 'epoch of the writer in the upper 24 bits, number of its block in the lower 40; the largest stays',
-    is_deleted     UInt8 COMMENT '1 if the event is no longer at this place',
-    INDEX by_version version TYPE minmax GRANULARITY 1
+    is_deleted     UInt8 COMMENT '1 if the event is no longer at this place'
 )
 ENGINE = ReplacingMergeTree(version, is_deleted)
 PARTITION BY home
