@@ -66,5 +66,5 @@ PRIMARY KEY (site, at)
 ORDER BY (site, at, key)
 -- The writer fetches rows of keys that are scattered, each in a granule and a compressed block of every column: small ones cost a third,
 -- and 4 bytes per row more on disk.
-SETTINGS fsync_after_insert = 1, fsync_part_directory = 1,
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, allow_experimental_replacing_merge_with_cleanup = 0,
     index_granularity = 256, min_compress_block_size = 4096, max_compress_block_size = 16384

@@ -80,6 +80,19 @@ async fn graceful_stops_without_a_block_make_no_writer_careful() {
     assert_eq!(world.count("SELECT count() FROM progress WHERE suspect_partition >= 0").await, 0, "notes of a careful writer");
 }
 
+/// A late copy of an old insert would bring a deleted row back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_cleans_deleted_rows_up_is_refused() {
+    for table in ["events", "reports"] {
+        let world = World::new().await;
+        world.run(&[&format!("ALTER TABLE {table} MODIFY SETTING allow_experimental_replacing_merge_with_cleanup = 1")]).await;
+        let mut writer = world.writer(None);
+        assert_eq!(writer.exit_code().await, Some(1), "{}", writer.stderr());
+        let fix = format!("ALTER TABLE {table} MODIFY SETTING allow_experimental_replacing_merge_with_cleanup = 0");
+        assert!(writer.stderr().contains(&fix), "{}", writer.stderr());
+    }
+}
+
 /// Retention of the log drops records of which only `reports` has rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_of_dropped_records_are_deleted() {
