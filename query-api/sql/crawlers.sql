@@ -17,17 +17,17 @@ SELECT
     toUInt64(0) AS clicks
 FROM (
     WITH
+        (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
+        (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
         multiIf(status = 304, 'revalidation', status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
-        link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
-            link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told
+        link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told
     SELECT operator, bot, purpose, verified, status AS one_status, count() AS fetched, sum(bytes) AS sent,
         countIf(is_claimed AND (is_told OR role = 1) AND is_seen) AS confirmed
     FROM events FINAL
-    WHERE site IN {sites:Array(String)}
+    WHERE site IN (SELECT site FROM visible_hosts)
         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-        AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(
-            site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
+        AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
         AND type = 'content_retrieved'
         AND bot != ''
         AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
@@ -36,10 +36,11 @@ FROM (
 GROUP BY operator, bot, purpose, verified
 UNION ALL
 WITH
+    (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
+    (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
     multiIf(type != 'content_retrieved', '', status = 304, 'revalidation', status = 0 OR status BETWEEN 200 AND 299, 'fetch',
         'failed') AS fetch_outcome,
-    link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
-        link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told,
+    link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told,
     is_claim AND (is_told OR role = 1) AS is_agents,
     -- It goes by another organization's token and leads to the host of the token's link.
     type = 'content_engaged' AND link_site = '' AND platform != organization AS is_click
@@ -50,11 +51,10 @@ SELECT '', '', '', toInt8(0), CAST([], 'Array(Tuple(UInt16, UInt64))'), toUInt64
     countIf(type = 'content_presented') AS presented,
     countIf(is_click) AS clicks
 FROM events FINAL
-WHERE site IN {sites:Array(String)}
+WHERE site IN (SELECT site FROM visible_hosts)
     AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
     AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-    AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(
-        site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
+    AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
     AND (is_click OR type IN ('content_cited', 'content_presented') OR (type = 'content_retrieved' AND is_agents))
     AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
 GROUP BY agent_name
@@ -62,13 +62,13 @@ UNION ALL
 SELECT toString(operator), toString(bot), toString(purpose), toInt8(verified), groupArray((one_status, requests)),
     toUInt64(0), toUInt64(0), toUInt64(0), '', toUInt64(0), toUInt64(0), toUInt64(0), toUInt64(0)
 FROM (
+    WITH (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible
     SELECT operator, bot, purpose, verified, status AS one_status, count() AS requests
     FROM failed_fetches FINAL
-    WHERE site IN {sites:Array(String)}
+    WHERE site IN (SELECT site FROM visible_hosts)
         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-        AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(
-            site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
+        AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
         AND ({outcome:String} = '' OR if(status = 304, 'revalidation', 'failed') = {outcome:String})
     GROUP BY operator, bot, purpose, verified, one_status
     -- Copies of a line can be in several partitions.

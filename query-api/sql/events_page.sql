@@ -4,9 +4,10 @@
 -- One pass over all events counts them by ten minutes, so that only those down to the page's end have to be sorted. Arrays are read
 -- around the events on the page only. All parts of a statement read one snapshot, so total and page agree.
 WITH
+    (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
+    (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
     -- A click on another host than its token's link belongs to its reporter, unless the link's host is the reader's too.
-    link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
-        link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS shows_agent,
+    link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS shows_agent,
     multiIf(type != 'content_retrieved', '', status = 304, 'revalidation', status = 0 OR status BETWEEN 200 AND 299, 'fetch',
         'failed') AS fetch_outcome,
     listed AS (
@@ -18,12 +19,11 @@ WITH
             -- What follows the last event of the previous page; on the first page everything.
             at_ms < {after_ms:Int64} OR (at_ms = {after_ms:Int64} AND key > {after_key:UInt128}) AS is_after
         FROM events FINAL
-        WHERE site IN {sites:Array(String)}
+        WHERE site IN (SELECT site FROM visible_hosts)
             AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
             -- Of hosts that had another owner, what happened since then.
-            AND ({is_dated:UInt8} = 0 OR at_ms >= transform(
-                site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
+            AND ({is_dated:UInt8} = 0 OR at_ms >= transform(site, visible.1, visible.2, {since_ms:Int64}))
             AND NOT startsWith(type, 'turn_')
             -- Filters compare what the owner sees. Each is off unless it is set.
             AND ({event_type:String} = '' OR type = {event_type:String})

@@ -7,11 +7,13 @@ FROM (
         SELECT *, toString(one_name) AS name, toString(platform_id) AS platform_name, count() OVER () AS total
         FROM (
             WITH
+                (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
+                (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
                 toUUID('00000000-0000-0000-0000-000000000000') AS nobody,
                 multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
                     status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
-                link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
-                    link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told,
+                link_site = ''
+                    OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told,
                 is_claim AND (is_told OR role = 1) AS is_agents,
                 multiIf(NOT is_agents, nobody, is_told, platform, organization) AS agent_platform,
                 if(is_agents AND is_told, toString(agent), '') AS agent_name,
@@ -26,11 +28,10 @@ FROM (
                 countIf(type = 'content_presented') AS presented,
                 countIf(type = 'content_engaged') AS engaged
             FROM events FINAL
-            WHERE site IN {sites:Array(String)}
+            WHERE site IN (SELECT site FROM visible_hosts)
                 AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                 AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(
-                    site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
+                AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
                 AND type IN ('content_retrieved', 'content_grounded', 'content_cited', 'content_presented', 'content_engaged')
                 AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
             GROUP BY platform_id, one_name

@@ -25,10 +25,12 @@ FROM (
             count() OVER () AS total
         FROM (
             WITH
+                (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
+                (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
                 multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
                     status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
-                link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
-                    link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told,
+                link_site = ''
+                    OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told,
                 type IN ('content_retrieved', 'content_grounded', 'content_cited', 'content_presented', 'content_engaged') AS is_step,
                 if(empty(other_agents.session), if(session = 0, [], [session]),
                     arrayFilter(one -> one != 0, arrayPushFront(other_agents.session, session))) AS sessions
@@ -46,11 +48,10 @@ FROM (
                 sumMapIf(map(toString(type), toUInt64(1)), NOT is_step) AS others,
                 toUnixTimestamp64Milli(max(at)) AS last_ms
             FROM events FINAL
-            WHERE site IN {sites:Array(String)}
+            WHERE site IN (SELECT site FROM visible_hosts)
                 AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                 AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(
-                    site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
+                AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
                 AND NOT startsWith(type, 'turn_')
                 AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
                 AND ({path:String} = '' OR if({is_prefix:UInt8}, startsWith(path(url), {path:String}), path(url) = {path:String}))

@@ -29,6 +29,8 @@ FROM (
                     uniqExactIf(one_session, is_told AND one_session != 0) AS some_sessions
                 FROM (
                     WITH
+                        (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
+                        (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
                         multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
                             status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
                         arrayPushFront(other_agents.agent, agent) AS agent_names,
@@ -36,8 +38,8 @@ FROM (
                     SELECT
                         intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS of_bucket,
                         organization,
-                        link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
-                            link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told,
+                        link_site = ''
+                            OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told,
                         arrayPushFront(other_agents.role, role) AS roles,
                         arrayPushFront(other_agents.platform, platform) AS platforms,
                         arrayPushFront(other_agents.session, session) AS sessions,
@@ -46,11 +48,10 @@ FROM (
                         -- Numbering the reports of each agent is slow, and needed only if several have one.
                         if(arraySum(have_agent) < 2, have_agent, arrayEnumerateUniq(have_agent, platforms, agents)) AS numbers
                     FROM events FINAL
-                    WHERE site IN {sites:Array(String)}
+                    WHERE site IN (SELECT site FROM visible_hosts)
                         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                        AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(
-                            site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
+                        AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
                         AND NOT startsWith(type, 'turn_')
                         AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
                 )

@@ -3,8 +3,8 @@
 WITH arrayCumSum(label -> length(label) + 1, splitByChar('.', domain)) AS ends
 SELECT groupUniqArray(site) AS sites
 FROM sites
-WHERE domain IN {domains:Array(String)}
+WHERE domain IN (SELECT domain FROM asked_domains)
     -- A registrable domain can be beneath another one: x.mythic-beasts.com is a public suffix, mythic-beasts.com isn't.
     OR (domain > {first:String} AND domain < {end:String}
-        AND arrayExists(above -> above IN {hosts:Array(String)}, arrayMap(end -> left(domain, end - 1), ends)))
+        AND arrayExists(above -> above IN (SELECT host FROM asked_hosts), arrayMap(end -> left(domain, end - 1), ends)))
 GROUP BY domain

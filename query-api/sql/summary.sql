@@ -26,11 +26,12 @@ FROM (
             if(has_agent, [('agent', toUInt8(0), toString(shown_platform), if(may_name, toString(own_agent), ''))], []))) AS figure
     FROM (
         WITH
+            (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
+            (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
             multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
                 status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
             -- A click on another host than that of its token's link is its reporter's, unless the reader may see that host.
-            link_site = '' OR toUnixTimestamp64Milli(at) >= transform(
-                link_site, {told_sites:Array(String)}, {told_from:Array(Int64)}, toInt64(9223372036854775807)) AS is_told,
+            link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told,
             is_told * session AS shown_session
         SELECT
             role AS own_role,
@@ -44,11 +45,10 @@ FROM (
             [countIf(bitTest(roles, 1)), countIf(bitTest(roles, 2)), countIf(bitTest(roles, 3)), countIf(bitTest(roles, 4))] AS by_role,
             countIf(notEmpty(other_agents.role)) AS others
         FROM events FINAL
-        WHERE site IN {sites:Array(String)}
+        WHERE site IN (SELECT site FROM visible_hosts)
             AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-            AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(
-                site, {late_sites:Array(String)}, {late_from:Array(Int64)}, {since_ms:Int64}))
+            AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
             AND NOT startsWith(type, 'turn_')
             AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
         GROUP BY own_role, has_agent, may_name, shown_platform, own_agent

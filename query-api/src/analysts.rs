@@ -23,10 +23,12 @@ use tokio_util::sync::CancellationToken;
 
 /// Replaced at each start. Their definer has to exist, so `telemetry stream-workers prepare` doesn't create them.
 const VIEWS: [&str; 3] = [
-    "CREATE DATABASE IF NOT EXISTS analytics ENGINE = Atomic",
+    include_str!("../../store/clickhouse/analyst_database.sql"),
     include_str!("../../store/clickhouse/analyst_events.sql"),
     include_str!("../../store/clickhouse/analyst_reports.sql"),
 ];
+/// The clock of ClickHouse, in milliseconds since 1970.
+const NOW: &str = include_str!("../sql/analysts_now.sql");
 /// How long figures are returned after the start of the round that looked up what the account may see.
 const VALID_MS: i64 = 120_000;
 /// Rights that end sooner than this are prolonged.
@@ -102,7 +104,7 @@ impl Upkeep {
     ///
     /// If a store fails or the file can't be written. The next round repeats what is missing.
     pub async fn round(&self) -> anyhow::Result<Round> {
-        let began_ms: i64 = self.clickhouse.query("SELECT toUnixTimestamp64Milli(now64(3))").fetch_one().await?;
+        let began_ms: i64 = self.clickhouse.query_raw(NOW).fetch_one().await?;
         let stored = Stored::load(&self.clickhouse).await?;
         let (mut live, mut due) = (Vec::new(), Vec::new());
         for account in accounts::all(&self.pool).await? {

@@ -1,6 +1,6 @@
 //! Reads over the tables `events` and `reports`: one flat statement each, in `query-api/sql`.
 //!
-//! A statement is a file with named parameters; nothing is put into its text. All figures of a response come from one
+//! A statement is a file with named parameters and tables; nothing is put into its text. All figures of a response come from one
 //! statement, so from one moment.
 
 mod agent_events;

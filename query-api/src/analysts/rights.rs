@@ -64,8 +64,7 @@ pub(super) struct Stored(HashMap<String, StoredRow>);
 impl Stored {
     /// Reads all rows.
     pub(super) async fn load(clickhouse: &Client) -> clickhouse::error::Result<Self> {
-        let rows = "SELECT login, hosts, visible_from_ms, toUnixTimestamp64Milli(until) AS until_ms FROM analyst_access FINAL";
-        let rows: Vec<StoredRow> = clickhouse.query(rows).fetch_all().await?;
+        let rows: Vec<StoredRow> = clickhouse.query_raw(include_str!("../../sql/analysts_stored.sql")).fetch_all().await?;
         Ok(Self(rows.into_iter().map(|row| (row.login.clone(), row)).collect()))
     }
 

@@ -46,7 +46,7 @@ impl Reads {
 }
 
 /// A statement over an organization's own reports of a period.
-pub(super) fn own_reports(sql: &str, own: &OwnReports, period: &Period) -> Statement {
+pub(super) fn own_reports(sql: &'static str, own: &OwnReports, period: &Period) -> Statement {
     let end = |ms: Option<i64>, otherwise: i64| ms.unwrap_or(otherwise).clamp(FIRST_MS, LAST_MS);
     Statement::new(sql)
         .with("organization", own.organization_id().to_string())

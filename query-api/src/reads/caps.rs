@@ -82,11 +82,11 @@ mod tests {
         }
     }
 
-    async fn page(reads: &Reads, sql: &str) -> Result<FoundPage<Slow>, ApiError> {
+    async fn page(reads: &Reads, sql: &'static str) -> Result<FoundPage<Slow>, ApiError> {
         reads.page(Statement::new(sql), Paging { limit: 1, offset: 0 }).await
     }
 
-    async fn rows(reads: &Reads, sql: &str) -> Result<Vec<u64>, ApiError> {
+    async fn rows(reads: &Reads, sql: &'static str) -> Result<Vec<u64>, ApiError> {
         reads.all(Statement::new(sql)).await
     }
 

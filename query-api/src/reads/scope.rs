@@ -1,7 +1,7 @@
 //! What an owner's statements read: hosts, from when on each of them, the period, and whose agents may be shown.
 
 use super::Reads;
-use super::statement::Statement;
+use super::statement::{Statement, Value};
 use crate::access::visibility::{OwnHost, Visibility};
 use crate::parameters::event_filter::Outcome;
 use crate::parameters::period::Period;
@@ -17,16 +17,16 @@ const FIRST_MS: i64 = -2_208_988_800_000;
 const LAST_MS: i64 = 10_413_791_999_999;
 /// After every event.
 const NEVER_MS: i64 = i64::MAX;
-/// Not a host: fills lists that must not be empty. `link_site` contains it if the agent is hidden from all readers.
+/// Not a host: the only row of a table without hosts. `link_site` contains it if the agent is hidden from all readers.
 const NO_HOST: &str = "-";
+/// Columns of the tables of hosts.
+const HOSTS: &str = "site String, since_ms Int64";
 
-/// The parameters that all statements of an owner have.
+/// The parameters and tables that all statements of an owner have.
 #[derive(Clone)]
 pub(super) struct Scope {
-    /// Hosts whose events are visible.
-    sites: Vec<String>,
-    /// Those of them of which only later events are visible, and from when on.
-    late: Vec<(String, i64)>,
+    /// Hosts whose events are visible, and from when on.
+    visible: Vec<(String, i64)>,
     /// Hosts for which `link_site` allows to show platform, agent and session, and from when on.
     told: Vec<(String, i64)>,
     window: (i64, i64),
@@ -38,13 +38,11 @@ impl Scope {
     pub(super) fn new(seen: &Visibility, period: &Period, stored: &BTreeSet<Site>) -> Self {
         let deciders = deciders(seen.own(), seen.foreign());
         let is_looked_at = |site: &&Site| seen.beneath().iter().any(|host| site.is_within(host));
-        let visible = visible(&deciders, stored.iter().filter(is_looked_at));
         let (own, foreign) = seen.readers();
         let end = |ms: Option<i64>, otherwise: i64| ms.unwrap_or(otherwise).clamp(FIRST_MS, LAST_MS);
         Self {
-            told: self::visible(&self::deciders(own, foreign), stored.iter()),
-            late: visible.iter().filter(|(_, from)| *from > FIRST_MS).cloned().collect(),
-            sites: visible.into_iter().map(|(site, _)| site).collect(),
+            told: visible(&self::deciders(own, foreign), stored.iter()),
+            visible: visible(&deciders, stored.iter().filter(is_looked_at)),
             window: (end(period.from_ms, FIRST_MS), end(period.before_ms, LAST_MS)),
             outcome: None,
         }
@@ -55,27 +53,22 @@ impl Scope {
         Self { outcome, ..self }
     }
 
-    /// Sets the parameters of a statement.
+    /// Sets the parameters and tables of a statement. `is_dated` is whether only later events of some host are visible.
     pub(super) fn bind(self, statement: Statement) -> Statement {
-        let is_dated = !self.late.is_empty();
-        let (late_sites, late_from) = lists(self.late);
-        let (told_sites, told_from) = lists(self.told);
+        let is_dated = self.visible.iter().any(|(_, from)| *from > FIRST_MS);
         statement
-            .with("sites", self.sites)
+            .with_table("visible_hosts", HOSTS, rows(self.visible))
+            .with_table("told_hosts", HOSTS, rows(self.told))
             .with("is_dated", is_dated)
-            .with("late_sites", late_sites)
-            .with("late_from", late_from)
-            .with("told_sites", told_sites)
-            .with("told_from", told_from)
             .with("since_ms", self.window.0)
             .with("until_ms", self.window.1)
             .with("outcome", self.outcome.map_or("", Outcome::as_str))
     }
 }
 
-/// Two lists of one length. ClickHouse's `transform` requires lists that are not empty.
-fn lists(pairs: Vec<(String, i64)>) -> (Vec<String>, Vec<i64>) {
-    pairs.into_iter().chain([(NO_HOST.to_owned(), NEVER_MS)]).unzip()
+/// Rows of a table of hosts. ClickHouse's `transform` requires lists that are not empty.
+fn rows(hosts: Vec<(String, i64)>) -> impl Iterator<Item = [Value; 2]> {
+    hosts.into_iter().chain([(NO_HOST.to_owned(), NEVER_MS)]).map(|(site, since_ms)| [site.into(), since_ms.into()])
 }
 
 /// Returns since when a host and its subdomains belong to the owner; `None` if they belong to another owner.
@@ -117,12 +110,11 @@ fn sites(seen: &Visibility) -> Statement {
     let first = hosts.first().map_or("", |host| host.as_str());
     // The byte after the dot, so that everything beneath is before it.
     let end = hosts.iter().map(|host| format!("{}/", host.as_str())).max().unwrap_or_default();
-    let names = |hosts: Vec<&Site>| -> Vec<String> { hosts.into_iter().map(|host| host.as_str().to_owned()).collect() };
     Statement::new(SITES)
-        .with("domains", names(domains.iter().collect()))
+        .with_table("asked_domains", "domain String", domains.iter().map(|domain| [domain.as_str().into()]))
+        .with_table("asked_hosts", "host String", hosts.iter().map(|host| [host.as_str().into()]))
         .with("first", first)
         .with("end", end)
-        .with("hosts", names(hosts.into_iter().collect()))
 }
 
 #[cfg(test)]
@@ -155,14 +147,13 @@ mod tests {
     fn the_longest_verified_host_decides() {
         let hosts = [owned("a.test", &["b.a.test"], None), owned("c.b.a.test", &[], Some(7))];
         let stored = ["a.test", "x.a.test", "b.a.test", "x.b.a.test", "c.b.a.test", "x.c.b.a.test", "xa.test", "a-x.test"];
-        let scope = scope(&hosts, &stored);
-        assert_eq!(scope.sites, ["test.a", "test.a.b.c", "test.a.b.c.x", "test.a.x"]);
-        assert_eq!(scope.late, [("test.a.b.c".to_owned(), 7), ("test.a.b.c.x".to_owned(), 7)]);
+        let visible = scope(&hosts, &stored).visible;
+        let visible: Vec<(&str, i64)> = visible.iter().map(|(site, from)| (site.as_str(), *from)).collect();
+        assert_eq!(visible, [("test.a", FIRST_MS), ("test.a.b.c", 7), ("test.a.b.c.x", 7), ("test.a.x", FIRST_MS)]);
     }
 
     #[test]
-    fn lists_of_hosts_are_never_empty() {
-        let (late, from) = lists(scope(&[owned("a.test", &[], None)], &["a.test"]).late);
-        assert_eq!((late, from), (vec!["-".to_owned()], vec![i64::MAX]));
+    fn tables_of_hosts_are_never_empty() {
+        assert_eq!(rows(scope(&[owned("a.test", &[], None)], &[]).visible).count(), 1);
     }
 }

@@ -1,156 +1,197 @@
-//! A statement of a `.sql` file with the values of its parameters.
+//! A statement of a `.sql` file, with what is sent beside it.
 
 use clickhouse::Client;
 use clickhouse::query::Query;
+use std::fmt::Write as _;
+use uuid::Uuid;
 
-/// ClickHouse accepts 128 KiB per parameter; a longer list is sent in parts of at most this many bytes.
-const MAX_LIST_BYTES: usize = 100_000;
-
-/// The text of a file, and values by name. The values are sent as server-side parameters, never as text.
+/// The text of a file, values by name, and tables. The text is sent as it is; a test compares what ClickHouse receives with the files
+/// (tests/it/statement_files.rs).
 pub(super) struct Statement {
-    text: String,
-    values: Vec<(String, Value)>,
+    text: &'static str,
+    parameters: Vec<(&'static str, Value)>,
+    tables: Vec<Table>,
 }
 
-/// A value of a parameter.
-pub(super) enum Value {
-    Text(String),
-    Number(i64),
-    Natural(u64),
-    Texts(Vec<String>),
-    Numbers(Vec<i64>),
+/// A table that exists while the statement runs: for lists of any length, because ClickHouse limits a parameter to 128 KiB.
+struct Table {
+    name: &'static str,
+    /// Names and types of its columns.
+    structure: &'static str,
+    /// In the format TabSeparated.
+    rows: String,
 }
+
+/// A value as ClickHouse reads it in a parameter or in a row of a table.
+pub(super) struct Value(String);
 
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
+        let mut written = String::with_capacity(text.len());
+        escape(text, &mut written);
+        Self(written)
     }
 }
 
 impl From<String> for Value {
     fn from(text: String) -> Self {
-        Self::Text(text)
+        Self::from(text.as_str())
     }
 }
 
 impl From<bool> for Value {
     fn from(is: bool) -> Self {
-        Self::Natural(u64::from(is))
+        Self::from(u64::from(is))
     }
 }
 
 impl From<i64> for Value {
     fn from(number: i64) -> Self {
-        Self::Number(number)
+        Self(number.to_string())
     }
 }
 
 impl From<u64> for Value {
     fn from(number: u64) -> Self {
-        Self::Natural(number)
+        Self(number.to_string())
     }
 }
 
+/// A list of at most 128 KiB; longer ones are tables.
 impl From<Vec<String>> for Value {
     fn from(texts: Vec<String>) -> Self {
-        Self::Texts(texts)
+        let quoted: Vec<String> = texts.into_iter().map(|text| format!("'{}'", Self::from(text).0)).collect();
+        Self(format!("[{}]", quoted.join(",")))
     }
 }
 
+/// A list of at most 128 KiB; longer ones are tables.
 impl From<Vec<i64>> for Value {
     fn from(numbers: Vec<i64>) -> Self {
-        Self::Numbers(numbers)
+        let written: Vec<String> = numbers.iter().map(i64::to_string).collect();
+        Self(format!("[{}]", written.join(",")))
+    }
+}
+
+/// Appends a text with the escapes of TabSeparated and of quoted texts.
+fn escape(text: &str, to: &mut String) {
+    for character in text.chars() {
+        if matches!(character, '\\' | '\'' | '`' | '\t' | '\n') {
+            to.push('\\');
+        }
+        to.push(character);
     }
 }
 
 impl Statement {
     /// A statement without values.
-    pub(super) fn new(sql: &str) -> Self {
-        Self { text: sql.to_owned(), values: Vec::new() }
+    pub(super) fn new(text: &'static str) -> Self {
+        Self { text, parameters: Vec::new(), tables: Vec::new() }
     }
 
     /// Sets the parameter `name`. A parameter that the statement doesn't have is ignored.
-    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        match value.into() {
-            Value::Texts(texts) => self.list(name, texts, |text| text.len() + 3, Value::Texts),
-            Value::Numbers(numbers) => self.list(name, numbers, |_| 21, Value::Numbers),
-            value => self.values.push((name.to_owned(), value)),
+    pub(super) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.parameters.push((name, value.into()));
+        self
+    }
+
+    /// Adds a table of these columns, unless the statement doesn't name it.
+    pub(super) fn with_table<const COLUMNS: usize>(
+        mut self,
+        name: &'static str,
+        structure: &'static str,
+        rows: impl IntoIterator<Item = [Value; COLUMNS]>,
+    ) -> Self {
+        if self.text.contains(name) {
+            let mut written = String::new();
+            for row in rows {
+                written.push_str(&row.map(|Value(value)| value).join("\t"));
+                written.push('\n');
+            }
+            self.tables.push(Table { name, structure, rows: written });
         }
         self
     }
 
-    /// Sets a list. If it is too long for one parameter, the text gets a concatenation of several in its place. ClickHouse doesn't
-    /// fold constants of more than 1 MiB, and would search such a list for every row; a subquery becomes a set.
-    fn list<T>(&mut self, name: &str, items: Vec<T>, bytes: impl Fn(&T) -> usize, value: impl Fn(Vec<T>) -> Value) {
-        let mut parts = in_parts(items, bytes);
-        if parts.len() == 1 {
-            self.values.extend(parts.pop().map(|part| (name.to_owned(), value(part))));
-            return;
-        }
-        let Some(kind) = self.kind_of(name) else { return };
-        let placeholders: Vec<String> = (0..parts.len()).map(|n| format!("{{{name}_{n}:{kind}}}")).collect();
-        let (whole, concatenated) = (format!("{{{name}:{kind}}}"), format!("arrayConcat({})", placeholders.join(", ")));
-        let text = self.text.replace(&format!("IN {whole}"), &format!("IN (SELECT arrayJoin({concatenated}))"));
-        self.text = text.replace(&whole, &concatenated);
-        self.values.extend(parts.into_iter().enumerate().map(|(n, part)| (format!("{name}_{n}"), value(part))));
-    }
-
-    /// The type of a parameter, as the text names it.
-    fn kind_of(&self, name: &str) -> Option<String> {
-        let (_, rest) = self.text.split_once(&format!("{{{name}:"))?;
-        rest.split_once('}').map(|(kind, _)| kind.to_owned())
-    }
-
-    /// A query that is ready to run.
+    /// Returns a query that is ready to run.
     pub(super) fn query(self, client: &Client) -> Query {
-        self.values.into_iter().fold(client.query_raw(&self.text), |query, (name, value)| match value {
-            Value::Text(text) => query.param(&name, text),
-            Value::Number(number) => query.param(&name, number),
-            Value::Natural(number) => query.param(&name, number),
-            Value::Texts(texts) => query.param(&name, texts),
-            Value::Numbers(numbers) => query.param(&name, numbers),
-        })
+        // Random, so that no value contains it.
+        let boundary = Uuid::new_v4().simple().to_string();
+        let client = client.clone().with_header("Content-Type", format!("multipart/form-data; boundary={boundary}"));
+        // A first row of names must not be taken for a header.
+        let query = client.query_raw(&self.form(&boundary)).with_setting("input_format_tsv_detect_header", "0");
+        self.tables.iter().fold(query, |query, table| query.with_setting(format!("{}_structure", table.name), table.structure))
     }
-}
 
-/// Divides a list into parts that fit into a parameter; at least one.
-fn in_parts<T>(items: Vec<T>, bytes: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
-    let (mut parts, mut filled) = (vec![Vec::new()], 0);
-    for item in items {
-        let size = bytes(&item);
-        if filled + size > MAX_LIST_BYTES && filled > 0 {
-            parts.push(Vec::new());
-            filled = 0;
+    /// The body of the request. The client has no tables, and its own form no place for them.
+    fn form(&self, boundary: &str) -> String {
+        let mut form = String::new();
+        let mut field = |disposition: &str, content: &str| {
+            _ = write!(form, "--{boundary}\r\nContent-Disposition: form-data; {disposition}\r\n\r\n{content}\r\n");
+        };
+        field("name=\"query\"", self.text);
+        for (name, Value(value)) in &self.parameters {
+            field(&format!("name=\"param_{name}\""), value);
         }
-        filled += size;
-        parts.last_mut().expect("there is a part").push(item);
+        for Table { name, rows, .. } in &self.tables {
+            field(&format!("name=\"{name}\"; filename=\"{name}\""), rows);
+        }
+        _ = write!(form, "--{boundary}--\r\n");
+        form
     }
-    parts
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use service_kit::stores;
+    use service_kit::testing::TestStores;
 
-    #[test]
-    fn long_lists_take_several_parameters() {
-        let sites: Vec<String> = (0..10_000).map(|number| format!("com.example{number:020}")).collect();
-        let statement =
-            Statement::new("{sites:Array(String)} IN {sites:Array(String)} {site:String}").with("sites", sites.clone());
-        let parts = statement.values.len();
-        let placeholders: Vec<String> = (0..parts).map(|n| format!("{{sites_{n}:Array(String)}}")).collect();
-        let list = format!("arrayConcat({})", placeholders.join(", "));
-        assert_eq!(statement.text, format!("{list} IN (SELECT arrayJoin({list})) {{site:String}}"));
-        let sent = statement.values.iter().flat_map(|(_, value)| match value {
-            Value::Texts(texts) => texts.clone(),
-            _ => Vec::new(),
-        });
-        assert_eq!((parts > 3, sent.collect::<Vec<_>>()), (true, sites));
+    /// Texts with everything that is escaped or ends a field, a row or a form.
+    const TEXTS: [&str; 8] = ["", "'", "a\\'b", "\t\n\r\n", "\\N", "\r\n--x--\r\n", "`{a:String}`", "\u{e4}?"];
+
+    #[derive(Debug, PartialEq, Eq, clickhouse::Row, serde::Deserialize)]
+    struct Echo {
+        text: String,
+        texts: Vec<String>,
+        numbers: Vec<i64>,
+        is: u8,
+        given: Vec<(String, i64)>,
     }
 
-    #[test]
-    fn short_lists_take_one_parameter() {
-        let statement = Statement::new("{sites:Array(String)}").with("sites", Vec::<String>::new());
-        assert_eq!((statement.text.as_str(), statement.values.len()), ("{sites:Array(String)}", 1));
+    #[tokio::test]
+    async fn values_arrive_as_they_were_set() {
+        const ECHO: &str = "SELECT {text:String} AS text, {texts:Array(String)} AS texts, {numbers:Array(Int64)} AS numbers, \
+                            {is:UInt8} AS is, (SELECT groupArray((name, number)) FROM given_rows) AS given";
+        let client = stores::clickhouse(&TestStores::fresh().await.clickhouse).unwrap().with_setting("readonly", "1");
+        let texts = TEXTS.map(str::to_owned).to_vec();
+        let rows: Vec<(String, i64)> = TEXTS.iter().map(|text| (*text).to_owned()).zip(-4..).collect();
+        for text in TEXTS {
+            let statement = Statement::new(ECHO)
+                .with("text", text)
+                .with("texts", texts.clone())
+                .with("numbers", vec![i64::MIN, 0, i64::MAX])
+                .with("is", true)
+                .with("unknown", "ignored")
+                .with_table("given_rows", "name String, number Int64", rows.iter().map(|(n, i)| [n.as_str().into(), (*i).into()]))
+                .with_table("unnamed_rows", "name String", [["a".into()]]);
+            let echo: Echo = statement.query(&client).fetch_one().await.unwrap();
+            let (texts, numbers) = (texts.clone(), vec![i64::MIN, 0, i64::MAX]);
+            assert_eq!(echo, Echo { text: text.to_owned(), texts, numbers, is: 1, given: rows.clone() });
+        }
+    }
+
+    #[tokio::test]
+    async fn tables_may_be_empty_or_long() {
+        const COUNT: &str = "SELECT count(), uniqExact(name) FROM given_rows";
+        let client = stores::clickhouse(&TestStores::fresh().await.clickhouse).unwrap().with_setting("readonly", "1");
+        for rows in [0, 1, 200_000_u64] {
+            // The first one is the name of the column.
+            let name = |number| if number == 0 { "name".to_owned() } else { format!("com.example.host-{number}") };
+            let names = (0..rows).map(|number| [name(number).into()]);
+            let statement = Statement::new(COUNT).with_table("given_rows", "name String", names);
+            let counted: (u64, u64) = statement.query(&client).fetch_one().await.unwrap();
+            assert_eq!(counted, (rows, rows));
+        }
     }
 }

@@ -59,7 +59,7 @@ impl Reads {
         Ok(figures.into_iter().flat_map(rows_of).collect())
     }
 
-    async fn figures(&self, sql: &str, scope: Scope) -> Result<Vec<Figure>, ApiError> {
+    async fn figures(&self, sql: &'static str, scope: Scope) -> Result<Vec<Figure>, ApiError> {
         self.all_of(caps::of_any_size(scope.bind(Statement::new(sql)).query(&self.client))).await
     }
 }

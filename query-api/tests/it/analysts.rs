@@ -6,6 +6,7 @@ mod guard;
 mod lifetime;
 mod native;
 mod queries;
+mod statements;
 mod writers;
 
 use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, seen};
@@ -55,15 +56,15 @@ impl World {
         self.folder.path().join("clickhouse/users.d/zz_analysts.xml")
     }
 
-    /// Address of the store with the account of the upkeep.
-    fn as_upkeep(&self) -> String {
-        self.settings.clickhouse_url.replacen("http://", &format!("http://telemetry_analysts:{PASSWORD}@"), 1)
+    async fn upkeep(&self) -> Upkeep {
+        self.upkeep_through(&self.settings.clickhouse_url).await
     }
 
-    async fn upkeep(&self) -> Upkeep {
+    /// The upkeep with its store at this address.
+    async fn upkeep_through(&self, url: &str) -> Upkeep {
         let stores = self.app.stores.signed_in_as(Role::Query);
         let settings = AnalystSettings { users_file: self.users_file(), every_seconds: 5 };
-        let clickhouse = ClickHouseSettings::at(self.as_upkeep(), "telemetry");
+        let clickhouse = ClickHouseSettings::at(as_upkeep(url), "telemetry");
         Upkeep::connect(&clickhouse, &stores.postgres, &settings).await.unwrap()
     }
 
@@ -115,6 +116,11 @@ impl World {
             .await
             .unwrap();
     }
+}
+
+/// An address with the account of the upkeep.
+fn as_upkeep(url: &str) -> String {
+    url.replacen("http://", &format!("http://telemetry_analysts:{PASSWORD}@"), 1)
 }
 
 /// An account over HTTP.

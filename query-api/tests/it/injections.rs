@@ -25,14 +25,14 @@ struct Heard {
     statements: Arc<Mutex<Vec<String>>>,
 }
 
-/// A body without the values in it: of a form, the fields that are no parameter.
+/// A body without the values in it: of a form, the fields that are no parameter and no table.
 fn without_values(body: &str) -> String {
     let Some(boundary) = body.strip_prefix("--").and_then(|rest| rest.lines().next()) else { return body.to_owned() };
-    let is_value = |field: &&str| field.contains("name=\"param_");
+    let is_value = |field: &&str| field.contains("name=\"param_") || field.contains("; filename=\"");
     body.split(boundary).filter(|field| !is_value(field)).collect()
 }
 
-/// Forwards to ClickHouse and keeps every statement: what is sent but for the values, which go as `param_*`.
+/// Forwards to ClickHouse and keeps every statement: what is sent but for the values, which go as `param_*` and as tables.
 async fn listen(Shared(heard): Shared<Heard>, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> impl IntoResponse {
     let target = format!("{}{}", heard.upstream.trim_end_matches('/'), uri);
     let parsed = reqwest::Url::parse(&target).unwrap();

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fmt::Write as _;
 
-const EVENTS: &str = "WHERE site IN {sites:Array(String)}";
+const EVENTS: &str = "WHERE site IN (SELECT site FROM visible_hosts)";
 const READS: usize = 5;
 
 /// Has the store wait before it goes on planning, wherever events are read. Each time for another while: what was asked before it

@@ -1,38 +1,53 @@
-//! Every statement that ClickHouse receives is the text of a file in `query-api/sql`; values are parameters.
+//! Every statement that ClickHouse receives is the text of a file; values and lists of any length are sent beside it.
 
 use crate::statement_settings::statements;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// What the client appends to each statement.
-const FORMAT: &str = "FORMAT RowBinaryWithNamesAndTypes";
+/// The longest parameter that ClickHouse accepts.
+const LONGEST_PARAMETER: usize = 128 << 10;
 
-/// The statement of a body, which is a form if parameters are in it too.
-fn statement_of(body: &str) -> &str {
+/// The statement of a body, which is a form if there are parameters or tables beside it.
+pub(crate) fn statement_of(body: &str) -> &str {
     let statement = body.split_once("name=\"query\"\r\n\r\n").map_or(body, |(_, rest)| {
         let boundary = body.lines().next().unwrap();
         rest.split(boundary).next().unwrap()
     });
-    statement.trim().trim_end_matches(FORMAT).trim()
+    statement.trim()
 }
 
-/// The files by their texts.
-fn files() -> BTreeMap<String, String> {
-    let folder = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/sql")).unwrap();
-    let file = |path: std::path::PathBuf| (fs::read_to_string(&path).unwrap().trim().to_owned(), path.display().to_string());
-    folder.map(|entry| file(entry.unwrap().path())).collect()
+/// The names of the files by their texts.
+pub(crate) fn files() -> BTreeMap<String, String> {
+    let folders = ["/sql", "/../store/clickhouse"].map(|folder| format!("{}{folder}", env!("CARGO_MANIFEST_DIR")));
+    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    let file = |path: std::path::PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        (fs::read_to_string(&path).unwrap().trim().to_owned(), name)
+    };
+    files.map(|entry| file(entry.unwrap().path())).collect()
+}
+
+/// The files whose texts were received. Every text has to be one.
+pub(crate) fn received<'a>(texts: impl IntoIterator<Item = (String, &'a str)>) -> BTreeSet<String> {
+    let files = files();
+    let named = |(trace, text): (String, &str)| {
+        files.get(text).unwrap_or_else(|| panic!("{trace}: no file has this text:\n{text}")).clone()
+    };
+    texts.into_iter().map(named).collect()
 }
 
 #[tokio::test]
 async fn every_statement_of_a_read_is_a_file_and_every_file_is_a_statement_of_a_read() {
-    let files = files();
-    let mut received = BTreeSet::new();
-    for (path, requests) in statements().await {
-        for request in requests {
-            let text = statement_of(&request.statement);
-            received.insert(files.get(text).unwrap_or_else(|| panic!("{path}: no file has this text:\n{text}")).clone());
-        }
-    }
-    let unused: Vec<&String> = files.values().filter(|file| !received.contains(*file)).collect();
+    let asked = statements().await;
+    let requests = || asked.iter().flat_map(|(path, requests)| requests.iter().map(move |request| (path.clone(), request)));
+    let received = received(requests().map(|(path, request)| (path, statement_of(&request.statement))));
+    let folder = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/sql")).unwrap();
+    let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let unused: Vec<String> = names.filter(|name| !name.starts_with("analysts_") && !received.contains(name)).collect();
     assert!(unused.is_empty(), "no read sends {unused:?}");
+    let long: BTreeSet<&str> = requests()
+        .filter(|(_, request)| request.statement.len() > LONGEST_PARAMETER)
+        .map(|(_, request)| statement_of(&request.statement))
+        .collect();
+    assert!(long.len() > 10, "lists are too short for this test: {long:?}");
 }

@@ -58,6 +58,16 @@ const VARIANTS: [&str; 4] = [
     "/content-owners/series?split=outcome",
 ];
 
+/// Gives an owner thousands of domains with a host each, so that no list of hosts fits into a parameter.
+async fn own_many_domains(clicks: &Clicks) {
+    let domains = "INSERT INTO domains (organization_id, domain, site, verification_method, verified_at) \
+                   SELECT $1, concat(repeat('h', 50), n, '.test'), concat('test.', repeat('h', 50), n), 'test', now() \
+                   FROM generate_series(1, 3000) AS n";
+    sqlx::query(domains).bind(clicks.owner.id.0).execute(&clicks.app.stores.pool).await.unwrap();
+    let hosts = "INSERT INTO sites SELECT concat('test.', repeat('h', 50), toString(number)) AS host, host FROM numbers(1, 3000)";
+    clicks.app.clickhouse().query(hosts).execute().await.unwrap();
+}
+
 /// The statements of every read of every route, by path.
 pub(crate) async fn statements() -> Vec<(String, Vec<ClickHouseRequest>)> {
     let mut clicks = Clicks::start().await;
@@ -66,6 +76,7 @@ pub(crate) async fn statements() -> Vec<(String, Vec<ClickHouseRequest>)> {
     let settings = Settings::on(clickhouse, clicks.app.stores.postgres.clone());
     let state = State::connect_at(&settings, clicks.clock.clone()).await.unwrap();
     clicks.app = clicks.app.served_by(TestServer::start(router(state)).await);
+    own_many_domains(&clicks).await;
     let session = clicks.session(Some(1)).await;
     let token = clicks.token(session, "https://example.com/").await;
     let report = reported(clicks.agent.id, session, "content_cited", "https://example.com/");

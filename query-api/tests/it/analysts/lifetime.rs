@@ -1,6 +1,6 @@
 //! When accounts begin and end.
 
-use super::{Analyst, Cast, World, cast, owners, theirs};
+use super::{Analyst, Cast, World, as_upkeep, cast, owners, theirs};
 use query_api::analysts::Round;
 use reqwest::StatusCode;
 use service_kit::roles::Role;
@@ -85,7 +85,7 @@ async fn the_process_starts_and_ends_accounts_by_itself() {
     let stores = world.app.stores.signed_in_as(Role::Query);
     let settings = [
         ("DATABASE_URL", stores.postgres.database_url.clone()),
-        ("CLICKHOUSE_URL", world.as_upkeep()),
+        ("CLICKHOUSE_URL", as_upkeep(&world.settings.clickhouse_url)),
         ("TELEMETRY_ANALYST_USERS", world.users_file().display().to_string()),
         ("TELEMETRY_ANALYST_EVERY", "1".to_owned()),
         ("TELEMETRY_LISTEN", free_address().to_string()),
