@@ -11,7 +11,6 @@ FROM (
                 (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
                 (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
                 toUUID('00000000-0000-0000-0000-000000000000') AS nobody,
-                multiIf(status = 304, 'revalidation', status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
                 link_site = ''
                     OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told,
                 -- A session that the reader may not see makes no claim.
@@ -31,8 +30,8 @@ FROM (
                 AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                 AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
                 AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
-                AND type = 'content_retrieved'
-                AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+                AND outcome = 'fetch'
+                AND ({outcome:String} = '' OR outcome = {outcome:String})
             GROUP BY date, platform_id, agent_id
         )
         ORDER BY

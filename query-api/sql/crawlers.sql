@@ -1,15 +1,16 @@
--- Who fetched: one row per bot, whose facts are of the first report that names one; rows of bots without retrievals, with the log
--- lines whose request returned no content; and one row per agent, which has no bot, with what it claims and the clicks that came back
--- from it. The parts that read events read one snapshot.
+-- Who fetched: one row per bot, whose facts are of the first report that names one, with its fetches and all its requests by status;
+-- rows of bots without fetches, with the log lines whose request returned no content; and one row per agent, which has no bot, with
+-- what it claims and the clicks that came back from it. Claims count as in corroboration.sql. The parts that read events read one
+-- snapshot.
 SELECT
     toString(operator) AS operator_name,
     toString(bot) AS bot_name,
     toString(purpose) AS purpose_name,
     toInt8(verified) AS verified_code,
-    groupArray((one_status, fetched)) AS statuses,
-    sum(fetched) AS retrievals,
-    sum(sent) AS bytes_sent,
-    sum(confirmed) AS corroborated,
+    groupArray((one_status, requests)) AS statuses,
+    sumIf(requests, is_fetch) AS retrievals,
+    sumIf(sent, is_fetch) AS bytes_sent,
+    sumIf(confirmed, is_fetch) AS corroborated,
     '' AS agent_name,
     toUInt64(0) AS claimed,
     toUInt64(0) AS cited,
@@ -19,10 +20,9 @@ FROM (
     WITH
         (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
         (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
-        multiIf(status = 304, 'revalidation', status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
         link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told
-    SELECT operator, bot, purpose, verified, status AS one_status, count() AS fetched, sum(bytes) AS sent,
-        countIf(is_claimed AND (is_told OR role = 1) AND is_seen) AS confirmed
+    SELECT operator, bot, purpose, verified, status AS one_status, outcome = 'fetch' AS is_fetch, count() AS requests,
+        sum(bytes) AS sent, countIf(is_claimed AND (is_told OR role = 1) AND is_seen) AS confirmed
     FROM events FINAL
     WHERE site IN (SELECT site FROM visible_hosts)
         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
@@ -30,23 +30,22 @@ FROM (
         AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
         AND type = 'content_retrieved'
         AND bot != ''
-        AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
-    GROUP BY operator, bot, purpose, verified, one_status
+        AND ({outcome:String} = '' OR outcome = {outcome:String})
+    GROUP BY operator, bot, purpose, verified, one_status, is_fetch
 )
 GROUP BY operator, bot, purpose, verified
 UNION ALL
 WITH
     (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
     (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
-    multiIf(type != 'content_retrieved', '', status = 304, 'revalidation', status = 0 OR status BETWEEN 200 AND 299, 'fetch',
-        'failed') AS fetch_outcome,
     link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told,
+    outcome = 'fetch' AND is_claimed AND (is_told OR role = 1) AS has_claim,
     is_claim AND (is_told OR role = 1) AS is_agents,
     -- It goes by another organization's token and leads to the host of the token's link.
     type = 'content_engaged' AND link_site = '' AND platform != organization AS is_click
 SELECT '', '', '', toInt8(0), CAST([], 'Array(Tuple(UInt16, UInt64))'), toUInt64(0), toUInt64(0), toUInt64(0),
     if(is_click OR (is_agents AND is_told), toString(agent), '') AS agent_name,
-    countIf(type = 'content_retrieved' AND is_agents) AS claimed,
+    countIf(has_claim) AS claimed,
     countIf(type = 'content_cited') AS cited,
     countIf(type = 'content_presented') AS presented,
     countIf(is_click) AS clicks
@@ -55,8 +54,8 @@ WHERE site IN (SELECT site FROM visible_hosts)
     AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
     AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
     AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
-    AND (is_click OR type IN ('content_cited', 'content_presented') OR (type = 'content_retrieved' AND is_agents))
-    AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+    AND (is_click OR type IN ('content_cited', 'content_presented') OR has_claim)
+    AND ({outcome:String} = '' OR outcome = {outcome:String})
 GROUP BY agent_name
 UNION ALL
 SELECT toString(operator), toString(bot), toString(purpose), toInt8(verified), groupArray((one_status, requests)),
@@ -69,7 +68,7 @@ FROM (
         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
         AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
-        AND ({outcome:String} = '' OR if(status = 304, 'revalidation', 'failed') = {outcome:String})
+        AND ({outcome:String} = '' OR outcome = {outcome:String})
     GROUP BY operator, bot, purpose, verified, one_status
     -- Copies of a line can be in several partitions.
     SETTINGS do_not_merge_across_partitions_select_final = 0

@@ -8,8 +8,6 @@ WITH
     (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
     -- A click on another host than its token's link belongs to its reporter, unless the link's host is the reader's too.
     link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS shows_agent,
-    multiIf(type != 'content_retrieved', '', status = 304, 'revalidation', status = 0 OR status BETWEEN 200 AND 299, 'fetch',
-        'failed') AS fetch_outcome,
     listed AS (
         SELECT
             site,
@@ -27,7 +25,7 @@ WITH
             AND NOT startsWith(type, 'turn_')
             -- Filters compare what the owner sees. Each is off unless it is set.
             AND ({event_type:String} = '' OR type = {event_type:String})
-            AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+            AND ({outcome:String} = '' OR outcome = {outcome:String})
             AND ({has_agent:UInt8} = 0 OR if(shows_agent, agent, '') = {agent:String})
             AND ({has_platform:UInt8} = 0 OR if(shows_agent, platform, organization) = {platform:UUID})
     ),

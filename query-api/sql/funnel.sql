@@ -10,8 +10,6 @@ FROM (
                 (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
                 (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
                 toUUID('00000000-0000-0000-0000-000000000000') AS nobody,
-                multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
-                    status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
                 link_site = ''
                     OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told,
                 is_claim AND (is_told OR role = 1) AS is_agents,
@@ -33,7 +31,7 @@ FROM (
                 AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
                 AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
                 AND type IN ('content_retrieved', 'content_grounded', 'content_cited', 'content_presented', 'content_engaged')
-                AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+                AND ({outcome:String} = '' OR outcome = {outcome:String})
             GROUP BY platform_id, one_name
         )
         ORDER BY

@@ -9,7 +9,7 @@ SELECT
     key,
     toUnixTimestamp64Milli(at) AS at_ms,
     roles,
-    toUInt8(type = 'content_retrieved') AS is_retrieval,
+    toUInt8(outcome = 'fetch') AS is_fetch,
     is_claimed,
     is_seen,
     -- As in events_page.sql.

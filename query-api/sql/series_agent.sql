@@ -31,8 +31,6 @@ FROM (
                     WITH
                         (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
                         (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
-                        multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
-                            status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
                         arrayPushFront(other_agents.agent, agent) AS agent_names,
                         arrayMap(one -> '', roles) AS no_names
                     SELECT
@@ -53,7 +51,7 @@ FROM (
                         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
                         AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
                         AND NOT startsWith(type, 'turn_')
-                        AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+                        AND ({outcome:String} = '' OR outcome = {outcome:String})
                 )
                 ARRAY JOIN roles AS one_role, platforms AS one_platform, agents AS one_agent, sessions AS one_session, numbers AS nth
                 GROUP BY of_bucket, is_told, is_value, shown_platform, one_agent

@@ -23,8 +23,6 @@ FROM (
                     '' AS nothing,
                     if(verified = 'unknown', '', toString(verified)) AS verified_name,
                     if(status = 0, '', toString(status)) AS status_name,
-                    multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
-                        status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
                     link_site = ''
                         OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told,
                     if(empty(other_agents.session), if(session = 0, [], [session]),
@@ -37,7 +35,7 @@ FROM (
                     AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
                     AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
                     AND NOT startsWith(type, 'turn_')
-                    AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+                    AND ({outcome:String} = '' OR outcome = {outcome:String})
                 GROUP BY one_bucket, name
                 UNION ALL
                 SELECT one_bucket, name, count(), toUInt64(0)
@@ -46,15 +44,14 @@ FROM (
                         (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
                         '' AS nothing,
                         if(verified = 'unknown', '', toString(verified)) AS verified_name,
-                        toString(status) AS status_name,
-                        if(status = 304, 'revalidation', 'failed') AS fetch_outcome
+                        toString(status) AS status_name
                     SELECT intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS one_bucket, toString({value:Identifier}) AS name
                     FROM failed_fetches FINAL
                     WHERE site IN (SELECT site FROM visible_hosts)
                         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
                         AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
-                        AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+                        AND ({outcome:String} = '' OR outcome = {outcome:String})
                     -- Copies of a line can be in several partitions.
                     SETTINGS do_not_merge_across_partitions_select_final = 0
                 )

@@ -31,8 +31,6 @@ FROM (
             WITH
                 (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
                 (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
-                multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
-                    status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
                 link_site = ''
                     OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told
             SELECT at, roles, arrayPushFront(other_agents.role, role) AS all_roles,
@@ -43,7 +41,7 @@ FROM (
                 AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
                 AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
                 AND NOT startsWith(type, 'turn_')
-                AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+                AND ({outcome:String} = '' OR outcome = {outcome:String})
         )
         ARRAY JOIN all_roles AS one_role, all_sessions AS one_session, arrayEnumerate(all_roles) AS place
         GROUP BY bucket

@@ -28,8 +28,6 @@ FROM (
         WITH
             (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
             (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
-            multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
-                status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
             -- A click on another host than that of its token's link is its reporter's, unless the reader may see that host.
             link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told,
             is_told * session AS shown_session
@@ -50,7 +48,7 @@ FROM (
             AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
             AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
             AND NOT startsWith(type, 'turn_')
-            AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+            AND ({outcome:String} = '' OR outcome = {outcome:String})
         GROUP BY own_role, has_agent, may_name, shown_platform, own_agent
     )
 )

@@ -23,8 +23,6 @@ FROM (
             WITH
                 (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
                 (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
-                multiIf(type != 'content_retrieved', '', status = 304, 'revalidation',
-                    status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed') AS fetch_outcome,
                 link_site = ''
                     OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told,
                 type IN ('content_retrieved', 'content_grounded', 'content_cited', 'content_presented', 'content_engaged') AS is_step,
@@ -48,7 +46,7 @@ FROM (
                 AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
                 AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
                 AND NOT startsWith(type, 'turn_')
-                AND ({outcome:String} = '' OR fetch_outcome = {outcome:String})
+                AND ({outcome:String} = '' OR outcome = {outcome:String})
                 -- A path, or what paths start with; empty for all pages.
                 AND ({path:String} = '' OR if({is_prefix:UInt8}, startsWith(path(url), {path:String}), path(url) = {path:String}))
             GROUP BY url

@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS events
     agent          LowCardinality(String) COMMENT 'as the reporter names its agent; empty if unnamed',
     session        UInt64 COMMENT 'digest of platform and session id; 0 if there is none' CODEC(ZSTD(1)),
     link_site      String COMMENT 'if empty, platform, agent and session may be shown; else only to readers who may see this host; - hides them from all' CODEC(ZSTD(1)),
-    is_claimed     UInt8 COMMENT 'content_retrieved: 1 if an agent claims it in any report',
+    is_claimed     UInt8 COMMENT 'content_retrieved: 1 if an agent reports it, alone or with others; with outcome fetch, a claim',
     is_seen        UInt8 COMMENT 'content_retrieved: 1 if an edge or origin reports it whose organization claims nothing in this event',
     bot            LowCardinality(String) COMMENT 'this and the next five: of the first report by precedence that names a bot, else of the first that describes the fetch',
     operator       LowCardinality(String) COMMENT 'the company that operates the bot',
@@ -33,6 +33,9 @@ CREATE TABLE IF NOT EXISTS events
     verified       Enum8('unknown' = 0, 'no' = 1, 'yes' = 2) COMMENT 'whether the request came from an address that the operator publishes',
     status         UInt16 COMMENT 'HTTP status; 0 if unknown',
     bytes          UInt64 COMMENT 'bytes of the response; 0 if unknown' CODEC(ZSTD(1)),
+    outcome        String
+        ALIAS multiIf(type != 'content_retrieved', '', status = 304, 'revalidation', status = 0 OR status BETWEEN 200 AND 299, 'fetch', 'failed')
+        COMMENT 'of content_retrieved, the measure: fetch, revalidation or failed (docs/api/counting.md#measures); empty for other types',
     signature      UInt8 COMMENT 'reserved; 0',
     tier           UInt8 COMMENT 'reserved; 0',
     other_agents Nested

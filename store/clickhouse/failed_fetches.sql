@@ -18,6 +18,9 @@ CREATE TABLE IF NOT EXISTS failed_fetches
     purpose      LowCardinality(String) COMMENT 'training, search or user',
     verified     Enum8('unknown' = 0, 'no' = 1, 'yes' = 2) COMMENT 'whether the request came from an address that the operator publishes',
     status       UInt16 COMMENT 'HTTP status: 100 to 199 or 300 to 599',
+    outcome      String
+        ALIAS if(status = 304, 'revalidation', 'failed')
+        COMMENT 'the measure, as in events',
     organization UUID COMMENT 'whose log it is' CODEC(ZSTD(1)),
     drain        UUID COMMENT 'the drain that delivered this copy; all zero if it was sent with another key' CODEC(ZSTD(1)),
     precedence   UInt64 COMMENT '2^64 - 1 less received as in reports: of copies the one with the largest stays' CODEC(Delta, ZSTD(1))

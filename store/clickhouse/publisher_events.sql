@@ -8,6 +8,7 @@ SELECT
     toDate(events.at) AS day,
     url AS content_url,
     type AS event_type,
+    events.outcome AS outcome,
     if(is_claim AND is_told, toString(agent), '') AS claimed_by,
     -- A session that the owner may not see makes no claim.
     toUInt8(events.is_claimed AND (is_told OR role = 1)) AS is_claimed,

@@ -23,7 +23,7 @@ pub(crate) struct BotRow {
     pub(crate) retrievals: u64,
     pub(crate) bytes: u64,
     pub(crate) corroborated: u64,
-    /// Status and fetches.
+    /// Status and fetches. They add up to `retrievals`.
     pub(crate) statuses: Vec<(u16, u64)>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Adds the row of a bot, which has no retrievals if it is about log lines.
+    /// Adds the row of a bot, which has no retrievals if none of its requests returned content.
     fn add(&mut self, row: StoredRow) {
         for (status, count) in row.statuses.iter().filter(|(status, _)| is_refused(*status)) {
             let bot = (row.operator_name.clone(), row.bot_name.clone(), *status);
@@ -71,6 +71,7 @@ struct StoredRow {
     bot_name: String,
     purpose_name: String,
     verified_code: i8,
+    /// Status and requests.
     statuses: Vec<(u16, u64)>,
     retrievals: u64,
     bytes_sent: u64,
@@ -85,6 +86,7 @@ struct StoredRow {
 impl StoredRow {
     fn bot(self) -> BotRow {
         let mut statuses = self.statuses;
+        statuses.retain(|(status, _)| !is_refused(*status));
         statuses.sort_unstable();
         BotRow {
             operator: self.operator_name,

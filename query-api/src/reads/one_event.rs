@@ -49,7 +49,7 @@ struct KeyedEvent {
     key: u128,
     at_ms: i64,
     roles: u8,
-    is_retrieval: u8,
+    is_fetch: u8,
     is_claimed: u8,
     is_seen: u8,
     shows_agent: u8,
@@ -149,7 +149,7 @@ fn found(of_this_id: u64, event: &KeyedEvent, reports: Vec<ReportContent>) -> Fo
     FoundEvent {
         of_this_id,
         event: EventRow { at_ms: event.at_ms, roles: roles_of(event.roles), ..representing },
-        claimed_and_seen: (event.is_retrieval == 1).then_some((event.is_claimed == 1, event.is_seen == 1)),
+        claimed_and_seen: (event.is_fetch == 1).then_some((event.is_claimed == 1, event.is_seen == 1)),
         reports,
     }
 }

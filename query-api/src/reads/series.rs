@@ -89,7 +89,7 @@ fn statement(split: Split, outcome: Option<Outcome>) -> Statement {
         Split::Purpose => by_value("purpose"),
         Split::Verified => by_value("verified_name"),
         Split::Status => by_value("status_name"),
-        Split::Outcome => by_value("fetch_outcome"),
+        Split::Outcome => by_value("outcome"),
         Split::Role => Statement::new(SERIES_ROLE),
         Split::Agent => Statement::new(SERIES_AGENT).with("names", "agent_names"),
         Split::Platform => Statement::new(SERIES_AGENT).with("names", "no_names"),

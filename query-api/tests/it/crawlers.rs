@@ -42,11 +42,11 @@ type Claims = [u64; 4];
 fn expected(events: &[Event<'_>]) -> (Vec<Value>, Vec<Value>, Value) {
     let (mut counted, mut claims): (BTreeMap<Crawled, Counted>, BTreeMap<&str, Claims>) = (BTreeMap::new(), BTreeMap::new());
     for event in events {
-        let (shown, crawler) = (event.shown(), event.crawler());
-        if let Some((operator, claim)) = claimed(shown) {
+        let crawler = event.crawler();
+        if let Some((operator, claim)) = claimed(event) {
             claims.entry(operator).or_default()[claim] += 1;
         }
-        if shown.event_type != "content_retrieved" || crawler.bot.is_empty() {
+        if !event.is_fetch() || crawler.bot.is_empty() {
             continue;
         }
         let purpose = crawler.purpose.map_or("", Purpose::as_str);
@@ -86,14 +86,16 @@ fn claims_told([claimed, cited, presented, clicks]: Claims) -> Value {
     json!({"claimed": claimed, "cited": cited, "presented": presented, "clicks": clicks})
 }
 
-/// Under which operator a report counts as a claim, and as which of [`Claims`].
-fn claimed(shown: &Observation) -> Option<(&'static str, usize)> {
+/// Under which operator an event counts as a claim, and as which of [`Claims`].
+fn claimed(event: &Event<'_>) -> Option<(&'static str, usize)> {
+    let shown = event.shown();
     // Of a click that led elsewhere the owner may be told whose it is; it came back to another host.
     let is_click = shown.event_type == "content_engaged" && matches!(shown.link, 1 | 2) && shown.link_site.is_empty();
     let claimant = claimant(shown).map(|agent| operator_of(&agent));
     match shown.event_type.as_str() {
         _ if is_click => Some((operator_of(&shown.agent_id), 3)),
-        "content_retrieved" => claimant.map(|operator| (operator, 0)),
+        // Whichever report represents it, an agent's among others is a claim.
+        "content_retrieved" if event.is_fetch() && !claimants(event).is_empty() => Some((claimant.unwrap_or_default(), 0)),
         "content_cited" => Some((claimant.unwrap_or_default(), 1)),
         "content_presented" => Some((claimant.unwrap_or_default(), 2)),
         _ => None,
@@ -106,13 +108,18 @@ fn claimant(row: &Observation) -> Option<String> {
     (role == 1 || (role == 0 && !session.is_nil())).then(|| agent.to_owned())
 }
 
-/// Claimed by an agent, and seen by a server of somebody else.
-fn is_corroborated(event: &Event<'_>) -> bool {
+/// The organizations of the agents that report an event.
+fn claimants(event: &Event<'_>) -> BTreeSet<Uuid> {
     let is_claim = |row: &&&Observation| {
         let role = row.counted_role();
         role <= 1 && (role == 1 || !row.as_owners_see().1.is_nil())
     };
-    let claimants: BTreeSet<Uuid> = event.reports.iter().filter(is_claim).map(|row| row.org_id).collect();
+    event.reports.iter().filter(is_claim).map(|row| row.org_id).collect()
+}
+
+/// Claimed by an agent, and seen by a server of somebody else.
+fn is_corroborated(event: &Event<'_>) -> bool {
+    let claimants = claimants(event);
     let mut servers = event.reports.iter().filter(|row| matches!(row.source_role, 2 | 3)).map(|row| row.org_id);
     !claimants.is_empty() && servers.any(|server| !claimants.contains(&server))
 }
@@ -199,6 +206,50 @@ async fn s1_every_page_of_crawlers_equals_the_model() {
         }
         several += retrievals.iter().filter(|of| is_corroborated(of)).count();
     }
+}
+
+/// docs/api/counting.md#measures
+#[tokio::test]
+async fn only_fetches_are_retrievals_and_claims() {
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("a.test").await;
+    let answered = |key: u128, response_status| {
+        let crawler = Crawler { response_status, response_bytes: 10, ..by_bot(1, None) };
+        let server = seen("a.test", key).role(SourceRole::Edge).by(2).crawler(crawler);
+        [server, seen("a.test", key).role(SourceRole::Agent).by(1).session(1).agent("alpha")]
+    };
+    let statuses = [0, 200, 206, 304, 404, 500];
+    let rows: Vec<Observation> = (1..).zip(statuses).flat_map(|(key, status)| answered(key, status)).collect();
+    app.insert(&rows).await;
+    let item = |page: &Value| page["items"][0].clone();
+    let part = item(&app.page(&owner.key, "/content-owners/corroboration", &[]).await);
+    assert_eq!((&part["retrievals"], &part["seen_by_both"]), (&json!(3), &json!(3)), "{part}");
+    let crawlers = app.page(&owner.key, "/content-owners/crawlers", &[]).await;
+    let bot = item(&crawlers);
+    assert_eq!((&bot["retrievals"], &bot["bytes"], &bot["corroborated"]), (&json!(3), &json!(30), &json!(3)), "{bot}");
+    assert_eq!(bot["statuses"], json!([0, 200, 206].map(|status| json!({"status": status, "count": 1}))));
+    assert_eq!((&bot["refused"], &crawlers["unattributed"]["claimed"]), (&json!(3), &json!(3)), "{crawlers}");
+    let refused: Vec<&Value> = crawlers["refused"].as_array().unwrap().iter().map(|of| &of["status"]).collect();
+    assert_eq!(refused, [304, 404, 500]);
+    for (key, corroboration) in [(2, json!("seen_by_both")), (4, Value::Null), (5, Value::Null)] {
+        let id = answered(key, 0)[1].key_id();
+        let event = app.page(&owner.key, &format!("/content-owners/events/{id}"), &[]).await;
+        assert_eq!(event["corroboration"], corroboration, "{key}");
+    }
+    for path in ["corroboration", "crawlers"] {
+        let failed = app.page(&owner.key, &format!("/content-owners/{path}"), &[("outcome", "failed")]).await;
+        assert_eq!(failed["total"], 0, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_without_a_role_claims_a_fetch_of_a_server() {
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("a.test").await;
+    app.insert(&[seen("a.test", 1).role(SourceRole::Edge).by(2), seen("a.test", 1).by(1).session(1).agent("GPTBot")]).await;
+    let part = app.page(&owner.key, "/content-owners/corroboration", &[]).await["items"][0].clone();
+    let crawlers = app.page(&owner.key, "/content-owners/crawlers", &[]).await;
+    assert_eq!((&part["seen_by_both"], &crawlers["unattributed"]["claimed"]), (&json!(1), &json!(1)), "{part} {crawlers}");
 }
 
 /// The hours that are called covered.

@@ -144,6 +144,11 @@ impl<'a> Event<'a> {
         let crawlers = || rows.iter().filter_map(|row| row.crawler.as_ref());
         crawlers().find(|of| !of.bot.is_empty()).or(crawlers().find(|of| of.response_status != 0)).cloned().unwrap_or_default()
     }
+
+    /// A retrieval without a status, or with one that says that content was returned (docs/api/counting.md#measures).
+    pub(crate) fn is_fetch(&self) -> bool {
+        self.shown().event_type == "content_retrieved" && matches!(self.crawler().response_status, 0 | 200..=299)
+    }
 }
 
 /// The first accepted copy of each report with its identity, in order of acceptance.
@@ -365,7 +370,7 @@ fn random_row(random: &mut StdRng, orgs: &[u128]) -> Observation {
 fn fetched(row: Observation, random: &mut StdRng) -> Observation {
     let drain = (row.source_role == 2 && random.random()).then(|| DrainId(Uuid::from_u128(7)));
     let (bot, operator, purpose) = BOTS.choose(random).copied().unwrap();
-    let response_status = [200, 206, 0].choose(random).copied().unwrap();
+    let response_status = [200, 206, 0, 304].choose(random).copied().unwrap();
     let crawler = Crawler {
         bot: bot.to_owned(),
         operator: operator.to_owned(),

@@ -132,8 +132,7 @@ fn one_event(read: &Read, events: &[Event<'_>], event_id: &str) -> Option<Value>
     let reports: Vec<Value> = visible(newest).into_iter().enumerate().map(report).collect();
     let mut event = owners_item(newest);
     let parts = ["seen_by_both", "claimed_by_agent_only", "seen_by_neither", "seen_by_server_only"];
-    let is_retrieval = newest.shown().event_type == "content_retrieved";
-    event["corroboration"] = if is_retrieval { parts[part_of(newest)].into() } else { Value::Null };
+    event["corroboration"] = if newest.is_fetch() { parts[part_of(newest)].into() } else { Value::Null };
     event["events_of_this_id"] = named.len().into();
     event["total_reports"] = reports.len().into();
     event["reports"] = reports.into();
@@ -260,7 +259,7 @@ fn agent_of(event: &Event<'_>) -> (String, String) {
 
 fn corroboration(events: &[Event<'_>]) -> Vec<Value> {
     let mut parts: BTreeMap<(Reverse<String>, String, String), [u64; 4]> = BTreeMap::new();
-    for event in events.iter().filter(|event| event.shown().event_type == "content_retrieved") {
+    for event in events.iter().filter(|event| event.is_fetch()) {
         let day = instant(event.at())[..10].to_owned();
         let (platform, agent) = agent_of(event);
         parts.entry((Reverse(day), platform, agent)).or_default()[part_of(event)] += 1;

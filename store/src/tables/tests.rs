@@ -10,7 +10,7 @@ use schemas::site::Site;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Names and types of a table's columns, without codecs and comments; those of a `Nested` one with its name as prefix.
+/// Names and types of a table's stored columns, without codecs and comments; those of a `Nested` one with its name as prefix.
 fn columns_of(ddl: &str) -> Vec<(String, String)> {
     let (_, body) = ddl.split_once("\n(\n").unwrap();
     let (body, _) = body.split_once("\n)\n").unwrap();
@@ -19,6 +19,9 @@ fn columns_of(ddl: &str) -> Vec<(String, String)> {
     for line in body.lines().map(str::trim).filter(|line| !line.starts_with("--") && !line.starts_with("INDEX")) {
         match (line, line.strip_suffix(" Nested")) {
             (_, Some(name)) => nested = Some(name),
+            // The column of the line before is an expression.
+            (line, _) if line.starts_with("ALIAS ") => drop(columns.pop()),
+            (line, _) if line.starts_with("COMMENT ") => {}
             ("(", _) => {}
             ("),", _) => nested = None,
             _ => {

@@ -3,6 +3,7 @@
 use super::model::Event;
 use super::world::Read;
 use super::{HOUR_MS, Round, compare};
+use crate::parameters::event_filter::Outcome;
 use crate::reads::{AgentCounts, BotRow, Requests};
 use schemas::log::FailedFetch;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +19,7 @@ type Claims = [u64; 4];
 
 fn bots(events: &[Event<'_>], read: &Read) -> BTreeMap<Bot, Counts> {
     let mut bots: BTreeMap<Bot, Counts> = BTreeMap::new();
-    for event in events.iter().filter(|event| event.is_retrieval()) {
+    for event in events.iter().filter(|event| event.outcome() == Some(Outcome::Fetch)) {
         let fetch = event.fetch();
         if fetch.bot.is_empty() {
             continue;
@@ -42,7 +43,10 @@ fn claims(events: &[Event<'_>], read: &Read) -> BTreeMap<String, Claims> {
         let is_click = report.facts.platform != report.observer.org && report.facts.link_site.is_empty();
         let claim = match event.event_type() {
             "content_engaged" if is_click => Some((report.facts.agent.clone(), 3)),
-            "content_retrieved" => claimant.map(|agent| (agent, 0)),
+            // An agent reports the fetch, alone or with others.
+            "content_retrieved" if event.outcome() == Some(Outcome::Fetch) && event.corroboration(read).0 => {
+                Some((claimant.unwrap_or_default(), 0))
+            }
             "content_cited" => Some((claimant.unwrap_or_default(), 1)),
             "content_presented" => Some((claimant.unwrap_or_default(), 2)),
             _ => None,

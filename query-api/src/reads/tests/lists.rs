@@ -4,7 +4,7 @@ use super::model::{Event, Shown, day, sessions};
 use super::world::Read;
 use super::{Round, compare};
 use crate::parameters::cursor::Cursor;
-use crate::parameters::event_filter::EventFilter;
+use crate::parameters::event_filter::{EventFilter, Outcome};
 use crate::parameters::pages::{PagePath, Pages, PagesBy};
 use crate::parameters::paging::Paging;
 use crate::parameters::sort::Sortable;
@@ -151,7 +151,7 @@ const PARTS: [&str; 5] = ["retrievals", "seen_by_both", "claimed_by_agent_only",
 
 fn corroboration(events: &[Event<'_>], by: CorroborationBy, read: &Read) -> Vec<Item> {
     let mut parts: BTreeMap<(Reverse<String>, String, String), [u64; 5]> = BTreeMap::new();
-    for event in events.iter().filter(|event| event.is_retrieval()) {
+    for event in events.iter().filter(|event| event.outcome() == Some(Outcome::Fetch)) {
         let (platform, agent) = event.claimant(read).filter(|_| by == CorroborationBy::Agent).unwrap_or_default();
         let counts = parts.entry((Reverse(day(event.at_ms())), platform, agent)).or_default();
         let part = match event.corroboration(read) {

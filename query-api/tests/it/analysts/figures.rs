@@ -109,13 +109,13 @@ impl Pair<'_> {
         let corroboration = format!(
             "SELECT day, {claimant}, count(), countIf(is_claimed AND is_seen), countIf(is_claimed AND NOT is_seen), \
                countIf(NOT is_claimed AND is_seen) \
-             FROM events WHERE event_type = 'content_retrieved' GROUP BY 1, 2, 3"
+             FROM events WHERE outcome = 'fetch' GROUP BY 1, 2, 3"
         );
         let members =
             ["day", "platform_id", "agent_id", "retrievals", "seen_by_both", "claimed_by_agent_only", "seen_by_server_only"];
         assert_eq!(self.asked(&corroboration).await, self.listed("corroboration", &[], &members).await);
         let bots = "SELECT operator, bot, purpose, transform(verified, ['yes', 'no'], ['true', 'false'], ''), count(), sum(bytes) \
-                    FROM events WHERE event_type = 'content_retrieved' AND bot != '' GROUP BY 1, 2, 3, 4";
+                    FROM events WHERE outcome = 'fetch' AND bot != '' GROUP BY 1, 2, 3, 4";
         let members = ["operator", "bot", "purpose", "verified", "retrievals", "bytes"];
         assert_eq!(self.asked(bots).await, self.listed("crawlers", &[], &members).await);
         let outcome = "SELECT count() FROM events WHERE outcome = 'fetch'";
@@ -196,7 +196,7 @@ async fn publishers_view_equals_the_owners() {
     world.round().await;
     let rows = |from: &str| {
         format!(
-            "SELECT toString((at, day, content_url, event_type, claimed_by, is_claimed, is_seen)) AS line FROM {from} ORDER BY line"
+            "SELECT toString((at, day, content_url, event_type, outcome, claimed_by, is_claimed, is_seen)) AS line FROM {from} ORDER BY line"
         )
     };
     let publishers = rows("publisher_events(site = 'test.a')");

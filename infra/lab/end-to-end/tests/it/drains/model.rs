@@ -188,7 +188,7 @@ impl Model {
     }
 
     pub(super) fn corroborated(&self, window: Window) -> usize {
-        self.seen(window).iter().filter(|of| is_corroborated(of)).count()
+        self.seen(window).iter().filter(|of| outcome(status_of(of)) == "fetch" && is_corroborated(of)).count()
     }
 
     pub(super) fn summary(&self, window: Window, agent: &str) -> Value {
@@ -293,6 +293,9 @@ impl Model {
             else {
                 continue;
             };
+            if outcome(told.status) != "fetch" {
+                continue;
+            }
             let Bot { operator, name, purpose, .. } = BOTS[bot];
             let crawler = counted.entry((operator, name, purpose, verified, bot)).or_default();
             crawler.0 += 1;
@@ -301,7 +304,9 @@ impl Model {
             *crawler.3.entry(told.status).or_default() += 1;
         }
         let refused = self.refused(window);
-        let claimed = self.seen(window).iter().filter(|of| of.iter().any(|report| report.role == Role::Agent)).count();
+        let is_claim =
+            |of: &&Retrieval<'_>| outcome(status_of(of)) == "fetch" && of.iter().any(|report| report.role == Role::Agent);
+        let claimed = self.seen(window).iter().filter(is_claim).count();
         let operators = by_operator(counted.iter().map(|(of, (retrievals, ..))| (of.0, *retrievals)));
         let refused_of = |bot: usize| refused.iter().filter(|(of, _)| of.0 == bot).map(|(_, count)| *count).sum::<u64>();
         let mut items: Vec<_> = counted.into_iter().collect();
