@@ -68,6 +68,10 @@ pub struct ReadBenchOptions {
     /// Then measure with a tenth of the others' reports and with a tenth of the owner's, and print how reads grow (P7)
     #[arg(long, conflicts_with = "through_log")]
     pub growth: bool,
+    /// Instead, the CPU of ClickHouse for each read of an owner without events, as the mean of so many runs
+    #[arg(long, value_name = "RUNS", num_args = 0..=1, default_missing_value = "100", value_parser = clap::value_parser!(u32).range(1..),
+        conflicts_with_all = ["growth", "windows", "through_log", "owner_reports"])]
+    pub plan: Option<u32>,
     /// Timed runs of each read, over windows of all lengths
     #[arg(long, default_value_t = 200)]
     pub runs: usize,

@@ -10,6 +10,7 @@ mod growth;
 mod history;
 mod manifests;
 mod own;
+mod plan;
 mod through_log;
 mod windows;
 
@@ -85,6 +86,10 @@ struct Measured {
 
 /// Fills a store and measures; with `--growth` two smaller ones after it.
 pub async fn run(options: &ReadBenchOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
+    if let Some(runs) = options.plan {
+        plan::run(runs, &stop).await?;
+        return Ok(Verdict::Clean);
+    }
     let options = &options.resolved();
     let whole = measure_one(options, &stop).await?;
     let mut smaller = Vec::new();

@@ -81,6 +81,17 @@ async fn a_store_about_one_owner_in_three_days_is_measured_over_ten_windows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_cost_of_planning_is_printed_for_each_read() {
+    let output = reads(&["--plan", "1"]).await;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    for read in ["summary", "events", "sections", "crawlers", "series by agent", "one event", "coverage", "agent/summary"] {
+        let cost = printed.lines().find_map(|line| line.strip_prefix(&format!("{read} "))).map(|rest| rest.trim().parse::<f64>());
+        assert!(cost.is_some_and(|cost| cost.is_ok()), "{read}: {printed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn growth_compares_with_a_tenth_of_the_others_and_of_the_owner() {
     let output = reads(&["--growth"]).await;
     assert_eq!(rows(&output).len(), 6, "three stores of two tables");
