@@ -111,9 +111,17 @@ impl ServiceProcess {
         }
     }
 
-    /// Takes it away from its supervisor for the time of a fault.
+    /// Takes it away from its supervisor for the time of a fault, once it runs: a fault before may just have given it back.
     pub(super) async fn hold(&self) {
-        self.life.lock().await.is_held = true;
+        loop {
+            let mut life = self.life.lock().await;
+            if life.running.is_some() {
+                life.is_held = true;
+                return;
+            }
+            drop(life);
+            sleep(LOOK_EVERY).await;
+        }
     }
 
     /// Gives it back.
