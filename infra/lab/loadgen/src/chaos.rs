@@ -160,7 +160,7 @@ async fn storm(
     senders.spawn(Arc::clone(&front.logs).keep_sending(front.shape.seed, end_of_load.clone()));
     senders.spawn(Arc::clone(&front.logs).keep_reading(end_of_load.clone()));
     senders.close();
-    let raw = Raw::new(clickhouse(&cluster.fresh.addresses.clickhouse)?);
+    let raw = Raw::new(cluster.tables().map(clickhouse).collect::<Result<_, _>>()?);
     let watcher = Watcher::new(front, &queries(cluster)?, raw);
     let watching = tokio::spawn(watcher.keep_watching(end_of_reads.clone()));
     let injector = Injector::new(cluster, &front.history);

@@ -14,6 +14,8 @@ use schemas::event::SourceRole;
 pub(super) const REQUEST_LENGTHS: [u32; TENANTS] = [1, 12, 40, 150];
 /// How often tenants are drawn, so that each has a like share of requests rather than of events.
 const PERCENT: u32 = 100;
+/// One in so many fresh requests is sent together with the next one: two pages on two hosts, often of two shards.
+const DOUBLE_EVERY: u32 = 4;
 
 /// What a request is made of, and what must become of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,12 +68,15 @@ impl Campaign {
     fn fresh(&mut self, kind: Kind) -> Operation {
         let tenant = self.random.random_range(0..TENANTS);
         let request = self.next[tenant];
-        self.next[tenant] += 1;
+        let count = if kind == Kind::Good && self.random.random_ratio(1, DOUBLE_EVERY) { 2 } else { 1 };
+        let requests = request..request + count;
+        self.next[tenant] = requests.end;
         let role = if kind == Kind::Trespassing { origin() } else { AGENT };
         if kind == Kind::Good {
-            self.made.push((tenant, role, request));
+            self.made.extend(requests.clone().map(|request| (tenant, role, request)));
         }
-        Operation { plan: Plan { tenant, role, items: items(&self.shape, tenant, AGENT, request) }, kind }
+        let items = requests.flat_map(|request| items(&self.shape, tenant, AGENT, request)).collect();
+        Operation { plan: Plan { tenant, role, items }, kind }
     }
 
     /// A report of retrievals by somebody else than the agent.
@@ -155,5 +160,8 @@ mod tests {
         );
         assert!((0..ROLES.len()).all(|role| operations.iter().any(|operation| operation.plan.role == role)));
         assert!(operations.iter().all(|operation| !operation.plan.items.is_empty()));
+        let length = |operation: &Operation| shape.request_length(operation.plan.tenant) as usize;
+        let doubles = operations.iter().filter(|operation| operation.plan.items.len() == 2 * length(operation));
+        assert!(doubles.count() > 100, "hardly any request names two hosts");
     }
 }

@@ -1,9 +1,10 @@
-//! The stack of a chaos run: stores behind proxies, several gateways and workers, reads, identity, tenants.
+//! The stack of a chaos run: stores behind proxies, several gateways, workers of each shard, reads, identity, tenants.
 //!
 //! Must be a run's own from the first process to the last, and leave nothing behind but the logs of a run that failed.
 
+use super::fault::WORKERS;
 use super::options::ChaosOptions;
-use super::plan::{GATEWAYS, QUERIES, WORKERS};
+use super::plan::{GATEWAYS, QUERIES};
 use super::service_process::ServiceProcess;
 use super::stores::Stores;
 use crate::client::{Connection, Endpoint, Exchange};
@@ -11,8 +12,11 @@ use crate::stage::{self, Addresses, FreshStores, LaunchConfig, ProcessSlot, Serv
 use crate::tenants::{self, Tenant};
 use anyhow::Context as _;
 use local::ports::Ports;
+use schemas::shard::Shard;
 use serde_json::json;
-use std::path::PathBuf;
+use service_kit::settings::ClickHouseSettings;
+use service_kit::stores::{apply_clickhouse_ddl, create_distributed_tables, of_all_shards};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
@@ -21,6 +25,8 @@ use tokio_util::task::AbortOnDropHandle;
 pub(super) const TENANTS: usize = 4;
 
 const DELEGATION_DEADLINE: Duration = Duration::from_secs(10);
+/// The cluster that each shard's configuration names.
+const CLUSTER: &str = "telemetry";
 
 /// Everything that runs.
 #[derive(Debug)]
@@ -28,6 +34,8 @@ pub(super) struct Cluster {
     pub(super) folder: PathBuf,
     pub(super) stores: Arc<Stores>,
     pub(super) fresh: FreshStores,
+    /// Starts commands of each shard, past the proxies.
+    pub(super) commands: Vec<LaunchConfig>,
     pub(super) tenants: Vec<Tenant>,
     /// The owner of whom a log tells and nobody else.
     pub(super) of_logs: Tenant,
@@ -46,23 +54,32 @@ impl Cluster {
         let binaries = stage::binaries(&root, options.binaries.as_deref(), super::FEATURES).await?;
         let name = stage::run_name();
         let folder = stage::folder_of_run(&root, &name)?;
-        let stores = Arc::new(Stores::start(&folder, options.brokers()).await?);
+        let shards = options.shards();
+        let stores = Arc::new(Stores::start(&folder, options.brokers(), shards).await?);
         let fresh = FreshStores::create(stores.direct.clone(), &name).await?;
+        let directly = of_each_shard(&fresh.addresses, &stores.direct_shards)?;
+        prepare(&directly).await?;
         let tenants = tenants::seed(&fresh.pool, &name, TENANTS).await?;
         let of_logs = tenants::seed(&fresh.pool, &format!("{name}-log"), 1).await?.pop().context("one owner was asked for")?;
-        let addresses = through_proxies(&fresh.addresses, &stores, &name)?;
-        let launch = Arc::new(LaunchConfig { binaries, folder: folder.clone(), stores: addresses, gateway_settings: Vec::new() });
+        let proxied = of_each_shard(&through_proxies(&fresh.addresses, &stores, &name)?, &stores.proxied_shards)?;
+        let launch = |addresses: &Addresses| launch(&binaries, &folder, addresses);
+        let readers: Vec<_> = proxied.iter().map(|shard| Arc::new(launch(&reading_all(shard)))).collect();
+        let writers: Vec<_> = proxied.iter().map(|shard| Arc::new(launch(shard))).collect();
         let mut ports = Ports::default();
-        let mut post = |service: Service, number: usize| {
+        let mut post = |service: Service, number: usize, launch: &Arc<LaunchConfig>| {
             let slot = ProcessSlot::free(service, &format!("{}-{}", service.name(), number + 1), &mut ports);
-            slot.map(|slot| ServiceProcess::new(slot, &launch))
+            slot.map(|slot| ServiceProcess::new(slot, launch))
         };
-        let identity = post(Service::Identity, 0)?;
-        let queries = (0..QUERIES).map(|number| post(Service::Query, number)).collect::<Result<Vec<_>, _>>()?;
-        let gateways = (0..GATEWAYS).map(|number| post(Service::Gateway, number)).collect::<Result<Vec<_>, _>>()?;
-        let workers = (0..WORKERS).map(|number| post(Service::Worker, number)).collect::<Result<Vec<_>, _>>()?;
+        let identity = post(Service::Identity, 0, &writers[0])?;
+        let queries = (0..QUERIES).map(|number| post(Service::Query, number, &readers[number % shards]));
+        let queries = queries.collect::<Result<Vec<_>, _>>()?;
+        let gateways = (0..GATEWAYS).map(|number| post(Service::Gateway, number, &writers[0])).collect::<Result<Vec<_>, _>>()?;
+        let workers = (0..WORKERS * shards).map(|number| post(Service::Worker, number, &writers[number / WORKERS]));
+        let workers = workers.collect::<Result<Vec<_>, _>>()?;
+        let commands = directly.iter().map(launch).collect();
+        let supervisors = Vec::new();
         let mut cluster =
-            Self { folder, stores, fresh, tenants, of_logs, gateways, workers, queries, identity, supervisors: Vec::new() };
+            Self { folder, stores, fresh, commands, tenants, of_logs, gateways, workers, queries, identity, supervisors };
         for post in cluster.posts() {
             post.open().await?;
         }
@@ -86,6 +103,11 @@ impl Cluster {
             }
         }
         Ok(())
+    }
+
+    /// The tables of each shard, past the proxies.
+    pub(super) fn tables(&self) -> impl Iterator<Item = &ClickHouseSettings> {
+        self.commands.iter().map(|shard| &shard.stores.clickhouse)
     }
 
     /// Every service process.
@@ -137,4 +159,35 @@ fn through_proxies(direct: &Addresses, stores: &Stores, name: &str) -> anyhow::R
     proxied.clickhouse.clickhouse_url = stores.proxied.clickhouse_url.clone();
     proxied.postgres.database_url = database.into();
     Ok(proxied)
+}
+
+fn launch(binaries: &Path, folder: &Path, stores: &Addresses) -> LaunchConfig {
+    let (binaries, folder, stores) = (binaries.to_owned(), folder.to_owned(), stores.clone());
+    LaunchConfig { binaries, folder, stores, gateway_settings: Vec::new() }
+}
+
+/// The same stores for each shard, whose servers these are.
+fn of_each_shard(stores: &Addresses, servers: &[String]) -> anyhow::Result<Vec<Addresses>> {
+    let of = |(place, server): (usize, &String)| -> anyhow::Result<Addresses> {
+        let shard = format!("{}/{}", place + 1, servers.len()).parse::<Shard>().map_err(anyhow::Error::msg)?;
+        let clickhouse = ClickHouseSettings { clickhouse_url: server.clone(), ..stores.clickhouse.clone() };
+        Ok(Addresses { clickhouse, shard, ..stores.clone() })
+    };
+    servers.iter().enumerate().map(of).collect()
+}
+
+/// The same stores for processes that read all shards through this one.
+fn reading_all(stores: &Addresses) -> Addresses {
+    let clickhouse = &stores.clickhouse;
+    let clickhouse = if stores.shard.is_only() { clickhouse.clone() } else { of_all_shards(clickhouse) };
+    Addresses { clickhouse, ..stores.clone() }
+}
+
+/// Creates the tables of each of several shards, and those that read all of them.
+async fn prepare(shards: &[Addresses]) -> anyhow::Result<()> {
+    for Addresses { clickhouse, .. } in shards.iter().filter(|stores| !stores.shard.is_only()) {
+        apply_clickhouse_ddl(clickhouse).await?;
+        create_distributed_tables(clickhouse, CLUSTER).await?;
+    }
+    Ok(())
 }

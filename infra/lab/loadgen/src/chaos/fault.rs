@@ -6,19 +6,22 @@ use super::proxy::Mode;
 use std::fmt;
 use std::time::Duration;
 
+/// Workers of each shard, one of which is active.
+pub(super) const WORKERS: usize = 2;
+
 /// Whom a fault strikes. Numbers count from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// One of the gateways.
     Gateway(usize),
-    /// One of the workers, of which one is active.
+    /// One of the workers: first those of the first shard.
     Worker(usize),
     /// The process that answers reads.
     Query(usize),
     /// One of the brokers, or the way to it.
     Broker(usize),
-    /// The store of events, or the way to it.
-    ClickHouse,
+    /// The server of a shard, or the way to it.
+    ClickHouse(usize),
     /// The store of state, or the way to it.
     Postgres,
 }
@@ -54,16 +57,24 @@ pub struct Fault {
 impl Target {
     /// Whether it is a store that runs behind a proxy.
     pub(super) fn is_store(self) -> bool {
-        matches!(self, Self::Broker(_) | Self::ClickHouse | Self::Postgres)
+        matches!(self, Self::Broker(_) | Self::ClickHouse(_) | Self::Postgres)
     }
 
     /// What must not be struck twice at a time. Of several brokers one at a time: without a majority nothing is promised. Of the
-    /// workers too: a standby takes over from the one that is struck.
+    /// workers of a shard too: a standby takes over from the one that is struck.
     pub(super) fn lane(self) -> Self {
         match self {
             Self::Broker(_) => Self::Broker(0),
-            Self::Worker(_) => Self::Worker(0),
+            Self::Worker(number) => Self::Worker(number / WORKERS * WORKERS),
             other => other,
+        }
+    }
+
+    /// The server to which a worker writes.
+    pub(super) fn server_of_worker(self) -> Option<Self> {
+        match self {
+            Self::Worker(number) => Some(Self::ClickHouse(number / WORKERS)),
+            _ => None,
         }
     }
 }
@@ -103,7 +114,7 @@ impl fmt::Display for Target {
             Self::Worker(number) => write!(f, "worker {}", number + 1),
             Self::Query(number) => write!(f, "query {}", number + 1),
             Self::Broker(number) => write!(f, "broker {}", number + 1),
-            Self::ClickHouse => f.write_str("clickhouse"),
+            Self::ClickHouse(number) => write!(f, "clickhouse {}", number + 1),
             Self::Postgres => f.write_str("postgres"),
         }
     }

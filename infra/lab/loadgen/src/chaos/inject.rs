@@ -101,14 +101,15 @@ impl Injector {
             Target::Gateway(number) => self.cluster.gateways.get(number),
             Target::Worker(number) => self.cluster.workers.get(number),
             Target::Query(number) => self.cluster.queries.get(number),
-            Target::Broker(_) | Target::ClickHouse | Target::Postgres => None,
+            Target::Broker(_) | Target::ClickHouse(_) | Target::Postgres => None,
         }
     }
 
-    /// The other workers, if it is one.
+    /// The other workers of its shard, if it is one.
     fn others(&self, target: Target) -> Vec<&Arc<ServiceProcess>> {
-        let Target::Worker(own) = target else { return Vec::new() };
-        self.cluster.workers.iter().enumerate().filter(|(number, _)| *number != own).map(|(_, worker)| worker).collect()
+        let workers = (0..).map(Target::Worker).zip(&self.cluster.workers);
+        let others = workers.filter(|(other, _)| *other != target && other.lane() == target.lane());
+        others.map(|(_, worker)| worker).collect()
     }
 
     async fn strike_service(&self, post: &ServiceProcess, fault: Fault) -> anyhow::Result<()> {
@@ -175,8 +176,9 @@ impl Injector {
 
     /// The worst moments of a worker: its rows were not inserted, or they were and it was not told.
     async fn kill_with_a_block_in_hand(&self, worker: &ServiceProcess, fault: Fault) {
-        let Some(store) = self.cluster.stores.store(Target::ClickHouse) else { return };
-        let lane = Arc::clone(lock(&self.lanes).entry(Target::ClickHouse).or_default());
+        let Some(server) = fault.target.server_of_worker() else { return };
+        let Some(store) = self.cluster.stores.store(server) else { return };
+        let lane = Arc::clone(lock(&self.lanes).entry(server).or_default());
         let _alone = lane.lock().await;
         store.proxy.set(if fault.lasts.as_millis().is_multiple_of(2) { Mode::BlackHole } else { Mode::DropAnswers });
         sleep(IN_HAND).await;

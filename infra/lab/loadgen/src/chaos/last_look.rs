@@ -83,6 +83,7 @@ impl Watcher {
 
 impl Reader {
     async fn everything(&mut self) -> Result<(), &'static str> {
+        self.is_one_moment = true;
         let observed = patiently!(self.summary(), "the summary");
         lock(&self.front.oracle).read_last(self.tenant, &observed, &observed);
         let figures = observed.figures;

@@ -28,6 +28,9 @@ pub struct ChaosOptions {
     /// Three brokers that keep every record three times, killed and stopped in turn
     #[arg(long)]
     pub three_brokers: bool,
+    /// Two ClickHouse servers that share the reports (shards), each with two workers of its own
+    #[arg(long)]
+    pub two_shards: bool,
     /// Instead of many faults one long one: this store is away (PostgreSQL: stopped in its tracks) and comes back
     #[arg(long, value_enum, conflicts_with_all = ["faults", "smoke"])]
     pub outage: Option<Outage>,
@@ -61,12 +64,17 @@ impl ChaosOptions {
     pub(super) fn plan(&self, seed: u64) -> Plan {
         match self.outage {
             Some(outage) => Plan::outage(seed, outage, Duration::from_secs(self.outage_seconds)),
-            None => Plan::of(seed, self.faults(), self.brokers()),
+            None => Plan::of(seed, self.faults(), self.brokers(), self.shards()),
         }
     }
 
     /// Brokers to start.
     pub(super) fn brokers(&self) -> usize {
         if self.three_brokers { 3 } else { 1 }
+    }
+
+    /// ClickHouse servers to start.
+    pub(super) fn shards(&self) -> usize {
+        if self.two_shards { 2 } else { 1 }
     }
 }

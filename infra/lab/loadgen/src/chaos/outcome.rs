@@ -64,8 +64,8 @@ impl Outcome {
     }
 
     fn command(&self) -> String {
-        let ChaosOptions { smoke, three_brokers, outage, outage_seconds, .. } = &self.options;
-        let flags = [(*smoke, " --smoke"), (*three_brokers, " --three-brokers")];
+        let ChaosOptions { smoke, three_brokers, two_shards, outage, outage_seconds, .. } = &self.options;
+        let flags = [(*smoke, " --smoke"), (*three_brokers, " --three-brokers"), (*two_shards, " --two-shards")];
         let flags: String = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).collect();
         let blows = match outage {
             Some(outage) => format!("--outage {} --outage-seconds {outage_seconds}", format!("{outage:?}").to_lowercase()),
@@ -127,8 +127,9 @@ fn listed<K: fmt::Display>(counts: &BTreeMap<K, u64>) -> String {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let brokers = self.options.brokers();
-        writeln!(f, "chaos: seed {}, {brokers} broker(s), {:.0} s", self.plan.seed, self.took.as_secs_f64())?;
+        let (brokers, shards) = (self.options.brokers(), self.options.shards());
+        let (seed, seconds) = (self.plan.seed, self.took.as_secs_f64());
+        writeln!(f, "chaos: seed {seed}, {brokers} broker(s), {shards} shard(s), {seconds:.0} s")?;
         self.faults(f)?;
         self.ends(f)?;
         if !self.revived.is_empty() {

@@ -3,7 +3,7 @@
 //! Must follow from the seed and the options alone: no clock, nothing of how the run goes. Every kind of fault comes up
 //! once before any comes up again.
 
-use super::fault::{Fault, FaultKind, Target};
+use super::fault::{Fault, FaultKind, Target, WORKERS};
 use super::proxy::Mode;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
@@ -15,7 +15,6 @@ use std::time::Duration;
 /// Processes of each kind.
 pub(super) const GATEWAYS: usize = 2;
 pub(super) const QUERIES: usize = 2;
-pub(super) const WORKERS: usize = 2;
 
 /// Nothing is struck before the load is under way.
 const FIRST: Duration = Duration::from_millis(1_500);
@@ -66,13 +65,13 @@ pub struct Plan {
 
 impl Plan {
     /// The schedule of a seed.
-    pub fn of(seed: u64, faults: usize, brokers: usize) -> Self {
+    pub fn of(seed: u64, faults: usize, brokers: usize, shards: usize) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let (mut deck, mut plan, mut at) = (Vec::new(), Vec::with_capacity(faults), FIRST);
         let mut free_at: BTreeMap<Target, Duration> = BTreeMap::new();
         while plan.len() < faults {
             if deck.is_empty() {
-                deck = whole_deck(&mut random, brokers);
+                deck = whole_deck(&mut random, brokers, shards);
             }
             let is_free = |target: Target| free_at.get(&target.lane()).is_none_or(|free| *free <= at);
             let Some(place) = deck.iter().rposition(|(target, _)| is_free(*target)) else {
@@ -83,12 +82,16 @@ impl Plan {
             let lasts = Duration::from_millis(random.random_range(LASTS_MS));
             let fault = Fault { at, target, kind, lasts };
             let recovery = if target.is_store() { STORE_RECOVERY } else { SERVICE_RECOVERY };
-            free_at.insert(target.lane(), at + lasts + recovery);
+            let mut spare = |lane: Target, recovery: Duration| {
+                let free = free_at.entry(lane).or_default();
+                *free = (at + lasts + recovery).max(*free);
+            };
+            spare(target.lane(), recovery);
             if kind.needs_spill() {
-                free_at.insert(Target::Broker(0), at + lasts + STORE_RECOVERY);
+                spare(Target::Broker(0), STORE_RECOVERY);
             }
-            if matches!((target, kind), (Target::Worker(_), FaultKind::Kill)) {
-                free_at.insert(Target::ClickHouse, at + lasts + SERVICE_RECOVERY);
+            if let Some(server) = target.server_of_worker().filter(|_| kind == FaultKind::Kill) {
+                spare(server, SERVICE_RECOVERY);
             }
             plan.push(fault);
             at += Duration::from_millis(random.random_range(GAPS_MS));
@@ -100,7 +103,7 @@ impl Plan {
     pub fn outage(seed: u64, outage: Outage, lasts: Duration) -> Self {
         let (target, kind) = match outage {
             Outage::Broker => (Target::Broker(0), FaultKind::Kill),
-            Outage::Clickhouse => (Target::ClickHouse, FaultKind::Kill),
+            Outage::Clickhouse => (Target::ClickHouse(0), FaultKind::Kill),
             Outage::Postgres => (Target::Postgres, FaultKind::Pause),
         };
         Self { seed, faults: vec![Fault { at: FIRST * 4, target, kind, lasts }] }
@@ -113,12 +116,13 @@ impl Plan {
 }
 
 /// Every kind of fault once, in an order of chance.
-fn whole_deck(random: &mut StdRng, brokers: usize) -> Vec<(Target, FaultKind)> {
+fn whole_deck(random: &mut StdRng, brokers: usize, shards: usize) -> Vec<(Target, FaultKind)> {
     let gateway = Target::Gateway(random.random_range(0..GATEWAYS));
-    let stores = (0..brokers).map(Target::Broker).chain([Target::ClickHouse, Target::Postgres]);
+    let workers = 0..WORKERS * shards;
+    let stores = (0..brokers).map(Target::Broker).chain((0..shards).map(Target::ClickHouse)).chain([Target::Postgres]);
     let stores: Vec<Target> = stores.collect();
     let mut deck: Vec<_> = (0..QUERIES).map(|number| (Target::Query(number), FaultKind::Kill)).collect();
-    for target in [gateway].into_iter().chain((0..WORKERS).map(Target::Worker)).chain(stores.iter().copied()) {
+    for target in [gateway].into_iter().chain(workers.clone().map(Target::Worker)).chain(stores.iter().copied()) {
         deck.extend([FaultKind::Kill, FaultKind::Pause, FaultKind::Terminate].map(|kind| (target, kind)));
     }
     for target in stores {
@@ -126,7 +130,7 @@ fn whole_deck(random: &mut StdRng, brokers: usize) -> Vec<(Target, FaultKind)> {
     }
     let crash = |random: &mut StdRng, (point, latest)| FaultKind::CrashAt(point, random.random_range(1..=latest));
     for point in WORKER_POINTS {
-        deck.push((Target::Worker(random.random_range(0..WORKERS)), crash(random, point)));
+        deck.push((Target::Worker(random.random_range(workers.clone())), crash(random, point)));
     }
     for point in GATEWAY_POINTS {
         deck.push((Target::Gateway(random.random_range(0..GATEWAYS)), crash(random, point)));
@@ -145,10 +149,11 @@ impl fmt::Display for Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn equal_seeds_give_equal_schedules_and_others_do_not() {
-        let of = |seed, faults| Plan::of(seed, faults, 1);
+        let of = |seed, faults| Plan::of(seed, faults, 1, 1);
         assert_eq!(of(1, 200), of(1, 200));
         assert_ne!(of(1, 200).faults, of(2, 200).faults);
         assert_eq!(of(1, 200).faults[..16], of(1, 16).faults, "a shorter run is the beginning of a longer one");
@@ -156,16 +161,33 @@ mod tests {
 
     #[test]
     fn nothing_is_struck_while_it_is_still_down_and_every_kind_comes_up() {
-        for (seed, brokers) in (0..20).flat_map(|seed| [(seed, 1), (seed, 3)]) {
-            let plan = Plan::of(seed, 200, brokers);
+        for (seed, brokers, shards) in (0..20).flat_map(|seed| [(seed, 1, 1), (seed, 3, 1), (seed, 1, 2)]) {
+            let plan = Plan::of(seed, 200, brokers, shards);
             for (place, fault) in plan.faults.iter().enumerate() {
                 let earlier = plan.faults[..place].iter().filter(|earlier| earlier.target.lane() == fault.target.lane());
                 assert!(earlier.clone().all(|earlier| earlier.at + earlier.lasts < fault.at), "seed {seed}: {fault}");
             }
-            let kinds: std::collections::BTreeSet<_> = plan.faults.iter().map(|fault| fault.kind.kind()).collect();
+            let kinds: BTreeSet<_> = plan.faults.iter().map(|fault| fault.kind.kind()).collect();
             assert_eq!(kinds.len(), 11, "seed {seed}: {kinds:?}");
-            let struck: std::collections::BTreeSet<_> = plan.faults.iter().map(|fault| fault.target).collect();
-            assert_eq!(struck.len(), GATEWAYS + WORKERS + QUERIES + brokers + 2, "seed {seed}: {struck:?}");
+            let struck: BTreeSet<_> = plan.faults.iter().map(|fault| fault.target).collect();
+            assert_eq!(struck.len(), GATEWAYS + WORKERS * shards + QUERIES + brokers + shards + 1, "seed {seed}: {struck:?}");
+        }
+    }
+
+    /// Of two shards, one may be struck while the other one recovers.
+    #[test]
+    fn shards_are_struck_independently() {
+        let plan = Plan::of(7, 200, 1, 2);
+        let of = |lane: Target| plan.faults.iter().filter(move |fault| fault.target.lane() == lane);
+        let overlaps = |one: &Fault, other: &Fault| one.at < other.at + other.lasts && other.at < one.at + one.lasts;
+        for [first, second] in [[Target::ClickHouse(0), Target::ClickHouse(1)], [Target::Worker(0), Target::Worker(WORKERS)]] {
+            assert!(of(first).any(|one| of(second).any(|other| overlaps(one, other))), "{first} and {second}");
+        }
+        let killed = plan.faults.iter().filter(|fault| fault.kind == FaultKind::Kill);
+        for worker in killed.filter(|fault| matches!(fault.target, Target::Worker(_))) {
+            let server = worker.target.server_of_worker().unwrap();
+            let is_spared = |other: &Fault| other.at < worker.at || worker.at + worker.lasts <= other.at;
+            assert!(of(server).all(is_spared), "{worker}: its server is needed");
         }
     }
 }

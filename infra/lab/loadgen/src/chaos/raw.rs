@@ -1,5 +1,5 @@
-//! The tables themselves, past query-api and past the proxies: requests that are torn, reports that are lost, there twice, or
-//! phantoms, and tables that contradict each other.
+//! Checks the tables of each shard, past query-api and past the proxies: torn requests, lost reports, reports that exist twice (also in two
+//! shards), phantoms, and tables that contradict each other.
 //!
 //! Must not use a statement of the services: whoever checks must not make the same mistake.
 
@@ -8,6 +8,7 @@ use super::sender::Front;
 use crate::drive::lock;
 use crate::oracle::Rule;
 use crate::workload::{NUMBER, ROLES};
+use anyhow::Context as _;
 use clickhouse::Client;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -33,8 +34,13 @@ const CONTRADICTIONS: &str = "WITH \
       ifNull((SELECT count() FROM written WHERE identity NOT IN entries), 0) \
     SETTINGS do_not_merge_across_partitions_select_final = 1";
 
-/// The tables.
+/// The tables of all shards.
 pub(super) struct Raw {
+    shards: Vec<Tables>,
+}
+
+/// The tables of a shard.
+struct Tables {
     client: Client,
 }
 
@@ -43,12 +49,52 @@ pub(super) struct Raw {
 struct ObservedReports(Vec<[bool; ROLES.len()]>);
 
 impl Raw {
-    pub(super) fn new(client: Client) -> Self {
+    /// One client for each shard.
+    pub(super) fn new(shards: Vec<Client>) -> Self {
+        Self { shards: shards.into_iter().map(Tables::new).collect() }
+    }
+
+    /// Returns how many there are.
+    pub(super) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Looks at what was accepted lately; none if one of the shards does not answer.
+    pub(super) async fn look(&self, front: &Front) -> Option<()> {
+        let mut are_answered = true;
+        for tables in &self.shards {
+            are_answered &= tables.look(front).await.is_some();
+        }
+        are_answered.then_some(())
+    }
+
+    /// Holds every report in the tables against every report that was sent.
+    pub(super) async fn look_at_everything(&self, front: &Front) -> anyhow::Result<()> {
+        let mut found: Vec<ObservedReports> = front.tenants.iter().map(|_| ObservedReports::default()).collect();
+        let mut pages = HashSet::new();
+        for (tables, number) in self.shards.iter().zip(1..) {
+            tables.agree().await.with_context(|| format!("shard {number}"))?;
+            tables.look_at_reports(front, &mut found, &mut pages).await?;
+        }
+        for (tenant, found) in found.iter().enumerate() {
+            let mut oracle = lock(&front.oracle);
+            let missing = oracle.ledger(tenant).all_acked().filter(|(number, role)| !found.has(*number, *role));
+            let missing: Vec<(u32, usize)> = missing.collect();
+            if let Some((number, role)) = missing.first() {
+                let what = format!("{} reports, the first is event {number} as {}", missing.len(), ROLES[*role].as_str());
+                oracle.accuse(tenant, Rule::Lost, what);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Tables {
+    fn new(client: Client) -> Self {
         Self { client }
     }
 
-    /// Looks at what was accepted lately; none when the store does not answer.
-    pub(super) async fn look(&self, front: &Front) -> Option<()> {
+    async fn look(&self, front: &Front) -> Option<()> {
         let asked = self.client.query(REQUESTS).bind(LATELY).fetch_all::<(String, String, u64)>();
         for (url, role, count) in timeout(DEADLINE, asked).await.ok()?.ok()? {
             if front.logs.is_page(&url) {
@@ -71,8 +117,8 @@ impl Raw {
         Some(())
     }
 
-    /// Holds every report in the tables against every report that was sent.
-    pub(super) async fn look_at_everything(&self, front: &Front) -> anyhow::Result<()> {
+    /// Fails if the tables contradict each other.
+    async fn agree(&self) -> anyhow::Result<()> {
         let found: (u64, u64, u64) = self.client.query(CONTRADICTIONS).fetch_one().await?;
         anyhow::ensure!(
             found == (0, 0, 0),
@@ -81,18 +127,6 @@ impl Raw {
             found.1,
             found.2
         );
-        let mut found: Vec<ObservedReports> = front.tenants.iter().map(|_| ObservedReports::default()).collect();
-        let mut pages = HashSet::new();
-        self.look_at_reports(front, &mut found, &mut pages).await?;
-        for (tenant, found) in found.iter().enumerate() {
-            let mut oracle = lock(&front.oracle);
-            let missing = oracle.ledger(tenant).all_acked().filter(|(number, role)| !found.has(*number, *role));
-            let missing: Vec<(u32, usize)> = missing.collect();
-            if let Some((number, role)) = missing.first() {
-                let what = format!("{} reports, the first is event {number} as {}", missing.len(), ROLES[*role].as_str());
-                oracle.accuse(tenant, Rule::Lost, what);
-            }
-        }
         Ok(())
     }
 

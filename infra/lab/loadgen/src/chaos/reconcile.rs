@@ -9,7 +9,6 @@ use super::sender::Front;
 use crate::client::{Connection, Endpoint, Exchange};
 use crate::drive::lock;
 use crate::oracle::Fate;
-use crate::stage::Addresses;
 use anyhow::{Context as _, bail, ensure};
 use hyper::header::HeaderValue;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
@@ -68,26 +67,29 @@ impl fmt::Display for Sums {
 
 /// Waits until nothing is in a spill and everything on the log is stored; then everything has to add up.
 pub(super) async fn reconcile(cluster: &Cluster, front: &Front) -> anyhow::Result<Sums> {
-    let settled = patiently(|| at_rest(cluster)).await?;
+    let shards = patiently(|| at_rest(cluster)).await?;
+    let until = shards.iter().flatten().map(|(partition, settled)| (*partition, settled.next)).collect();
     // past the proxies
-    let (settings, until) =
-        (cluster.fresh.addresses.kafka.clone(), settled.iter().map(|(partition, settled)| (*partition, settled.next)).collect());
+    let settings = cluster.fresh.addresses.kafka.clone();
     let logged = spawn_blocking(move || read(&settings, &until)).await??;
     let mut requests = lock(&front.requests).clone();
     requests.0.extend(lock(&front.logs.requests).0.clone());
-    add_up(&requests, &logged, &settled)
+    add_up(&requests, &logged, &shards)
 }
 
-/// What is settled of each partition, once that is everything there is.
-async fn at_rest(cluster: &Cluster) -> anyhow::Result<BTreeMap<i32, PartitionStats>> {
+/// What each shard has settled of each partition, once that is everything there is.
+async fn at_rest(cluster: &Cluster) -> anyhow::Result<Vec<BTreeMap<i32, PartitionStats>>> {
     nothing_is_spilled(cluster).await?;
-    // past the proxies
-    let Addresses { kafka, clickhouse, .. } = &cluster.fresh.addresses;
-    let standing = standing(kafka, clickhouse).await?;
-    for (partition, (settled, end)) in &standing {
-        ensure!(settled.next == *end, "partition {partition} is stored up to {} of {end}", settled.next);
+    let mut shards = Vec::new();
+    for (tables, shard) in cluster.tables().zip(1..) {
+        // past the proxies
+        let found = standing(&cluster.fresh.addresses.kafka, tables).await?;
+        for (partition, (settled, end)) in &found {
+            ensure!(settled.next == *end, "shard {shard} has stored partition {partition} up to {} of {end}", settled.next);
+        }
+        shards.push(found.into_iter().map(|(partition, (settled, _))| (partition, settled)).collect());
     }
-    Ok(standing.into_iter().map(|(partition, (settled, _))| (partition, settled)).collect())
+    Ok(shards)
 }
 
 /// Waits until everything on the log is stored. Fails if [`PATIENCE`] passes without progress, however long all of it takes: a busy
@@ -107,10 +109,14 @@ pub(super) async fn log_is_worked_off(cluster: &Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Records that are stored, over all partitions.
+/// Records that are stored, over all shards and partitions.
 async fn stored_records(cluster: &Cluster) -> anyhow::Result<i64> {
-    let Addresses { kafka, clickhouse, .. } = &cluster.fresh.addresses;
-    Ok(standing(kafka, clickhouse).await?.values().map(|(settled, _)| settled.next).sum())
+    let mut stored = 0;
+    for tables in cluster.tables() {
+        let found = standing(&cluster.fresh.addresses.kafka, tables).await?;
+        stored += found.values().map(|(settled, _)| settled.next).sum::<i64>();
+    }
+    Ok(stored)
 }
 
 /// Asks until it is so, for [`PATIENCE`]; then says why it is not.
@@ -177,8 +183,8 @@ impl Logged {
     }
 }
 
-/// Holds what was sent, what is on the log and what is settled against each other.
-fn add_up(requests: &Requests, logged: &[Logged], settled: &BTreeMap<i32, PartitionStats>) -> anyhow::Result<Sums> {
+/// Holds what was sent, what is on the log and what each shard has settled against each other.
+fn add_up(requests: &Requests, logged: &[Logged], shards: &[BTreeMap<i32, PartitionStats>]) -> anyhow::Result<Sums> {
     let mut sums = Sums::default();
     let mut of_partition: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
     let mut seen: HashMap<&str, u64> = HashMap::new();
@@ -220,21 +226,39 @@ fn add_up(requests: &Requests, logged: &[Logged], settled: &BTreeMap<i32, Partit
         sums.again,
         sums.accepted + sums.unanswered
     );
-    for (partition, settled) in settled {
-        let (records, events) = of_partition.get(partition).copied().unwrap_or_default();
-        let PartitionStats { since, counts, .. } = settled;
-        ensure!(*since == 0, "partition {partition} is counted from {since} on only: {settled:?}");
-        ensure!(
-            counts.records == records && counts.events() == events && settled.missing() == 0,
-            "partition {partition} has {records} records of {events} events on the log; settled are {settled:?}"
-        );
-        ensure!(
-            counts.rejected_records == 0,
-            "partition {partition}: nobody sends what cannot be read, and it was rejected: {settled:?}"
-        );
-        sums.settled += *counts;
-    }
+    sums.settled = add_up_shards(&of_partition, shards)?;
     Ok(sums)
+}
+
+/// Compares the records and events of each partition of the log with what is settled: each shard counts all records and its own events.
+fn add_up_shards(logged: &BTreeMap<i32, (u64, u64)>, shards: &[BTreeMap<i32, PartitionStats>]) -> anyhow::Result<Counts> {
+    let mut sum = Counts::default();
+    let mut events_of: BTreeMap<i32, u64> = logged.keys().map(|partition| (*partition, 0)).collect();
+    for (shard, number) in shards.iter().zip(1..) {
+        let mut own = 0;
+        for (partition, settled) in shard {
+            let records = logged.get(partition).map_or(0, |(records, _)| *records);
+            let PartitionStats { since, counts, .. } = settled;
+            ensure!(*since == 0, "shard {number} counts partition {partition} from {since} on only: {settled:?}");
+            ensure!(
+                counts.records == records && settled.missing() == 0,
+                "partition {partition} has {records} records on the log; settled are, in shard {number}, {settled:?}"
+            );
+            ensure!(
+                counts.rejected_records == 0,
+                "partition {partition}: nobody sends what cannot be read, and shard {number} rejected it: {settled:?}"
+            );
+            *events_of.entry(*partition).or_default() += counts.events();
+            own += counts.events();
+            sum += *counts;
+        }
+        ensure!(own > 0 || logged.is_empty(), "shard {number} has no events");
+    }
+    for (partition, settled) in events_of {
+        let events = logged.get(&partition).map_or(0, |(_, events)| *events);
+        ensure!(settled == events, "partition {partition} has {events} events on the log; settled are {settled}");
+    }
+    Ok(sum)
 }
 
 #[cfg(test)]
@@ -269,7 +293,7 @@ mod tests {
         let sent = requests(&[(3, Fate::Acked), (5, Fate::Unknown), (7, Fate::Refused), (9, Fate::Unknown)]);
         let on_log = || vec![logged(0, "chaos-0", 3), logged(1, "chaos-1", 5), logged(1, "chaos-0", 3)];
         let whole = settled([(1, 3), (2, 8)]);
-        let sums = add_up(&sent, &on_log(), &whole).unwrap();
+        let sums = add_up(&sent, &on_log(), std::slice::from_ref(&whole)).unwrap();
         assert_eq!((sums.accepted, sums.unanswered, sums.again, sums.settled.events()), (3, 5, 3, 11));
 
         for (wrong, said) in [
@@ -277,11 +301,11 @@ mod tests {
             (settled([(1, 3), (3, 8)]), "settled are"),
             (settled([(0, 0), (2, 8)]), "settled are"),
         ] {
-            let error = add_up(&sent, &on_log(), &wrong).unwrap_err().to_string();
+            let error = add_up(&sent, &on_log(), &[wrong]).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         }
         let twice = vec![logged(0, "chaos-0", 3), logged(1, "chaos-1", 5), logged(1, "chaos-1", 5), logged(1, "chaos-0", 3)];
-        let error = add_up(&sent, &twice, &settled([(1, 3), (3, 13)])).unwrap_err().to_string();
+        let error = add_up(&sent, &twice, &[settled([(1, 3), (3, 13)])]).unwrap_err().to_string();
         assert!(error.contains("8 events are on the log once more, of 8"), "{error}");
         let mut logs = requests(&[(3, Fate::Acked), (5, Fate::Unknown)]);
         let body = logs.begin_log(6);
@@ -294,20 +318,37 @@ mod tests {
             with_body.extend(events.map(|events| logged(0, &body, events)));
             with_body
         };
-        let sums = add_up(&logs, &with_body([4, 2]), &settled([(3, 9), (2, 8)])).unwrap();
+        let sums = add_up(&logs, &with_body([4, 2]), &[settled([(3, 9), (2, 8)])]).unwrap();
         assert_eq!((sums.accepted, sums.by_logs, sums.settled.events()), (3, 6, 17));
-        let error = add_up(&logs, &with_body([4, 1]), &settled([(3, 8), (2, 8)])).unwrap_err().to_string();
+        let error = add_up(&logs, &with_body([4, 1]), &[settled([(3, 8), (2, 8)])]).unwrap_err().to_string();
         assert!(error.contains("with 6 lines that are kept, and is on the log with 5"), "{error}");
         let mut late = whole.clone();
         late.insert(1, PartitionStats { since: 1, ..late[&1] });
-        assert!(add_up(&sent, &on_log(), &late).unwrap_err().to_string().contains("from 1 on only"));
+        assert!(add_up(&sent, &on_log(), &[late]).unwrap_err().to_string().contains("from 1 on only"));
         for (fates, said) in [
             (vec![(3, Fate::Acked), (5, Fate::Refused)], "chaos-1 was refused and is on the log"),
             (vec![(3, Fate::Acked)], "chaos-1 is on the log, and nobody sent it"),
             (vec![(3, Fate::Acked), (4, Fate::Acked)], "sent with 4 events and is on the log with 5"),
             (vec![(3, Fate::Acked), (5, Fate::Acked), (1, Fate::Acked)], "1 requests were accepted and are neither"),
         ] {
-            let error = add_up(&requests(&fates), &on_log(), &whole).unwrap_err().to_string();
+            let error = add_up(&requests(&fates), &on_log(), std::slice::from_ref(&whole)).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+    #[test]
+    fn each_shard_has_all_records_and_all_together_the_events() {
+        let sent = requests(&[(3, Fate::Acked), (5, Fate::Acked)]);
+        let on_log = [logged(0, "chaos-0", 3), logged(1, "chaos-1", 5)];
+        let add_up = |first: [(u64, u64); 2], second: [(u64, u64); 2]| {
+            add_up(&sent, &on_log, &[settled(first), settled(second)]).map(|sums| sums.settled.stored)
+        };
+        assert_eq!(add_up([(1, 2), (1, 5)], [(1, 1), (1, 0)]).unwrap(), 8);
+        for (second, said) in [
+            ([(0, 1), (1, 0)], "settled are, in shard 2"),
+            ([(1, 1), (1, 1)], "partition 1 has 5 events on the log; settled are 6"),
+            ([(1, 0), (1, 0)], "shard 2 has no events"),
+        ] {
+            let error = add_up([(1, 2), (1, 5)], second).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         }
     }

@@ -1,4 +1,4 @@
-//! The servers of a chaos run, each behind a proxy: Kafka, ClickHouse and PostgreSQL of its own.
+//! The servers of a chaos run, each behind a proxy: Kafka, ClickHouse and PostgreSQL of its own. Shards ask each other past the proxies.
 //!
 //! Must leave a way past the proxies: whoever judges must see what is there, not what a fault shows.
 
@@ -51,12 +51,17 @@ pub(super) struct Store {
 #[derive(Debug)]
 pub(super) struct Stores {
     brokers: Vec<Store>,
-    clickhouse: Store,
+    /// One for each shard.
+    clickhouses: Vec<Store>,
     postgres: Store,
     /// The way past the proxies.
     pub(super) direct: Endpoints,
     /// The way the services take.
     pub(super) proxied: Endpoints,
+    /// The way past the proxies to each shard.
+    pub(super) direct_shards: Vec<String>,
+    /// The way the services take to each shard.
+    pub(super) proxied_shards: Vec<String>,
 }
 
 macro_rules! each {
@@ -116,41 +121,47 @@ impl Store {
 
 impl Stores {
     /// Starts them with their data under `folder`.
-    pub(super) async fn start(folder: &Path, brokers: usize) -> anyhow::Result<Self> {
+    pub(super) async fn start(folder: &Path, brokers: usize, shards: usize) -> anyhow::Result<Self> {
         let mut ports = Ports::default();
-        let proxies: Vec<u16> = (0..brokers + 2).map(|_| ports.choose(&[])).collect::<Result<_, _>>()?;
-        let (folder, kafka_ports) = (folder.to_owned(), proxies[..brokers].to_vec());
+        let mut proxies = |count: usize| (0..count).map(|_| ports.choose(&[])).collect::<anyhow::Result<Vec<u16>>>();
+        let (kafka_ports, shard_ports, postgres_port) = (proxies(brokers)?, proxies(shards)?, proxies(1)?[0]);
+        let (folder, advertised) = (folder.to_owned(), kafka_ports.clone());
         let (for_clickhouse, for_postgres) = (folder.clone(), folder.clone());
-        let (kafkas, clickhouse, postgres) = tokio::try_join!(
-            spawn_blocking(move || Kafka::behind(&folder, &kafka_ports)),
-            spawn_blocking(move || ClickHouse::start(&for_clickhouse)),
+        let (kafkas, clickhouses, postgres) = tokio::try_join!(
+            spawn_blocking(move || Kafka::behind(&folder, &advertised)),
+            spawn_blocking(move || start_clickhouses(&for_clickhouse, shards)),
             spawn_blocking(move || Postgres::start(&for_postgres)),
         )?;
-        let (kafkas, clickhouse, postgres) = (kafkas?, clickhouse?, postgres?);
+        let (kafkas, clickhouses, postgres) = (kafkas?, clickhouses?, postgres?);
+        let direct_shards: Vec<String> = clickhouses.iter().map(ClickHouse::url).collect();
+        let proxied_shards: Vec<String> =
+            direct_shards.iter().zip(&shard_ports).map(|(url, port)| at_port(url, *port)).collect::<Result<_, _>>()?;
         let direct = Endpoints {
             kafka_brokers: kafkas.iter().map(Kafka::internal_address).collect::<Vec<_>>().join(","),
-            clickhouse_url: clickhouse.url(),
+            clickhouse_url: direct_shards[0].clone(),
             database_url: postgres.url(),
         };
         let proxied = Endpoints {
-            kafka_brokers: proxies[..brokers].iter().map(|port| format!("127.0.0.1:{port}")).collect::<Vec<_>>().join(","),
-            clickhouse_url: at_port(&direct.clickhouse_url, proxies[brokers])?,
-            database_url: at_port(&direct.database_url, proxies[brokers + 1])?,
+            kafka_brokers: kafka_ports.iter().map(|port| format!("127.0.0.1:{port}")).collect::<Vec<_>>().join(","),
+            clickhouse_url: proxied_shards[0].clone(),
+            database_url: at_port(&direct.database_url, postgres_port)?,
         };
-        let mut behind = Vec::new();
-        for (port, kafka) in proxies.iter().zip(kafkas) {
-            behind.push(Store::behind(*port, Server::Kafka(kafka)).await?);
+        let (mut brokers, mut shards) = (Vec::new(), Vec::new());
+        for (port, kafka) in kafka_ports.iter().zip(kafkas) {
+            brokers.push(Store::behind(*port, Server::Kafka(kafka)).await?);
         }
-        let clickhouse = Store::behind(proxies[brokers], Server::ClickHouse(clickhouse)).await?;
-        let postgres = Store::behind(proxies[brokers + 1], Server::Postgres(postgres)).await?;
-        Ok(Self { brokers: behind, clickhouse, postgres, direct, proxied })
+        for (port, clickhouse) in shard_ports.iter().zip(clickhouses) {
+            shards.push(Store::behind(*port, Server::ClickHouse(clickhouse)).await?);
+        }
+        let postgres = Store::behind(postgres_port, Server::Postgres(postgres)).await?;
+        Ok(Self { brokers, clickhouses: shards, postgres, direct, proxied, direct_shards, proxied_shards })
     }
 
     /// The store that a target names, if it is one.
     pub(super) fn store(&self, target: Target) -> Option<&Store> {
         match target {
             Target::Broker(number) => self.brokers.get(number),
-            Target::ClickHouse => Some(&self.clickhouse),
+            Target::ClickHouse(number) => self.clickhouses.get(number),
             Target::Postgres => Some(&self.postgres),
             Target::Gateway(_) | Target::Worker(_) | Target::Query(_) => None,
         }
@@ -174,14 +185,19 @@ impl Stores {
 
     fn all(&self) -> impl Iterator<Item = (String, &Store)> {
         let brokers = (0..).map(Target::Broker).zip(&self.brokers);
-        let others = [(Target::ClickHouse, &self.clickhouse), (Target::Postgres, &self.postgres)];
-        brokers.chain(others).map(|(target, store)| (target.to_string(), store))
+        let shards = (0..).map(Target::ClickHouse).zip(&self.clickhouses);
+        brokers.chain(shards).chain([(Target::Postgres, &self.postgres)]).map(|(target, store)| (target.to_string(), store))
     }
 
     /// All brokers: what keeps the gateways from the log.
     pub(super) fn brokers(&self) -> impl Iterator<Item = &Store> {
         self.brokers.iter()
     }
+}
+
+/// One server, or several that know each other as shards.
+fn start_clickhouses(folder: &Path, shards: usize) -> anyhow::Result<Vec<ClickHouse>> {
+    if shards > 1 { ClickHouse::shards(folder, shards) } else { Ok(vec![ClickHouse::start(folder)?]) }
 }
 
 /// The same address at another port.

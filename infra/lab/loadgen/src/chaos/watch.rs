@@ -39,7 +39,8 @@ pub(super) struct Table {
 
 impl Watcher {
     pub(super) fn new(front: &Arc<Front>, queries: &[Endpoint], raw: Raw) -> Self {
-        let readers = (0..front.tenants.len()).map(|tenant| Reader::new(front, queries, tenant)).collect();
+        let is_one_moment = raw.shards() == 1;
+        let readers = (0..front.tenants.len()).map(|tenant| Reader::new(front, queries, tenant, is_one_moment)).collect();
         Self { front: Arc::clone(front), readers, table: Table { raw, watched: Watched::default() } }
     }
 

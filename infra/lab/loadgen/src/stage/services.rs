@@ -69,7 +69,8 @@ impl Service {
             Self::Gateway => kafka.into_iter().chain(postgres).collect(),
             Self::Worker => {
                 let takeover = ("TELEMETRY_TAKEOVER_AFTER_MS", "2000".to_owned());
-                kafka.into_iter().chain(clickhouse).chain(postgres).chain([takeover]).collect()
+                let shard = ("TELEMETRY_SHARD", stores.shard.to_string());
+                kafka.into_iter().chain(clickhouse).chain(postgres).chain([takeover, shard]).collect()
             }
             Self::Query => clickhouse.into_iter().chain(postgres).collect(),
             Self::Identity => {

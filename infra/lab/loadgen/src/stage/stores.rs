@@ -8,6 +8,7 @@ use local::stack::Endpoints;
 use rdkafka::admin::AdminOptions;
 use rdkafka::metadata::MetadataTopic;
 use rdkafka::producer::Producer as _;
+use schemas::shard::Shard;
 use service_kit::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings};
 use service_kit::{kafka, stores};
 use sqlx::postgres::PgPoolOptions;
@@ -20,6 +21,8 @@ pub(crate) struct Addresses {
     pub(crate) kafka: KafkaSettings,
     pub(crate) clickhouse: ClickHouseSettings,
     pub(crate) postgres: PostgresSettings,
+    /// Which shard workers write.
+    pub(crate) shard: Shard,
 }
 
 /// The stores of one run.
@@ -55,7 +58,8 @@ impl FreshStores {
             ..KafkaSettings::at(&servers.kafka_brokers)
         };
         kafka::create_topics(&kafka).await?;
-        Ok(Self { addresses: Addresses { kafka, clickhouse, postgres }, pool, servers, name: name.to_owned() })
+        let addresses = Addresses { kafka, clickhouse, postgres, shard: Shard::default() };
+        Ok(Self { addresses, pool, servers, name: name.to_owned() })
     }
 
     /// Deletes them; what cannot be deleted is left to the next run.
