@@ -7,7 +7,7 @@ use super::inject::Injected;
 use super::options::ChaosOptions;
 use super::plan::Plan;
 use super::reader::SURFACES;
-use super::watch::TABLE;
+use super::watch::{TABLE, TAKEOVER};
 use super::watched::Watched;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -59,7 +59,7 @@ impl Demands<'_> {
         match options.outage {
             Some(_) => unmet.extend(self.late()),
             None => {
-                unmet.extend(SURFACES.iter().chain([&TABLE]).filter_map(|surface| self.unread(surface)));
+                unmet.extend(SURFACES.iter().chain([&TABLE, &TAKEOVER]).filter_map(|surface| self.unread(surface)));
                 let due = plan.length().as_secs() / MOST_BETWEEN_ROUNDS.as_secs();
                 if self.live.rounds < due {
                     unmet.push(format!("a reader made {} rounds meanwhile, at least {due} are due", self.live.rounds));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     fn live(answered: u64, failed: u64) -> Watched {
-        let of_all = |count| SURFACES.iter().chain([&TABLE]).map(|surface| (*surface, count)).collect();
+        let of_all = |count| SURFACES.iter().chain([&TABLE, &TAKEOVER]).map(|surface| (*surface, count)).collect();
         Watched { checked: of_all(answered), failed: of_all(failed), rounds: 1_000, ..Watched::default() }
     }
 
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(Demands { is_stopped: true, ..demands }.unmet(), ["the run was stopped early"]);
         assert_eq!(Demands { acked: 14_999, ..demands }.unmet(), ["14999 of 15000 events were acknowledged"]);
         for live in [&unread, &none] {
-            assert_eq!(Demands { live, ..demands }.unmet().len(), SURFACES.len() + 1);
+            assert_eq!(Demands { live, ..demands }.unmet().len(), SURFACES.len() + 2);
         }
         let slow = Watched { rounds: plan.length().as_secs() / MOST_BETWEEN_ROUNDS.as_secs() - 1, ..read.clone() };
         assert_eq!(Demands { live: &slow, ..demands }.unmet().len(), 1);

@@ -1,5 +1,5 @@
 //! Checks the tables of each shard, past query-api and past the proxies: torn requests, lost reports, reports that exist twice (also in two
-//! shards), phantoms, and tables that contradict each other.
+//! shards), phantoms, and tables that contradict each other. After each takeover it looks for events with two live rows.
 //!
 //! Must not use a statement of the services: whoever checks must not make the same mistake.
 
@@ -15,6 +15,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 const DEADLINE: Duration = Duration::from_secs(5);
+/// What a look at all keys may take.
+const LONG_DEADLINE: Duration = Duration::from_secs(30);
 /// How far back requests are looked at while the run goes on, in seconds.
 const LATELY: u32 = 45;
 
@@ -25,6 +27,9 @@ const REQUESTS: &str = "SELECT url, transform(one_role, [1, 2, 3, 4], ['agent', 
     GROUP BY url, one_org, one_role, bitShiftRight(one_received, 12) SETTINGS do_not_merge_across_partitions_select_final = 1";
 const REPORTS: &str = "SELECT url, transform(source_role, [1, 2, 3, 4], ['agent', 'edge', 'origin', 'index'], '') AS role, \
     JSONExtractUInt(data, ?), event_id FROM reports FINAL WHERE is_issuers = 0 SETTINGS do_not_merge_across_partitions_select_final = 1";
+const NEWEST_EPOCH: &str = "SELECT max(epoch) FROM writers";
+const DOUBLE_KEYS: &str = "SELECT count() FROM (SELECT key FROM events FINAL GROUP BY key HAVING count() > 1) \
+    SETTINGS do_not_merge_across_partitions_select_final = 1";
 /// Events with two live rows, reports of events that have no row of their own, and rows of reports that are in no event.
 const CONTRADICTIONS: &str = "WITH \
       entries AS (SELECT if(one = 0, key, one) AS identity FROM events FINAL ARRAY JOIN reports.identity AS one), \
@@ -42,6 +47,8 @@ pub(super) struct Raw {
 /// The tables of a shard.
 struct Tables {
     client: Client,
+    /// Keys were counted after the takeover of this epoch.
+    counted: u64,
 }
 
 /// Reports of one tenant that were found, by number and role.
@@ -68,6 +75,22 @@ impl Raw {
         are_answered.then_some(())
     }
 
+    /// Looks for events with two live rows in each shard in which a writer has taken over since the last time. Returns for each of them
+    /// whether the shard answered; if not, it is asked again the next time.
+    pub(super) async fn look_after_takeovers(&mut self, front: &Front) -> Vec<bool> {
+        let mut looked = Vec::new();
+        for (tables, number) in self.shards.iter_mut().zip(1..) {
+            let Some(counted) = tables.double_keys_after_takeover().await else { continue };
+            looked.push(counted.is_ok());
+            if let Ok(keys @ 1..) = counted {
+                let what =
+                    format!("shard {number}: {keys} events have two live rows after the takeover of epoch {}", tables.counted);
+                lock(&front.oracle).accuse(0, Rule::Double, what);
+            }
+        }
+        looked
+    }
+
     /// Holds every report in the tables against every report that was sent.
     pub(super) async fn look_at_everything(&self, front: &Front) -> anyhow::Result<()> {
         let mut found: Vec<ObservedReports> = front.tenants.iter().map(|_| ObservedReports::default()).collect();
@@ -91,7 +114,7 @@ impl Raw {
 
 impl Tables {
     fn new(client: Client) -> Self {
-        Self { client }
+        Self { client, counted: 0 }
     }
 
     async fn look(&self, front: &Front) -> Option<()> {
@@ -115,6 +138,20 @@ impl Tables {
             }
         }
         Some(())
+    }
+
+    /// Returns the number of keys with two live rows if a writer has taken over since they were last counted.
+    async fn double_keys_after_takeover(&mut self) -> Option<anyhow::Result<u64>> {
+        let newest = timeout(DEADLINE, self.client.query(NEWEST_EPOCH).fetch_one::<u64>()).await.ok()?.ok()?;
+        if newest <= self.counted {
+            return None;
+        }
+        let counting = async { anyhow::Ok(timeout(LONG_DEADLINE, self.client.query(DOUBLE_KEYS).fetch_one::<u64>()).await??) };
+        let counted = counting.await;
+        if counted.is_ok() {
+            self.counted = newest;
+        }
+        Some(counted)
     }
 
     /// Fails if the tables contradict each other.
@@ -184,5 +221,33 @@ impl ObservedReports {
 
     fn has(&self, number: u32, role: usize) -> bool {
         self.0.get(number as usize).is_some_and(|roles| roles[role])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use service_kit::stores::clickhouse;
+    use service_kit::testing::TestStores;
+
+    #[tokio::test]
+    async fn events_with_two_rows_are_found_after_each_takeover() {
+        let client = clickhouse(&TestStores::fresh().await.clickhouse).unwrap();
+        let mut tables = Tables::new(client.clone());
+        let take_over = async |epoch: u64| {
+            client.query("INSERT INTO writers (epoch) SELECT ?").bind(epoch).execute().await.unwrap();
+        };
+        let mut count = async || tables.double_keys_after_takeover().await.map(Result::unwrap);
+        assert_eq!(count().await, None, "there is no writer");
+        take_over(1).await;
+        assert_eq!(count().await, Some(0));
+        // One key at two times.
+        let rows = "INSERT INTO events (home, site, at, key, version) \
+            SELECT 202601, 'com.example', toDateTime64(number, 3, 'UTC'), 7, 1 FROM numbers(2)";
+        client.query(rows).execute().await.unwrap();
+        assert_eq!(count().await, None, "no writer has taken over");
+        take_over(2).await;
+        assert_eq!(count().await, Some(1));
+        assert_eq!(count().await, None);
     }
 }

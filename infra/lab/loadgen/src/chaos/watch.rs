@@ -23,6 +23,8 @@ const ASK_AGAIN: Duration = Duration::from_millis(250);
 
 /// The table itself, in the words of the report.
 pub(super) const TABLE: &str = "clickhouse";
+/// The look for keys with two rows after a takeover.
+pub(super) const TAKEOVER: &str = "takeover";
 
 /// Reads and has everything judged.
 pub(super) struct Watcher {
@@ -96,6 +98,9 @@ impl Table {
             let next = Instant::now() + ROUND;
             let looked = self.raw.look(front).await;
             self.watched.count(TABLE, looked.is_some());
+            for is_checked in self.raw.look_after_takeovers(front).await {
+                self.watched.count(TAKEOVER, is_checked);
+            }
             self.watched.rounds += 1;
             pause(next, stop).await;
         }
