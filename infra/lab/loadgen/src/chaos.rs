@@ -26,6 +26,7 @@ pub mod proxy;
 mod raw;
 mod reader;
 mod reconcile;
+mod replays;
 mod requests;
 mod sender;
 mod service_process;
@@ -84,7 +85,7 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
     let history = Arc::new(History::begin(&cluster.folder)?);
     let front = front(options, &plan, &cluster, &history)?;
     let (injected, mut watcher) = storm(options, &plan, &cluster, &front, &stop).await?;
-    let live = watcher.watched();
+    let (live, end_of_load) = (watcher.watched(), Clock::System.now());
     eprintln!("everything is well again; waiting until everything acknowledged is readable");
     for post in cluster.posts() {
         post.recover().await;
@@ -99,6 +100,7 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
     watcher.look_at_everything().await;
     let (logs, mut wrong) = front.logs.settle().await;
     wrong.extend(worked_off.err().map(|error| format!("{error:#}")));
+    let replayed = replays::settle(&cluster, end_of_load).await;
     let reconciled = reconcile::reconcile(&cluster, &front).await;
     cluster.close().await;
     history.flush();
@@ -115,6 +117,7 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
         stop.is_cancelled(),
     );
     outcome.take(reconciled);
+    outcome.take_replays(replayed);
     outcome.take_logs(logs, wrong);
     println!("{outcome}");
     let verdict = outcome.verdict();
@@ -159,6 +162,7 @@ async fn storm(
     }
     senders.spawn(Arc::clone(&front.logs).keep_sending(front.shape.seed, end_of_load.clone()));
     senders.spawn(Arc::clone(&front.logs).keep_reading(end_of_load.clone()));
+    senders.spawn(replays::keep_replaying(Arc::clone(cluster), end_of_load.clone()));
     senders.close();
     let raw = Raw::new(cluster.tables().map(clickhouse).collect::<Result<_, _>>()?);
     let watcher = Watcher::new(front, &queries(cluster)?, raw);
@@ -230,6 +234,7 @@ fn sum_up(
         violations: oracle.violations().map(|(violation, times)| (violation.clone(), times)).collect(),
         wrong,
         injected,
+        replayed: None,
         sums: None,
         logs: Told::default(),
     }

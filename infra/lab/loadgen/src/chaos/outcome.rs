@@ -8,6 +8,7 @@ use super::logs::Told;
 use super::options::ChaosOptions;
 use super::plan::Plan;
 use super::reconcile::Sums;
+use super::replays::Replayed;
 use super::service_process::Ends;
 use super::watched::Watched;
 use crate::Verdict;
@@ -37,6 +38,8 @@ pub(super) struct Outcome {
     pub(super) violations: Vec<(Violation, u64)>,
     /// What became of the log of a CDN.
     pub(super) logs: Told,
+    /// What replays have done, when it came to that.
+    pub(super) replayed: Option<Replayed>,
     /// Where every event is, when it came to that.
     pub(super) sums: Option<Sums>,
     /// What went wrong besides what reads showed.
@@ -49,6 +52,17 @@ impl Outcome {
         match reconciled {
             Ok(sums) => self.sums = Some(sums),
             Err(error) => self.wrong.push(format!("the figures do not add up: {error:#}")),
+        }
+    }
+
+    /// A replay of what is stored must change nothing.
+    pub(super) fn take_replays(&mut self, replayed: anyhow::Result<Replayed>) {
+        match replayed {
+            Ok(replayed) => {
+                self.wrong.extend(replayed.wrong());
+                self.replayed = Some(replayed);
+            }
+            Err(error) => self.wrong.push(format!("replays: {error:#}")),
         }
     }
 
@@ -145,6 +159,9 @@ impl fmt::Display for Outcome {
         match self.quiesced {
             Some(after) => writeln!(f, "  quiesced    {:.1} s after the end of the load", after.as_secs_f64())?,
             None => writeln!(f, "  quiesced    NEVER: something acknowledged is still missing")?,
+        }
+        if let Some(replayed) = &self.replayed {
+            writeln!(f, "  replays     {replayed}")?;
         }
         if let Some(sums) = &self.sums {
             writeln!(f, "  adds up     {sums}")?;

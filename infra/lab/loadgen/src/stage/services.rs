@@ -181,7 +181,7 @@ impl LaunchConfig {
     }
 
     /// Runs a service for one command, and answers what it printed on standard error.
-    pub(super) async fn run(&self, service: Service, arguments: &[&str]) -> anyhow::Result<String> {
+    pub(crate) async fn run(&self, service: Service, arguments: &[&str]) -> anyhow::Result<String> {
         let done = self.command(service).args(arguments).output().await;
         let done = done.with_context(|| format!("{} cannot be started", service.name()))?;
         let said = String::from_utf8_lossy(&done.stderr).into_owned();

@@ -1,0 +1,147 @@
+//! Replays of the newest part of the log, one after the other while faults are injected: they must change nothing.
+
+use super::cluster::Cluster;
+use crate::stage::{LaunchConfig, Service};
+use anyhow::Context as _;
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use futures::future::join_all;
+use service_kit::clock::Clock;
+use service_kit::settings::ClickHouseSettings;
+use service_kit::stores;
+use std::fmt;
+use std::ops::AddAssign;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// How far back each replay begins.
+const NEWEST: TimeDelta = TimeDelta::seconds(5);
+/// Pause between two replays of a shard.
+const PAUSE: Duration = Duration::from_secs(5);
+/// How much of the load is replayed at the end, when everything runs.
+const AT_THE_END: TimeDelta = TimeDelta::minutes(1);
+/// Time limit for that, and for earlier replays that are still under way.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Of all replays that were requested: how many are not done, done and failed, and what they have read and changed.
+const STANDING: &str = "SELECT countIf(status IN ('waiting', 'running')), countIf(status = 'done'), countIf(status = 'failed'), \
+    sum(events), sum(changed_events) + sum(changed_reports), sum(unreadable), \
+    arrayStringConcat(groupUniqArrayIf(3)(message, message != ''), '; ') FROM replays FINAL";
+
+/// What replays have done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Replayed {
+    under_way: u64,
+    done: u64,
+    /// Replays that a writer has given up, for example because the log was unavailable.
+    failed: u64,
+    events: u64,
+    /// Rows that replays inserted.
+    changed: u64,
+    unreadable: u64,
+    messages: String,
+}
+
+impl AddAssign for Replayed {
+    fn add_assign(&mut self, more: Self) {
+        self.under_way += more.under_way;
+        self.done += more.done;
+        self.failed += more.failed;
+        self.events += more.events;
+        self.changed += more.changed;
+        self.unreadable += more.unreadable;
+        self.messages += &more.messages;
+    }
+}
+
+impl fmt::Display for Replayed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { done, failed, events, changed, messages, .. } = self;
+        write!(f, "{done} done, {failed} failed; {events} events read, {changed} rows changed")?;
+        if messages.is_empty() { Ok(()) } else { write!(f, "; {messages}") }
+    }
+}
+
+impl Replayed {
+    /// Returns what is wrong, in words.
+    pub(super) fn wrong(&self) -> Vec<String> {
+        let Self { under_way, done, events, changed, unreadable, .. } = self;
+        let mut wrong = Vec::new();
+        if *under_way > 0 {
+            wrong.push(format!("{under_way} replays were never finished"));
+        }
+        if *changed > 0 {
+            wrong.push(format!("replays changed {changed} rows, although everything they read was stored"));
+        }
+        if *unreadable > 0 {
+            wrong.push(format!("replays could not read {unreadable} records"));
+        }
+        if *done == 0 || *events == 0 {
+            wrong.push(format!("{done} replays read {events} events: none was tested"));
+        }
+        wrong
+    }
+}
+
+/// Requests replays of each shard until `stop`.
+pub(super) async fn keep_replaying(cluster: Arc<Cluster>, stop: CancellationToken) {
+    join_all(cluster.commands.iter().map(|shard| keep_requesting(shard, &stop))).await;
+}
+
+async fn keep_requesting(shard: &LaunchConfig, stop: &CancellationToken) {
+    while !stop.is_cancelled() {
+        let replay = async {
+            // It fails while a server is unavailable. A replay that was requested is processed nevertheless.
+            let _ = replay_from(shard, Clock::System.now() - NEWEST).await;
+            sleep(PAUSE).await;
+        };
+        stop.run_until_cancelled(replay).await;
+    }
+}
+
+async fn replay_from(shard: &LaunchConfig, from: DateTime<Utc>) -> anyhow::Result<String> {
+    shard.run(Service::Worker, &["replay", "--from", &from.to_rfc3339_opts(SecondsFormat::Millis, true)]).await
+}
+
+/// Replays the end of the load once more, after all that were requested before. Returns what all replays have done.
+pub(super) async fn settle(cluster: &Cluster, end_of_load: DateTime<Utc>) -> anyhow::Result<Replayed> {
+    let mut all = Replayed::default();
+    for shard in &cluster.commands {
+        let last = timeout(PATIENCE, replay_from(shard, end_of_load - AT_THE_END)).await;
+        last.with_context(|| format!("the last replay is not done after {PATIENCE:?}"))??;
+        all += read(&shard.stores.clickhouse).await?;
+    }
+    Ok(all)
+}
+
+async fn read(tables: &ClickHouseSettings) -> anyhow::Result<Replayed> {
+    let found: (u64, u64, u64, u64, u64, u64, String) = stores::clickhouse(tables)?.query(STANDING).fetch_one().await?;
+    let (under_way, done, failed, events, changed, unreadable, messages) = found;
+    Ok(Replayed { under_way, done, failed, events, changed, unreadable, messages })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use service_kit::testing::TestStores;
+
+    #[tokio::test]
+    async fn a_replay_that_changes_a_row_is_wrong() {
+        let tables = TestStores::fresh().await.clickhouse;
+        let client = stores::clickhouse(&tables).unwrap();
+        let insert = async |version: u64, status: &str, events: u64, changed: u64| {
+            let row = "INSERT INTO replays (topic, id, version, status, events, changed_events, changed_reports) \
+                       SELECT 'topic', toUUID('00000000-0000-0000-0000-000000000001'), ?, ?, ?, ?, 0";
+            client.query(row).bind(version).bind(status).bind(events).bind(changed).execute().await.unwrap();
+            read(&tables).await.unwrap()
+        };
+        assert_eq!(read(&tables).await.unwrap().wrong(), ["0 replays read 0 events: none was tested"]);
+        assert_eq!(insert(1, "running", 5, 0).await.under_way, 1);
+        let done = insert(2, "done", 9, 0).await;
+        assert_eq!(done, Replayed { done: 1, events: 9, ..Replayed::default() });
+        assert_eq!(done.wrong(), [""; 0]);
+        let changed = insert(3, "done", 9, 2).await;
+        assert_eq!(changed.wrong(), ["replays changed 2 rows, although everything they read was stored"]);
+    }
+}
