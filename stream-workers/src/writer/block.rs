@@ -1,7 +1,6 @@
 //! A block: its reports become rows of `sites`, `reports`, `events`, `failed_fetches` and `progress`, inserted in this order.
 
-use super::batch::{Batch, Records};
-use super::culprits::{self, Stage};
+use super::batch::Batch;
 use super::gather::Gathered;
 use super::keep_beating;
 use super::new_report::{NewReport, issuer};
@@ -39,9 +38,6 @@ struct Bodies {
 /// Most bytes of one statement's body, and of the current rows that a block needs, unless it has one record.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 
-/// Version of rows that are only tried. Those of blocks have larger ones.
-const TRIAL: u64 = 0;
-
 /// Where a block goes.
 #[derive(Clone, Copy)]
 pub(super) struct Destination<'a> {
@@ -53,45 +49,32 @@ pub(super) struct Destination<'a> {
 
 /// Merges the reports of these records into the tables, as one block or, if they are too large, as several. When it returns, everything
 /// is visible and durable.
-pub(super) async fn write(block: Block, records: Records, (state, to): (&mut State, Destination<'_>)) -> Result<(), Ended> {
-    let all = records.all.clone();
-    let mut batch =
-        guarded(|| Ok(Batch::new(block, records, to.server.shard()))).map_err(|reason| failed(Stage::Other, reason, all))?;
-    batch.failed_fetches.retain(|(_, row)| !Home::of(&row.accepted).is_expired(state.first_month));
+pub(super) async fn write(block: Block, records: Vec<Origin>, (state, to): (&mut State, Destination<'_>)) -> Result<(), Ended> {
+    let all = records.clone();
+    let mut batch = guarded(|| Ok(Batch::new(block, records, to.server.shard()))).map_err(|reason| failed(reason, all))?;
+    batch.failed_fetches.retain(|row| !Home::of(&row.accepted).is_expired(state.first_month));
     let mut waiting = vec![batch];
     while let Some(batch) = waiting.pop() {
         // A block that covers an interrupted one is never divided: its groups could be.
         let can_be_divided = batch.records.len() > 1 && state.cover.is_empty();
         let most_bytes = Some(MOST_BYTES).filter(|_| can_be_divided);
-        match write_batch(&batch, most_bytes, (state, to)).await {
-            Ok(Size::Fits) => {}
-            Ok(Size::TooLarge) => waiting.extend(batch.halves().into_iter().flat_map(|[first, second]| [second, first])),
-            Err(Ended::Block(failed)) => return Err(blame(failed, batch, (state, to)).await),
-            Err(ended) => return Err(ended),
+        let written = write_batch(&batch, most_bytes, (state, to)).await;
+        if written.map_err(|ended| blame(ended, &batch.records))? == Size::TooLarge {
+            waiting.extend(batch.halves().into_iter().flat_map(|[first, second]| [second, first]));
         }
     }
     Ok(())
 }
 
-fn failed(stage: Stage, reason: String, records: Vec<Origin>) -> Ended {
-    Ended::Block(FailedBlock { stage, reason, is_data: true, records, culprits: Vec::new() })
+fn failed(reason: String, records: Vec<Origin>) -> Ended {
+    Ended::Block(FailedBlock { reason, is_data: true, records })
 }
 
-/// Names the records of a block that failed, and those that make it fail.
-async fn blame(failed: FailedBlock, batch: Batch, (state, to): (&State, Destination<'_>)) -> Ended {
-    let records = batch.records.clone();
-    if !failed.is_data {
-        return Ended::Block(FailedBlock { records, ..failed });
-    }
-    let found = tokio::select! {
-        found = culprits::find(failed.stage, batch, (state, to.server)) => found,
-        ended = keep_beating(to.server, (to.topic, to.beat_every), state) => ended.map(|never| match never {}),
-    };
-    match found {
-        Ok(culprits) => Ended::Block(FailedBlock { records, culprits, ..failed }),
-        // The server lacks memory for a trial.
-        Err(Ended::Block(_)) => Ended::Block(FailedBlock { records, ..failed }),
-        Err(ended) => ended,
+/// Names the records of a block that failed.
+fn blame(ended: Ended, records: &[Origin]) -> Ended {
+    match ended {
+        Ended::Block(failed) => Ended::Block(FailedBlock { records: records.to_vec(), ..failed }),
+        other => other,
     }
 }
 
@@ -130,41 +113,18 @@ async fn merge_and_insert(
 ) -> Result<Option<Written>, Ended> {
     let Some(gathered) = Gathered::of(&batch.reports, next, (state, server, most_bytes)).await? else { return Ok(None) };
     let merged = guarded(|| {
-        let changes = changes(&batch.reports, &gathered, state);
+        #[cfg(feature = "deadly-records")]
+        batch.reports.iter().for_each(|new| crate::record::deadly_records::while_merging(&new.report.facts.url));
+        let changes = gathered.merge(state);
         let sites = new_sites(&changes, &batch.failed_fetches, state);
-        let Some(mut bodies) = bodies((&batch.reports, &gathered, &changes), (state.next_version(), most_bytes)) else {
-            return Ok(None);
-        };
-        for site in &sites {
-            bodies.sites.text(&registrable_domain(site));
-            bodies.sites.text(site);
-        }
-        batch.failed_fetches.iter().for_each(|(_, row)| row.encode(&mut bodies.failed_fetches));
-        Ok(Some((changes, sites, bodies)))
+        let bodies = bodies((batch, &gathered, &changes, &sites), (state.next_version(), most_bytes));
+        Ok(bodies.map(|bodies| (changes, sites, bodies)))
     });
-    let merged = merged.map_err(|reason| failed(Stage::Merge, reason, Vec::new()))?;
-    let Some((changes, sites, bodies)) = merged else { return Ok(None) };
+    let Some((changes, sites, bodies)) = merged.map_err(|reason| failed(reason, Vec::new()))? else { return Ok(None) };
     insert(&bodies, (state, server)).await?;
     let Changes { events_first, events, reports } = changes;
     let events = events_first.into_iter().chain(events).collect();
     Ok(Some(Written { known: gathered.known(), sites, events, reports: reports.len() as u64 }))
-}
-
-fn changes(reports: &[NewReport], gathered: &Gathered, state: &State) -> Changes<Facts> {
-    #[cfg(feature = "deadly-records")]
-    reports.iter().for_each(|new| crate::record::deadly_records::while_merging(&new.report.facts.url));
-    gathered.merge(state)
-}
-
-/// Returns the rows of a stage as deleted ones of version 0: they replace no other row, and no read returns them.
-pub(super) fn trial_rows(stage: Stage, reports: &[NewReport], gathered: &Gathered, state: &State) -> Encoder {
-    let changes = changes(reports, gathered, state);
-    let bodies = bodies((reports, gathered, &changes), (TRIAL, None)).unwrap_or_default();
-    match stage {
-        Stage::Reports => bodies.reports,
-        Stage::Events => Encoder([bodies.events_first.0, bodies.events.0].concat()),
-        Stage::Merge | Stage::FailedFetches | Stage::Other => Encoder::default(),
-    }
 }
 
 fn measure(batch: &Batch, (former, progress): (&Progress, &Progress), begun: Instant) {
@@ -186,18 +146,16 @@ fn measure(batch: &Batch, (former, progress): (&Progress, &Progress), begun: Ins
 
 async fn insert(bodies: &Bodies, (state, server): (&State, &Server)) -> Result<(), Ended> {
     let epoch = [("epoch", state.epoch.number.to_string())];
-    let (sites, reports) = (include_str!("sql/insert_sites.sql"), include_str!("sql/insert_reports.sql"));
-    let (events, failed_fetches) = (include_str!("sql/insert_events.sql"), include_str!("sql/insert_failed_fetches.sql"));
     let statements = [
-        ("after_sites", Stage::Other, sites, &bodies.sites),
-        ("after_reports", Stage::Reports, reports, &bodies.reports),
-        ("after_events_first", Stage::Events, events, &bodies.events_first),
-        ("after_events", Stage::Events, events, &bodies.events),
-        ("after_failed_fetches", Stage::FailedFetches, failed_fetches, &bodies.failed_fetches),
+        ("after_sites", include_str!("sql/insert_sites.sql"), &bodies.sites),
+        ("after_reports", include_str!("sql/insert_reports.sql"), &bodies.reports),
+        ("after_events_first", include_str!("sql/insert_events.sql"), &bodies.events_first),
+        ("after_events", include_str!("sql/insert_events.sql"), &bodies.events),
+        ("after_failed_fetches", include_str!("sql/insert_failed_fetches.sql"), &bodies.failed_fetches),
     ];
-    for (point, stage, sql, Encoder(rows)) in statements {
+    for (point, sql, Encoder(rows)) in statements {
         if !rows.is_empty() {
-            server.insist(&state.epoch, sql, &epoch, rows).await.map_err(|ended| ended.at(stage))?;
+            server.insist(&state.epoch, sql, &epoch, rows).await?;
         }
         crash_point::reached(point);
     }
@@ -205,8 +163,8 @@ async fn insert(bodies: &Bodies, (state, server): (&State, &Server)) -> Result<(
 }
 
 /// Hosts, also of click tokens' links, that occur for the first time.
-fn new_sites(changes: &Changes<Facts>, failed_fetches: &[(Origin, FailedFetchRow)], state: &State) -> Vec<String> {
-    let mut sites: BTreeSet<&str> = failed_fetches.iter().map(|(_, row)| row.fetch.site.as_str()).collect();
+fn new_sites(changes: &Changes<Facts>, failed_fetches: &[FailedFetchRow], state: &State) -> Vec<String> {
+    let mut sites: BTreeSet<&str> = failed_fetches.iter().map(|row| row.fetch.site.as_str()).collect();
     for write in changes.events_first.iter().chain(&changes.events) {
         let EventWrite::Row(row) = write else { continue };
         let link_site = row.representing().map(|report| report.facts.link_site.as_str());
@@ -216,31 +174,28 @@ fn new_sites(changes: &Changes<Facts>, failed_fetches: &[(Origin, FailedFetchRow
     sites.into_iter().filter(is_new).map(str::to_owned).collect()
 }
 
-/// The rows that the merge has changed; `None` if one of the bodies is too large.
+/// The bodies of the statements; `None` if one is too large.
 fn bodies(
-    (reports, gathered, changes): (&[NewReport], &Gathered, &Changes<Facts>),
+    (batch, gathered, changes, sites): (&Batch, &Gathered, &Changes<Facts>, &[String]),
     (version, most_bytes): (u64, Option<usize>),
 ) -> Option<Bodies> {
     let mut bodies = Bodies::default();
+    for site in sites {
+        bodies.sites.text(&registrable_domain(site));
+        bodies.sites.text(site);
+    }
     let fits = |body: &Encoder| most_bytes.is_none_or(|most| body.0.len() <= most);
-    report_rows(reports, gathered, changes, version, &mut bodies.reports);
+    report_rows(&batch.reports, gathered, changes, version, &mut bodies.reports);
+    batch.failed_fetches.iter().for_each(|row| row.encode(&mut bodies.failed_fetches));
     for (writes, body) in [(&changes.events_first, &mut bodies.events_first), (&changes.events, &mut bodies.events)] {
         for write in writes {
             encode_event(write, version, body);
-            end_row(version, body);
             if !fits(body) {
                 return None;
             }
         }
     }
     fits(&bodies.reports).then_some(bodies)
-}
-
-/// Makes a row that is only tried a deleted one: `is_deleted` is its last column.
-fn end_row(version: u64, body: &mut Encoder) {
-    if let Some(is_deleted) = body.0.last_mut().filter(|_| version == TRIAL) {
-        *is_deleted = 1;
-    }
 }
 
 fn report_rows(reports: &[NewReport], gathered: &Gathered, changes: &Changes<Facts>, version: u64, body: &mut Encoder) {
@@ -253,10 +208,10 @@ fn report_rows(reports: &[NewReport], gathered: &Gathered, changes: &Changes<Fac
         };
         let content = new.map(NewReport::content);
         let place = write.place();
+        encode_report(&place, None, content.as_ref(), version, body);
         let own_issuer = new.and_then(NewReport::issuer);
-        for issuer in [None].into_iter().chain(own_issuer.map(Some)) {
-            encode_report(&place, issuer, content.as_ref(), version, body);
-            end_row(version, body);
+        if let Some(issuer) = own_issuer {
+            encode_report(&place, Some(issuer), content.as_ref(), version, body);
         }
         // Another copy of the report, bound by another token, may have a row at its issuer.
         for issuer in copies.issuers(&place).filter(|issuer| Some(*issuer) != own_issuer) {

@@ -4,14 +4,13 @@
 //! killed while it waited: only decoding is noted, and a record is set aside only when [`DEADLY`] writers have died while they
 //! decoded it.
 //!
-//! After a block that can't be merged or inserted, the writer sets aside the records that make it fail (`culprits`). If no record is known
-//! to, for example because ClickHouse lacks memory, it reads smaller blocks ([`Narrowing`]).
+//! After a block that can't be merged or inserted, the writer takes over from itself, because part of the block may be visible, and reads
+//! smaller blocks until one record is left to set aside ([`Narrowing`]).
 
-use super::server::FailedBlock;
 use crate::consume::Origin;
 use std::collections::HashMap;
 
-/// Starts of processes without a complete block after which a writer is careful.
+/// Epochs without a complete block after which a writer is careful.
 const UNCLEAN_STARTS: u64 = 3;
 /// Number of records that a careful writer notes, more than a block usually has. If the deadly record comes later, a later writer
 /// reaches it.
@@ -47,10 +46,10 @@ pub(super) enum Advice {
 }
 
 impl Caution {
-    /// Creates the caution of a writer. `starts` is the number of processes, with its own one, that have become the writer since a block
-    /// was completed or an epoch was released. `suspect` is the previous writer's last note.
-    pub(super) fn new(starts: u64, suspect: Option<Suspect>) -> Self {
-        let is_careful = suspect.is_some() || starts > UNCLEAN_STARTS;
+    /// Creates the caution of a writer. `last_clean` is the last epoch that has completed a block or was released, and `suspect` the
+    /// previous writer's last note.
+    pub(super) fn new(epoch: u64, last_clean: u64, suspect: Option<Suspect>) -> Self {
+        let is_careful = suspect.is_some() || epoch.saturating_sub(last_clean) > UNCLEAN_STARTS;
         let last = suspect.map(|suspect| Suspect { deaths: suspect.deaths.saturating_add(1), ..suspect });
         Self { records: if is_careful { CAREFUL_RECORDS } else { 0 }, last }
     }
@@ -74,7 +73,7 @@ impl Caution {
 /// Blocks with more records than this aren't limited any more.
 const UNLIMITED: usize = 100_000;
 
-/// What the writer has learned from blocks that failed.
+/// The search for records that can't be merged or inserted.
 #[derive(Debug, Default)]
 pub(super) struct Narrowing {
     /// Most records of a block, if limited.
@@ -84,17 +83,15 @@ pub(super) struct Narrowing {
 }
 
 impl Narrowing {
-    /// A block failed: its culprits are set aside. If none are known, the next block is smaller, and a record is blamed only if it was the
-    /// only one and the server has refused its values. A replay has no records, and counts its failures itself.
-    pub(super) fn failed(&mut self, block: &FailedBlock) {
-        let FailedBlock { reason, is_data, records, culprits, .. } = block;
-        self.aside.extend(culprits.iter().cloned());
-        match records.as_slice() {
-            _ if !culprits.is_empty() => {}
-            [] => {}
-            [record] if *is_data => drop(self.aside.insert(*record, reason.clone())),
-            // A block may have more records than allowed, because an interrupted block wrote reports of the same events.
-            _ => self.most_records = Some((records.len() / 2).min(self.most_records.unwrap_or(UNLIMITED) / 2).max(1)),
+    /// A block of these records failed. Without `is_data`, it needs more memory than ClickHouse has, and no record is to blame.
+    pub(super) fn failed(&mut self, records: &[Origin], reason: &str, is_data: bool) {
+        // A block of more records than allowed has the others because an interrupted block wrote reports of the same events.
+        let is_smallest = records.len() <= 1 || self.most_records == Some(1);
+        match records.first() {
+            // A replay, which counts its failures itself.
+            None => {}
+            Some(record) if is_smallest && is_data => drop(self.aside.insert(*record, reason.to_owned())),
+            Some(_) => self.most_records = Some((records.len() / 2).clamp(1, self.most_records.unwrap_or(UNLIMITED))),
         }
     }
 
@@ -117,39 +114,30 @@ impl Narrowing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ops::Range;
-
-    fn failed(offsets: Range<i64>, is_data: bool) -> FailedBlock {
-        let records = offsets.map(|offset| (0, offset)).collect();
-        FailedBlock { reason: "refused".to_owned(), is_data, records, ..FailedBlock::default() }
-    }
 
     #[test]
-    fn a_block_with_more_records_than_allowed_halves_the_limit() {
-        let (mut narrowing, mut limits) = (Narrowing::default(), Vec::new());
-        for end in [41, 20, 18, 18, 18, 18] {
-            narrowing.failed(&failed(0..end, true));
-            limits.push(narrowing.most_records());
+    fn narrowing_sets_aside_only_what_fails() {
+        let (mut narrowing, mut next, bad, mut aside) = (Narrowing::default(), 0, [3, 700, 701], Vec::new());
+        for _ in 0..200 {
+            let end = (next + narrowing.most_records().min(1_000) as i64).min(1_000);
+            let records: Vec<Origin> = (next..end).map(|offset| (0, offset)).collect();
+            let is_bad = |record: &&Origin| bad.contains(&record.1) && narrowing.reason(**record).is_none();
+            if records.iter().find(is_bad).is_some() {
+                narrowing.failed(&records, "refused", true);
+            } else {
+                aside.extend(records.iter().filter(|record| narrowing.reason(**record).is_some()).map(|record| record.1));
+                narrowing.stored();
+                next = end;
+            }
         }
-        assert_eq!(limits, [20, 10, 5, 2, 1, 1]);
-        assert!((0..41).all(|offset| narrowing.reason((0, offset)).is_none()), "any of them may be to blame");
-        narrowing.failed(&failed(7..8, true));
-        assert_eq!(narrowing.reason((0, 7)).as_deref(), Some("refused"));
-    }
-
-    #[test]
-    fn a_block_with_known_culprits_limits_no_later_one() {
-        let mut narrowing = Narrowing::default();
-        narrowing.failed(&FailedBlock { culprits: vec![((0, 3), "bad".to_owned())], ..failed(0..41, true) });
-        assert_eq!((narrowing.most_records(), narrowing.reason((0, 3)).as_deref()), (usize::MAX, Some("bad")));
-        assert_eq!(narrowing.reason((0, 4)), None);
+        assert_eq!((next, aside), (1_000, bad.to_vec()));
     }
 
     #[test]
     fn no_record_is_blamed_for_a_lack_of_memory() {
         let mut narrowing = Narrowing::default();
         for _ in 0..10 {
-            narrowing.failed(&failed(1..2, false));
+            narrowing.failed(&[(0, 1)], "memory", false);
         }
         assert_eq!((narrowing.most_records(), narrowing.reason((0, 1))), (1, None));
     }
@@ -160,7 +148,7 @@ mod tests {
         // A writer reads ten records per block and dies of the 15th.
         for _ in 0..20 {
             epoch += 1;
-            let mut caution = Caution::new(epoch - complete, noted.take());
+            let mut caution = Caution::new(epoch, complete, noted.take());
             'writer: while next < 30 {
                 for offset in next..next + 10 {
                     match caution.advise(0, offset) {
@@ -185,7 +173,7 @@ mod tests {
     fn a_graceful_stop_counts_as_no_death() {
         let (mut noted, mut aside) = (Some(Suspect { partition: 0, offset: 7, deaths: DEADLY - 2 }), 0);
         for _ in 0..9 {
-            let mut caution = Caution::new(0, noted);
+            let mut caution = Caution::new(9, 9, noted);
             aside += u32::from(caution.advise(0, 7) == Advice::SetAside);
             noted = caution.note_at_stop();
         }
@@ -194,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_writer_that_completes_blocks_is_not_careful() {
-        let mut caution = Caution::new(3, None);
+        let mut caution = Caution::new(9, 6, None);
         assert_eq!(caution.advise(0, 1), Advice::Decode);
     }
 }

@@ -1,12 +1,11 @@
 //! Reads the log from the offsets in `progress`. Partitions are assigned manually, because ClickHouse decides who is active, not Kafka.
 
-use super::batch::Records;
 use super::caution::{Advice, Narrowing};
 use super::progress::NextOffsets;
 use super::server::{Ended, Server};
 use super::state::State;
 use crate::Settings;
-use crate::consume::{Block, Lag, QUARANTINED, named_buckets};
+use crate::consume::{Block, Lag, Origin, QUARANTINED, named_buckets};
 use crate::dead_letters::KnownLetters;
 use anyhow::Context as _;
 use rdkafka::consumer::{CommitMode, Consumer, StreamConsumer};
@@ -47,8 +46,8 @@ pub(super) struct Source {
     topic: String,
     block_age: Duration,
     block: Block,
-    /// The records of the block.
-    records: Records,
+    /// The records of the block, in the order in which they were read.
+    records: Vec<Origin>,
     /// Offset of the next record to read, by partition.
     next: NextOffsets,
     assigned: BTreeSet<i32>,
@@ -83,7 +82,7 @@ impl Source {
             topic: settings.kafka.topic.clone(),
             block_age: settings.tuning.block_age(),
             block: Block::default(),
-            records: Records::default(),
+            records: Vec::new(),
             next,
             assigned: BTreeSet::new(),
             listed,
@@ -95,21 +94,13 @@ impl Source {
         })
     }
 
-    /// Discards what it has collected, and reads again from these offsets.
-    pub(super) fn begin_anew(&mut self, settings: &Settings, next: NextOffsets) -> anyhow::Result<()> {
-        // Another consumer: the former one may have fetched records behind these offsets.
-        let lag = Arc::clone(&self.lag);
-        *self = Self { lag, ..Self::connect(settings, next, self.known.clone())? };
-        Ok(())
-    }
-
     /// Returns the next block with its records: full or old enough, and as far as `state.cover` demands. Safe to drop and call again:
     /// what it has collected stays.
     pub(super) async fn block(
         &mut self,
         state: &mut State,
         (narrowing, server): (&Narrowing, &Server),
-    ) -> Result<(Block, Records), Ended> {
+    ) -> Result<(Block, Vec<Origin>), Ended> {
         loop {
             if self.is_created_again() && self.end_of_former_log(state) {
                 return self.end(state, server).await;
@@ -119,9 +110,7 @@ impl Source {
                 return self.end(state, server).await;
             }
             let may_end = state.cover.may_end(&self.next);
-            // The records of an interrupted block have waited before.
-            let is_covered = !state.cover.is_empty() && state.cover.is_complete(&self.next);
-            let is_full = is_covered || self.block.is_full() || self.records.all.len() >= narrowing.most_records();
+            let is_full = self.block.is_full() || self.records.len() >= narrowing.most_records();
             let age = self.block.opened.map(|opened| opened.elapsed());
             if may_end && (age.is_some() && is_full || age.is_some_and(|age| age >= self.block_age)) {
                 return self.end(state, server).await;
@@ -139,7 +128,7 @@ impl Source {
         }
     }
 
-    async fn end(&mut self, state: &mut State, server: &Server) -> Result<(Block, Records), Ended> {
+    async fn end(&mut self, state: &mut State, server: &Server) -> Result<(Block, Vec<Origin>), Ended> {
         state.forget_suspect(server, &self.topic).await?;
         self.lag.take();
         self.read.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&self.next);
@@ -205,8 +194,7 @@ impl Source {
         }
         let groups = self.block.rows[rows..].iter().map(|row| row.shared_key.unwrap_or(row.identity));
         state.cover.read((partition, offset), groups);
-        self.records.all.push((partition, offset));
-        self.records.of_failed_fetches.resize(self.block.failed_fetches.len(), (partition, offset));
+        self.records.push((partition, offset));
         self.next.insert(partition, offset + 1);
         self.received = None;
         Ok(())

@@ -21,84 +21,42 @@ fn named(key: u128, url: &str) -> Value {
     event
 }
 
-/// Forty records and one whose second event and failed fetch have this URL. Its first event shares a key with the record at `relative`.
-fn with_a_bad_record(bad: usize, relative: usize, url: &str) -> Vec<(i32, Value)> {
+/// A record of two events, one of which has this URL, among others.
+fn with_a_bad_record(url: &str) -> Vec<(i32, Value)> {
+    let good = |key| event(key);
     let record = |n: i64, events: &[Value]| (0, record(1, NEW_YEAR_US + n, events));
-    let related = |key: u128| {
-        let mut event = event(key);
-        event["correlation_key"] = json!(format!("{:032x}", 7));
-        event
-    };
-    let mut records: Vec<(i32, Value)> = (0..40).map(|n| record(n, &[event(n as u128 + 1)])).collect();
-    records.insert(bad, record(100, &[related(100), named(101, url)]));
-    records[relative] = record(relative as i64, &[related(200)]);
-    for (n, path) in [(20, "/good"), (bad, url)] {
-        let fetch = json!({"own_key": format!("{:032x}", 500 + n), "at_ms": NEW_YEAR_US / 1_000, "site": "com.example", "path": path,
-            "bot": "GPTBot", "operator": "OpenAI", "purpose": "training", "verified": false, "status": 404});
-        records[n].1["failed_fetches"] = json!([fetch]);
-    }
+    let mut records: Vec<(i32, Value)> = (0..40).map(|n| record(n, &[good(n as u128 + 1)])).collect();
+    records.insert(17, record(100, &[good(100), named(101, url)]));
     records
 }
 
-/// The writer claims a second epoch to set the record aside, and no third one.
-async fn assert_one_is_set_aside(world: &mut World, (bad, relative): (usize, usize), url: &str, reason: &str) {
-    let records = with_a_bad_record(bad, relative, url);
-    world.put(&records).await;
-    // All records are in one block.
-    let writer = world.writer_with([("TELEMETRY_BLOCK_AGE_MS", "500".to_owned())]);
+async fn assert_one_is_set_aside(world: &mut World, records: &[(i32, Value)], reason: &str) {
+    world.put(records).await;
+    let _writer = world.writer(None);
     world.is_stored().await;
-    let (_, bad) = world.records.remove(bad);
+    let (_, bad) = world.records.remove(17);
     world.assert_equals_model().await;
     world.assert_no_duplicates().await;
-    world.assert_no_orphans().await;
     let set_aside = world.app.log.set_aside().await;
     assert_eq!(set_aside.len(), 1, "{set_aside:?}");
     assert!(set_aside[0].reason.contains(reason), "{}", set_aside[0].reason);
     assert_eq!(serde_json::from_slice::<Value>(&set_aside[0].payload).unwrap(), bad);
-    assert_eq!(world.count("SELECT max(epoch) FROM writers").await, 2, "{}", writer.stderr());
-    assert_eq!(world.count("SELECT count() FROM failed_fetches FINAL WHERE path = '/good'").await, 1);
-    assert_eq!(world.count("SELECT count() FROM failed_fetches FINAL").await, 1);
 }
-
-/// Where the record is, and one before or after it with which it shares a key: both must be in one block again.
-const PLACES: [(usize, usize); 2] = [(17, 3), (3, 17)];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_that_clickhouse_refuses_is_set_aside() {
     for table in ["reports", "events"] {
-        for place in PLACES {
-            let mut world = World::new().await;
-            let constraint = format!("ALTER TABLE {table} ADD CONSTRAINT no_bad_url CHECK position(url, 'bad-url') = 0");
-            world.run(&[&constraint]).await;
-            assert_one_is_set_aside(&mut world, place, "https://example.com/bad-url", "VIOLATED_CONSTRAINT").await;
-        }
+        let mut world = World::new().await;
+        let constraint = format!("ALTER TABLE {table} ADD CONSTRAINT no_bad_url CHECK position(url, 'bad-url') = 0");
+        world.run(&[&constraint]).await;
+        assert_one_is_set_aside(&mut world, &with_a_bad_record("https://example.com/bad-url"), "VIOLATED_CONSTRAINT").await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_that_makes_the_merge_panic_is_set_aside() {
-    for place in PLACES {
-        let mut world = World::new().await;
-        assert_one_is_set_aside(&mut world, place, "https://example.com/deadly-report:panic", "panicked").await;
-    }
-}
-
-/// Other statements use the server's memory: smaller blocks wouldn't help.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_block_waits_for_the_memory_of_the_server() {
-    static INSERTS: AtomicUsize = AtomicUsize::new(0);
     let mut world = World::new().await;
-    let proxy = proxy(&world.app.stores.clickhouse.clickhouse_url, |statement| {
-        let is_first = contains(statement, "INSERT INTO events\n") && INSERTS.fetch_add(1, Ordering::Relaxed) == 0;
-        if is_first { Disturbance::NoMemory } else { Disturbance::None }
-    })
-    .await;
-    world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
-    let writer = world.writer_with([("CLICKHOUSE_URL", proxy.url.clone())]);
-    world.is_stored().await;
-    assert_eq!(INSERTS.load(Ordering::Relaxed), 2, "inserts into events");
-    assert_eq!(world.count("SELECT max(epoch) FROM writers").await, 1, "{}", writer.stderr());
-    world.assert_equals_model().await;
+    assert_one_is_set_aside(&mut world, &with_a_bad_record("https://example.com/deadly-report:panic"), "panicked").await;
 }
 
 /// What happens to a request whose body begins like this.
@@ -112,8 +70,6 @@ enum Disturbance {
     Lost,
     /// The same, and the statement arrives twice.
     LostAndRepeated,
-    /// The server refuses it, because all statements together need too much memory.
-    NoMemory,
 }
 
 /// Passes requests on to ClickHouse, some of them disturbed.
@@ -130,10 +86,6 @@ async fn pass_on(url: String, request: Request, disturb: Disturb) -> Response {
     let disturbance = disturb(&body[..body.len().min(400)]);
     if let Disturbance::Delay(delay) = disturbance {
         tokio::time::sleep(delay).await;
-    }
-    if disturbance == Disturbance::NoMemory {
-        let exception = "Code: 241. DB::Exception: (total) memory limit exceeded: would use 9.00 GiB. (MEMORY_LIMIT_EXCEEDED)";
-        return (StatusCode::INTERNAL_SERVER_ERROR, [(EXCEPTION, "241")], exception).into_response();
     }
     let response = ask().await.unwrap();
     if disturbance == Disturbance::LostAndRepeated {
@@ -152,30 +104,6 @@ async fn pass_on(url: String, request: Request, disturb: Disturb) -> Response {
 
 fn contains(statement: &[u8], part: &str) -> bool {
     statement.windows(part.len()).any(|window| window == part.as_bytes())
-}
-
-/// More divided events than one statement deletes.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_deletion_looks_for_surviving_reports_once() {
-    static READS: AtomicUsize = AtomicUsize::new(0);
-    let mut world = World::new().await;
-    let proxy = proxy(&world.app.stores.clickhouse.clickhouse_url, |statement| {
-        READS.fetch_add(usize::from(contains(statement, "-- Reports of divided events")), Ordering::Relaxed);
-        Disturbance::None
-    })
-    .await;
-    let divided = "INSERT INTO events (key, home, version, `reports.organization`, `reports.platform`, `reports.role`, `reports.drain`, \
-        `reports.agent`, `reports.session`, `reports.at`, `reports.received`, `reports.identity`, `reports.home`, `reports.details`) \
-        SELECT number, 202601, 1, [toUUID('00000000-0000-0000-0000-000000000001')], [toUUID('00000000-0000-0000-0000-000000000001')], \
-        [0], [toUUID('00000000-0000-0000-0000-000000000000')], [''], [0], [toDateTime64(0, 3, 'UTC')], [0], [0], [202512], [''] \
-        FROM numbers(20001)";
-    world.run(&[divided, "INSERT INTO events (key, home, version) SELECT 20001, 202512, 1"]).await;
-    let keep = ("TELEMETRY_EVENTS_KEEP", super::days_since_mid_january().to_string());
-    let _writer = world.writer_with([("CLICKHOUSE_URL", proxy.url.clone()), keep]);
-    world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
-    world.is_stored().await;
-    assert_eq!(world.count("SELECT count() FROM events FINAL").await, 1, "the new event");
-    assert_eq!(READS.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -226,6 +154,30 @@ async fn proxy_without_events(upstream: &str, held: mpsc::Sender<(String, Bytes)
             if contains(&body[..body.len().min(400)], "INSERT INTO events\n") {
                 held.send((url, body)).await.unwrap();
                 return std::future::pending().await;
+/// More divided events than one statement deletes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_looks_for_surviving_reports_once() {
+    static READS: AtomicUsize = AtomicUsize::new(0);
+    let mut world = World::new().await;
+    let proxy = proxy(&world.app.stores.clickhouse.clickhouse_url, |statement| {
+        READS.fetch_add(usize::from(contains(statement, "-- Reports of divided events")), Ordering::Relaxed);
+        Disturbance::None
+    })
+    .await;
+    let divided = "INSERT INTO events (key, home, version, `reports.organization`, `reports.platform`, `reports.role`, `reports.drain`, \
+        `reports.agent`, `reports.session`, `reports.at`, `reports.received`, `reports.identity`, `reports.home`, `reports.details`) \
+        SELECT number, 202601, 1, [toUUID('00000000-0000-0000-0000-000000000001')], [toUUID('00000000-0000-0000-0000-000000000001')], \
+        [0], [toUUID('00000000-0000-0000-0000-000000000000')], [''], [0], [toDateTime64(0, 3, 'UTC')], [0], [0], [202512], [''] \
+        FROM numbers(20001)";
+    world.run(&[divided, "INSERT INTO events (key, home, version) SELECT 20001, 202512, 1"]).await;
+    let keep = ("TELEMETRY_EVENTS_KEEP", super::days_since_mid_january().to_string());
+    let _writer = world.writer_with([("CLICKHOUSE_URL", proxy.url.clone()), keep]);
+    world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
+    world.is_stored().await;
+    assert_eq!(world.count("SELECT count() FROM events FINAL").await, 1, "the new event");
+    assert_eq!(READS.load(Ordering::Relaxed), 1);
+}
+
             }
             pass_on(url, Request::from_parts(parts, Body::from(body)), |_| Disturbance::None).await
         }
