@@ -106,6 +106,30 @@ fn contains(statement: &[u8], part: &str) -> bool {
     statement.windows(part.len()).any(|window| window == part.as_bytes())
 }
 
+/// More divided events than one statement deletes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_looks_for_surviving_reports_once() {
+    static READS: AtomicUsize = AtomicUsize::new(0);
+    let mut world = World::new().await;
+    let proxy = proxy(&world.app.stores.clickhouse.clickhouse_url, |statement| {
+        READS.fetch_add(usize::from(contains(statement, "-- Reports of divided events")), Ordering::Relaxed);
+        Disturbance::None
+    })
+    .await;
+    let divided = "INSERT INTO events (key, home, version, `reports.organization`, `reports.platform`, `reports.role`, `reports.drain`, \
+        `reports.agent`, `reports.session`, `reports.at`, `reports.received`, `reports.identity`, `reports.home`, `reports.details`) \
+        SELECT number, 202601, 1, [toUUID('00000000-0000-0000-0000-000000000001')], [toUUID('00000000-0000-0000-0000-000000000001')], \
+        [0], [toUUID('00000000-0000-0000-0000-000000000000')], [''], [0], [toDateTime64(0, 3, 'UTC')], [0], [0], [202512], [''] \
+        FROM numbers(20001)";
+    world.run(&[divided, "INSERT INTO events (key, home, version) SELECT 20001, 202512, 1"]).await;
+    let keep = ("TELEMETRY_EVENTS_KEEP", super::days_since_mid_january().to_string());
+    let _writer = world.writer_with([("CLICKHOUSE_URL", proxy.url.clone()), keep]);
+    world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
+    world.is_stored().await;
+    assert_eq!(world.count("SELECT count() FROM events FINAL").await, 1, "the new event");
+    assert_eq!(READS.load(Ordering::Relaxed), 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_responses_change_nothing() {
     let mut world = World::new().await;
@@ -154,30 +178,6 @@ async fn proxy_without_events(upstream: &str, held: mpsc::Sender<(String, Bytes)
             if contains(&body[..body.len().min(400)], "INSERT INTO events\n") {
                 held.send((url, body)).await.unwrap();
                 return std::future::pending().await;
-/// More divided events than one statement deletes.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_deletion_looks_for_surviving_reports_once() {
-    static READS: AtomicUsize = AtomicUsize::new(0);
-    let mut world = World::new().await;
-    let proxy = proxy(&world.app.stores.clickhouse.clickhouse_url, |statement| {
-        READS.fetch_add(usize::from(contains(statement, "-- Reports of divided events")), Ordering::Relaxed);
-        Disturbance::None
-    })
-    .await;
-    let divided = "INSERT INTO events (key, home, version, `reports.organization`, `reports.platform`, `reports.role`, `reports.drain`, \
-        `reports.agent`, `reports.session`, `reports.at`, `reports.received`, `reports.identity`, `reports.home`, `reports.details`) \
-        SELECT number, 202601, 1, [toUUID('00000000-0000-0000-0000-000000000001')], [toUUID('00000000-0000-0000-0000-000000000001')], \
-        [0], [toUUID('00000000-0000-0000-0000-000000000000')], [''], [0], [toDateTime64(0, 3, 'UTC')], [0], [0], [202512], [''] \
-        FROM numbers(20001)";
-    world.run(&[divided, "INSERT INTO events (key, home, version) SELECT 20001, 202512, 1"]).await;
-    let keep = ("TELEMETRY_EVENTS_KEEP", super::days_since_mid_january().to_string());
-    let _writer = world.writer_with([("CLICKHOUSE_URL", proxy.url.clone()), keep]);
-    world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
-    world.is_stored().await;
-    assert_eq!(world.count("SELECT count() FROM events FINAL").await, 1, "the new event");
-    assert_eq!(READS.load(Ordering::Relaxed), 1);
-}
-
             }
             pass_on(url, Request::from_parts(parts, Body::from(body)), |_| Disturbance::None).await
         }
