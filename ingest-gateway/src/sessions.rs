@@ -13,4 +13,5 @@ pub(crate) use change::is_usable;
 pub use expiry::SessionExpiry;
 pub(crate) use expiry::start as start_expiry;
 pub(crate) use facts::privacy_level;
-pub(crate) use memory::{Levels, SessionMemory};
+pub(crate) use memory::SessionMemory;
+pub(crate) use store::Levels;

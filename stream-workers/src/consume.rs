@@ -6,7 +6,7 @@ mod lag;
 pub(crate) mod topic_reader;
 pub mod partition_stats;
 
-pub(crate) use block::{Block, Offsets, Unresolved, named_buckets};
+pub(crate) use block::{Block, NamedSession, Offsets, Unresolved, named_buckets};
 pub(crate) use dead_letter::{DeadLetter, QUARANTINED};
 pub(crate) use lag::Lag;
 

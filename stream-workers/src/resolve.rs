@@ -7,7 +7,7 @@
 pub(crate) mod back_off;
 pub(crate) mod session_writer;
 
-use crate::consume::{Block, DeadLetter, Unresolved};
+use crate::consume::{Block, DeadLetter, NamedSession, Unresolved};
 use crate::metrics;
 use crate::record::decode::guarded;
 use crate::record::row::ReportRow;
@@ -23,7 +23,6 @@ use schemas::secrets::SecretHash;
 use service_kit::clicks::{self, Clicked, Named, RememberedClicks, Session};
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
-use session_writer::NamedSession;
 use sqlx::PgPool;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;

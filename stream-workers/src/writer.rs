@@ -136,7 +136,7 @@ async fn wait_for_silence((server, contact): (&Server, &Contact), silence: Durat
     let mut seen: Option<((u64, u64), Instant)> = None;
     loop {
         // A standby that can't reach the server knows nothing of the others.
-        seen = match takeover::head(server).await {
+        seen = match progress::head(server).await {
             Ok(_) if !contact.is_recent() => None,
             // There has never been a writer.
             Ok((0, _)) => return,

@@ -4,14 +4,14 @@
 //! Must not delay an event: while PostgreSQL is away, the level of a session that this gateway hasn't looked up is unknown. What is
 //! remembered only ever makes a level stricter.
 
-use super::store;
+use super::store::{self, Levels};
 use chrono::{DateTime, TimeDelta, Utc};
 use lru::LruCache;
 use schemas::ids::OrgId;
 use schemas::session::{PrivacyLevel, SessionReport};
 use service_kit::clicks::Session;
 use service_kit::database::Database;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 
@@ -19,9 +19,6 @@ use std::sync::Mutex;
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(100_000).expect("the constant is not zero");
 /// How long a level is believed that may still become stricter.
 const BELIEVED: TimeDelta = TimeDelta::seconds(10);
-
-/// Levels by session; `None` for one that has declared none.
-pub(crate) type Levels = HashMap<Session, Option<PrivacyLevel>>;
 
 #[derive(Clone, Copy, Default)]
 struct Remembered {

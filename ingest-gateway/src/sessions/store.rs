@@ -2,13 +2,16 @@
 //!
 //! Must decide races in the statement itself: the first outcome stays, a privacy level only tightens.
 
-use super::Levels;
 use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::{Outcome, PrivacyLevel, SessionFacts};
 use service_kit::clicks::Session;
 use sqlx::{PgConnection, PgExecutor, PgPool};
+use std::collections::HashMap;
 use uuid::Uuid;
+
+/// Levels by session; `None` for one that has declared none.
+pub(crate) type Levels = HashMap<Session, Option<PrivacyLevel>>;
 
 /// What became of an attempt to end a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

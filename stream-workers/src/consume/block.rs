@@ -6,11 +6,12 @@ use super::dead_letter::DeadLetter;
 use super::partition_stats::CountsByPartition;
 use crate::record::decode::{count_events, decode, guarded};
 use crate::record::row::ReportRow;
-use crate::resolve::session_writer::NamedSession;
-use chrono::DateTime;
+use chrono::{DateTime, Utc};
 use rdkafka::message::{Headers, Message, OwnedHeaders};
 use schemas::event::MAX_STRING_BYTES;
+use schemas::ids::OrgId;
 use schemas::log::{LogEvent, LogRecord, header};
+use schemas::session::SessionReport;
 use schemas::shard::Buckets;
 use schemas::site::MAX_URL_BYTES;
 use std::collections::BTreeMap;
@@ -21,6 +22,16 @@ use tokio::time::Instant;
 const BLOCK_ROWS: usize = 99_000;
 /// Bytes after which a block is full: of its records, and of what lookups may add to them. It has at most one record more.
 const BLOCK_BYTES: usize = 32 * 1024 * 1024;
+
+/// A session that the events of a record name.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedSession {
+    /// The reporter, whose session it is.
+    pub(crate) org: OrgId,
+    /// When the record was accepted.
+    pub(crate) accepted_at: DateTime<Utc>,
+    pub(crate) report: SessionReport,
+}
 
 /// First and last offset by partition.
 pub(crate) type Offsets = BTreeMap<i32, (i64, i64)>;

@@ -4,11 +4,11 @@
 //! (`a_session_is_the_same_in_whatever_order_its_records_come`). A session that PostgreSQL refuses as data is skipped.
 
 use super::patiently;
+use crate::consume::NamedSession;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::FutureExt as _;
 use lru::LruCache;
-use schemas::ids::OrgId;
-use schemas::session::{PrivacyLevel, SessionReport};
+use schemas::session::PrivacyLevel;
 use service_kit::clock::Clock;
 use sha2::{Digest, Sha256};
 use sqlx::PgPool;
@@ -23,16 +23,6 @@ const REMEMBERED: NonZeroUsize = NonZeroUsize::new(100_000).expect("the constant
 /// How long a report is remembered as written: a session deleted meanwhile for its age is written again after this time.
 const BELIEVED: TimeDelta = TimeDelta::minutes(1);
 const WRITE: &str = include_str!("sql/write_sessions.sql");
-
-/// A session that the events of a record name.
-#[derive(Clone, Debug)]
-pub(crate) struct NamedSession {
-    /// The reporter, whose session it is.
-    pub(crate) org: OrgId,
-    /// When the record was accepted.
-    pub(crate) accepted_at: DateTime<Utc>,
-    pub(crate) report: SessionReport,
-}
 
 /// Of a reporter, a session and what the report says of it.
 type Fingerprint = [u8; 16];
@@ -129,7 +119,8 @@ fn is_about_data(error: &sqlx::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schemas::ids::SessionId;
+    use schemas::ids::{OrgId, SessionId};
+    use schemas::session::SessionReport;
     use serde_json::{Value, json};
     use service_kit::testing::TestStores;
 

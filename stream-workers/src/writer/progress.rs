@@ -113,3 +113,9 @@ impl Progress {
         row.0
     }
 }
+/// Returns the largest epoch and the newest beat of `progress`; 0 if there is none.
+pub(super) async fn head(server: &Server) -> anyhow::Result<(u64, u64)> {
+    let response = server.read_soon(include_str!("sql/head.sql"), &[]).await?;
+    let mut from = Decoder(&response);
+    Ok((from.u64()?, from.u64()?))
+}

@@ -8,10 +8,9 @@ use super::contact::Contact;
 use super::cover::{Cover, Interrupted};
 use super::epoch::{Epoch, epoch_of, released, version};
 use super::hot_rows::HotRows;
-use super::progress::Progress;
+use super::progress::{self, Progress};
 use super::server::{Ended, Server};
 use super::sites::Sites;
-use super::takeover;
 use crate::consume::Offsets;
 use crate::consume::partition_stats::{CountsByPartition, PartitionStats};
 use schemas::event_key::EventKey;
@@ -97,7 +96,7 @@ impl State {
     /// looks whether another writer has taken over.
     pub(super) async fn beat(&self, server: &Server, topic: &str) -> Result<(), Ended> {
         if self.contact.is_lost() {
-            return match takeover::head(server).await {
+            return match progress::head(server).await {
                 Ok((newest, _)) if newest > self.epoch.number => Err(Ended::Fenced(self.epoch.number)),
                 _ => Ok(()),
             };

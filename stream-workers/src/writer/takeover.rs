@@ -32,13 +32,6 @@ const CLAIM_PAUSE: Duration = Duration::from_millis(500);
 /// Pause between tries to create it.
 const FIRST_EPOCH_PAUSE: Duration = Duration::from_millis(100);
 
-/// Returns the largest epoch and the newest beat of `progress`; 0 if there is none.
-pub(super) async fn head(server: &Server) -> anyhow::Result<(u64, u64)> {
-    let response = server.read_soon(include_str!("sql/head.sql"), &[]).await?;
-    let mut from = Decoder(&response);
-    Ok((from.u64()?, from.u64()?))
-}
-
 /// One row of `writers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Claim {
