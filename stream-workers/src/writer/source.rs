@@ -5,7 +5,7 @@ use super::progress::NextOffsets;
 use super::server::{Ended, Server};
 use super::state::State;
 use crate::Settings;
-use crate::consume::{Block, Lag, Origin, QUARANTINED, named_buckets};
+use crate::consume::{Block, Lag, Origin, QUARANTINED, Unresolved, named_buckets};
 use crate::dead_letters::KnownLetters;
 use anyhow::Context as _;
 use rdkafka::consumer::{CommitMode, Consumer, StreamConsumer};
@@ -13,6 +13,9 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::{Message as _, OwnedMessage};
 use rdkafka::metadata::{MetadataPartition, MetadataTopic};
 use rdkafka::{Offset, TopicPartitionList};
+use schemas::event_key::EventKey;
+use schemas::log::LogEvent;
+use schemas::report_keys::ReportKeys;
 use schemas::shard::Duty;
 use service_kit::kafka;
 use std::collections::{BTreeMap, BTreeSet};
@@ -166,7 +169,7 @@ impl Source {
         let Some(message) = &self.received else { return Ok(()) };
         let (partition, offset) = (message.partition(), message.offset());
         self.lag.read(message.timestamp());
-        let rows = self.block.rows.len();
+        let (rows, unresolved) = (self.block.rows.len(), self.block.unresolved.len());
         let is_quarantined = self.known.is_quarantined(partition, offset);
         let shard = server.shard();
         let is_foreign = !shard.is_only() && shard.duty(&named_buckets(message.headers())) == Duty::Skip;
@@ -192,8 +195,16 @@ impl Source {
                 self.block.push_unread(message, reason);
             }
         }
-        let groups = self.block.rows[rows..].iter().map(|row| row.shared_key.unwrap_or(row.identity));
-        state.cover.read((partition, offset), groups);
+        let mut groups: Vec<EventKey> =
+            self.block.rows[rows..].iter().map(|row| row.shared_key.unwrap_or(row.identity)).collect();
+        for Unresolved { record, .. } in &self.block.unresolved[unresolved..] {
+            // The host of a click token's event is part of its keys.
+            if record.events.iter().any(LogEvent::is_unresolved) {
+                state.cover.read_unknown();
+            }
+            groups.extend(record.events.iter().map(|event| ReportKeys::new(record.org, record.drain, event).event()));
+        }
+        state.cover.read((partition, offset), groups.into_iter());
         self.records.push((partition, offset));
         self.next.insert(partition, offset + 1);
         self.received = None;
