@@ -86,7 +86,7 @@ impl Cover {
         }
     }
 
-    /// A record whose groups aren't known yet is part of the block.
+    /// A record with unknown groups is part of the block, which must reach every interrupted report.
     pub(super) fn read_unknown(&mut self) {
         self.needed.clone_from(&self.ends);
     }

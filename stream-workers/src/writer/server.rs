@@ -190,8 +190,8 @@ impl Server {
                 let row = from.0;
                 // The last row of a part may continue in the next one.
                 if from.is_empty() || read(&mut from).is_err() {
-                    let read = rest.len() - row.len();
-                    rest.drain(..read);
+                    let consumed = rest.len() - row.len();
+                    rest.drain(..consumed);
                     return;
                 }
             }

@@ -1,19 +1,20 @@
 //! Reads the log from the offsets in `progress`. Partitions are assigned manually, because ClickHouse decides who is active, not Kafka.
 
 use super::caution::{Advice, Narrowing};
+use super::cover::Cover;
 use super::progress::NextOffsets;
 use super::server::{Ended, Server};
 use super::state::State;
 use crate::Settings;
 use crate::consume::{Block, Lag, Origin, QUARANTINED, Unresolved, named_buckets};
 use crate::dead_letters::KnownLetters;
+use crate::record::row::ReportRow;
 use anyhow::Context as _;
 use rdkafka::consumer::{CommitMode, Consumer, StreamConsumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Message as _, OwnedMessage};
 use rdkafka::metadata::{MetadataPartition, MetadataTopic};
 use rdkafka::{Offset, TopicPartitionList};
-use schemas::event_key::EventKey;
 use schemas::log::LogEvent;
 use schemas::report_keys::ReportKeys;
 use schemas::shard::Duty;
@@ -195,16 +196,10 @@ impl Source {
                 self.block.push_unread(message, reason);
             }
         }
-        let mut groups: Vec<EventKey> =
-            self.block.rows[rows..].iter().map(|row| row.shared_key.unwrap_or(row.identity)).collect();
-        for Unresolved { record, .. } in &self.block.unresolved[unresolved..] {
-            // The host of a click token's event is part of its keys.
-            if record.events.iter().any(LogEvent::is_unresolved) {
-                state.cover.read_unknown();
-            }
-            groups.extend(record.events.iter().map(|event| ReportKeys::new(record.org, record.drain, event).event()));
+        if !state.cover.is_empty() {
+            let (rows, unresolved) = (&self.block.rows[rows..], &self.block.unresolved[unresolved..]);
+            cover_groups(&mut state.cover, (partition, offset), (rows, unresolved));
         }
-        state.cover.read((partition, offset), groups.into_iter());
         self.records.push((partition, offset));
         self.next.insert(partition, offset + 1);
         self.received = None;
@@ -288,6 +283,18 @@ impl Source {
             tracing::error!("failed to assign the partitions of {}: {error}", self.topic);
         }
     }
+}
+
+/// Extends the block to the interrupted reports that share a group with a record.
+fn cover_groups(cover: &mut Cover, record: Origin, (rows, unresolved): (&[ReportRow], &[Unresolved])) {
+    // The host of an event with a click token to look up is a part of its keys.
+    if unresolved.iter().any(|one| one.record.events.iter().any(LogEvent::is_unresolved)) {
+        cover.read_unknown();
+    }
+    let unresolved = unresolved.iter().flat_map(|Unresolved { record, .. }| {
+        record.events.iter().map(|event| ReportKeys::new(record.org, record.drain, event).event())
+    });
+    cover.read(record, rows.iter().map(|row| row.shared_key.unwrap_or(row.identity)).chain(unresolved));
 }
 
 /// Lists the partitions and their ends, again and again. Beside reading, because brokers may take long to respond.

@@ -91,7 +91,7 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
         post.recover().await;
     }
     let well = Instant::now();
-    let worked_off = reconcile::log_is_worked_off(&cluster).await;
+    let worked_off = reconcile::work_off(&cluster).await;
     let quiesced = watcher.settle().await.then(|| well.elapsed());
     match quiesced {
         Some(after) => eprintln!("everything is readable after {:.1} s; looking at all of it once more", after.as_secs_f64()),

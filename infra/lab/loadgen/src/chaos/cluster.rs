@@ -166,7 +166,7 @@ fn launch(binaries: &Path, folder: &Path, stores: &Addresses) -> LaunchConfig {
     LaunchConfig { binaries, folder, stores, gateway_settings: Vec::new() }
 }
 
-/// The same stores for each shard, whose servers these are.
+/// Returns the same stores for each shard, with the ClickHouse server of that shard.
 fn of_each_shard(stores: &Addresses, servers: &[String]) -> anyhow::Result<Vec<Addresses>> {
     let of = |(place, server): (usize, &String)| -> anyhow::Result<Addresses> {
         let shard = format!("{}/{}", place + 1, servers.len()).parse::<Shard>().map_err(anyhow::Error::msg)?;
@@ -176,7 +176,7 @@ fn of_each_shard(stores: &Addresses, servers: &[String]) -> anyhow::Result<Vec<A
     servers.iter().enumerate().map(of).collect()
 }
 
-/// The same stores for processes that read all shards through this one.
+/// Returns the same stores for processes that read all shards through this server.
 fn reading_all(stores: &Addresses) -> Addresses {
     let clickhouse = &stores.clickhouse;
     let clickhouse = if stores.shard.is_only() { clickhouse.clone() } else { of_all_shards(clickhouse) };

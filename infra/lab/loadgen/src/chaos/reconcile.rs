@@ -67,7 +67,7 @@ impl fmt::Display for Sums {
 
 /// Waits until nothing is in a spill and everything on the log is stored; then everything has to add up.
 pub(super) async fn reconcile(cluster: &Cluster, front: &Front) -> anyhow::Result<Sums> {
-    let shards = patiently(|| at_rest(cluster)).await?;
+    let shards = work_off(cluster).await?;
     let until = shards.iter().flatten().map(|(partition, settled)| (*partition, settled.next)).collect();
     // past the proxies
     let settings = cluster.fresh.addresses.kafka.clone();
@@ -92,11 +92,15 @@ async fn at_rest(cluster: &Cluster) -> anyhow::Result<Vec<BTreeMap<i32, Partitio
     Ok(shards)
 }
 
-/// Waits until everything on the log is stored. Fails if [`PATIENCE`] passes without progress, however long all of it takes: a busy
-/// machine can be minutes behind.
-pub(super) async fn log_is_worked_off(cluster: &Cluster) -> anyhow::Result<()> {
+/// Waits until nothing is in a spill and everything on the log is stored; returns what is settled of each partition, by shard. Fails if
+/// [`PATIENCE`] passes without progress, however long all of it takes: a busy machine can be minutes behind.
+pub(super) async fn work_off(cluster: &Cluster) -> anyhow::Result<Vec<BTreeMap<i32, PartitionStats>>> {
     let (mut stored, mut deadline) = (0, Instant::now() + PATIENCE);
-    while let Err(error) = at_rest(cluster).await {
+    loop {
+        let error = match at_rest(cluster).await {
+            Ok(shards) => return Ok(shards),
+            Err(error) => error,
+        };
         let now = stored_records(cluster).await.unwrap_or(0);
         if now > stored {
             (stored, deadline) = (now, Instant::now() + PATIENCE);
@@ -106,7 +110,6 @@ pub(super) async fn log_is_worked_off(cluster: &Cluster) -> anyhow::Result<()> {
         }
         sleep(ASK_AGAIN).await;
     }
-    Ok(())
 }
 
 /// Records that are stored, over all shards and partitions.
@@ -117,18 +120,6 @@ async fn stored_records(cluster: &Cluster) -> anyhow::Result<i64> {
         stored += found.values().map(|(settled, _)| settled.next).sum::<i64>();
     }
     Ok(stored)
-}
-
-/// Asks until it is so, for [`PATIENCE`]; then says why it is not.
-async fn patiently<T, Fut: Future<Output = anyhow::Result<T>>>(ask: impl Fn() -> Fut) -> anyhow::Result<T> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match ask().await {
-            Ok(answer) => return Ok(answer),
-            Err(error) if Instant::now() > deadline => return Err(error.context(format!("after {PATIENCE:?}"))),
-            Err(_) => sleep(ASK_AGAIN).await,
-        }
-    }
 }
 
 /// Whether the gauge of each gateway says that its spill is empty.
@@ -335,6 +326,7 @@ mod tests {
             assert!(error.contains(said), "{error}");
         }
     }
+
     #[test]
     fn each_shard_has_all_records_and_all_together_the_events() {
         let sent = requests(&[(3, Fate::Acked), (5, Fate::Acked)]);

@@ -1,4 +1,4 @@
-//! Replays of the newest part of the log, one after the other while faults are injected: they must change nothing.
+//! Replays the newest part of the log again and again while faults are injected. Replays must change nothing.
 
 use super::cluster::Cluster;
 use crate::stage::{LaunchConfig, Service};
@@ -24,12 +24,12 @@ const AT_THE_END: TimeDelta = TimeDelta::minutes(1);
 /// Time limit for that, and for earlier replays that are still under way.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Of all replays that were requested: how many are not done, done and failed, and what they have read and changed.
+/// Counts of requested replays that are pending, done and failed; events read, rows changed, unreadable records, messages.
 const STANDING: &str = "SELECT countIf(status IN ('waiting', 'running')), countIf(status = 'done'), countIf(status = 'failed'), \
     sum(events), sum(changed_events) + sum(changed_reports), sum(unreadable), \
     arrayStringConcat(groupUniqArrayIf(3)(message, message != ''), '; ') FROM replays FINAL";
 
-/// What replays have done.
+/// Counts of all replays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Replayed {
     under_way: u64,
@@ -64,7 +64,7 @@ impl fmt::Display for Replayed {
 }
 
 impl Replayed {
-    /// Returns what is wrong, in words.
+    /// Returns a description of each violation.
     pub(super) fn wrong(&self) -> Vec<String> {
         let Self { under_way, done, events, changed, unreadable, .. } = self;
         let mut wrong = Vec::new();
@@ -104,7 +104,7 @@ async fn replay_from(shard: &LaunchConfig, from: DateTime<Utc>) -> anyhow::Resul
     shard.run(Service::Worker, &["replay", "--from", &from.to_rfc3339_opts(SecondsFormat::Millis, true)]).await
 }
 
-/// Replays the end of the load once more, after all that were requested before. Returns what all replays have done.
+/// Replays the end of the load once more, after all that were requested before. Returns the counts of all replays.
 pub(super) async fn settle(cluster: &Cluster, end_of_load: DateTime<Utc>) -> anyhow::Result<Replayed> {
     let mut all = Replayed::default();
     for shard in &cluster.commands {

@@ -58,9 +58,9 @@ pub(super) struct Stores {
     pub(super) direct: Endpoints,
     /// The way the services take.
     pub(super) proxied: Endpoints,
-    /// The way past the proxies to each shard.
+    /// Addresses of the shards, past the proxies.
     pub(super) direct_shards: Vec<String>,
-    /// The way the services take to each shard.
+    /// Addresses of the shards through the proxies, for the services.
     pub(super) proxied_shards: Vec<String>,
 }
 
