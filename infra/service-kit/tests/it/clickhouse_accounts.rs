@@ -122,6 +122,7 @@ async fn s16_the_accounts_of_clickhouse_do_what_the_services_do_and_nothing_else
         assert_ne!(server.does(role, "", columns).await, "0\n");
     }
     server.does(Role::Worker, "async_insert=0", row).await;
+    server.does(Role::Worker, "", include_str!("../../../../stream-workers/src/writer/sql/parts.sql")).await;
     let month = "ALTER TABLE events DROP PARTITION 202601";
     server.does(Role::Worker, "", month).await;
     server.is_refused(Role::Query, "", month, "ACCESS_DENIED").await;
