@@ -117,7 +117,6 @@ async fn stand_by_and_write(
     loop {
         metrics::is_active(false);
         if is_standby {
-            tracing::info!("standing by");
             stop.run_until_cancelled(wait_for_silence((server, contact), silence)).await.ok_or(Ended::Stopped)?;
         }
         is_standby = true;
@@ -134,6 +133,7 @@ async fn stand_by_and_write(
 /// this process must have reached Kafka: when Kafka is back after an outage, the active writer has that long to continue.
 async fn wait_for_silence((server, contact): (&Server, &Contact), silence: Duration) {
     let mut seen: Option<((u64, u64), Instant)> = None;
+    let mut is_logged = false;
     loop {
         // A standby that can't reach the server knows nothing of the others.
         seen = match progress::head(server).await {
@@ -141,7 +141,12 @@ async fn wait_for_silence((server, contact): (&Server, &Contact), silence: Durat
             // There has never been a writer.
             Ok((0, _)) => return,
             Ok((epoch, beat)) if beat == epoch::released(epoch) => return,
-            Ok(head) => Some(seen.filter(|(known, _)| *known == head).unwrap_or_else(|| (head, Instant::now()))),
+            Ok(head) => {
+                if !std::mem::replace(&mut is_logged, true) {
+                    tracing::info!("standing by");
+                }
+                Some(seen.filter(|(known, _)| *known == head).unwrap_or_else(|| (head, Instant::now())))
+            }
             Err(error) => {
                 tracing::warn!("failed to read the progress of the writer: {error:#}");
                 None
