@@ -4,6 +4,10 @@
 //!
 //! Must be the only place that decides on the format.
 
+mod read;
+
+pub use read::{Spelling, read, read_day};
+
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

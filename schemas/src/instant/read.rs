@@ -1,0 +1,279 @@
+//! Reads instants as reporters, servers and log shippers write them. Every reader of reports and log lines uses this parser.
+//!
+//! | form | example | written by |
+//! |---|---|---|
+//! | RFC 3339 | `2026-11-01T10:00:00.123Z` | most of them |
+//! | offset without a colon | `2026-11-01T10:00:00+0000` | Fastly's default format |
+//! | no offset, or `UTC` or `GMT` | `2026-11-01 10:00:00` | Fastly, Fluent Bit; UTC is assumed |
+//! | seconds, ms, µs or ns since 1970 | `1793527200.123`, `1.7935272e18` | Caddy, Fluent Bit, Akamai, Cloudflare |
+//! | common log format | `01/Nov/2026:10:00:00 +0000` | nginx, Apache |
+//! | the same with a fraction, without an offset | `01/Nov/2026:10:00:00.123` | HAProxy; UTC is assumed |
+
+/// Forms that a reader accepts; each accepts the ones before it too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Spelling {
+    /// RFC 3339 to the letter.
+    Rfc3339,
+    /// A space for the `T`, and an offset without its colon.
+    Report,
+    /// Every form that logs have; without an offset it is UTC.
+    Log,
+}
+
+const MONTHS: [&[u8; 3]; 12] = [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+
+/// Returns milliseconds since 1970; what is finer is cut off.
+pub fn read(text: &str, spelling: Spelling) -> Option<i64> {
+    let bytes = text.as_bytes();
+    match bytes {
+        [_, _, _, _, b'-', ..] => timestamp(bytes, spelling),
+        _ if spelling < Spelling::Log => None,
+        [b'[', inner @ .., b']'] => common_log(inner),
+        [_, _, b'/', ..] => common_log(bytes),
+        _ => since_1970(bytes),
+    }
+}
+
+/// Returns milliseconds since 1970 of a UTC day and a time of it, `2026-11-01` and `10:00:00.123`, that are two fields of a log.
+pub fn read_day(day: &str, time: &str) -> Option<i64> {
+    let (days, rest) = date(day.as_bytes())?;
+    let (of_day, offset) = time_of_day(time.as_bytes())?;
+    (rest.is_empty() && offset.is_empty()).then_some(days * 86_400_000 + of_day)
+}
+
+fn timestamp(bytes: &[u8], spelling: Spelling) -> Option<i64> {
+    let (days, rest) = date(bytes)?;
+    let rest = match rest {
+        [b'T' | b't', rest @ ..] => rest,
+        [b' ', rest @ ..] if spelling >= Spelling::Report => rest,
+        _ => return None,
+    };
+    let (of_day, rest) = time_of_day(rest)?;
+    Some(days * 86_400_000 + of_day - offset(rest, spelling)?)
+}
+
+fn common_log(bytes: &[u8]) -> Option<i64> {
+    let [d1, d2, b'/', m1, m2, m3, b'/', y1, y2, y3, y4, b':', time @ ..] = bytes else { return None };
+    let month = MONTHS.iter().position(|name| **name == [*m1, *m2, *m3])?;
+    let day = days(number(&[*y1, *y2, *y3, *y4])?, i64::try_from(month).ok()? + 1, number(&[*d1, *d2])?)?;
+    let (of_day, rest) = time_of_day(time)?;
+    Some(day * 86_400_000 + of_day - offset(rest, Spelling::Log)?)
+}
+
+/// `yyyy-mm-dd` as days since 1970, and what follows it.
+fn date(bytes: &[u8]) -> Option<(i64, &[u8])> {
+    let (date, rest) = bytes.split_at_checked(10)?;
+    let [year @ .., b'-', m1, m2, b'-', d1, d2] = date else { return None };
+    Some((days(number(year)?, number(&[*m1, *m2])?, number(&[*d1, *d2])?)?, rest))
+}
+
+/// `hh:mm:ss[.fraction]` as milliseconds, and what follows it.
+fn time_of_day(bytes: &[u8]) -> Option<(i64, &[u8])> {
+    let (time, rest) = bytes.split_at_checked(8)?;
+    let [h1, h2, b':', m1, m2, b':', s1, s2] = time else { return None };
+    let (hour, minute, second) = (number(&[*h1, *h2])?, number(&[*m1, *m2])?, number(&[*s1, *s2])?);
+    if hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    let whole = ((hour * 60 + minute) * 60 + second) * 1_000;
+    let [b'.', fraction @ ..] = rest else { return Some((whole, rest)) };
+    let digits = fraction.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, rest) = fraction.split_at(digits);
+    if digits.is_empty() { None } else { Some((whole + thousandths(digits), rest)) }
+}
+
+/// The offset from UTC, in milliseconds.
+fn offset(bytes: &[u8], spelling: Spelling) -> Option<i64> {
+    let bytes = match bytes {
+        [b' ', rest @ ..] if spelling >= Spelling::Log => rest,
+        bytes => bytes,
+    };
+    let (sign, hour, minute) = match bytes {
+        [b'Z' | b'z'] => return Some(0),
+        b"" | b"UTC" | b"GMT" if spelling >= Spelling::Log => return Some(0),
+        [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => (sign, number(&[*h1, *h2])?, number(&[*m1, *m2])?),
+        [sign @ (b'+' | b'-'), h1, h2, m1, m2] if spelling >= Spelling::Report => {
+            (sign, number(&[*h1, *h2])?, number(&[*m1, *m2])?)
+        }
+        _ => return None,
+    };
+    let offset = (hour * 60 + minute) * 60_000;
+    (hour < 24 && minute < 60).then_some(if *sign == b'-' { -offset } else { offset })
+}
+
+/// A number of seconds, milliseconds, microseconds or nanoseconds, by its magnitude.
+fn since_1970(bytes: &[u8]) -> Option<i64> {
+    let exponent = bytes.iter().position(|byte| matches!(byte, b'e' | b'E'));
+    let (mantissa, exponent) = bytes.split_at(exponent.unwrap_or(bytes.len()));
+    let exponent = match exponent {
+        [] => 0,
+        [_, b'+', digits @ ..] | [_, digits @ ..] => usize::try_from(number(digits).filter(|exponent| *exponent < 20)?).ok()?,
+    };
+    let point = mantissa.iter().position(|byte| *byte == b'.').unwrap_or(mantissa.len());
+    let (whole, fraction) = mantissa.split_at(point);
+    let fraction = fraction.strip_prefix(b".").unwrap_or(fraction);
+    if whole.is_empty() || fraction.iter().any(|byte| !byte.is_ascii_digit()) {
+        return None;
+    }
+    let moved = fraction.iter().copied().chain(std::iter::repeat(b'0')).take(exponent);
+    let whole = whole.iter().copied().chain(moved).try_fold(0_i64, |number, byte| {
+        if byte.is_ascii_digit() { number.checked_mul(10)?.checked_add(i64::from(byte - b'0')) } else { None }
+    })?;
+    match whole {
+        ..100_000_000_000 => Some(whole * 1_000 + thousandths(fraction.get(exponent..).unwrap_or_default())),
+        100_000_000_000..100_000_000_000_000 => Some(whole),
+        100_000_000_000_000..100_000_000_000_000_000 => Some(whole / 1_000),
+        _ => Some(whole / 1_000_000),
+    }
+}
+
+fn thousandths(digits: &[u8]) -> i64 {
+    let digit = |at: usize| digits.get(at).map_or(0, |byte| i64::from(byte - b'0'));
+    digit(0) * 100 + digit(1) * 10 + digit(2)
+}
+
+/// A few digits.
+fn number(digits: &[u8]) -> Option<i64> {
+    let is_number = !digits.is_empty() && digits.len() <= 4 && digits.iter().all(u8::is_ascii_digit);
+    is_number.then(|| digits.iter().fold(0, |number, byte| number * 10 + i64::from(byte - b'0')))
+}
+
+/// Days since 1970 of a day of the Gregorian calendar (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+fn days(year: i64, month: i64, day: i64) -> Option<i64> {
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let longest = match month {
+        2 if is_leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return None,
+    };
+    if !(1..=longest).contains(&day) {
+        return None;
+    }
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, month) = (year.div_euclid(400), (month + 9) % 12);
+    let of_era = year.rem_euclid(400);
+    let of_year = (153 * month + 2) / 5 + day - 1;
+    Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono::{DateTime, FixedOffset, SecondsFormat};
+    use proptest::prelude::*;
+
+    const AT_MS: i64 = 1_793_527_200_123;
+
+    #[test]
+    fn forms_of_one_instant_are_equal() {
+        for text in [
+            "2026-11-01T10:00:00.123Z",
+            "2026-11-01t10:00:00.1239z",
+            "2026-11-01T11:00:00.123+01:00",
+            "2026-11-01T04:30:00.123456789-05:30",
+            "2026-11-01 10:00:00.123+0000",
+            "2026-11-01T10:00:00.123+0000",
+            "2026-11-01T10:00:00.123",
+            "2026-11-01 10:00:00.123",
+            "2026-11-01 10:00:00.123 +0000",
+            "2026-11-01T10:00:00.123UTC",
+            "2026-11-01 10:00:00.123 GMT",
+            "1793527200.123",
+            "1793527200.1234567",
+            "1793527200123",
+            "1793527200123456",
+            "1793527200123456789",
+            "1.793527200123e9",
+            "1.793527200123e+12",
+            "1.793527200123456E18",
+            "01/Nov/2026:10:00:00.123",
+            "01/Nov/2026:11:00:00.123 +0100",
+        ] {
+            assert_eq!(read(text, Spelling::Log), Some(AT_MS), "{text}");
+        }
+        for text in ["1793527200", "1793527200.", "1793527200.0", "01/Nov/2026:12:00:00 +0200", "[01/Nov/2026:10:00:00 +0000]"] {
+            assert_eq!(read(text, Spelling::Log), Some(AT_MS - 123), "{text}");
+        }
+        assert_eq!(read_day("2026-11-01", "10:00:00.123"), Some(AT_MS));
+        assert_eq!(read("2024-02-29T23:59:60Z", Spelling::Rfc3339), Some(1_709_251_200_000), "a leap second");
+    }
+
+    #[test]
+    fn what_is_not_an_instant_is_not_read() {
+        for text in [
+            "",
+            "-",
+            ".",
+            ".5",
+            "1.2.3",
+            "1e",
+            "1e99",
+            "-1",
+            "0x10",
+            "1_000",
+            "NaN",
+            "yesterday",
+            "2026-11-01",
+            "１",
+            "99999999999999999999",
+            "2026-13-01T00:00:00Z",
+            "2026-02-29T00:00:00Z",
+            "2026-00-10T00:00:00Z",
+            "2026-01-01T24:00:00Z",
+            "2026-01-01T00:60:00Z",
+            "2026-01-01T00:00:61Z",
+            "2026-01-01T00:00:00.Z",
+            "2026-01-01T00:00:00+24:00",
+            "2026-01-01T00:00:00+00:60",
+            "2026-01-01T00:00:00 CET",
+            "2026-01-01_00:00:00Z",
+            "01/Foo/2026:10:00:00 +0000",
+            "32/Nov/2026:10:00:00 +0000",
+            "1/Nov/2026:10:00:00 +0000",
+            "01/Nov/2026",
+            "[",
+            "[]",
+            "+2026-01-01T00:00:00Z",
+        ] {
+            assert_eq!(read(text, Spelling::Log), None, "{text}");
+        }
+        for (text, spelling) in [
+            ("2026-11-01 10:00:00Z", Spelling::Rfc3339),
+            ("2026-11-01T10:00:00+0000", Spelling::Rfc3339),
+            ("2026-11-01T10:00:00", Spelling::Report),
+            ("1793527200", Spelling::Report),
+            ("01/Nov/2026:10:00:00 +0000", Spelling::Report),
+        ] {
+            assert_eq!(read(text, spelling), None, "{text}");
+        }
+        for (day, time) in [("2026-11-01", "10:00"), ("2026-11-01Z", "10:00:00"), ("2026-11-01", "10:00:00Z"), ("", "")] {
+            assert_eq!(read_day(day, time), None, "{day} {time}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn rfc_3339_is_read_as_chrono_reads_it(seconds in -62_000_000_000_i64..250_000_000_000, nanos in 0..1_000_000_000_u32, minutes in -1439..1440) {
+            let zone = FixedOffset::east_opt(minutes * 60).unwrap();
+            let instant = DateTime::from_timestamp(seconds, nanos).unwrap().with_timezone(&zone);
+            for format in [SecondsFormat::Secs, SecondsFormat::Millis, SecondsFormat::Nanos] {
+                let text = instant.to_rfc3339_opts(format, true);
+                prop_assert_eq!(read(&text, Spelling::Rfc3339), DateTime::parse_from_rfc3339(&text).ok().map(|at| at.timestamp_millis()), "{}", text);
+            }
+            let written = instant.format("%d/%b/%Y:%H:%M:%S %z").to_string();
+            if seconds > 0 {
+                prop_assert_eq!(read(&written, Spelling::Log), Some(seconds * 1_000), "{}", written);
+            }
+        }
+
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "[0-9TZtz:+\\-. eE/\\[\\]A-Za-zé]{0,40}") {
+            let strict = DateTime::parse_from_rfc3339(&text).ok().filter(|_| !text.contains(' ')).map(|at| at.timestamp_millis());
+            prop_assert!(strict.is_none() || read(&text, Spelling::Rfc3339) == strict, "{}", text);
+            let _ = read(&text, Spelling::Log);
+            let _ = read_day(&text, &text);
+        }
+    }
+}
