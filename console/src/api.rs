@@ -47,6 +47,8 @@ pub(crate) struct Asker {
     pub(crate) api: Arc<Api>,
     /// The session as it stands in the cookie; without one only signing in is possible.
     pub(crate) session: Option<String>,
+    /// Cookie header of a browser that requested a sign-in link.
+    pub(crate) requested_link: Option<String>,
     /// From which address the person asks, for the rates of the API.
     pub(crate) client: String,
     /// Shown on pages and written in the API's log.
@@ -63,7 +65,8 @@ impl Asker {
 
     /// A question that is answered with JSON.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str, parameters: &Parameters) -> Result<T, Failure> {
-        read(self.answered(self.request(Method::GET, path, parameters)).await?).await
+        let request = self.request(Method::GET, path, parameters).header("accept", "application/json");
+        read(self.answered(request).await?).await
     }
 
     /// A page of a list that goes on by a cursor, and where the next one begins.
@@ -108,6 +111,9 @@ impl Asker {
         let mut request = self.api.client.request(method, url);
         if let Some(session) = &self.session {
             request = request.bearer_auth(session);
+        }
+        if let Some(cookie) = &self.requested_link {
+            request = request.header("cookie", cookie);
         }
         request.header("x-request-id", &self.request_id).header("x-forwarded-for", &self.client)
     }

@@ -60,10 +60,15 @@ impl FromRequestParts<Arc<State>> for Visitor {
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, Failure> {
         let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
         let presented = session_cookie::presented(&parts.headers, state.transport());
+        let link = session_cookie::requested_link(state.transport());
         Ok(Self(Asker {
             api: Arc::clone(&state.api),
             // Of two nobody knows which one is meant: that is nobody.
             session: presented.ok().flatten().map(|session| session.reveal().to_owned()),
+            requested_link: match session_cookie::values(&parts.headers, link).as_slice() {
+                [only] => Some(format!("{link}={only}")),
+                _ => None,
+            },
             client: state.clients.client(&parts.extensions, &parts.headers).to_string(),
             request_id,
             organization: None,

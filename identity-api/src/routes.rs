@@ -10,7 +10,7 @@ use crate::delegations::requests;
 use crate::keys::drains::{self, health, rotation};
 use crate::keys::{analysts, api_keys};
 use crate::organizations::{access_requests, founding, invites, members, partners, settings};
-use crate::people::sign_in::{magic_links, oidc, page, session, session_cookie};
+use crate::people::sign_in::{magic_links, oidc, redemption, session, session_cookie};
 use crate::webhooks::{deliveries, endpoint_state, secret};
 use crate::{delegations, domains, people, webhooks};
 use axum::Router;
@@ -87,8 +87,8 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/api/v1/identity/partner/organizations/{id}/domains/{domain_id}/attest", post(partners::attest_domain))
         .route("/api/v1/identity/partner/organizations/{id}/invites", post(partners::invite_first_owner))
         // nobody yet: within the rate of the client's address
-        .route("/api/v1/identity/auth/magic-link", get(page::show_sign_in_page).post(magic_links::send_magic_link))
-        .route("/api/v1/identity/auth/magic-link/verify", post(magic_links::redeem_magic_link))
+        .route("/api/v1/identity/auth/magic-link", get(redemption::show_sign_in_page).post(magic_links::send_magic_link))
+        .route("/api/v1/identity/auth/magic-link/verify", post(redemption::redeem_magic_link))
         .route("/api/v1/identity/auth/oidc", get(oidc::list_oidc_providers))
         .route("/api/v1/identity/auth/oidc/{provider}", get(oidc::start_oidc))
         .route("/api/v1/identity/auth/oidc/{provider}/callback", get(oidc::finish_oidc))

@@ -1,10 +1,12 @@
 //! Signing in by mail, and signing out.
 //!
-//! Must redeem a link only when its button is pressed, because programs that read mail open links too; and must hand the API the
-//! session from before, so that nobody goes on with one that somebody else knows.
+//! Must redeem a link only when its button is pressed, because programs that read email open links too, and only for a person who
+//! means its account: elsewhere than in the browser that requested the link, they enter the address. Must pass the session from
+//! before to the API, so that nobody continues with one that somebody else knows.
 
 use super::Outcome;
 use crate::State;
+use crate::answers::Whoami;
 use crate::api::Asker;
 use crate::failure::Failure;
 use crate::forms::Form;
@@ -23,6 +25,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
+const MAGIC_LINK: &str = "/api/v1/identity/auth/magic-link";
 /// Where somebody goes on who was invited before they signed in.
 const INVITE: &str = "/sign-in/invite";
 
@@ -56,8 +59,24 @@ enum Step {
     Address,
     /// A mail is on its way to it.
     Mailed(String),
-    /// The link of a mail was opened.
-    Link(String),
+    /// A link was opened.
+    Link(Link),
+}
+
+/// A link that can be redeemed.
+struct Link {
+    token: String,
+    opened: OpenedLink,
+    /// Address of the session that the browser has.
+    signed_in_as: Option<String>,
+}
+
+/// `GET /api/v1/identity/auth/magic-link`
+#[derive(Deserialize)]
+struct OpenedLink {
+    /// Masked.
+    email: String,
+    is_requesting_browser: bool,
 }
 
 #[derive(Deserialize)]
@@ -88,9 +107,40 @@ async fn providers(api: &Asker) -> Vec<Provider> {
     }
 }
 
-/// `GET /sign-in`, and with `?token=` what the link of a mail opens.
-pub(crate) async fn show(Visitor(api): Visitor, Query(Opened { token }): Query<Opened>) -> Response {
-    page(&api, if token.is_empty() { Step::Address } else { Step::Link(token) }, None).await
+/// `GET /sign-in`, and with `?token=` the page that a link opens.
+pub(crate) async fn show(Visitor(api): Visitor, Query(Opened { token }): Query<Opened>) -> Result<Response, Failure> {
+    if token.is_empty() { Ok(page(&api, Step::Address, None).await) } else { link(&api, token, None).await }
+}
+
+/// The page of a link, or the sign-in page if it can't be redeemed.
+async fn link(api: &Asker, token: String, problem: Outcome) -> Result<Response, Failure> {
+    match api.get(MAGIC_LINK, &vec![("token", token.clone())]).await {
+        Ok(opened) => {
+            let link = Link { token, opened, signed_in_as: signed_in_as(api).await? };
+            Ok(page(api, Step::Link(link), problem).await)
+        }
+        Err(failure) => Ok(page(api, Step::Address, Some(unusable(failure, &api.request_id)?)).await),
+    }
+}
+
+async fn signed_in_as(api: &Asker) -> Result<Option<String>, Failure> {
+    if api.session.is_none() {
+        return Ok(None);
+    }
+    match api.get::<Whoami>("/api/v1/identity/auth/session", &Vec::new()).await {
+        Ok(who) => Ok(Some(who.user.email)),
+        Err(Failure::SignedOut) => Ok(None),
+        Err(other) => Err(other),
+    }
+}
+
+/// What a page says of a link that the API refuses.
+fn unusable(failure: Failure, request_id: &str) -> Result<Problem, Failure> {
+    match failure {
+        Failure::SignedOut => Ok(used_up(request_id)),
+        Failure::Refused(problem) if problem.status == 401 => Ok(used_up(request_id)),
+        other => other.refusal(),
+    }
 }
 
 #[derive(Deserialize)]
@@ -125,9 +175,9 @@ fn next(state: &State, headers: &HeaderMap) -> &'static str {
 /// `POST /sign-in`: a mail is asked for.
 pub(crate) async fn ask(Visitor(api): Visitor, form: Form) -> Result<Response, Failure> {
     let email = form.text("email");
-    let asked = api.send(Method::POST, "/api/v1/identity/auth/magic-link", Some(&json!({"email": email}))).await;
+    let asked = api.send(Method::POST, MAGIC_LINK, Some(&json!({"email": email}))).await;
     Ok(match asked {
-        Ok(_) => page(&api, Step::Mailed(email), None).await,
+        Ok(asked) => (cookies(asked.headers()), page(&api, Step::Mailed(email), None).await).into_response(),
         Err(failure) => page(&api, Step::Address, Some(failure.refusal()?)).await,
     })
 }
@@ -139,18 +189,21 @@ pub(crate) async fn finish(
     headers: HeaderMap,
     form: Form,
 ) -> Result<Response, Failure> {
-    let token = json!({"token": form.text("token")});
-    match api.send(Method::POST, "/api/v1/identity/auth/magic-link/verify", Some(&token)).await {
+    let token = form.text("token");
+    // An address always goes along, also an empty one: then the API checks it, unless this browser requested the link.
+    let body = json!({"token": token, "email": form.text("email")});
+    match api.send(Method::POST, "/api/v1/identity/auth/magic-link/verify", Some(&body)).await {
         Ok(opened) => Ok((cookies(opened.headers()), Redirect::to(next(&state, &headers))).into_response()),
-        Err(failure) => {
-            let is_over = match &failure {
-                Failure::SignedOut => true,
-                Failure::Refused(problem) => problem.status == 401,
-                _ => false,
-            };
-            let problem = if is_over { used_up(&api.request_id) } else { failure.refusal()? };
-            Ok(page(&api, Step::Address, Some(problem)).await)
-        }
+        Err(Failure::Refused(problem)) if problem.status == 422 => link(&api, token, Some(another_address(*problem))).await,
+        Err(failure) => Ok(page(&api, Step::Address, Some(unusable(failure, &api.request_id)?)).await),
+    }
+}
+
+fn another_address(problem: Problem) -> Problem {
+    Problem {
+        title: "This link was sent to another address".to_owned(),
+        detail: "Enter the address that you requested it for.".to_owned(),
+        ..problem
     }
 }
 

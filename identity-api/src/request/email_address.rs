@@ -34,6 +34,12 @@ impl EmailAddress {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Enough for its holder to recognize it: the first character and the domain.
+    pub(crate) fn masked(&self) -> String {
+        let (local, domain) = self.0.rsplit_once('@').unwrap_or((&self.0, ""));
+        format!("{}…@{domain}", local.chars().next().unwrap_or_default())
+    }
 }
 
 impl fmt::Display for EmailAddress {
@@ -59,6 +65,12 @@ mod tests {
         }
         assert!(EmailAddress::parse("a@xn--bcher-kva.example").is_ok());
         assert!(EmailAddress::parse("root@localhost").is_ok(), "a local mail server has such");
+    }
+
+    #[test]
+    fn masked_addresses_show_one_character_and_the_domain() {
+        assert_eq!(EmailAddress::parse("Jane.Doe@Example.com").unwrap().masked(), "j…@example.com");
+        assert_eq!(EmailAddress::parse("a@b.test").unwrap().masked(), "a…@b.test");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::delegations::{self, requests};
 use crate::domains;
 use crate::keys::{api_keys, drains};
 use crate::organizations::{access_requests, founding, invites, members, partners, settings};
-use crate::people::sign_in::magic_links;
+use crate::people::sign_in::{magic_links, redemption};
 use crate::webhooks::{self, endpoint_state};
 use service_kit::http::ApiError;
 
@@ -36,5 +36,5 @@ pub const DRY_RUNS: &[(&str, &str, DryRun)] = &[
     ("POST", "/api/v1/identity/partner/organizations", partners::dry_run),
     ("POST", "/api/v1/identity/partner/organizations/{id}/invites", partners::dry_run_invite),
     ("POST", "/api/v1/identity/auth/magic-link", magic_links::dry_run),
-    ("POST", "/api/v1/identity/auth/magic-link/verify", magic_links::dry_run_verify),
+    ("POST", "/api/v1/identity/auth/magic-link/verify", redemption::dry_run_verify),
 ];

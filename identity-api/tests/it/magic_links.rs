@@ -10,6 +10,24 @@ use service_kit::clock::Clock;
 use service_kit::settings::WebhookSettings;
 use service_kit::testing::eventually;
 
+/// Cookie of a browser in which somebody requests a link to this address.
+async fn requested_in(app: &TestApp, email: &str) -> String {
+    let asked = app.request(Method::POST, MAGIC_LINK, Shows::Nothing).json(&json!({"email": email})).send().await.unwrap();
+    let set = asked.headers()["set-cookie"].to_str().unwrap().to_owned();
+    let (pair, attributes) = set.split_once("; ").unwrap();
+    assert_eq!(attributes, "Path=/; Max-Age=900; HttpOnly; SameSite=Lax");
+    assert!(pair.starts_with("telemetry-link=") && !set.contains("example"), "{set}");
+    pair.to_owned()
+}
+
+/// The form of our own page, in a browser with this cookie.
+async fn press(app: &TestApp, cookie: &str, fields: &str) -> (u16, String) {
+    let form = app.request(Method::POST, VERIFY, Shows::Nothing).header("origin", "http://telemetry.test");
+    let form = form.header("cookie", cookie).header("content-type", "application/x-www-form-urlencoded");
+    let pressed = form.body(fields.to_owned()).send().await.unwrap();
+    (pressed.status().as_u16(), pressed.text().await.unwrap())
+}
+
 async fn verify(app: &TestApp, token: &str) -> Answer {
     app.post(Shows::Nothing, VERIFY, &json!({"token": token})).await
 }
@@ -197,8 +215,11 @@ async fn the_mail_says_its_link_first_and_the_page_behind_it_signs_in() {
     assert_eq!(text.matches(&token).count(), 1, "{text}");
 
     // Programs that read mail open it too: that redeems nothing.
-    let open =
-        || async { app.request(Method::GET, &format!("{MAGIC_LINK}?token={token}"), Shows::Nothing).send().await.unwrap() };
+    let cookie = requested_in(&app, "jane@example.com").await;
+    let open = || async {
+        let opening = app.request(Method::GET, &format!("{MAGIC_LINK}?token={token}"), Shows::Nothing);
+        opening.header("cookie", &cookie).send().await.unwrap()
+    };
     for _ in 0..2 {
         let opened = open().await;
         assert_eq!(opened.status(), 200);
@@ -209,7 +230,7 @@ async fn the_mail_says_its_link_first_and_the_page_behind_it_signs_in() {
         assert!(page.contains("name=\"referrer\" content=\"same-origin\"") && !page.contains("<script"), "{page}");
     }
     let press = |origin: Option<&'static str>| {
-        let form = app.request(Method::POST, VERIFY, Shows::Nothing).body(format!("token={token}"));
+        let form = app.request(Method::POST, VERIFY, Shows::Nothing).header("cookie", &cookie).body(format!("token={token}"));
         let form = form.header("content-type", "application/x-www-form-urlencoded");
         origin.map_or(form.try_clone().unwrap(), |origin| form.header("origin", origin)).send()
     };
@@ -285,4 +306,61 @@ async fn the_guide_reads_the_token_of_the_requested_email() {
     let script = script.replace(".local/before-email", asked.path().to_str().unwrap());
     let ran = tokio::process::Command::new("bash").args(["-c", &script]).output().await.unwrap();
     assert_eq!(String::from_utf8(ran.stdout).unwrap().trim_end(), token, "{script}");
+}
+
+/// Anybody can request a link for their own account and send it to somebody else, who would then work in that account.
+#[tokio::test]
+async fn x31_a_link_signs_in_directly_only_where_it_was_requested() {
+    let app = TestApp::open_at_a_standstill().await;
+    let attacker = requested_in(&app, "mallory@evil.test").await;
+    let token = app.token_mailed("mallory@evil.test", 1).await;
+    let victim = requested_in(&app, "jane@example.com").await;
+    let session = app.session("jane@example.com", &[]).await;
+
+    let opened = app.request(Method::GET, &format!("{MAGIC_LINK}?token={token}"), Shows::Session(&session));
+    let page = opened.header("cookie", &victim).send().await.unwrap().text().await.unwrap();
+    assert!(page.contains("m…@evil.test") && !page.contains("mallory"), "the page masks the address: {page}");
+    assert!(page.contains("signed in as jane@example.com") && page.contains("name=\"email\""), "{page}");
+    for cookie in ["", victim.as_str(), &format!("{victim}; {attacker}"), "telemetry-link=x", "telemetry-sign-in=x"] {
+        for fields in ["", "&email=", "&email=jane%40example.com", "&email=m%E2%80%A6%40evil.test"] {
+            let (status, page) = press(&app, cookie, &format!("token={token}{fields}")).await;
+            assert_eq!(status, 422, "{cookie} {fields}: {page}");
+            assert!(page.contains("action=\"verify\"") && page.contains("sent to another address"), "{page}");
+        }
+    }
+    assert_eq!(app.count("SELECT count(*) FROM user_sessions").await, 1, "only the victim's own");
+
+    let (status, page) = press(&app, &attacker, &format!("token={token}")).await;
+    assert_eq!((status, page.contains("mallory@evil.test")), (200, true), "{page}");
+    assert_eq!(press(&app, &attacker, &format!("token={token}")).await.0, 401, "once");
+}
+
+#[tokio::test]
+async fn another_device_signs_in_with_the_address_of_the_link() {
+    let app = TestApp::open_at_a_standstill().await;
+    let cookie = requested_in(&app, "jane@example.com").await;
+    let token = app.token_mailed("jane@example.com", 1).await;
+    let described = async |token: &str, cookie: &str| {
+        let asked = app.request(Method::GET, &format!("{MAGIC_LINK}?token={token}"), Shows::Nothing).header("cookie", cookie);
+        answer(asked.header("accept", "application/json")).await
+    };
+    let expected =
+        |is_requesting_browser: bool| json!({"email": "j…@example.com", "is_requesting_browser": is_requesting_browser});
+    assert_eq!(described(&token, "").await.body, expected(false));
+    assert_eq!(described(&token, &cookie).await.body, expected(true));
+    assert_eq!(described("unknown", &cookie).await.refusal(), (401, "unauthenticated"));
+    let as_json = async |email: &str| app.post(Shows::Nothing, VERIFY, &json!({"token": token, "email": email})).await;
+    for wrong in ["", "joe@example.com"] {
+        assert_eq!(as_json(wrong).await.refusal(), (422, "invalid_request"), "{wrong:?}");
+    }
+    app.clock.advance(TimeDelta::minutes(15) - TimeDelta::microseconds(1));
+    assert_eq!(described(&token, &cookie).await.body, expected(true));
+    assert_eq!(as_json(" Jane@Example.COM ").await.status, 200);
+    assert_eq!(described(&token, &cookie).await.refusal(), (401, "unauthenticated"), "a redeemed link opens no page");
+
+    let later = app.ask_to_sign_in("jane@example.com").await;
+    assert_eq!(later.status, 202);
+    let token = app.token_mailed("jane@example.com", 2).await;
+    app.clock.advance(TimeDelta::microseconds(1));
+    assert_eq!(described(&token, &cookie).await.body, expected(false), "the cookie is valid for 15 minutes");
 }

@@ -44,13 +44,17 @@ pub(crate) async fn login(context: &Context, what: &Login) -> Result<(), Failure
     let name = checked_name(&named).map_err(Failure::Usage)?;
     let base = context.base(profiles.profiles.get(&name))?;
     let client = Client::new(base.clone(), None, None)?;
+    let mut email = what.email.clone();
     if !what.have_token {
-        let email = what.email.clone().map_or_else(|| ask("Email address"), Ok)?;
-        client.change(Method::POST, MAGIC_LINK, Some(&json!({"email": email}))).await?;
-        say(&format!("Requested a sign-in email for {email}. Check your inbox and spam folder; the link expires in 15 minutes."));
+        let address = email.take().map_or_else(|| ask("Email address"), Ok)?;
+        client.change(Method::POST, MAGIC_LINK, Some(&json!({"email": address}))).await?;
+        say(&format!(
+            "Requested a sign-in email for {address}. Check your inbox and spam folder; the link expires in 15 minutes."
+        ));
+        email = Some(address);
     }
     let token = token_of(&ask("Link or token from the email")?)?;
-    let answer = client.change(Method::POST, VERIFY, Some(&json!({"token": token.reveal()}))).await?;
+    let answer = client.change(Method::POST, VERIFY, Some(&json!({"token": token.reveal(), "email": email}))).await?;
     let session = session_of(&answer)?;
     say(&format!("Signed in to {base} as {}.", session.email));
     keep(context, profiles, name, base, session)

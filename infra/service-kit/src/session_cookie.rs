@@ -16,6 +16,14 @@ pub const fn name(transport: Transport) -> &'static str {
     }
 }
 
+/// The cookie of a browser that requested a sign-in link.
+pub const fn requested_link(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Https => "__Host-telemetry-link",
+        Transport::Plain => "telemetry-link",
+    }
+}
+
 /// Every value of a cookie.
 pub fn values<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
     let pairs = headers.get_all(header::COOKIE).iter().flat_map(|value| value.to_str().unwrap_or_default().split(';'));

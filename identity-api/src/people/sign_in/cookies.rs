@@ -14,6 +14,8 @@ pub(super) enum Cookie {
     Session,
     /// A sign-in at a provider that is under way.
     Journey,
+    /// A sign-in link that this browser requested.
+    RequestedLink,
 }
 
 /// How cookies are written here.
@@ -29,6 +31,7 @@ impl Cookies {
             (Cookie::Session, transport) => session_cookie::name(transport),
             (Cookie::Journey, Transport::Https) => "__Host-telemetry-sign-in",
             (Cookie::Journey, Transport::Plain) => "telemetry-sign-in",
+            (Cookie::RequestedLink, transport) => session_cookie::requested_link(transport),
         }
     }
 

@@ -1,31 +1,29 @@
-//! Signing in by e-mail: a link that is good once, for a quarter of an hour.
+//! Emails sign-in links, which work once and expire after 15 minutes (docs/api/identity.md#sign-in).
 //!
-//! Must answer every address alike and after the same work: whether there is an account, and whether a mail goes out, is
-//! told to nobody but the mailbox. A second mail leaves the first one's link valid, because mails overtake each other;
-//! the first link that is redeemed voids the others of its address.
+//! Must answer every address alike and after the same work: only the mailbox learns whether there is an account and
+//! whether an email was sent. A second email leaves the first link valid, because emails can arrive out of order.
 
-use super::{Visitor, account, page, session_response};
+use super::{Visitor, requesting_browser};
 use crate::State;
 use crate::request::bodies::{self, rule_broken};
 use crate::request::email_address::EmailAddress;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
-use axum::http::{Request, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::http::{Request, StatusCode, header};
+use axum::response::IntoResponse;
 use chrono::TimeDelta;
-use schemas::problem::Code;
 use schemas::secrets::PlainSignInToken;
 use serde::Deserialize;
-use serde_json::{Value, json};
-use service_kit::http::{ApiError, is_form};
+use serde_json::json;
+use service_kit::http::ApiError;
 use sqlx::PgConnection;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 /// How long a link can be redeemed; also the time in which an account's mails are counted.
-const LIFETIME: TimeDelta = TimeDelta::minutes(15);
+pub(super) const LIFETIME: TimeDelta = TimeDelta::minutes(15);
 /// Mails in the making at a time; a caller beyond that is told to come back.
 const MAX_IN_THE_MAKING: usize = 256;
 pub(super) const LINK: &str = "/api/v1/identity/auth/magic-link";
@@ -64,13 +62,14 @@ pub(crate) async fn send_magic_link(
     Shared(state): Shared<Arc<State>>,
     _: Visitor,
     request: Request<Body>,
-) -> Result<(StatusCode, Json<Value>), ApiError> {
+) -> Result<impl IntoResponse, ApiError> {
     let body = state.bodies.read(request).await?;
     let email = parse_address(&body)?;
     let outbox = &state.sign_in.outbox;
     let place = Arc::clone(&outbox.places).try_acquire_owned();
     let place =
         place.map_err(|_| ApiError::unavailable(anyhow::anyhow!("{MAX_IN_THE_MAKING} sign-in mails are in the making")))?;
+    let cookie = requesting_browser::remember(&state, &email)?;
     let sending = Arc::clone(&state);
     // Everything that depends on the address happens after the answer.
     outbox.mails.spawn(async move {
@@ -79,7 +78,7 @@ pub(crate) async fn send_magic_link(
         }
         drop(place);
     });
-    Ok((StatusCode::ACCEPTED, Json(json!({"status": "accepted"}))))
+    Ok((StatusCode::ACCEPTED, [(header::SET_COOKIE, cookie)], Json(json!({"status": "accepted"}))))
 }
 
 async fn mail_link(state: &State, email: &EmailAddress) -> anyhow::Result<()> {
@@ -120,7 +119,7 @@ async fn store(state: &State, email: &EmailAddress, token: &PlainSignInToken) ->
 }
 
 /// One change of an address's links at a time, until the transaction ends.
-async fn lock(connection: &mut PgConnection, email: &str) -> Result<(), sqlx::Error> {
+pub(super) async fn lock(connection: &mut PgConnection, email: &str) -> Result<(), sqlx::Error> {
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('magic_links ' || $1, 0))")
         .bind(email)
         .execute(connection)
@@ -134,84 +133,10 @@ fn text(state: &State, token: &PlainSignInToken) -> String {
     link.query_pairs_mut().append_pair("token", token.reveal());
     format!(
         "You requested a link to sign in to Content Telemetry:\n\n{link}\n\n\
-         The link works once and expires in {minutes} minutes. If you didn't request it, ignore this email.\n\n\
+         The link works once and expires in {minutes} minutes. In another browser, you confirm your email address first. \
+         If you didn't request the link, ignore this email.\n\n\
          From a script, send the token of the link as {{\"token\": \"...\"}} to\nPOST {verify}\n",
         minutes = LIFETIME.num_minutes(),
         verify = state.sign_in.address_of(VERIFY),
     )
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Presented {
-    token: Option<String>,
-}
-
-/// What is refused of a body for its own sake, as an object and as a form.
-pub(crate) fn dry_run_verify(body: &[u8]) -> Result<(), ApiError> {
-    let of_form = token_of_form(body).map(drop);
-    if body.trim_ascii_start().starts_with(b"{") { token_of_object(body).map(drop) } else { of_form }
-}
-
-fn token_of_form(body: &[u8]) -> Result<PlainSignInToken, ApiError> {
-    token(url::form_urlencoded::parse(body).find(|(name, _)| name == "token").map(|(_, token)| token.into_owned()))
-}
-
-fn token_of_object(body: &[u8]) -> Result<PlainSignInToken, ApiError> {
-    token(bodies::object::<Presented>(body)?.token)
-}
-
-fn token(presented: Option<String>) -> Result<PlainSignInToken, ApiError> {
-    let token = presented.ok_or_else(|| rule_broken("token", "token is required"))?;
-    Ok(PlainSignInToken::presented(&token))
-}
-
-/// `POST /api/v1/identity/auth/magic-link/verify`: by a program as JSON, or by the form of our own page.
-pub(crate) async fn redeem_magic_link(
-    Shared(state): Shared<Arc<State>>,
-    _: Visitor,
-    request: Request<Body>,
-) -> Result<Response, ApiError> {
-    let headers = request.headers().clone();
-    let is_form = is_form(&headers);
-    let token = if is_form {
-        state.sign_in.require_own_page(&headers)?;
-        token_of_form(&state.bodies.read_form(request).await?)?
-    } else {
-        token_of_object(&state.bodies.read(request).await?)?
-    };
-    let mut transaction = state.pool.begin().await?;
-    let email = redeem(&mut transaction, &state, &token).await?;
-    let user = account::of_address(&mut transaction, None, &email, state.now()).await?;
-    let (opened, cookies) = session_response::open(&state, transaction, user, &headers).await?;
-    Ok(if is_form { (cookies, page::signed_in(email.as_str())).into_response() } else { (cookies, Json(opened)).into_response() })
-}
-
-/// The address that a link was mailed to. One statement decides, so two at once have one winner; unknown, used and
-/// expired are one answer.
-async fn redeem(connection: &mut PgConnection, state: &State, token: &PlainSignInToken) -> Result<EmailAddress, ApiError> {
-    let hash = token.hash();
-    // Links of one address are redeemed one after the other, or two at once would wait for each other to void theirs.
-    let email: Option<String> = sqlx::query_scalar("SELECT email FROM magic_links WHERE token_hash = $1")
-        .bind(hash.as_bytes().as_slice())
-        .fetch_optional(&mut *connection)
-        .await?;
-    if let Some(email) = &email {
-        lock(connection, email).await?;
-    }
-    let email: Option<String> = sqlx::query_scalar(
-        "UPDATE magic_links SET redeemed_at = $2 WHERE token_hash = $1 AND redeemed_at IS NULL AND expires_at > $2 RETURNING email",
-    )
-    .bind(hash.as_bytes().as_slice())
-    .bind(state.now())
-    .fetch_optional(&mut *connection)
-    .await?;
-    let refuse = || ApiError::new(Code::Unauthenticated, "The sign-in token is unknown, used or expired. Request another link.");
-    let email = email.as_deref().and_then(|email| EmailAddress::parse(email).ok()).ok_or_else(refuse)?;
-    sqlx::query("UPDATE magic_links SET redeemed_at = $2 WHERE email = $1 AND redeemed_at IS NULL")
-        .bind(email.as_str())
-        .bind(state.now())
-        .execute(connection)
-        .await?;
-    Ok(email)
 }

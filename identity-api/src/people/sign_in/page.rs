@@ -1,46 +1,73 @@
-//! The pages behind a sign-in mail: one that asks whether to sign in, and one that says that it is done.
+//! The pages behind a sign-in email: one with a button that signs in, and one that confirms it.
 //!
-//! Must redeem nothing by being opened: programs that read mail open links too. Must do without scripts, and say nothing about
-//! a token that was not redeemed.
+//! Must do without scripts, and show of the address only what is masked.
 
-use super::Visitor;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
-use schemas::problem::Code;
-use serde::Deserialize;
-use service_kit::http::{ApiError, Parameters};
 
 /// Forms go to this surface, nothing else is loaded.
 const POLICY: HeaderValue =
     HeaderValue::from_static("default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'");
-/// Where the form goes, from this page: relative, so that it works beneath whatever path people reach this surface.
+/// Where the form goes, from the link's page: relative, so that it works beneath whatever path people reach this surface.
 const ACTION: &str = "magic-link/verify";
+/// The same, from the response to a form.
+const ACTION_AGAIN: &str = "verify";
 /// More than any token has.
 const MAX_TOKEN_BYTES: usize = 128;
 
-/// What the link holds.
-#[derive(Deserialize)]
-pub(crate) struct Linked {
-    token: String,
+/// Whether a text can be a token; then it can be part of a page as it is.
+pub(super) fn is_token(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=MAX_TOKEN_BYTES).contains(&text.len()) && text.bytes().all(is_plain)
 }
 
-/// `GET /api/v1/identity/auth/magic-link?token=`: the page that the mail's link opens.
-pub(crate) async fn show_sign_in_page(
-    _: Visitor,
-    Parameters(Linked { token }): Parameters<Linked>,
-) -> Result<Response, ApiError> {
-    // Also what makes it safe to stand in the page.
-    let is_shaped = |token: &str| token.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
-    if token.is_empty() || token.len() > MAX_TOKEN_BYTES || !is_shaped(&token) {
-        return Err(ApiError::new(Code::InvalidParameter, "The link is incomplete. Open the whole link from the email."));
+/// The page that a link opens.
+pub(super) struct LinkPage {
+    /// As the link has it; escaped in the page.
+    pub(super) token: String,
+    /// Address of the link, masked.
+    pub(super) email: String,
+    pub(super) is_requesting_browser: bool,
+    /// Address of the session that this browser has.
+    pub(super) signed_in_as: Option<String>,
+}
+
+impl LinkPage {
+    /// The page again, for a form whose address is not the link's: 422.
+    pub(super) fn with_wrong_address(&self) -> Response {
+        let problem = "<p role=\"alert\">This link was sent to another address. Enter the address that you requested it for.</p>";
+        (StatusCode::UNPROCESSABLE_ENTITY, self.html(ACTION_AGAIN, problem)).into_response()
     }
-    Ok(page(
-        "Sign in",
-        &format!(
-            "<form method=\"post\" action=\"{ACTION}\"><input type=\"hidden\" name=\"token\" value=\"{token}\">\
-             <p>To finish signing in, click the button. The link works only once.</p><button>Sign in</button></form>"
-        ),
-    ))
+
+    fn html(&self, action: &str, problem: &str) -> Response {
+        let email = escaped(&self.email);
+        let field = if self.is_requesting_browser {
+            format!("<p>To sign in as {email}, click the button. The link works only once.</p>")
+        } else {
+            format!(
+                "<p>This link was requested in another browser or app. It signs you in as {email}. \
+                 If you requested it, enter the full address. If you didn't, close this page.</p>\
+                 <p><label>Email address <input type=\"email\" name=\"email\" required autocomplete=\"email\"></label></p>"
+            )
+        };
+        let session = self.signed_in_as.as_deref().map_or(String::new(), |address| {
+            format!("<p>You are signed in as {}. Signing in ends that session.</p>", escaped(address))
+        });
+        page(
+            "Sign in",
+            &format!(
+                "{problem}{session}<form method=\"post\" action=\"{action}\"><input type=\"hidden\" name=\"token\" value=\"{}\">\
+                 {field}<button>Sign in</button></form>",
+                escaped(&self.token)
+            ),
+        )
+    }
+}
+
+impl IntoResponse for LinkPage {
+    fn into_response(self) -> Response {
+        self.html(ACTION, "")
+    }
 }
 
 /// Of a form that has signed somebody in.

@@ -25,6 +25,7 @@ const DEFAULT_MAILS: u32 = 5;
 const DEFAULT_INVITES: u32 = 60;
 const DEFAULT_INVITES_TO_ADDRESS: u32 = 5;
 const DEFAULT_IDENTITY_RATE: u32 = 200;
+const DEFAULT_IDENTITY_BYTES: u64 = 4 * 1024 * 1024;
 
 /// How people sign in; only serving needs it.
 #[derive(Args, Clone, Debug)]
@@ -61,9 +62,12 @@ pub struct SignInSettings {
     /// Invites an hour to one address, whoever invites; 0: no limit
     #[arg(long, env = "TELEMETRY_INVITES_TO_ADDRESS", default_value_t = DEFAULT_INVITES_TO_ADDRESS)]
     pub invites_to_address: u32,
-    /// Identity requests a second that one key or person may send for ever; twice as many at once; 0: no limit
+    /// Identity requests per second of one key or person; an organization has twice as many; 0: no limit
     #[arg(long, env = "TELEMETRY_IDENTITY_RATE", default_value_t = DEFAULT_IDENTITY_RATE)]
     pub identity_rate: u32,
+    /// Bytes an hour that changes of one organization or person may add; a change costs 2,048 and its body; 0: no limit
+    #[arg(long, env = "TELEMETRY_IDENTITY_BYTES", default_value_t = DEFAULT_IDENTITY_BYTES, value_name = "BYTES")]
+    pub identity_bytes: u64,
     /// OpenID Connect providers: [{"id", "issuer", "client_id", "client_secret", "scopes"}], the last two optional
     #[arg(long, env = "TELEMETRY_OIDC_PROVIDERS", value_name = "JSON", hide_env_values = true)]
     pub oidc_providers: Option<Hidden>,
@@ -95,6 +99,7 @@ impl Default for SignInSettings {
             invites: DEFAULT_INVITES,
             invites_to_address: DEFAULT_INVITES_TO_ADDRESS,
             identity_rate: DEFAULT_IDENTITY_RATE,
+            identity_bytes: DEFAULT_IDENTITY_BYTES,
             oidc_providers: None,
             oidc_allow: AllowedReceivers::default(),
             clients: ClientSettings::default(),

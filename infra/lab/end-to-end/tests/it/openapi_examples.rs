@@ -224,7 +224,7 @@ impl Story {
             "read_crawlers" => self.report_a_crawler().await,
             // what a network reports by the token of the story
             "read_own_events" => self.report_a_click().await,
-            "redeem_magic_link" => self.open_mail("redeem_magic_link", "/auth/magic-link/verify").await,
+            "show_sign_in_page" => self.open_mail("redeem_magic_link", "/auth/magic-link/verify").await,
             "claim_invite" => self.open_mail("claim_invite", "/invites/claim").await,
             "read_manifest" => {
                 let settings = self.demo.url("/api/v1/identity/settings");

@@ -243,14 +243,22 @@ pub(super) async fn demo_with_an_event() -> Demo {
     demo
 }
 
+/// A sign-in link that a program requested.
+async fn link_of_another_browser(demo: &Demo) -> String {
+    const EMAIL: &str = "elsewhere@example.net";
+    let asked = demo.client.post(demo.url("/api/v1/identity/auth/magic-link")).json(&json!({"email": EMAIL}));
+    assert_eq!(crate::demo::answer(asked).await.status, 202);
+    eventually("the email arrives", || async { super::story::mailed_link(demo, EMAIL) }).await
+}
+
 /// What each of them has to look at, by the session that may.
 pub(super) async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
     let own = |variable: &str, screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env(variable)));
-    let mut owners: Vec<String> = ["/sign-in", "/sign-in?token=abc", "/sign-in/invite?token=abc", "/console/organizations"]
+    let mut owners: Vec<String> = ["/sign-in", "/sign-in/invite?token=abc", "/console/organizations", "/console/requests"]
         .into_iter()
-        .chain(["/console/requests"])
         .map(|path| demo.url(path))
         .collect();
+    owners.push(link_of_another_browser(demo).await);
     owners.extend([new_drain(demo).await.0, demo.url(&format!("{}?with=vercel", drains(demo)))]);
     owners.extend(OWNER_SCREENS.map(|screen| own("OWNER_ORG_ID", screen)));
     owners.push(own("OWNER_ORG_ID", "events?live=1"));

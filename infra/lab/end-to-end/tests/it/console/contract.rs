@@ -5,6 +5,7 @@
 use super::Reader;
 use super::browser::demo_with_an_event;
 use super::reader::{Page, attribute, unescaped};
+use super::story::mailed_link;
 use crate::demo::{Demo, answer};
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -322,8 +323,10 @@ async fn what_the_console_asks_is_described_and_every_link_of_a_page_leads_to_a_
         let page = reader.open("/console/organizations").await;
         reader.press(&page, "/sign-out", &[]).await;
         let page = reader.open("/sign-in").await;
-        reader.press(&page, "/sign-in", &[("email", "walked@example.net")]).await;
-        let page = reader.open("/sign-in?token=none").await;
+        let email = format!("{}@example.net", session.to_lowercase());
+        reader.press(&page, "/sign-in", &[("email", &email)]).await;
+        let link = eventually("the email arrives", || async { mailed_link(&demo, &email) }).await;
+        let page = reader.open(&format!("/sign-in?{}", link.split_once('?').unwrap().1)).await;
         reader.press(&page, "/sign-in/finish", &[]).await;
         let page = Reader::signed_in(&demo, "USER_SESSION").at(&base).open("/sign-in/invite?token=none").await;
         reader.press(&page, "/sign-in/invite", &[]).await;

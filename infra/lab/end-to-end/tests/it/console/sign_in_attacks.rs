@@ -61,7 +61,7 @@ async fn u4_the_link_of_a_mail_is_told_to_nobody_works_once_and_signs_in_the_dev
     let (asking, opening) = (Browser::start().await, Browser::start().await);
     let link = asked_for_a_link(&asking, &demo).await;
     opening.open(&link).await;
-    opening.shows("To finish signing in").await;
+    opening.shows("This link was requested in another browser").await;
     let leave = "const link = document.createElement('a'); link.href = ADDRESS; document.body.append(link); link.click()";
     opening.run(&leave.replace("ADDRESS", &json!(foreign.address).to_string())).await;
     opening.shows("A prize").await;
@@ -71,6 +71,7 @@ async fn u4_the_link_of_a_mail_is_told_to_nobody_works_once_and_signs_in_the_dev
     assert!(told.contains(&None) && !told.iter().flatten().any(|from| from.starts_with(demo.env("BASE_URL"))), "{told:?}");
 
     opening.open(&link).await;
+    opening.fill("email", VICTIM).await;
     opening.press("Sign in").await;
     opening.shows("Create organization").await;
     let after = opening.run("return [location.href.includes('token'), document.referrer]").await;
@@ -79,7 +80,6 @@ async fn u4_the_link_of_a_mail_is_told_to_nobody_works_once_and_signs_in_the_dev
     assert!(sessions(&asking, &demo).await.is_empty(), "the device that asked is not signed in by another");
     for browser in [&opening, &asking] {
         browser.open(&link).await;
-        browser.press("Sign in").await;
         browser.shows("no longer works").await;
     }
     assert!(sessions(&asking, &demo).await.is_empty());
@@ -92,6 +92,7 @@ async fn u4_a_planted_session_ends_at_the_sign_in_and_no_foreign_page_signs_anyb
     browser.sign_in(&demo, "USER_SESSION").await;
     let link = asked_for_a_link(&browser, &demo).await;
     browser.open(&link).await;
+    browser.shows("To sign in as v…@console.test, click the button").await;
     browser.press("Sign in").await;
     browser.shows(VICTIM).await;
     let own = sessions(&browser, &demo).await;
@@ -117,6 +118,14 @@ async fn u4_a_planted_session_ends_at_the_sign_in_and_no_foreign_page_signs_anyb
         browser.shows("Forms must be sent from the console itself").await;
         assert_eq!(sessions(&browser, &demo).await, own, "{host}");
     }
+    // The same link, opened by the victim, who has requested a link for their own account here.
+    browser.open(&link).await;
+    browser.shows("It signs you in as a…@console.test").await;
+    browser.shows(&format!("You’re signed in as {VICTIM}")).await;
+    browser.fill("email", VICTIM).await;
+    browser.press("Sign in").await;
+    browser.shows("This link was sent to another address").await;
+    assert_eq!(sessions(&browser, &demo).await, own);
     browser.open(&demo.url("/console/organizations")).await;
     browser.shows(VICTIM).await;
 }

@@ -44,9 +44,11 @@ async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_without_a_s
     assert_eq!(page.headers["referrer-policy"], "no-referrer", "nobody learns the token from the page it stands in");
     assert!(reader.cookies.is_empty(), "a link that is only opened signs nobody in");
     let landing = page;
-    let page = reader.press(&landing, "/sign-in/finish", &[]).await;
+    assert!(landing.html.contains("in another browser") && landing.html.contains("p…@console.test"), "{}", landing.html);
+    let address = [("email", "publisher@console.test")];
+    let page = reader.press(&landing, "/sign-in/finish", &address).await;
     assert_eq!((page.status, page.address.as_str()), (200, "/console/organizations"), "{}", page.html);
-    let again = Reader::nobody(&demo).press(&landing, "/sign-in/finish", &[]).await;
+    let again = Reader::nobody(&demo).press(&landing, "/sign-in/finish", &address).await;
     assert!(again.status == 401 && again.html.contains("no longer works"), "{}: {}", again.status, again.html);
 
     // founds an organisation and proves its domain

@@ -1,0 +1,198 @@
+//! Opens and redeems sign-in links.
+//!
+//! Must redeem nothing when a link is opened, because programs that read email open links too. Must not sign a person in to an
+//! account that they did not mean: outside the browser that requested the link, they confirm its address. The first link
+//! redeemed voids the others of its address.
+
+use super::page::{self, LinkPage};
+use super::{Visitor, account, magic_links, requesting_browser, session_response};
+use crate::State;
+use crate::request::bodies::{self, rule_broken};
+use crate::request::email_address::EmailAddress;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State as Shared;
+use axum::http::{HeaderMap, Request, header};
+use axum::response::{IntoResponse, Response};
+use schemas::problem::Code;
+use schemas::secrets::PlainSignInToken;
+use serde::{Deserialize, Serialize};
+use service_kit::auth::presented_session;
+use service_kit::http::{ApiError, Parameters, is_form};
+use sqlx::{PgConnection, PgExecutor};
+use std::sync::Arc;
+
+/// The query of a link.
+#[derive(Deserialize)]
+pub(crate) struct Linked {
+    token: String,
+}
+
+/// The JSON response of `GET auth/magic-link`.
+#[derive(Serialize)]
+struct OpenedLink {
+    /// Masked, as in `j…@example.com`.
+    email: String,
+    /// Whether the request comes from the browser that requested the link.
+    is_requesting_browser: bool,
+}
+
+/// `GET /api/v1/identity/auth/magic-link?token=`: the page that the link opens; as JSON for other pages.
+pub(crate) async fn show_sign_in_page(
+    Shared(state): Shared<Arc<State>>,
+    _: Visitor,
+    headers: HeaderMap,
+    Parameters(Linked { token }): Parameters<Linked>,
+) -> Result<Response, ApiError> {
+    if !page::is_token(&token) {
+        return Err(ApiError::new(Code::InvalidParameter, "The link is incomplete. Open the whole link from the email."));
+    }
+    let token = PlainSignInToken::presented(&token);
+    let email = pending(&state.pool, &state, &token).await?;
+    if accepts_json(&headers) {
+        let is_requesting_browser = requesting_browser::is_recognized(&state, &headers, &email);
+        return Ok(Json(OpenedLink { email: email.masked(), is_requesting_browser }).into_response());
+    }
+    Ok(link_page(&state, &headers, &token, &email).await?.into_response())
+}
+
+fn accepts_json(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|list| list.to_str().ok());
+    accepted.flat_map(|list| list.split(',')).any(|range| range.trim().starts_with("application/json"))
+}
+
+async fn link_page(
+    state: &State,
+    headers: &HeaderMap,
+    token: &PlainSignInToken,
+    email: &EmailAddress,
+) -> Result<LinkPage, ApiError> {
+    Ok(LinkPage {
+        token: token.reveal().to_owned(),
+        email: email.masked(),
+        is_requesting_browser: requesting_browser::is_recognized(state, headers, email),
+        signed_in_as: signed_in_as(state, headers).await?,
+    })
+}
+
+/// Address of the session that the request carries.
+async fn signed_in_as(state: &State, headers: &HeaderMap) -> Result<Option<String>, sqlx::Error> {
+    let Some(session) = presented_session(headers) else { return Ok(None) };
+    sqlx::query_scalar(
+        "SELECT u.email FROM user_sessions s JOIN users u ON u.id = s.user_id \
+         WHERE s.token_hash = $1 AND s.ended_at IS NULL AND s.expires_at > $2 AND s.idle_until > $2",
+    )
+    .bind(session.hash().as_bytes().as_slice())
+    .bind(state.now())
+    .fetch_optional(&state.pool)
+    .await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Presented {
+    token: Option<String>,
+    email: Option<String>,
+}
+
+/// Rejects bodies that are invalid in themselves, as JSON and as a form.
+pub(crate) fn dry_run_verify(body: &[u8]) -> Result<(), ApiError> {
+    if body.trim_ascii_start().starts_with(b"{") { of_object(body).map(drop) } else { of_form(body).map(drop) }
+}
+
+/// A form comes from a page, so its address is checked, also when it is missing.
+fn of_form(body: &[u8]) -> Result<(PlainSignInToken, Option<String>), ApiError> {
+    let field = |wanted: &str| {
+        let mut fields = url::form_urlencoded::parse(body);
+        fields.find(|(name, _)| name == wanted).map(|(_, value)| value.into_owned())
+    };
+    Ok((token(field("token"))?, Some(field("email").unwrap_or_default())))
+}
+
+/// A program may leave the address out: no other site's page can send JSON here.
+fn of_object(body: &[u8]) -> Result<(PlainSignInToken, Option<String>), ApiError> {
+    let Presented { token: given, email } = bodies::object(body)?;
+    Ok((token(given)?, email))
+}
+
+fn token(presented: Option<String>) -> Result<PlainSignInToken, ApiError> {
+    let token = presented.ok_or_else(|| rule_broken("token", "token is required"))?;
+    Ok(PlainSignInToken::presented(&token))
+}
+
+/// `POST /api/v1/identity/auth/magic-link/verify`: by a program as JSON, or by the form of our own page.
+pub(crate) async fn redeem_magic_link(
+    Shared(state): Shared<Arc<State>>,
+    _: Visitor,
+    request: Request<Body>,
+) -> Result<Response, ApiError> {
+    let headers = request.headers().clone();
+    let is_form = is_form(&headers);
+    let (token, typed) = if is_form {
+        state.sign_in.require_own_page(&headers)?;
+        of_form(&state.bodies.read_form(request).await?)?
+    } else {
+        of_object(&state.bodies.read(request).await?)?
+    };
+    let mut transaction = state.pool.begin().await?;
+    let email = pending(&mut *transaction, &state, &token).await?;
+    if !is_meant(&state, &headers, &email, typed.as_deref()) {
+        if is_form {
+            drop(transaction);
+            return Ok(link_page(&state, &headers, &token, &email).await?.with_wrong_address());
+        }
+        return Err(rule_broken("email", "email must be the address that the link was sent to"));
+    }
+    redeem(&mut transaction, &state, &token, &email).await?;
+    let user = account::of_address(&mut transaction, None, &email, state.now()).await?;
+    let (opened, cookies) = session_response::open(&state, transaction, user, &headers).await?;
+    Ok(if is_form { (cookies, page::signed_in(email.as_str())).into_response() } else { (cookies, Json(opened)).into_response() })
+}
+
+/// Whether the person in front of the browser means the account of this address.
+fn is_meant(state: &State, headers: &HeaderMap, email: &EmailAddress, typed: Option<&str>) -> bool {
+    let Some(typed) = typed else { return true };
+    let is_typed = EmailAddress::parse(typed.trim()).is_ok_and(|typed| typed == *email);
+    is_typed || requesting_browser::is_recognized(state, headers, email)
+}
+
+fn refuse() -> ApiError {
+    ApiError::new(Code::Unauthenticated, "The sign-in token is unknown, used or expired. Request another link.")
+}
+
+/// Address that a link was sent to; unknown, used and expired links get the same error.
+async fn pending(store: impl PgExecutor<'_>, state: &State, token: &PlainSignInToken) -> Result<EmailAddress, ApiError> {
+    let email: Option<String> =
+        sqlx::query_scalar("SELECT email FROM magic_links WHERE token_hash = $1 AND redeemed_at IS NULL AND expires_at > $2")
+            .bind(token.hash().as_bytes().as_slice())
+            .bind(state.now())
+            .fetch_optional(store)
+            .await?;
+    email.and_then(|email| EmailAddress::parse(&email).ok()).ok_or_else(refuse)
+}
+
+/// Redeems a link and voids the others of its address. One statement decides, so two at once have one winner.
+async fn redeem(
+    connection: &mut PgConnection,
+    state: &State,
+    token: &PlainSignInToken,
+    email: &EmailAddress,
+) -> Result<(), ApiError> {
+    // Links of one address are redeemed one after the other, or two at once would wait for each other to void theirs.
+    magic_links::lock(connection, email.as_str()).await?;
+    let redeemed =
+        sqlx::query("UPDATE magic_links SET redeemed_at = $2 WHERE token_hash = $1 AND redeemed_at IS NULL AND expires_at > $2")
+            .bind(token.hash().as_bytes().as_slice())
+            .bind(state.now())
+            .execute(&mut *connection)
+            .await?;
+    if redeemed.rows_affected() == 0 {
+        return Err(refuse());
+    }
+    sqlx::query("UPDATE magic_links SET redeemed_at = $2 WHERE email = $1 AND redeemed_at IS NULL")
+        .bind(email.as_str())
+        .bind(state.now())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
