@@ -17,6 +17,7 @@ mod parts;
 mod progress;
 pub(crate) mod replay;
 mod retention;
+mod rows;
 mod self_test;
 mod server;
 mod sites;
