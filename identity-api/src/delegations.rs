@@ -226,7 +226,8 @@ async fn tell(
     outbox::announce(transaction, Event { to: &to, kind, at, data }).await
 }
 
-/// `DELETE /api/v1/identity/delegations/{id}`: 200 with the revoked delegation, also when it was revoked before.
+/// `DELETE /api/v1/identity/delegations/{id}`: 200 with the revoked delegation, also when it was revoked before. 403 for a
+/// member who is no owner.
 pub(crate) async fn revoke_delegation(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -236,6 +237,7 @@ pub(crate) async fn revoke_delegation(
     let id: DelegationId = id.parse().map_err(|_| not_found())?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
+    granting::require_owner(&mut transaction, &actor, LettingIn::Delegations).await?;
     let revoked: Option<Row> = sqlx::query_as(
         "UPDATE delegations SET revoked_at = $3 WHERE id = $1 AND grantor_org_id = $2 AND revoked_at IS NULL RETURNING *",
     )

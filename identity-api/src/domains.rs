@@ -19,6 +19,7 @@ pub(crate) use verify::{Verification, dry_run as dry_run_verify, verify_domain};
 
 use crate::State;
 use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
+use crate::access::granting::{self, LettingIn};
 use crate::access::organization;
 use crate::request::bodies::{self, rule_broken};
 use crate::request::ownable::ownable;
@@ -194,7 +195,8 @@ async fn admit_one_more(transaction: &mut PgConnection, actor: &Actor, most: i64
     Err(ApiError::new(Code::Conflict, format!("The organization has reached the limit of {most} domains. Release one first.")))
 }
 
-/// `DELETE /api/v1/identity/domains/{id}`: 204, also when it was deleted before. Its events are the caller's no more.
+/// `DELETE /api/v1/identity/domains/{id}`: 204, also when it was deleted before. Its events are the caller's no more. 403 for a member
+/// who is no owner.
 pub(crate) async fn release_domain(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -204,6 +206,7 @@ pub(crate) async fn release_domain(
     let id: DomainId = id.parse().map_err(|_| not_found())?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
+    granting::require_owner(&mut transaction, &actor, LettingIn::Domains).await?;
     let ended = registrations::end(&mut transaction, actor.credential.into(), actor.org_id, id, now).await?;
     if ended.is_some() {
         transaction.commit().await?;

@@ -1,4 +1,5 @@
-//! Who may let others in, by keys, drains, delegations and webhook endpoints, and what a key may grant (docs/api/identity.md#what-a-member-may-do).
+//! What only owners may do with keys, drains, delegations, webhook endpoints and domains, and what a key may grant
+//! (docs/api/identity.md#what-a-member-may-do).
 //!
 //! Must judge whoever lets others in under the lock under which people are removed: who is removed leaves nothing of it behind, not
 //! even what was being made.
@@ -20,10 +21,12 @@ pub(crate) enum LettingIn {
     Keys,
     /// Drains: setting one up, rotating its key, deleting it.
     Drains,
-    /// Delegations: granting one, also by approving a request.
+    /// Delegations: granting one, also by approving a request, and revoking one.
     Delegations,
-    /// Webhook endpoints: setting one up, and rotating its secret.
+    /// Webhook endpoints: creating, enabling and testing one, and rotating its secret.
     Webhooks,
+    /// Domains: releasing one.
+    Domains,
     /// Analyst accounts: revoking them.
     Analysts,
 }
@@ -33,9 +36,10 @@ impl LettingIn {
         match self {
             Self::Keys => "Only owners can create and revoke API keys.",
             Self::Drains => "Only owners can create and delete log drains and replace their keys.",
-            Self::Delegations => "Only owners can share the organization's data.",
+            Self::Delegations => "Only owners can share the organization's data and stop sharing it.",
             Self::Analysts => "Only owners can revoke analyst accounts.",
-            Self::Webhooks => "Only owners can create webhook endpoints and replace their secrets.",
+            Self::Webhooks => "Only owners can create, enable and test webhook endpoints and replace their secrets.",
+            Self::Domains => "Only owners can release domains.",
         }
     }
 }

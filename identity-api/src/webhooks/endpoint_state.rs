@@ -7,6 +7,7 @@ use super::{COLUMNS, Row, deliveries, not_found};
 use crate::State;
 use crate::access::actor::{Actor, IdentityWriter};
 use crate::access::audit::{self, Change};
+use crate::access::granting::{self, LettingIn};
 use crate::request::bodies::{self, rule_broken};
 use axum::Json;
 use axum::body::Body;
@@ -87,7 +88,7 @@ fn parse_change(body: &[u8]) -> Result<bool, ApiError> {
     bodies::object::<Changed>(body)?.disabled.ok_or_else(|| rule_broken("disabled", "disabled is required"))
 }
 
-/// `PATCH /api/v1/identity/webhooks/{id}`: disables an endpoint or enables it again.
+/// `PATCH /api/v1/identity/webhooks/{id}`: disables an endpoint or enables it again; enabling is 403 for a member who is no owner.
 pub(crate) async fn change_webhook(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -98,8 +99,12 @@ pub(crate) async fn change_webhook(
     let body = state.bodies.read(request).await?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
+    let disabled = parse_change(&body);
+    if matches!(disabled, Ok(false)) {
+        granting::require_owner(&mut transaction, &actor, LettingIn::Webhooks).await?;
+    }
     let (disabled_at, deleted_at) = lock(&mut transaction, &actor, id).await?;
-    let disabled = parse_change(&body)?;
+    let disabled = disabled?;
     if deleted_at.is_some() {
         return Err(ApiError::new(Code::Conflict, "The webhook endpoint was deleted. Create a new one."));
     }
@@ -126,6 +131,7 @@ pub(crate) async fn test_webhook(
     let id: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
+    granting::require_owner(&mut transaction, &actor, LettingIn::Webhooks).await?;
     deliveries::lock(&mut transaction, id, actor.org_id).await?.require_enabled()?;
     let data = Data::Webhook(WebhookData { id });
     let event = Event { to: &[actor.org_id], kind: EventType::WebhookTest, at: now, data };

@@ -2,7 +2,7 @@
 
 use crate::admin::json_of;
 use crate::people::{Person, members_of};
-use crate::test_app::{Answer, DELEGATIONS, REQUESTS, Shows, TestApp, WEBHOOKS};
+use crate::test_app::{Answer, DELEGATIONS, DOMAINS, REQUESTS, Shows, TestApp, WEBHOOKS};
 use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
 use schemas::ids::OrgId;
@@ -81,6 +81,46 @@ async fn a4_a_member_who_is_no_owner_lets_nobody_in() {
     let made = [grant(&app, bob.shows(), one).await, set_up(&app, bob.shows()).await];
     assert_eq!(made.map(|answer| answer.status), [201, 201], "now he may");
     assert_eq!(app.post(bob.shows(), &approval, &json!({})).await.status, 201);
+}
+
+#[tokio::test]
+async fn a18_members_release_enable_test_and_revoke_nothing() {
+    let app = TestApp::open().await;
+    let (ada, bob, org) = ada_and_bob(&app, "member").await;
+    app.seed().verify(org.parse().unwrap(), "a.test").await;
+    let domains = app.get(ada.shows(), DOMAINS).await.body;
+    let domain = domains.as_array().unwrap().iter().find(|domain| domain["verified"] == true).unwrap();
+    let domain = format!("{DOMAINS}/{}", domain["id"].as_str().unwrap());
+    let delegation = grant(&app, ada.shows(), app.platform("partner").await.0).await;
+    let delegation = format!("{DELEGATIONS}/{}", delegation.text("id"));
+    let endpoint = format!("{WEBHOOKS}/{}", set_up(&app, ada.shows()).await.text("id"));
+    let test = format!("{endpoint}/test");
+    let switch = async |by: &Person, disabled: bool| {
+        app.send(Method::PATCH, by.shows(), &endpoint, json!({"disabled": disabled}).to_string()).await
+    };
+    let refused = [
+        app.delete(bob.shows(), &domain).await,
+        app.delete(bob.shows(), &delegation).await,
+        app.post(bob.shows(), &test, &json!({})).await,
+        switch(&bob, false).await,
+    ];
+    for refused in refused {
+        assert_eq!(refused.refusal(), (403, "forbidden"), "{}", refused.body);
+    }
+    assert_eq!(switch(&bob, true).await.status, 200, "a member may stop deliveries");
+    assert_eq!(switch(&bob, false).await.refusal(), (403, "forbidden"), "but not start them");
+    assert_eq!(app.count("SELECT count(*) FROM domains WHERE released_at IS NOT NULL").await, 0);
+    assert_eq!(app.count("SELECT count(*) FROM delegations WHERE revoked_at IS NULL").await, 1);
+    assert_eq!(app.count("SELECT count(*) FROM webhook_deliveries").await, 0, "nothing was sent");
+
+    let done =
+        [switch(&ada, false).await, app.post(ada.shows(), &test, &json!({})).await, app.delete(ada.shows(), &delegation).await];
+    assert_eq!(done.map(|answer| answer.status), [200, 202, 200], "an owner does");
+    assert_eq!(app.delete(ada.shows(), &domain).await.status, 204);
+    let (_, key) = app.owner_of("b.test").await;
+    let listed = app.get(Shows::Key(&key), DOMAINS).await.body;
+    let own = format!("{DOMAINS}/{}", listed[0]["id"].as_str().unwrap());
+    assert_eq!(app.delete(Shows::Key(&key), &own).await.status, 204, "and so does a key with identity:write");
 }
 
 #[tokio::test]

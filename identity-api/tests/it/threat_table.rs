@@ -85,6 +85,7 @@ const TESTS: &[ThreatTest] = &[
     ("A4", KEY_MAKERS, "a4_a_member_who_is_no_owner_mints_and_revokes_no_key"),
     ("A4", KEY_MAKERS, "a4_every_key_names_its_maker"),
     ("A4", WAYS_IN, "a4_a_member_who_is_no_owner_lets_nobody_in"),
+    ("A18", WAYS_IN, "a18_members_release_enable_test_and_revoke_nothing"),
     ("A5", WAYS_IN, "a5_a_key_delegates_and_approves_at_most_its_own_scopes"),
     ("A5", KEY_MAKERS, "a5_a_key_grants_at_most_its_own_scopes"),
     ("A5", KEY_MAKERS, "a5_the_scope_to_provision_is_granted_only_where_an_operator_trusts_the_organisation"),
@@ -155,6 +156,6 @@ fn every_row_has_a_test_that_exists() {
     let of_callers = threat_rows("X", 18..=29).chain(threat_rows("X", 31..=31)).chain(threat_rows("RS", 1..=5));
     let of_identity = threat_rows("G", 1..=12).chain(threat_rows("W", 1..=8)).chain(threat_rows("I", 1..=9));
     let found =
-        [2, 4, 5, 8, 10, 11, 14, 15].into_iter().flat_map(|row| threat_rows("A", row..=row)).chain(threat_rows("S", 17..=17));
+        [2, 4, 5, 8, 10, 11, 14, 15, 18].into_iter().flat_map(|row| threat_rows("A", row..=row)).chain(threat_rows("S", 17..=17));
     every_row_has_a_test(TESTS, of_callers.chain(of_identity).chain(found));
 }

@@ -8,11 +8,12 @@ use service_kit::testing::Seed;
 use std::collections::BTreeSet;
 
 /// How the API rejects what only owners may do; the pages say it in other words.
-const OWNERS_ONLY: [&str; 5] = [
+const OWNERS_ONLY: [&str; 6] = [
     "Only owners can create and revoke API keys.",
     "Only owners can create and delete log drains",
     "Only owners can share the organization",
-    "Only owners can create webhook endpoints",
+    "Only owners can create, enable and test webhook endpoints",
+    "Only owners can release domains.",
     "Only owners can change members.",
 ];
 
@@ -46,6 +47,7 @@ async fn u4_a_member_who_is_no_owner_is_offered_what_the_api_lets_them_do_and_no
     let drain = make("OWNER_KEY", "drains", json!({"name": "ours", "provider": "ndjson"})).await;
     make("NETWORK_KEY", "delegation-requests", json!({"domain": "example.com"})).await;
     make("OWNER_KEY", "domains", json!({"domain": "second.example"})).await;
+    make("OWNER_KEY", "delegations", json!({"grantee_org_id": demo.env("AGENT_ORG_ID")})).await;
     let seed = Seed(&demo.stores.pool);
     let session = seed.session("plain@example.com", TimeDelta::days(1)).await;
     seed.join("plain@example.com", demo.env("OWNER_ORG_ID").parse().unwrap()).await;
