@@ -31,16 +31,25 @@ struct RealProvider {
 
 impl RealProvider {
     async fn start() -> Self {
+        Self::start_as(json!({})).await
+    }
+
+    /// With another configuration: the members are explained in `provider.mjs`.
+    async fn start_as(variant: Value) -> Self {
         let package = tokio::task::spawn_blocking(|| npm_package("oidc-provider", VERSION, env!("CARGO_TARGET_TMPDIR").as_ref()));
         let accounts = json!({
             "jane": {"email": "Jane@Example.com", "email_verified": true},
             "joe": {"email": "joe@example.com", "email_verified": false},
             "silent": {},
+            "text": {"email": "text@example.com", "email_verified": "true"},
+            "text-no": {"email": "text-no@example.com", "email_verified": "false"},
+            "unsaid": {"email": "unsaid@example.com"},
             "second-jane": {"email": "jane@example.com", "email_verified": true},
         });
         let mut node = Command::new("node");
         node.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/node/provider.mjs"));
         node.env("PACKAGE_DIR", package.await.unwrap()).env("CLIENT_SECRET", SECRET).env("ACCOUNTS", accounts.to_string());
+        node.env("VARIANT", variant.to_string());
         node.env("REDIRECT_URI", format!("http://telemetry.test{START}/callback"));
         node.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut process = node.spawn().expect("this test needs Node.js 20 or later");
@@ -55,7 +64,13 @@ impl RealProvider {
     }
 
     async fn app(&self) -> TestApp {
-        let providers = json!([{"id": "real", "issuer": self.issuer, "client_id": "telemetry", "client_secret": SECRET}]);
+        self.app_with(false).await
+    }
+
+    async fn app_with(&self, trust_email: bool) -> TestApp {
+        let providers = json!([{
+            "id": "real", "issuer": self.issuer, "client_id": "telemetry", "client_secret": SECRET, "trust_email": trust_email
+        }]);
         let oidc_allow = self.issuer.trim_start_matches("http://").parse().unwrap();
         let settings = SignInSettings { oidc_providers: Some(Hidden::from(providers.to_string())), oidc_allow, ..sign_in() };
         TestApp::open_for(Clock::System, WebhookSettings::default(), settings).await
@@ -199,4 +214,62 @@ async fn what_a_real_provider_sent_back_counts_once_and_in_one_browser() {
     let replayed = app.request(Method::GET, &path, Shows::Nothing).header("cookie", kept).send().await.unwrap();
     assert_eq!(replayed.status(), 401, "also for who kept its cookie: the code is used");
     assert_eq!(app.count("SELECT count(*) FROM user_sessions").await, 1);
+}
+
+/// Status of a sign-in by this account at a provider of this configuration.
+async fn status(provider: &RealProvider, app: &TestApp, login: &str) -> u16 {
+    let browser = Browser::new(app);
+    let (status, body) = json_of(browser.get(&browser.walk(login).await).await).await;
+    assert!(status != 200 || body["user"]["email"].is_string(), "{}: {body}", provider.issuer);
+    status
+}
+
+#[tokio::test]
+async fn a_token_for_several_audiences_must_be_issued_for_us() {
+    for (azp, expected) in [(Some("telemetry"), 200), (Some("another-client"), 401), (None, 401)] {
+        let provider = RealProvider::start_as(json!({"audiences": ["project-1", "project-2"], "azp": azp})).await;
+        let app = provider.app().await;
+        assert_eq!(status(&provider, &app, "jane").await, expected, "azp: {azp:?}");
+    }
+    let provider = RealProvider::start_as(json!({"audiences": [], "azp": "another-client"})).await;
+    assert_eq!(status(&provider, &provider.app().await, "jane").await, 401, "one audience, issued for another client");
+}
+
+#[tokio::test]
+async fn a_verified_address_may_be_said_as_text() {
+    for in_id_token in [true, false] {
+        let provider = RealProvider::start_as(json!({"in_id_token": in_id_token})).await;
+        let app = provider.app().await;
+        assert_eq!(status(&provider, &app, "text").await, 200, "in the ID token: {in_id_token}");
+        assert_eq!(status(&provider, &app, "text-no").await, 403, "in the ID token: {in_id_token}");
+    }
+}
+
+#[tokio::test]
+async fn the_client_secret_is_sent_as_the_provider_advertises() {
+    let (basic, post) = ("client_secret_basic", "client_secret_post");
+    for (registered, advertised) in [
+        (post, vec![post]),
+        (post, vec![basic, post]),
+        (basic, vec![basic]),
+        (basic, vec![post, basic]),
+        (basic, vec![basic, "none"]),
+    ] {
+        let provider = RealProvider::start_as(json!({"auth_method": registered, "auth_methods": advertised})).await;
+        let app = provider.app().await;
+        assert_eq!(status(&provider, &app, "jane").await, 200, "{registered} of {advertised:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_unsaid_verification_counts_only_where_it_is_trusted() {
+    for in_id_token in [true, false] {
+        let provider = RealProvider::start_as(json!({"in_id_token": in_id_token})).await;
+        let (app, trusting) = (provider.app().await, provider.app_with(true).await);
+        assert_eq!(status(&provider, &app, "unsaid").await, 403, "in the ID token: {in_id_token}");
+        assert_eq!(status(&provider, &trusting, "unsaid").await, 200, "in the ID token: {in_id_token}");
+        for untrusted in ["joe", "text-no", "silent"] {
+            assert_eq!(status(&provider, &trusting, untrusted).await, 403, "{untrusted}, in the ID token: {in_id_token}");
+        }
+    }
 }

@@ -1,25 +1,47 @@
 // Runs the npm package `oidc-provider` with one client and a few accounts, and prints its issuer. Its own login and
 // consent pages stay as they are: the test walks them as a browser does.
 //
-// Environment: PACKAGE_DIR (a folder with node_modules), CLIENT_SECRET, REDIRECT_URI, ACCOUNTS (subject -> claims).
+// Environment: PACKAGE_DIR (a folder with node_modules), CLIENT_SECRET, REDIRECT_URI, ACCOUNTS (subject -> claims), VARIANT:
+// {"auth_method", how the client is registered; "auth_methods", what discovery advertises; "in_id_token", whether the claims are
+// in the ID token; "audiences", more of them; "azp"}, all optional.
 
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const { PACKAGE_DIR, CLIENT_SECRET, REDIRECT_URI, ACCOUNTS } = process.env;
+const { PACKAGE_DIR, CLIENT_SECRET, REDIRECT_URI, ACCOUNTS, VARIANT } = process.env;
 const { default: Provider } = await import(pathToFileURL(join(PACKAGE_DIR, "node_modules/oidc-provider/lib/index.js")));
 const accounts = JSON.parse(ACCOUNTS);
+const variant = JSON.parse(VARIANT);
 
 const server = createServer();
 await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
 const issuer = `http://127.0.0.1:${server.address().port}`;
+const client = { client_id: "telemetry", client_secret: CLIENT_SECRET, redirect_uris: [REDIRECT_URI] };
+if (variant.auth_method) client.token_endpoint_auth_method = variant.auth_method;
 const provider = new Provider(issuer, {
-  clients: [{ client_id: "telemetry", client_secret: CLIENT_SECRET, redirect_uris: [REDIRECT_URI] }],
+  clients: [client],
   claims: { email: ["email", "email_verified"] },
+  conformIdTokenClaims: !variant.in_id_token,
+  ...(variant.auth_methods && { clientAuthMethods: variant.auth_methods }),
   pkce: { required: () => true },
   cookies: { keys: ["only for this test"] },
   findAccount: (_, subject) => accounts[subject] && { accountId: subject, claims: () => ({ sub: subject, ...accounts[subject] }) },
 });
+if (variant.audiences) {
+  // The package signs tokens for one audience: what it reads as the client's id becomes a list.
+  const issue = provider.IdToken.prototype.issue;
+  provider.IdToken.prototype.issue = function (options) {
+    const audiences = [this.client.clientId, ...variant.audiences];
+    this.client = new Proxy(this.client, {
+      get(target, name) {
+        const value = Reflect.get(target, name, target);
+        return name === "clientId" ? audiences : typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+    if (variant.azp) this.set("azp", variant.azp);
+    return issue.call(this, options);
+  };
+}
 server.on("request", provider.callback());
 console.log(issuer);

@@ -68,7 +68,7 @@ pub struct SignInSettings {
     /// Bytes an hour that changes of one organization or person may add; a change costs 2,048 and its body; 0: no limit
     #[arg(long, env = "TELEMETRY_IDENTITY_BYTES", default_value_t = DEFAULT_IDENTITY_BYTES, value_name = "BYTES")]
     pub identity_bytes: u64,
-    /// OpenID Connect providers: [{"id", "issuer", "client_id", "client_secret", "scopes"}], the last two optional
+    /// OpenID Connect providers: [{"id", "issuer", "client_id", "client_secret", "scopes", "trust_email"}], the last three optional
     #[arg(long, env = "TELEMETRY_OIDC_PROVIDERS", value_name = "JSON", hide_env_values = true)]
     pub oidc_providers: Option<Hidden>,
     /// OpenID Connect providers that need not be public HTTPS servers on port 443; on this machine they may do without TLS

@@ -7,11 +7,14 @@ use super::provider_account::Proved;
 use super::refuse;
 use anyhow::{Context, anyhow, ensure};
 use chrono::{DateTime, TimeDelta, Utc};
-use openidconnect::core::{CoreClient, CoreIdTokenVerifier, CoreProviderMetadata, CoreUserInfoClaims};
+use openidconnect::core::{
+    CoreClient, CoreClientAuthMethod, CoreErrorResponseType, CoreIdTokenClaims, CoreIdTokenVerifier, CoreProviderMetadata,
+    CoreTokenResponse, CoreUserInfoClaims,
+};
 use openidconnect::{
-    AccessTokenHash, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, EndpointMaybeSet, EndpointNotSet,
-    EndpointSet, HttpRequest, IssuerUrl, Nonce, OAuth2TokenResponse, PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope,
-    SignatureVerificationError, TokenResponse,
+    AccessTokenHash, AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, EndpointMaybeSet,
+    EndpointNotSet, EndpointSet, HttpRequest, IssuerUrl, Nonce, OAuth2TokenResponse, PkceCodeVerifier, RedirectUrl,
+    RequestTokenError, Scope, SignatureVerificationError, TokenResponse,
 };
 use serde::{Deserialize, Serialize};
 use service_kit::clock::Clock;
@@ -34,6 +37,9 @@ struct Written {
     client_id: String,
     client_secret: Option<String>,
     scopes: Option<Vec<String>>,
+    /// Whether an address counts as verified if the provider never says whether it is.
+    #[serde(default)]
+    trust_email: bool,
 }
 
 /// Every provider that people can sign in at.
@@ -54,6 +60,7 @@ pub(super) struct Provider {
     issuer: IssuerUrl,
     client_id: ClientId,
     client_secret: Option<ClientSecret>,
+    trust_email: bool,
     redirect: RedirectUrl,
     http: Fetcher,
     known: Mutex<Option<(DateTime<Utc>, CoreProviderMetadata)>>,
@@ -121,6 +128,7 @@ impl Provider {
             issuer: IssuerUrl::new(written.issuer)?,
             client_id: ClientId::new(written.client_id),
             client_secret: written.client_secret.map(ClientSecret::new),
+            trust_email: written.trust_email,
             redirect: RedirectUrl::new(redirect)?,
             http: Fetcher { egress: egress.clone(), is_https_only: issuer.scheme() == "https" },
             known: Mutex::new(None),
@@ -151,13 +159,7 @@ impl Provider {
         clock: &Clock,
     ) -> Result<Proved, ApiError> {
         let client = self.client(clock.now()).await?;
-        let http = self.http();
-        let request = client.exchange_code(code).map_err(|error| self.is_away(error.into()))?;
-        let tokens = request.set_pkce_verifier(verifier).request_async(&http).await.map_err(|error| match error {
-            RequestTokenError::ServerResponse(said) => self.refuse(&said),
-            RequestTokenError::Parse(..) => self.is_away(anyhow!("its answer to a code cannot be read")),
-            other => self.is_away(anyhow!("{other:?}")),
-        })?;
+        let tokens = self.redeem(&client, code, verifier).await?;
         let id_token = tokens.id_token().ok_or_else(|| self.refuse(&"no id_token"))?;
         let mut client = client;
         let verified = id_token.claims(&self.verifier(&client, clock), nonce);
@@ -168,6 +170,9 @@ impl Provider {
         }
         let verifier = self.verifier(&client, clock);
         let claims = id_token.claims(&verifier, nonce).map_err(|error| self.refuse(&error))?;
+        if !is_for(claims, &self.client_id) {
+            return Err(self.refuse(&"the id_token is for several clients, or its azp is another client"));
+        }
         if let Some(expected) = claims.access_token_hash() {
             let algorithm = id_token.signing_alg().map_err(|error| self.refuse(&error))?;
             let key = id_token.signing_key(&verifier).map_err(|error| self.refuse(&error))?;
@@ -181,20 +186,66 @@ impl Provider {
             // Many providers put the address there only; what it says must be of the same subject.
             let asking = client.user_info(tokens.access_token().clone(), Some(claims.subject().clone()));
             let asking = asking.map_err(|error| self.is_away(error.into()))?;
-            let said: Result<CoreUserInfoClaims, _> = asking.request_async(&http).await;
+            let said: Result<CoreUserInfoClaims, _> = asking.request_async(&self.http()).await;
             let said = said.map_err(|error| self.refuse(&error))?;
             address = (said.email().cloned(), said.email_verified());
         }
+        let is_verified = address.1.unwrap_or(self.trust_email);
         Ok(Proved {
             issuer: claims.issuer().to_string(),
             subject: claims.subject().to_string(),
-            email: address.0.filter(|_| address.1 == Some(true)).map(|email| email.to_string()),
+            email: address.0.filter(|_| is_verified).map(|email| email.to_string()),
         })
+    }
+
+    /// Sends the code to the token endpoint, authenticated as the provider advertises. A client can be registered for one of
+    /// several ways, so the next one is tried if the provider doesn't recognize the client; that uses no code up.
+    async fn redeem(
+        &self,
+        client: &Client,
+        code: AuthorizationCode,
+        verifier: PkceCodeVerifier,
+    ) -> Result<CoreTokenResponse, ApiError> {
+        let mut ways = self.ways_to_authenticate().await.into_iter().peekable();
+        while let Some(way) = ways.next() {
+            let client = client.clone().set_auth_type(way);
+            let request = client.exchange_code(code.clone()).map_err(|error| self.is_away(error.into()))?;
+            let request = request.set_pkce_verifier(PkceCodeVerifier::new(verifier.secret().clone()));
+            match request.request_async(&self.http()).await {
+                Ok(tokens) => return Ok(tokens),
+                Err(RequestTokenError::ServerResponse(said)) => {
+                    let is_unrecognized = *said.error() == CoreErrorResponseType::InvalidClient;
+                    if !is_unrecognized || ways.peek().is_none() {
+                        return Err(self.refuse(&said));
+                    }
+                }
+                Err(RequestTokenError::Parse(..)) => return Err(self.is_away(anyhow!("its answer to a code cannot be read"))),
+                Err(other) => return Err(self.is_away(anyhow!("{other:?}"))),
+            }
+        }
+        Err(self.is_away(anyhow!("it advertises no way to authenticate with a client secret")))
+    }
+
+    /// How to send the client's secret, the preferred way first: those of `token_endpoint_auth_methods_supported` (OpenID Connect
+    /// Discovery 1.0, section 3; basic when absent).
+    async fn ways_to_authenticate(&self) -> Vec<AuthType> {
+        if self.client_secret.is_none() {
+            return vec![AuthType::RequestBody];
+        }
+        let known = self.known.lock().await;
+        let advertised = known.as_ref().and_then(|(_, metadata)| metadata.token_endpoint_auth_methods_supported());
+        let Some(advertised) = advertised else { return vec![AuthType::BasicAuth] };
+        let ways = [
+            (CoreClientAuthMethod::ClientSecretBasic, AuthType::BasicAuth),
+            (CoreClientAuthMethod::ClientSecretPost, AuthType::RequestBody),
+        ];
+        ways.into_iter().filter(|(method, _)| advertised.contains(method)).map(|(_, way)| way).collect()
     }
 
     fn verifier<'a>(&self, client: &'a Client, clock: &Clock) -> CoreIdTokenVerifier<'a> {
         let clock = clock.clone();
-        client.id_token_verifier().set_time_fn(move || clock.now())
+        // Which other audiences there are doesn't matter: `is_for` checks for whom the token was issued.
+        client.id_token_verifier().set_time_fn(move || clock.now()).set_other_audience_verifier_fn(|_| true)
     }
 
     fn http(
@@ -212,6 +263,15 @@ impl Provider {
     fn refuse(&self, why: &dyn fmt::Display) -> ApiError {
         tracing::info!(provider = self.id, "a sign-in was refused: {why}");
         refuse()
+    }
+}
+
+/// Whether a token, of whose audiences the client is one, was issued for this client (OpenID Connect Core 1.0, section 3.1.3.7,
+/// steps 4 and 5).
+fn is_for(claims: &CoreIdTokenClaims, client: &ClientId) -> bool {
+    match claims.authorized_party() {
+        Some(party) => party == client,
+        None => claims.audiences().len() == 1,
     }
 }
 
@@ -258,6 +318,7 @@ mod tests {
             with("client_id", json!("")),
             with("client_secret", json!(["hunter2"])),
             with("client_secert", json!("hunter2")),
+            with("trust_email", json!("yes")),
         ];
         for json in bad {
             let refusal = of(&json).err().unwrap_or_else(|| panic!("{json}")).to_string();
