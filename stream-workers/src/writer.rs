@@ -7,6 +7,7 @@ mod block;
 mod caution;
 mod contact;
 mod cover;
+mod culprits;
 mod duplicates;
 mod epoch;
 mod gather;
@@ -27,11 +28,12 @@ mod takeover;
 
 use crate::Settings;
 use crate::consume::partition_stats::PartitionStats;
-use crate::consume::{Block, Lag, Origin};
+use crate::consume::{Block, Lag};
 use crate::dead_letters::{KnownLetters, RejectedTopic};
 use crate::metrics;
 use crate::resolve::Resolver;
 use crate::resolve::session_writer::SessionWriter;
+use batch::Records;
 use block::Destination;
 use caution::Narrowing;
 use contact::Contact;
@@ -60,7 +62,7 @@ const LOOKS: u32 = 8;
 const MAX_DOUBLINGS: u32 = 3;
 /// Time to finish the current block and release the epoch after SIGTERM. The next writer reads the records of an unfinished block again.
 const STOP_GRACE: Duration = Duration::from_secs(2);
-/// Pause before smaller blocks are read after one that can't be stored.
+/// Pause after a block that can't be stored.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Runs a writer until `stop`: first as a standby, then active. A writer that is fenced discards its state and becomes a standby.
@@ -101,9 +103,9 @@ pub(crate) async fn progress_of(settings: &ClickHouseSettings, topic: &str) -> a
 
 /// Part of the block may be visible, so the writer takes over from itself.
 async fn fail(failed: &FailedBlock, narrowing: &mut Narrowing) {
-    let FailedBlock { reason, is_data, records } = failed;
-    tracing::error!(records = records.len(), "a block can't be stored, reading smaller ones: {reason}");
-    narrowing.failed(records, reason, *is_data);
+    let FailedBlock { reason, records, culprits, .. } = failed;
+    tracing::error!(records = records.len(), culprits = culprits.len(), "failed to store a block: {reason}");
+    narrowing.failed(failed);
     tokio::time::sleep(FAILURE_PAUSE).await;
 }
 
@@ -279,7 +281,7 @@ impl<'a> Work<'a> {
         Destination { server: self.server, topic: self.topic, beat_every: self.beat_every }
     }
 
-    async fn store(&mut self, (mut block, records): (Block, Vec<Origin>)) -> Result<(), Ended> {
+    async fn store(&mut self, (mut block, records): (Block, Records)) -> Result<(), Ended> {
         let named = block.take_named_sessions();
         let prepare = async {
             self.resolver.forget_agents(&named);

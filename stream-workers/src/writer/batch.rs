@@ -4,13 +4,23 @@ use super::new_report::NewReport;
 use crate::consume::partition_stats::CountsByPartition;
 use crate::consume::{Block, DeadLetter, Offsets, Origin, QUARANTINED, named_buckets};
 use schemas::shard::{Bucket, Duty, Shard};
+use store::row_binary::Encoder;
 use store::tables::FailedFetchRow;
+
+/// The records of a block; none for a replay.
+#[derive(Default)]
+pub(super) struct Records {
+    /// In the order in which they were read.
+    pub(super) all: Vec<Origin>,
+    /// The record of each failed fetch.
+    pub(super) of_failed_fetches: Vec<Origin>,
+}
 
 /// Reports, and what becomes of their records in `progress`.
 pub(super) struct Batch {
     pub(super) reports: Vec<NewReport>,
     /// Of all records that a block has read: their rows depend on nothing else, so the first half of a batch has all of them.
-    pub(super) failed_fetches: Vec<FailedFetchRow>,
+    pub(super) failed_fetches: Vec<(Origin, FailedFetchRow)>,
     /// The records, in the order in which they were read.
     pub(super) records: Vec<Origin>,
     pub(super) offsets: Offsets,
@@ -19,19 +29,24 @@ pub(super) struct Batch {
     letters: Vec<(Origin, u64)>,
 }
 
+/// Of a replay's failed fetch.
+const NO_RECORD: Origin = (-1, -1);
+
 impl Batch {
     /// What a shard stores of a block.
-    pub(super) fn new(block: Block, records: Vec<Origin>, shard: Shard) -> Self {
-        let Block { mut rows, mut failed_fetches, offsets, mut tally, dead_letters, .. } = block;
+    pub(super) fn new(block: Block, records: Records, shard: Shard) -> Self {
+        let Block { mut rows, failed_fetches, offsets, mut tally, dead_letters, .. } = block;
         rows.retain(|row| shard.has(Bucket::new(&row.site, || row.shared_key.unwrap_or(row.identity))));
-        failed_fetches.retain(|row| shard.has(Bucket::new(&row.fetch.site, || row.accepted.identity)));
+        let origins = records.of_failed_fetches.into_iter().chain(std::iter::repeat(NO_RECORD));
+        let is_own = |(_, row): &(Origin, FailedFetchRow)| shard.has(Bucket::new(&row.fetch.site, || row.accepted.identity));
+        let failed_fetches = origins.zip(failed_fetches).filter(is_own).collect();
         rows.iter().for_each(|row| tally.of(row.partition).stored += 1);
         let is_counted = |letter: &&DeadLetter| is_counted(letter, shard);
         let letters = dead_letters.iter().filter(is_counted);
         let letters: Vec<_> = letters.map(|letter| ((letter.partition, letter.offset), letter.events as u64)).collect();
         count(&letters, &mut tally);
         let reports = rows.into_iter().map(NewReport::from).collect();
-        Self { reports, failed_fetches, records, offsets, tally, letters }
+        Self { reports, failed_fetches, records: records.all, offsets, tally, letters }
     }
 
     fn of(reports: Vec<NewReport>, records: Vec<Origin>, letters: Vec<(Origin, u64)>) -> Self {
@@ -59,6 +74,35 @@ impl Batch {
         let later_letters = letters.extract_if(.., |(record, _)| *record >= boundary).collect();
         let first = Self { failed_fetches, ..Self::of(reports, records, letters) };
         Some([first, Self::of(later_reports, later_records, later_letters)])
+    }
+
+    /// Sorts reports and failed fetches by record, and returns the records that have some.
+    pub(super) fn sort_by_record(&mut self) -> Vec<Origin> {
+        self.reports.sort_by_key(NewReport::origin);
+        self.failed_fetches.sort_by_key(|(record, _)| *record);
+        let of_failed_fetches = self.failed_fetches.iter().map(|(record, _)| *record);
+        let mut records: Vec<Origin> = self.reports.iter().map(NewReport::origin).chain(of_failed_fetches).collect();
+        records.sort_unstable();
+        records.dedup();
+        records
+    }
+
+    /// Returns the sorted reports of the records up to this one.
+    pub(super) fn reports_up_to(&self, last: Origin) -> &[NewReport] {
+        &self.reports[..self.reports.partition_point(|new| new.origin() <= last)]
+    }
+
+    /// Returns the rows of the sorted failed fetches of the records up to this one.
+    pub(super) fn failed_fetches_up_to(&self, last: Origin) -> Encoder {
+        let mut rows = Encoder::default();
+        self.failed_fetches.iter().take_while(|(record, _)| *record <= last).for_each(|(_, row)| row.encode(&mut rows));
+        rows
+    }
+
+    /// Removes what a record has reported.
+    pub(super) fn remove(&mut self, record: Origin) {
+        self.reports.retain(|new| new.origin() != record);
+        self.failed_fetches.retain(|(own, _)| *own != record);
     }
 }
 
@@ -115,7 +159,7 @@ mod tests {
             block.push(&message(1, "{"), |_| true);
             block.push_unread(&message(2, "{"), format!("{QUARANTINED}: writers died"));
             block.skip(&message(3, "{"));
-            Batch::new(block, Vec::new(), shard.parse().unwrap())
+            Batch::new(block, Records::default(), shard.parse().unwrap())
         };
         assert_eq!(batch("1/1").tally.all(), Counts { records: 4, stored: EVENTS as u64, rejected_records: 2, rejected: 0 });
         let parts = ["1/3", "2/3", "3/3"].map(|shard| batch(shard).tally.all());

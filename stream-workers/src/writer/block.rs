@@ -1,15 +1,17 @@
 //! A block: its reports become rows of `sites`, `reports`, `events`, `failed_fetches` and `progress`, inserted in this order.
 
-use super::batch::Batch;
+use super::batch::{Batch, Records};
+use super::culprits;
 use super::gather::Gathered;
 use super::keep_beating;
 use super::progress::{NextOffsets, Progress};
 use super::rows::{self, Bodies};
-use super::server::{Ended, FailedBlock, Server};
+use super::server::{Ended, FailedBlock, Server, Stage};
 use super::state::{State, Written};
 use crate::consume::{Block, Origin};
 use crate::metrics;
 use crate::record::decode::guarded;
+use schemas::site::registrable_domain;
 use service_kit::clock::Clock;
 use service_kit::crash_point;
 use std::time::Duration;
@@ -32,32 +34,45 @@ pub(super) struct Destination<'a> {
 
 /// Merges the reports of these records into the tables, as one block or, if they are too large, as several. When it returns, everything
 /// is visible and durable.
-pub(super) async fn write(block: Block, records: Vec<Origin>, (state, to): (&mut State, Destination<'_>)) -> Result<(), Ended> {
-    let all = records.clone();
-    let mut batch = guarded(|| Ok(Batch::new(block, records, to.server.shard()))).map_err(|reason| failed(reason, all))?;
-    batch.failed_fetches.retain(|row| !Home::of(&row.accepted).is_expired(state.first_month));
+pub(super) async fn write(block: Block, records: Records, (state, to): (&mut State, Destination<'_>)) -> Result<(), Ended> {
+    let all = records.all.clone();
+    let mut batch =
+        guarded(|| Ok(Batch::new(block, records, to.server.shard()))).map_err(|reason| failed(Stage::Other, reason, all))?;
+    batch.failed_fetches.retain(|(_, row)| !Home::of(&row.accepted).is_expired(state.first_month));
     let mut waiting = vec![batch];
     while let Some(batch) = waiting.pop() {
         // A block that covers an interrupted one is never divided: its groups could be.
         let can_be_divided = batch.records.len() > 1 && state.cover.is_empty();
         let most_bytes = Some(MOST_BYTES).filter(|_| can_be_divided);
-        let written = write_batch(&batch, most_bytes, (state, to)).await;
-        if written.map_err(|ended| blame(ended, &batch.records))? == Size::TooLarge {
-            waiting.extend(batch.halves().into_iter().flat_map(|[first, second]| [second, first]));
+        match write_batch(&batch, most_bytes, (state, to)).await {
+            Ok(Size::Fits) => {}
+            Ok(Size::TooLarge) => waiting.extend(batch.halves().into_iter().flat_map(|[first, second]| [second, first])),
+            Err(Ended::Block(failed)) => return Err(blame(failed, batch, (state, to)).await),
+            Err(ended) => return Err(ended),
         }
     }
     Ok(())
 }
 
-fn failed(reason: String, records: Vec<Origin>) -> Ended {
-    Ended::Block(FailedBlock { reason, is_data: true, records })
+fn failed(stage: Stage, reason: String, records: Vec<Origin>) -> Ended {
+    Ended::Block(FailedBlock { stage, reason, is_data: true, records, culprits: Vec::new() })
 }
 
-/// Names the records of a block that failed.
-fn blame(ended: Ended, records: &[Origin]) -> Ended {
-    match ended {
-        Ended::Block(failed) => Ended::Block(FailedBlock { records: records.to_vec(), ..failed }),
-        other => other,
+/// Names the records of a block that failed, and those that make it fail.
+async fn blame(failed: FailedBlock, batch: Batch, (state, to): (&State, Destination<'_>)) -> Ended {
+    let records = batch.records.clone();
+    if !failed.is_data {
+        return Ended::Block(FailedBlock { records, ..failed });
+    }
+    let found = tokio::select! {
+        found = culprits::find(failed.stage, batch, (state, to.server)) => found,
+        ended = keep_beating(to.server, (to.topic, to.beat_every), state) => ended.map(|never| match never {}),
+    };
+    match found {
+        Ok(culprits) => Ended::Block(FailedBlock { records, culprits, ..failed }),
+        // The server lacks memory for a trial.
+        Err(Ended::Block(_)) => Ended::Block(FailedBlock { records, ..failed }),
+        Err(ended) => ended,
     }
 }
 
@@ -96,14 +111,20 @@ async fn merge_and_insert(
 ) -> Result<Option<Written>, Ended> {
     let Some(gathered) = Gathered::of(&batch.reports, next, (state, server, most_bytes)).await? else { return Ok(None) };
     let merged = guarded(|| {
-        #[cfg(feature = "deadly-records")]
-        batch.reports.iter().for_each(|new| crate::record::deadly_records::while_merging(&new.report.facts.url));
-        let changes = gathered.merge(state);
+        let changes = rows::changes(&batch.reports, &gathered, state);
         let sites = rows::new_sites(&changes, &batch.failed_fetches, state);
-        let bodies = rows::bodies((batch, &gathered, &changes, &sites), (state.next_version(), most_bytes));
-        Ok(bodies.map(|bodies| (changes, sites, bodies)))
+        let Some(mut bodies) = rows::bodies((&batch.reports, &gathered, &changes), (state.next_version(), most_bytes)) else {
+            return Ok(None);
+        };
+        for site in &sites {
+            bodies.sites.text(&registrable_domain(site));
+            bodies.sites.text(site);
+        }
+        batch.failed_fetches.iter().for_each(|(_, row)| row.encode(&mut bodies.failed_fetches));
+        Ok(Some((changes, sites, bodies)))
     });
-    let Some((changes, sites, bodies)) = merged.map_err(|reason| failed(reason, Vec::new()))? else { return Ok(None) };
+    let merged = merged.map_err(|reason| failed(Stage::Merge, reason, Vec::new()))?;
+    let Some((changes, sites, bodies)) = merged else { return Ok(None) };
     insert(&bodies, (state, server)).await?;
     let Changes { events_first, events, reports } = changes;
     let events = events_first.into_iter().chain(events).collect();
@@ -129,16 +150,18 @@ fn measure(batch: &Batch, (former, progress): (&Progress, &Progress), begun: Ins
 
 async fn insert(bodies: &Bodies, (state, server): (&State, &Server)) -> Result<(), Ended> {
     let epoch = [("epoch", state.epoch.number.to_string())];
+    let (sites, reports) = (include_str!("sql/insert_sites.sql"), include_str!("sql/insert_reports.sql"));
+    let (events, failed_fetches) = (include_str!("sql/insert_events.sql"), include_str!("sql/insert_failed_fetches.sql"));
     let statements = [
-        ("after_sites", include_str!("sql/insert_sites.sql"), &bodies.sites),
-        ("after_reports", include_str!("sql/insert_reports.sql"), &bodies.reports),
-        ("after_events_first", include_str!("sql/insert_events.sql"), &bodies.events_first),
-        ("after_events", include_str!("sql/insert_events.sql"), &bodies.events),
-        ("after_failed_fetches", include_str!("sql/insert_failed_fetches.sql"), &bodies.failed_fetches),
+        ("after_sites", Stage::Other, sites, &bodies.sites),
+        ("after_reports", Stage::Reports, reports, &bodies.reports),
+        ("after_events_first", Stage::Events, events, &bodies.events_first),
+        ("after_events", Stage::Events, events, &bodies.events),
+        ("after_failed_fetches", Stage::FailedFetches, failed_fetches, &bodies.failed_fetches),
     ];
-    for (point, sql, Encoder(rows)) in statements {
+    for (point, stage, sql, Encoder(rows)) in statements {
         if !rows.is_empty() {
-            server.insist(&state.epoch, sql, &epoch, rows).await?;
+            server.insist(&state.epoch, sql, &epoch, rows).await.map_err(|ended| ended.at(stage))?;
         }
         crash_point::reached(point);
     }

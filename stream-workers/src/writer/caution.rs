@@ -4,9 +4,10 @@
 //! killed while it waited: only decoding is noted, and a record is set aside only when [`DEADLY`] writers have died while they
 //! decoded it.
 //!
-//! After a block that can't be merged or inserted, the writer takes over from itself, because part of the block may be visible, and reads
-//! smaller blocks until one record is left to set aside ([`Narrowing`]).
+//! After a block that can't be merged or inserted, the writer sets aside the records that make it fail (`culprits`). If no record is known
+//! to, for example because ClickHouse lacks memory, it reads smaller blocks ([`Narrowing`]).
 
+use super::server::FailedBlock;
 use crate::consume::Origin;
 use std::collections::HashMap;
 
@@ -73,7 +74,7 @@ impl Caution {
 /// Blocks with more records than this aren't limited any more.
 const UNLIMITED: usize = 100_000;
 
-/// The search for records that can't be merged or inserted.
+/// What the writer has learned from blocks that failed.
 #[derive(Debug, Default)]
 pub(super) struct Narrowing {
     /// Most records of a block, if limited.
@@ -83,15 +84,17 @@ pub(super) struct Narrowing {
 }
 
 impl Narrowing {
-    /// A block of these records failed. Without `is_data`, it needs more memory than ClickHouse has, and no record is to blame.
-    pub(super) fn failed(&mut self, records: &[Origin], reason: &str, is_data: bool) {
-        // A block of more records than allowed has the others because an interrupted block wrote reports of the same events.
-        let is_smallest = records.len() <= 1 || self.most_records == Some(1);
-        match records.first() {
-            // A replay, which counts its failures itself.
-            None => {}
-            Some(record) if is_smallest && is_data => drop(self.aside.insert(*record, reason.to_owned())),
-            Some(_) => self.most_records = Some((records.len() / 2).clamp(1, self.most_records.unwrap_or(UNLIMITED))),
+    /// A block failed: its culprits are set aside. If none are known, the next block is smaller, and a record is blamed only if it was the
+    /// only one and the server has refused its values. A replay has no records, and counts its failures itself.
+    pub(super) fn failed(&mut self, block: &FailedBlock) {
+        let FailedBlock { reason, is_data, records, culprits, .. } = block;
+        self.aside.extend(culprits.iter().cloned());
+        match records.as_slice() {
+            _ if !culprits.is_empty() => {}
+            [] => {}
+            [record] if *is_data => drop(self.aside.insert(*record, reason.clone())),
+            // A block may have more records than allowed, because an interrupted block wrote reports of the same events.
+            _ => self.most_records = Some((records.len() / 2).min(self.most_records.unwrap_or(UNLIMITED) / 2).max(1)),
         }
     }
 
@@ -114,30 +117,39 @@ impl Narrowing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ops::Range;
+
+    fn failed(offsets: Range<i64>, is_data: bool) -> FailedBlock {
+        let records = offsets.map(|offset| (0, offset)).collect();
+        FailedBlock { reason: "refused".to_owned(), is_data, records, ..FailedBlock::default() }
+    }
 
     #[test]
-    fn narrowing_sets_aside_only_what_fails() {
-        let (mut narrowing, mut next, bad, mut aside) = (Narrowing::default(), 0, [3, 700, 701], Vec::new());
-        for _ in 0..200 {
-            let end = (next + narrowing.most_records().min(1_000) as i64).min(1_000);
-            let records: Vec<Origin> = (next..end).map(|offset| (0, offset)).collect();
-            let is_bad = |record: &&Origin| bad.contains(&record.1) && narrowing.reason(**record).is_none();
-            if records.iter().find(is_bad).is_some() {
-                narrowing.failed(&records, "refused", true);
-            } else {
-                aside.extend(records.iter().filter(|record| narrowing.reason(**record).is_some()).map(|record| record.1));
-                narrowing.stored();
-                next = end;
-            }
+    fn a_block_with_more_records_than_allowed_halves_the_limit() {
+        let (mut narrowing, mut limits) = (Narrowing::default(), Vec::new());
+        for end in [41, 20, 18, 18, 18, 18] {
+            narrowing.failed(&failed(0..end, true));
+            limits.push(narrowing.most_records());
         }
-        assert_eq!((next, aside), (1_000, bad.to_vec()));
+        assert_eq!(limits, [20, 10, 5, 2, 1, 1]);
+        assert!((0..41).all(|offset| narrowing.reason((0, offset)).is_none()), "any of them may be to blame");
+        narrowing.failed(&failed(7..8, true));
+        assert_eq!(narrowing.reason((0, 7)).as_deref(), Some("refused"));
+    }
+
+    #[test]
+    fn a_block_with_known_culprits_limits_no_later_one() {
+        let mut narrowing = Narrowing::default();
+        narrowing.failed(&FailedBlock { culprits: vec![((0, 3), "bad".to_owned())], ..failed(0..41, true) });
+        assert_eq!((narrowing.most_records(), narrowing.reason((0, 3)).as_deref()), (usize::MAX, Some("bad")));
+        assert_eq!(narrowing.reason((0, 4)), None);
     }
 
     #[test]
     fn no_record_is_blamed_for_a_lack_of_memory() {
         let mut narrowing = Narrowing::default();
         for _ in 0..10 {
-            narrowing.failed(&[(0, 1)], "memory", false);
+            narrowing.failed(&failed(1..2, false));
         }
         assert_eq!((narrowing.most_records(), narrowing.reason((0, 1))), (1, None));
     }

@@ -1,5 +1,6 @@
 //! Records without a log, through the same merge and the same statements: for benchmarks and tests of the reads.
 
+use super::batch::Records;
 use super::block::Destination;
 use super::server::Server;
 use super::state::State;
@@ -49,6 +50,6 @@ impl EventLoader {
             block.rows.extend(ReportRow::of(record, FROM_NO_LOG));
         }
         let destination = Destination { server: &self.server, topic: TOPIC, beat_every: HEARTBEAT_EVERY };
-        Ok(block::write(block, Vec::new(), (&mut self.state, destination)).await?)
+        Ok(block::write(block, Records::default(), (&mut self.state, destination)).await?)
     }
 }

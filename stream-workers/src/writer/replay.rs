@@ -7,6 +7,7 @@
 mod reader;
 mod request;
 
+use super::batch::Records;
 use super::block::{self, Destination};
 use super::progress::NextOffsets;
 use super::server::{Ended, Server};
@@ -122,7 +123,7 @@ impl Replays {
         if !rows.is_empty() || !failed_fetches.is_empty() {
             let mut block = Block::default();
             (block.rows, block.failed_fetches) = (rows, failed_fetches);
-            block::write(block, Vec::new(), (state, to)).await?;
+            block::write(block, Records::default(), (state, to)).await?;
         }
         crash_point::reached("before_replay");
         running.pace(figures.events);

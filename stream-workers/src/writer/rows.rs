@@ -1,12 +1,13 @@
 //! The rows of a block's statements.
 
-use super::batch::Batch;
 use super::gather::Gathered;
 use super::new_report::{NewReport, issuer};
+use super::server::Stage;
 use super::state::State;
+use crate::consume::Origin;
 use schemas::event_key::EventKey;
 use schemas::ids::OrgId;
-use schemas::site::{Site, registrable_domain};
+use schemas::site::Site;
 use std::collections::{BTreeSet, HashMap};
 use store::facts::Facts;
 use store::merge::Changes;
@@ -14,6 +15,9 @@ use store::report::Acceptance;
 use store::row::{EventWrite, ReportPlace, ReportWrite};
 use store::row_binary::Encoder;
 use store::tables::{FailedFetchRow, encode_event, encode_report};
+
+/// Version of rows that are only tried. Those of blocks have larger ones.
+const TRIAL: u64 = 0;
 
 /// The bodies of a block's statements.
 #[derive(Default)]
@@ -25,9 +29,27 @@ pub(super) struct Bodies {
     pub(super) failed_fetches: Encoder,
 }
 
+/// Merges these reports with the current rows.
+pub(super) fn changes(reports: &[NewReport], gathered: &Gathered, state: &State) -> Changes<Facts> {
+    #[cfg(feature = "deadly-records")]
+    reports.iter().for_each(|new| crate::record::deadly_records::while_merging(&new.report.facts.url));
+    gathered.merge(state)
+}
+
+/// Returns the rows of a stage as deleted ones of version 0: they replace no other row, and no read returns them.
+pub(super) fn trial_rows(stage: Stage, reports: &[NewReport], gathered: &Gathered, state: &State) -> Encoder {
+    let changes = changes(reports, gathered, state);
+    let bodies = bodies((reports, gathered, &changes), (TRIAL, None)).unwrap_or_default();
+    match stage {
+        Stage::Reports => bodies.reports,
+        Stage::Events => Encoder([bodies.events_first.0, bodies.events.0].concat()),
+        Stage::Merge | Stage::FailedFetches | Stage::Other => Encoder::default(),
+    }
+}
+
 /// Hosts, also of click tokens' links, that occur for the first time.
-pub(super) fn new_sites(changes: &Changes<Facts>, failed_fetches: &[FailedFetchRow], state: &State) -> Vec<String> {
-    let mut sites: BTreeSet<&str> = failed_fetches.iter().map(|row| row.fetch.site.as_str()).collect();
+pub(super) fn new_sites(changes: &Changes<Facts>, failed_fetches: &[(Origin, FailedFetchRow)], state: &State) -> Vec<String> {
+    let mut sites: BTreeSet<&str> = failed_fetches.iter().map(|(_, row)| row.fetch.site.as_str()).collect();
     for write in changes.events_first.iter().chain(&changes.events) {
         let EventWrite::Row(row) = write else { continue };
         let link_site = row.representing().map(|report| report.facts.link_site.as_str());
@@ -37,28 +59,31 @@ pub(super) fn new_sites(changes: &Changes<Facts>, failed_fetches: &[FailedFetchR
     sites.into_iter().filter(is_new).map(str::to_owned).collect()
 }
 
-/// The bodies of the statements; `None` if one is too large.
+/// The rows that the merge has changed; `None` if one of the bodies is too large.
 pub(super) fn bodies(
-    (batch, gathered, changes, sites): (&Batch, &Gathered, &Changes<Facts>, &[String]),
+    (reports, gathered, changes): (&[NewReport], &Gathered, &Changes<Facts>),
     (version, most_bytes): (u64, Option<usize>),
 ) -> Option<Bodies> {
     let mut bodies = Bodies::default();
-    for site in sites {
-        bodies.sites.text(&registrable_domain(site));
-        bodies.sites.text(site);
-    }
     let fits = |body: &Encoder| most_bytes.is_none_or(|most| body.0.len() <= most);
-    report_rows(&batch.reports, gathered, changes, version, &mut bodies.reports);
-    batch.failed_fetches.iter().for_each(|row| row.encode(&mut bodies.failed_fetches));
+    report_rows(reports, gathered, changes, version, &mut bodies.reports);
     for (writes, body) in [(&changes.events_first, &mut bodies.events_first), (&changes.events, &mut bodies.events)] {
         for write in writes {
             encode_event(write, version, body);
+            end_row(version, body);
             if !fits(body) {
                 return None;
             }
         }
     }
     fits(&bodies.reports).then_some(bodies)
+}
+
+/// Makes a row that is only tried a deleted one: `is_deleted` is its last column.
+fn end_row(version: u64, body: &mut Encoder) {
+    if let Some(is_deleted) = body.0.last_mut().filter(|_| version == TRIAL) {
+        *is_deleted = 1;
+    }
 }
 
 fn report_rows(reports: &[NewReport], gathered: &Gathered, changes: &Changes<Facts>, version: u64, body: &mut Encoder) {
@@ -71,10 +96,10 @@ fn report_rows(reports: &[NewReport], gathered: &Gathered, changes: &Changes<Fac
         };
         let content = new.map(NewReport::content);
         let place = write.place();
-        encode_report(&place, None, content.as_ref(), version, body);
         let own_issuer = new.and_then(NewReport::issuer);
-        if let Some(issuer) = own_issuer {
-            encode_report(&place, Some(issuer), content.as_ref(), version, body);
+        for issuer in [None].into_iter().chain(own_issuer.map(Some)) {
+            encode_report(&place, issuer, content.as_ref(), version, body);
+            end_row(version, body);
         }
         // Another copy of the report, bound by another token, may have a row at its issuer.
         for issuer in copies.issuers(&place).filter(|issuer| Some(*issuer) != own_issuer) {

@@ -74,14 +74,31 @@ pub(crate) enum Ended {
     Failed(#[from] anyhow::Error),
 }
 
+/// What a block has failed at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The merge, after which nothing is inserted yet.
+    Merge,
+    Reports,
+    Events,
+    FailedFetches,
+    /// Nothing that can be tried without an effect.
+    #[default]
+    Other,
+}
+
 /// Why a block can't be merged or inserted.
 #[derive(Debug, Default)]
 pub(crate) struct FailedBlock {
     pub(super) reason: String,
     /// False if one of its statements needs more memory than a statement may use.
     pub(super) is_data: bool,
+    /// Where it has failed.
+    pub(super) stage: Stage,
     /// Its records, in the order in which they were read.
     pub(super) records: Vec<Origin>,
+    /// Those of its records that make it fail, and why. Empty if none are known.
+    pub(super) culprits: Vec<(Origin, String)>,
 }
 
 /// Outcome of a statement.
@@ -110,6 +127,16 @@ const MEMORY_LIMIT_EXCEEDED: u32 = 241;
 const OF_ONE_STATEMENT: &str = "Query memory limit";
 /// Longest text of an exception in the reason of a dead letter, in characters.
 const MAX_REASON_CHARS: usize = 400;
+
+impl Ended {
+    /// Says where a block has failed.
+    pub(super) fn at(self, stage: Stage) -> Self {
+        match self {
+            Self::Block(failed) => Self::Block(FailedBlock { stage, ..failed }),
+            other => other,
+        }
+    }
+}
 
 impl Outcome {
     fn of(error: &StatementError) -> Self {
@@ -282,7 +309,7 @@ impl Server {
                 Outcome::Fenced => return Err(Ended::Fenced(epoch.number)),
                 Outcome::SlotInUse => {}
                 Outcome::Refused { is_data, reason } if self.accepts(sql, parameters).await => {
-                    return Err(Ended::Block(FailedBlock { reason, is_data, records: Vec::new() }));
+                    return Err(Ended::Block(FailedBlock { reason, is_data, ..FailedBlock::default() }));
                 }
                 Outcome::Unknown | Outcome::Refused { .. } => {
                     metrics::statement_repeated();

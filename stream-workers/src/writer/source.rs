@@ -1,5 +1,6 @@
 //! Reads the log from the offsets in `progress`. Partitions are assigned manually, because ClickHouse decides who is active, not Kafka.
 
+use super::batch::Records;
 use super::caution::{Advice, Narrowing};
 use super::cover::Cover;
 use super::progress::NextOffsets;
@@ -50,8 +51,8 @@ pub(super) struct Source {
     topic: String,
     block_age: Duration,
     block: Block,
-    /// The records of the block, in the order in which they were read.
-    records: Vec<Origin>,
+    /// The records of the block.
+    records: Records,
     /// Offset of the next record to read, by partition.
     next: NextOffsets,
     assigned: BTreeSet<i32>,
@@ -86,7 +87,7 @@ impl Source {
             topic: settings.kafka.topic.clone(),
             block_age: settings.tuning.block_age(),
             block: Block::default(),
-            records: Vec::new(),
+            records: Records::default(),
             next,
             assigned: BTreeSet::new(),
             listed,
@@ -104,7 +105,7 @@ impl Source {
         &mut self,
         state: &mut State,
         (narrowing, server): (&Narrowing, &Server),
-    ) -> Result<(Block, Vec<Origin>), Ended> {
+    ) -> Result<(Block, Records), Ended> {
         loop {
             if self.is_created_again() && self.end_of_former_log(state) {
                 return self.end(state, server).await;
@@ -114,7 +115,7 @@ impl Source {
                 return self.end(state, server).await;
             }
             let may_end = state.cover.may_end(&self.next);
-            let is_full = self.block.is_full() || self.records.len() >= narrowing.most_records();
+            let is_full = self.block.is_full() || self.records.all.len() >= narrowing.most_records();
             let age = self.block.opened.map(|opened| opened.elapsed());
             if may_end && (age.is_some() && is_full || age.is_some_and(|age| age >= self.block_age)) {
                 return self.end(state, server).await;
@@ -132,7 +133,7 @@ impl Source {
         }
     }
 
-    async fn end(&mut self, state: &mut State, server: &Server) -> Result<(Block, Vec<Origin>), Ended> {
+    async fn end(&mut self, state: &mut State, server: &Server) -> Result<(Block, Records), Ended> {
         state.forget_suspect(server, &self.topic).await?;
         self.lag.take();
         self.read.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&self.next);
@@ -200,7 +201,8 @@ impl Source {
             let (rows, unresolved) = (&self.block.rows[rows..], &self.block.unresolved[unresolved..]);
             cover_groups(&mut state.cover, (partition, offset), (rows, unresolved));
         }
-        self.records.push((partition, offset));
+        self.records.all.push((partition, offset));
+        self.records.of_failed_fetches.resize(self.block.failed_fetches.len(), (partition, offset));
         self.next.insert(partition, offset + 1);
         self.received = None;
         Ok(())

@@ -14,6 +14,7 @@ use service_kit::testing::{TestServer, ask_clickhouse, eventually, random_seed};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
+use uuid::Uuid;
 
 fn named(key: u128, url: &str) -> Value {
     let mut event = event(key);
@@ -21,42 +22,71 @@ fn named(key: u128, url: &str) -> Value {
     event
 }
 
-/// A record of two events, one of which has this URL, among others.
-fn with_a_bad_record(url: &str) -> Vec<(i32, Value)> {
-    let good = |key| event(key);
+/// Forty records and one whose second event and failed fetch have this URL. Its first event shares a key with the record at `relative`.
+fn with_a_bad_record(bad: usize, relative: usize, url: &str) -> Vec<(i32, Value)> {
     let record = |n: i64, events: &[Value]| (0, record(1, NEW_YEAR_US + n, events));
-    let mut records: Vec<(i32, Value)> = (0..40).map(|n| record(n, &[good(n as u128 + 1)])).collect();
-    records.insert(17, record(100, &[good(100), named(101, url)]));
+    let related = |key: u128, shared: u128| {
+        let mut event = event(key);
+        event["correlation_key"] = json!(format!("{shared:032x}"));
+        event
+    };
+    let mut records: Vec<(i32, Value)> = (0..40).map(|n| record(n, &[event(n as u128 + 1)])).collect();
+    records.insert(bad, record(100, &[related(100, 7), named(101, url)]));
+    records[relative] = record(relative as i64, &[related(200, 7)]);
+    // An event whose time is that of the second record, so one without it would be at another place.
+    records[5] = record(50, &[related(300, 8)]);
+    records[5].1["events"][0]["at_ms"] = (NEW_YEAR_US / 1_000 - 5).into();
+    records[12] = record(12, &[related(400, 8)]);
+    records[12].1["org"] = json!(Uuid::from_u128(2));
+    for (n, path) in [(20, "/good"), (bad, url)] {
+        let fetch = json!({"own_key": format!("{:032x}", 500 + n), "at_ms": NEW_YEAR_US / 1_000, "site": "com.example", "path": path,
+            "bot": "GPTBot", "operator": "OpenAI", "purpose": "training", "verified": false, "status": 404});
+        records[n].1["failed_fetches"] = json!([fetch]);
+    }
     records
 }
 
-async fn assert_one_is_set_aside(world: &mut World, records: &[(i32, Value)], reason: &str) {
-    world.put(records).await;
-    let _writer = world.writer(None);
+/// The writer claims a second epoch to set the record aside, and no third one.
+async fn assert_one_is_set_aside(world: &mut World, (bad, relative): (usize, usize), url: &str, reason: &str) {
+    let records = with_a_bad_record(bad, relative, url);
+    world.put(&records).await;
+    // All records are in one block.
+    let writer = world.writer_with([("TELEMETRY_BLOCK_AGE_MS", "500".to_owned())]);
     world.is_stored().await;
-    let (_, bad) = world.records.remove(17);
+    let (_, bad) = world.records.remove(bad);
     world.assert_equals_model().await;
     world.assert_no_duplicates().await;
+    world.assert_no_orphans().await;
     let set_aside = world.app.log.set_aside().await;
     assert_eq!(set_aside.len(), 1, "{set_aside:?}");
     assert!(set_aside[0].reason.contains(reason), "{}", set_aside[0].reason);
     assert_eq!(serde_json::from_slice::<Value>(&set_aside[0].payload).unwrap(), bad);
+    assert_eq!(world.count("SELECT max(epoch) FROM writers").await, 2, "{}", writer.stderr());
+    assert_eq!(world.count("SELECT count() FROM failed_fetches FINAL WHERE path = '/good'").await, 1);
+    assert_eq!(world.count("SELECT count() FROM failed_fetches FINAL").await, 1);
 }
+
+/// Where the record is, and one before or after it with which it shares a key: both must be in one block again.
+const PLACES: [(usize, usize); 2] = [(17, 3), (3, 17)];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_that_clickhouse_refuses_is_set_aside() {
     for table in ["reports", "events"] {
-        let mut world = World::new().await;
-        let constraint = format!("ALTER TABLE {table} ADD CONSTRAINT no_bad_url CHECK position(url, 'bad-url') = 0");
-        world.run(&[&constraint]).await;
-        assert_one_is_set_aside(&mut world, &with_a_bad_record("https://example.com/bad-url"), "VIOLATED_CONSTRAINT").await;
+        for place in PLACES {
+            let mut world = World::new().await;
+            let constraint = format!("ALTER TABLE {table} ADD CONSTRAINT no_bad_url CHECK position(url, 'bad-url') = 0");
+            world.run(&[&constraint]).await;
+            assert_one_is_set_aside(&mut world, place, "https://example.com/bad-url", "VIOLATED_CONSTRAINT").await;
+        }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_that_makes_the_merge_panic_is_set_aside() {
-    let mut world = World::new().await;
-    assert_one_is_set_aside(&mut world, &with_a_bad_record("https://example.com/deadly-report:panic"), "panicked").await;
+    for place in PLACES {
+        let mut world = World::new().await;
+        assert_one_is_set_aside(&mut world, place, "https://example.com/deadly-report:panic", "panicked").await;
+    }
 }
 
 /// What happens to a request whose body begins like this.

@@ -1,0 +1,300 @@
+//! Finds the records that make a block fail, before anything else is stored.
+//!
+//! It tries the block's first records, in the order of their offsets: their reports are merged again, and the rows that ClickHouse has
+//! refused are inserted as deleted rows of version 0. Such a row never replaces another one, and no read returns it. Rows of failed
+//! fetches depend on nothing else, so those of good records are inserted as they are.
+
+use super::batch::Batch;
+use super::gather::Gathered;
+use super::progress::NextOffsets;
+use super::rows::trial_rows;
+use super::server::{Ended, FailedBlock, Server, Stage};
+use super::state::State;
+use crate::consume::Origin;
+use crate::record::decode::guarded;
+
+/// Returns the records that make a batch fail at a stage, and why. Of records that fail only together, it is the last one. Empty if no
+/// trial fails.
+///
+/// # Errors
+///
+/// If a trial fails for another reason than its values.
+pub(super) async fn find(
+    stage: Stage,
+    mut batch: Batch,
+    (state, server): (&State, &Server),
+) -> Result<Vec<(Origin, String)>, Ended> {
+    // A replay has no records, and counts its failures itself.
+    if stage == Stage::Other || batch.records.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut search = Search::new(batch.sort_by_record());
+    while let Some(last) = search.last() {
+        let failure = try_up_to(last, stage, &batch, (state, server)).await?;
+        if let Some(culprit) = search.tried(failure) {
+            batch.remove(culprit);
+        }
+    }
+    Ok(search.culprits)
+}
+
+/// Returns why the records up to this one fail; `None` if they don't.
+async fn try_up_to(
+    last: Origin,
+    stage: Stage,
+    batch: &Batch,
+    (state, server): (&State, &Server),
+) -> Result<Option<String>, Ended> {
+    let rows = if stage == Stage::FailedFetches {
+        batch.failed_fetches_up_to(last)
+    } else {
+        let reports = batch.reports_up_to(last);
+        let Some(gathered) = Gathered::of(reports, &NextOffsets::new(), (state, server, None)).await? else { return Ok(None) };
+        match guarded(|| Ok(trial_rows(stage, reports, &gathered, state))) {
+            Ok(rows) => rows,
+            Err(reason) => return Ok(Some(reason)),
+        }
+    };
+    let Some(sql) = insert(stage).filter(|_| !rows.0.is_empty()) else { return Ok(None) };
+    let epoch = [("epoch", state.epoch.number.to_string())];
+    match server.insist(&state.epoch, sql, &epoch, &rows.0).await {
+        Ok(()) => Ok(None),
+        Err(Ended::Block(FailedBlock { is_data: true, reason, .. })) => Ok(Some(reason)),
+        Err(ended) => Err(ended),
+    }
+}
+
+fn insert(stage: Stage) -> Option<&'static str> {
+    match stage {
+        Stage::Reports => Some(include_str!("sql/insert_reports.sql")),
+        Stage::Events => Some(include_str!("sql/insert_events.sql")),
+        Stage::FailedFetches => Some(include_str!("sql/insert_failed_fetches.sql")),
+        Stage::Merge | Stage::Other => None,
+    }
+}
+
+/// A binary search for the first record with which the records before it fail; again without it, until all others pass.
+#[derive(Debug)]
+struct Search {
+    /// Without the culprits that were found.
+    records: Vec<Origin>,
+    /// This many of the first ones pass.
+    passed: usize,
+    /// This many of the first ones fail; `None` if none are known to.
+    failed: Option<usize>,
+    culprits: Vec<(Origin, String)>,
+}
+
+impl Search {
+    fn new(records: Vec<Origin>) -> Self {
+        Self { records, passed: 0, failed: None, culprits: Vec::new() }
+    }
+
+    /// Returns how many of the first records to try next; `None` if the search is over.
+    fn length(&self) -> Option<usize> {
+        match self.failed {
+            _ if self.passed >= self.records.len() => None,
+            None => Some(self.records.len()),
+            // The same again: what passes the second time wasn't the fault of a record.
+            Some(failed) if failed == self.passed + 1 => Some(failed),
+            Some(failed) => Some(self.passed.midpoint(failed)),
+        }
+    }
+
+    /// Returns the last of the records to try next.
+    fn last(&self) -> Option<Origin> {
+        Some(self.records[self.length()? - 1])
+    }
+
+    /// Notes why the records that were tried have failed, or that they passed. Returns the culprit if it is found.
+    fn tried(&mut self, failure: Option<String>) -> Option<Origin> {
+        let length = self.length()?;
+        match (failure, self.failed == Some(length)) {
+            (Some(reason), true) => {
+                let culprit = self.records.remove(length - 1);
+                self.culprits.push((culprit, reason));
+                self.failed = None;
+                return Some(culprit);
+            }
+            (Some(_), false) => self.failed = Some(length),
+            (None, false) if self.failed.is_some() => self.passed = length,
+            // All pass, or some have failed once only.
+            (None, _) => self.passed = self.records.len(),
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::caution::Narrowing;
+    use super::super::cover::{Cover, Interrupted};
+    use super::*;
+    use proptest::prelude::*;
+    use schemas::event_key::EventKey;
+    use schemas::ids::OrgId;
+    use std::collections::{BTreeMap, BTreeSet};
+    use store::report::{Acceptance, Home};
+    use store::row::{ReportPlace, WrittenReport};
+    use uuid::Uuid;
+
+    fn search(records: &[Origin], mut fails: impl FnMut(&[Origin]) -> bool) -> Vec<Origin> {
+        let mut search = Search::new(records.to_vec());
+        while let Some(length) = search.length() {
+            let failure = fails(&search.records[..length]).then(String::new);
+            search.tried(failure);
+        }
+        search.culprits.into_iter().map(|(record, _)| record).collect()
+    }
+
+    #[test]
+    fn a_failure_that_passes_by_itself_is_no_record_s_fault() {
+        let records: Vec<Origin> = (0..40).map(|offset| (0, offset)).collect();
+        // Trials of 40, 20, 10, 5, 2 records, of one, and of the same one again.
+        for failures in 0..=7 {
+            let mut trials = 0;
+            let found = search(&records, |_| {
+                trials += 1;
+                trials <= failures
+            });
+            assert_eq!(found.len(), usize::from(failures == 7), "{failures} trials fail");
+        }
+    }
+
+    /// Blocks of one partition as a writer reads them, whose `events` are refused after their `reports` were inserted.
+    struct Ingestion {
+        /// The key that each record's report shares.
+        groups: Vec<u128>,
+        bad: BTreeSet<usize>,
+        /// Whether trials find the culprits.
+        can_try: bool,
+        written: BTreeMap<usize, Interrupted>,
+        cover: Cover,
+        narrowing: Narrowing,
+        next: usize,
+        letters: BTreeSet<usize>,
+        failures: usize,
+    }
+
+    impl Ingestion {
+        fn origin(record: usize) -> Origin {
+            (0, i64::try_from(record).unwrap())
+        }
+
+        fn row(&self, record: usize) -> Interrupted {
+            let (identity, origin) = (EventKey(record as u128 + 1_000), Self::origin(record));
+            let place = ReportPlace { home: Home(202_611), org: OrgId(Uuid::nil()), at_ms: 0, identity };
+            let written = WrittenReport { place, accepted: Acceptance { at_us: 0, place: 0, identity } };
+            Interrupted { written, shared_key: Some(EventKey(self.groups[record])), site: "".into(), issuer: None, origin }
+        }
+
+        fn is_aside(&self, record: usize) -> bool {
+            self.narrowing.reason(Self::origin(record)).is_some()
+        }
+
+        /// The records of a block of at least so many, if the log has them and no failure forbids it.
+        fn read(&mut self, most: usize) -> std::ops::Range<usize> {
+            let (mut end, most) = (self.next, most.min(self.narrowing.most_records()));
+            while end < self.groups.len() {
+                let group = (!self.is_aside(end)).then_some(EventKey(self.groups[end]));
+                self.cover.read(Self::origin(end), group.into_iter());
+                end += 1;
+                if end - self.next >= most && self.cover.may_end(&[Self::origin(end)].into()) {
+                    break;
+                }
+            }
+            self.next..end
+        }
+
+        fn step(&mut self, most: usize) {
+            let block = self.read(most);
+            let stored: Vec<usize> = block.clone().filter(|record| !self.is_aside(*record)).collect();
+            let aside: Vec<usize> = block.clone().filter(|record| self.is_aside(*record)).collect();
+            self.letters.extend(aside);
+            if stored.iter().any(|record| self.bad.contains(record)) {
+                self.failures += 1;
+                let origins: Vec<Origin> = stored.iter().map(|record| Self::origin(*record)).collect();
+                let is_bad = |origin: &Origin| self.bad.contains(&usize::try_from(origin.1).unwrap());
+                let culprits = if self.can_try { search(&origins, |tried| tried.iter().any(is_bad)) } else { Vec::new() };
+                let culprits = culprits.into_iter().map(|culprit| (culprit, "refused".to_owned())).collect();
+                let records = block.map(Self::origin).collect();
+                let failed = FailedBlock { reason: "refused".to_owned(), is_data: true, records, culprits, stage: Stage::Events };
+                self.narrowing.failed(&failed);
+                let rows: Vec<_> = stored.into_iter().map(|record| (record, self.row(record))).collect();
+                self.written.extend(rows);
+                self.cover = Cover::new(self.written.values().cloned().collect());
+                return;
+            }
+            self.next = block.end;
+            self.cover.stored(&[Self::origin(self.next)].into());
+            if self.cover.is_empty() {
+                self.written.clear();
+            }
+            self.narrowing.stored();
+        }
+    }
+
+    fn ingestion(groups: &[u128], bad: &BTreeSet<usize>, can_try: bool) -> Ingestion {
+        let bad = bad.iter().copied().filter(|record| *record < groups.len()).collect();
+        Ingestion {
+            groups: groups.to_vec(),
+            bad,
+            can_try,
+            written: BTreeMap::new(),
+            cover: Cover::default(),
+            narrowing: Narrowing::default(),
+            next: 0,
+            letters: BTreeSet::new(),
+            failures: 0,
+        }
+    }
+
+    proptest! {
+        /// A block ends where interrupted reports of its groups allow it, so it may have any other records.
+        #[test]
+        fn exactly_the_bad_records_are_set_aside(
+            groups in prop::collection::vec(0_u128..12, 1..80),
+            bad in prop::collection::btree_set(0_usize..80, 0..8),
+            sizes in prop::collection::vec(1_usize..60, 400),
+        ) {
+            let mut run = ingestion(&groups, &bad, true);
+            for size in sizes {
+                run.step(size);
+                prop_assert!(run.letters.is_subset(&run.bad), "{:?} of {:?}", run.letters, run.bad);
+            }
+            prop_assert_eq!(run.next, groups.len());
+            prop_assert_eq!(&run.letters, &run.bad);
+            prop_assert!(run.failures <= run.bad.len(), "one failure finds all culprits of a block");
+        }
+
+        /// Without trials, a record is blamed only if it is alone in its block.
+        #[test]
+        fn innocent_records_are_never_set_aside_without_a_trial(
+            groups in prop::collection::vec(0_u128..12, 1..80),
+            bad in prop::collection::btree_set(0_usize..80, 0..8),
+            sizes in prop::collection::vec(1_usize..60, 400),
+        ) {
+            let mut run = ingestion(&groups, &bad, false);
+            sizes.into_iter().for_each(|size| run.step(size));
+            prop_assert!(run.letters.is_subset(&run.bad), "{:?} of {:?}", run.letters, run.bad);
+        }
+
+        /// As if the records were tried one after the other.
+        #[test]
+        fn of_records_that_fail_together_the_last_is_the_culprit(
+            count in 1_i64..60,
+            pairs in prop::collection::vec((0_i64..60, 0_i64..60), 0..6),
+        ) {
+            let records: Vec<Origin> = (0..count).map(|offset| (0, offset)).collect();
+            let fails = |tried: &[Origin]| pairs.iter().any(|(one, other)| tried.contains(&(0, *one)) && tried.contains(&(0, *other)));
+            let (mut kept, mut expected) = (Vec::new(), Vec::new());
+            for record in &records {
+                kept.push(*record);
+                if fails(&kept) {
+                    expected.extend(kept.pop());
+                }
+            }
+            prop_assert_eq!(search(&records, fails), expected);
+        }
+    }
+}
