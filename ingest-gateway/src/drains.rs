@@ -16,7 +16,6 @@ mod formats;
 mod inflate;
 mod intake;
 mod json;
-mod limiter;
 mod line;
 mod line_id;
 mod line_outcome;
@@ -45,7 +44,6 @@ use coverage::{Coverage, Report};
 use fed::{Fed, KnownDrains};
 use inflate::Encoding;
 use intake::{Intake, Taken, too_large};
-use limiter::DrainLimiter;
 use line_outcome::{Judge, only_host};
 use schemas::identity::{DrainProvider, DrainRole, OrgType};
 use schemas::problem::Code;
@@ -53,8 +51,8 @@ use serde::Deserialize;
 use service_kit::auth::Caller;
 use service_kit::clock::Clock;
 use service_kit::http::{ApiError, RequestId};
-use service_kit::organization_shares::NoPlace;
 use service_kit::sealing::{Sealer, SecretsSettings};
+use service_kit::slots::{NoSlot, Pool, Slots};
 use sqlx::PgPool;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +63,7 @@ const DEADLINE: Duration = Duration::from_secs(22);
 /// What this process needs to take logs in.
 pub(crate) struct Drains {
     settings: DrainSettings,
-    limiter: Arc<DrainLimiter>,
+    slots: Arc<Slots>,
     pool: PgPool,
     fed: KnownDrains,
     challenge: KnownChallenge,
@@ -77,10 +75,10 @@ pub(crate) struct Drains {
 impl Drains {
     pub(crate) fn start(settings: &DrainSettings, secrets: &SecretsSettings, pool: PgPool, clock: Clock) -> anyhow::Result<Self> {
         let sealer = secrets.secrets_key.is_some().then(|| secrets.sealer()).transpose()?;
-        let limiter = DrainLimiter::new(settings.drains_at_once);
+        let slots = Slots::new(Pool::Drains, settings.drains_at_once);
         let (fed, challenge) = (KnownDrains::new(clock.clone()), KnownChallenge::new(clock.clone()));
         let coverage = Coverage::start(pool.clone(), clock);
-        Ok(Self { settings: settings.clone(), limiter, pool, fed, challenge, sealer, coverage })
+        Ok(Self { settings: settings.clone(), slots, pool, fed, challenge, sealer, coverage })
     }
 }
 
@@ -133,7 +131,7 @@ async fn take(
     if content_length(&parts).is_some_and(|bytes| bytes > settings.drain_wire_bytes) {
         return Err(too_large(settings.drain_wire_bytes));
     }
-    let permit = state.drains.limiter.begin(caller.org_id).map_err(no_place)?;
+    let slot = state.drains.slots.take(caller.org_id, usize::MAX).map_err(no_slot)?;
     let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
     let drain = fed.as_ref().map(|fed| fed.id);
     let secret = fed.as_ref().map(|fed| fed.secret(state.drains.sealer.as_ref())).transpose()?.flatten();
@@ -144,7 +142,7 @@ async fn take(
     let judge = judge(state, provider, told, (caller, fed)).await?;
     let (org, received_at) = (judge.caller.org_id, judge.now);
     let (settings, log) = (settings.clone(), state.log.clone());
-    let Taken { body_counts, delivery } = Intake { judge, settings, encoding, log, request_id }.take(body, permit).await?;
+    let Taken { body_counts, delivery } = Intake { judge, settings, encoding, log, request_id }.take(body, slot).await?;
     body_counts.measure(provider.as_str());
     let counts = Counts::of(&body_counts);
     state.drains.coverage.keep(Report { org, provider, drain, body_counts, received_at }).await;
@@ -187,11 +185,11 @@ fn content_length(parts: &Parts) -> Option<u64> {
 }
 
 /// 503 also to who has its share: there are senders that repeat a body after a 5xx only.
-fn no_place(no_place: NoPlace) -> ApiError {
+fn no_slot(why: NoSlot) -> ApiError {
     let refused = overloaded();
-    match no_place {
-        NoPlace::OfItsOwn => refused.with_detail("The organization has too many log uploads in progress. Try again shortly."),
-        NoPlace::AtAll => refused,
+    match why {
+        NoSlot::OwnShare => refused.with_detail("The organization has too many log uploads in progress. Try again shortly."),
+        NoSlot::AllTaken => refused,
     }
 }
 

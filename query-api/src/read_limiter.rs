@@ -1,10 +1,9 @@
 //! How many reads of telemetry may be under way at a time: of one key or person, of one organisation, and of everybody. What one read
 //! may cost is capped in `reads`; this keeps a hundred of them from costing a hundred times that.
 //!
-//! No organisation has more places than are left free for everybody else ([`OrganizationShares`]), so that one with slow readers
-//! never has them all.
+//! No organization has more of them than are left for all others ([`Slots`]), so that one with slow readers never has them all.
 //!
-//! Must give every place back, however a read ends, and must count a streamed answer until its last item is out.
+//! Must count a streamed response until its last item is sent.
 
 pub(crate) mod metrics;
 pub(crate) mod times;
@@ -18,7 +17,7 @@ use schemas::ids::OrgId;
 use schemas::problem::Code;
 use service_kit::auth::{Caller, Credential, KeyReader};
 use service_kit::http::ApiError;
-use service_kit::organization_shares::{NoPlace, OrganizationShares};
+use service_kit::slots::{NoSlot, Pool, Slot, Slots};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -78,19 +77,16 @@ pub(crate) struct ReadLimiter {
     per_key: usize,
     per_organization: usize,
     time_to_send: Duration,
-    running: Mutex<Running>,
-}
-
-struct Running {
-    of_credential: HashMap<Credential, usize>,
-    shares: OrganizationShares,
+    size: usize,
+    slots: Arc<Slots>,
+    of_credential: Mutex<HashMap<Credential, usize>>,
 }
 
 /// A read under way, until it is dropped.
 pub(crate) struct ReadPermit {
     read_limiter: Arc<ReadLimiter>,
     credential: Credential,
-    organization: OrgId,
+    slot: Slot,
 }
 
 impl ReadLimiter {
@@ -100,40 +96,34 @@ impl ReadLimiter {
             per_key: unlimited(settings.reads_per_key),
             per_organization: unlimited(settings.reads_per_organization),
             time_to_send: Duration::from_secs(settings.read_seconds.into()),
-            running: Mutex::new(Running {
-                of_credential: HashMap::new(),
-                shares: OrganizationShares::new(unlimited(settings.reads_at_once)),
-            }),
+            size: unlimited(settings.reads_at_once),
+            slots: Slots::new(Pool::Reads, unlimited(settings.reads_at_once)),
+            of_credential: Mutex::default(),
         })
     }
 
-    /// A place, or 429 when the credential or its organisation has all of its own, or 503 when there is none for anybody.
+    /// Takes a slot; returns 429 if the credential or its organization has all of its own, and 503 if all are taken.
     pub(crate) fn begin(self: &Arc<Self>, credential: Credential, organization: OrgId) -> Result<ReadPermit, ApiError> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = running.of_credential.get(&credential).copied().unwrap_or(0);
+        let mut of_credential = self.of_credential.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = of_credential.get(&credential).copied().unwrap_or(0);
         if own >= self.per_key {
-            metrics::refused(metrics::PER_KEY);
+            self.slots.note_credential_limit();
             let detail = "You have too many reads in progress. Try again when one finishes, or after the time in Retry-After.";
             return Err(ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER));
         }
-        running.shares.take(organization, self.per_organization).map_err(|no_place| refused(no_place, &running.shares))?;
-        running.of_credential.insert(credential, own + 1);
-        metrics::permit(running.shares.taken());
-        Ok(ReadPermit { read_limiter: Arc::clone(self), credential, organization })
+        let slot = self.slots.take(organization, self.per_organization).map_err(|why| self.refusal(why))?;
+        of_credential.insert(credential, own + 1);
+        metrics::under_way(of_credential.values().sum());
+        Ok(ReadPermit { read_limiter: Arc::clone(self), credential, slot })
     }
-}
 
-fn refused(no_place: NoPlace, shares: &OrganizationShares) -> ApiError {
-    match no_place {
-        NoPlace::OfItsOwn => {
-            metrics::refused(metrics::PER_ORGANIZATION);
-            let detail =
-                "The organization has too many reads in progress. Try again when one finishes, or after the time in Retry-After.";
-            ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER)
-        }
-        NoPlace::AtAll => {
-            metrics::refused(metrics::IN_ALL);
-            ApiError::unavailable(anyhow::anyhow!("{} reads are under way", shares.taken()))
+    fn refusal(&self, why: NoSlot) -> ApiError {
+        match why {
+            NoSlot::OwnShare => {
+                let detail = "The organization has too many reads in progress. Try again when one finishes, or after the time in Retry-After.";
+                ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER)
+            }
+            NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("{} reads are under way", self.size)),
         }
     }
 }
@@ -143,18 +133,22 @@ impl ReadPermit {
     pub(crate) fn time_to_send(&self) -> Duration {
         self.read_limiter.time_to_send
     }
+
+    /// The organization that reads.
+    pub(crate) fn organization(&self) -> OrgId {
+        self.slot.key()
+    }
 }
 
 impl Drop for ReadPermit {
     fn drop(&mut self) {
-        let mut running = self.read_limiter.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.shares.give_back(self.organization);
-        metrics::permit(running.shares.taken());
-        match running.of_credential.get_mut(&self.credential) {
+        let mut of_credential = self.read_limiter.of_credential.lock().unwrap_or_else(PoisonError::into_inner);
+        match of_credential.get_mut(&self.credential) {
             Some(own) if *own > 1 => *own -= 1,
-            // Who does not read is not remembered.
-            _ => drop(running.of_credential.remove(&self.credential)),
+            // Callers without a read are not remembered.
+            _ => drop(of_credential.remove(&self.credential)),
         }
+        metrics::under_way(of_credential.values().sum());
     }
 }
 
@@ -249,12 +243,8 @@ mod tests {
         drop(first);
         assert_eq!((refused(1), refused(3)), (None, None), "what was given back, and what was dropped at once");
         drop(second);
-        let running = read_limiter.running.lock().unwrap();
-        assert_eq!(
-            (running.shares.taken(), running.of_credential.len(), running.shares.organizations()),
-            (0, 0, 0),
-            "nothing is remembered of who does not read"
-        );
+        let callers = (read_limiter.of_credential.lock().unwrap().len(), read_limiter.slots.by_key().len());
+        assert_eq!((read_limiter.slots.free(), callers), (3, (0, 0)), "callers without a read are not remembered");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Delivers webhooks: what identity-api has written to the outbox is sent as signed POSTs, each at least once.
 //!
 //! ```text
-//!  webhook_queue ── claim: a lease on what is due (queue) ──► lanes: so many of one endpoint, so many in all
+//!  webhook_queue ── claim: a lease on what is due (queue) ──► lanes: so many of an endpoint, of an organization and in all
 //!        ▲                                                        │
 //!        │                                                        ▼
 //!        └── finish: delivered, due again, or a dead letter ◄── attempt: sign, POST through the guard, ten seconds
@@ -27,6 +27,7 @@ use attempt::Sender;
 use clap::Args;
 use lanes::Lanes;
 use queue::Queue;
+use schemas::ids::OrgId;
 use service_kit::egress::Egress;
 use service_kit::health::{self, Probe};
 use service_kit::measures;
@@ -72,7 +73,7 @@ pub struct DeliverSettings {
 /// How much is delivered at a time.
 #[derive(Args, Clone, Debug)]
 pub struct Pace {
-    /// Webhook deliveries under way at a time
+    /// Webhook attempts under way at a time; no organization has more than are left for all others
     #[arg(long, env = "TELEMETRY_DELIVERIES_AT_ONCE", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub deliveries_at_once: u32,
     /// The same to one endpoint; one that hangs gets one at a time
@@ -183,8 +184,12 @@ impl Deliverer {
         match claimed {
             Ok(claimed) => {
                 for delivery in claimed {
-                    let lane = self.lanes.enter(delivery.endpoint_id);
-                    attempts.spawn(self.sender.clone().attempt(delivery, asked_at, lane, hurry.clone()));
+                    let sender = self.sender.clone();
+                    match self.lanes.enter(OrgId(delivery.organization_id), delivery.endpoint_id) {
+                        Some(lane) => drop(attempts.spawn(sender.attempt(delivery, asked_at, lane, hurry.clone()))),
+                        // What is claimed fits, unless lanes were taken since.
+                        None => drop(attempts.spawn(async move { sender.give_back(&delivery, Duration::ZERO).await })),
+                    }
                 }
             }
             Err(error) => tracing::warn!("what is due cannot be found, asking again: {error}"),

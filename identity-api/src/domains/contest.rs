@@ -30,11 +30,11 @@ pub(super) async fn take_over(
     }
     let verification = &state.verification;
     verification.admit(actor.org_id)?;
-    let claim = Claim { domain: &registered.domain, token: &registered.verification_token };
+    let claim = Claim { domain: &registered.domain, token: &registered.verification_token, organization: actor.org_id };
     let proved = verification.finder.find(claim, &[VerificationMethod::DnsTxt]).await;
     let refusal = ApiError::from(ownership::TakeError::Held);
     proved.map_err(|faults| ApiError::faults(Code::Conflict, faults).with_detail(refusal.detail()))?;
-    let holders = Claim { domain: &holder.domain, token: &holder.verification_token };
+    let holders = Claim { domain: &holder.domain, token: &holder.verification_token, organization: actor.org_id };
     if is_proof(&holder) && verification.finder.find(holders, &VerificationMethod::ALL).await.is_ok() {
         return Err(refusal);
     }

@@ -7,12 +7,13 @@
 use super::head;
 use schemas::identity::VerificationMethod;
 use schemas::identity::domain::{MANIFEST_MEMBER, MANIFEST_PATH, META_NAME, TXT_LABEL, TXT_PREFIX};
+use schemas::ids::OrgId;
 use schemas::problem::Fault;
 use serde_json::Value;
 use service_kit::egress::Egress;
+use service_kit::slots::{Pool, Slots};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
@@ -52,7 +53,7 @@ pub(super) struct ProofFinder {
     egress: Egress,
     /// Where domains publish their proof over HTTPS.
     port: u16,
-    readers: Arc<Semaphore>,
+    readers: Arc<Slots>,
 }
 
 /// Whose proof to look for.
@@ -60,11 +61,13 @@ pub(super) struct ProofFinder {
 pub(super) struct Claim<'a> {
     pub(super) domain: &'a str,
     pub(super) token: &'a str,
+    /// Who claims the domain: readers are divided by organization.
+    pub(super) organization: OrgId,
 }
 
 impl ProofFinder {
     pub(super) fn new(egress: Egress, port: u16) -> Self {
-        Self { egress, port, readers: Arc::new(Semaphore::new(READERS)) }
+        Self { egress, port, readers: Slots::new(Pool::DomainChecks, READERS) }
     }
 
     /// The first of these ways by which the token is found, or what each of them lacks.
@@ -100,11 +103,11 @@ impl ProofFinder {
             }
             VerificationMethod::WellKnown => {
                 let document = self.fetch(claim, MANIFEST_PATH, until).await?;
-                self.in_manifest(document, token, until).await?
+                self.in_manifest(claim.organization, document, token, until).await?
             }
             VerificationMethod::MetaTag => {
                 let page = self.fetch(claim, "/", until).await?;
-                self.in_head(page, token, until).await?
+                self.in_head(claim.organization, page, token, until).await?
             }
         };
         if has_token { Ok(()) } else { Err(Lack::NoToken) }
@@ -119,21 +122,26 @@ impl ProofFinder {
     }
 
     /// Whether a manifest names the token; one that is cut off does not parse.
-    async fn in_manifest(&self, document: Vec<u8>, token: String, until: Instant) -> Result<bool, Lack> {
-        self.read(until, move || manifest_holds(&document, &token)).await
+    async fn in_manifest(&self, organization: OrgId, document: Vec<u8>, token: String, until: Instant) -> Result<bool, Lack> {
+        self.read(organization, until, move || manifest_holds(&document, &token)).await
     }
 
-    async fn in_head(&self, page: Vec<u8>, token: String, until: Instant) -> Result<bool, Lack> {
-        self.read(until, move || head::scan(&page, &token, until).has_token).await
+    async fn in_head(&self, organization: OrgId, page: Vec<u8>, token: String, until: Instant) -> Result<bool, Lack> {
+        self.read(organization, until, move || head::scan(&page, &token, until).has_token).await
     }
 
     /// Reads a stranger's document where nobody waits for it but its own request.
-    async fn read(&self, until: Instant, reading: impl FnOnce() -> bool + Send + 'static) -> Result<bool, Lack> {
-        let place = timeout_at(until, Arc::clone(&self.readers).acquire_owned()).await;
-        let place = place.ok().and_then(Result::ok).ok_or(Lack::NoAnswer)?;
+    async fn read(
+        &self,
+        organization: OrgId,
+        until: Instant,
+        reading: impl FnOnce() -> bool + Send + 'static,
+    ) -> Result<bool, Lack> {
+        let patience = until.saturating_duration_since(Instant::now());
+        let slot = self.readers.wait(organization, patience).await.map_err(|_| Lack::NoAnswer)?;
         let read = spawn_blocking(move || {
             let has_token = reading();
-            drop(place);
+            drop(slot);
             has_token
         });
         timeout_at(until, read).await.ok().and_then(Result::ok).ok_or(Lack::NoAnswer)
@@ -202,6 +210,9 @@ mod tests {
     use super::*;
     use service_kit::settings::WebhookSettings;
     use std::sync::mpsc;
+    use uuid::Uuid;
+
+    const ORG: OrgId = OrgId(Uuid::from_u128(99));
 
     fn finder() -> ProofFinder {
         ProofFinder::new(Egress::new(&WebhookSettings::default()).unwrap(), 443)
@@ -219,20 +230,23 @@ mod tests {
         let serve = async move { served.send(()) };
         let (finder, until) = (finder(), later());
         // The first is polled first: it is in the reading, or has handed it on, when the second is served.
-        let (read, _) = tokio::join!(finder.read(until, reading), serve);
+        let (read, _) = tokio::join!(finder.read(ORG, until, reading), serve);
         assert_eq!(read, Ok(true), "nobody was served meanwhile");
     }
 
     #[tokio::test]
     async fn a2_manifests_and_heads_are_read_by_the_few_readers_there_are_and_by_nobody_else() {
         let finder = finder();
-        let manifest = || finder.in_manifest(br#"{"verification_token":"t1"}"#.to_vec(), "t1".to_owned(), later());
+        let manifest = || finder.in_manifest(ORG, br#"{"verification_token":"t1"}"#.to_vec(), "t1".to_owned(), later());
         let page = format!("<meta name={META_NAME} content=t1>");
-        let head = || finder.in_head(page.clone().into_bytes(), "t1".to_owned(), later());
+        let head = || finder.in_head(ORG, page.clone().into_bytes(), "t1".to_owned(), later());
         assert_eq!((manifest().await, head().await), (Ok(true), Ok(true)));
-        assert_eq!(finder.readers.available_permits(), READERS, "each gives its place back");
-        finder.readers.close();
-        assert_eq!((manifest().await, head().await), (Err(Lack::NoAnswer), Err(Lack::NoAnswer)));
+        assert_eq!(finder.readers.free(), READERS, "each gives its slot back");
+        let others = (1..).map_while(|org| finder.readers.take(OrgId(Uuid::from_u128(org)), usize::MAX).ok());
+        let taken: Vec<_> = others.collect();
+        assert_eq!(taken.len(), READERS);
+        let soon = Instant::now() + Duration::from_millis(20);
+        assert_eq!(finder.read(ORG, soon, || true).await, Err(Lack::NoAnswer));
     }
 
     #[test]

@@ -128,7 +128,8 @@ impl Upkeep {
     }
 
     async fn look(&self, row: Row, now: DateTime<Utc>) -> Result<Outcome, sqlx::Error> {
-        let claim = Claim { domain: &row.domain, token: &row.verification_token };
+        let organization = OrgId(row.organization_id);
+        let claim = Claim { domain: &row.domain, token: &row.verification_token, organization };
         match self.finder.find(claim, &VerificationMethod::ALL).await {
             Ok(method) => self.note_standing(row.id, method, now).await,
             Err(_) => self.note_missing(&row, now).await,

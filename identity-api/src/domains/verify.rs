@@ -129,7 +129,7 @@ async fn look(
     methods: &[VerificationMethod],
 ) -> Result<VerificationMethod, ApiError> {
     state.verification.admit(actor.org_id)?;
-    let claim = Claim { domain: &registered.domain, token: &registered.verification_token };
+    let claim = Claim { domain: &registered.domain, token: &registered.verification_token, organization: actor.org_id };
     let found = state.verification.finder.find(claim, methods).await;
     found.map_err(|faults| ApiError::faults(Code::InvalidRequest, faults))
 }

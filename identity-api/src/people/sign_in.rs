@@ -113,14 +113,15 @@ pub(crate) struct InviteQuota {
 }
 
 /// Somebody who is not signed in yet, within the rate of their address.
-pub(crate) struct Visitor;
+pub(crate) struct Visitor(pub(crate) ClientAddress);
 
 impl FromRequestParts<Arc<State>> for Visitor {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         let sign_in = &state.sign_in;
-        sign_in.rates.admit(sign_in.clients.client(&parts.extensions, &parts.headers))?;
-        Ok(Self)
+        let address = sign_in.clients.client(&parts.extensions, &parts.headers);
+        sign_in.rates.admit(address)?;
+        Ok(Self(address))
     }
 }

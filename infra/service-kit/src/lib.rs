@@ -31,7 +31,8 @@ pub mod http;
 pub mod openapi;
 pub mod client_address;
 pub mod rates;
-pub mod organization_shares;
+pub mod slots;
+pub mod budgets;
 
 // Who asks.
 pub mod auth;

@@ -132,6 +132,7 @@ macro_rules! measures {
 /// What every process measures.
 pub mod common {
     use super::{By, Measure};
+    use crate::slots::{Pool, SlotLimit};
 
     const METHODS: By = By { label: "method", says: "the HTTP method, or `other`", values: &[] };
     const ROUTE: By = By { label: "route", says: "the template of the path, or `none`", values: &[] };
@@ -155,6 +156,18 @@ pub mod common {
     pub(crate) const LIMITED: &str = "limited";
     const HOW: By =
         By { label: "how", says: "`looked_up`, `remembered` or `limited`", values: &[LOOKED_UP, REMEMBERED, LIMITED] };
+
+    const POOL: By = By {
+        label: "pool",
+        says: "what the slots are for: `reads`, `read_questions` (to PostgreSQL), `drains`, `webhooks`, `sign_in_mails` or `domain_checks`",
+        values: &Pool::NAMES,
+    };
+    const LIMITS: [&str; 3] = ["share", "process", "credential"];
+    const LIMIT: By = By {
+        label: "limit",
+        says: "`share`: the tenant has its share; `process`: all slots are taken; `credential`: one key or person has all that it may have",
+        values: &LIMITS,
+    };
 
     crate::measures! {
         REQUESTS = Measure::counter("http_requests_total", "requests", "requests that were answered").by(&[METHODS, ROUTE, STATUS]);
@@ -186,6 +199,26 @@ pub mod common {
             "lookups",
             "keys and owned hosts that were answered from memory because PostgreSQL did not answer; for a minute at most",
         );
+        SLOTS_TAKEN = Measure::gauge("slots_taken", "slots", "slots that tenants share and that are in use").by(&[POOL]);
+        SLOTS_REFUSED = Measure::counter("slots_refused_total", "requests", "requests for a shared slot that got none").by(&[POOL, LIMIT]);
+        OVER_BUDGET = Measure::counter("write_budget_exceeded_total", "writes", "writes refused or left out because the tenant's budget of bytes was spent");
+    }
+
+    /// So many slots are in use.
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is a double, and there are hundreds of slots")]
+    pub(crate) fn slots_taken(pool: Pool, slots: usize) {
+        metrics::gauge!(SLOTS_TAKEN.name, POOL.label => pool.as_str()).set(slots as f64);
+    }
+
+    /// A tenant got no slot.
+    pub(crate) fn no_slot(pool: Pool, why: SlotLimit) {
+        let limit = LIMITS[why as usize];
+        metrics::counter!(SLOTS_REFUSED.name, POOL.label => pool.as_str(), LIMIT.label => limit).increment(1);
+    }
+
+    /// A tenant's budget was spent.
+    pub(crate) fn over_budget() {
+        metrics::counter!(OVER_BUDGET.name).increment(1);
     }
 
     /// A request was answered.

@@ -7,7 +7,7 @@ use governor::clock::{Clock, DefaultClock};
 use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::DefaultKeyedStateStore;
 use governor::{Quota, RateLimiter};
-use schemas::ids::ApiKeyId;
+use schemas::ids::{ApiKeyId, OrgId};
 use schemas::problem::Code;
 use std::hash::Hash;
 use std::num::NonZeroU32;
@@ -84,6 +84,47 @@ impl<K: Hash + Eq + Copy, C: Clock + Clone> Rates<K, C> {
     }
 }
 
+/// How many times the rate of one credential all credentials of an organization have together.
+const CREDENTIALS_OF_ORGANIZATION: u32 = 2;
+
+/// Rates of one surface: a bucket for each credential, and one for each organization whatever credentials it has.
+pub struct CallerRates<K: Hash + Eq + Copy = ApiKeyId> {
+    credentials: Rates<K>,
+    organizations: Rates<OrgId>,
+}
+
+impl<K: Hash + Eq + Copy> CallerRates<K> {
+    /// `per_second` requests of one credential, and twice as many of an organization; 0: no limit.
+    pub fn new(per_second: u32) -> Self {
+        Self {
+            credentials: Rates::per_key(per_second),
+            organizations: Rates::per_key(per_second.saturating_mul(CREDENTIALS_OF_ORGANIZATION)),
+        }
+    }
+
+    /// Takes a token of both, or returns 429.
+    pub fn admit(&self, credential: K, organization: OrgId) -> Result<(), ApiError> {
+        self.admit_credential(credential)?;
+        self.admit_organization(organization, NonZeroU32::MIN)
+    }
+
+    /// Takes a token of the credential alone, before it is known for which organization it acts.
+    pub fn admit_credential(&self, credential: K) -> Result<(), ApiError> {
+        self.credentials.admit(credential)
+    }
+
+    /// Takes tokens of the organization alone.
+    pub fn admit_organization(&self, organization: OrgId, count: NonZeroU32) -> Result<(), ApiError> {
+        self.organizations.admit_many(organization, count)
+    }
+
+    /// Takes `count` tokens of both, or returns 429.
+    pub fn admit_many(&self, credential: K, organization: OrgId, count: NonZeroU32) -> Result<(), ApiError> {
+        self.credentials.admit_many(credential, count)?;
+        self.admit_organization(organization, count)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,6 +184,18 @@ mod tests {
         assert!(rates.admit("a").is_ok(), "what was refused took nothing");
         assert!(rates.admit_many("b", many(1_000)).is_ok());
         assert!(rates.admit("b").is_err());
+    }
+
+    #[test]
+    fn many_credentials_of_an_organization_share_its_rate() {
+        let rates = CallerRates::new(5);
+        let admitted = |organization: u128| {
+            let organization = OrgId(Uuid::from_u128(organization));
+            (0..1_000).filter(|credential| rates.admit((organization, *credential), organization).is_ok()).count()
+        };
+        // The bucket refills while the test runs.
+        assert!((20..30).contains(&admitted(1)), "each of 1,000 credentials has its own bucket");
+        assert!(admitted(2) >= 20, "other organizations have theirs");
     }
 
     #[test]

@@ -9,7 +9,6 @@
 use super::body_counts::{Batch, BodyCounts};
 use super::formats::record_lines;
 use super::inflate::{Encoding, Limited, Parts, inflated};
-use super::limiter::DrainPermit;
 use super::line::Reason;
 use super::line_outcome::{Judge, Judged, Outcome};
 use super::settings::DrainSettings;
@@ -23,6 +22,7 @@ use schemas::identity::DrainProvider;
 use schemas::log::{LogRecord, RecordKind};
 use schemas::problem::Code;
 use service_kit::http::ApiError;
+use service_kit::slots::Slot;
 use std::io::{self, Read};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -55,13 +55,13 @@ pub(super) struct Taken {
 }
 
 impl Intake {
-    /// Takes a body in; answers once every record is durable. The permit is held until the thread has ended.
-    pub(super) async fn take(self, body: Body, permit: DrainPermit) -> Result<Taken, ApiError> {
+    /// Takes a body in; answers once every record is durable. The slot is taken until the thread has ended.
+    pub(super) async fn take(self, body: Body, slot: Slot) -> Result<Taken, ApiError> {
         let (parts, arriving) = mpsc::channel(WAITING_PARTS);
         let (records, made) = mpsc::channel(WAITING_RECORDS);
         let (log, wire_bytes) = (self.log.clone(), self.settings.drain_wire_bytes);
         let thread = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
+            let _slot = slot;
             self.work(Parts::new(arriving), &records)
         });
         let (sent, appended, worked) = tokio::join!(send_parts(body, wire_bytes, parts), append_all(&log, made), thread);

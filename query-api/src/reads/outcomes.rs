@@ -8,17 +8,20 @@ use super::series::By;
 use crate::access::visibility::OwnReports;
 use crate::parameters::period::Period;
 use chrono::{DateTime, Utc};
+use schemas::ids::OrgId;
 use schemas::problem::Code;
 use service_kit::http::ApiError;
+use service_kit::slots::{NoSlot, Pool, Slots};
 use sqlx::PgPool;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 /// Questions at a time, of the connections that a process has.
 const AT_ONCE: usize = 4;
 /// How long one may wait for its turn.
 const PATIENCE: Duration = Duration::from_secs(3);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Rows of an answer at most: a bucket, a type and a currency each.
 const MAX_ROWS: usize = 1_000_000;
 
@@ -42,7 +45,7 @@ const OUTCOMES: &str = r#"
 /// Where outcomes are asked for.
 pub(crate) struct Ledger {
     pool: PgPool,
-    places: Semaphore,
+    slots: Arc<Slots>,
     deadline: Duration,
 }
 
@@ -59,12 +62,12 @@ struct Counted {
 impl Ledger {
     /// Asks `pool`; an answer may take `deadline`.
     pub(crate) fn new(pool: PgPool, deadline: Duration) -> Self {
-        Self { pool, places: Semaphore::new(AT_ONCE), deadline }
+        Self { pool, slots: Slots::new(Pool::ReadQuestions, AT_ONCE), deadline }
     }
 
     /// By type and currency in each bucket, in that order; without `by` all are in one.
     pub(crate) async fn outcomes(&self, own: &OwnReports, period: &Period, by: Option<By>) -> Result<Vec<Cell>, ApiError> {
-        let rows = self.in_turn(self.rows(own, period, by)).await?;
+        let rows = self.in_turn(own.organization_id(), self.rows(own, period, by)).await?;
         if rows.len() > MAX_ROWS {
             let detail = "The response would be too large. Use by=day, or a shorter period with since and until.";
             return Err(ApiError::new(Code::TooLarge, detail));
@@ -74,10 +77,13 @@ impl Ledger {
         Ok(cells)
     }
 
-    /// What else is asked of PostgreSQL for a read, when its turn comes.
-    pub(crate) async fn in_turn<T>(&self, question: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, ApiError> {
-        let place = timeout(PATIENCE, self.places.acquire()).await;
-        let _place = place.map_err(ApiError::unavailable)?.map_err(ApiError::internal)?;
+    /// Asks PostgreSQL for a read of an organization, when its turn comes: none has more turns at a time than are left for others.
+    pub(crate) async fn in_turn<T>(
+        &self,
+        organization: OrgId,
+        question: impl Future<Output = Result<T, sqlx::Error>>,
+    ) -> Result<T, ApiError> {
+        let _slot = self.slots.wait(organization, PATIENCE).await.map_err(refused)?;
         Ok(timeout(self.deadline, question).await.map_err(ApiError::unavailable)??)
     }
 
@@ -98,6 +104,17 @@ impl Ledger {
             .await?;
         transaction.commit().await?;
         Ok(rows)
+    }
+}
+
+/// 429 for an organization that has its share of turns, 503 if there are none.
+fn refused(why: NoSlot) -> ApiError {
+    match why {
+        NoSlot::OwnShare => {
+            let detail = "The organization has too many reads in progress. Try again after the time in Retry-After.";
+            ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER)
+        }
+        NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("no turn to ask PostgreSQL within {PATIENCE:?}")),
     }
 }
 

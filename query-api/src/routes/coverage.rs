@@ -7,33 +7,43 @@ use crate::access::visibility::Visibility;
 use crate::parameters::period::Period;
 use chrono::{DateTime, Utc};
 use schemas::coverage::{Coverage, CoverageSpan};
+use schemas::ids::OrgId;
 use service_kit::http::ApiError;
 use std::collections::BTreeSet;
 use uuid::Uuid;
 
 /// Milliseconds of an hour.
 const HOUR_MS: i64 = 3_600_000;
-/// Spans beside figures; the hours are counted in full.
+/// Spans of a read of coverage. Reporters choose the times of events, and so how often covered and other hours alternate.
+const SPANS: usize = 10_000;
+/// Spans beside figures.
 const SPANS_BESIDE_FIGURES: usize = 1_000;
 
-/// Of the hours of a window: those of which one of the owner's drains has a line, or any server a report.
-pub(crate) async fn coverage(state: &State, seen: &Visibility, period: &Period) -> Result<Coverage, ApiError> {
-    let drains = state.ledger.in_turn(drains_of(state, seen)).await?;
-    let told = state.ledger.in_turn(told_by(&drains, state, seen, period)).await?;
-    covered(state, seen, period, told).await
+/// Returns the covered hours of a window, for a read of `reader`: those in which one of the owner's drains has a line of its own
+/// hosts, or a server reported an event. The latest [`SPANS`] spans, and the sums of all hours.
+pub(crate) async fn coverage(state: &State, reader: OrgId, seen: &Visibility, period: &Period) -> Result<Coverage, ApiError> {
+    let drains = state.ledger.in_turn(reader, drains_of(state, seen)).await?;
+    let told = state.ledger.in_turn(reader, told_by(&drains, state, seen, period)).await?;
+    covered(state, seen, period, told).await.map(|whole| latest(whole, SPANS))
 }
 
-/// The same beside figures, for hosts that have a drain or of which one has told in this time: of others a silent server is no news.
-pub(crate) async fn beside_figures(state: &State, seen: &Visibility, period: &Period) -> Result<Option<Coverage>, ApiError> {
-    let drains = state.ledger.in_turn(drains_of(state, seen)).await?;
-    let told = state.ledger.in_turn(told_by(&drains, state, seen, period)).await?;
+/// The same beside figures, for hosts that have a drain or whose drain had a line in the window: elsewhere, hours without server logs are
+/// no news.
+pub(crate) async fn beside_figures(
+    state: &State,
+    reader: OrgId,
+    seen: &Visibility,
+    period: &Period,
+) -> Result<Option<Coverage>, ApiError> {
+    let drains = state.ledger.in_turn(reader, drains_of(state, seen)).await?;
+    let told = state.ledger.in_turn(reader, told_by(&drains, state, seen, period)).await?;
     if told.is_empty() && !drains.iter().any(|(_, is_live)| *is_live) {
         return Ok(None);
     }
     covered(state, seen, period, told).await.map(|whole| Some(latest(whole, SPANS_BESIDE_FIGURES)))
 }
 
-/// The same sums with the last spans only: reporters choose the times of events, and so how often covered and other hours alternate.
+/// The same sums with the last spans only.
 fn latest(mut whole: Coverage, spans: usize) -> Coverage {
     whole.spans.drain(..whole.spans.len().saturating_sub(spans));
     whole
@@ -44,34 +54,25 @@ async fn covered(state: &State, seen: &Visibility, period: &Period, told: Vec<i6
     Ok(spans(period, &told.into_iter().chain(reported).collect()))
 }
 
-/// The drains that take lines of these domains, and whether each still does: they name no host, or one of the domains, or one
-/// beneath or above one of them.
+/// The drains that take lines of these domains, and whether each still does.
 async fn drains_of(state: &State, seen: &Visibility) -> Result<Vec<(Uuid, bool)>, sqlx::Error> {
-    sqlx::query_as(
-        "SELECT id, deleted_at IS NULL FROM drains WHERE organization_id = $1 AND (hosts = '{}' OR EXISTS ( \
-            SELECT FROM unnest(hosts) AS host CROSS JOIN unnest($2::text[]) AS domain WHERE host = domain \
-            OR right(host, length(domain) + 1) = '.' || domain OR right(domain, length(host) + 1) = '.' || host))",
-    )
-    .bind(seen.organization_id().0)
-    .bind(seen.domains())
-    .fetch_all(&state.pool)
-    .await
+    sqlx::query_as(include_str!("coverage/drains.sql"))
+        .bind(seen.organization_id().0)
+        .bind(seen.domains())
+        .fetch_all(&state.pool)
+        .await
 }
 
-/// Hours of which one of these drains has a line, or the log of a key that is no drain's.
+/// Hours in which one of these drains has a line, or a log sent with a key that is not a drain's.
 async fn told_by(drains: &[(Uuid, bool)], state: &State, seen: &Visibility, period: &Period) -> Result<Vec<i64>, sqlx::Error> {
     let (from, before) = hours_of(period);
-    sqlx::query_scalar(
-        "SELECT DISTINCT extract(epoch FROM hour)::bigint / 3600 FROM drain_hours WHERE organization_id = $1 AND lines > 0 \
-         AND hour >= coalesce($2, '-infinity'::timestamptz) AND hour < coalesce($3, 'infinity'::timestamptz) \
-         AND (drain_id IS NULL OR drain_id = ANY($4))",
-    )
-    .bind(seen.organization_id().0)
-    .bind(from)
-    .bind(before)
-    .bind(drains.iter().map(|(id, _)| *id).collect::<Vec<Uuid>>())
-    .fetch_all(&state.pool)
-    .await
+    sqlx::query_scalar(include_str!("coverage/hours.sql"))
+        .bind(seen.organization_id().0)
+        .bind(from)
+        .bind(before)
+        .bind(drains.iter().map(|(id, _)| *id).collect::<Vec<Uuid>>())
+        .fetch_all(&state.pool)
+        .await
 }
 
 /// The hours that a window touches: drains count by the hour.

@@ -22,6 +22,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use chrono::DateTime;
 use schemas::event::SourceRole;
+use schemas::ids::OrgId;
 use schemas::pages::{
     AgentEventItem, Corroboration, CorroborationItem, EVENTS_PAGE, EventItem, FunnelItem, Page, URLS_PAGE, UrlMetric,
 };
@@ -71,6 +72,11 @@ pub(crate) struct ListRequest {
 }
 
 impl ListRequest {
+    /// The organization that reads.
+    pub(crate) fn reader(&self) -> OrgId {
+        self.permit.organization()
+    }
+
     /// What a list without parts is asked for.
     pub(crate) async fn unsplit(
         state: &State,

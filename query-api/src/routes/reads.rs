@@ -56,7 +56,7 @@ pub(crate) async fn read_summary(
     refuse_others(&asked.filter.given())?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     let visibility = Visibility::establish(&state.directory, &reading.reader, &asked.view).await?;
-    let coverage = coverage::beside_figures(&state, &visibility, &period).await?;
+    let coverage = coverage::beside_figures(&state, reading.permit.organization(), &visibility, &period).await?;
     let rows = state.telemetry.summary(&visibility, &period, outcome).await?;
     let summary = Summary { coverage, ..assemble_summary(&visibility, period, rows) };
     let summary = serde_json::to_vec(&summary).map_err(ApiError::internal)?;
@@ -73,7 +73,7 @@ pub(crate) async fn read_coverage(
     refuse_others(&asked.filter.given())?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     let visibility = Visibility::establish(&state.directory, &reading.reader, &asked.view).await?;
-    let coverage = coverage::coverage(&state, &visibility, &period).await?;
+    let coverage = coverage::coverage(&state, reading.permit.organization(), &visibility, &period).await?;
     let read = CoverageRead {
         organization_id: visibility.organization_id(),
         domains: visibility.domains().to_vec(),

@@ -118,7 +118,7 @@ pub(crate) async fn read_series(
     let answering = Answering { format: Format::accepted(&headers), columns, permit: reading.permit };
     // Records and lines have no place for it.
     let coverage = match answering.format {
-        Format::Json => coverage::beside_figures(&state, &visibility, &period).await?,
+        Format::Json => coverage::beside_figures(&state, reading.reader.org_id, &visibility, &period).await?,
         Format::Lines | Format::Csv => None,
     };
     let cells = state.telemetry.series(&visibility, &period, (by, split), outcome).await?;

@@ -116,7 +116,7 @@ impl Sender {
         }
     }
 
-    async fn give_back(&self, claimed: &Claimed, pause: Duration) {
+    pub(super) async fn give_back(&self, claimed: &Claimed, pause: Duration) {
         // When it fails, the lease runs out by itself.
         let _ = timeout(GIVE_BACK_DEADLINE, self.queue.give_back(claimed, pause)).await;
     }

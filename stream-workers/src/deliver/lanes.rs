@@ -1,10 +1,9 @@
-//! How many attempts may run, in all and to one endpoint, so that receivers that hang take no room from others.
-//!
-//! Must give every room back, however an attempt ends.
+//! Limits the attempts under way: in all, of one organization and to one endpoint, so that receivers that hang delay no others.
 
 use super::Pace;
-use super::metrics;
 use lru::LruCache;
+use schemas::ids::OrgId;
+use service_kit::slots::{Pool, Slot, Slots};
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,13 +17,12 @@ const OF_HANGING: usize = 1;
 /// The lanes of one deliverer.
 #[derive(Clone)]
 pub(super) struct Lanes {
-    at_once: usize,
+    slots: Arc<Slots>,
     per_endpoint: usize,
     state: Arc<Mutex<State>>,
 }
 
 struct State {
-    under_way: usize,
     by_endpoint: HashMap<Uuid, usize>,
     hanging: LruCache<Uuid, ()>,
 }
@@ -36,6 +34,8 @@ pub(super) struct Room {
     pub(super) per_endpoint: i32,
     /// Endpoints for which it is less.
     pub(super) narrow: Vec<Narrow>,
+    /// Organizations with attempts under way, and how many.
+    pub(super) busy: Vec<(Uuid, i32)>,
 }
 
 /// An endpoint with less room: attempts are under way to it, or it has hung.
@@ -43,55 +43,55 @@ pub(super) struct Room {
 pub(super) struct Narrow {
     pub(super) endpoint: Uuid,
     pub(super) left: i32,
-    pub(super) under_way: i32,
 }
 
-/// One attempt's place; free again when dropped.
+/// One attempt's lane; free again when dropped.
 pub(super) struct Lane {
     endpoint: Uuid,
     state: Arc<Mutex<State>>,
+    _slot: Slot,
 }
 
 impl Lanes {
     pub(super) fn new(pace: &Pace) -> Self {
         let hanging = LruCache::new(NonZeroUsize::new(MAX_HANGING).expect("the constant is not zero"));
-        let state = State { under_way: 0, by_endpoint: HashMap::new(), hanging };
+        let state = State { by_endpoint: HashMap::new(), hanging };
         let (at_once, per_endpoint) = (pace.deliveries_at_once as usize, pace.deliveries_per_endpoint as usize);
-        Self { at_once, per_endpoint, state: Arc::new(Mutex::new(state)) }
+        Self { slots: Slots::new(Pool::Webhooks, at_once), per_endpoint, state: Arc::new(Mutex::new(state)) }
     }
 
     /// None when every lane is taken.
     pub(super) fn room(&self) -> Option<Room> {
         let state = lock(&self.state);
-        let in_all = self.at_once.saturating_sub(state.under_way);
+        let in_all = self.slots.free();
         if in_all == 0 {
             return None;
         }
-        let busy = state.by_endpoint.keys();
+        let busy_endpoints = state.by_endpoint.keys();
         let hanging = state.hanging.iter().map(|(endpoint, ())| endpoint);
-        let mut narrow: Vec<Narrow> = busy.chain(hanging).map(|endpoint| self.narrow(&state, *endpoint)).collect();
+        let mut narrow: Vec<Narrow> = busy_endpoints.chain(hanging).map(|endpoint| self.narrow(&state, *endpoint)).collect();
         narrow.sort_unstable();
         narrow.dedup();
-        Some(Room { in_all: count(in_all), per_endpoint: count(self.per_endpoint), narrow })
+        let busy = self.slots.by_key().into_iter().map(|(organization, attempts)| (organization.0, count(attempts))).collect();
+        Some(Room { in_all: count(in_all), per_endpoint: count(self.per_endpoint), narrow, busy })
     }
 
     fn narrow(&self, state: &State, endpoint: Uuid) -> Narrow {
         let most = if state.hanging.contains(&endpoint) { OF_HANGING.min(self.per_endpoint) } else { self.per_endpoint };
         let under_way = state.by_endpoint.get(&endpoint).copied().unwrap_or(0);
-        Narrow { endpoint, left: count(most.saturating_sub(under_way)), under_way: count(under_way) }
+        Narrow { endpoint, left: count(most.saturating_sub(under_way)) }
     }
 
-    pub(super) fn enter(&self, endpoint: Uuid) -> Lane {
-        let mut state = lock(&self.state);
-        state.under_way += 1;
-        *state.by_endpoint.entry(endpoint).or_default() += 1;
-        metrics::under_way(state.under_way);
-        Lane { endpoint, state: Arc::clone(&self.state) }
+    /// Takes a lane; none if the organization has its share.
+    pub(super) fn enter(&self, organization: OrgId, endpoint: Uuid) -> Option<Lane> {
+        let slot = self.slots.take(organization, usize::MAX).ok()?;
+        *lock(&self.state).by_endpoint.entry(endpoint).or_default() += 1;
+        Some(Lane { endpoint, state: Arc::clone(&self.state), _slot: slot })
     }
 }
 
 impl Lane {
-    /// Says whether the attempt hung, which decides how many the endpoint may have at a time.
+    /// Notes whether the attempt hung, which decides how many the endpoint may have at a time.
     pub(super) fn has_hung(&self, hung: bool) {
         let mut state = lock(&self.state);
         if hung {
@@ -105,8 +105,6 @@ impl Lane {
 impl Drop for Lane {
     fn drop(&mut self) {
         let mut state = lock(&self.state);
-        state.under_way -= 1;
-        metrics::under_way(state.under_way);
         if let Some(count) = state.by_endpoint.get_mut(&self.endpoint) {
             *count -= 1;
             if *count == 0 {
@@ -117,11 +115,11 @@ impl Drop for Lane {
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    // Every change is one step: what a panicking holder left is whole.
+    // Every change is complete before a panic could happen.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The settings bound every count far below what any of these types holds.
+/// The settings bound every count far below what any of these types can represent.
 fn count<N: TryFrom<usize>>(number: usize) -> N {
     N::try_from(number).unwrap_or_else(|_| unreachable!("lanes are counted in thousands"))
 }
@@ -130,40 +128,52 @@ fn count<N: TryFrom<usize>>(number: usize) -> N {
 mod tests {
     use super::*;
 
+    const ORG: OrgId = OrgId(Uuid::from_u128(7));
+
     fn lanes(at_once: u32, per_endpoint: u32) -> Lanes {
         Lanes::new(&Pace { deliveries_at_once: at_once, deliveries_per_endpoint: per_endpoint, ..Pace::default() })
     }
 
-    fn narrow(endpoint: Uuid, left: i32, under_way: i32) -> Narrow {
-        Narrow { endpoint, left, under_way }
+    fn room(in_all: i64, narrow: &[(Uuid, i32)], busy: &[i32]) -> Room {
+        let narrow = narrow.iter().map(|(endpoint, left)| Narrow { endpoint: *endpoint, left: *left }).collect();
+        Room { in_all, per_endpoint: 2, narrow, busy: busy.iter().map(|attempts| (ORG.0, *attempts)).collect() }
     }
 
     #[test]
     fn an_endpoint_has_its_share_and_gives_it_back() {
         let (lanes, one) = (lanes(5, 2), Uuid::from_u128(1));
-        assert_eq!(lanes.room(), Some(Room { in_all: 5, per_endpoint: 2, narrow: vec![] }));
-        let (first, second) = (lanes.enter(one), lanes.enter(one));
-        assert_eq!(lanes.room(), Some(Room { in_all: 3, per_endpoint: 2, narrow: vec![narrow(one, 0, 2)] }));
+        assert_eq!(lanes.room(), Some(room(5, &[], &[])));
+        let (first, second) = (lanes.enter(ORG, one), lanes.enter(ORG, one));
+        assert_eq!(lanes.room(), Some(room(3, &[(one, 0)], &[2])));
         drop(first);
-        assert_eq!(lanes.room().unwrap().narrow, [narrow(one, 1, 1)]);
+        assert_eq!(lanes.room(), Some(room(4, &[(one, 1)], &[1])));
         drop(second);
-        assert_eq!(lanes.room(), Some(Room { in_all: 5, per_endpoint: 2, narrow: vec![] }));
-        let taken: Vec<Lane> = (10..15).map(|n| lanes.enter(Uuid::from_u128(n))).collect();
-        assert_eq!(lanes.room(), None);
+        assert_eq!(lanes.room(), Some(room(5, &[], &[])));
+        let taken: Vec<Lane> = (10..15).filter_map(|n| lanes.enter(OrgId(Uuid::from_u128(n)), Uuid::from_u128(n))).collect();
+        assert_eq!((taken.len(), lanes.room()), (5, None));
         drop(taken);
         assert!(lanes.room().is_some());
     }
 
     #[test]
+    fn an_organization_leaves_as_many_lanes_as_it_takes() {
+        let lanes = lanes(8, 2);
+        let taken: Vec<Lane> = (1..9).filter_map(|endpoint| lanes.enter(ORG, Uuid::from_u128(endpoint))).collect();
+        assert_eq!(taken.len(), 4);
+        assert!(lanes.enter(OrgId(Uuid::from_u128(8)), Uuid::from_u128(9)).is_some());
+    }
+
+    #[test]
     fn one_that_hangs_gets_one_at_a_time_until_it_answers() {
         let (lanes, one) = (lanes(5, 4), Uuid::from_u128(1));
-        let lane = lanes.enter(one);
+        let left = || lanes.room().unwrap().narrow.first().map(|narrow| (narrow.endpoint, narrow.left));
+        let lane = lanes.enter(ORG, one).unwrap();
         lane.has_hung(true);
-        assert_eq!(lanes.room().unwrap().narrow, [narrow(one, 0, 1)]);
+        assert_eq!(left(), Some((one, 0)));
         drop(lane);
-        assert_eq!(lanes.room().unwrap().narrow, [narrow(one, 1, 0)], "remembered when none is under way");
-        let lane = lanes.enter(one);
+        assert_eq!(left(), Some((one, 1)), "remembered when none is under way");
+        let lane = lanes.enter(ORG, one).unwrap();
         lane.has_hung(false);
-        assert_eq!(lanes.room().unwrap().narrow, [narrow(one, 3, 1)]);
+        assert_eq!(left(), Some((one, 3)));
     }
 }

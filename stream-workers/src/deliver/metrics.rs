@@ -30,7 +30,6 @@ measures! {
     UNSIGNED = Measure::counter("webhook_unsigned_total", "attempts", "attempts put off because TELEMETRY_SECRETS_KEY does not open the secret");
     CLAIMS_FAILED = Measure::counter("webhook_claims_failed_total", "claims", "looks for what is due that failed: PostgreSQL refused to lease it, or did not answer within four seconds");
     CLAIMS_FAILING = Measure::gauge("webhook_claims_failing", "boolean", "1 when the last look for what is due failed, else 0");
-    UNDER_WAY = Measure::gauge("webhook_attempts_under_way", "attempts", "attempts under way");
     DURATION = Measure::duration("webhook_attempt_duration_seconds", "one attempt, from the look-up of the name to the answer");
     PENDING = Measure::gauge("webhook_deliveries_pending", "deliveries", "deliveries to be tried, or tried again");
     OVERDUE = Measure::gauge("webhook_deliveries_overdue_seconds", "seconds", "for how long the oldest due delivery has been due, of endpoints to which nothing is under way: one that hangs makes its own deliveries wait");
@@ -67,11 +66,6 @@ pub(super) fn unsigned() {
 pub(super) fn claimed(has_failed: bool) {
     counter!(CLAIMS_FAILED.name).increment(u64::from(has_failed));
     gauge!(CLAIMS_FAILING.name).set(if has_failed { 1.0 } else { 0.0 });
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a gauge is a double, and there are thousands at most")]
-pub(super) fn under_way(attempts: usize) {
-    gauge!(UNDER_WAY.name).set(attempts as f64);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a gauge is a double; nobody has more than 2^53 deliveries")]

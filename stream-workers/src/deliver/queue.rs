@@ -42,6 +42,7 @@ pub(super) struct Queue {
 pub(super) struct Claimed {
     pub(super) delivery_id: Uuid,
     pub(super) endpoint_id: Uuid,
+    pub(super) organization_id: Uuid,
     pub(super) lease: Uuid,
     /// Attempts that ended before this one.
     pub(super) attempts: i32,
@@ -73,50 +74,14 @@ impl Ended {
     }
 }
 
-/// Due deliveries of every endpoint in turn, and of every organisation in turn, so that nobody's backlog is in anybody's way:
-/// whoever has the fewest under way here is next, by lot among equals, because by age an old backlog would always win;
-/// endpoints with anything pending are found by stepping from one to the next in the index, whatever waits behind each.
-/// The share lock on an endpoint makes disabling it wait, and whoever disabled it first wins.
-const CLAIM: &str = "\
-    WITH RECURSIVE clock (at) AS (SELECT now() + $1 * interval '1 microsecond'), \
-    waiting (endpoint_id) AS ( \
-        (SELECT endpoint_id FROM webhook_queue WHERE status = 'pending' ORDER BY endpoint_id LIMIT 1) \
-        UNION ALL \
-        SELECT (SELECT q.endpoint_id FROM webhook_queue q \
-                WHERE q.status = 'pending' AND q.endpoint_id > w.endpoint_id ORDER BY q.endpoint_id LIMIT 1) \
-        FROM waiting w WHERE w.endpoint_id IS NOT NULL), \
-    open AS MATERIALIZED ( \
-        SELECT e.id, e.url, e.secret_sealed, coalesce(n.room, $4) AS room, clock.at \
-        FROM clock CROSS JOIN waiting w JOIN webhook_endpoints e ON e.id = w.endpoint_id \
-        LEFT JOIN unnest($5::uuid[], $6::int[]) AS n (id, room) ON n.id = e.id \
-        WHERE e.disabled_at IS NULL AND coalesce(n.room, $4) > 0 AND EXISTS ( \
-            SELECT FROM webhook_queue q WHERE q.endpoint_id = e.id AND q.status = 'pending' AND q.due_at <= clock.at) \
-        FOR SHARE OF e SKIP LOCKED), \
-    due AS MATERIALIZED ( \
-        SELECT q.delivery_id, q.organization_id, q.due_at, \
-               row_number() OVER (PARTITION BY open.id ORDER BY q.due_at, q.delivery_id) AS turn \
-        FROM open CROSS JOIN LATERAL ( \
-            SELECT delivery_id, organization_id, due_at FROM webhook_queue \
-            WHERE endpoint_id = open.id AND status = 'pending' AND due_at <= open.at \
-            ORDER BY due_at, delivery_id LIMIT open.room FOR UPDATE SKIP LOCKED) q), \
-    busy AS MATERIALIZED ( \
-        SELECT e.organization_id, sum(n.under_way) AS lanes FROM unnest($5::uuid[], $7::int[]) AS n (id, under_way) \
-        JOIN webhook_endpoints e ON e.id = n.id GROUP BY e.organization_id), \
-    picked AS MATERIALIZED ( \
-        SELECT delivery_id FROM due LEFT JOIN busy USING (organization_id) \
-        ORDER BY row_number() OVER (PARTITION BY organization_id ORDER BY turn, due_at) + coalesce(lanes, 0), random() LIMIT $3) \
-    UPDATE webhook_queue q SET lease = gen_random_uuid(), due_at = open.at + $2 * interval '1 microsecond' \
-    FROM picked p JOIN webhook_deliveries d ON d.id = p.delivery_id JOIN open ON open.id = d.endpoint_id \
-    WHERE q.delivery_id = p.delivery_id AND q.status = 'pending' AND q.due_at <= open.at \
-    RETURNING q.delivery_id, q.endpoint_id, q.lease, q.attempts, d.event_type, d.body, open.url, open.secret_sealed, \
-              open.at AS started_at";
+const CLAIM: &str = include_str!("queue/claim.sql");
 
 impl Queue {
     /// Takes leases on what is due, within this room. Others may do the same at the same time.
     pub(super) async fn claim(&self, room: &Room) -> Result<Vec<Claimed>, sqlx::Error> {
         let narrow: Vec<Uuid> = room.narrow.iter().map(|narrow| narrow.endpoint).collect();
         let left: Vec<i32> = room.narrow.iter().map(|narrow| narrow.left).collect();
-        let under_way: Vec<i32> = room.narrow.iter().map(|narrow| narrow.under_way).collect();
+        let (busy, attempts): (Vec<Uuid>, Vec<i32>) = room.busy.iter().copied().unzip();
         let claimed = sqlx::query_as(CLAIM)
             .bind(self.ahead.micros())
             .bind(micros(self.lease))
@@ -124,7 +89,8 @@ impl Queue {
             .bind(room.per_endpoint)
             .bind(narrow)
             .bind(left)
-            .bind(under_way)
+            .bind(busy)
+            .bind(attempts)
             .fetch_all(&self.pool);
         answered(claimed).await
     }

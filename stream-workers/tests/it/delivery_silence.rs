@@ -117,7 +117,7 @@ async fn f18_a_deliverer_whose_end_of_an_attempt_is_never_confirmed_gives_its_la
         "webhook_attempts_total{outcome=\"delivered\"} 3",
         "webhook_deliveries_delivered_total 3",
         "webhook_leases_lost_total 0",
-        "webhook_attempts_under_way 0",
+        "slots_taken{pool=\"webhooks\"} 0",
     ];
     says(&metrics, &expected).await;
     let arrived: Vec<Uuid> = inbox.letters().iter().map(crate::inbox::Letter::id).collect();
@@ -137,7 +137,7 @@ async fn f18_a_deliverer_to_which_postgresql_says_nothing_more_says_so_and_stops
     let url = network.url(&office.stores.postgres.database_url, APPLICATION);
     let mut process = office.process_with(&[("DATABASE_URL", url), ("TELEMETRY_METRICS_LISTEN", metrics.clone())]).await;
     inbox.gets(1).await;
-    says(&metrics, &["webhook_claims_failing 0", "webhook_attempts_under_way 1"]).await;
+    says(&metrics, &["webhook_claims_failing 0", "slots_taken{pool=\"webhooks\"} 1"]).await;
     let mut lock = office.pool.begin().await.unwrap();
     sqlx::query(LOCK).execute(&mut *lock).await.unwrap();
     release.store(true, Ordering::SeqCst);

@@ -13,31 +13,35 @@ use axum::extract::State as Shared;
 use axum::http::{Request, StatusCode, header};
 use axum::response::IntoResponse;
 use chrono::TimeDelta;
+use schemas::problem::Code;
 use schemas::secrets::PlainSignInToken;
 use serde::Deserialize;
 use serde_json::json;
+use service_kit::client_address::ClientAddress;
 use service_kit::http::ApiError;
+use service_kit::slots::{NoSlot, Pool, Slots};
 use sqlx::PgConnection;
 use std::sync::Arc;
-use tokio::sync::Semaphore;
+use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
 /// How long a link can be redeemed; also the time in which an account's mails are counted.
 pub(super) const LIFETIME: TimeDelta = TimeDelta::minutes(15);
-/// Mails in the making at a time; a caller beyond that is told to come back.
+/// Mails in the making at a time, divided by client address.
 const MAX_IN_THE_MAKING: usize = 256;
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(super) const LINK: &str = "/api/v1/identity/auth/magic-link";
 const VERIFY: &str = "/api/v1/identity/auth/magic-link/verify";
 
 /// Mails that were promised.
 pub(crate) struct Outbox {
     pub(super) mails: TaskTracker,
-    places: Arc<Semaphore>,
+    slots: Arc<Slots<ClientAddress>>,
 }
 
 impl Default for Outbox {
     fn default() -> Self {
-        Self { mails: TaskTracker::new(), places: Arc::new(Semaphore::new(MAX_IN_THE_MAKING)) }
+        Self { mails: TaskTracker::new(), slots: Slots::new(Pool::SignInMails, MAX_IN_THE_MAKING) }
     }
 }
 
@@ -60,15 +64,13 @@ fn parse_address(body: &[u8]) -> Result<EmailAddress, ApiError> {
 /// `POST /api/v1/identity/auth/magic-link`: 202, whoever has that address.
 pub(crate) async fn send_magic_link(
     Shared(state): Shared<Arc<State>>,
-    _: Visitor,
+    Visitor(address): Visitor,
     request: Request<Body>,
 ) -> Result<impl IntoResponse, ApiError> {
     let body = state.bodies.read(request).await?;
     let email = parse_address(&body)?;
     let outbox = &state.sign_in.outbox;
-    let place = Arc::clone(&outbox.places).try_acquire_owned();
-    let place =
-        place.map_err(|_| ApiError::unavailable(anyhow::anyhow!("{MAX_IN_THE_MAKING} sign-in mails are in the making")))?;
+    let slot = outbox.slots.take(address, usize::MAX).map_err(no_slot)?;
     let cookie = requesting_browser::remember(&state, &email)?;
     let sending = Arc::clone(&state);
     // Everything that depends on the address happens after the answer.
@@ -76,9 +78,20 @@ pub(crate) async fn send_magic_link(
         if let Err(error) = mail_link(&sending, &email).await {
             tracing::warn!("a sign-in mail was not sent: {error:#}");
         }
-        drop(place);
+        drop(slot);
     });
     Ok((StatusCode::ACCEPTED, [(header::SET_COOKIE, cookie)], Json(json!({"status": "accepted"}))))
+}
+
+fn no_slot(why: NoSlot) -> ApiError {
+    match why {
+        NoSlot::OwnShare => {
+            let detail =
+                "Too many sign-in emails are being sent from this address. Wait for the time in Retry-After, then try again.";
+            ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER)
+        }
+        NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("{MAX_IN_THE_MAKING} sign-in mails are in the making")),
+    }
 }
 
 async fn mail_link(state: &State, email: &EmailAddress) -> anyhow::Result<()> {

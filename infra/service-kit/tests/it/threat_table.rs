@@ -91,11 +91,7 @@ const TESTS: &[ThreatTest] = &[
         "ingest-gateway/tests/it/drains/shares.rs",
         "a15_a_slow_sender_with_all_the_places_it_can_take_leaves_places_for_other_organisations",
     ),
-    (
-        "A15",
-        "infra/service-kit/src/organization_shares.rs",
-        "a15_each_organisation_that_takes_all_it_can_leaves_as_much_as_it_has_until_none_is_left",
-    ),
+    ("A15", "infra/service-kit/src/slots.rs", "a15_each_tenant_leaves_as_many_slots_as_it_takes"),
 ];
 
 /// Faults of code that no test noticed once.

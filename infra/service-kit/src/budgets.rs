@@ -1,0 +1,167 @@
+//! Budgets of bytes that a tenant may add to the stores (docs/api/http.md#budgets).
+//!
+//! A budget is full at first and refills evenly within an hour. A row costs [`ROW_BYTES`] besides its own bytes, so that
+//! many small rows cost what they take.
+
+use crate::http::ApiError;
+use crate::measures::common;
+use chrono::{DateTime, TimeDelta, Utc};
+use schemas::ids::OrgId;
+use schemas::problem::Code;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Cost of a row besides its own bytes: its columns, its share of the indexes and of the log of changes.
+pub const ROW_BYTES: u64 = 1_024;
+const REFILL: TimeDelta = TimeDelta::hours(1);
+/// Tenants that are remembered before those with full budgets are forgotten.
+const SWEEP_FROM: usize = 4_096;
+
+/// Returns the cost of so many rows with so many bytes together.
+pub fn cost(rows: usize, bytes: usize) -> u64 {
+    (rows as u64).saturating_mul(ROW_BYTES).saturating_add(bytes as u64)
+}
+
+/// Budgets of equal size, one for each `K`.
+pub struct Budgets<K: Copy + Eq + Hash = OrgId> {
+    /// Bytes; 0: no limit.
+    size: u64,
+    spent: Mutex<HashMap<K, Spent>>,
+}
+
+#[derive(Clone, Copy)]
+struct Spent {
+    bytes: u64,
+    at: DateTime<Utc>,
+}
+
+impl<K: Copy + Eq + Hash> Budgets<K> {
+    /// Budgets of `size` bytes, which refill within an hour; 0 is no limit.
+    pub fn new(size: u64) -> Self {
+        Self { size, spent: Mutex::default() }
+    }
+
+    /// Spends `bytes` before a write; returns 429 if the budget doesn't have them. A write that is larger than the budget needs a full one.
+    pub fn spend(&self, key: K, bytes: u64, now: DateTime<Utc>) -> Result<(), ApiError> {
+        self.change(key, now, |spent, size| {
+            let bytes = bytes.min(size);
+            let lacking = spent.saturating_add(bytes).saturating_sub(size);
+            if lacking > 0 { Err(lacking) } else { Ok(spent + bytes) }
+        })
+    }
+
+    /// Spends `bytes` of a write whose size was not known before. Returns whether the budget had all of them; if not, it is
+    /// empty and the caller has to leave the write out.
+    pub fn spend_late(&self, key: K, bytes: u64, now: DateTime<Utc>) -> bool {
+        let mut had_all = true;
+        let spent = self.change(key, now, |spent, size| {
+            had_all = spent.saturating_add(bytes) <= size;
+            Ok(spent.saturating_add(bytes).min(size))
+        });
+        if !had_all {
+            common::over_budget();
+        }
+        spent.is_ok() && had_all
+    }
+
+    fn change(&self, key: K, now: DateTime<Utc>, spend: impl FnOnce(u64, u64) -> Result<u64, u64>) -> Result<(), ApiError> {
+        if self.size == 0 {
+            return Ok(());
+        }
+        let mut all = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= SWEEP_FROM {
+            all.retain(|_, spent| self.remaining(*spent, now) > 0);
+        }
+        let before = all.get(&key).map_or(0, |spent| self.remaining(*spent, now));
+        match spend(before, self.size) {
+            Ok(after) => {
+                all.insert(key, Spent { bytes: after, at: now });
+                Ok(())
+            }
+            Err(lacking) => {
+                common::over_budget();
+                Err(over(self.time_for(lacking)))
+            }
+        }
+    }
+
+    /// What is still spent of a budget; a clock that went back refills nothing.
+    fn remaining(&self, spent: Spent, now: DateTime<Utc>) -> u64 {
+        let passed = (now - spent.at).clamp(TimeDelta::zero(), REFILL).num_milliseconds().unsigned_abs();
+        let refilled = u128::from(self.size) * u128::from(passed) / u128::from(REFILL.num_milliseconds().unsigned_abs());
+        spent.bytes.saturating_sub(u64::try_from(refilled).unwrap_or(u64::MAX))
+    }
+
+    fn time_for(&self, bytes: u64) -> Duration {
+        let whole = u128::from(REFILL.num_milliseconds().unsigned_abs());
+        let millis = (u128::from(bytes) * whole).div_ceil(u128::from(self.size));
+        Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+    }
+}
+
+fn over(wait: Duration) -> ApiError {
+    let detail = "The organization has written too much within an hour. Wait for the time in Retry-After, then try again.";
+    ApiError::new(Code::TooManyRequests, detail).retry_after(wait)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(1_800_000_000 + seconds, 0).unwrap()
+    }
+
+    #[test]
+    fn a_budget_has_its_size_and_refills_within_an_hour() {
+        let budgets = Budgets::new(3_600);
+        let spend = |key: u32, bytes, seconds| budgets.spend(key, bytes, at(seconds)).is_ok();
+        assert!(spend(1, 3_600, 0) && !spend(1, 1, 0) && spend(2, 3_600, 0), "each tenant has its own");
+        assert!(!spend(1, 11, 10) && spend(1, 10, 10) && !spend(1, 1, 10));
+        assert!(!spend(1, 1, 5), "a clock that goes back refills nothing");
+        assert!(spend(1, 3_600, 3_610) && !spend(1, 1, 3_610));
+        assert!(spend(1, 3_600, 100_000) && !spend(1, 1, 100_000), "it never holds more than its size");
+    }
+
+    #[test]
+    fn a_write_larger_than_the_budget_needs_a_full_one() {
+        let budgets = Budgets::new(100);
+        assert!(budgets.spend(1, 1_000, at(0)).is_ok());
+        assert!(budgets.spend(1, 1_000, at(3_599)).is_err());
+        assert!(budgets.spend(1, 1_000, at(3_600)).is_ok());
+    }
+
+    #[test]
+    fn an_empty_budget_returns_when_to_try_again() {
+        let budgets = Budgets::new(3_600);
+        budgets.spend(1, 3_600, at(0)).unwrap();
+        let refusal = budgets.spend(1, 30, at(0)).unwrap_err();
+        assert_eq!(refusal.code(), Code::TooManyRequests);
+        assert_eq!(budgets.time_for(30), Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_late_write_empties_the_budget_once() {
+        let budgets = Budgets::new(3_600);
+        assert!(budgets.spend_late(1, 3_000, at(0)));
+        assert!(!budgets.spend_late(1, 3_000, at(0)), "it has 600 left");
+        assert!(budgets.spend(1, 1, at(0)).is_err() && budgets.spend(1, 10, at(10)).is_ok());
+    }
+
+    #[test]
+    fn zero_means_unlimited() {
+        let budgets = Budgets::new(0);
+        assert!((0..1_000).all(|_| budgets.spend(1, u64::MAX, at(0)).is_ok()) && budgets.spend_late(1, u64::MAX, at(0)));
+    }
+
+    #[test]
+    fn tenants_with_full_budgets_are_forgotten() {
+        let budgets = Budgets::new(100);
+        for key in 0..20_000_u32 {
+            budgets.spend(key, 1, at(i64::from(key) * 60)).unwrap();
+        }
+        assert!(budgets.spent.lock().unwrap().len() <= SWEEP_FROM);
+    }
+}

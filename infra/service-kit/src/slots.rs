@@ -1,0 +1,286 @@
+//! Slots that tenants share: no tenant has more of them than are left for all others (docs/api/http.md#shares).
+//!
+//! A tenant that takes all it can gets half of the slots, the next one a quarter, and so on. A slot is free again when it is dropped.
+
+use crate::measures::common;
+use schemas::ids::OrgId;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+/// What the slots are for; the metrics are labeled with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// Reads of telemetry.
+    Reads,
+    /// Questions to PostgreSQL that belong to reads.
+    ReadQuestions,
+    /// Bodies of drains.
+    Drains,
+    /// Webhook attempts.
+    Webhooks,
+    /// Sign-in mails.
+    SignInMails,
+    /// Documents read to verify domains.
+    DomainChecks,
+}
+
+impl Pool {
+    /// Every pool's label.
+    pub const NAMES: [&'static str; 6] = ["reads", "read_questions", "drains", "webhooks", "sign_in_mails", "domain_checks"];
+
+    /// The label.
+    pub fn as_str(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
+/// Why there is no slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoSlot {
+    /// The tenant has its share.
+    OwnShare,
+    /// All slots are taken.
+    AllTaken,
+}
+
+/// What refused a slot, for the metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotLimit {
+    Share,
+    Process,
+    Credential,
+}
+
+impl From<NoSlot> for SlotLimit {
+    fn from(why: NoSlot) -> Self {
+        match why {
+            NoSlot::OwnShare => Self::Share,
+            NoSlot::AllTaken => Self::Process,
+        }
+    }
+}
+
+/// The slots of one pool, divided by `K`: an organization, or a client address before anyone has signed in.
+#[derive(Debug)]
+pub struct Slots<K: Copy + Eq + Hash = OrgId> {
+    pool: Pool,
+    size: usize,
+    state: Mutex<State<K>>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State<K> {
+    taken: usize,
+    by_key: HashMap<K, usize>,
+    /// Tenants in [`Slots::wait`], with the number of their waiters.
+    waiting: HashMap<K, usize>,
+}
+
+/// A taken slot, until it is dropped.
+#[derive(Debug)]
+pub struct Slot<K: Copy + Eq + Hash = OrgId> {
+    slots: Arc<Slots<K>>,
+    key: K,
+}
+
+impl<K: Copy + Eq + Hash> Slots<K> {
+    /// Creates a pool of `size` slots.
+    pub fn new(pool: Pool, size: usize) -> Arc<Self> {
+        let state = State { taken: 0, by_key: HashMap::new(), waiting: HashMap::new() };
+        common::slots_taken(pool, 0);
+        Arc::new(Self { pool, size, state: Mutex::new(state), changed: Notify::new() })
+    }
+
+    /// Takes a slot for a tenant that may have `most` at a time.
+    pub fn take(self: &Arc<Self>, key: K, most: usize) -> Result<Slot<K>, NoSlot> {
+        self.take_from(&mut self.lock(), key, most).inspect_err(|why| common::no_slot(self.pool, (*why).into()))
+    }
+
+    /// Takes a slot, and waits up to `patience` for one. Of those that wait, the tenant with the fewest slots is next.
+    pub async fn wait(self: &Arc<Self>, key: K, patience: Duration) -> Result<Slot<K>, NoSlot> {
+        let until = Instant::now() + patience;
+        let _waiter = Waiter::enter(self, key);
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let why = match self.take_in_turn(key) {
+                Ok(slot) => return Ok(slot),
+                Err(why) => why,
+            };
+            if timeout_at(until, changed).await.is_err() {
+                common::no_slot(self.pool, why.into());
+                return Err(why);
+            }
+        }
+    }
+
+    /// Counts a refusal because one credential has as many as it may have, in the metrics.
+    pub fn note_credential_limit(&self) {
+        common::no_slot(self.pool, SlotLimit::Credential);
+    }
+
+    /// Slots that nobody has.
+    pub fn free(&self) -> usize {
+        self.size.saturating_sub(self.lock().taken)
+    }
+
+    /// Tenants that have slots, with their numbers.
+    pub fn by_key(&self) -> Vec<(K, usize)> {
+        self.lock().by_key.iter().map(|(key, taken)| (*key, *taken)).collect()
+    }
+
+    fn take_in_turn(self: &Arc<Self>, key: K) -> Result<Slot<K>, NoSlot> {
+        let mut state = self.lock();
+        let own = state.taken_by(key);
+        if state.waiting.keys().any(|other| state.taken_by(*other) < own) {
+            return Err(NoSlot::OwnShare);
+        }
+        self.take_from(&mut state, key, usize::MAX)
+    }
+
+    fn take_from(self: &Arc<Self>, state: &mut State<K>, key: K, most: usize) -> Result<Slot<K>, NoSlot> {
+        let (own, free) = (state.taken_by(key), self.size.saturating_sub(state.taken));
+        if own >= most || (own >= free && free > 0) {
+            return Err(NoSlot::OwnShare);
+        }
+        if free == 0 {
+            return Err(NoSlot::AllTaken);
+        }
+        state.taken += 1;
+        state.by_key.insert(key, own + 1);
+        common::slots_taken(self.pool, state.taken);
+        Ok(Slot { slots: Arc::clone(self), key })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        // Every change is complete before a panic could happen.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Copy + Eq + Hash> State<K> {
+    fn taken_by(&self, key: K) -> usize {
+        self.by_key.get(&key).copied().unwrap_or(0)
+    }
+}
+
+impl<K: Copy + Eq + Hash> Slot<K> {
+    /// Whose slot it is.
+    pub fn key(&self) -> K {
+        self.key
+    }
+}
+
+impl<K: Copy + Eq + Hash> Drop for Slot<K> {
+    fn drop(&mut self) {
+        let mut state = self.slots.lock();
+        state.taken -= 1;
+        remove_one(&mut state.by_key, self.key);
+        common::slots_taken(self.slots.pool, state.taken);
+        drop(state);
+        self.slots.changed.notify_waiters();
+    }
+}
+
+/// A tenant that waits.
+struct Waiter<'a, K: Copy + Eq + Hash> {
+    slots: &'a Slots<K>,
+    key: K,
+}
+
+impl<'a, K: Copy + Eq + Hash> Waiter<'a, K> {
+    fn enter(slots: &'a Slots<K>, key: K) -> Self {
+        *slots.lock().waiting.entry(key).or_default() += 1;
+        Self { slots, key }
+    }
+}
+
+impl<K: Copy + Eq + Hash> Drop for Waiter<'_, K> {
+    fn drop(&mut self) {
+        remove_one(&mut self.slots.lock().waiting, self.key);
+        // Others may have let this one go first.
+        self.slots.changed.notify_waiters();
+    }
+}
+
+/// Subtracts one; a tenant without any is not remembered.
+fn remove_one<K: Copy + Eq + Hash>(counts: &mut HashMap<K, usize>, key: K) {
+    match counts.get_mut(&key) {
+        Some(count) if *count > 1 => *count -= 1,
+        _ => drop(counts.remove(&key)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everything that a tenant gets if it takes all it can.
+    fn take_all(slots: &Arc<Slots<u32>>, key: u32) -> Vec<Slot<u32>> {
+        (0..1_000).map_while(|_| slots.take(key, usize::MAX).ok()).collect()
+    }
+
+    #[test]
+    fn a15_each_tenant_leaves_as_many_slots_as_it_takes() {
+        let slots = Slots::new(Pool::Reads, 96);
+        let mut taken: Vec<_> = (1..=8).map(|key| take_all(&slots, key)).collect();
+        assert_eq!(taken.iter().map(Vec::len).collect::<Vec<_>>(), [48, 24, 12, 6, 3, 2, 1, 0]);
+        assert_eq!((slots.free(), slots.by_key().len()), (0, 7));
+        assert_eq!(slots.take(8, usize::MAX).unwrap_err(), NoSlot::AllTaken);
+        taken[1].clear();
+        assert_eq!(slots.take(1, usize::MAX).unwrap_err(), NoSlot::OwnShare);
+        assert_eq!(take_all(&slots, 8).len(), 12, "slots that are free again are shared again");
+    }
+
+    #[test]
+    fn a_tenant_has_at_most_its_own_limit() {
+        let slots = Slots::new(Pool::Reads, 96);
+        let first: Vec<_> = (0..10).filter_map(|_| slots.take(1, 3).ok()).collect();
+        assert_eq!(first.len(), 3);
+        assert_eq!(slots.take(1, 3).unwrap_err(), NoSlot::OwnShare);
+        assert!(slots.take(2, 3).is_ok());
+        drop(first);
+        assert_eq!((slots.free(), slots.by_key().len()), (96, 0), "tenants without slots are not remembered");
+    }
+
+    #[test]
+    fn a_pool_of_no_slots_gives_none() {
+        assert_eq!(Slots::new(Pool::Reads, 0).take(1, usize::MAX).unwrap_err(), NoSlot::AllTaken);
+    }
+
+    #[tokio::test]
+    async fn the_waiting_tenant_with_the_fewest_slots_is_next() {
+        let slots = Slots::new(Pool::Reads, 4);
+        let (mut busy, other) = (take_all(&slots, 1), [take_all(&slots, 2), take_all(&slots, 3)]);
+        assert_eq!((busy.len(), slots.free()), (2, 0));
+        let wait = |key: u32| {
+            let slots = Arc::clone(&slots);
+            async move { slots.wait(key, Duration::from_secs(60)).await.map(|slot| slot.key()) }
+        };
+        let mut waiting: Vec<_> = (0..20).map(|_| tokio::spawn(wait(1))).collect();
+        tokio::task::yield_now().await;
+        let newcomer = tokio::spawn(wait(4));
+        tokio::task::yield_now().await;
+        busy.pop();
+        assert_eq!(newcomer.await.unwrap(), Ok(4));
+        drop((busy, other));
+        for waiter in waiting.drain(..) {
+            assert_eq!(waiter.await.unwrap(), Ok(1));
+        }
+        assert_eq!(slots.free(), 4);
+        assert!(slots.lock().waiting.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_tenant_that_waits_too_long_gets_none() {
+        let slots = Slots::new(Pool::Reads, 1);
+        let _taken = slots.take(1, usize::MAX).unwrap();
+        assert_eq!(slots.wait(2, Duration::from_millis(20)).await.unwrap_err(), NoSlot::AllTaken);
+        assert!(slots.lock().waiting.is_empty());
+    }
+}
