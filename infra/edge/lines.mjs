@@ -4,8 +4,8 @@
 // and sent again; their request_id makes a repeat harmless. When more than `most` lines wait, the oldest are dropped, so that a site
 // never runs out of memory because of its log.
 
-/** Matches every user agent that may be a bot. Other requests never leave the server; the service decides by its own table. */
-export const MAY_BE_A_BOT = /bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|google(-|other|agent)|meta-|novaact|devin|omgili|webzio|cotoyogi|yandexadditional|-user\b|-agent\b|ai\b/i;
+/** Matches every user agent that may be a bot. The service decides by its own table. */
+export const MAY_BE_A_BOT = /bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|google(-|other|agent)|meta-|novaact|devin|omgili|webzio|cotoyogi|yandexadditional|-user\b|-agent\b|ai\b|kendra|qbusiness|tabstack|fetcher|autorag|-citations|laion|img2d|lightpanda|buyforme|anomura|modelcontextprotocol|twinagent|aiwebindex|copilotchat|cohere-|imagemind|novellum|semantic-visions|turingos|terra ?cotta|prorata/i;
 
 // Visitors choose these texts. Longer ones are cut, or a visitor could make its own line longer than the service reads.
 const MAX_HEADER = 2_048;
@@ -15,7 +15,8 @@ const MAX_URL = 8_192;
 /** Reports a failed delivery, so that lines of a drain whose key was revoked aren't lost silently. */
 export const warn = (error) => console.warn(`telemetry: ${error.message}`);
 
-export const mayBeABot = (userAgent) => MAY_BE_A_BOT.test(userAgent ?? "");
+/** Whether a request may be a bot's: by its user agent, or because it names a signing agent. Other requests never leave the server. */
+export const mayBeABot = (header) => Boolean(header("signature-agent")) || MAY_BE_A_BOT.test(header("user-agent") ?? "");
 
 /** The first `most` characters of a text, without half a surrogate pair at the end. */
 const cut = (text, most) => (text ?? "").slice(0, most).replace(/[\ud800-\udbff]$/, "");

@@ -1,23 +1,26 @@
-//! Whose bot a user agent is, what for, and whether it asks from an address of its operator (docs/api/crawlers.md#bot-table).
+//! Identifies the bot that sent a request, and checks whether its address is one of its operator's (docs/api/crawlers.md#bot-table).
 //!
-//! Must not keep what it is asked: a user agent or an address goes in and only the name of a bot comes out. Whoever is not in
-//! the table is nobody.
+//! User agents, headers and addresses are never stored or logged here.
 
 mod file;
+mod product;
+mod signature_agent;
 #[cfg(test)]
 mod tests;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use file::{AddressList, BotFile, Entry};
 use ipnet::IpNet;
+use product::product;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 /// The table of this build.
 const BUNDLED: &str = include_str!("../data/bots.json");
-/// The bot and the operator of a user agent that the table does not know and the CDN calls a crawler or an assistant.
+/// Name and operator of bots that the table does not have: a CDN verified them, or they claim an unknown `Signature-Agent`.
 pub const OTHER: &str = "other";
 /// What Cloudflare calls the verified bots that fetch for answers or for training (`VerifiedBotCategory`), and what they fetch for.
 const CATEGORIES: &[(&str, Purpose)] = &[
@@ -62,20 +65,48 @@ impl std::fmt::Display for BotTableError {
 
 impl std::error::Error for BotTableError {}
 
-/// What is known of the sender of a request that is no person's.
+/// The parts of a request that identify its sender.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sender<'a> {
+    /// The `User-Agent` header; empty if the request has none.
+    pub user_agent: &'a str,
+    /// The `Signature-Agent` header.
+    pub signature_agent: Option<&'a str>,
+    /// The CDN's category, such as Cloudflare's `VerifiedBotCategory`.
+    pub category: Option<&'a str>,
+    /// The address of the client.
+    pub address: Option<IpAddr>,
+}
+
+/// The bot that sent a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classified {
-    /// The bot's name, or [`OTHER`].
+    /// Name, or [`OTHER`].
     pub bot: Arc<str>,
-    /// Whose bot it says it is, or [`OTHER`].
+    /// The part of the user agent after the name and a hyphen. Visitors choose it, so it is never stored.
+    pub variant: Option<String>,
+    /// Operator that the bot claims, or [`OTHER`].
     pub operator: Arc<str>,
-    /// What it fetches for.
+    /// What the bot fetches for.
     pub purpose: Purpose,
-    /// Whether the address is one of its operator's; none where the operator publishes no addresses, changes them so often that a copy
-    /// cannot tell, or none is given.
+    /// Whether the address is one of the operator's. `None` if the operator publishes no addresses, if no public address is given,
+    /// or if the address is outside a list that changes.
     pub verified: Option<bool>,
-    /// Where its operator documents it; empty for [`OTHER`].
+    /// The list that the address was compared with.
+    pub list: Option<Arc<AddressSource>>,
+    /// The operator's page about the bot; empty for [`OTHER`].
     pub documentation: Arc<str>,
+}
+
+/// Where a list of addresses comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AddressSource {
+    /// URL of the operator's list.
+    pub source: String,
+    /// Day of the copy, as `YYYY-MM-DD`.
+    pub as_of: String,
+    /// Whether the operator changes the list so often that an address outside the copy is unknown.
+    pub changes: bool,
 }
 
 struct Bot {
@@ -83,23 +114,25 @@ struct Bot {
     operator: Arc<str>,
     purpose: Purpose,
     documentation: Arc<str>,
-    /// None where its operator publishes nothing.
     addresses: Option<Arc<Addresses>>,
 }
 
-/// What an operator publishes.
+/// The addresses that an operator publishes.
 struct Addresses {
     networks: Vec<IpNet>,
-    /// Whether an address outside of them is not its operator's.
-    is_complete: bool,
+    source: Arc<AddressSource>,
 }
 
-/// Bots by the names they give themselves in their user agents.
+/// Bots by the names in their user agents and by the hosts in their `Signature-Agent` headers.
 pub struct BotTable {
     version: Arc<str>,
     names: AhoCorasick,
     /// The bot of each pattern.
     bot_of: Vec<usize>,
+    /// The bot of each `Signature-Agent` host.
+    bot_of_signer: HashMap<String, usize>,
+    /// User agents of CDNs.
+    cdns: Vec<String>,
     bots: Vec<Bot>,
 }
 
@@ -121,9 +154,12 @@ impl BotTable {
             .kind(Some(AhoCorasickKind::DFA))
             .build(&patterns)
             .map_err(|error| BotTableError(error.to_string()))?;
+        let signers = file.bots.iter().enumerate().flat_map(|(at, bot)| bot.signature_agents.iter().map(move |host| (host, at)));
+        let bot_of_signer = signers.map(|(host, at)| (host.clone(), at)).collect();
         let bot_of = file.bots.iter().enumerate().flat_map(|(at, bot)| std::iter::repeat_n(at, bot.patterns.len())).collect();
         let of_list = |(name, list): (String, AddressList)| {
-            (name, Arc::new(Addresses { networks: list.networks, is_complete: !list.changes }))
+            let source = AddressSource { source: list.source, as_of: list.as_of, changes: list.changes };
+            (name, Arc::new(Addresses { networks: list.networks, source: Arc::new(source) }))
         };
         let addresses: HashMap<String, Arc<Addresses>> = file.addresses.into_iter().map(of_list).collect();
         let bot = |entry: Entry| Bot {
@@ -133,7 +169,9 @@ impl BotTable {
             purpose: entry.purpose,
             documentation: entry.documentation.into(),
         };
-        Ok(Self { version: file.version.into(), names, bot_of, bots: file.bots.into_iter().map(bot).collect() })
+        let cdns = file.cdns.into_iter().map(|cdn| cdn.user_agent).collect();
+        let bots = file.bots.into_iter().map(bot).collect();
+        Ok(Self { version: file.version.into(), names, bot_of, bot_of_signer, cdns, bots })
     }
 
     /// Which edition this is; stored with what it decided.
@@ -141,50 +179,96 @@ impl BotTable {
         &self.version
     }
 
-    /// Who sent a request: by the user agent; else, where the CDN says of what kind the bot is that it verified, some other
-    /// bot of that kind. None for everybody else.
-    pub fn classify(&self, user_agent: &str, category: Option<&str>, address: Option<IpAddr>) -> Option<Classified> {
-        match self.named(user_agent) {
-            Some(bot) => Some(bot.classified(address)),
-            None => category.and_then(some_other),
+    /// Identifies the bot that sent a request: by its user agent, else by its `Signature-Agent` header, else by the CDN's category.
+    /// Returns `None` for people and all other programs.
+    pub fn classify(&self, sender: &Sender<'_>) -> Option<Classified> {
+        if let Some((bot, variant)) = self.named(sender.user_agent) {
+            return Some(bot.classified(variant, sender.address));
         }
+        let signed = sender.signature_agent.and_then(|header| self.claimed(header));
+        signed.or_else(|| sender.category.and_then(other_of_category))
     }
 
-    /// The bot whose name stands in the text; of several, the longest name, and of these the first.
-    fn named(&self, user_agent: &str) -> Option<&Bot> {
+    /// Like `classify`, for a text alone: a user agent, or the name of an agent.
+    pub fn classify_text(&self, text: &str) -> Option<Classified> {
+        self.classify(&Sender { user_agent: text, ..Sender::default() })
+    }
+
+    /// Returns the CDN whose own user agent this is. An origin behind a CDN logs it for every visitor.
+    pub fn cdn(&self, user_agent: &str) -> Option<&str> {
+        self.cdns.iter().find(|cdn| cdn.eq_ignore_ascii_case(user_agent.trim())).map(String::as_str)
+    }
+
+    /// Name, operator and purpose of each bot.
+    pub fn bots(&self) -> impl Iterator<Item = (&str, &str, Purpose)> {
+        self.bots.iter().map(|bot| (bot.name.as_ref(), bot.operator.as_ref(), bot.purpose))
+    }
+
+    /// The bot with the longest name in the text; of several, the first.
+    fn named(&self, user_agent: &str) -> Option<(&Bot, Option<String>)> {
         let text = user_agent.as_bytes();
-        let is_word = |at: Option<usize>| {
-            at.and_then(|at| text.get(at)).is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
-        };
-        let stands_alone = |start: usize, end: usize| !is_word(start.checked_sub(1)) && !is_word(Some(end));
-        let found = self.names.find_overlapping_iter(text).filter(|found| stands_alone(found.start(), found.end()));
-        let longest = found.min_by_key(|found| (std::cmp::Reverse(found.len()), found.start()))?;
-        self.bots.get(self.bot_of[longest.pattern().as_usize()])
+        let products = self.names.find_overlapping_iter(text);
+        let products = products.filter_map(|found| product(text, found.start(), found.end()).map(|product| (found, product)));
+        let (found, product) = products.min_by_key(|(found, _)| (Reverse(found.len()), found.start()))?;
+        let variant = product.variant.and_then(|range| user_agent.get(range)).map(str::to_owned);
+        self.bots.get(self.bot_of[found.pattern().as_usize()]).map(|bot| (bot, variant))
+    }
+
+    /// The bot that the header claims. Its address proves nothing, because the header names the owner of a key.
+    fn claimed(&self, header: &str) -> Option<Classified> {
+        let host = signature_agent::host(header)?;
+        let bot = self.bot_of_signer.get(&host).and_then(|at| self.bots.get(*at));
+        Some(bot.map_or_else(|| other(Purpose::User), |bot| bot.classified(None, None)))
     }
 }
 
 impl Bot {
-    fn classified(&self, address: Option<IpAddr>) -> Classified {
+    fn classified(&self, variant: Option<String>, address: Option<IpAddr>) -> Classified {
+        let list = self.addresses.as_ref();
         Classified {
             bot: Arc::clone(&self.name),
+            variant,
             operator: Arc::clone(&self.operator),
             purpose: self.purpose,
-            verified: self.addresses.as_ref().zip(address).and_then(|(addresses, address)| addresses.hold(address)),
+            verified: list.zip(address).and_then(|(addresses, address)| addresses.verify(address)),
+            list: list.filter(|_| address.is_some()).map(|addresses| Arc::clone(&addresses.source)),
             documentation: Arc::clone(&self.documentation),
         }
     }
 }
 
 impl Addresses {
-    /// Whether the address is of the operator; none where that cannot be told.
-    fn hold(&self, address: IpAddr) -> Option<bool> {
+    /// Whether the address is one of the operator's; `None` if that is unknown.
+    fn verify(&self, address: IpAddr) -> Option<bool> {
         let address = address.to_canonical();
         let is_inside = self.networks.iter().any(|network| network.contains(&address));
-        (is_inside || self.is_complete).then_some(is_inside)
+        let is_known = is_inside || !self.source.changes;
+        (is_known && is_public(address)).then_some(is_inside)
     }
 }
 
-fn some_other(category: &str) -> Option<Classified> {
+/// Whether the internet routes the address to one host. Addresses for documentation count as public: no proxy has one.
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => {
+            let [first, second, ..] = address.octets();
+            let is_shared = first == 100 && (64..128).contains(&second);
+            let is_reserved = first == 0 || first >= 224;
+            !(address.is_private() || address.is_loopback() || address.is_link_local() || is_shared || is_reserved)
+        }
+        IpAddr::V6(address) => {
+            // Global unicast addresses (RFC 4291) have the prefix 2000::/3.
+            address.segments()[0] & 0xe000 == 0x2000
+        }
+    }
+}
+
+fn other_of_category(category: &str) -> Option<Classified> {
     let (_, purpose) = CATEGORIES.iter().find(|(name, _)| name.eq_ignore_ascii_case(category))?;
-    Some(Classified { bot: OTHER.into(), operator: OTHER.into(), purpose: *purpose, verified: None, documentation: "".into() })
+    Some(other(*purpose))
+}
+
+fn other(purpose: Purpose) -> Classified {
+    let (bot, operator) = (OTHER.into(), OTHER.into());
+    Classified { bot, variant: None, operator, purpose, verified: None, list: None, documentation: "".into() }
 }

@@ -99,6 +99,7 @@ impl Dropped {
         match self.reason.as_str() {
             "method" => "not GET or HEAD".to_owned(),
             "subrequest" => "made by the CDN itself".to_owned(),
+            "cdn" => "with a CDN\u{2019}s user agent instead of the visitor\u{2019}s".to_owned(),
             "other_host" => "for a host this drain doesn\u{2019}t cover".to_owned(),
             "asset" => "styles, scripts, images and other assets".to_owned(),
             "no_request" => "not a request".to_owned(),

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::failure::{Failure, of_file};
 use crate::words::{ip_check, purpose};
 use clap::{Args, Subcommand};
-use schemas::bots::{BotTable, Classified};
+use schemas::bots::{BotTable, Classified, Sender};
 use serde_json::json;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,12 @@ fn read(file: &Path) -> Result<Arc<BotTable>, Failure> {
 pub(crate) fn run(context: &Context, noun: &BotsNoun) -> Result<(), Failure> {
     let Action::Check(what) = &noun.action;
     let table = what.table.load()?;
-    let found = table.classify(&what.user_agent, what.category.as_deref(), what.address);
+    let found = table.classify(&Sender {
+        user_agent: &what.user_agent,
+        category: what.category.as_deref(),
+        address: what.address,
+        ..Sender::default()
+    });
     let text = |of: fn(&Classified) -> &Arc<str>| found.as_ref().map(of).map(ToString::to_string);
     let answer = json!({
         "bot": text(|found| &found.bot),

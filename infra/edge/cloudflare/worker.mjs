@@ -23,7 +23,7 @@ function flushSoon() {
 export default {
   async fetch(request, env, context) {
     const response = await fetch(request);
-    if (!mayBeABot(request.headers.get("user-agent"))) return response;
+    if (!mayBeABot((name) => request.headers.get(name))) return response;
     lines ??= new Lines({ url: env.DRAIN_URL, key: env.DRAIN_KEY, longestMs: LONGEST_MS });
     lines.add(
       edgeLine(request, response, {

@@ -18,7 +18,7 @@ import { Lines, edgeLine, mayBeABot, warn } from "../lines.mjs";
 
 export function tell(event, response, { url, key, backend, send = (to, request) => fetch(to, { ...request, backend }), onError = warn }) {
   const { request, client } = event;
-  if (!mayBeABot(request.headers.get("user-agent"))) return;
+  if (!mayBeABot((name) => request.headers.get(name))) return;
   const line = edgeLine(request, response, {
     cache_status: response.headers.get("x-cache") ?? "",
     client_ip: client?.address ?? "",

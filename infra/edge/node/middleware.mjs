@@ -23,7 +23,7 @@ export function contentTelemetry({ url, key, everyMs = 1_000, trustedProxies = [
   timer.unref();
 
   function middleware(request, response, next) {
-    if (mayBeABot(header(request, "user-agent"))) {
+    if (mayBeABot((name) => header(request, name))) {
       // Captured before other middleware can change the request, and while the connection is open.
       const received = requestFields(request, site);
       response.once("finish", () => lines.add({ ...received, ...responseFields(response) }));

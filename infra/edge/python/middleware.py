@@ -26,9 +26,9 @@ import urllib.parse
 import urllib.request
 import uuid
 
-# Matches every user agent that may be a bot. Other requests never leave the server; the service decides by its own table.
+# Matches every user agent that may be a bot. The service decides by its own table.
 MAY_BE_A_BOT = re.compile(
-    r"bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|google(-|other|agent)|meta-|novaact|devin|omgili|webzio|cotoyogi|yandexadditional|-user\b|-agent\b|ai\b",
+    r"bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|google(-|other|agent)|meta-|novaact|devin|omgili|webzio|cotoyogi|yandexadditional|-user\b|-agent\b|ai\b|kendra|qbusiness|tabstack|fetcher|autorag|-citations|laion|img2d|lightpanda|buyforme|anomura|modelcontextprotocol|twinagent|aiwebindex|copilotchat|cohere-|imagemind|novellum|semantic-visions|turingos|terra ?cotta|prorata",
     re.IGNORECASE,
 )
 # Visitors choose these texts. Longer ones are cut, or a visitor could make its own line longer than the service reads.
@@ -63,7 +63,8 @@ class ContentTelemetry:
         self.thread.start()
 
     def __call__(self, environ, start_response):
-        if not MAY_BE_A_BOT.search(environ.get("HTTP_USER_AGENT", "")):
+        # Other requests never leave the server.
+        if not environ.get("HTTP_SIGNATURE_AGENT") and not MAY_BE_A_BOT.search(environ.get("HTTP_USER_AGENT", "")):
             return self.application(environ, start_response)
         # Captured before the application can change it.
         received = self.site.request(environ)

@@ -3,7 +3,7 @@
 //! Must not be part of a key: which edition of the table of bots was asked is not what makes two reports one.
 
 use crate::request::raw::{RawObject, as_str};
-use schemas::bots::BotTable;
+use schemas::bots::{BotTable, Sender};
 use schemas::crawler::Crawler;
 use schemas::event::{EventType, SourceRole};
 use schemas::log::LogEvent;
@@ -31,10 +31,17 @@ fn crawler(data: &RawObject<'_>, bots: &BotTable) -> Crawler {
         media_type: Crawler::media_type(&text("media_type")),
         ..Crawler::default()
     };
-    let named = ["user_agent", "bot_name"].into_iter().filter_map(|name| data.get(name).and_then(as_str));
-    if let Some(classified) = named.into_iter().find_map(|name| bots.classify(&name, None, None)) {
+    let reported = |name: &str| data.get(name).and_then(as_str).filter(|text| !text.is_empty());
+    let (user_agent, signature_agent) = (reported("user_agent"), reported("signature_agent"));
+    let sender = Sender {
+        user_agent: user_agent.as_deref().unwrap_or_default(),
+        signature_agent: signature_agent.as_deref(),
+        ..Sender::default()
+    };
+    let named = || reported("bot_name").and_then(|name| bots.classify_text(&name));
+    if let Some(classified) = bots.classify(&sender).or_else(named) {
         crawler.put(&classified, bots.version());
-        // Its address is not reported: whether it was checked, only the reporter can say.
+        // Events have no address, so only the reporter can say whether it was verified.
         crawler.verified = data.get("verified").and_then(|value| value.get().parse().ok());
     }
     crawler

@@ -75,7 +75,7 @@ struct Claims<'a> {
 
 impl Claims<'_> {
     fn add(&mut self, agent: &str, counts: AgentCounts) {
-        let of = match self.bots.classify(agent, None, None) {
+        let of = match self.bots.classify_text(agent) {
             Some(bot) => self.of.entry(bot.operator.to_string()).or_default(),
             None => &mut self.of_nobody,
         };

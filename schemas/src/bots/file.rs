@@ -1,6 +1,4 @@
-//! The file that a table is read from.
-//!
-//! Must refuse what would match nothing, or everything.
+//! The file of a bot table. Rejects patterns that would match nothing or people.
 
 use super::{BotTableError, Purpose};
 use ipnet::IpNet;
@@ -22,16 +20,27 @@ pub(super) struct BotFile {
     #[serde(default)]
     pub(super) addresses: BTreeMap<String, AddressList>,
     pub(super) bots: Vec<Entry>,
+    #[serde(default)]
+    pub(super) cdns: Vec<Cdn>,
+}
+
+/// A CDN that fetches with a user agent of its own.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Cdn {
+    pub(super) user_agent: String,
+    #[serde(default, rename = "source")]
+    _source: String,
+    #[serde(default, rename = "source_date")]
+    _source_date: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AddressList {
-    #[serde(rename = "source")]
-    _source: String,
-    #[serde(rename = "as_of")]
-    _as_of: String,
-    /// Whether the operator changes it so often that an address outside of a copy proves nothing.
+    pub(super) source: String,
+    pub(super) as_of: String,
+    /// Whether the operator changes it so often that an address outside the copy is unknown.
     #[serde(default)]
     pub(super) changes: bool,
     pub(super) networks: Vec<IpNet>,
@@ -44,8 +53,19 @@ pub(super) struct Entry {
     pub(super) operator: String,
     pub(super) purpose: Purpose,
     pub(super) documentation: String,
+    /// Names in user agents.
+    #[serde(default)]
     pub(super) patterns: Vec<String>,
-    /// The name of a list.
+    /// Hosts in `Signature-Agent` headers, in lowercase.
+    #[serde(default)]
+    pub(super) signature_agents: Vec<String>,
+    /// URL of the list or page that names the bot.
+    #[serde(default, rename = "source")]
+    _source: String,
+    /// Day of the source, as `YYYY-MM-DD`.
+    #[serde(default, rename = "source_date")]
+    _source_date: String,
+    /// Name of an address list.
     #[serde(default)]
     pub(super) addresses: Option<String>,
 }
@@ -62,7 +82,7 @@ impl BotFile {
         if self.version.is_empty() || self.version.len() > MAX_PATTERN_BYTES {
             return refuse(format!("version must have 1 to {MAX_PATTERN_BYTES} bytes"));
         }
-        let mut names = BTreeSet::new();
+        let (mut names, mut signers) = (BTreeSet::new(), BTreeSet::new());
         for bot in &self.bots {
             bot.check(&self.addresses)?;
             for pattern in &bot.patterns {
@@ -70,9 +90,15 @@ impl BotFile {
                     return refuse(format!("{pattern} is the pattern of two bots"));
                 }
             }
+            if let Some(host) = bot.signature_agents.iter().find(|host| !signers.insert(host.as_str())) {
+                return refuse(format!("{host} is the signature agent of two bots"));
+            }
         }
         if names.len() > MAX_PATTERNS {
             return refuse(format!("more than {MAX_PATTERNS} patterns"));
+        }
+        if self.cdns.iter().any(|cdn| cdn.user_agent.trim().len() < MIN_PATTERN_BYTES) {
+            return refuse(format!("user agents of CDNs must have at least {MIN_PATTERN_BYTES} bytes"));
         }
         Ok(())
     }
@@ -84,10 +110,13 @@ impl Entry {
         if !is_name(&self.bot) || !is_name(&self.operator) {
             return Err(BotTableError(format!("bot and operator must have 1 to {MAX_PATTERN_BYTES} bytes: {:?}", self.bot)));
         }
-        let is_pattern = |text: &String| text.is_ascii() && (MIN_PATTERN_BYTES..=MAX_PATTERN_BYTES).contains(&text.len());
-        if self.patterns.is_empty() || !self.patterns.iter().all(is_pattern) {
-            let limits = format!("{MIN_PATTERN_BYTES} to {MAX_PATTERN_BYTES} ASCII characters");
+        let is_identified = !self.patterns.is_empty() || !self.signature_agents.is_empty();
+        if !is_identified || !self.patterns.iter().all(|pattern| is_pattern(pattern)) {
+            let limits = format!("{MIN_PATTERN_BYTES} to {MAX_PATTERN_BYTES} ASCII characters, at least one of them a letter");
             return Err(BotTableError(format!("{}: needs patterns of {limits}", self.bot)));
+        }
+        if let Some(wrong) = self.signature_agents.iter().find(|host| !is_host(host)) {
+            return Err(BotTableError(format!("{}: signature agents are hosts in lowercase, not {wrong:?}", self.bot)));
         }
         match &self.addresses {
             Some(list) if !lists.contains_key(list) => {
@@ -96,4 +125,15 @@ impl Entry {
             _ => Ok(()),
         }
     }
+}
+
+/// Patterns that begin or end with a separator would never match.
+fn is_pattern(text: &str) -> bool {
+    let is_name = text.is_ascii() && text.bytes().any(|byte| byte.is_ascii_alphabetic());
+    is_name && (MIN_PATTERN_BYTES..=MAX_PATTERN_BYTES).contains(&text.len()) && text.trim_matches(['-', ' ']) == text
+}
+
+fn is_host(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'-');
+    text.contains('.') && text.bytes().all(is_part)
 }

@@ -42,7 +42,7 @@ const COLUMNS: [(&str, &str, &str); 37] = [
     ("asn", "8075", "0"),
     ("country", "US", ""),
     ("media_type", "text/html", ""),
-    ("bots_version", "2026-11-23", ""),
+    ("bots_version", "2026-11-29", ""),
     ("origin_partition", "0", "1"),
 ];
 
@@ -55,7 +55,7 @@ async fn every_member_of_a_record_is_in_its_column() {
         "content_url": "https://www.example.com/a?b=1", "content_id": "doi:10/1", "content_telemetry_id": "ct-1",
         "session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "session_org": "00000000-0000-0000-0000-000000000009", "link": "other", "agent_id": "bot/1", "turn_id": "turn-1", "output_id": "output-1",
         "crawler": {"bot": "GPTBot", "operator": "OpenAI", "purpose": "training", "verified": false, "response_status": 206,
-            "response_bytes": 4_294_967_296_u64, "cache_status": "HIT", "asn": 8075, "country": "US", "media_type": "text/html", "bots_version": "2026-11-23"},
+            "response_bytes": 4_294_967_296_u64, "cache_status": "HIT", "asn": 8075, "country": "US", "media_type": "text/html", "bots_version": "2026-11-29"},
     });
     // Written by hand, because a number must not be read and written again on its way here.
     let text = record(7, 1_793_527_200_654_321, &[full]).to_string().replacen(

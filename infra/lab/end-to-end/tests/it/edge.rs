@@ -100,9 +100,9 @@ async fn d6_a_worker_compute_and_servers_in_node_and_python_tell_of_agents_and_o
     run("node", "tests/node/edge.mjs", &[], &demo, &drain).await;
     // Two pages that need escapes are fetched through each of three servers under one id. They are one observer, of which only the
     // first report joins an event by its id.
-    assert_eq!(crawlers(&demo, 10).await, named(&[("GPTBot", 10)]));
+    assert_eq!(crawlers(&demo, 13).await, named(&[("ChatGPT-Agent", 3), ("GPTBot", 10)]));
     run("python3", "tests/python/edge.py", &[("EDGE", &here().join("../../edge/python"))], &demo, &drain).await;
-    assert_eq!(crawlers(&demo, 13).await, named(&[("ClaudeBot", 3), ("GPTBot", 10)]));
+    assert_eq!(crawlers(&demo, 17).await, named(&[("ChatGPT-Agent", 4), ("ClaudeBot", 3), ("GPTBot", 10)]));
     // All of them escape the two pages in the same way; servers behind a CDN report the scheme that they were asked by.
     let urls = demo.get(demo.env("OWNER_KEY"), "/content-owners/urls").await.body;
     let mut urls: Vec<&str> =
@@ -112,12 +112,16 @@ async fn d6_a_worker_compute_and_servers_in_node_and_python_tell_of_agents_and_o
         "http://www.example.com/c%23",
         "http://www.example.com/caf%C3%A9",
         "http://www.example.com/node/1?a=b",
+        "http://www.example.com/node/3",
         "http://www.example.com/python/1",
+        "http://www.example.com/python/3",
         "https://www.example.com/c%23",
         "https://www.example.com/caf%C3%A9",
         "https://www.example.com/compute/1",
+        "https://www.example.com/compute/3",
         "https://www.example.com/worker/1",
         "https://www.example.com/worker/2",
+        "https://www.example.com/worker/4",
     ];
     assert_eq!(urls, expected);
 }
@@ -161,7 +165,8 @@ fn scripts_show_no_secret_and_follow_no_redirect() {
 fn d6_no_filter_that_is_pasted_loses_a_bot_of_the_table() {
     let bots = here().join("../../../schemas");
     let mut command = Command::new("node");
-    command.arg(here().join("tests/node/filter.mjs")).arg(bots.join("src/bots/user_agents.tsv")).arg(bots.join("data/bots.json"));
+    command.arg(here().join("tests/node/filter.mjs"));
+    command.args(["src/bots/corpus/held_out.tsv", "src/bots/corpus/own.tsv", "data/bots.json"].map(|file| bots.join(file)));
     let ran = command.output().unwrap_or_else(|error| panic!("this test needs node: {error}"));
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }

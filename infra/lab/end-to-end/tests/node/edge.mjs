@@ -9,6 +9,7 @@ const { DRAIN_URL, DRAIN_KEY } = process.env;
 const AGENT = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
 // Fetched through each server, here and in Python: one retrieval, whoever tells of it.
 const SHARED = [["/caf%C3%A9", "0195f3a0-0000-7000-8000-00000000cafe"], ["/c%23", "0195f3a0-0000-7000-8000-0000000000c5"]];
+const SIGNED = '"https://chatgpt.com"';
 const PERSON = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0";
 
 async function throughTheWorker() {
@@ -20,9 +21,10 @@ async function throughTheWorker() {
       : toTheNetwork(input, init);
   const behind = [];
   const context = { waitUntil: (promise) => behind.push(promise) };
-  const visits = [["/worker/1", AGENT], ["/worker/2", AGENT], ["/worker/3", PERSON], ...SHARED.map(([path, id]) => [path, AGENT, id])];
-  for (const [path, agent, id = ""] of visits) {
-    const request = new Request(`https://www.example.com${path}`, { headers: { "user-agent": agent, "content-telemetry-id": id } });
+  const visits = [["/worker/1", AGENT], ["/worker/2", AGENT], ["/worker/3", PERSON], ["/worker/4", PERSON, "", SIGNED], ...SHARED.map(([path, id]) => [path, AGENT, id])];
+  for (const [path, agent, id = "", signer = ""] of visits) {
+    const headers = { "user-agent": agent, "content-telemetry-id": id, "signature-agent": signer };
+    const request = new Request(`https://www.example.com${path}`, { headers });
     const response = await worker.fetch(request, { DRAIN_URL, DRAIN_KEY }, context);
     if ((await response.text()) !== "page") throw new Error("the visitor is not served");
   }
@@ -35,13 +37,15 @@ async function throughCompute() {
   const client = { address: "132.196.86.7", geo: { country_code: "us", as_number: 8075 } };
   const answer = () => new Response("page", { headers: { "content-type": "text/html", "content-length": "4", "x-cache": "HIT" } });
   let tries = 0;
-  for (const [path, agent, id = ""] of [["/compute/1", AGENT], ["/compute/2", PERSON], ...SHARED.map(([path, id]) => [path, AGENT, id])]) {
-    const request = new Request(`https://www.example.com${path}`, { headers: { "user-agent": agent, "content-telemetry-id": id } });
+  const visits = [["/compute/1", AGENT], ["/compute/2", PERSON], ["/compute/3", PERSON, "", SIGNED]];
+  for (const [path, agent, id = "", signer = ""] of [...visits, ...SHARED.map(([path, id]) => [path, AGENT, id])]) {
+    const headers = { "user-agent": agent, "content-telemetry-id": id, "signature-agent": signer };
+    const request = new Request(`https://www.example.com${path}`, { headers });
     const send = (url, { backend, ...rest }) => (++tries, fetch(url, rest));
     tell({ request, client, waitUntil: (promise) => behind.push(promise) }, answer(), { url: DRAIN_URL, key: DRAIN_KEY, send });
   }
   await Promise.all(behind);
-  if (tries !== 3) throw new Error(`${tries} lines were told, and not those of agents`);
+  if (tries !== 4) throw new Error(`${tries} lines were told, and not those of agents`);
 }
 
 async function throughTheServer() {
@@ -51,13 +55,14 @@ async function throughTheServer() {
   const telemetry = contentTelemetry({ url: DRAIN_URL, key: DRAIN_KEY, send, everyMs: 20 });
   const server = http.createServer((request, response) => telemetry(request, response, () => response.end("page")));
   await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
-  const get = (path, agent, id = "") =>
+  const get = (path, agent, id = "", signer = "") =>
     new Promise((done, failed) => {
-      const headers = { host: "www.example.com", "user-agent": agent, "content-telemetry-id": id };
+      const headers = { host: "www.example.com", "user-agent": agent, "content-telemetry-id": id, "signature-agent": signer };
       http.get({ port: server.address().port, path, headers }, (response) => response.resume().on("end", done)).on("error", failed);
     });
   await get("/node/1?a=b", AGENT);
   await get("/node/2", PERSON);
+  await get("/node/3", PERSON, "", SIGNED);
   for (const [path, id] of SHARED) await get(path, AGENT, id);
   while (tries < 2) await new Promise((soon) => setTimeout(soon, 10));
   await telemetry.close();

@@ -27,8 +27,14 @@ telemetry = ContentTelemetry(page, os.environ["DRAIN_URL"], os.environ["DRAIN_KE
 server = wsgiref.simple_server.make_server("127.0.0.1", 0, telemetry, handler_class=Quiet)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 AGENT, PERSON = "ClaudeBot/1.0", "Mozilla/5.0 (X11; Linux x86_64) Firefox/130.0"
-for path, agent, telemetry_id in [*((path, AGENT, shared) for path, shared in SHARED), ("/python/2", PERSON, None), ("/python/1", AGENT, None)]:
-    headers = {"Host": "www.example.com", "User-Agent": agent, **({"Content-Telemetry-ID": telemetry_id} if telemetry_id else {})}
+SIGNED = {"Signature-Agent": '"https://chatgpt.com"'}
+for path, agent, more in [
+    *((path, AGENT, {"Content-Telemetry-ID": shared}) for path, shared in SHARED),
+    ("/python/2", PERSON, {}),
+    ("/python/3", PERSON, SIGNED),
+    ("/python/1", AGENT, {}),
+]:
+    headers = {"Host": "www.example.com", "User-Agent": agent, **more}
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port)
     connection.request("GET", path, headers=headers)
     assert connection.getresponse().read() == b"page"

@@ -19,6 +19,7 @@ import { BOT, HOST, checkLines, visitors } from "./visitors.mjs";
 const { NGINX_PROGRAM, PROVIDER, DRAIN_URL, DRAIN_KEY } = process.env;
 const ADDRESS = "203.0.113.9";
 const PERSON = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0";
+const SIGNED = { "user-agent": PERSON, "signature-agent": '"https://chatgpt.com"' };
 const edge = (file) => fileURLToPath(new URL(`../../../../../edge/${file}`, import.meta.url));
 const lines = { ndjson: [], fastly: [], combined: [] };
 
@@ -172,6 +173,7 @@ function fastlyLogFormat() {
     assert.ok(!evaluate(condition, variable(visitor, 1)), `${visitor.what} is logged by a shield`);
   }
   assert.ok(!evaluate(condition, variable({ path: "/", headers: { "user-agent": PERSON } }, 0)), "a person is logged");
+  assert.ok(evaluate(condition, variable({ path: "/", headers: SIGNED }, 0)), "a signed agent isn't logged");
   const rendered = all.map((visitor) => Buffer.from(render(format, variable(visitor, 0)), "latin1"));
   for (const line of rendered) {
     assert.ok(line.length < 16 * 1024, "Fastly cuts log lines at 16 KiB");
@@ -223,7 +225,12 @@ async function nginx() {
       ["proxied", proxied, throughProxy(), ADDRESS],
     ]) {
       const seen = await served("nginx", port, all);
-      const logged = (ending) => readFileSync(join(folder, `${name}.${ending}`)).toString().trimEnd().split("\n");
+      await ask(port, { path: "/signed", headers: SIGNED });
+      await ask(port, { path: "/person", headers: { "user-agent": PERSON } });
+      const everything = (ending) => readFileSync(join(folder, `${name}.${ending}`)).toString().trimEnd().split("\n");
+      const logged = (ending) => everything(ending).filter((line) => !/\/(signed|person)\b/.test(line));
+      const filtered = everything("json").flatMap((line) => /"url":"\/(signed|person)"/.exec(line)?.[1] ?? []);
+      assert.deepEqual(filtered, ["signed"], "a signed agent is logged, and a person isn't");
       const isServed = (line) => line.includes('"status":"200"') || line.includes(' HTTP/1.1" 200 ');
       const same = { host: HOST, method: "GET", status: "200", client_ip: address };
       take("ndjson", "nginx", seen, logged("json").filter(isServed), { ...same, scheme: "http", cache_status: "" });
