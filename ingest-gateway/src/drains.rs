@@ -40,7 +40,7 @@ use axum::http::request::Parts;
 use axum::http::{Request, header};
 use axum::response::{IntoResponse, Response};
 use challenge::KnownChallenge;
-use coverage::{Coverage, Report};
+use coverage::{Coverage, Report, Stored};
 use fed::{Fed, KnownDrains};
 use inflate::Encoding;
 use intake::{Intake, Taken, too_large};
@@ -125,7 +125,7 @@ async fn take(
     let (parts, body) = request.into_parts();
     let caller = who::caller(&parts, state).await?;
     let fed = fed::of(state, &caller, provider).await?;
-    state.rates.admit(caller.key_id)?;
+    state.rates.admit(caller.key_id, caller.org_id)?;
     let encoding = Encoding::of(&parts.headers)?;
     let settings = &state.drains.settings;
     if content_length(&parts).is_some_and(|bytes| bytes > settings.drain_wire_bytes) {
@@ -140,12 +140,15 @@ async fn take(
         None => body,
     };
     let judge = judge(state, provider, told, (caller, fed)).await?;
-    let (org, received_at) = (judge.caller.org_id, judge.now);
+    let (org, received_at, stored) = (judge.caller.org_id, judge.now, Stored::of(judge.owned.as_deref()));
     let (settings, log) = (settings.clone(), state.log.clone());
     let Taken { body_counts, delivery } = Intake { judge, settings, encoding, log, request_id }.take(body, slot).await?;
     body_counts.measure(provider.as_str());
     let counts = Counts::of(&body_counts);
-    state.drains.coverage.keep(Report { org, provider, drain, body_counts, received_at }).await;
+    let report = Report { org, provider, drain, body_counts, received_at };
+    if stored.allows(&state.self_serve, &report) {
+        state.drains.coverage.keep(report).await;
+    }
     Ok((counts, delivery))
 }
 

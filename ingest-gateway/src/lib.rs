@@ -49,6 +49,7 @@ use request::callers::refusals::{self, Refusals};
 use request::callers::{KnownCallers, key_uses};
 use request::idempotency::IdempotencyKeys;
 use request::large::LargeBodies;
+use request::self_serve::SelfServe;
 use schemas::bots::BotTable;
 use schemas::ids::ApiKeyId;
 use schemas::openapi::Surface;
@@ -63,7 +64,7 @@ use service_kit::http::{ApiError, BodyReader};
 use service_kit::key_uses::KeyUses;
 use service_kit::measures;
 use service_kit::process::Process;
-use service_kit::rates::Rates;
+use service_kit::rates::CallerRates;
 use service_kit::roles::{self, Role};
 use service_kit::sealing::SecretsSettings;
 use service_kit::settings::{BotSettings, KafkaSettings, PostgresSettings, ProcessSettings};
@@ -154,7 +155,8 @@ pub struct State {
     pool: PgPool,
     callers: KnownCallers,
     bodies: BodyReader,
-    rates: Rates,
+    rates: CallerRates,
+    self_serve: SelfServe,
     uses: KeyUses,
     refusals: Refusals,
     _refusals_expiry: AbortOnDropHandle<()>,
@@ -200,7 +202,8 @@ impl State {
             probes: vec![Probe::database(pool.clone()), log.probe()],
             callers: KnownCallers::new(Directory::asked_by(&settings.clients, pool.clone()), &clock),
             bodies: BodyReader::new(settings.limits.body()),
-            rates: Rates::per_key(settings.limits.key_rate),
+            rates: CallerRates::new(settings.limits.key_rate),
+            self_serve: SelfServe::new(&settings.limits),
             uses: KeyUses::start(pool.clone(), key_uses::TELL),
             refusals: Refusals::start(pool.clone()),
             _refusals_expiry: refusals::start_expiry(pool.clone(), clock.clone()),

@@ -9,3 +9,4 @@ pub(crate) mod faults;
 pub(crate) mod limits;
 pub(crate) mod idempotency;
 pub(crate) mod large;
+pub(crate) mod self_serve;

@@ -249,18 +249,22 @@ async fn of_forty_at_once_no_more_drains_are_made_than_there_is_room_for() {
     app.drain(Shows::Key(&owner)).await;
 }
 
-/// What the gateway writes down of one body.
-async fn batch(app: &TestApp, drain: DrainId, hours_ago: i64, lines: i64, dropped: &Value) {
+/// Adds the row of an hour as the gateway does; the numbers are lines, kept, people, bytes and lag.
+async fn add_hour(app: &TestApp, drain: DrainId, hours_ago: i64, numbers: [i64; 5], dropped: &Value) {
     let now = app.clock.now().duration_trunc(TimeDelta::hours(1)).unwrap();
+    let [lines, kept, people, bytes, lag_ms] = numbers;
     sqlx::query(
-        "INSERT INTO drain_hours (source, organization_id, provider, drain_id, hour, batch, lines, kept, people, bad, dropped, bytes, \
-         lag_ms, received_at) SELECT id, organization_id, provider, id, $2, $3, $4, 1, 2, 0, $5, 100, $4, $6 FROM drains WHERE id = $1",
+        "INSERT INTO drain_hours (source, organization_id, provider, drain_id, hour, lines, kept, people, bad, dropped, bytes, \
+         lag_ms, received_at) SELECT id, organization_id, provider, id, $2, $3, $4, $5, 0, $6, $7, $8, $9 FROM drains WHERE id = $1",
     )
     .bind(drain.0)
     .bind(now - TimeDelta::hours(hours_ago))
-    .bind(uuid::Uuid::now_v7().as_bytes().as_slice())
     .bind(lines)
+    .bind(kept)
+    .bind(people)
     .bind(dropped)
+    .bind(bytes)
+    .bind(lag_ms)
     .bind(app.clock.now() - TimeDelta::hours(hours_ago))
     .execute(&app.stores.pool)
     .await
@@ -284,13 +288,12 @@ async fn the_health_of_a_drain_tells_of_each_hour_and_of_hours_without_a_line_th
     assert_eq!((hours.len(), hours.iter().filter(|hour| hour["coverage"] == false).count()), (48, 48));
     assert_eq!(hours[0].as_object().unwrap().len(), 2, "an hour without a line has no figures: {}", hours[0]);
 
-    batch(&app, id, 0, 10, &json!({"asset": 3})).await;
-    batch(&app, id, 0, 5, &json!({"asset": 1, "method": 1})).await;
-    batch(&app, id, 47, 7, &json!({})).await;
-    batch(&app, id, 48, 1_000, &json!({"asset": 900})).await;
-    batch(&app, other, 0, 1_000, &json!({})).await;
+    add_hour(&app, id, 0, [15, 2, 4, 200, 10], &json!({"asset": 4, "method": 1})).await;
+    add_hour(&app, id, 47, [7, 1, 2, 100, 7], &json!({})).await;
+    add_hour(&app, id, 48, [1_000, 1, 2, 100, 1_000], &json!({"asset": 900})).await;
+    add_hour(&app, other, 0, [1_000, 1, 2, 100, 1_000], &json!({})).await;
     for n in 0..12 {
-        sqlx::query("INSERT INTO drain_bad_lines (source, batch, n, reason, excerpt, seen_at) VALUES ($1, '\\x00', $2, 'not_json', '{aaa ' || $2::int, now() + make_interval(secs => $2))")
+        sqlx::query("INSERT INTO drain_bad_lines (source, digest, n, reason, excerpt, seen_at) VALUES ($1, '\\x00', $2, 'not_json', '{aaa ' || $2::int, now() + make_interval(secs => $2))")
             .bind(id.0)
             .bind(n)
             .execute(&app.stores.pool)

@@ -3,7 +3,7 @@
 //! Must not hold anything of a line but numbers and, of a bad one, its outline.
 
 use super::line::Reason;
-use super::line_outcome::{Judged, Outcome, outline};
+use super::line_outcome::{Judged, OTHER_HOST, Outcome, outline};
 use crate::metrics;
 use schemas::log::{FailedFetch, LogEvent};
 use sha2::{Digest, Sha256};
@@ -76,7 +76,12 @@ impl BodyCounts {
         self.lines += 1;
         self.digest.update(mark);
         self.digest.update((line.len() as u64).to_be_bytes());
-        let at_ms = at_ms.unwrap_or(self.now_ms);
+        if at_ms.is_none() {
+            // Unreadable lines look alike: within an hour they count once, and later again.
+            self.digest.update(self.now_ms.div_euclid(HOUR_MS).to_be_bytes());
+        }
+        // Senders choose the hosts and times of lines that are not theirs: these get no hour of their own.
+        let at_ms = at_ms.filter(|_| !matches!(outcome, Outcome::Dropped(OTHER_HOST))).unwrap_or(self.now_ms);
         let begin_ms = at_ms - at_ms.rem_euclid(HOUR_MS);
         let is_one_too_many = self.hours.len() >= MAX_HOURS && !self.hours.contains_key(&begin_ms);
         let (begin_ms, outcome) = match is_one_too_many {
@@ -107,9 +112,13 @@ impl BodyCounts {
         }
     }
 
-    /// The same for a body that comes again, and for no other.
-    pub(super) fn batch(&self) -> [u8; 32] {
-        self.digest.clone().finalize().into()
+    /// Identifies a body, and what its lines counted as: one that is sent again with the host that it lacked is another body.
+    pub(super) fn digest(&self) -> [u8; 32] {
+        let mut digest = self.digest.clone();
+        for count in [self.sum(|hour| hour.kept), self.sum(|hour| hour.people), self.sum(|hour| hour.bad)] {
+            digest.update(count.to_be_bytes());
+        }
+        digest.finalize().into()
     }
 
     /// Adds it to the metrics.

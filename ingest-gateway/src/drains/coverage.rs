@@ -5,11 +5,13 @@
 use super::body_counts::{BodyCounts, Hour};
 use super::line_id::named_id;
 use crate::metrics;
+use crate::request::self_serve::SelfServe;
 use chrono::{DateTime, TimeDelta, Utc};
-use schemas::identity::DrainProvider;
+use schemas::identity::{DrainProvider, HEALTH_BAD_LINES};
 use schemas::ids::{DrainId, OrgId};
 use serde_json::json;
 use service_kit::clock::Clock;
+use service_kit::directory::OwnedSite;
 use service_kit::housekeeping;
 use sqlx::PgPool;
 use std::sync::Arc;
@@ -25,32 +27,64 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_secs(1);
 /// Rows that wait while it is away; what comes then is not covered, and counted as such.
 const MAX_WAITING: usize = 100_000;
-/// For how long coverage is kept.
-const KEPT: TimeDelta = TimeDelta::days(400);
-/// For how long lines that could not be read are shown.
-const BAD_LINES_KEPT: TimeDelta = TimeDelta::days(30);
+/// How far back hours are stored.
+const HOURS_STORED: TimeDelta = TimeDelta::days(400);
+/// How long a body is known as one that was counted.
+const BODIES_STORED: TimeDelta = TimeDelta::days(7);
+/// How long lines that could not be read are stored.
+const BAD_LINES_STORED: TimeDelta = TimeDelta::days(30);
 
-/// A body that comes again, mended by its sender's settings, is what it is now; it came when it first did.
-const INSERT_HOURS: &str = "INSERT INTO drain_hours (source, organization_id, provider, drain_id, hour, batch, lines, kept, people, bad, \
-        dropped, bytes, lag_ms, received_at) \
-    SELECT $1, $2, $3, $14, hour, $4, lines, kept, people, bad, dropped::jsonb, bytes, lag_ms, $5 \
-    FROM unnest($6::timestamptz[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[], $12::bigint[], \
-        $13::bigint[]) AS hours (hour, lines, kept, people, bad, dropped, bytes, lag_ms) \
-    ON CONFLICT (source, hour, batch) DO UPDATE SET lines = EXCLUDED.lines, kept = EXCLUDED.kept, people = EXCLUDED.people, \
-        bad = EXCLUDED.bad, dropped = EXCLUDED.dropped, bytes = EXCLUDED.bytes";
-const DELETE_BAD_LINES: &str = "DELETE FROM drain_bad_lines WHERE source = $1 AND batch = $2";
-const INSERT_BAD_LINES: &str = "INSERT INTO drain_bad_lines (source, batch, n, reason, excerpt, seen_at) \
-    SELECT $1, $2, n, reason, excerpt, $3 FROM unnest($4::text[], $5::text[]) WITH ORDINALITY AS bad (reason, excerpt, n) \
-    ON CONFLICT DO NOTHING";
+const ADD: &str = include_str!("coverage/add.sql");
+const TRIM_BAD_LINES: &str = include_str!("coverage/trim_bad_lines.sql");
+const DELETE_HOURS: &str = include_str!("coverage/delete_hours.sql");
+const DELETE_BODIES: &str = include_str!("coverage/delete_bodies.sql");
+const DELETE_BAD_LINES: &str = include_str!("coverage/delete_bad_lines.sql");
 
 /// The coverage of one body.
 pub(super) struct Report {
     pub(super) org: OrgId,
     pub(super) provider: DrainProvider,
-    /// None: of the organisation's own key.
+    /// None for a key that is not a drain's.
     pub(super) drain: Option<DrainId>,
     pub(super) body_counts: BodyCounts,
     pub(super) received_at: DateTime<Utc>,
+}
+
+/// How much coverage of an organization is stored.
+#[derive(Clone, Copy)]
+pub(super) enum Stored {
+    /// None: a content owner without a verified domain, which anyone can create.
+    Nothing,
+    /// What the budget of a content owner allows.
+    WithinBudget,
+    /// All, for platforms, which an operator has approved.
+    All,
+}
+
+impl Stored {
+    /// By the hosts that the organization has verified; `None` for one that may report for every host.
+    pub(super) fn of(owned: Option<&[OwnedSite]>) -> Self {
+        match owned {
+            None => Self::All,
+            Some([]) => Self::Nothing,
+            Some(_) => Self::WithinBudget,
+        }
+    }
+
+    /// Whether to store a report; what the budget doesn't allow counts as lost.
+    pub(super) fn allows(self, budgets: &SelfServe, report: &Report) -> bool {
+        match self {
+            Self::All => true,
+            Self::Nothing => false,
+            Self::WithinBudget => {
+                let is_allowed = budgets.spend_late(report.org, report.rows(), report.received_at);
+                if !is_allowed {
+                    metrics::drain_coverage_lost();
+                }
+                is_allowed
+            }
+        }
+    }
 }
 
 /// Writes reports, at once or later.
@@ -103,69 +137,72 @@ async fn write_later(pool: PgPool, mut reports: mpsc::UnboundedReceiver<Report>,
     }
 }
 
-/// Deletes what is old enough, hourly.
+/// Deletes old rows, hourly.
 fn expiry(pool: PgPool, clock: Clock) -> AbortOnDropHandle<()> {
-    const HOURS: &str = "DELETE FROM drain_hours WHERE (source, hour, batch) IN ( \
-        SELECT source, hour, batch FROM drain_hours WHERE received_at < $1 ORDER BY received_at LIMIT $2 FOR UPDATE SKIP LOCKED)";
-    const BAD_LINES: &str = "DELETE FROM drain_bad_lines WHERE (source, batch, n) IN ( \
-        SELECT source, batch, n FROM drain_bad_lines WHERE seen_at < $1 ORDER BY seen_at LIMIT $2 FOR UPDATE SKIP LOCKED)";
+    let deletions = [(DELETE_HOURS, HOURS_STORED), (DELETE_BODIES, BODIES_STORED), (DELETE_BAD_LINES, BAD_LINES_STORED)];
     housekeeping::hourly("old coverage of drains", move || {
         let (pool, now) = (pool.clone(), clock.now());
         async move {
-            let hours = housekeeping::delete_in_batches(&pool, HOURS, now - KEPT).await?;
-            Ok::<_, sqlx::Error>(hours + housekeeping::delete_in_batches(&pool, BAD_LINES, now - BAD_LINES_KEPT).await?)
+            let mut deleted = 0;
+            for (statement, stored) in deletions {
+                deleted += housekeeping::delete_in_batches(&pool, statement, now - stored).await?;
+            }
+            Ok::<_, sqlx::Error>(deleted)
         }
     })
 }
 
 impl Report {
-    /// Whose coverage it is: without a drain, the organisation's of this provider.
+    /// Whose coverage it is: without a drain, the organization's of this provider.
     fn source(&self) -> Uuid {
         self.drain.map_or_else(|| named_id(self.org.0, self.provider.as_str()), |drain| drain.0)
     }
 
-    /// What it takes of memory, in rows and their members.
-    fn rows(&self) -> usize {
-        self.body_counts.hours.values().map(|hour| 1 + hour.dropped.len()).sum::<usize>() + self.body_counts.bad_lines.len()
+    /// The hours to store, with their starts. Older ones would be deleted within the hour.
+    fn hours(&self) -> impl Iterator<Item = (DateTime<Utc>, &Hour)> {
+        let first = self.received_at - HOURS_STORED;
+        let hours = self.body_counts.hours.iter();
+        hours
+            .filter_map(|(begin, hour)| Some((DateTime::from_timestamp_millis(*begin)?, hour)))
+            .filter(move |(begin, _)| *begin >= first)
+    }
+
+    /// Rows that it adds at most: hours, bad lines and the body itself.
+    pub(super) fn rows(&self) -> usize {
+        self.hours().count() + self.body_counts.bad_lines.len() + 1
     }
 
     async fn write(&self, pool: &PgPool) -> Result<(), sqlx::Error> {
-        let mut change = pool.begin().await?;
-        let batch = self.body_counts.batch();
-        let hours = &self.body_counts.hours;
-        let all = |of: &dyn Fn(&Hour) -> i64| hours.values().map(of).collect::<Vec<i64>>();
-        let texts = |of: &dyn Fn(&Hour) -> serde_json::Value| hours.values().map(|hour| of(hour).to_string()).collect::<Vec<_>>();
-        let begins: Vec<_> = hours.keys().filter_map(|begin| DateTime::from_timestamp_millis(*begin)).collect();
+        let (begins, hours): (Vec<DateTime<Utc>>, Vec<&Hour>) = self.hours().unzip();
+        let all = |of: &dyn Fn(&Hour) -> i64| hours.iter().map(|hour| of(hour)).collect::<Vec<i64>>();
+        let dropped: Vec<String> = hours.iter().map(|hour| json!(hour.dropped).to_string()).collect();
         let received_ms = self.received_at.timestamp_millis();
-        sqlx::query(INSERT_HOURS)
+        let (reasons, outlines): (Vec<&str>, Vec<&str>) =
+            self.body_counts.bad_lines.iter().map(|line| (line.reason, line.outline.as_str())).unzip();
+        let has_bad_lines = !reasons.is_empty();
+        sqlx::query(ADD)
             .bind(self.source())
             .bind(self.org.0)
             .bind(self.provider.as_str())
-            .bind(batch.as_slice())
+            .bind(self.drain.map(|drain| drain.0))
+            .bind(self.body_counts.digest().as_slice())
             .bind(self.received_at)
             .bind(begins)
             .bind(all(&|hour| signed(hour.lines)))
             .bind(all(&|hour| signed(hour.kept)))
             .bind(all(&|hour| signed(hour.people)))
             .bind(all(&|hour| signed(hour.bad)))
-            .bind(texts(&|hour| json!(hour.dropped)))
+            .bind(dropped)
             .bind(all(&|hour| signed(hour.bytes)))
             .bind(all(&|hour| (received_ms - hour.newest_ms).max(0)))
-            .bind(self.drain.map(|drain| drain.0))
-            .execute(&mut *change)
-            .await?;
-        sqlx::query(DELETE_BAD_LINES).bind(self.source()).bind(batch.as_slice()).execute(&mut *change).await?;
-        let (reasons, outlines): (Vec<&str>, Vec<&str>) =
-            self.body_counts.bad_lines.iter().map(|line| (line.reason, line.outline.as_str())).unzip();
-        sqlx::query(INSERT_BAD_LINES)
-            .bind(self.source())
-            .bind(batch.as_slice())
-            .bind(self.received_at)
             .bind(reasons)
             .bind(outlines)
-            .execute(&mut *change)
+            .execute(pool)
             .await?;
-        change.commit().await
+        if has_bad_lines {
+            sqlx::query(TRIM_BAD_LINES).bind(self.source()).bind(HEALTH_BAD_LINES).execute(pool).await?;
+        }
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use crate::request::limits::{EARLIEST_AT_MS, Limits};
 use crate::request::raw::require_clean_text;
 use crate::validate::{Binding, Context, Faults, validate_event};
 use chrono::{DateTime, SecondsFormat, Utc};
-use schemas::bots::{BotTable, Classified, Sender};
+use schemas::bots::{BotTable, Classified};
 use schemas::crawler::Crawler;
 use schemas::event::SourceRole;
 use schemas::event_key::{EventKey, OwnId, telemetry_id_of_line};
@@ -33,6 +33,9 @@ const ASSETS: &[&str] = &[
 ];
 /// Beginnings of their media types.
 const ASSET_TYPES: &[&str] = &["image/", "font/", "audio/", "video/", "text/css", "text/javascript", "application/javascript"];
+
+/// Reason of a line whose host the sender has not verified, or that the drain is not for.
+pub(super) const OTHER_HOST: Reason = "other_host";
 
 /// What a line turned out to be.
 #[derive(Debug)]
@@ -95,7 +98,7 @@ impl Judge {
         };
         match self.instant(&fields) {
             Ok(at_ms) => {
-                let bot = self.bots.classify(&sender(&fields));
+                let bot = self.bots.classify(fields.text(Field::UserAgent), fields.get(Field::Category), fields.address());
                 let mark = mark(&fields, at_ms, bot.as_ref().map_or("", |bot| bot.bot.as_ref()));
                 judged(self.outcome(&fields, at_ms, bot), Some(at_ms), mark)
             }
@@ -111,12 +114,17 @@ impl Judge {
     }
 
     fn outcome(&self, fields: &Fields<'_>, at_ms: i64, bot: Option<Classified>) -> Outcome {
-        if bot.is_none() && self.bots.cdn(fields.text(Field::UserAgent)).is_some() {
-            // The CDN hides the visitor's user agent: the line may be a person's or a bot's.
-            return Outcome::Dropped("cdn");
-        }
-        let Some(bot) = bot else { return Outcome::Person };
+        let Some(bot) = bot else { return self.of_person(fields) };
         self.of_bot(fields, at_ms, &bot).unwrap_or_else(|outcome| outcome)
+    }
+
+    /// Of a person's line: only the host is read.
+    fn of_person(&self, fields: &Fields<'_>) -> Outcome {
+        let Some(owned) = &self.owned else { return Outcome::Person };
+        let host = fields.host().or(self.host.as_deref()).and_then(|host| host.split(':').next());
+        let site = host.and_then(|host| Site::from_domain(host).ok());
+        let is_foreign = site.is_some_and(|site| !owned.iter().any(|own| own.covers(&site)));
+        if is_foreign { Outcome::Dropped(OTHER_HOST) } else { Outcome::Person }
     }
 
     /// Of a bot's line.
@@ -134,7 +142,7 @@ impl Judge {
         let is_own = |owned: &Vec<OwnedSite>| content.site.as_ref().is_some_and(|site| owned.iter().any(|own| own.covers(site)));
         let is_for = |site: &Site| self.hosts.is_empty() || self.hosts.iter().any(|host| site.is_within(host));
         if !self.owned.as_ref().is_none_or(is_own) || !content.site.as_ref().is_none_or(is_for) {
-            return Err(Outcome::Dropped("other_host"));
+            return Err(Outcome::Dropped(OTHER_HOST));
         }
         if is_asset {
             return Err(Outcome::Dropped("asset"));
@@ -225,8 +233,6 @@ impl Judge {
                 "verified": bot.verified,
                 "verified_bot_category": fields.get(Field::Category),
                 "signature_agent": fields.get(Field::SignatureAgent).map(|agent| cut(agent, MAX_USER_AGENT_BYTES)),
-                // A log line doesn't contain what a signature covers.
-                "signature": fields.get(Field::SignatureAgent).map(|_| "none"),
                 "response_status": fields.number::<u16>(Field::Status),
                 "response_bytes": fields.number::<u64>(Field::Bytes),
                 "cache_status": fields.get(Field::Cache).map(Crawler::text),
@@ -235,15 +241,6 @@ impl Judge {
                 "media_type": fields.get(Field::MediaType).map(Crawler::media_type),
             },
         })
-    }
-}
-
-fn sender<'a>(fields: &'a Fields<'_>) -> Sender<'a> {
-    Sender {
-        user_agent: fields.text(Field::UserAgent),
-        signature_agent: fields.get(Field::SignatureAgent),
-        category: fields.get(Field::Category),
-        address: fields.address(),
     }
 }
 

@@ -25,12 +25,13 @@ pub(crate) struct WriteRequest {
 }
 
 impl WriteRequest {
-    /// Admits the caller by its rate, then reads the body under the limits.
+    /// Admits the caller by its rate, reads the body under the limits, and spends it from the caller's budget.
     pub(crate) async fn read(state: &State, caller: &Caller, request: Request<Body>) -> Result<Self, ApiError> {
-        state.rates.admit(caller.key_id)?;
+        state.rates.admit(caller.key_id, caller.org_id)?;
         let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
         let idempotency_key = idempotency_key(request.headers())?;
         let body = ReceivedBody::new(state.bodies.read(request).await?);
+        state.self_serve.spend(state, caller, body.len()).await?;
         Ok(Self { body, request_id, idempotency_key })
     }
 

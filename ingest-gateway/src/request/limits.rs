@@ -23,9 +23,15 @@ pub struct Limits {
     /// Largest body once inflated, in bytes
     #[arg(long, env = "TELEMETRY_MAX_BODY_BYTES", default_value_t = 4 * 1024 * 1024)]
     pub max_body_bytes: usize,
-    /// Requests a second that one key may send for ever; twice as many at once; 0: no limit
+    /// Requests per second of one key; an organization's keys together have twice as many; 0: no limit
     #[arg(long, env = "TELEMETRY_KEY_RATE", default_value_t = 50_000)]
     pub key_rate: u32,
+    /// Bytes an hour that an organization without a verified domain may write; platforms and agents have no such limit; 0: no limit
+    #[arg(long, env = "TELEMETRY_UNVERIFIED_BYTES", default_value_t = 4 * 1024 * 1024, value_name = "BYTES")]
+    pub unverified_bytes: u64,
+    /// Bytes an hour that a content owner may add to PostgreSQL by sessions and coverage of its drains; 0: no limit
+    #[arg(long, env = "TELEMETRY_OWNER_BYTES", default_value_t = 256 * 1024 * 1024, value_name = "BYTES")]
+    pub owner_bytes: u64,
     /// Largest `data` of one event, in bytes
     #[arg(long, env = "TELEMETRY_MAX_DATA_BYTES", default_value_t = 64 * 1024)]
     pub max_data_bytes: usize,
@@ -44,6 +50,8 @@ impl Default for Limits {
             max_wire_bytes: 1024 * 1024,
             max_body_bytes: 4 * 1024 * 1024,
             key_rate: 50_000,
+            unverified_bytes: 4 * 1024 * 1024,
+            owner_bytes: 256 * 1024 * 1024,
             max_data_bytes: 64 * 1024,
             max_ahead_seconds: 3_600,
             strict: false,

@@ -9,6 +9,7 @@ use crate::{State, privacy};
 use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::{Outcome, SessionFacts};
+use service_kit::auth::Caller;
 use service_kit::http::ApiError;
 use sqlx::{Postgres, Transaction};
 
@@ -22,9 +23,11 @@ pub(crate) struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    pub(crate) async fn begin(state: &'a State, org: OrgId) -> Result<Self, ApiError> {
+    /// Begins a change by a request of so many bytes, and spends them from the caller's budget.
+    pub(crate) async fn begin(state: &'a State, caller: &Caller, bytes: usize) -> Result<Self, ApiError> {
+        state.self_serve.spend_row(state, caller, bytes)?;
         let transaction = state.pool.begin().await?;
-        Ok(Self { state, org, transaction, begun_at: state.clock.now(), known: Levels::new() })
+        Ok(Self { state, org: caller.org_id, transaction, begun_at: state.clock.now(), known: Levels::new() })
     }
 
     /// Merges facts into the session, and withholds from them what its level does not let be kept. Answers whether

@@ -2,6 +2,7 @@
 //!
 //! Must not look inside the crate: what is tested is what a caller and a consumer of the log see.
 
+mod budgets;
 mod click_tokens;
 mod clicks_away;
 mod conversations;

@@ -365,13 +365,12 @@ async fn more_agents_than_a_read_has_rows_are_added_up_and_a_summary_names_them_
 async fn drained(app: &TestApp, org: OrgId, hours: &[(i64, i64)]) {
     for (hour, lines) in hours {
         sqlx::query(
-            "INSERT INTO drain_hours (source, organization_id, provider, hour, batch, lines, kept, people, bad, dropped, \
-             bytes, lag_ms, received_at) VALUES ($1, $2, 'ndjson', $3, $4, $5, 0, 0, 0, '{}', 0, 0, now())",
+            "INSERT INTO drain_hours (source, organization_id, provider, hour, lines, kept, people, bad, dropped, bytes, \
+             lag_ms, received_at) VALUES ($1, $2, 'ndjson', $3, $4, 0, 0, 0, '{}', 0, 0, now())",
         )
         .bind(Uuid::from_u128(7))
         .bind(org.0)
         .bind(DateTime::from_timestamp_millis(NEW_YEAR_MS + hour * HOUR_MS).unwrap())
-        .bind(Uuid::now_v7().as_bytes().as_slice())
         .bind(lines)
         .execute(&app.stores.pool)
         .await
@@ -393,7 +392,7 @@ fn hour(number: i64) -> String {
 async fn hours_without_a_line_say_so_and_are_never_a_zero() {
     let app = TestApp::new().await;
     let (owner, other) = (app.seed().owner_of("a.test").await, app.seed().owner_of("b.test").await);
-    drained(&app, owner.id, &[(1, 10), (1, 5), (2, 3), (3, 0), (7, 1)]).await;
+    drained(&app, owner.id, &[(1, 15), (2, 3), (3, 0), (7, 1)]).await;
     drained(&app, other.id, &[(4, 9)]).await;
     // An edge worker's report makes its hour known; an agent's claim does not.
     let reports = [

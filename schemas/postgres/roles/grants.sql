@@ -40,6 +40,7 @@ GRANT SELECT, DELETE,
 GRANT SELECT, INSERT, UPDATE ON key_uses_ingest TO telemetry_gateway;
 -- Only what is old enough is deleted; a lock on it needs UPDATE of any one column.
 GRANT SELECT, INSERT, DELETE, UPDATE ON drain_hours TO telemetry_gateway;
+GRANT SELECT, INSERT, DELETE, UPDATE (received_at) ON drain_bodies TO telemetry_gateway;
 GRANT SELECT, INSERT, DELETE, UPDATE (reason) ON drain_bad_lines TO telemetry_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON refused_reports TO telemetry_gateway;
 

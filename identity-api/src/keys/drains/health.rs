@@ -44,8 +44,7 @@ type HourRow = (DateTime<Utc>, i64, i64, i64, i64, i64, i64);
 
 async fn figures(moment: &mut PgConnection, drain: DrainId, first: DateTime<Utc>) -> Result<Hours, sqlx::Error> {
     let rows: Vec<HourRow> = sqlx::query_as(
-        "SELECT hour, sum(lines)::bigint, sum(kept)::bigint, sum(people)::bigint, sum(bad)::bigint, sum(bytes)::bigint, max(lag_ms) \
-         FROM drain_hours WHERE source = $1 AND hour >= $2 GROUP BY hour HAVING sum(lines) > 0",
+        "SELECT hour, lines, kept, people, bad, bytes, lag_ms FROM drain_hours WHERE source = $1 AND hour >= $2 AND lines > 0",
     )
     .bind(drain.0)
     .bind(first)
@@ -75,8 +74,8 @@ async fn add_dropped(
     hours: &mut Hours,
 ) -> Result<(), sqlx::Error> {
     let rows: Vec<(DateTime<Utc>, String, i64)> = sqlx::query_as(
-        "SELECT hour, reason, sum(number::bigint)::bigint FROM drain_hours CROSS JOIN LATERAL jsonb_each_text(dropped) AS each (reason, number) \
-         WHERE source = $1 AND hour >= $2 GROUP BY hour, reason ORDER BY 3 DESC, reason",
+        "SELECT hour, reason, number::bigint FROM drain_hours CROSS JOIN LATERAL jsonb_each_text(dropped) AS each (reason, number) \
+         WHERE source = $1 AND hour >= $2 ORDER BY 3 DESC, reason",
     )
     .bind(drain.0)
     .bind(first)
@@ -92,15 +91,12 @@ async fn add_dropped(
 }
 
 async fn last_batch(moment: &mut PgConnection, drain: DrainId) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
-    sqlx::query_scalar("SELECT received_at FROM drain_hours WHERE source = $1 ORDER BY received_at DESC LIMIT 1")
-        .bind(drain.0)
-        .fetch_optional(moment)
-        .await
+    sqlx::query_scalar("SELECT max(received_at) FROM drain_hours WHERE source = $1").bind(drain.0).fetch_one(moment).await
 }
 
 async fn bad_lines(moment: &mut PgConnection, drain: DrainId) -> Result<Vec<BadLine>, sqlx::Error> {
     let rows: Vec<(String, String, DateTime<Utc>)> = sqlx::query_as(
-        "SELECT reason, excerpt, seen_at FROM drain_bad_lines WHERE source = $1 ORDER BY seen_at DESC, n LIMIT $2",
+        "SELECT reason, excerpt, seen_at FROM drain_bad_lines WHERE source = $1 ORDER BY seen_at DESC, digest, n LIMIT $2",
     )
     .bind(drain.0)
     .bind(HEALTH_BAD_LINES)

@@ -63,7 +63,7 @@ async fn upload(state: &State, caller: &Caller, request: &WriteRequest) -> Resul
     let normalise = |turn: &Turn| state.claim(turn, bound.normalise(turn, caller.org_id, idempotency_key, &state.bots), request);
     let (mut batch, claim) = large.run(body, normalise).await?;
 
-    let mut change = Change::begin(state, caller.org_id).await?;
+    let mut change = Change::begin(state, caller, body.len()).await?;
     let outcome_recorded = change.merge(&mut facts).await?;
     large.run(body, |turn| batch.withhold_by(turn, change.known())).await;
     let record = record(caller.org_id, RecordKind::Session, Some(facts), batch.events, state.clock.now());

@@ -45,7 +45,7 @@ async fn end(state: &State, caller: &Caller, request: &WriteRequest) -> Result<J
     let read = |turn: &Turn| read_end(request.body.read(turn), &state.limits);
     let (session_id, outcome) = state.large.run(&request.body, read).await?;
 
-    let mut change = Change::begin(state, caller.org_id).await?;
+    let mut change = Change::begin(state, caller, request.body.len()).await?;
     match change.end(session_id, outcome.as_ref(), now).await? {
         store::Ended::Unknown => return Err(ApiError::new(Code::NotFound, "Session not found.")),
         store::Ended::OtherOutcome => {

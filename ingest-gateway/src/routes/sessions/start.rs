@@ -53,7 +53,7 @@ async fn start(state: &State, caller: &Caller, request: &WriteRequest) -> Result
     let read = |turn: &Turn| read_start(request.body.read(turn), session_id, &state.limits, now);
     let mut facts = state.large.run(&request.body, read).await?;
 
-    let mut change = Change::begin(state, caller.org_id).await?;
+    let mut change = Change::begin(state, caller, request.body.len()).await?;
     change.merge(&mut facts).await?;
     let record = record(caller.org_id, RecordKind::SessionStarted, Some(facts), Vec::new(), state.clock.now());
     state.append(&record, request).await?;

@@ -1,0 +1,134 @@
+//! What an organization without a verified domain may add to the stores, and what a drain stores of hosts that are not verified
+//! (threat row F50).
+
+use crate::drains::{BOT, PERSON, line};
+use crate::harness::Gateway;
+use ingest_gateway::Limits;
+use schemas::identity::OrgType;
+use serde_json::json;
+use sqlx::PgPool;
+
+const HOUR_SECONDS: i64 = 3_600;
+
+async fn count(pool: &PgPool, table: &str) -> i64 {
+    let statement = format!("SELECT count(*) FROM {table}");
+    sqlx::query_scalar(sqlx::AssertSqlSafe(statement)).fetch_one(pool).await.unwrap()
+}
+
+/// A log with a line in each of so many hours of the last year.
+fn log(host: &str, user_agent: &str, hours: i64) -> String {
+    let newest = 1_792_000_000;
+    let lines = (0..hours).map(|hour| {
+        let at = chrono::DateTime::from_timestamp(newest - hour * HOUR_SECONDS, 0).unwrap();
+        let text = line(host, "/", user_agent, "192.0.2.1", &format!("ray-{hour}"));
+        text.replace("2026-11-01T10:00:00", &at.format("%Y-%m-%dT%H:%M:%S").to_string())
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn f50_a_drain_without_a_verified_domain_stores_nothing() {
+    let gateway = Gateway::start().await;
+    let owner = gateway.seed().org("anyone", OrgType::ContentOwner).await;
+    for user_agent in [BOT, PERSON] {
+        let sent = gateway.drain("cloudflare", &owner.key, log("a.test", user_agent, 200)).await;
+        assert_eq!((sent.status, &sent.body["lines"]), (200, &json!(200)), "{}", sent.body);
+    }
+    let _ = gateway.drain("cloudflare", &owner.key, format!("{}{}", "nonsense\n".repeat(50), log("a.test", BOT, 1))).await;
+    for table in ["drain_hours", "drain_bodies", "drain_bad_lines"] {
+        assert_eq!(count(&gateway.stores.pool, table).await, 0, "{table}");
+    }
+    assert_eq!(gateway.record_count(), 0);
+}
+
+#[tokio::test]
+async fn f50_hosts_of_others_get_no_hours() {
+    let gateway = Gateway::start().await;
+    let owner = gateway.seed().owner_of("a.test").await;
+    for user_agent in [BOT, PERSON] {
+        let sent = gateway.drain("cloudflare", &owner.key, log("b.test", user_agent, 100)).await;
+        assert_eq!((sent.status, &sent.body["dropped"]["other_host"]), (200, &json!(100)), "{}", sent.body);
+    }
+    // They are counted in the hour of their acceptance; the test may run into the next one.
+    assert!((1..=2).contains(&count(&gateway.stores.pool, "drain_hours").await));
+    assert_eq!(gateway.drain("cloudflare", &owner.key, log("a.test", PERSON, 100)).await.status, 200);
+    assert!(count(&gateway.stores.pool, "drain_hours").await >= 100);
+}
+
+#[tokio::test]
+async fn f50_many_bodies_of_an_hour_are_one_row() {
+    let gateway = Gateway::start().await;
+    let owner = gateway.seed().owner_of("a.test").await;
+    for wave in 0..4 {
+        let bodies = (0..10).map(|body| line("a.test", "/", PERSON, "192.0.2.1", &format!("ray-{wave}-{body}")));
+        let sent = bodies.map(|body| gateway.drain("cloudflare", &owner.key, body));
+        for answer in futures::future::join_all(sent).await {
+            assert_eq!(answer.status, 200, "{}", answer.body);
+        }
+    }
+    let rows: Vec<(i64, i64)> =
+        sqlx::query_as("SELECT lines, people FROM drain_hours").fetch_all(&gateway.stores.pool).await.unwrap();
+    assert_eq!(rows, [(40, 40)]);
+}
+
+#[tokio::test]
+async fn f50_coverage_beyond_the_budget_is_left_out_and_events_are_not() {
+    let limits = Limits { owner_bytes: 50_000, ..Limits::default() };
+    let gateway = Gateway::start_with(limits).await;
+    let owner = gateway.seed().owner_of("a.test").await;
+    let sent = gateway.drain("cloudflare", &owner.key, log("a.test", BOT, 100)).await;
+    assert_eq!((sent.status, &sent.body["kept"]), (200, &json!(100)), "{}", sent.body);
+    assert_eq!(count(&gateway.stores.pool, "drain_hours").await, 0);
+    assert_eq!(gateway.records(1).await[0].events.len(), 100);
+}
+
+#[tokio::test]
+async fn f50_writes_without_a_verified_domain_end_in_429() {
+    let limits = Limits { unverified_bytes: 300_000, ..Limits::default() };
+    let gateway = Gateway::start_with(limits).await;
+    let seed = gateway.seed();
+    let (anyone, verified) = (seed.org("anyone", OrgType::ContentOwner).await, seed.owner_of("a.test").await);
+    let agent = seed.org("agent", OrgType::Agent).await;
+    let large = json!({"content_scope": "x".repeat(2_000), "own.note": "y".repeat(55_000)});
+    let mut statuses = Vec::new();
+    for _ in 0..10 {
+        statuses.push(gateway.post_to("/sessions/start", &anyone.key, &large).await.status);
+    }
+    assert_eq!(statuses, [[201; 5], [429; 5]].concat());
+    assert_eq!(count(&gateway.stores.pool, "sessions").await, 5, "what is refused stores nothing");
+    let refused = gateway.post_to("/sessions/start", &anyone.key, &large).await;
+    assert!(refused.headers.contains_key("retry-after"), "{}", refused.body);
+    for (name, key) in [("verified", &verified.key), ("agent", &agent.key)] {
+        for _ in 0..10 {
+            assert_eq!(gateway.post_to("/sessions/start", key, &large).await.status, 201, "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn f50_sessions_of_an_owner_have_a_budget() {
+    let limits = Limits { owner_bytes: 300_000, ..Limits::default() };
+    let gateway = Gateway::start_with(limits).await;
+    let owner = gateway.seed().owner_of("a.test").await;
+    let large = json!({"own.note": "y".repeat(57_000)});
+    let mut statuses = Vec::new();
+    for _ in 0..8 {
+        statuses.push(gateway.post_to("/sessions/start", &owner.key, &large).await.status);
+    }
+    assert_eq!(statuses, [[201; 5].as_slice(), &[429; 3]].concat());
+}
+
+#[tokio::test]
+async fn f51_many_keys_of_one_organization_share_a_rate() {
+    let gateway = Gateway::start_with(Limits { key_rate: 2, ..Limits::default() }).await;
+    let seed = gateway.seed();
+    let (busy, other) = (seed.org("busy", OrgType::Agent).await, seed.org("other", OrgType::Agent).await);
+    let mut statuses = Vec::new();
+    for _ in 0..40 {
+        // Each key has four requests at once, and the organization eight.
+        let key = seed.key(busy.id, OrgType::Agent, &[schemas::identity::Scope::TelemetryWrite]).await;
+        statuses.push(gateway.post_to("/sessions/start", &key, &json!({})).await.status);
+    }
+    assert!(statuses.contains(&429), "{statuses:?}");
+    assert_eq!(gateway.post_to("/sessions/start", &other.key, &json!({})).await.status, 201);
+}
