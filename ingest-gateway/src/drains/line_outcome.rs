@@ -10,7 +10,7 @@ use crate::request::limits::{EARLIEST_AT_MS, Limits};
 use crate::request::raw::require_clean_text;
 use crate::validate::{Binding, Context, Faults, validate_event};
 use chrono::{DateTime, SecondsFormat, Utc};
-use schemas::bots::{BotTable, Classified};
+use schemas::bots::{BotTable, Classified, Sender};
 use schemas::crawler::Crawler;
 use schemas::event::SourceRole;
 use schemas::event_key::{EventKey, OwnId, telemetry_id_of_line};
@@ -98,7 +98,7 @@ impl Judge {
         };
         match self.instant(&fields) {
             Ok(at_ms) => {
-                let bot = self.bots.classify(fields.text(Field::UserAgent), fields.get(Field::Category), fields.address());
+                let bot = self.bots.classify(&sender(&fields));
                 let mark = mark(&fields, at_ms, bot.as_ref().map_or("", |bot| bot.bot.as_ref()));
                 judged(self.outcome(&fields, at_ms, bot), Some(at_ms), mark)
             }
@@ -114,6 +114,10 @@ impl Judge {
     }
 
     fn outcome(&self, fields: &Fields<'_>, at_ms: i64, bot: Option<Classified>) -> Outcome {
+        if bot.is_none() && self.bots.cdn(fields.text(Field::UserAgent)).is_some() {
+            // The CDN hides the visitor's user agent: the line may be a person's or a bot's.
+            return Outcome::Dropped("cdn");
+        }
         let Some(bot) = bot else { return self.of_person(fields) };
         self.of_bot(fields, at_ms, &bot).unwrap_or_else(|outcome| outcome)
     }
@@ -233,6 +237,8 @@ impl Judge {
                 "verified": bot.verified,
                 "verified_bot_category": fields.get(Field::Category),
                 "signature_agent": fields.get(Field::SignatureAgent).map(|agent| cut(agent, MAX_USER_AGENT_BYTES)),
+                // A log line doesn't contain what a signature covers.
+                "signature": fields.get(Field::SignatureAgent).map(|_| "none"),
                 "response_status": fields.number::<u16>(Field::Status),
                 "response_bytes": fields.number::<u64>(Field::Bytes),
                 "cache_status": fields.get(Field::Cache).map(Crawler::text),
@@ -241,6 +247,15 @@ impl Judge {
                 "media_type": fields.get(Field::MediaType).map(Crawler::media_type),
             },
         })
+    }
+}
+
+fn sender<'a>(fields: &'a Fields<'_>) -> Sender<'a> {
+    Sender {
+        user_agent: fields.text(Field::UserAgent),
+        signature_agent: fields.get(Field::SignatureAgent),
+        category: fields.get(Field::Category),
+        address: fields.address(),
     }
 }
 
