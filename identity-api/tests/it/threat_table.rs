@@ -25,6 +25,10 @@ const TESTS: &[ThreatTest] = &[
     ("X26", "identity-api/tests/it/cross_site.rs", "x26_a_change_by_cookie_needs_a_page_of_our_own"),
     ("X26", "identity-api/tests/it/cross_site.rs", "x26_another_sites_page_signs_nobody_in"),
     ("X31", "identity-api/tests/it/magic_links.rs", "x31_a_link_signs_in_directly_only_where_it_was_requested"),
+    ("X32", "infra/service-kit/src/http/inert.rs", "x32_nothing_acts_on_a_terminal_or_is_lost_in_json"),
+    ("X32", "infra/service-kit/src/http/inert.rs", "x32_no_cell_runs_or_acts_on_a_terminal"),
+    ("X32", "infra/cli/src/output.rs", "x32_csv_has_no_formula_behind_another_separator"),
+    ("X32", "infra/cli/src/output.rs", "x32_tables_replace_what_acts_on_a_terminal"),
     ("X27", "identity-api/tests/it/cross_site.rs", "x27_no_other_site_may_read_an_answer_and_nobody_keeps_it"),
     ("X28", "identity-api/tests/it/object_ids.rs", "x29_x28_whatever_stands_in_the_place_of_an_id_is_not_there"),
     ("X29", "identity-api/tests/it/object_ids.rs", "x29_x28_whatever_stands_in_the_place_of_an_id_is_not_there"),
@@ -153,7 +157,7 @@ const WEBHOOKS: &str = "identity-api/tests/it/webhooks.rs";
 
 #[test]
 fn every_row_has_a_test_that_exists() {
-    let of_callers = threat_rows("X", 18..=29).chain(threat_rows("X", 31..=31)).chain(threat_rows("RS", 1..=5));
+    let of_callers = threat_rows("X", 18..=29).chain(threat_rows("X", 31..=32)).chain(threat_rows("RS", 1..=5));
     let of_identity = threat_rows("G", 1..=12).chain(threat_rows("W", 1..=8)).chain(threat_rows("I", 1..=9));
     let found =
         [2, 4, 5, 8, 10, 11, 14, 15, 18].into_iter().flat_map(|row| threat_rows("A", row..=row)).chain(threat_rows("S", 17..=17));

@@ -1,12 +1,13 @@
 //! Results on standard output: tables for people, JSON, JSON lines and CSV for programs (docs/cli.md#output).
 //!
-//! Must write data and nothing else, and must replace control characters in tables.
+//! Must write data and nothing else, and nothing that acts on a terminal or in a spreadsheet (`service_kit::http::inert`).
 
 use crate::failure::{Failure, reason};
 use crate::options::Format;
 use crate::words::{capitalized, org_type};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Map, Value};
+use service_kit::http::inert;
 use std::io::{self, Write};
 
 /// A column of a table or of CSV.
@@ -66,7 +67,7 @@ impl Output {
     ) -> Result<(), Failure> {
         match self.format {
             Format::Json => json(whole),
-            Format::Ndjson => items.iter().try_for_each(|item| write(format!("{item}\n").as_bytes())),
+            Format::Ndjson => items.iter().try_for_each(json_line),
             Format::Csv => write(&csv(items, csv_columns)?),
             Format::Table => write(table(items, columns).as_bytes()),
         }
@@ -81,7 +82,7 @@ impl Output {
     pub(crate) fn object(self, object: &Value) -> Result<(), Failure> {
         match self.format {
             Format::Json => json(object),
-            Format::Ndjson => write(format!("{object}\n").as_bytes()),
+            Format::Ndjson => json_line(object),
             Format::Csv => write(&csv(&members(object), &MEMBER)?),
             Format::Table => write(rows(&facts(object)).as_bytes()),
         }
@@ -95,7 +96,7 @@ impl Output {
     /// Prints one item of a list that is printed line by line; tables have no header.
     pub(crate) fn line(self, item: &Value, columns: &[Column], csv_columns: &[Column]) -> Result<(), Failure> {
         match self.format {
-            Format::Json | Format::Ndjson => write(format!("{item}\n").as_bytes()),
+            Format::Json | Format::Ndjson => json_line(item),
             Format::Csv => {
                 let whole = csv(std::slice::from_ref(item), csv_columns)?;
                 let header = whole.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -129,7 +130,48 @@ pub(crate) fn write(bytes: &[u8]) -> Result<(), Failure> {
 /// One JSON document.
 pub(crate) fn json(value: &Value) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Failure::Failed(error.to_string()))?;
-    write(format!("{text}\n").as_bytes())
+    write(format!("{}\n", inert::json_for_terminal(&text)).as_bytes())
+}
+
+/// One line of JSON.
+fn json_line(value: &Value) -> Result<(), Failure> {
+    write(format!("{}\n", inert::json_for_terminal(&value.to_string())).as_bytes())
+}
+
+/// Prints a response of the service as it arrives.
+#[derive(Debug, Default)]
+pub(crate) struct PassedOn {
+    is_csv: bool,
+    /// The beginning of a character whose end has not arrived.
+    rest: Vec<u8>,
+}
+
+impl PassedOn {
+    /// CSV, whose cells the service has made harmless.
+    pub(crate) fn csv() -> Self {
+        Self { is_csv: true, ..Self::default() }
+    }
+
+    /// Prints a part, in which JSON has escapes for what acts on a terminal.
+    pub(crate) fn write(&mut self, part: &[u8]) -> Result<(), Failure> {
+        if self.is_csv {
+            return write(part);
+        }
+        let text = self.whole_characters(part)?;
+        write(inert::json_for_terminal(&text).as_bytes())
+    }
+
+    fn whole_characters(&mut self, part: &[u8]) -> Result<String, Failure> {
+        self.rest.extend_from_slice(part);
+        let whole = match std::str::from_utf8(&self.rest) {
+            Ok(text) => text.len(),
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            Err(_) => return Err(Failure::Failed("the service returned invalid UTF-8".to_owned())),
+        };
+        let rest = self.rest.split_off(whole);
+        let text = std::mem::replace(&mut self.rest, rest);
+        String::from_utf8(text).map_err(|_| Failure::Failed("the service returned invalid UTF-8".to_owned()))
+    }
 }
 
 /// Columns below their titles, with numbers aligned right.
@@ -201,16 +243,10 @@ fn csv(items: &[Value], columns: &[Column]) -> Result<Vec<u8>, Failure> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(columns.iter().map(|column| column.title)).map_err(failed)?;
     for item in items {
-        let cells = columns.iter().map(|column| inert(&column.value(item)));
+        let cells = columns.iter().map(|column| inert::for_spreadsheet(&text(&column.value(item))));
         writer.write_record(cells).map_err(failed)?;
     }
     writer.into_inner().map_err(|error| Failure::Failed(error.to_string()))
-}
-
-/// Puts an apostrophe before a text that a spreadsheet would run as a formula, like the service's own CSV.
-fn inert(value: &Value) -> String {
-    let plain = text(value);
-    if value.is_string() && plain.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{plain}") } else { plain }
 }
 
 fn shown(item: &Value, column: Column) -> String {
@@ -277,9 +313,9 @@ fn counts(values: &[Value]) -> Option<String> {
     Some(values.iter().map(of).collect::<Option<Vec<_>>>()?.join(", "))
 }
 
-/// Replaces control characters, which could steer a terminal.
+/// Replaces what acts on a terminal.
 pub(crate) fn visible(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    inert::for_terminal(text)
 }
 
 #[cfg(test)]
@@ -298,9 +334,27 @@ mod tests {
     }
 
     #[test]
-    fn tables_replace_control_characters() {
-        let item = json!({"name": "\u{1b}[2Jx\u{9b}\n", "in": {}});
-        assert!(table(&[item], &COLUMNS).contains("\u{fffd}[2Jx\u{fffd}\u{fffd}"));
+    fn x32_tables_replace_what_acts_on_a_terminal() {
+        let item = json!({"name": "\u{1b}[2Jx\u{9b}\n\u{202e}y", "in": {}});
+        assert!(table(&[item], &COLUMNS).contains("\u{fffd}[2Jx\u{fffd}\u{fffd}\u{fffd}y"));
+    }
+
+    #[test]
+    fn x32_csv_has_no_formula_behind_another_separator() {
+        let items = [json!({"name": "x;=cmd"}), json!({"name": "y\n=cmd"}), json!({"name": "\u{1b}]0;=z\u{7}"})];
+        let expected = "name,count\nx;'=cmd,\n\"y\n'=cmd\",\n\u{fffd}]0;'=z\u{fffd},\n";
+        assert_eq!(String::from_utf8(csv(&items, &COLUMNS).unwrap()).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_character_in_two_parts_of_a_response_is_escaped() {
+        let mut passed_on = PassedOn::default();
+        let (whole, mut printed) = ("{\"a\": \"é\u{9b}\u{202e}\"}", String::new());
+        for byte in whole.as_bytes() {
+            printed += &inert::json_for_terminal(&passed_on.whole_characters(&[*byte]).unwrap());
+        }
+        assert_eq!(printed, "{\"a\": \"é\\u009b\\u202e\"}");
+        assert!(passed_on.whole_characters(&[0xff]).is_err());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::client::{Client, Content, Parameters};
 use crate::context::{Asker, Context};
 use crate::failure::Failure;
 use crate::options::Format;
-use crate::output::{Column, column, phrase, text, write};
+use crate::output::{Column, PassedOn, column, phrase, text, write};
 use crate::talk::say;
 use crate::words;
 use axum::http::Method;
@@ -179,7 +179,7 @@ pub(crate) async fn coverage(context: &Context, what: &Whole) -> Result<(), Fail
 /// Prints a response that is one document.
 async fn as_document(client: &Client, path: &str, parameters: &Parameters) -> Result<(), Failure> {
     let answer = client.send(Method::GET, path, parameters, Content::default()).await?.bytes().await?;
-    write(&answer)?;
+    PassedOn::default().write(&answer)?;
     write(b"\n")
 }
 
@@ -213,8 +213,9 @@ async fn pass_on(context: &Context, client: &Client, path: &str, parameters: &Pa
         Format::Json | Format::Table => None,
     };
     let mut answer = client.send(Method::GET, path, parameters, Content { accept, ..Content::default() }).await?;
+    let mut passed_on = if context.options.output == Format::Csv { PassedOn::csv() } else { PassedOn::default() };
     while let Some(part) = answer.part().await? {
-        write(&part)?;
+        passed_on.write(&part)?;
     }
     if accept.is_none() { write(b"\n") } else { Ok(()) }
 }

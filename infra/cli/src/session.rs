@@ -5,7 +5,7 @@
 use crate::client::Content;
 use crate::context::{Asker, Context};
 use crate::failure::Failure;
-use crate::output::write;
+use crate::output::{PassedOn, write};
 use axum::http::Method;
 use clap::{Args, Subcommand};
 use uuid::Uuid;
@@ -35,6 +35,6 @@ pub(crate) async fn run(context: &Context, noun: &SessionNoun) -> Result<(), Fai
     let Action::Document(document) = &noun.action;
     let path = format!("/sessions/{}/document", document.id);
     let answer = context.client(Asker::Either)?.send(Method::GET, &path, &Vec::new(), Content::default()).await?;
-    write(&answer.bytes().await?)?;
+    PassedOn::default().write(&answer.bytes().await?)?;
     write(b"\n")
 }

@@ -5,6 +5,7 @@
 
 use crate::connections::Away;
 use crate::http::ApiError;
+use crate::http::inert::{for_terminal, json_for_terminal};
 use anstyle::{AnsiColor, Style};
 use clap::{Args, ValueEnum};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -50,7 +51,7 @@ impl OutputOptions {
 
 /// Prints one JSON document.
 pub fn print_json(document: &impl Serialize) -> anyhow::Result<()> {
-    let mut text = serde_json::to_string_pretty(document)?;
+    let mut text = json_for_terminal(&serde_json::to_string_pretty(document)?);
     text.push('\n');
     Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
 }
@@ -61,6 +62,7 @@ pub fn print_table(titles: &[&str], rows: &[Vec<String>]) -> anyhow::Result<()> 
 }
 
 fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| for_terminal(cell)).collect()).collect();
     let head: Vec<String> = titles.iter().map(|title| title.to_uppercase()).collect();
     let column = |at: usize| rows.iter().filter_map(move |row| row.get(at));
     let is_figure = |cell: &String| cell.bytes().all(|byte| byte.is_ascii_digit());
@@ -74,7 +76,7 @@ fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
         let cells: Vec<String> = cells.iter().zip(&layout).map(of).collect();
         format!("{}\n", cells.join("  ").trim_end())
     };
-    std::iter::once(&head).chain(rows).map(line).collect()
+    std::iter::once(&head).chain(&rows).map(line).collect()
 }
 
 /// A refusal with the exit code that says of what kind it is.
@@ -121,7 +123,8 @@ pub async fn run(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let red = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
-    let _ = writeln!(anstream::stderr(), "{red}error{red:#}: {error:#}");
+    let lines: Vec<String> = format!("{error:#}").lines().map(for_terminal).collect();
+    let _ = writeln!(anstream::stderr(), "{red}error{red:#}: {}", lines.join("\n"));
     ExitCode::from(code_of(&error))
 }
 

@@ -6,6 +6,7 @@ mod body;
 mod boundary;
 pub mod csv;
 mod error;
+pub mod inert;
 mod inflate;
 mod inflaters;
 mod malformed;
