@@ -49,6 +49,7 @@ use source::Source;
 use state::State;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::sync::LazyLock;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -62,7 +63,7 @@ const LOOKS: u32 = 8;
 const MAX_DOUBLINGS: u32 = 3;
 /// Time to finish the current block and release the epoch after SIGTERM. The next writer reads the records of an unfinished block again.
 const STOP_GRACE: Duration = Duration::from_secs(2);
-/// Pause after a block that can't be stored.
+/// Pause after a statement that fails for no known record.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Runs a writer until `stop`: first as a standby, then active. A writer that is fenced discards its state and becomes a standby.
@@ -81,7 +82,11 @@ pub(crate) async fn write(settings: &Settings, stop: CancellationToken) -> anyho
             is_standby = !matches!(ended, Err(Ended::Block(_) | Ended::MonthExpired));
             match ended {
                 Err(Ended::Fenced(epoch)) => tracing::warn!(epoch, "another writer took over, standing by"),
-                Err(Ended::Block(failed)) => fail(&failed, &mut narrowing).await,
+                // A statement of the takeover itself.
+                Err(Ended::Block(failed)) => {
+                    tracing::error!("failed to take over, trying again: {}", failed.reason);
+                    tokio::time::sleep(FAILURE_PAUSE).await;
+                }
                 Err(Ended::MonthExpired) => {}
                 Err(Ended::Failed(error)) => return Err(error),
                 Err(Ended::Stopped) => return Ok(()),
@@ -101,14 +106,6 @@ pub(crate) async fn progress_of(settings: &ClickHouseSettings, topic: &str) -> a
     Ok(progress.unwrap_or_default().partitions)
 }
 
-/// Part of the block may be visible, so the writer takes over from itself.
-async fn fail(failed: &FailedBlock, narrowing: &mut Narrowing) {
-    let FailedBlock { reason, records, culprits, .. } = failed;
-    tracing::error!(records = records.len(), culprits = culprits.len(), "failed to store a block: {reason}");
-    narrowing.failed(failed);
-    tokio::time::sleep(FAILURE_PAUSE).await;
-}
-
 async fn stand_by_and_write(
     settings: &Settings,
     (server, contact): (&Server, &Contact),
@@ -116,14 +113,13 @@ async fn stand_by_and_write(
     stop: &CancellationToken,
 ) -> Result<Infallible, Ended> {
     let (topic, silence) = (settings.kafka.topic.as_str(), settings.tuning.takeover_after());
-    let name = format!("{} pid {}", host_name(), std::process::id());
     loop {
         metrics::is_active(false);
         if is_standby {
             stop.run_until_cancelled(wait_for_silence((server, contact), silence)).await.ok_or(Ended::Stopped)?;
         }
         is_standby = true;
-        if let Some(epoch) = takeover::claim(server, &name, topic).await? {
+        if let Some(epoch) = takeover::claim(server, writer_name(), topic).await? {
             let first_month = retention::first_month(settings.keep.events_keep, Clock::System.now());
             let mut state = takeover::read_state(server, (epoch, first_month), (topic, silence / HEARTBEATS)).await?;
             state.contact = contact.clone();
@@ -202,6 +198,7 @@ async fn known_letters(settings: &Settings, server: &Server, state: &State) -> R
 
 /// What an active writer works with.
 struct Work<'a> {
+    settings: &'a Settings,
     server: &'a Server,
     topic: &'a str,
     beat_every: Duration,
@@ -223,6 +220,7 @@ impl<'a> Work<'a> {
     ) -> anyhow::Result<Self> {
         let pool = stores::postgres(&settings.postgres)?;
         Ok(Self {
+            settings,
             server,
             topic: &settings.kafka.topic,
             beat_every: settings.tuning.takeover_after() / HEARTBEATS,
@@ -239,32 +237,60 @@ impl<'a> Work<'a> {
     async fn run(mut self, narrowing: &mut Narrowing, stop: &CancellationToken) -> Result<Infallible, Ended> {
         let mut beat_at = Instant::now() + self.beat_every;
         loop {
-            let destination = self.destination();
-            // An interrupted block of the log comes first; an interrupted replay is continued.
-            let may_replay = self.state.cover.is_complete(&self.state.progress.next());
-            if retention::first_month(self.events_keep, Clock::System.now()) > self.state.first_month {
-                return Err(Ended::MonthExpired);
-            }
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => {
-                    self.state.release(self.server, self.topic).await?;
-                    return Err(Ended::Stopped);
-                }
-                // Blocks of the log have priority over replays.
-                block = self.source.block(&mut self.state, (narrowing, self.server)) => {
-                    self.store(block?).await?;
-                    narrowing.stored();
-                }
-                () = tokio::time::sleep_until(beat_at) => self.beat().await?,
-                step = self.replays.next(), if may_replay => {
-                    self.replays.take(step, (&mut self.state, destination)).await?;
-                    // Perhaps without a row of `progress`.
-                    continue;
-                }
+            match self.step(beat_at, (narrowing, stop)).await {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(Ended::Block(failed)) => self.recover(&failed, narrowing).await?,
+                Err(ended) => return Err(ended),
             }
             beat_at = Instant::now() + self.beat_every;
         }
+    }
+
+    /// Stores a block, a part of a replay, or a heartbeat; returns whether `progress` has a new row.
+    async fn step(&mut self, beat_at: Instant, (narrowing, stop): (&mut Narrowing, &CancellationToken)) -> Result<bool, Ended> {
+        let destination = self.destination();
+        // An interrupted block of the log comes first; an interrupted replay is continued.
+        let may_replay = self.state.cover.is_complete(&self.state.progress.next());
+        if retention::first_month(self.events_keep, Clock::System.now()) > self.state.first_month {
+            return Err(Ended::MonthExpired);
+        }
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {
+                self.state.release(self.server, self.topic).await?;
+                Err(Ended::Stopped)
+            }
+            // Blocks of the log have priority over replays.
+            block = self.source.block(&mut self.state, (narrowing, self.server)) => {
+                self.store(block?).await?;
+                narrowing.stored();
+                Ok(true)
+            }
+            () = tokio::time::sleep_until(beat_at) => self.beat().await.map(|()| true),
+            step = self.replays.next(), if may_replay => {
+                self.replays.take(step, (&mut self.state, destination)).await?;
+                // Perhaps without one.
+                Ok(false)
+            }
+        }
+    }
+
+    /// Continues after a block that failed: part of it may be visible, so the writer takes over from itself.
+    async fn recover(&mut self, failed: &FailedBlock, narrowing: &mut Narrowing) -> Result<(), Ended> {
+        let FailedBlock { reason, records, culprits, .. } = failed;
+        tracing::error!(records = records.len(), culprits = culprits.len(), "failed to store a block: {reason}");
+        narrowing.failed(failed);
+        if culprits.is_empty() {
+            tokio::time::sleep(FAILURE_PAUSE).await;
+        }
+        let own = &self.state.epoch;
+        let claimed = takeover::claim_after(Some(own), self.server, (writer_name(), self.topic)).await?;
+        let epoch = claimed.ok_or(Ended::Fenced(own.number))?;
+        takeover::continue_in(epoch, &mut self.state, (self.server, self.topic, self.beat_every)).await?;
+        self.replays = Replays::new(self.settings, self.beat_every);
+        self.source.begin_anew(self.settings, self.state.progress.next())?;
+        Ok(())
     }
 
     async fn beat(&mut self) -> Result<(), Ended> {
@@ -318,7 +344,14 @@ async fn keep_beating(server: &Server, (topic, every): (&str, Duration), state: 
     }
 }
 
-/// Host name of this machine, for the table `writers`.
+/// Name of this process in the table `writers`. Processes that follow each other in a container can have one host name and one number.
+fn writer_name() -> &'static str {
+    static NAME: LazyLock<String> =
+        LazyLock::new(|| format!("{} pid {} start {:08x}", host_name(), std::process::id(), rand::random::<u32>()));
+    &NAME
+}
+
+/// Host name of this machine.
 fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "unknown host".to_owned(), |name| name.trim().to_owned())
 }

@@ -11,7 +11,7 @@ use super::server::FailedBlock;
 use crate::consume::Origin;
 use std::collections::HashMap;
 
-/// Epochs without a complete block after which a writer is careful.
+/// Starts of processes without a complete block after which a writer is careful.
 const UNCLEAN_STARTS: u64 = 3;
 /// Number of records that a careful writer notes, more than a block usually has. If the deadly record comes later, a later writer
 /// reaches it.
@@ -47,10 +47,10 @@ pub(super) enum Advice {
 }
 
 impl Caution {
-    /// Creates the caution of a writer. `last_clean` is the last epoch that has completed a block or was released, and `suspect` the
-    /// previous writer's last note.
-    pub(super) fn new(epoch: u64, last_clean: u64, suspect: Option<Suspect>) -> Self {
-        let is_careful = suspect.is_some() || epoch.saturating_sub(last_clean) > UNCLEAN_STARTS;
+    /// Creates the caution of a writer. `starts` is the number of processes, with its own one, that have become the writer since a block
+    /// was completed or an epoch was released. `suspect` is the previous writer's last note.
+    pub(super) fn new(starts: u64, suspect: Option<Suspect>) -> Self {
+        let is_careful = suspect.is_some() || starts > UNCLEAN_STARTS;
         let last = suspect.map(|suspect| Suspect { deaths: suspect.deaths.saturating_add(1), ..suspect });
         Self { records: if is_careful { CAREFUL_RECORDS } else { 0 }, last }
     }
@@ -160,7 +160,7 @@ mod tests {
         // A writer reads ten records per block and dies of the 15th.
         for _ in 0..20 {
             epoch += 1;
-            let mut caution = Caution::new(epoch, complete, noted.take());
+            let mut caution = Caution::new(epoch - complete, noted.take());
             'writer: while next < 30 {
                 for offset in next..next + 10 {
                     match caution.advise(0, offset) {
@@ -185,7 +185,7 @@ mod tests {
     fn a_graceful_stop_counts_as_no_death() {
         let (mut noted, mut aside) = (Some(Suspect { partition: 0, offset: 7, deaths: DEADLY - 2 }), 0);
         for _ in 0..9 {
-            let mut caution = Caution::new(9, 9, noted);
+            let mut caution = Caution::new(0, noted);
             aside += u32::from(caution.advise(0, 7) == Advice::SetAside);
             noted = caution.note_at_stop();
         }
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_writer_that_completes_blocks_is_not_careful() {
-        let mut caution = Caution::new(9, 6, None);
+        let mut caution = Caution::new(3, None);
         assert_eq!(caution.advise(0, 1), Advice::Decode);
     }
 }

@@ -99,6 +99,14 @@ impl Source {
         })
     }
 
+    /// Discards what it has collected, and reads again from these offsets.
+    pub(super) fn begin_anew(&mut self, settings: &Settings, next: NextOffsets) -> anyhow::Result<()> {
+        // Another consumer: the former one may have fetched records behind these offsets.
+        let lag = Arc::clone(&self.lag);
+        *self = Self { lag, ..Self::connect(settings, next, self.known.clone())? };
+        Ok(())
+    }
+
     /// Returns the next block with its records: full or old enough, and as far as `state.cover` demands. Safe to drop and call again:
     /// what it has collected stays.
     pub(super) async fn block(
@@ -115,7 +123,9 @@ impl Source {
                 return self.end(state, server).await;
             }
             let may_end = state.cover.may_end(&self.next);
-            let is_full = self.block.is_full() || self.records.all.len() >= narrowing.most_records();
+            // The records of an interrupted block have waited before.
+            let is_covered = !state.cover.is_empty() && state.cover.is_complete(&self.next);
+            let is_full = is_covered || self.block.is_full() || self.records.all.len() >= narrowing.most_records();
             let age = self.block.opened.map(|opened| opened.elapsed());
             if may_end && (age.is_some() && is_full || age.is_some_and(|age| age >= self.block_age)) {
                 return self.end(state, server).await;

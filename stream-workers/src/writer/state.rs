@@ -47,12 +47,13 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The state of a writer that knows no row yet.
-    pub(super) fn new(epoch: Epoch, first_month: Home, progress: Progress) -> Self {
+    /// The state of a writer that knows no row yet. `starts_since` counts the processes that have become the writer after an epoch.
+    pub(super) fn new(epoch: Epoch, first_month: Home, progress: Progress, starts_since: impl Fn(u64) -> u64) -> Self {
         let beat_epoch = epoch_of(progress.beat);
         let last_released = if progress.beat == released(beat_epoch) { beat_epoch } else { 0 };
+        let last_clean = epoch_of(progress.complete).max(last_released);
         Self {
-            caution: Caution::new(epoch.number, epoch_of(progress.complete).max(last_released), progress.suspect),
+            caution: Caution::new(starts_since(last_clean), progress.suspect),
             beat: AtomicU64::new(version(epoch.number, 0)),
             progress,
             block: 0,
@@ -73,6 +74,14 @@ impl State {
         self.cover = Cover::new(interrupted);
         self.index = index;
         self.sites = sites;
+    }
+
+    /// Continues in another epoch, after a block that has changed nothing in `events`.
+    pub(super) fn continue_in(&mut self, epoch: Epoch, interrupted: Vec<Interrupted>) {
+        self.beat = AtomicU64::new(version(epoch.number, 0));
+        self.block = 0;
+        self.epoch = epoch;
+        self.cover = Cover::new(interrupted);
     }
 
     /// The version of the next block.

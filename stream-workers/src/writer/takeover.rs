@@ -5,6 +5,8 @@
 //! 3. It deletes expired months (`retention`).
 //! 4. It reads `progress`, the rows of `reports` that are newer than the last complete block, and the index.
 //!
+//! A writer whose block has failed takes over from itself, and reads only the rows of `reports` that the block has written.
+//!
 //! When to take over is a matter of time, and safety never depends on it.
 
 use super::cover::Interrupted;
@@ -43,6 +45,15 @@ struct Claim {
 
 /// Claims an epoch, or returns `None` if another writer was faster.
 pub(super) async fn claim(server: &Server, writer: &str, topic: &str) -> Result<Option<Epoch>, Ended> {
+    claim_after(None, server, (writer, topic)).await
+}
+
+/// Like [`claim`], but also returns `None` if there is an epoch after the writer's own one.
+pub(super) async fn claim_after(
+    own: Option<&Epoch>,
+    server: &Server,
+    (writer, topic): (&str, &str),
+) -> Result<Option<Epoch>, Ended> {
     let mut claims = read_claims(server).await?;
     while claims.is_empty() {
         create_first_epoch(server).await;
@@ -50,6 +61,9 @@ pub(super) async fn claim(server: &Server, writer: &str, topic: &str) -> Result<
     }
     let (zero, newest) = (&claims[0], &claims[claims.len() - 1]);
     let expected = newest.epoch;
+    if own.is_some_and(|own| own.number != expected) {
+        return Ok(None);
+    }
     let stored = Decoder(&server.read_patiently(include_str!("sql/largest_versions.sql"), &[]).await).u64()?;
     let (epoch, shard) = (expected.max(epoch_of(stored)) + 1, server.shard().to_string());
     refuse_other_shard(&claims, &shard)?;
@@ -105,12 +119,13 @@ pub(super) async fn read_state(
     let was_released = head.as_ref().is_none_or(|head| head.beat == released(epoch_of(head.beat)));
     // The writer that inserted the newest row of `progress` had waited for the epochs before its own.
     let drained = head.as_ref().map_or(0, |head| epoch_of(head.beat)).max(1);
-    for claim in read_claims(server).await?.iter().filter(|claim| (drained..epoch.number).contains(&claim.epoch)) {
+    let claims = read_claims(server).await?;
+    for claim in claims.iter().filter(|claim| (drained..epoch.number).contains(&claim.epoch)) {
         server.wait_for_slot(&claim.slot).await;
     }
     let drained = begun.elapsed();
     let progress = Progress::read(server, topic).await?.unwrap_or_default();
-    let mut state = State::new(epoch.clone(), first_month, progress);
+    let mut state = State::new(epoch.clone(), first_month, progress, |last| starts_since(last, &claims));
     let version = state.take_version();
     let read = async {
         retention::delete_before(first_month, (server, &epoch, version)).await?;
@@ -135,6 +150,39 @@ pub(super) async fn read_state(
     metrics::index_size(index.len(), index.bytes());
     state.begin(interrupted, index, sites);
     Ok(state)
+}
+
+/// Returns how many processes have become the writer after an epoch. One that took over from itself has started once.
+fn starts_since(last: u64, claims: &[Claim]) -> u64 {
+    let mut writers: Vec<&str> = claims.iter().filter(|claim| claim.epoch > last).map(|claim| claim.writer.as_str()).collect();
+    writers.dedup();
+    writers.len() as u64
+}
+
+/// Continues in a new epoch of the same writer, after a block that failed.
+///
+/// The index is kept if the block has left nothing in `events`: no other writer has written since, because the claim of the epoch fails
+/// after another one, and no statement of the former epoch can arrive any more.
+pub(super) async fn continue_in(
+    epoch: Epoch,
+    state: &mut State,
+    (server, topic, every): (&Server, &str, Duration),
+) -> Result<(), Ended> {
+    let begun = Instant::now();
+    server.wait_for_slot(&state.epoch.slot).await;
+    let drained = begun.elapsed();
+    let since = [("since", state.next_version().to_string())];
+    let written = Decoder(&server.read_patiently(include_str!("sql/written_since.sql"), &since).await).u64()?;
+    if written > 0 {
+        let (contact, caution) = (state.contact.clone(), std::mem::take(&mut state.caution));
+        *state = read_state(server, (epoch, state.first_month), (topic, every)).await?;
+        (state.contact, state.caution) = (contact, caution);
+        return Ok(());
+    }
+    let interrupted = read_interrupted(server, state.progress.complete, topic).await?;
+    metrics::took_over(epoch.number, drained, begun.elapsed());
+    state.continue_in(epoch, interrupted);
+    Ok(())
 }
 
 async fn read_claims(server: &Server) -> Result<Vec<Claim>, Ended> {
@@ -223,6 +271,51 @@ mod tests {
         assert_eq!(epochs.len(), all, "an epoch has two rows: {epochs:?}");
         won.sort_unstable();
         assert!(won.len() >= ROUNDS && won.windows(2).all(|pair| pair[0] < pair[1]), "{won:?}");
+    }
+
+    #[test]
+    fn a_takeover_from_itself_is_no_start() {
+        let claim = |(n, writer): (usize, &str)| Claim {
+            epoch: n as u64 + 1,
+            writer: writer.to_owned(),
+            slot: String::new(),
+            shard: String::new(),
+        };
+        let claims: Vec<Claim> = ["a", "a", "b", "b", "b", "a", "c"].into_iter().enumerate().map(claim).collect();
+        assert_eq!([0, 2, 3, 5, 7].map(|last| starts_since(last, &claims)), [4, 3, 3, 2, 0]);
+    }
+
+    /// A row of `events` of this epoch.
+    async fn insert_event(server: &Server, key: u64, epoch: u64) {
+        let row = "INSERT INTO events (key, version) SELECT {key:UInt64}, {version:UInt64}";
+        let parameters = [("key", key.to_string()), ("version", super::super::epoch::version(epoch, 1).to_string())];
+        assert_eq!(server.run(&random_slot(), row, &parameters, &[]).await, Outcome::Done);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_failed_block_without_events_leaves_the_index() {
+        const BEATS: (&str, Duration) = ("a topic", Duration::from_secs(60));
+        let server = Server::connect(&TestStores::fresh().await.clickhouse).unwrap();
+        let epoch = claim(&server, "writer", BEATS.0).await.unwrap().unwrap();
+        let mut state = read_state(&server, (epoch, Home(0)), BEATS).await.unwrap();
+        // As if it came from a complete block.
+        state.index.insert(EventKey(1), KeyPlace { home: Home(202_611), at_ms: 0 });
+        let next = claim_after(Some(&state.epoch), &server, ("writer", BEATS.0)).await.unwrap().unwrap();
+        continue_in(next.clone(), &mut state, (&server, BEATS.0, BEATS.1)).await.unwrap();
+        assert_eq!((state.index.len(), &state.epoch), (1, &next));
+        // A part of the next block is visible.
+        insert_event(&server, 2, next.number).await;
+        let last = claim_after(Some(&next), &server, ("writer", BEATS.0)).await.unwrap().unwrap();
+        continue_in(last, &mut state, (&server, BEATS.0, BEATS.1)).await.unwrap();
+        assert!(state.index.get(EventKey(1)).is_none() && state.index.get(EventKey(2)).is_some());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_replaced_writer_claims_no_epoch_after_its_own() {
+        let server = Server::connect(&TestStores::fresh().await.clickhouse).unwrap();
+        let own = claim(&server, "former", "a topic").await.unwrap().unwrap();
+        claim(&server, "successor", "a topic").await.unwrap().unwrap();
+        assert_eq!(claim_after(Some(&own), &server, ("former", "a topic")).await.unwrap(), None);
     }
 
     #[tokio::test(flavor = "multi_thread")]
