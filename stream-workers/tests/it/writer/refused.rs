@@ -89,6 +89,25 @@ async fn a_record_that_makes_the_merge_panic_is_set_aside() {
     }
 }
 
+/// Other statements use the server's memory: smaller blocks wouldn't help.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_waits_for_the_memory_of_the_server() {
+    static INSERTS: AtomicUsize = AtomicUsize::new(0);
+    let mut world = World::new().await;
+    let proxy = proxy(&world.app.stores.clickhouse.clickhouse_url, |statement| {
+        let is_first = contains(statement, "INSERT INTO events\n") && INSERTS.fetch_add(1, Ordering::Relaxed) == 0;
+        if is_first { Disturbance::NoMemory } else { Disturbance::None }
+    })
+    .await;
+    world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
+    let writer = world.writer_with([("CLICKHOUSE_URL", proxy.url.clone())]);
+    world.is_stored().await;
+    // Under load, the server may refuse further ones.
+    assert!(INSERTS.load(Ordering::Relaxed) >= 2, "the insert into events is repeated: {}", writer.stderr());
+    assert_eq!(world.count("SELECT max(epoch) FROM writers").await, 1, "{}", writer.stderr());
+    world.assert_equals_model().await;
+}
+
 /// What happens to a request whose body begins like this.
 type Disturb = fn(&[u8]) -> Disturbance;
 
@@ -100,6 +119,8 @@ enum Disturbance {
     Lost,
     /// The same, and the statement arrives twice.
     LostAndRepeated,
+    /// The server refuses it, because all statements together need too much memory.
+    NoMemory,
 }
 
 /// Passes requests on to ClickHouse, some of them disturbed.
@@ -116,6 +137,10 @@ async fn pass_on(url: String, request: Request, disturb: Disturb) -> Response {
     let disturbance = disturb(&body[..body.len().min(400)]);
     if let Disturbance::Delay(delay) = disturbance {
         tokio::time::sleep(delay).await;
+    }
+    if disturbance == Disturbance::NoMemory {
+        let exception = "Code: 241. DB::Exception: (total) memory limit exceeded: would use 9.00 GiB. (MEMORY_LIMIT_EXCEEDED)";
+        return (StatusCode::INTERNAL_SERVER_ERROR, [(EXCEPTION, "241")], exception).into_response();
     }
     let response = ask().await.unwrap();
     if disturbance == Disturbance::LostAndRepeated {
