@@ -1,6 +1,10 @@
-//! `telemetry bots check`: identifies a user agent with the service's bot table (docs/api/crawlers.md#bot-table).
+//! `telemetry bots`: identifies user agents with the service's bot table, and compares the table with public lists
+//! (docs/api/crawlers.md#bot-table).
 //!
-//! Must not use the network: neither the user agent nor the address leaves the machine.
+//! Never uses the network: neither user agents nor addresses leave the machine.
+
+mod diff;
+mod public_list;
 
 use crate::context::Context;
 use crate::failure::{Failure, of_file};
@@ -24,6 +28,13 @@ pub(crate) enum Action {
     /// Identify a bot by its user agent, and verify its IP address
     #[command(after_help = example!("bots check 'Mozilla/5.0 (compatible; GPTBot/1.2)' 132.196.86.7"))]
     Check(Check),
+    /// Compare the bot table with a public list of bots
+    ///
+    /// Reads the robots.json of ai.robots.txt, crawler-user-agents.json, or a bot table. Lists the bots that the table doesn't
+    /// have, those with another operator or purpose, and those that the list doesn't have. Exits with 1 if a bot is missing in the
+    /// table. Changes nothing.
+    #[command(after_help = example!("bots diff robots.json"))]
+    Diff(diff::Diff),
 }
 
 #[derive(Args, Clone, Debug)]
@@ -34,6 +45,9 @@ pub(crate) struct Check {
     /// IP address of the request
     #[arg(value_name = "ADDRESS")]
     address: Option<IpAddr>,
+    /// Signature-Agent header of the request
+    #[arg(long, value_name = "HEADER")]
+    signature_agent: Option<String>,
     /// Bot category from the CDN, such as Cloudflare's "AI Crawler"
     #[arg(long, value_name = "CATEGORY")]
     category: Option<String>,
@@ -63,25 +77,34 @@ fn read(file: &Path) -> Result<Arc<BotTable>, Failure> {
 }
 
 pub(crate) fn run(context: &Context, noun: &BotsNoun) -> Result<(), Failure> {
-    let Action::Check(what) = &noun.action;
+    match &noun.action {
+        Action::Check(what) => check(context, what),
+        Action::Diff(what) => diff::run(context, what),
+    }
+}
+
+fn check(context: &Context, what: &Check) -> Result<(), Failure> {
     let table = what.table.load()?;
     let found = table.classify(&Sender {
         user_agent: &what.user_agent,
+        signature_agent: what.signature_agent.as_deref(),
         category: what.category.as_deref(),
         address: what.address,
-        ..Sender::default()
     });
     let text = |of: fn(&Classified) -> &Arc<str>| found.as_ref().map(of).map(ToString::to_string);
     let answer = json!({
         "bot": text(|found| &found.bot),
+        "variant": found.as_ref().and_then(|found| found.variant.as_deref()),
         "operator": text(|found| &found.operator),
         "purpose": found.as_ref().map(|found| found.purpose),
         "verified": found.as_ref().and_then(|found| found.verified),
+        "addresses": found.as_ref().and_then(|found| found.list.as_deref()),
+        "cdn": found.is_none().then(|| table.cdn(&what.user_agent)).flatten(),
         "documentation": text(|found| &found.documentation),
         "table": table.version().to_string(),
     });
-    let known = |member: &str| answer[member].as_str().unwrap_or("Unknown").to_owned();
-    let facts = [
+    let known = |member: &str| answer[member].as_str().filter(|text| !text.is_empty()).unwrap_or("Unknown").to_owned();
+    let mut facts = vec![
         ("Bot", known("bot")),
         ("Operator", known("operator")),
         ("Purpose", purpose(&known("purpose")).to_owned()),
@@ -89,5 +112,15 @@ pub(crate) fn run(context: &Context, noun: &BotsNoun) -> Result<(), Failure> {
         ("Documentation", known("documentation")),
         ("Bot table", known("table")),
     ];
+    if answer["variant"].is_string() {
+        facts.insert(1, ("Variant", known("variant")));
+    }
+    if let Some(list) = found.as_ref().and_then(|found| found.list.as_ref()) {
+        let changes = if list.changes { ", changes often" } else { "" };
+        facts.push(("IP list", format!("{} of {}{changes}", list.source, list.as_of)));
+    }
+    if answer["cdn"].is_string() {
+        facts.push(("CDN", known("cdn")));
+    }
     context.output().object_as(&answer, &facts)
 }

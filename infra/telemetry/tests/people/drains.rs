@@ -45,18 +45,6 @@ fn a_log_that_is_tried_says_what_each_line_becomes_and_needs_no_service() {
     assert_eq!(terminal.run(&["drain", "test", "gone.log", "--provider", "combined"]).code, 2);
 }
 
-#[test]
-fn a_bot_is_told_by_its_name_and_its_address() {
-    let check = |arguments: &[&str]| Terminal::new().run(&[&["bots", "check"], arguments, &["-o", "json"]].concat()).json();
-    let known = check(&[BOT, "132.196.86.7"]);
-    assert_eq!((&known["bot"], &known["operator"], &known["verified"]), (&"GPTBot".into(), &"OpenAI".into(), &true.into()));
-    assert_eq!(check(&[BOT, "203.0.113.9"])["verified"], false);
-    assert_eq!(check(&[BOT])["verified"], Value::Null);
-    assert_eq!(check(&["Mozilla/5.0 Firefox/141.0"])["bot"], Value::Null);
-    assert_eq!(check(&["Unheard/1.0", "--category", "AI Search"])["bot"], "other");
-    assert_eq!(Terminal::new().run(&["bots", "check", BOT, "nowhere"]).code, 2);
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_goes_on_where_it_stopped_and_counts_once_however_often_it_comes() {
     let service = Service::start().await;

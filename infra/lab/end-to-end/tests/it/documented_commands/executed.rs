@@ -65,6 +65,7 @@ const EXECUTED: &[(&str, &str)] = &[
     ("telemetry profile", "several_profiles_stand_in_one_file_and_one_is_in_use"),
     ("telemetry doctor", "the_doctor_says_what_is_right_and_what_to_do_about_the_rest"),
     ("telemetry bots check", "a_bot_is_told_by_its_name_and_its_address"),
+    ("telemetry bots diff", "a_list_is_compared_with_the_bot_table"),
     ("telemetry drain", "golden_nouns_of_an_organization"),
     ("telemetry drain create", "what_is_made_is_listed_shown_by_its_name_and_deleted_once_somebody_is_sure"),
     ("telemetry drain test", "a_log_that_is_tried_says_what_each_line_becomes_and_needs_no_service"),

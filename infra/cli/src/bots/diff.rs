@@ -1,0 +1,157 @@
+//! `telemetry bots diff`: compares the bot table with a public list.
+
+use super::Table;
+use super::public_list::{ListedBot, parse};
+use crate::context::Context;
+use crate::failure::{Failure, of_file};
+use crate::log_file::open;
+use crate::output::{Column, column, phrase, text};
+use crate::talk::say;
+use crate::words::purpose;
+use chrono::NaiveDate;
+use clap::Args;
+use schemas::bots::{BotTable, Classified};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+const MAX_LIST_BYTES: u64 = 16 << 20;
+
+/// A list to compare with.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Diff {
+    /// Public list of bots or another bot table, as JSON, or - for stdin
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Compare all bots, not only those that the list tags as AI agents
+    #[arg(long)]
+    all: bool,
+    /// Compare only bots that the list added on this day or later
+    #[arg(long, value_name = "DAY")]
+    since: Option<NaiveDate>,
+    #[command(flatten)]
+    table: Table,
+}
+
+const COLUMNS: [Column; 7] = [
+    phrase("difference", |row| label(&text(&row["difference"])).to_owned()),
+    column("bot", "/bot"),
+    column("operator in table", "/table/operator"),
+    phrase("purpose in table", |row| shown_purpose(&row["table"]["purpose"])),
+    column("operator in list", "/list/operator"),
+    phrase("purpose in list", |row| shown_purpose(&row["list"]["purpose"])),
+    column("about", "/list/about"),
+];
+const CSV_COLUMNS: [Column; 8] = [
+    column("difference", "/difference"),
+    column("bot", "/bot"),
+    column("table_operator", "/table/operator"),
+    column("table_purpose", "/table/purpose"),
+    column("list_operator", "/list/operator"),
+    column("list_purpose", "/list/purpose"),
+    column("about", "/list/about"),
+    column("added", "/list/added"),
+];
+
+fn label(difference: &str) -> &str {
+    match difference {
+        "missing" => "missing in table",
+        "different" => "different",
+        "only_in_table" => "missing in list",
+        "not_compared" => "not compared",
+        other => other,
+    }
+}
+
+fn shown_purpose(value: &Value) -> String {
+    value.as_str().map(|value| purpose(value).to_owned()).unwrap_or_default()
+}
+
+pub(super) fn run(context: &Context, what: &Diff) -> Result<(), Failure> {
+    let table = what.table.load()?;
+    let list = read(&what.file)?;
+    let mut bots = parse(&list, what.all).map_err(|error| Failure::Usage(format!("{}: {error}", what.file.display())))?;
+    if let Some(since) = what.since {
+        let since = since.to_string();
+        bots.retain(|bot| bot.added.as_ref().is_some_and(|added| *added >= since));
+    }
+    let (rows, same) = compare(&table, &bots, what.since.is_none());
+    let of = |difference: &str| rows.iter().filter(|row| row["difference"] == difference).collect::<Vec<_>>();
+    let missing = of("missing").len();
+    let answer = json!({
+        "table": table.version().as_ref(),
+        "same": same,
+        "missing": of("missing"),
+        "different": of("different"),
+        "only_in_table": of("only_in_table"),
+        "not_compared": of("not_compared"),
+    });
+    context.output().list_as(&answer, &rows, &COLUMNS, &CSV_COLUMNS)?;
+    say(&format!("Same in the table of {} and in the list: {same}.", table.version()));
+    if missing == 0 { Ok(()) } else { Err(Failure::Failed(format!("missing in the table: {missing}"))) }
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let read = open(file)?.take(MAX_LIST_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(|error| of_file(file, &error))?;
+    if bytes.len() as u64 > MAX_LIST_BYTES {
+        return Err(Failure::Usage(format!("{}: larger than {} MiB", file.display(), MAX_LIST_BYTES >> 20)));
+    }
+    String::from_utf8(bytes).map_err(|_| Failure::Usage(format!("{}: not UTF-8", file.display())))
+}
+
+/// The differences, missing bots first, and how many bots are the same. Bots that only the table has count if the list is whole.
+fn compare(table: &BotTable, list: &[ListedBot], is_whole: bool) -> (Vec<Value>, usize) {
+    let (mut rows, mut same, mut found) = (Vec::new(), 0, BTreeSet::new());
+    for listed in list {
+        let known: Vec<Classified> = listed.texts.iter().filter_map(|text| table.classify_text(text)).collect();
+        let difference = match known.first() {
+            _ if listed.texts.is_empty() => "not_compared",
+            None => "missing",
+            Some(bot) if is_different(bot, listed) => "different",
+            Some(_) if known.len() < listed.texts.len() => "missing",
+            Some(_) => {
+                same += 1;
+                ""
+            }
+        };
+        found.extend(known.iter().map(|bot| bot.bot.to_string()));
+        if !difference.is_empty() {
+            let of_table = known
+                .first()
+                .map(|bot| json!({"bot": bot.bot.as_ref(), "operator": bot.operator.as_ref(), "purpose": bot.purpose}));
+            rows.push(json!({"difference": difference, "bot": listed.name, "table": of_table, "list": of_list(table, listed)}));
+        }
+    }
+    let only_here = table.bots().filter(|(name, ..)| is_whole && !found.contains(*name));
+    rows.extend(only_here.map(|(bot, operator, purpose)| {
+        json!({"difference": "only_in_table", "bot": bot, "table": {"bot": bot, "operator": operator, "purpose": purpose}})
+    }));
+    let order = ["missing", "different", "not_compared", "only_in_table"];
+    rows.sort_by_key(|row| order.iter().position(|difference| row["difference"] == *difference));
+    (rows, same)
+}
+
+fn of_list(table: &BotTable, listed: &ListedBot) -> Value {
+    let example = listed.texts.iter().find(|text| table.classify_text(text).is_none());
+    json!({
+        "operator": listed.operator,
+        "purpose": listed.purpose,
+        "about": listed.about,
+        "added": listed.added,
+        "example": example,
+    })
+}
+
+/// Whether the list names another operator or purpose. `Example` and `Example Inc.` are one operator.
+fn is_different(bot: &Classified, listed: &ListedBot) -> bool {
+    let letters = |text: &str| text.chars().filter(|letter| letter.is_alphanumeric()).collect::<String>().to_lowercase();
+    let ours = letters(&bot.operator);
+    let is_same = |theirs: &String| {
+        let theirs = letters(theirs);
+        ours.contains(&theirs) || theirs.contains(&ours)
+    };
+    !listed.operator.as_ref().is_none_or(is_same) || listed.purpose.is_some_and(|purpose| purpose != bot.purpose)
+}

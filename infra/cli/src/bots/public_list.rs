@@ -1,0 +1,186 @@
+//! Reads public lists of bots: the `robots.json` of ai.robots.txt, `crawler-user-agents.json`, and bot tables of the service.
+//!
+//! Lists are untrusted: their regular expressions are never run, and unknown members are ignored.
+
+use schemas::bots::Purpose;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The tag of AI agents in crawler-user-agents.json.
+const AI_TAG: &str = "ai-crawler";
+/// Characters that are more than text in a regular expression.
+const SYNTAX: &[char] = &['\\', '[', ']', '(', ')', '|', '*', '+', '?', '^', '$', '{', '}'];
+/// Words in the `function` of ai.robots.txt, and what they say of the purpose.
+const FUNCTIONS: &[(Purpose, &[&str])] = &[
+    (Purpose::Training, &["train", "training", "llm", "llms", "scraper", "scrapers"]),
+    (Purpose::Search, &["search"]),
+    (Purpose::User, &["assistant", "assistants", "agent", "agents"]),
+];
+
+/// A bot in a public list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ListedBot {
+    pub(super) name: String,
+    /// Texts by which the table should recognize the bot; empty if the list has none that can be compared.
+    pub(super) texts: Vec<String>,
+    pub(super) operator: Option<String>,
+    pub(super) purpose: Option<Purpose>,
+    pub(super) about: String,
+    /// When the list added it, as `YYYY-MM-DD`.
+    pub(super) added: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RobotsEntry {
+    operator: Option<String>,
+    function: Option<String>,
+    description: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct CrawlerEntry {
+    pattern: String,
+    url: Option<String>,
+    instances: Vec<String>,
+    tags: Vec<String>,
+    addition_date: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct TableEntry {
+    bot: String,
+    operator: Option<String>,
+    purpose: Option<Purpose>,
+    #[serde(default)]
+    documentation: String,
+    #[serde(default)]
+    patterns: Vec<String>,
+}
+
+/// Returns the bots of a list, sorted by name. Without `all`, lists that tag their entries count only AI agents.
+pub(super) fn parse(text: &str, all: bool) -> Result<Vec<ListedBot>, String> {
+    let list: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
+    let mut bots: Vec<ListedBot> = match list {
+        Value::Array(entries) => entries.into_iter().filter_map(read).filter_map(|entry| of_crawlers(entry, all)).collect(),
+        Value::Object(members) => match members.get("bots") {
+            Some(Value::Array(entries)) => entries.iter().cloned().filter_map(read).map(of_table).collect(),
+            _ => members.into_iter().filter_map(|(name, entry)| Some(of_robots(name, read(entry)?))).collect(),
+        },
+        _ => Vec::new(),
+    };
+    bots.retain(|bot| !bot.name.trim().is_empty());
+    if bots.is_empty() {
+        return Err("no bots; use the robots.json of ai.robots.txt, crawler-user-agents.json or a bot table".to_owned());
+    }
+    bots.sort_by_key(|bot| bot.name.to_ascii_lowercase());
+    Ok(bots)
+}
+
+fn read<T: for<'de> Deserialize<'de>>(entry: Value) -> Option<T> {
+    if entry.is_object() { serde_json::from_value(entry).ok() } else { None }
+}
+
+fn of_robots(name: String, entry: RobotsEntry) -> ListedBot {
+    ListedBot {
+        texts: vec![name.clone()],
+        name,
+        operator: entry.operator.as_deref().and_then(operator),
+        purpose: entry.function.as_deref().and_then(purpose),
+        about: entry.function.or(entry.description).unwrap_or_default(),
+        added: None,
+    }
+}
+
+fn of_crawlers(entry: CrawlerEntry, all: bool) -> Option<ListedBot> {
+    if !all && !entry.tags.iter().any(|tag| tag == AI_TAG) {
+        return None;
+    }
+    let name = literal(&entry.pattern);
+    let texts = if entry.instances.is_empty() { name.clone().into_iter().collect() } else { entry.instances };
+    Some(ListedBot {
+        name: name.unwrap_or(entry.pattern),
+        texts,
+        operator: None,
+        purpose: None,
+        about: entry.url.unwrap_or_default(),
+        added: entry.addition_date.map(|day| day.replace('/', "-")),
+    })
+}
+
+fn of_table(entry: TableEntry) -> ListedBot {
+    ListedBot {
+        name: entry.bot,
+        texts: entry.patterns,
+        operator: entry.operator,
+        purpose: entry.purpose,
+        about: entry.documentation,
+        added: None,
+    }
+}
+
+/// The text of a regular expression that is only text.
+fn literal(pattern: &str) -> Option<String> {
+    let text = pattern.trim_start_matches('^').replace("\\/", "/").replace("\\.", ".").replace("\\-", "-");
+    let text = text.trim_end_matches('/');
+    (!text.is_empty() && !text.contains(SYNTAX)).then(|| text.to_owned())
+}
+
+/// `[Example](https://example.com)` is Example.
+fn operator(text: &str) -> Option<String> {
+    let text = text.trim();
+    let name = text.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(text, |(name, _)| name);
+    let is_unknown = name.is_empty() || ["unclear", "unknown"].iter().any(|word| name.to_ascii_lowercase().starts_with(word));
+    (!is_unknown).then(|| name.to_owned())
+}
+
+/// `None` if the words name no purpose, or more than one.
+fn purpose(function: &str) -> Option<Purpose> {
+    let function = function.to_ascii_lowercase();
+    let words: Vec<&str> = function.split(|letter: char| !letter.is_alphanumeric()).collect();
+    let mut named = FUNCTIONS.iter().filter(|(_, names)| names.iter().any(|name| words.contains(name)));
+    let (purpose, _) = named.next()?;
+    named.next().is_none().then_some(*purpose)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str, all: bool) -> Vec<String> {
+        parse(text, all).unwrap().into_iter().map(|bot| bot.name).collect()
+    }
+
+    #[test]
+    fn robots_json_names_operators_and_purposes() {
+        let list = r#"{"Zed/2.0": {"operator": "[Zed](https://zed.example)", "function": "AI Search Crawlers", "new": [1]},
+            "alpha": {"operator": "Unclear at this time.", "function": "Search and training"}, "text": "no entry",
+            "beta": {"operator": "Unknown", "function": "Research for users"}}"#;
+        let bots = parse(list, false).unwrap();
+        assert_eq!(names(list, false), ["alpha", "beta", "Zed/2.0"]);
+        assert_eq!((bots[0].operator.as_deref(), bots[0].purpose), (None, None));
+        assert_eq!((bots[1].operator.as_deref(), bots[1].purpose), (None, None));
+        assert_eq!((bots[2].operator.as_deref(), bots[2].purpose), (Some("Zed"), Some(Purpose::Search)));
+        assert_eq!(bots[2].texts, ["Zed/2.0"]);
+    }
+
+    #[test]
+    fn crawler_lists_are_compared_by_their_instances() {
+        let list = r#"[{"pattern": "Own\\/Bot\\/", "tags": ["ai-crawler"], "addition_date": "2026/01/02"},
+            {"pattern": "[oO]wn", "instances": ["own/1"], "tags": ["ai-crawler"]},
+            {"pattern": "(a|b)+", "tags": ["ai-crawler"]}, {"pattern": "Other", "tags": ["seo"]}]"#;
+        assert_eq!(names(list, false), ["(a|b)+", "[oO]wn", "Own/Bot"]);
+        assert_eq!(names(list, true).len(), 4);
+        let bots = parse(list, false).unwrap();
+        assert_eq!((&bots[0].texts, &bots[1].texts, &bots[2].texts), (&vec![], &vec!["own/1".into()], &vec!["Own/Bot".into()]));
+        assert_eq!(bots[2].added.as_deref(), Some("2026-01-02"));
+    }
+
+    #[test]
+    fn other_files_are_rejected() {
+        for other in ["", "{", "{}", "[]", "1", "[1]", r#"{"a": 1}"#, r#"{"bots": []}"#, r#"{"": {}}"#] {
+            assert!(parse(other, true).is_err(), "{other}");
+        }
+    }
+}
