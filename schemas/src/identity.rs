@@ -21,7 +21,9 @@ pub use analyst::{AnalystAccount, CreatedAnalystAccount};
 pub use delegation::Delegation;
 pub use delegation_request_lifecycle::{DelegationRequest, InvalidTransition, MAX_BULK_REQUESTS, REQUEST_LIFETIME, RequestState};
 pub use domain::{Domain, VerificationMethod};
-pub use drain::{CreatedDrain, Drain, DrainProvider, DrainRole, MAX_DRAIN_HOSTS, MAX_DRAINS};
+pub use drain::{
+    CreatedDrain, Drain, DrainBody, DrainProvider, DrainProviderFacts, DrainResponse, DrainRole, MAX_DRAIN_HOSTS, MAX_DRAINS,
+};
 pub use drain_health::{BadLine, DrainFigures, DrainHealth, DrainHour, DroppedLines, HEALTH_BAD_LINES, HEALTH_HOURS};
 pub use keys::{ApiKey, CreatedApiKey, KeyMaker, MakerKind, Scope};
 pub use membership::{INVITE_LIFETIME, Invite, Membership, Role};

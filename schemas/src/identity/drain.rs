@@ -13,7 +13,7 @@ pub const MAX_DRAINS: i64 = 20;
 /// Most hosts that one drain names.
 pub const MAX_DRAIN_HOSTS: usize = 100;
 
-/// Whose lines a drain takes, and in which form: the last part of the path that they are sent to.
+/// Whose lines a drain accepts, and in which form: the last part of the path that they are sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DrainProvider {
@@ -29,31 +29,120 @@ pub enum DrainProvider {
     Vercel,
     /// JSON objects in lines, or one array of them.
     Ndjson,
-    /// The combined log format.
+    /// The combined log format, and others in lines of text.
     Combined,
 }
+
+/// What bodies of a provider consist of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainBody {
+    /// JSON objects, one per line or one after the other, or one array of them.
+    Json,
+    /// Lines of text.
+    Text,
+    /// A delivery of Firehose: a JSON object with records in Base64, each with lines.
+    FirehoseRecords,
+}
+
+/// What a provider expects as a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainResponse {
+    /// The counts of the body.
+    Counts,
+    /// The counts, and a header of the request repeated.
+    CountsAndHeader(&'static str),
+    /// Firehose's own JSON.
+    Firehose,
+}
+
+/// What differs between providers: the row of each in one table. Everything that names a provider reads it.
+#[derive(Debug)]
+pub struct DrainProviderFacts {
+    /// Whose row it is.
+    pub provider: DrainProvider,
+    /// Name on the wire; part of the identities of log lines, so it never changes.
+    pub name: &'static str,
+    /// Name for people.
+    pub label: &'static str,
+    /// What its bodies consist of.
+    pub body: DrainBody,
+    /// What it expects as a response.
+    pub response: DrainResponse,
+    /// Where its lines are written, unless a drain says otherwise.
+    pub role: DrainRole,
+    /// Whether it signs its bodies with a secret.
+    pub signs: bool,
+    /// Whether it asks which of its services may send.
+    pub asks_for_service: bool,
+}
+
+const JSON_OF_CDN: DrainProviderFacts = DrainProviderFacts {
+    provider: DrainProvider::Cloudflare,
+    name: "",
+    label: "",
+    body: DrainBody::Json,
+    response: DrainResponse::Counts,
+    role: DrainRole::Edge,
+    signs: false,
+    asks_for_service: false,
+};
+
+/// The row of each provider.
+const PROVIDERS: [DrainProviderFacts; 7] = [
+    DrainProviderFacts { provider: DrainProvider::Cloudflare, name: "cloudflare", label: "Cloudflare", ..JSON_OF_CDN },
+    DrainProviderFacts {
+        provider: DrainProvider::Fastly,
+        name: "fastly",
+        label: "Fastly",
+        asks_for_service: true,
+        ..JSON_OF_CDN
+    },
+    DrainProviderFacts {
+        provider: DrainProvider::Firehose,
+        name: "firehose",
+        label: "CloudFront",
+        body: DrainBody::FirehoseRecords,
+        response: DrainResponse::Firehose,
+        ..JSON_OF_CDN
+    },
+    DrainProviderFacts { provider: DrainProvider::Akamai, name: "akamai", label: "Akamai", ..JSON_OF_CDN },
+    DrainProviderFacts {
+        provider: DrainProvider::Vercel,
+        name: "vercel",
+        label: "Vercel",
+        response: DrainResponse::CountsAndHeader("x-vercel-verify"),
+        signs: true,
+        ..JSON_OF_CDN
+    },
+    DrainProviderFacts { provider: DrainProvider::Ndjson, name: "ndjson", label: "JSON log", ..JSON_OF_CDN },
+    DrainProviderFacts {
+        provider: DrainProvider::Combined,
+        name: "combined",
+        label: "Combined log",
+        body: DrainBody::Text,
+        role: DrainRole::Origin,
+        ..JSON_OF_CDN
+    },
+];
 
 impl DrainProvider {
     /// Every provider.
     pub const ALL: [Self; 7] =
         [Self::Cloudflare, Self::Fastly, Self::Firehose, Self::Akamai, Self::Vercel, Self::Ndjson, Self::Combined];
 
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Cloudflare => "cloudflare",
-            Self::Fastly => "fastly",
-            Self::Firehose => "firehose",
-            Self::Akamai => "akamai",
-            Self::Vercel => "vercel",
-            Self::Ndjson => "ndjson",
-            Self::Combined => "combined",
-        }
+    /// Returns its row.
+    pub fn facts(self) -> &'static DrainProviderFacts {
+        &PROVIDERS[self as usize]
     }
 
-    /// Who wrote the lines when nobody says: a log in the combined format is a server's own.
+    /// Returns the name on the wire.
+    pub fn as_str(self) -> &'static str {
+        self.facts().name
+    }
+
+    /// Returns where its lines are written, unless a drain says otherwise: text logs are a server's own.
     pub fn usual_role(self) -> DrainRole {
-        if self == Self::Combined { DrainRole::Origin } else { DrainRole::Edge }
+        self.facts().role
     }
 }
 
@@ -134,4 +223,18 @@ pub struct CreatedDrain {
     pub drain: Drain,
     /// What feeds it, and opens nothing else.
     pub key: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_provider_has_its_own_row() {
+        for provider in DrainProvider::ALL {
+            assert_eq!(provider.facts().provider, provider);
+            assert_eq!(provider.as_str().parse(), Ok(provider));
+            assert_eq!(serde_json::to_value(provider).unwrap(), provider.as_str(), "the name in JSON");
+        }
+    }
 }
