@@ -19,6 +19,7 @@ mod json;
 mod line;
 mod line_id;
 mod line_outcome;
+mod reader;
 mod settings;
 mod signature;
 mod split;
@@ -28,12 +29,13 @@ mod who;
 
 pub(crate) use challenge::fastly_challenge;
 pub use dry_run::{DrainDryRun, DryLine};
+pub use formats::{FORMATS, FormatId, LogFormat};
 pub use line_outcome::Outcome;
 pub use settings::DrainSettings;
 
 use crate::State;
 use crate::log::overloaded;
-use answer::{Asker, Counts};
+use answer::{Asker, Counted, Counts};
 use axum::body::Body;
 use axum::extract::{Path, Query, State as Shared};
 use axum::http::request::Parts;
@@ -118,7 +120,7 @@ async fn take(
     provider: DrainProvider,
     told: DrainParameters,
     request: Request<Body>,
-) -> Result<(Counts, Option<String>), ApiError> {
+) -> Result<Counted, ApiError> {
     if state.log.is_overloaded() {
         return Err(overloaded());
     }
@@ -144,12 +146,12 @@ async fn take(
     let (settings, log) = (settings.clone(), state.log.clone());
     let Taken { body_counts, delivery } = Intake { judge, settings, encoding, log, request_id }.take(body, slot).await?;
     body_counts.measure(provider.as_str());
-    let counts = Counts::of(&body_counts);
+    let (counts, unreadable) = (Counts::of(&body_counts), answer::unreadable(&body_counts));
     let report = Report { org, provider, drain, body_counts, received_at };
     if stored.allows(&state.self_serve, &report) {
         state.drains.coverage.keep(report).await;
     }
-    Ok((counts, delivery))
+    Ok(Counted { counts, delivery, unreadable })
 }
 
 async fn judge(

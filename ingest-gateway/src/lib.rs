@@ -32,7 +32,7 @@ mod tokens;
 mod drains;
 mod metrics;
 
-pub use drains::{DrainDryRun, DrainSettings, DryLine, Outcome as LineOutcome};
+pub use drains::{DrainDryRun, DrainSettings, DryLine, FORMATS, FormatId, LogFormat, Outcome as LineOutcome};
 pub use log::{Durability, Log, Message};
 pub use metrics::MEASURES;
 pub use request::limits::Limits;

@@ -4,10 +4,11 @@
 
 use super::body_counts::BodyCounts;
 use axum::Json;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
-use schemas::identity::DrainProvider;
+use schemas::identity::{DrainProvider, DrainResponse};
+use schemas::problem::Code;
 use serde::Serialize;
 use serde_json::json;
 use service_kit::http::ApiError;
@@ -15,8 +16,6 @@ use std::collections::BTreeMap;
 
 /// The id of a delivery of Firehose.
 const DELIVERY: &str = "x-amz-firehose-request-id";
-/// What Vercel asks a destination to repeat.
-const VERIFY: HeaderName = HeaderName::from_static("x-vercel-verify");
 /// Longest id and header that is repeated.
 const MAX_REPEATED_BYTES: usize = 256;
 
@@ -48,52 +47,77 @@ impl Counts {
     }
 }
 
+/// A body that was processed.
+pub(super) struct Counted {
+    pub(super) counts: Counts,
+    /// The id that the body names, if it is a delivery of Firehose.
+    pub(super) delivery: Option<String>,
+    /// The error to return, if none of its lines can be read.
+    pub(super) unreadable: Option<ApiError>,
+}
+
 /// Who is answered, and what of its request is repeated.
 pub(super) struct Asker {
     provider: DrainProvider,
     delivery: Option<String>,
-    verify: Option<HeaderValue>,
+    repeated: Option<HeaderValue>,
     now: DateTime<Utc>,
 }
 
 impl Asker {
     pub(super) fn new(provider: DrainProvider, headers: &HeaderMap, now: DateTime<Utc>) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let verify = headers.get(&VERIFY).filter(|value| value.len() <= MAX_REPEATED_BYTES).cloned();
-        Self { provider, delivery: text(DELIVERY).filter(|id| id.len() <= MAX_REPEATED_BYTES), verify, now }
+        let repeated = match provider.facts().response {
+            DrainResponse::CountsAndHeader(name) => headers.get(name).filter(|value| value.len() <= MAX_REPEATED_BYTES).cloned(),
+            DrainResponse::Counts | DrainResponse::Firehose => None,
+        };
+        Self { provider, delivery: text(DELIVERY).filter(|id| id.len() <= MAX_REPEATED_BYTES), repeated, now }
     }
 
-    /// The answer. `delivery` is the id that the body names, for who sends no header.
-    pub(super) fn answer(self, outcome: Result<(Counts, Option<String>), ApiError>) -> Response {
-        match self.provider {
-            DrainProvider::Firehose => self.into_firehose(outcome),
-            DrainProvider::Vercel => {
-                let verify = self.verify;
-                let mut response = outcome.map(|(counts, _)| Json(counts)).into_response();
-                verify.into_iter().for_each(|value| drop(response.headers_mut().insert(VERIFY, value)));
+    /// The response. `delivery` is the id that the body names, for senders of no header.
+    pub(super) fn answer(mut self, outcome: Result<Counted, ApiError>) -> Response {
+        let counted = outcome.and_then(|Counted { counts, delivery, unreadable }| {
+            self.delivery = self.delivery.take().or(delivery);
+            unreadable.map_or(Ok(counts), Err)
+        });
+        match self.provider.facts().response {
+            DrainResponse::Firehose => self.into_firehose(counted),
+            DrainResponse::CountsAndHeader(name) => {
+                let mut response = counted.map(Json).into_response();
+                self.repeated.into_iter().for_each(|value| drop(response.headers_mut().insert(name, value)));
                 response
             }
-            _ => outcome.map(|(counts, _)| Json(counts)).into_response(),
+            DrainResponse::Counts => counted.map(Json).into_response(),
         }
     }
 
-    fn into_firehose(self, outcome: Result<(Counts, Option<String>), ApiError>) -> Response {
-        let timestamp = self.now.timestamp_millis();
-        match outcome {
-            Ok((_, named)) => {
-                let id = self.delivery.or(named).unwrap_or_default();
-                Json(json!({"requestId": id, "timestamp": timestamp})).into_response()
-            }
-            Err(error) => {
-                let id = self.delivery.unwrap_or_default();
-                let status = StatusCode::from_u16(error.code().status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-                let body = Json(json!({"requestId": id, "timestamp": timestamp, "errorMessage": error.detail()}));
-                let mut response = (status, body).into_response();
-                if let Some(retry_after) = error.into_response().headers_mut().remove("retry-after") {
-                    response.headers_mut().insert("retry-after", retry_after);
-                }
-                response
-            }
+    fn into_firehose(self, counted: Result<Counts, ApiError>) -> Response {
+        let (id, timestamp) = (self.delivery.unwrap_or_default(), self.now.timestamp_millis());
+        let Err(error) = counted else {
+            return Json(json!({"requestId": id, "timestamp": timestamp})).into_response();
+        };
+        let status = match error.code() {
+            // Firehose puts the records of a delivery that was refused with 400 into its backup.
+            Code::InvalidRequest => StatusCode::BAD_REQUEST,
+            code => StatusCode::from_u16(code.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE),
+        };
+        let body = Json(json!({"requestId": id, "timestamp": timestamp, "errorMessage": error.detail()}));
+        let mut response = (status, body).into_response();
+        if let Some(retry_after) = error.into_response().headers_mut().remove("retry-after") {
+            response.headers_mut().insert("retry-after", retry_after);
         }
+        response
     }
+}
+
+/// 422 for a body with lines of which none can be read; it names the first.
+pub(super) fn unreadable(body_counts: &BodyCounts) -> Option<ApiError> {
+    let bad = body_counts.sum(|hour| hour.bad);
+    if body_counts.lines == 0 || bad < body_counts.lines {
+        return None;
+    }
+    let reason = body_counts.bad_lines.first().map_or("unreadable", |line| line.reason);
+    let detail =
+        format!("None of the body's {bad} lines can be read. The first is invalid: {reason}. Check the provider in the path.");
+    Some(ApiError::new(Code::InvalidRequest, detail))
 }

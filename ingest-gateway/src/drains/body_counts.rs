@@ -69,7 +69,7 @@ impl BodyCounts {
 
     /// Counts a line; what has to be stored of it goes into the batch.
     pub(super) fn count(&mut self, line: &[u8], judged: Judged, batch: &mut Batch) {
-        let Judged { outcome, at_ms, mark } = judged;
+        let Judged { outcome, at_ms, mark, .. } = judged;
         if matches!(outcome, Outcome::Trial) {
             return;
         }

@@ -4,9 +4,11 @@
 //! would show the copy.
 
 use super::fed::observer;
+use super::formats::{FormatId, LogFormat};
 use super::inflate::Encoding;
 use super::intake::work_off;
 use super::line_outcome::{Judge, Judged, Outcome, only_host};
+use super::reader::BodyReader;
 use super::settings::DrainSettings;
 use super::split::{Item, Splitter};
 use crate::request::limits::Limits;
@@ -39,6 +41,8 @@ pub struct DrainDryRun {
 pub struct DryLine {
     /// Of the line in the log, blank ones counted, or of the element in its array; from 1.
     pub number: u64,
+    /// The format that it was recognized as.
+    pub format: Option<&'static LogFormat>,
     /// What it would become.
     pub outcome: Outcome,
     /// Its time, in milliseconds since 1970.
@@ -49,11 +53,13 @@ impl DrainDryRun {
     /// Hands over what becomes of each line that is not blank, or of each element of a log that is one array.
     pub fn lines(self, log: impl Read, mut take: impl FnMut(DryLine) -> io::Result<()>) -> io::Result<()> {
         let judge = self.judge();
-        Splitter::new(log, DrainSettings::default().drain_line_bytes).items(judge.provider, |Item { number, bytes }| {
-            let Some(line) = bytes else { return take(DryLine { number, outcome: Outcome::Bad("too_long"), at_ms: None }) };
-            let Judged { outcome, at_ms, .. } = judge.judge(line);
-            take(DryLine { number, outcome, at_ms })
-        })
+        let mut reader = BodyReader::new(&judge);
+        let mut take = |Item { number, .. }: Item<'_>, Judged { outcome, at_ms, format, .. }: Judged| {
+            take(DryLine { number, format: format.map(FormatId::row), outcome, at_ms })
+        };
+        let splitter = Splitter::new(log, DrainSettings::default().drain_line_bytes);
+        splitter.items(judge.provider, |item| reader.line(item, &mut take))?;
+        reader.end(&mut take)
     }
 
     /// Works a body off that is compressed with gzip, to the bytes of its records; answers how many lines it has, and how many of

@@ -1,24 +1,34 @@
-//! What the lines of each provider say (docs/api/drains.md#fields).
+//! What the lines of each format say (docs/drains/formats.md).
 //!
 //! Must not decide what is kept: a format reads, and the same rules hold for all.
 
 mod akamai;
 mod cloudflare;
+mod columns;
 mod combined;
 mod firehose;
 mod ndjson;
+mod table;
+mod text;
 mod vercel;
 
-use super::line::{Fields, Reason};
+use super::line::{Field, Fields, Reason};
 use percent_encoding::percent_decode_str;
-use schemas::identity::DrainProvider;
+use schemas::identity::{DrainBody, DrainProvider};
+use std::borrow::Cow;
 
+pub(super) use columns::Heading;
 pub(super) use firehose::record_lines;
+pub use table::{FORMATS, FormatId, LogFormat};
 
-/// Why a line tells of no request.
+/// What providers send to try a destination: Cloudflare's `test.txt.gz`, Akamai's validation, and an object that says nothing.
+const TRIALS: [&str; 3] = [r#"{"content":"tests"}"#, r#"{"access_validation":true}"#, "{}"];
+const MAX_TRIAL_BYTES: usize = 64;
+
+/// Why a line doesn't describe a request.
 #[derive(Debug)]
 pub(super) enum NoRequest {
-    /// It cannot be read.
+    /// It can't be read.
     Bad(Reason),
     /// The provider sends it to try the destination.
     Trial,
@@ -32,22 +42,72 @@ impl From<Reason> for NoRequest {
     }
 }
 
-/// Reads one line.
-pub(super) fn parse(provider: DrainProvider, line: &[u8]) -> Result<Fields<'_>, NoRequest> {
-    let line = std::str::from_utf8(line).map_err(|_| "not_utf8")?;
-    match provider {
-        DrainProvider::Cloudflare => cloudflare::parse(line),
-        DrainProvider::Fastly | DrainProvider::Ndjson => ndjson::parse(line),
-        DrainProvider::Firehose => firehose::parse(line),
-        DrainProvider::Akamai => akamai::parse(line),
-        DrainProvider::Vercel => vercel::parse(line),
-        DrainProvider::Combined => combined::parse(line),
+/// Reads one line. In a body that begins with directives, the columns are those of the latest one.
+pub(super) fn parse<'a>(provider: DrainProvider, line: &'a str, heading: &Heading) -> Result<Fields<'a>, NoRequest> {
+    let columns = match heading {
+        Heading::Directives(columns) => Some(columns),
+        Heading::Unread | Heading::Absent => None,
+    };
+    let is_trial = provider.facts().body == DrainBody::Json
+        && line.len() <= MAX_TRIAL_BYTES
+        && TRIALS.contains(&line.split_ascii_whitespace().collect::<String>().as_str());
+    if is_trial {
+        return Err(NoRequest::Trial);
+    }
+    match (provider, columns) {
+        (DrainProvider::Combined | DrainProvider::Firehose, Some(Some(columns))) => Ok(columns.read(line)?),
+        (DrainProvider::Combined | DrainProvider::Firehose, Some(None)) => Err("no_columns".into()),
+        (DrainProvider::Cloudflare, _) => cloudflare::parse(line),
+        (DrainProvider::Fastly, _) => ndjson::parse_fastly(line),
+        (DrainProvider::Ndjson, _) => ndjson::parse(line),
+        (DrainProvider::Firehose, None) => firehose::parse(line),
+        (DrainProvider::Akamai, _) => akamai::parse(line),
+        (DrainProvider::Vercel, _) => vercel::parse(line),
+        (DrainProvider::Combined, None) => text::parse(line),
     }
 }
 
-/// A text without its percent escapes, where it has any.
+/// Sets method and path of `method target protocol`. Spaces can be part of the target; HTTP/0.9 has no protocol. What isn't HTTP has
+/// no method.
+fn put_request_line<'a>(request: Cow<'a, str>, fields: &mut Fields<'a>) {
+    match request {
+        Cow::Borrowed(request) => {
+            let (method, target) = method_and_target(request);
+            let target = if target.contains(' ') { Cow::Owned(target.replace(' ', "%20")) } else { Cow::Borrowed(target) };
+            fields.put(Field::Method, Cow::Borrowed(method));
+            fields.put(Field::Path, target);
+        }
+        Cow::Owned(request) => {
+            let (method, target) = method_and_target(&request);
+            fields.put(Field::Method, Cow::Owned(method.to_owned()));
+            fields.put(Field::Path, Cow::Owned(target.replace(' ', "%20")));
+        }
+    }
+}
+
+fn method_and_target(request: &str) -> (&str, &str) {
+    let (method, rest) = request.trim_start().split_once(' ').unwrap_or_default();
+    let target = match rest.trim().rsplit_once(' ') {
+        Some((target, protocol)) if protocol.starts_with("HTTP/") => target.trim(),
+        _ => rest.trim(),
+    };
+    (method, target)
+}
+
+/// How often a text can have been escaped on its way.
+const MAX_ESCAPES: usize = 3;
+
+/// A text without its percent escapes, if it has any. Some logs escape twice or three times.
 fn unescaped(text: &str) -> Option<String> {
-    text.contains('%').then(|| percent_decode_str(text).decode_utf8_lossy().into_owned())
+    let once = |text: &str| percent_decode_str(text).decode_utf8_lossy().replace('\0', "\u{fffd}");
+    let mut read = text.contains('%').then(|| once(text))?;
+    for _ in 1..MAX_ESCAPES {
+        if !read.contains('%') {
+            break;
+        }
+        read = once(&read);
+    }
+    Some(read)
 }
 
 /// The value of the correlation header among other headers, as `name: value` or `name=value`, one a line or between commas.
@@ -56,6 +116,11 @@ fn telemetry_id_in(headers: &str) -> Option<&str> {
     let named = headers.filter_map(|header| header.trim().split_once([':', '=']));
     named.filter(|(name, _)| name.trim().eq_ignore_ascii_case("content-telemetry-id")).map(|(_, value)| value.trim()).next()
 }
+
+#[cfg(test)]
+mod samples_tests;
+#[cfg(test)]
+pub(super) use samples_tests::outcomes;
 
 #[cfg(test)]
 mod tests {
@@ -80,8 +145,7 @@ mod tests {
         let deep = format!("{{\"a\":{}", "[".repeat(10_000));
         for line in ["", "{", "{}", "[]", "null", "\u{feff}{}", "- - - [] \"\"", "\"\"\"\"", "%", "%zz", &long, &tabs, &deep] {
             for provider in DrainProvider::ALL {
-                drop(parse(provider, line.as_bytes()));
-                assert!(parse(provider, b"\xff\xfe{\x00}\x00").is_err());
+                drop(parse(provider, line, &Heading::default()));
             }
         }
     }

@@ -17,6 +17,10 @@ const MAX_BLOCK_BYTES: usize = 16 * 1024 * 1024;
 /// What a Snappy body with frames begins with.
 const SNAPPY_FRAMES: &[u8] = b"\xff\x06\x00\x00sNaPpY";
 
+/// What a body compressed with gzip or zstd begins with.
+const GZIP: &[u8] = b"\x1f\x8b";
+const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
+
 /// How a body is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
@@ -29,7 +33,13 @@ pub(super) enum Encoding {
 impl Encoding {
     /// The one encoding of a request.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
-        let known = [("gzip", Self::Gzip), ("zstd", Self::Zstd), ("snappy", Self::Snappy), ("x-snappy-framed", Self::Snappy)];
+        let known = [
+            ("gzip", Self::Gzip),
+            ("x-gzip", Self::Gzip),
+            ("zstd", Self::Zstd),
+            ("snappy", Self::Snappy),
+            ("x-snappy-framed", Self::Snappy),
+        ];
         let refusal = "Send one Content-Encoding: gzip, zstd or snappy, or none.";
         Ok(content_encoding(headers, &known, refusal)?.unwrap_or(Self::Identity))
     }
@@ -62,9 +72,23 @@ impl Read for Parts {
 }
 
 /// The body without its compression.
-pub(super) fn inflated(mut body: impl Read + 'static, encoding: Encoding) -> io::Result<Box<dyn Read>> {
+pub(super) fn inflated(body: impl Read + 'static, encoding: Encoding) -> io::Result<Box<dyn Read>> {
+    inflated_from(Box::new(body), encoding)
+}
+
+fn inflated_from(mut body: Box<dyn Read>, encoding: Encoding) -> io::Result<Box<dyn Read>> {
     Ok(match encoding {
-        Encoding::Identity => Box::new(body),
+        Encoding::Identity => {
+            // Some senders compress without saying so. No log begins like this.
+            let mut head = Vec::new();
+            body.by_ref().take(ZSTD.len() as u64).read_to_end(&mut head)?;
+            let encoding = match head.as_slice() {
+                head if head.starts_with(GZIP) => Encoding::Gzip,
+                head if head == ZSTD => Encoding::Zstd,
+                _ => return Ok(Box::new(io::Cursor::new(head).chain(body))),
+            };
+            return inflated_from(Box::new(io::Cursor::new(head).chain(body)), encoding);
+        }
         Encoding::Gzip => Box::new(MultiGzDecoder::new(body)),
         Encoding::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::new(body)?;

@@ -9,16 +9,16 @@
 use super::body_counts::{Batch, BodyCounts};
 use super::formats::record_lines;
 use super::inflate::{Encoding, Limited, Parts, inflated};
-use super::line::Reason;
-use super::line_outcome::{Judge, Judged, Outcome};
+use super::line_outcome::{Judge, Judged};
+use super::reader::{BodyReader, bad};
 use super::settings::DrainSettings;
-use super::split::Splitter;
+use super::split::{Item, Splitter, lines};
 use crate::log::{Log, Message};
 use crate::metrics;
 use crate::record::accept::record;
 use axum::body::{Body, Bytes};
 use http_body_util::BodyExt;
-use schemas::identity::DrainProvider;
+use schemas::identity::DrainBody;
 use schemas::log::{LogRecord, RecordKind};
 use schemas::problem::Code;
 use service_kit::http::ApiError;
@@ -91,15 +91,18 @@ pub(super) fn work_off(
     let body = Limited::new(inflated(body, encoding)?, settings.drain_body_bytes);
     let body_counts = BodyCounts::new(judge.now.timestamp_millis());
     let mut lines = Lines { judge, settings, body_counts, batch: Batch::default(), keep };
-    let delivery = match judge.provider {
-        DrainProvider::Firehose => {
-            Splitter::new(body, MAX_FIREHOSE_RECORD_BYTES).records(|record| lines.take_record(record.bytes))?
+    let mut reader = BodyReader::new(judge);
+    let delivery = match judge.provider.facts().body {
+        DrainBody::FirehoseRecords => {
+            Splitter::new(body, MAX_FIREHOSE_RECORD_BYTES).records(|record| lines.take_record(record.bytes, &mut reader))?
         }
-        provider => {
-            Splitter::new(body, settings.drain_line_bytes).items(provider, |line| lines.take(line.bytes))?;
+        DrainBody::Json | DrainBody::Text => {
+            let take = |item: Item<'_>| reader.line(item, &mut |line, judged| lines.count(line, judged));
+            Splitter::new(body, settings.drain_line_bytes).items(judge.provider, take)?;
             None
         }
     };
+    reader.end(&mut |line, judged| lines.count(line, judged))?;
     lines.send()?;
     Ok(Taken { body_counts: lines.body_counts, delivery })
 }
@@ -114,19 +117,8 @@ struct Lines<'a, K> {
 }
 
 impl<K: FnMut(LogRecord) -> io::Result<()>> Lines<'_, K> {
-    fn take(&mut self, line: Option<&[u8]>) -> io::Result<()> {
-        match line {
-            Some(line) => self.count(line, self.judge.judge(line)),
-            None => self.count_bad(&[], "too_long"),
-        }
-    }
-
-    fn count_bad(&mut self, line: &[u8], reason: Reason) -> io::Result<()> {
-        self.count(line, Judged { outcome: Outcome::Bad(reason), at_ms: None, mark: [0; 16] })
-    }
-
-    fn count(&mut self, line: &[u8], judged: Judged) -> io::Result<()> {
-        self.body_counts.count(line, judged, &mut self.batch);
+    fn count(&mut self, line: Item<'_>, judged: Judged) -> io::Result<()> {
+        self.body_counts.count(line.bytes.unwrap_or_default(), judged, &mut self.batch);
         if self.body_counts.lines > self.settings.drain_lines {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "too many lines"));
         }
@@ -134,18 +126,12 @@ impl<K: FnMut(LogRecord) -> io::Result<()>> Lines<'_, K> {
     }
 
     /// The lines in a record of Firehose.
-    fn take_record(&mut self, record: Option<&[u8]>) -> io::Result<()> {
-        let bytes = record.ok_or("too_long").and_then(record_lines);
-        match bytes {
-            Ok(bytes) => {
-                bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end).filter(|line| !line.is_empty()).try_for_each(
-                    |line| {
-                        let is_short = line.len() <= self.settings.drain_line_bytes;
-                        self.take(is_short.then_some(line))
-                    },
-                )
-            }
-            Err(reason) => self.count_bad(record.unwrap_or_default(), reason),
+    fn take_record(&mut self, record: Option<&[u8]>, reader: &mut BodyReader<'_>) -> io::Result<()> {
+        match record.ok_or("too_long").and_then(record_lines) {
+            Ok(bytes) => lines(&mut bytes.as_slice(), self.settings.drain_line_bytes, 0, |item| {
+                reader.line(item, &mut |line, judged| self.count(line, judged))
+            }),
+            Err(reason) => self.count(Item { number: 0, bytes: record }, bad(reason)),
         }
     }
 

@@ -1,32 +1,89 @@
-//! The members of a JSON line that say something, by their names.
+//! The members of a JSON line that are fields, by their paths.
 //!
-//! Must not keep a member that nobody asks for, and must not fail for the type of one: loggers write numbers as texts and texts as
+//! Must not keep a member that isn't a field, and must not fail for the type of one: loggers write numbers as texts and texts as
 //! numbers.
 
+use super::formats::FormatId;
 use super::line::{Field, Fields, Reason};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Which field a member is, by the name of the object around it (empty: none) and its own.
-pub(super) type Names = fn(&str, &str) -> Option<Field>;
+/// An object of a line. Only objects that have fields in them are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Node {
+    Root,
+    /// `RequestHeaders` of Cloudflare, `proxy` of Vercel.
+    Inner,
+    /// `request` of Caddy.
+    Request,
+    RequestHeaders,
+    /// `httpRequest` of Google.
+    HttpRequest,
+    /// `http`, its members and `url`, `user_agent`, `client` of the Elastic Common Schema.
+    Http,
+    EcsRequest,
+    EcsResponse,
+    EcsBody,
+    EcsUrl,
+    EcsUserAgent,
+    EcsClient,
+}
 
-/// The fields of a JSON object. Objects within it are looked into one level deep.
+/// What a member of an object means.
+#[derive(Clone, Copy)]
+pub(super) struct Member {
+    /// The field that it is if it isn't an object, with its rank.
+    field: Option<(Field, u8)>,
+    /// Where it leads if it is an object.
+    node: Option<Node>,
+    /// The format that has such a member.
+    format: Option<FormatId>,
+}
+
+impl Member {
+    pub(super) const NONE: Self = Self { field: None, node: None, format: None };
+
+    pub(super) const fn is(field: Field) -> Self {
+        Self::ranked(field, 0)
+    }
+
+    pub(super) const fn ranked(field: Field, rank: u8) -> Self {
+        Self { field: Some((field, rank)), ..Self::NONE }
+    }
+
+    pub(super) const fn into(node: Node) -> Self {
+        Self { node: Some(node), ..Self::NONE }
+    }
+
+    pub(super) const fn or_into(self, node: Node) -> Self {
+        Self { node: Some(node), ..self }
+    }
+
+    pub(super) const fn of(self, format: FormatId) -> Self {
+        Self { format: Some(format), ..self }
+    }
+}
+
+/// What a member is, by the object that it is in and its name.
+pub(super) type Names = fn(Node, &str) -> Member;
+
+/// Reads the fields of a JSON object.
 pub(super) fn fields(line: &str, names: Names) -> Result<Fields<'_>, Reason> {
     let mut fields = Fields::default();
     let mut deserializer = serde_json::Deserializer::from_str(line);
-    let read = Object { around: "", names, fields: &mut fields }.deserialize(&mut deserializer);
+    let read = Object { node: Node::Root, names, fields: &mut fields }.deserialize(&mut deserializer);
     read.and_then(|()| deserializer.end()).map_err(|_| "not_json")?;
     Ok(fields)
 }
 
-struct Object<'f, 'a, 'n> {
-    around: &'n str,
+struct Object<'f, 'a> {
+    node: Node,
     names: Names,
     fields: &'f mut Fields<'a>,
 }
 
-impl<'de> DeserializeSeed<'de> for Object<'_, 'de, '_> {
+impl<'de> DeserializeSeed<'de> for Object<'_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -34,7 +91,7 @@ impl<'de> DeserializeSeed<'de> for Object<'_, 'de, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Object<'_, 'de, '_> {
+impl<'de> Visitor<'de> for Object<'_, 'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -43,26 +100,34 @@ impl<'de> Visitor<'de> for Object<'_, 'de, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(Text(name)) = map.next_key::<Text<'de>>()? {
-            let field = (self.names)(self.around, &name);
-            match field {
-                Some(field) => {
-                    let Text(value) = map.next_value()?;
-                    self.fields.put(field, value);
-                }
-                None if self.around.is_empty() => {
-                    map.next_value_seed(Maybe(Object { around: &name, names: self.names, fields: &mut *self.fields }))?;
-                }
-                None => drop(map.next_value::<IgnoredAny>()?),
+            let member = (self.names)(self.node, &name);
+            member.format.into_iter().for_each(|format| self.fields.sign(format));
+            if member.field.is_none() && member.node.is_none() {
+                map.next_value::<IgnoredAny>()?;
+                continue;
             }
+            map.next_value_seed(Value { member, names: self.names, fields: &mut *self.fields })?;
         }
         Ok(())
     }
 }
 
-/// An object to look into, or anything else, which is passed over.
-struct Maybe<'f, 'a, 'n>(Object<'f, 'a, 'n>);
+/// The value of a member that is a field, an object with fields, or either.
+struct Value<'f, 'a> {
+    member: Member,
+    names: Names,
+    fields: &'f mut Fields<'a>,
+}
 
-impl<'de> DeserializeSeed<'de> for Maybe<'_, 'de, '_> {
+impl<'a> Value<'_, 'a> {
+    fn put(self, text: Cow<'a, str>) {
+        if let Some((field, rank)) = self.member.field {
+            self.fields.put_ranked(field, rank, text);
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Value<'_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -70,52 +135,72 @@ impl<'de> DeserializeSeed<'de> for Maybe<'_, 'de, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Maybe<'_, 'de, '_> {
+impl<'de> Visitor<'de> for Value<'_, 'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
-        self.0.visit_map(map)
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        match self.member.node {
+            Some(node) => Object { node, names: self.names, fields: self.fields }.visit_map(map),
+            None => {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(())
+            }
+        }
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        let first = seq.next_element::<Text<'de>>()?;
         while seq.next_element::<IgnoredAny>()?.is_some() {}
+        self.put(first.map_or(Cow::Borrowed(""), |Text(text)| text));
         Ok(())
     }
 
-    fn visit_borrowed_str<E: Error>(self, _: &'de str) -> Result<(), E> {
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<(), E> {
+        self.put(Cow::Borrowed(text));
         Ok(())
     }
 
-    fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.put(owned(text));
         Ok(())
     }
 
-    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
+        self.put(Cow::Borrowed(if value { "true" } else { "false" }));
         Ok(())
     }
 
-    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+    fn visit_i64<E: Error>(self, number: i64) -> Result<(), E> {
+        self.put(Cow::Owned(number.to_string()));
         Ok(())
     }
 
-    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+    fn visit_u64<E: Error>(self, number: u64) -> Result<(), E> {
+        self.put(Cow::Owned(number.to_string()));
         Ok(())
     }
 
-    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+    fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
+        self.put(Cow::Owned(number.to_string()));
         Ok(())
     }
 
     fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.put(Cow::Borrowed(""));
         Ok(())
     }
 }
 
-/// A scalar as text; of an array the first, of an object nothing.
+/// A text with escapes. No text of a line has a NUL, which nothing stores.
+fn owned<'a>(text: &str) -> Cow<'a, str> {
+    Cow::Owned(if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text.to_owned() })
+}
+
+/// A name, or the first element of an array, as text; of anything but a scalar nothing.
 struct Text<'a>(Cow<'a, str>);
 
 impl<'de> serde::Deserialize<'de> for Text<'de> {
@@ -138,7 +223,7 @@ impl<'de> Visitor<'de> for Scalar {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Owned(text.to_owned())))
+        Ok(Text(owned(text)))
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<Text<'de>, E> {
@@ -162,9 +247,8 @@ impl<'de> Visitor<'de> for Scalar {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Text<'de>, A::Error> {
-        let first = seq.next_element::<Text<'de>>()?;
         while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(first.unwrap_or(Text(Cow::Borrowed(""))))
+        Ok(Text(Cow::Borrowed("")))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Text<'de>, A::Error> {

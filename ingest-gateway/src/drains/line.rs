@@ -1,31 +1,39 @@
-//! One request as a line of a log tells it.
+//! One request as a log line describes it.
 //!
 //! Must not outlive the line: it borrows, and what it holds of a person goes with it.
 
-use chrono::DateTime;
+use super::formats::FormatId;
+use schemas::instant::{self, Spelling};
 use std::borrow::Cow;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
-/// Why a line says nothing: a word for the counters.
+/// Why a line is bad or isn't counted: a word for the counters.
 pub(crate) type Reason = &'static str;
 
-/// What a line may tell. Each provider has other names for the same.
+/// What a line can contain. Each format has other names for the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     Time,
-    /// The day, where the time is that of a day.
+    /// The day, if the time is a time of day.
     Date,
     Host,
-    /// The host where the line does not say which was asked for.
+    /// A host that may be the requested one, if [`Field::Host`] has none.
     OtherHost,
+    /// The host of a CDN's distribution.
+    DistributionHost,
     Scheme,
+    /// Port of the server.
+    Port,
     /// A path, with or without query, or a whole URL.
     Path,
     Query,
     Method,
+    /// Method, target and protocol in one text.
+    RequestLine,
     UserAgent,
     Status,
     Bytes,
+    /// Address of the connection, with or without a port.
     Address,
     RequestId,
     TelemetryId,
@@ -38,30 +46,80 @@ pub(crate) enum Field {
     SignatureAgent,
     /// The request that this one was made for.
     Parent,
-    /// Who made the request, where that may be the CDN itself.
+    /// Who made the request, if that can be the CDN itself.
     Source,
+    /// `false` if another server of the CDN made the request.
+    IsEdge,
     /// The headers of the request, as one text.
     Headers,
+    /// What the line is about, if its log isn't only about requests.
+    Kind,
+    /// A line of a log within the line.
+    Message,
 }
 
 /// How many fields there are.
-const FIELDS: usize = Field::Headers as usize + 1;
+const FIELDS: usize = Field::Message as usize + 1;
 
-/// The fields of one line, each as it is written.
+/// The fields of one line, each as it is written. A field that the line has no place for is absent; an empty one is there, and
+/// says that there was no value.
 #[derive(Debug, Default)]
-pub(crate) struct Fields<'a>([Option<Cow<'a, str>>; FIELDS]);
+pub(crate) struct Fields<'a> {
+    values: [Option<Cow<'a, str>>; FIELDS],
+    ranks: [u8; FIELDS],
+    /// The format that was recognized.
+    pub(crate) format: Option<FormatId>,
+}
 
 impl<'a> Fields<'a> {
-    /// Sets a field; of two values the first counts that says anything.
+    /// None, of a format.
+    pub(crate) fn of(format: FormatId) -> Self {
+        Self { format: Some(format), ..Self::default() }
+    }
+
+    /// Sets a field. The first value that isn't empty counts.
     pub(crate) fn put(&mut self, field: Field, value: Cow<'a, str>) {
-        if self.get(field).is_none() {
-            self.0[field as usize] = Some(value);
+        self.put_ranked(field, 0, value);
+    }
+
+    /// Sets a field that a line can have several times. The value with the lowest rank counts, and of equal ones the first that
+    /// isn't empty.
+    pub(crate) fn put_ranked(&mut self, field: Field, rank: u8, value: Cow<'a, str>) {
+        let at = field as usize;
+        let is_better = match self.get(field) {
+            None => !says_nothing(&value) || self.values[at].is_none(),
+            Some(_) => rank < self.ranks[at] && !says_nothing(&value),
+        };
+        if is_better {
+            self.values[at] = Some(value);
+            self.ranks[at] = rank;
         }
     }
 
-    /// A field, unless it is empty or `-`.
+    /// Returns a field, unless it is absent or empty.
     pub(crate) fn get(&self, field: Field) -> Option<&str> {
-        self.0[field as usize].as_deref().filter(|value| !value.is_empty() && *value != "-")
+        self.values[field as usize].as_deref().filter(|value| !says_nothing(value))
+    }
+
+    /// Whether the line has no place for a field.
+    pub(crate) fn is_absent(&self, field: Field) -> bool {
+        self.values[field as usize].is_none()
+    }
+
+    /// Takes a field out.
+    pub(crate) fn take(&mut self, field: Field) -> Option<Cow<'a, str>> {
+        self.values[field as usize].take()
+    }
+
+    /// Notes a format; of several the first of the table counts.
+    pub(crate) fn sign(&mut self, format: FormatId) {
+        self.format = Some(self.format.map_or(format, |known| known.min(format)));
+    }
+
+    /// The same fields without what they borrow.
+    pub(crate) fn into_owned(self) -> Fields<'static> {
+        let values = self.values.map(|value| value.map(|value| Cow::Owned(value.into_owned())));
+        Fields { values, ranks: self.ranks, format: self.format }
     }
 
     /// A field or nothing.
@@ -77,68 +135,49 @@ impl<'a> Fields<'a> {
     /// Changes a field that is there.
     pub(crate) fn rewrite(&mut self, field: Field, change: impl FnOnce(&str) -> Option<String>) {
         if let Some(changed) = self.get(field).and_then(change) {
-            self.0[field as usize] = Some(Cow::Owned(changed));
+            self.values[field as usize] = Some(Cow::Owned(changed));
         }
     }
 
-    /// The host that was asked for, as far as the line says.
-    pub(crate) fn host(&self) -> Option<&str> {
-        self.get(Field::Host).or_else(|| self.get(Field::OtherHost))
+    /// What can be the requested host, the most likely first.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
+        [Field::Host, Field::OtherHost, Field::DistributionHost].into_iter().filter_map(|field| self.get(field))
     }
 
     /// When it was, in milliseconds UTC.
     pub(crate) fn at_ms(&self) -> Result<i64, Reason> {
-        self.get(Field::Time).ok_or("no_time").and_then(|time| instant(time).ok_or("bad_time"))
+        let time = self.get(Field::Time).ok_or("no_time")?;
+        let at_ms = match self.get(Field::Date).filter(|_| time.contains(':')) {
+            Some(day) => instant::read_day(day, time),
+            None => instant::read(time, Spelling::Log),
+        };
+        at_ms.ok_or("bad_time")
     }
 
-    /// The address of who asked; for checking it at this moment, and for nothing else.
+    /// The status; 0 if the request wasn't answered: logs have -1, 0, 000 or - then.
+    pub(crate) fn status(&self) -> Result<u16, Reason> {
+        if self.is_absent(Field::Status) {
+            return Err("no_status");
+        }
+        let status = self.text(Field::Status);
+        if matches!(status, "" | "-1" | "0" | "000") {
+            return Ok(0);
+        }
+        status.parse().ok().filter(|status| (100..600).contains(status)).ok_or("bad_status")
+    }
+
+    /// The address of the connection, to verify the agent at this moment, and for nothing else.
     pub(crate) fn address(&self) -> Option<IpAddr> {
-        self.get(Field::Address)?.parse().ok()
+        address_in(self.get(Field::Address)?)
     }
 }
 
-/// An instant as logs write it: RFC 3339, or seconds, milliseconds, microseconds or nanoseconds since 1970, told by their size.
-pub(crate) fn instant(text: &str) -> Option<i64> {
-    if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
-        return since_1970(text);
-    }
-    DateTime::parse_from_rfc3339(text).ok().map(|instant| instant.timestamp_millis())
+/// An address, with or without a port.
+pub(crate) fn address_in(text: &str) -> Option<IpAddr> {
+    text.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
 }
 
-fn since_1970(text: &str) -> Option<i64> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let number: i64 = whole.parse().ok()?;
-    match whole.len() {
-        0..=11 => {
-            let thousandths: String = fraction.chars().chain("000".chars()).take(3).collect();
-            number.checked_mul(1_000)?.checked_add(thousandths.parse().ok()?)
-        }
-        12..=14 => Some(number),
-        15..=17 => Some(number / 1_000),
-        _ => Some(number / 1_000_000),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_spellings_of_an_instant_are_one() {
-        for text in [
-            "2026-11-01T10:00:00.123Z",
-            "2026-11-01T11:00:00.123+01:00",
-            "1793527200.123",
-            "1793527200.1234567",
-            "1793527200123",
-            "1793527200123456",
-            "1793527200123456789",
-        ] {
-            assert_eq!(instant(text), Some(1_793_527_200_123), "{text}");
-        }
-        assert_eq!(instant("1793527200"), Some(1_793_527_200_000));
-        for text in ["", "-", ".", "1.2.3", "yesterday", "2026-11-01", "99999999999999999999", "１"] {
-            assert_eq!(instant(text), None, "{text}");
-        }
-    }
+/// What formats write for a value that isn't there.
+fn says_nothing(value: &str) -> bool {
+    matches!(value, "" | "-" | "(null)")
 }

@@ -2,7 +2,7 @@
 //!
 //! Must not let anything of a person's line out of here but that there was one.
 
-use super::formats::{NoRequest, parse};
+use super::formats::{FormatId, Heading, NoRequest, parse};
 use super::line::{Field, Fields, Reason};
 use super::line_id::{line_id, mark};
 use crate::record::normalise::{Origin, normalise};
@@ -22,6 +22,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use service_kit::auth::Caller;
 use service_kit::directory::OwnedSite;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Longest user agent that is kept; the rest is cut off.
@@ -62,6 +63,8 @@ pub(super) struct Judged {
     pub(super) at_ms: Option<i64>,
     /// What tells it from other lines, without address and user agent.
     pub(super) mark: [u8; 16],
+    /// The format that it was recognized as.
+    pub(super) format: Option<FormatId>,
 }
 
 /// The rules, for the lines of one request.
@@ -89,21 +92,23 @@ pub(super) fn only_host(hosts: &[Site]) -> Option<String> {
 
 impl Judge {
     /// What becomes of a line.
-    pub(super) fn judge(&self, line: &[u8]) -> Judged {
-        let fields = match parse(self.provider, line) {
+    pub(super) fn judge(&self, line: &[u8], heading: &Heading) -> Judged {
+        let line = readable(line);
+        let fields = match parse(self.provider, &line, heading) {
             Ok(fields) => fields,
             Err(NoRequest::Trial) => return judged(Outcome::Trial, None, [0; 16]),
             Err(NoRequest::Other) => return judged(Outcome::Dropped("no_request"), None, [0; 16]),
             Err(NoRequest::Bad(reason)) => return judged(Outcome::Bad(reason), None, [0; 16]),
         };
-        match self.instant(&fields) {
+        let judged = match self.instant(&fields) {
             Ok(at_ms) => {
                 let bot = self.bots.classify(&sender(&fields));
                 let mark = mark(&fields, at_ms, bot.as_ref().map_or("", |bot| bot.bot.as_ref()));
                 judged(self.outcome(&fields, at_ms, bot), Some(at_ms), mark)
             }
             Err(reason) => judged(Outcome::Bad(reason), None, [0; 16]),
-        }
+        };
+        Judged { format: fields.format, ..judged }
     }
 
     fn instant(&self, fields: &Fields<'_>) -> Result<i64, Reason> {
@@ -118,25 +123,29 @@ impl Judge {
             // The CDN hides the visitor's user agent: the line may be a person's or a bot's.
             return Outcome::Dropped("cdn");
         }
-        let Some(bot) = bot else { return self.of_person(fields) };
+        let Some(bot) = bot else {
+            // A log without user agents isn't one that only people read.
+            return if fields.is_absent(Field::UserAgent) { Outcome::Bad("no_user_agent") } else { self.of_person(fields) };
+        };
         self.of_bot(fields, at_ms, &bot).unwrap_or_else(|outcome| outcome)
     }
 
     /// Of a person's line: only the host is read.
     fn of_person(&self, fields: &Fields<'_>) -> Outcome {
         let Some(owned) = &self.owned else { return Outcome::Person };
-        let host = fields.host().or(self.host.as_deref()).and_then(|host| host.split(':').next());
-        let site = host.and_then(|host| Site::from_domain(host).ok());
+        let site = self.host_of(fields).ok().and_then(|host| Site::from_domain(host.split(':').next()?).ok());
         let is_foreign = site.is_some_and(|site| !owned.iter().any(|own| own.covers(&site)));
         if is_foreign { Outcome::Dropped(OTHER_HOST) } else { Outcome::Person }
     }
 
     /// Of a bot's line.
     fn of_bot(&self, fields: &Fields<'_>, at_ms: i64, bot: &Classified) -> Result<Outcome, Outcome> {
-        if !matches!(fields.text(Field::Method), "GET" | "HEAD") {
+        let method = fields.get(Field::Method).ok_or(Outcome::Bad("no_method"))?;
+        if !matches!(method, "GET" | "HEAD") {
             return Err(Outcome::Dropped("method"));
         }
-        if fields.get(Field::Parent).is_some() || fields.get(Field::Source).is_some() {
+        let is_subrequest = fields.get(Field::Parent).is_some() || fields.get(Field::Source).is_some();
+        if is_subrequest || fields.get(Field::IsEdge) == Some("false") {
             return Err(Outcome::Dropped("subrequest"));
         }
         let url = self.url(fields).map_err(Outcome::Bad)?;
@@ -151,10 +160,7 @@ impl Judge {
         if is_asset {
             return Err(Outcome::Dropped("asset"));
         }
-        let status: u16 = fields.number(Field::Status);
-        if !(100..600).contains(&status) {
-            return Err(Outcome::Bad("no_status"));
-        }
+        let status = fields.status().map_err(Outcome::Bad)?;
         if !(200..300).contains(&status) {
             return Err(Outcome::Refused(Box::new(self.failed_fetch(fields, at_ms, (&content, status), bot))));
         }
@@ -167,16 +173,26 @@ impl Judge {
         if is_absolute(path) {
             return Ok(path.to_owned());
         }
-        let host = fields.host().or(self.host.as_deref()).ok_or("no_host")?;
-        let is_host = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':'));
-        if !is_host {
-            return Err("bad_host");
-        }
+        let host = self.host_of(fields)?;
         let scheme = if fields.text(Field::Scheme).eq_ignore_ascii_case("http") { "http" } else { "https" };
         let slash = if path.starts_with('/') { "" } else { "/" };
         let query = fields.get(Field::Query).map(|query| query.trim_start_matches('?'));
         let query = query.filter(|query| !query.is_empty() && !path.contains('?')).map(|query| format!("?{query}"));
         Ok(format!("{scheme}://{host}{slash}{path}{}", query.unwrap_or_default()))
+    }
+
+    /// Returns the requested host with its port. Only a name that somebody can own is a host: addresses of visitors or servers
+    /// can be logged where a host is expected, and visitors choose their `Host` headers.
+    fn host_of<'f>(&'f self, fields: &'f Fields<'_>) -> Result<&'f str, Reason> {
+        let logged = fields.hosts().chain(self.host.as_deref());
+        let mut reason = "no_host";
+        for host in logged {
+            if is_ownable(host) {
+                return Ok(host);
+            }
+            reason = "bad_host";
+        }
+        Err(reason)
     }
 
     fn failed_fetch(
@@ -260,7 +276,26 @@ fn sender<'a>(fields: &'a Fields<'_>) -> Sender<'a> {
 }
 
 fn judged(outcome: Outcome, at_ms: Option<i64>, mark: [u8; 16]) -> Judged {
-    Judged { outcome, at_ms, mark }
+    Judged { outcome, at_ms, mark, format: None }
+}
+
+/// The text of a line. A byte that isn't UTF-8 is read as its percent escape, so that it can't make a line unreadable.
+fn readable(line: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(line) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(line.len());
+    for chunk in line.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(percent_encoding::percent_encode(chunk.invalid(), percent_encoding::NON_ALPHANUMERIC));
+    }
+    Cow::Owned(text)
+}
+
+/// Whether a host, with or without a port, has a name that somebody can own.
+fn is_ownable(host: &str) -> bool {
+    let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
+    port.bytes().all(|byte| byte.is_ascii_digit()) && Site::from_domain(name).is_ok()
 }
 
 fn is_asset(url: &str, media_type: &str) -> bool {

@@ -3,11 +3,13 @@
 //! Must hold one line at a time, and none that is longer than allowed.
 
 use memchr::{memchr_iter, memchr2};
-use schemas::identity::DrainProvider;
+use schemas::identity::{DrainBody, DrainProvider};
 use std::io::{self, BufRead, BufReader, Read};
 
 /// What is read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// Longest JSON object over several lines.
+pub(super) const MAX_LINE_BYTES: usize = 64 * 1024;
 /// Longest id of a request that is looked for in a body.
 const MAX_ID_BYTES: usize = 256;
 
@@ -47,17 +49,17 @@ impl<R: Read> Splitter<R> {
 
     /// Hands over each line of a body, or each element of one that is an array. A combined log is no JSON: a line of it may begin with
     /// `[` because a visitor asked for a host that does, `[::1]`, and is none the less a line.
-    pub(super) fn items(self, provider: DrainProvider, take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
-        match provider {
-            DrainProvider::Combined => self.lines(0, take),
-            _ => self.lines_or_elements(take),
+    pub(super) fn items(mut self, provider: DrainProvider, take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
+        match provider.facts().body {
+            DrainBody::Text => lines(&mut self.reader, self.max_bytes, 0, take),
+            DrainBody::Json | DrainBody::FirehoseRecords => self.lines_or_elements(take),
         }
     }
 
     fn lines_or_elements(mut self, take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
         match self.layout()? {
             (Layout::Array, _) => self.elements(Layout::Array, take).map(drop),
-            (_, passed) => self.lines(passed, take),
+            (_, passed) => lines(&mut self.reader, self.max_bytes, passed, take),
         }
     }
 
@@ -84,29 +86,6 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    /// Of these lines, the first one comes after so many.
-    fn lines(mut self, passed: u64, mut take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
-        let (mut number, mut line) = (passed, Vec::with_capacity(4_096));
-        loop {
-            line.clear();
-            let most = self.max_bytes as u64 + 1;
-            if self.reader.by_ref().take(most).read_until(b'\n', &mut line)? == 0 {
-                return Ok(());
-            }
-            number += 1;
-            if line.len() > self.max_bytes && line.last() != Some(&b'\n') {
-                self.reader.skip_until(b'\n')?;
-                take(Item { number, bytes: None })?;
-            } else {
-                let marked = if number == 1 { line.strip_prefix(BYTE_ORDER_MARK) } else { None };
-                let text = marked.unwrap_or(&line).trim_ascii();
-                if !text.is_empty() {
-                    take(Item { number, bytes: Some(text) })?;
-                }
-            }
-        }
-    }
-
     fn elements(mut self, layout: Layout, mut take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<Option<String>> {
         let (mut number, mut scanner) = (0, Scanner::new(layout, self.max_bytes));
         loop {
@@ -127,6 +106,94 @@ impl<R: Read> Splitter<R> {
             let length = chunk.len();
             self.reader.consume(length);
         }
+    }
+}
+
+/// Hands over each line. The first one comes after so many others. JSON objects without line ends are cut when they are longer than a
+/// line may be.
+pub(super) fn lines(
+    reader: &mut impl BufRead,
+    max_bytes: usize,
+    passed: u64,
+    mut take: impl FnMut(Item<'_>) -> io::Result<()>,
+) -> io::Result<()> {
+    let (mut number, mut line) = (passed + 1, Vec::with_capacity(4_096));
+    loop {
+        let room = (max_bytes + 1).saturating_sub(line.len());
+        let read = reader.by_ref().take(room as u64).read_until(b'\n', &mut line)?;
+        if read == 0 && line.is_empty() {
+            return Ok(());
+        }
+        let is_too_long = line.len() > max_bytes && line.last() != Some(&b'\n');
+        if is_too_long {
+            let cut = values_in(&line, number, &mut take)?;
+            if cut > 0 {
+                line.drain(..cut);
+                continue;
+            }
+        }
+        if is_too_long {
+            reader.skip_until(b'\n')?;
+            take(Item { number, bytes: None })?;
+        } else {
+            let marked = if number == 1 { line.strip_prefix(BYTE_ORDER_MARK) } else { None };
+            let text = marked.unwrap_or(&line).trim_ascii();
+            if !text.is_empty() {
+                take(Item { number, bytes: Some(text) })?;
+            }
+        }
+        number += 1;
+        line.clear();
+    }
+}
+
+/// Hands over the JSON objects at the beginning of a line that isn't read to its end; how many bytes they have.
+fn values_in(line: &[u8], number: u64, take: &mut impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<usize> {
+    let mut from = 0;
+    while line.get(from) == Some(&b'{') {
+        let Some(end) = Nesting::default().end_of_value(&line[from..]).map(|end| from + end).filter(|end| *end < line.len())
+        else {
+            break;
+        };
+        take(Item { number, bytes: Some(&line[from..end]) })?;
+        from = end + line[end..].iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b',')).count();
+    }
+    Ok(from)
+}
+
+/// How deep a JSON text nests, as it is read.
+#[derive(Default)]
+pub(super) struct Nesting {
+    depth: usize,
+    in_string: bool,
+    is_escaped: bool,
+}
+
+impl Nesting {
+    /// Reads on; where the outermost value ends, if it does.
+    pub(super) fn end_of_value(&mut self, text: &[u8]) -> Option<usize> {
+        for (at, byte) in text.iter().enumerate() {
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' if self.in_string => self.is_escaped = true,
+                b'"' => self.in_string = !self.in_string,
+                _ if self.in_string => {}
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.depth == 0 {
+                        return Some(at + 1);
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Whether a text has begun that has not ended. No text of JSON goes on in the next line.
+    pub(super) fn is_within_text(&self) -> bool {
+        self.in_string
     }
 }
 

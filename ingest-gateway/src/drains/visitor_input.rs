@@ -1,6 +1,7 @@
 //! C14: whatever visitors write into their requests, each accepted line stays one report, and none joins another's event.
 
 use super::dry_run::{DrainDryRun, DryLine};
+use super::formats::{FORMATS, FormatId, LogFormat, outcomes};
 use super::line_outcome::Outcome;
 use chrono::DateTime;
 use schemas::bots::BotTable;
@@ -14,6 +15,7 @@ use std::collections::HashSet;
 use uuid::Uuid;
 
 const BOT: &str = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
+const AKAMAI_BOT: &str = "Mozilla%2F5.0+%28compatible%3B+GPTBot%2F1.2%3B+%2Bhttps%3A%2F%2Fopenai.com%2Fgptbot%29";
 const FETCH: &str = "0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f";
 const ORG: OrgId = OrgId(Uuid::from_u128(1));
 
@@ -62,6 +64,184 @@ impl Request<'_> {
         };
         line.to_string()
     }
+}
+
+/// How a format writes what visitors choose.
+#[derive(Clone, Copy)]
+enum Escapes {
+    /// JSON's.
+    Json,
+    /// `\\xHH`, as nginx.
+    Server,
+    /// None: what ends a line can't be in a header.
+    Raw,
+    /// `#HH`, as HAProxy.
+    Hash,
+    /// Percent signs.
+    Percent,
+    /// A plus for a space, as IIS.
+    Plus,
+}
+
+impl Escapes {
+    fn of(format: FormatId) -> Self {
+        match format {
+            FormatId::Combined | FormatId::Common | FormatId::IngressNginx | FormatId::AwsAlb => Self::Server,
+            FormatId::TraefikClf | FormatId::Bunny => Self::Raw,
+            FormatId::Haproxy => Self::Hash,
+            FormatId::W3c => Self::Plus,
+            FormatId::CloudFrontRealTime | FormatId::CloudFrontStandard | FormatId::AkamaiText => Self::Percent,
+            _ => Self::Json,
+        }
+    }
+
+    fn escape(self, text: &str) -> String {
+        let text = text.replace('\n', " ");
+        match self {
+            Self::Json => {
+                let quoted = serde_json::to_string(&text).unwrap();
+                quoted[1..quoted.len() - 1].to_owned()
+            }
+            Self::Server => text.replace('\\', r"\x5C").replace('"', r"\x22"),
+            Self::Raw => text,
+            Self::Hash => text.replace('"', "#22").replace('{', "#7B").replace('}', "#7D"),
+            Self::Percent => percent_encoding::utf8_percent_encode(&text, percent_encoding::NON_ALPHANUMERIC).to_string(),
+            Self::Plus => text.replace(' ', "+"),
+        }
+    }
+}
+
+/// The line of the table's sample for another time and page, with a user agent and a referer that end with what the visitor chose.
+fn of_sample(format: &LogFormat, second: i64, page: &str, value: &str) -> String {
+    let escapes = Escapes::of(format.id);
+    // Vector has a line of a server within its JSON.
+    let inner = |text: &str| if format.id == FormatId::Vector { Escapes::Server.escape(text) } else { text.to_owned() };
+    let escape = |text: &str| escapes.escape(&inner(text));
+    let user_agent = escape(&format!("{BOT} {value}"));
+    let samples = [BOT.to_owned(), BOT.replace(' ', "%20"), BOT.replace(' ', "+"), AKAMAI_BOT.to_owned()];
+    let mut line = format.sample.replace("10:00:00", &format!("10:00:0{second}"));
+    line = line.replace("1793527200", &(1_793_527_200 + second).to_string()).replace("article", page);
+    for sample in samples {
+        line = line.replace(&sample, &user_agent);
+    }
+    match escapes {
+        Escapes::Json => line.replacen('{', &format!("{{\"referer\":\"{}\",", escape(value)), 1),
+        _ => line.replacen("\"-\" ", &format!("\"{}\" ", escape(value)), 1),
+    }
+}
+
+/// Values of headers stay in their place in every format of the table.
+#[test]
+fn c14_visitors_cannot_merge_or_drop_lines_of_any_format() {
+    for format in FORMATS.iter().filter(|format| format.id != FormatId::Common) {
+        let mut lines_of_others: Vec<String> =
+            FORMATS.iter().map(|other| other.sample.lines().last().unwrap().to_owned()).collect();
+        if format.id == FormatId::Bunny {
+            // Its documentation doesn't say how a `|` is written. Such a line is bad rather than misread.
+            lines_of_others.retain(|line| !line.contains('|'));
+        }
+        let user = "192.0.2.1 - a [01/Nov/2026:10:00:00 +0000] \"GET /z HTTP/1.1\" 200 1 \"-\" \"curl/8\"".to_owned();
+        for value in hostile_values().into_iter().chain(lines_of_others).chain([user]) {
+            let kept = |second, page| {
+                let log = of_sample(format, second, page, &value);
+                let lines = outcomes(format, Some("www.example.com"), &log);
+                let what = format!("{} {value:.60}: {log:.600}", format.name);
+                let [line] = <[DryLine; 1]>::try_from(lines).ok().unwrap_or_else(|| panic!("{what}"));
+                let Outcome::Kept(event) = line.outcome else { panic!("{what}: {:?}", line.outcome) };
+                let url = format!("https://www.example.com/{page}?page=2");
+                assert_eq!(event.content_url.as_deref(), Some(url.as_str()), "{what}");
+                assert_eq!(event.crawler.as_deref().unwrap().bot, "GPTBot", "{what}");
+                assert_eq!(event.content_telemetry_id, None, "{what}: neither of the two is a correlation id");
+                ReportKeys::new(ORG, None, &event).identity
+            };
+            let all: HashSet<EventKey> = [kept(0, "a"), kept(0, "b"), kept(1, "a"), kept(1, "b")].into();
+            assert_eq!(all.len(), 4, "{} {value:.60}", format.name);
+        }
+    }
+}
+
+/// nginx doesn't escape spaces and brackets in the user of HTTP Basic, which any visitor can send.
+#[test]
+fn c14_user_names_cannot_move_host_or_address() {
+    let rest = format!("[01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"");
+    for user in [
+        "-",
+        "a b",
+        "a b c d",
+        "203.0.113.9",
+        "203.0.113.9 x",
+        "evil.test",
+        "evil.test x",
+        "[",
+        "a [x] b",
+        "[01/Nov/2026:10:00:00 +0000] x",
+    ] {
+        for (before, host) in [("132.196.86.7 - ", None), ("www.a.test:443 132.196.86.7 - ", Some("www.a.test"))] {
+            let log = format!("{before}{user} {rest}");
+            let format = FormatId::Combined.row();
+            let [line] = <[DryLine; 1]>::try_from(outcomes(format, Some("b.test"), &log)).ok().unwrap();
+            let Outcome::Kept(event) = line.outcome else { panic!("{log}: {:?}", line.outcome) };
+            let url = format!("https://{}/a", host.unwrap_or("b.test"));
+            assert_eq!(event.content_url.as_deref(), Some(url.as_str()), "{log}");
+            assert_eq!(event.crawler.as_deref().unwrap().verified, Some(true), "{log}");
+        }
+    }
+}
+
+/// Neither addresses nor anything else that isn't a name is a host, wherever a log has them.
+#[test]
+fn addresses_are_never_hosts() {
+    let text = |before: &str| format!("{before} [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"");
+    let json = |host: &str| {
+        json!({"timestamp": "2026-11-01T10:00:00Z", "host": host, "url": "/a", "method": "GET", "user_agent": BOT, "status": 200})
+            .to_string()
+    };
+    let befores = [
+        "203.0.113.7 - -",
+        "203.0.113.7, 198.51.100.3 - -",
+        "203.0.113.7,198.51.100.3, 198.51.100.4 - -",
+        "- - -",
+        "203.0.113.7 198.51.100.3 - -",
+        "192.0.2.15:80 203.0.113.7 - -",
+        "\"203.0.113.7, 198.51.100.3\" 10.0.0.1 - -",
+        "unix: - -",
+        "localhost - -",
+        "crawler.example.net - -",
+        "2001:db8::7 - a b",
+    ];
+    let lines = befores.map(|before| (FormatId::Combined.row(), text(before)));
+    let hosts = ["203.0.113.7", "203.0.113.7:8080", "[2001:db8::7]", "localhost", "-", "a b", "evil.test/"];
+    for (format, log) in lines.into_iter().chain(hosts.map(|host| (FormatId::Json.row(), json(host)))) {
+        for (host, url) in [(Some("www.a.test"), Some("https://www.a.test/a")), (None, None)] {
+            let [line] = <[DryLine; 1]>::try_from(outcomes(format, host, &log)).ok().unwrap();
+            match (line.outcome, url) {
+                (Outcome::Kept(event), Some(url)) => assert_eq!(event.content_url.as_deref(), Some(url), "{log}"),
+                (Outcome::Bad("no_host" | "bad_host"), None) => {}
+                (outcome, _) => panic!("{log}: {outcome:?}"),
+            }
+        }
+    }
+}
+
+/// A byte that isn't UTF-8 doesn't hide a fetch, and is part of its page.
+#[test]
+fn bytes_that_are_not_utf8_hide_no_fetch() {
+    let mut ids = HashSet::new();
+    for byte in [0xe9_u8, 0xff] {
+        let line = json!({"timestamp": "2026-11-01T10:00:00Z", "host": "a.test", "url": "/caf#", "method": "GET", "user_agent": format!("{BOT} #"), "status": 200});
+        let log: Vec<u8> = line.to_string().bytes().map(|of| if of == b'#' { byte } else { of }).collect();
+        let now = DateTime::from_timestamp(1_793_527_300, 0).unwrap();
+        let dry_run =
+            DrainDryRun { provider: DrainProvider::Ndjson, host: None, hosts: Vec::new(), bots: BotTable::bundled(), now };
+        let take = |line: DryLine| {
+            let Outcome::Kept(event) = line.outcome else { panic!("{:?}", line.outcome) };
+            assert_eq!(event.content_url, Some(format!("https://a.test/caf%{byte:X}")));
+            ids.insert(event.id);
+            Ok(())
+        };
+        dry_run.lines(log.as_slice(), take).unwrap();
+    }
+    assert_eq!(ids.len(), 2);
 }
 
 /// The events that are kept of these requests; every line must be.

@@ -2,11 +2,11 @@
 //!
 //! Must not refuse anything: what is no instant or too long is not kept, and the events are taken as before.
 
-use super::timestamps::parse_instant;
 use crate::privacy::redact::without_click_tokens;
 use crate::request::raw::{RawObject, as_str};
 use chrono::{DateTime, Utc};
 use schemas::event::MAX_STRING_BYTES;
+use schemas::instant::{self, Spelling};
 
 /// Facts of a session that stand around its events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,9 @@ impl EnvelopeFacts {
         };
         Self {
             parent: text("parent_session_id"),
-            started_at: text("started_at").and_then(|text| parse_instant(&text)).map(|at| at.to_utc()),
+            started_at: text("started_at")
+                .and_then(|text| instant::read(&text, Spelling::Report))
+                .and_then(DateTime::from_timestamp_millis),
             manifest_ref: text("manifest_ref"),
             agent: text("agent_id"),
         }

@@ -1,8 +1,8 @@
 //! Akamai `DataStream` 2: JSON lines, or values between spaces in the order below. Values are escaped with percent signs.
 
-use super::super::json::fields;
+use super::super::json::{Member, Names, Node, fields};
 use super::super::line::{Field, Fields, Reason};
-use super::{NoRequest, telemetry_id_in, unescaped};
+use super::{FormatId, NoRequest, telemetry_id_in, unescaped};
 use std::borrow::Cow;
 
 /// Values between spaces, in this order; none: not used.
@@ -30,7 +30,9 @@ const ORDER: [Option<Field>; 18] = [
 const ESCAPED: [Field; 3] = [Field::UserAgent, Field::MediaType, Field::Headers];
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
-    let mut fields = if line.starts_with('{') { fields(line, name)? } else { between_spaces(line)? };
+    let mut fields = if line.starts_with('{') { of_json(line)? } else { between_spaces(line)? };
+    // A space is a plus unless spaces are escaped too.
+    fields.rewrite(Field::UserAgent, |text| (text.contains('+') && !text.contains("%20")).then(|| text.replace('+', " ")));
     ESCAPED.into_iter().for_each(|field| fields.rewrite(field, unescaped));
     fields.rewrite(Field::Path, |path| (!path.starts_with('/')).then(|| format!("/{path}")));
     let custom = fields.get(Field::Headers).map(|custom| telemetry_id_in(custom).unwrap_or(custom).to_owned());
@@ -38,8 +40,16 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     Ok(fields)
 }
 
+/// DataStream leaves members out whose value is empty: the visitor sent no user agent, or it isn't logged.
+fn of_json(line: &str) -> Result<Fields<'_>, Reason> {
+    let mut fields = fields(line, NAMES)?;
+    fields.put(Field::UserAgent, Cow::Borrowed(""));
+    fields.format = Some(FormatId::AkamaiJson);
+    Ok(fields)
+}
+
 fn between_spaces(line: &str) -> Result<Fields<'_>, Reason> {
-    let mut fields = Fields::default();
+    let mut fields = Fields::of(FormatId::AkamaiText);
     let mut values = line.split(' ');
     for field in ORDER {
         let value = values.next().ok_or("too_few_fields")?;
@@ -50,9 +60,13 @@ fn between_spaces(line: &str) -> Result<Fields<'_>, Reason> {
     if values.next().is_some() { Err("too_many_fields") } else { Ok(fields) }
 }
 
-fn name(around: &str, name: &str) -> Option<Field> {
+const NAMES: Names = |node, name| match node {
+    Node::Root => root(name).map_or(Member::NONE, Member::is),
+    _ => Member::NONE,
+};
+
+fn root(name: &str) -> Option<Field> {
     Some(match name {
-        _ if !around.is_empty() => return None,
         "reqTimeSec" => Field::Time,
         "reqHost" => Field::Host,
         "reqPath" => Field::Path,

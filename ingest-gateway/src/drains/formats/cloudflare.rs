@@ -1,36 +1,32 @@
 //! HTTP requests of Cloudflare Logpush: JSON lines.
 
-use super::super::json::fields;
+use super::super::json::{Member, Names, Node, fields};
 use super::super::line::{Field, Fields};
-use super::NoRequest;
+use super::{FormatId, NoRequest};
 
-/// The content of `test.txt.gz`, which is sent when a job is made.
-const TRIAL: &str = r#"{"content":"tests"}"#;
 /// A request that no other one was made for.
 const NO_PARENT: &str = "00";
 /// A request that came from outside.
 const EYEBALL: &str = "eyeball";
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
-    if line.len() < 2 * TRIAL.len() && line.split_ascii_whitespace().collect::<String>() == TRIAL {
-        return Err(NoRequest::Trial);
-    }
-    let mut fields = fields(line, name)?;
+    let mut fields = fields(line, NAMES)?;
+    fields.format = Some(FormatId::Cloudflare);
     fields.rewrite(Field::Parent, |parent| (parent == NO_PARENT).then(String::new));
     fields.rewrite(Field::Source, |source| source.eq_ignore_ascii_case(EYEBALL).then(String::new));
     Ok(fields)
 }
 
-fn name(around: &str, name: &str) -> Option<Field> {
-    if around == "RequestHeaders" {
-        return match name {
-            _ if name.eq_ignore_ascii_case("content-telemetry-id") => Some(Field::TelemetryId),
-            _ if name.eq_ignore_ascii_case("signature-agent") => Some(Field::SignatureAgent),
-            _ => None,
-        };
-    }
+const NAMES: Names = |node, name| match node {
+    Node::Root if name == "RequestHeaders" => Member::into(Node::Inner),
+    Node::Root => root(name).map_or(Member::NONE, Member::is),
+    _ if name.eq_ignore_ascii_case("content-telemetry-id") => Member::is(Field::TelemetryId),
+    _ if name.eq_ignore_ascii_case("signature-agent") => Member::is(Field::SignatureAgent),
+    _ => Member::NONE,
+};
+
+fn root(name: &str) -> Option<Field> {
     Some(match name {
-        _ if !around.is_empty() => return None,
         "EdgeStartTimestamp" => Field::Time,
         "ClientRequestHost" => Field::Host,
         "ClientRequestScheme" => Field::Scheme,

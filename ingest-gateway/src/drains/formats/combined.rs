@@ -1,59 +1,106 @@
-//! Combined log format, also with the host before it, and with the correlation header, the host and the id of the request after it.
+//! The common log format and those that begin like it: combined, also with the host before it or the correlation header, the host
+//! and the id of the request after it; nginx's `main`; Traefik's; ingress-nginx's.
 //!
 //! ```text
-//! [host[:port]] address identity user [time] "method target protocol" status bytes "referer" "user agent" ["id of the header" ["host" ["request id"]]]
+//! [host[:port]] address identity user [time] "method target protocol" status bytes "referer" "user agent" [more]
 //! ```
+//!
+//! Must not let what visitors write move a cut: before the time they choose the user (HTTP Basic), which servers don't escape.
 
-use super::super::line::{Field, Fields, Reason};
-use super::NoRequest;
-use chrono::DateTime;
+use super::super::line::{Field, Fields, Reason, address_in};
+use super::{FormatId, put_request_line};
 use data_encoding::HEXLOWER_PERMISSIVE;
-use percent_encoding::{CONTROLS, percent_encode};
+use schemas::site::Site;
 use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
 
-/// What may stand in quotes behind the user agent.
+/// What may stand in quotes after the user agent.
 const MORE: [Field; 3] = [Field::TelemetryId, Field::Host, Field::RequestId];
 
-pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
-    let mut fields = Fields::default();
-    let (before, rest) = line.split_once(" [").ok_or("not_combined")?;
-    put_before(before, &mut fields)?;
-    let (time, rest) = rest.split_once("] ").ok_or("not_combined")?;
-    let at = DateTime::parse_from_str(time, "%d/%b/%Y:%H:%M:%S %z").map_err(|_| "bad_time")?;
-    fields.put(Field::Time, Cow::Owned(at.timestamp_millis().to_string()));
-    let (request, rest) = quoted(rest).ok_or("not_combined")?;
-    put_request(request, &mut fields);
-    let (numbers, rest) = rest.split_once(" \"").ok_or("not_combined")?;
-    let (status, bytes) = numbers.split_once(' ').ok_or("not_combined")?;
+/// Reads the parts of a line before its time, the time, and the parts after it.
+pub(super) fn parse<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Result<Fields<'a>, Reason> {
+    let mut fields = Fields::of(FormatId::Combined);
+    put_before(before, &mut fields);
+    fields.put(Field::Time, Cow::Borrowed(time));
+    let (request, rest) = request(rest).ok_or("not_combined")?;
+    put_request_line(unescaped_target(request), &mut fields);
+    let (status, rest) = rest.split_once(' ').ok_or("not_combined")?;
+    let (bytes, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     fields.put(Field::Status, Cow::Borrowed(status));
     fields.put(Field::Bytes, Cow::Borrowed(bytes));
-    let (_, rest) = rest_of_quoted(rest).ok_or("not_combined")?;
-    let (user_agent, mut rest) = quoted(rest).ok_or("not_combined")?;
-    fields.put(Field::UserAgent, unescaped_text(user_agent));
-    for field in MORE {
-        if rest.is_empty() {
-            break;
-        }
-        let (value, after) = quoted(rest).ok_or("not_combined")?;
-        fields.put(field, unescaped_text(value));
-        rest = after;
-    }
-    if rest.is_empty() { Ok(fields) } else { Err("not_combined".into()) }
+    put_agent(rest, &mut fields)?;
+    Ok(fields)
 }
 
-/// `[host[:port]] address identity user`.
-fn put_before<'a>(before: &'a str, fields: &mut Fields<'a>) -> Result<(), Reason> {
-    let words: Vec<&str> = before.split(' ').take(5).collect();
-    let (host, address) = match words.as_slice() {
-        [address, _, _] => (None, address),
-        [host, address, _, _] => (Some(host), address),
-        _ => return Err("not_combined"),
-    };
-    fields.put(Field::Address, Cow::Borrowed(address));
-    if let Some(host) = host {
-        fields.put(Field::Host, Cow::Borrowed(without_usual_port(host)));
+/// `[host] addresses identity user`.
+fn put_before<'a>(before: &'a str, fields: &mut Fields<'a>) {
+    let mut rest = before;
+    let (first, after) = word(rest);
+    // A name without an address after it is the visitor's own, if the server looks names up.
+    let is_host = host_name(first).is_some() && (is_address(word(after).0) || first.contains(':'));
+    if is_host {
+        fields.put(Field::Host, Cow::Borrowed(without_usual_port(first)));
+        rest = after;
+    } else if first.parse::<SocketAddr>().is_ok() && is_address(word(after).0) {
+        // The server's own address.
+        rest = after;
     }
-    Ok(())
+    let mut chain: Option<IpAddr> = None;
+    let mut is_first = true;
+    loop {
+        let (part, after) = word(rest);
+        // An identity and a user follow the addresses.
+        let goes_on = is_first || is_address(part) && after.contains(' ');
+        if !goes_on {
+            break;
+        }
+        // The rightmost is the one that the last proxy saw; a proxy of the owner's own has an address that isn't public.
+        for address in part.split([',', ' ']).filter_map(|part| address_in(part.trim_matches('"'))) {
+            chain = Some(if is_private(address) { chain.unwrap_or(address) } else { address });
+        }
+        (rest, is_first) = (after, false);
+    }
+    if let Some(address) = chain {
+        fields.put(Field::Address, Cow::Owned(address.to_string()));
+    }
+    // Lighttpd writes the requested host where others write an identity, which has no dot.
+    let (identity, _) = word(rest);
+    if !is_host && host_name(identity).is_some() {
+        fields.put(Field::Host, Cow::Borrowed(without_usual_port(identity)));
+    }
+}
+
+/// The first word, or the text in quotes at the beginning, and what follows it.
+fn word(text: &str) -> (&str, &str) {
+    if text.starts_with('"')
+        && let Some(end) = text[1..].find('"')
+    {
+        let (part, rest) = text.split_at(end + 2);
+        return (part, rest.strip_prefix(' ').unwrap_or(rest));
+    }
+    text.split_once(' ').unwrap_or((text, ""))
+}
+
+fn host_name(text: &str) -> Option<Site> {
+    Site::from_domain(text.rsplit_once(':').map_or(text, |(name, _)| name)).ok()
+}
+
+/// Whether a part is an address, a list of them, or what servers write instead.
+fn is_address(part: &str) -> bool {
+    let part = part.strip_suffix(',').unwrap_or(part);
+    matches!(part, "unix:" | "localhost")
+        || part.starts_with('"')
+        || part.split(',').all(|part| address_in(part.trim()).is_some())
+}
+
+fn is_private(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            let [first, second, ..] = address.octets();
+            address.is_private() || address.is_loopback() || address.is_link_local() || (first == 100 && second & 0xc0 == 64)
+        }
+        IpAddr::V6(address) => address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local(),
+    }
 }
 
 /// A port says which site it is, unless it is one that a scheme has anyway, or none at all.
@@ -62,43 +109,128 @@ fn without_usual_port(host: &str) -> &str {
     host.rsplit_once(':').filter(|(_, port)| is_usual(port)).map_or(host, |(name, _)| name)
 }
 
-/// `method target protocol`; what is no HTTP leaves no method.
-fn put_request<'a>(request: &'a str, fields: &mut Fields<'a>) {
-    let words: Vec<&str> = request.split(' ').take(4).collect();
-    if let [method, target, _protocol] = words.as_slice() {
-        fields.put(Field::Method, Cow::Borrowed(method));
-        fields.put(Field::Path, unescaped_target(target));
+/// The request line, and what follows it: a status. Traefik doesn't escape quotes.
+fn request(text: &str) -> Option<(&str, &str)> {
+    let text = text.strip_prefix('"')?;
+    let mut from = 0;
+    loop {
+        let end = from + end_of_quoted(&text[from..])?;
+        let rest = text.get(end + 1..)?;
+        let is_status =
+            matches!(rest.as_bytes(), [b' ', b'-', b' ', ..] | [b' ', b'0'..=b'9', b'0'..=b'9', b'0'..=b'9', b' ', ..]);
+        if is_status {
+            return Some((&text[..end], &rest[1..]));
+        }
+        from = end + 1;
     }
 }
 
-/// The text in the quotes at the beginning, and what follows them and a space.
-fn quoted(text: &str) -> Option<(&str, &str)> {
-    rest_of_quoted(text.strip_prefix('"')?)
+/// `"referer" "user agent"` and what a format has after it. Without them it is the common log format.
+fn put_agent<'a>(text: &'a str, fields: &mut Fields<'a>) -> Result<(), Reason> {
+    if let Some(user_agent) = of_traefik(text) {
+        fields.format = Some(FormatId::TraefikClf);
+        fields.put(Field::UserAgent, Cow::Borrowed(user_agent));
+        return Ok(());
+    }
+    let after_referer = match text.strip_prefix("- ") {
+        Some(rest) => rest,
+        None if text.starts_with('"') => quoted(text).ok_or("not_combined")?.1,
+        None => {
+            fields.format = Some(FormatId::Common);
+            return Ok(());
+        }
+    };
+    let (user_agent, more) = quoted(after_referer).ok_or("not_combined")?;
+    fields.put(Field::UserAgent, unescaped_text(user_agent));
+    if let Some(id) = of_ingress_nginx(more) {
+        fields.format = Some(FormatId::IngressNginx);
+        fields.put(Field::RequestId, Cow::Borrowed(id));
+        return Ok(());
+    }
+    put_more(more, fields);
+    Ok(())
 }
 
-/// The same behind the first quote. A quote in the text is written `\"` or `\x22`.
-fn rest_of_quoted(text: &str) -> Option<(&str, &str)> {
+/// The texts in quotes that this service's formats have after the user agent; anything else there is of no use.
+fn put_more<'a>(more: &'a str, fields: &mut Fields<'a>) {
+    let (mut values, mut rest) = ([None; MORE.len()], more);
+    for value in &mut values {
+        if let Some((text, after)) = quoted(rest) {
+            (*value, rest) = (Some(text), after);
+        }
+    }
+    if rest.is_empty() {
+        for (field, value) in MORE.into_iter().zip(values) {
+            value.into_iter().for_each(|value| fields.put(field, unescaped_text(value)));
+        }
+    }
+}
+
+/// The user agent before `N "router" "server" Nms`. Traefik doesn't escape quotes, so its own columns are counted from the end.
+fn of_traefik(text: &str) -> Option<&str> {
+    let (rest, duration) = text.rsplit_once(' ')?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !duration.strip_suffix("ms").is_some_and(is_number) {
+        return None;
+    }
+    let rest = without_last(without_last(rest)?)?;
+    let (rest, count) = rest.rsplit_once(' ')?;
+    if !is_number(count) {
+        return None;
+    }
+    let agent = match rest.strip_prefix("- \"") {
+        Some(agent) => agent,
+        None => rest.strip_prefix('"')?.split_once("\" \"")?.1,
+    };
+    agent.strip_suffix('"')
+}
+
+/// A text without its last part, in quotes or `-`.
+fn without_last(text: &str) -> Option<&str> {
+    match text.strip_suffix('"') {
+        Some(rest) => rest.rsplit_once(" \"").map(|(rest, _)| rest),
+        None => text.strip_suffix(" -"),
+    }
+}
+
+/// The id of `length time [upstream name] [alternative] upstream … id`.
+fn of_ingress_nginx(more: &str) -> Option<&str> {
+    let mut words = more.split(' ');
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let is_its = words.next().is_some_and(is_number) && words.next().is_some_and(is_number) && words.next()?.starts_with('[');
+    is_its.then(|| words.next_back()).flatten()
+}
+
+/// The text in the quotes at the beginning, and what follows them and a space.
+pub(super) fn quoted(text: &str) -> Option<(&str, &str)> {
+    let text = text.strip_prefix('"')?;
+    let (value, rest) = text.split_at_checked(end_of_quoted(text)?)?;
+    let rest = &rest[1..];
+    Some((value, rest.strip_prefix(' ').unwrap_or(rest)))
+}
+
+/// Where the quote is that ends a text. One in the text is written `\"` or `\x22`.
+fn end_of_quoted(text: &str) -> Option<usize> {
     let (bytes, mut at) = (text.as_bytes(), 0);
     while *bytes.get(at)? != b'"' {
         at += if bytes[at] == b'\\' { 2 } else { 1 };
     }
-    let (value, rest) = (text.get(..at)?, text.get(at + 1..)?);
-    Some((value, rest.strip_prefix(' ').unwrap_or(rest)))
+    Some(at)
 }
 
 /// A text that was logged with escapes.
-fn unescaped_text(logged: &str) -> Cow<'_, str> {
+pub(super) fn unescaped_text(logged: &str) -> Cow<'_, str> {
     if logged.contains('\\') {
-        Cow::Owned(String::from_utf8_lossy(&unescaped(logged)).into_owned())
+        Cow::Owned(String::from_utf8_lossy(&unescaped(logged)).replace('\0', "\u{fffd}"))
     } else {
         Cow::Borrowed(logged)
     }
 }
 
-/// A path and a query that were logged with escapes. Bytes need not be UTF-8 there, and each of them is part of the page.
+/// A request line that was logged with escapes. Bytes need not be UTF-8 there, and each of them is part of the page.
 fn unescaped_target(logged: &str) -> Cow<'_, str> {
     if logged.contains('\\') {
-        Cow::Owned(percent_encode(&unescaped(logged), CONTROLS).to_string())
+        Cow::Owned(percent_encoding::percent_encode(&unescaped(logged), percent_encoding::CONTROLS).to_string())
     } else {
         Cow::Borrowed(logged)
     }
@@ -135,7 +267,7 @@ mod tests {
     fn read(host: &str, request: &str, user_agent: &str, field: Field) -> String {
         let at = "[01/Nov/2026:10:00:00 +0000]";
         let line = format!(r#"{host}192.0.2.1 - - {at} "{request}" 200 10 "-" "{user_agent}" "t-1" "other.test""#);
-        parse(&line).unwrap().text(field).to_owned()
+        super::super::text::parse(&line).unwrap().text(field).to_owned()
     }
 
     #[test]

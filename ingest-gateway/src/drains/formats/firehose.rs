@@ -1,9 +1,9 @@
 //! `CloudFront` through Amazon Data Firehose: records in Base64, each with lines of tab-separated values in the order of real-time
 //! logs, or JSON.
 
-use super::super::json::fields;
+use super::super::json::{Member, Names, Node, fields};
 use super::super::line::{Field, Fields, Reason};
-use super::{NoRequest, telemetry_id_in, unescaped};
+use super::{FormatId, NoRequest, telemetry_id_in, unescaped};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
@@ -17,10 +17,10 @@ const PLACES: [(usize, Field); 15] = [
     (5, Field::Bytes),
     (6, Field::Method),
     (7, Field::Scheme),
-    (8, Field::OtherHost),
+    (8, Field::Host),
     (9, Field::Path),
     (12, Field::RequestId),
-    (13, Field::Host),
+    (13, Field::OtherHost),
     (17, Field::UserAgent),
     (20, Field::Query),
     (25, Field::Cache),
@@ -47,19 +47,41 @@ pub(in super::super) fn record_lines(record: &[u8]) -> Result<Vec<u8>, Reason> {
 }
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
-    let mut fields = if line.starts_with('{') { fields(line, name)? } else { between_tabs(line)? };
+    let fields = if line.starts_with('{') { of_json(line)? } else { between_tabs(line)? };
+    Ok(finished(fields))
+}
+
+fn of_json(line: &str) -> Result<Fields<'_>, Reason> {
+    let mut fields = fields(line, NAMES)?;
+    fields.format = Some(FormatId::CloudFrontJson);
+    Ok(fields)
+}
+
+/// Undoes the escapes of a line, and decides which of its hosts was requested.
+pub(super) fn finished(mut fields: Fields<'_>) -> Fields<'_> {
     [Field::UserAgent, Field::Headers, Field::MediaType].into_iter().for_each(|field| fields.rewrite(field, unescaped));
     let id = fields.get(Field::Headers).and_then(telemetry_id_in).map(str::to_owned);
     id.into_iter().for_each(|id| fields.put(Field::TelemetryId, Cow::Owned(id)));
-    // Standard logs have the day and the time in two fields.
-    let date = fields.text(Field::Date).to_owned();
-    fields.rewrite(Field::Time, |time| (!date.is_empty() && time.contains(':')).then(|| format!("{date}T{time}Z")));
     // Where the path comes with its query, the query stands twice.
     if fields.text(Field::Path).contains('?') {
         fields.rewrite(Field::Query, |_| Some(String::new()));
     }
     fields.rewrite(Field::Scheme, |protocol| Some(protocol.to_ascii_lowercase()));
-    Ok(fields)
+    put_requested_host(&mut fields);
+    fields
+}
+
+/// One of two host columns is the distribution's own name. Real-time logs have the requested host in `cs-host` and the
+/// distribution's in `x-host-header`; standard logs have the distribution's in `cs(Host)` and the requested host in
+/// `x-host-header` (AWS, "Understand real-time log configurations" and "Standard logging reference"). A name that isn't the
+/// distribution's wins.
+fn put_requested_host(fields: &mut Fields<'_>) {
+    let hosts = [Field::Host, Field::OtherHost, Field::DistributionHost].map(|field| fields.get(field).map(str::to_owned));
+    let is_own = |host: &&String| !host.to_ascii_lowercase().ends_with(".cloudfront.net");
+    if let Some(own) = hosts.iter().flatten().find(is_own) {
+        fields.rewrite(Field::OtherHost, |_| Some(own.clone()));
+        fields.rewrite(Field::Host, |_| Some(own.clone()));
+    }
 }
 
 fn between_tabs(line: &str) -> Result<Fields<'_>, Reason> {
@@ -69,7 +91,7 @@ fn between_tabs(line: &str) -> Result<Fields<'_>, Reason> {
         MIN_VALUES..=MAX_VALUES => {}
         _ => return Err("too_many_fields"),
     }
-    let mut fields = Fields::default();
+    let mut fields = Fields::of(FormatId::CloudFrontRealTime);
     for (place, field) in PLACES.into_iter().chain([(HEADERS, Field::Headers), (ASN, Field::Asn)]) {
         if let Some(value) = values.get(place - 1) {
             fields.put(field, Cow::Borrowed(value));
@@ -78,18 +100,26 @@ fn between_tabs(line: &str) -> Result<Fields<'_>, Reason> {
     Ok(fields)
 }
 
-fn name(around: &str, name: &str) -> Option<Field> {
-    Some(match name {
-        _ if !around.is_empty() => return None,
-        "timestamp" | "timestamp(ms)" | "time" => Field::Time,
+const NAMES: Names = |node, name| match node {
+    Node::Root => column(name).map_or(Member::NONE, |(field, rank)| Member::ranked(field, rank)),
+    _ => Member::NONE,
+};
+
+/// The field and rank of a column that CloudFront or a W3C log names.
+pub(super) fn column(name: &str) -> Option<(Field, u8)> {
+    let field = match name {
+        "timestamp" | "timestamp(ms)" => Field::Time,
+        "time" => return Some((Field::Time, 1)),
         "date" => Field::Date,
         "c-ip" => Field::Address,
         "sc-status" => Field::Status,
         "sc-bytes" => Field::Bytes,
         "cs-method" => Field::Method,
         "cs-protocol" => Field::Scheme,
-        "x-host-header" => Field::Host,
-        "cs-host" | "cs(Host)" => Field::OtherHost,
+        "s-port" => Field::Port,
+        "cs-host" => Field::Host,
+        "x-host-header" => Field::OtherHost,
+        "cs(Host)" => Field::DistributionHost,
         "cs-uri-stem" => Field::Path,
         "cs-uri-query" => Field::Query,
         "x-edge-request-id" => Field::RequestId,
@@ -100,5 +130,6 @@ fn name(around: &str, name: &str) -> Option<Field> {
         "cs-headers" => Field::Headers,
         "asn" => Field::Asn,
         _ => return None,
-    })
+    };
+    Some((field, 0))
 }

@@ -1,35 +1,208 @@
-//! JSON lines whose names their sender chooses: Fastly's format string, nginx through Vector or Fluent Bit.
+//! JSON lines whose members their sender or server names: Fastly's format string, nginx, Caddy, Traefik, Google's load balancer,
+//! the Elastic Common Schema, Fluent Bit and Vector.
 
-use super::super::json::fields;
+use super::super::json::{Member, Names, Node, fields};
 use super::super::line::{Field, Fields};
-use super::NoRequest;
+use super::{FormatId, NoRequest, put_request_line, text};
+use std::borrow::Cow;
+
+/// A format whose lines Caddy marks so; its other loggers write about something else.
+const CADDY_ACCESS: &str = "http.log.access";
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
-    Ok(fields(line, name)?)
+    read(line, FormatId::Json)
 }
 
-/// The usual names of each field.
-fn name(around: &str, name: &str) -> Option<Field> {
-    Some(match name {
-        _ if !around.is_empty() => return None,
-        "timestamp" | "@timestamp" | "time" | "time_iso8601" | "msec" | "ts" => Field::Time,
-        "host" | "http_host" | "server_name" | "vhost" => Field::Host,
-        "scheme" => Field::Scheme,
-        "url" | "uri" | "request_uri" | "path" => Field::Path,
-        "query" | "query_string" | "args" => Field::Query,
-        "request_method" | "method" => Field::Method,
-        "request_user_agent" | "http_user_agent" | "user_agent" | "agent" => Field::UserAgent,
-        "response_status" | "status" | "status_code" | "code" => Field::Status,
-        "response_body_size" | "response_bytes" | "body_bytes_sent" | "bytes_sent" | "bytes" | "size" => Field::Bytes,
-        "client_ip" | "remote_addr" | "remote" | "ip" => Field::Address,
-        "request_id" => Field::RequestId,
-        "content_telemetry_id" | "http_content_telemetry_id" | "content-telemetry-id" => Field::TelemetryId,
-        "cache_status" | "upstream_cache_status" => Field::Cache,
-        "asn" | "client_asn" => Field::Asn,
-        "country" | "geo_country" => Field::Country,
-        "media_type" | "content_type" | "sent_http_content_type" => Field::MediaType,
-        "verified_bot_category" => Field::Category,
-        "signature_agent" | "http_signature_agent" => Field::SignatureAgent,
-        _ => return None,
+/// Fastly's default and documented formats, and the ones that its customers write.
+pub(super) fn parse_fastly(line: &str) -> Result<Fields<'_>, NoRequest> {
+    // The classic line format puts a syslog header before the JSON.
+    let json = if line.starts_with('<') { line.find('{').map_or(line, |at| &line[at..]) } else { line };
+    read(json, FormatId::Fastly)
+}
+
+fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
+    let mut fields = fields(line, NAMES)?;
+    put_request(&mut fields);
+    if is_about_something_else(&fields) {
+        return Err(NoRequest::Other);
+    }
+    if let Some(line) = fields.take(Field::Message).filter(|_| has_no_request(&fields)) {
+        let mut fields = text::parse(&line)?.into_owned();
+        fields.format = Some(FormatId::Vector);
+        return Ok(fields);
+    }
+    match fields.format {
+        // Protocol buffers leave out what is empty: the visitor sent no user agent.
+        Some(FormatId::GoogleLoadBalancer) => fields.put(Field::UserAgent, Cow::Borrowed("")),
+        Some(_) => {}
+        None => fields.format = Some(otherwise),
+    }
+    Ok(fields)
+}
+
+/// `request` is the request line of nginx; the method alone in Fastly's documented format.
+fn put_request(fields: &mut Fields<'_>) {
+    let Some(request) = fields.take(Field::RequestLine) else { return };
+    match request.contains(' ') || fields.get(Field::Path).is_none() {
+        true => put_request_line(request, fields),
+        false => fields.put(Field::Method, request),
+    }
+}
+
+fn has_no_request(fields: &Fields<'_>) -> bool {
+    [Field::Method, Field::Path, Field::UserAgent].into_iter().all(|field| fields.is_absent(field))
+}
+
+/// Whether a logger wrote the line that doesn't log requests.
+fn is_about_something_else(fields: &Fields<'_>) -> bool {
+    match (fields.format, fields.get(Field::Kind)) {
+        (Some(FormatId::Caddy), Some(logger)) => !logger.starts_with(CADDY_ACCESS),
+        (Some(FormatId::GoogleLoadBalancer), _) => has_no_request(fields),
+        (None, Some(_)) => has_no_request(fields),
+        _ => false,
+    }
+}
+
+/// A name that is a header's, which visitors and servers write in any case.
+fn header(name: &str) -> Member {
+    match name {
+        _ if name.eq_ignore_ascii_case("user-agent") => Member::is(Field::UserAgent),
+        _ if name.eq_ignore_ascii_case("content-telemetry-id") => Member::is(Field::TelemetryId),
+        _ if name.eq_ignore_ascii_case("signature-agent") => Member::is(Field::SignatureAgent),
+        _ => Member::NONE,
+    }
+}
+
+const NAMES: Names = |node, name| match node {
+    Node::Root => root(name),
+    Node::Request => match name {
+        "uri" => Member::is(Field::Path).of(FormatId::Caddy),
+        "method" => Member::is(Field::Method),
+        "host" => Member::is(Field::Host),
+        // The connection's address; `client_ip` differs from it only behind the proxies that the operator trusts.
+        "client_ip" => Member::is(Field::Address),
+        "remote_ip" => Member::ranked(Field::Address, 1),
+        "headers" => Member::into(Node::RequestHeaders),
+        _ => Member::NONE,
+    },
+    Node::RequestHeaders => header(name),
+    Node::HttpRequest => google(name),
+    Node::Http => match name {
+        "request" => Member::into(Node::EcsRequest),
+        "response" => Member::into(Node::EcsResponse),
+        _ => Member::NONE,
+    },
+    Node::EcsRequest => match name {
+        "method" => Member::is(Field::Method).of(FormatId::Ecs),
+        "id" => Member::is(Field::RequestId),
+        _ => Member::NONE,
+    },
+    Node::EcsResponse => match name {
+        "status_code" => Member::is(Field::Status).of(FormatId::Ecs),
+        "body" => Member::into(Node::EcsBody),
+        _ => Member::NONE,
+    },
+    Node::EcsBody if name == "bytes" => Member::is(Field::Bytes),
+    Node::EcsUrl => match name {
+        "original" => Member::is(Field::Path).of(FormatId::Ecs),
+        "path" => Member::ranked(Field::Path, 1),
+        "query" => Member::is(Field::Query),
+        "domain" => Member::is(Field::Host),
+        "scheme" => Member::is(Field::Scheme),
+        _ => Member::NONE,
+    },
+    Node::EcsUserAgent if name == "original" => Member::is(Field::UserAgent),
+    Node::EcsClient if name == "ip" => Member::is(Field::Address),
+    Node::EcsBody | Node::EcsUserAgent | Node::EcsClient | Node::Inner => Member::NONE,
+};
+
+/// The usual names of each field, and those of formats that no other format uses otherwise. Of several times the one of the
+/// request counts, not when a shipper read the line.
+fn root(name: &str) -> Member {
+    match name {
+        "time_local" | "time_iso8601" | "msec" | "time_start" => Member::is(Field::Time),
+        "timestamp" | "@timestamp" | "time" | "ts" | "start" => Member::ranked(Field::Time, 1),
+        "date" => Member::ranked(Field::Time, 1).of(FormatId::FluentBit),
+        "http_host" | "server_name" | "vhost" => Member::is(Field::Host),
+        "host" => Member::ranked(Field::Host, 1),
+        "scheme" => Member::is(Field::Scheme),
+        "request_uri" => Member::is(Field::Path),
+        "url" => Member::ranked(Field::Path, 1).or_into(Node::EcsUrl),
+        "uri" | "path" => Member::ranked(Field::Path, 2),
+        "query" | "query_string" | "args" => Member::is(Field::Query),
+        "request_method" | "method" => Member::is(Field::Method),
+        "request" => Member::is(Field::RequestLine).or_into(Node::Request),
+        "user_agent" => Member::is(Field::UserAgent).or_into(Node::EcsUserAgent),
+        "request_user_agent" | "http_user_agent" | "agent" => Member::is(Field::UserAgent),
+        "response_status" | "status" | "status_code" | "code" | "response" | "response_code" => Member::is(Field::Status),
+        "response_body_size" | "response_bytes" | "body_bytes_sent" | "bytes_sent" | "bytes" | "size" | "body_sent"
+        | "body_size" => Member::is(Field::Bytes),
+        "client_ip" | "remote_addr" | "remote_ip" | "remote" | "ip" => Member::is(Field::Address),
+        "client" => Member::is(Field::Address).or_into(Node::EcsClient),
+        "request_id" => Member::is(Field::RequestId),
+        "content_telemetry_id" | "http_content_telemetry_id" | "content-telemetry-id" => Member::is(Field::TelemetryId),
+        "cache_status" | "upstream_cache_status" => Member::is(Field::Cache),
+        "asn" | "client_asn" => Member::is(Field::Asn),
+        "country" | "geo_country" => Member::is(Field::Country),
+        "media_type" | "content_type" | "sent_http_content_type" => Member::is(Field::MediaType),
+        "verified_bot_category" => Member::is(Field::Category),
+        "signature_agent" | "http_signature_agent" => Member::is(Field::SignatureAgent),
+        "fastly_is_edge" => Member::is(Field::IsEdge),
+        "logger" => Member::is(Field::Kind),
+        "message" => Member::is(Field::Message),
+        "http" => Member::into(Node::Http),
+        "httpRequest" => Member::into(Node::HttpRequest).of(FormatId::GoogleLoadBalancer),
+        "insertId" => Member::is(Field::RequestId).of(FormatId::GoogleLoadBalancer),
+        _ => traefik(name).or_ecs(name),
+    }
+}
+
+impl Member {
+    /// The Elastic Common Schema with dots in its names.
+    fn or_ecs(self, name: &str) -> Self {
+        let member = match name {
+            "http.request.method" => Self::is(Field::Method),
+            "http.request.id" => Self::is(Field::RequestId),
+            "http.response.status_code" => Self::is(Field::Status),
+            "http.response.body.bytes" => Self::is(Field::Bytes),
+            "url.original" => Self::is(Field::Path),
+            "url.path" => Self::ranked(Field::Path, 1),
+            "url.query" => Self::is(Field::Query),
+            "url.domain" => Self::is(Field::Host),
+            "url.scheme" => Self::is(Field::Scheme),
+            "user_agent.original" => Self::is(Field::UserAgent),
+            "client.ip" => Self::is(Field::Address),
+            _ => return self,
+        };
+        member.of(FormatId::Ecs)
+    }
+}
+
+fn traefik(name: &str) -> Member {
+    let member = match name {
+        "StartUTC" => Member::is(Field::Time),
+        "StartLocal" => Member::ranked(Field::Time, 1),
+        "RequestHost" => Member::is(Field::Host),
+        "RequestScheme" => Member::is(Field::Scheme),
+        "RequestPath" => Member::is(Field::Path),
+        "RequestMethod" => Member::is(Field::Method),
+        "DownstreamStatus" => Member::is(Field::Status),
+        "DownstreamContentSize" => Member::is(Field::Bytes),
+        "ClientHost" => Member::is(Field::Address),
+        "ClientAddr" => Member::ranked(Field::Address, 1),
+        _ => return name.strip_prefix("request_").map_or(Member::NONE, header),
+    };
+    member.of(FormatId::TraefikJson)
+}
+
+fn google(name: &str) -> Member {
+    Member::is(match name {
+        "requestUrl" => Field::Path,
+        "requestMethod" => Field::Method,
+        "userAgent" => Field::UserAgent,
+        "status" => Field::Status,
+        "responseSize" => Field::Bytes,
+        "remoteIp" => Field::Address,
+        _ => return Member::NONE,
     })
 }

@@ -1,29 +1,40 @@
-//! Drains of Vercel: what is not about a request has no `proxy`.
+//! Drains of Vercel: what isn't about a request has no `proxy`.
 
-use super::super::json::fields;
+use super::super::json::{Member, Names, Node, fields};
 use super::super::line::{Field, Fields};
-use super::NoRequest;
+use super::{FormatId, NoRequest};
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
-    let fields = fields(line, name)?;
-    let is_request = [Field::UserAgent, Field::Path, Field::Method].into_iter().any(|field| fields.get(field).is_some());
-    if is_request { Ok(fields) } else { Err(NoRequest::Other) }
+    let mut fields = fields(line, NAMES)?;
+    // The sign of a `proxy`: other entries say nothing of a request.
+    if fields.format.is_none() {
+        return Err(NoRequest::Other);
+    }
+    fields.format = Some(FormatId::Vercel);
+    Ok(fields)
 }
 
-fn name(around: &str, name: &str) -> Option<Field> {
-    Some(match (around, name) {
-        ("proxy" | "", "timestamp") => Field::Time,
-        ("proxy", "host") => Field::Host,
-        ("", "host") => Field::OtherHost,
-        ("", "requestId") => Field::RequestId,
-        ("proxy", "scheme") => Field::Scheme,
-        ("proxy", "path") => Field::Path,
-        ("proxy", "method") => Field::Method,
-        ("proxy", "userAgent") => Field::UserAgent,
-        ("proxy", "statusCode") => Field::Status,
-        ("proxy", "responseByteSize") => Field::Bytes,
-        ("proxy", "clientIp") => Field::Address,
-        ("proxy", "vercelCache") => Field::Cache,
+const NAMES: Names = |node, name| match (node, name) {
+    (Node::Root, "proxy") => Member::into(Node::Inner).of(FormatId::Vercel),
+    (Node::Root, "timestamp") => Member::ranked(Field::Time, 1),
+    (Node::Root, "host") => Member::is(Field::OtherHost),
+    (Node::Root, "requestId") => Member::is(Field::RequestId),
+    (Node::Inner, name) => proxy(name).map_or(Member::NONE, Member::is),
+    _ => Member::NONE,
+};
+
+fn proxy(name: &str) -> Option<Field> {
+    Some(match name {
+        "timestamp" => Field::Time,
+        "host" => Field::Host,
+        "scheme" => Field::Scheme,
+        "path" => Field::Path,
+        "method" => Field::Method,
+        "userAgent" => Field::UserAgent,
+        "statusCode" => Field::Status,
+        "responseByteSize" => Field::Bytes,
+        "clientIp" => Field::Address,
+        "vercelCache" => Field::Cache,
         _ => return None,
     })
 }

@@ -3,8 +3,8 @@
 //! Must take null as the schemas do: absent only where the schema says that the member may be null.
 
 use crate::request::raw::{RawObject, as_array, as_str};
-use crate::validate::timestamps::parse_rfc_3339;
 use crate::validate::{Faults, Member};
+use schemas::instant::{self, Spelling};
 use serde_json::value::RawValue;
 use url::Url;
 use uuid::Uuid;
@@ -109,7 +109,11 @@ impl Shape {
             Self::Text => (true, "", ""),
             Self::FilledText => (text != Some(""), "empty", "not empty"),
             Self::Uuid => (text.is_some_and(is_uuid), "bad_uuid", "a UUID with hyphens"),
-            Self::Instant => (text.and_then(parse_rfc_3339).is_some(), "bad_timestamp", "an RFC 3339 instant with an offset"),
+            Self::Instant => (
+                text.and_then(|text| instant::read(text, Spelling::Rfc3339)).is_some(),
+                "bad_timestamp",
+                "an RFC 3339 instant with an offset",
+            ),
             Self::Uri => (text.is_some_and(is_uri), "bad_url", "an absolute URL"),
             Self::Sha256 => (text.is_some_and(is_sha256), "bad_hash", "sha256: and 64 lower-case hexadecimal digits"),
             Self::Country => (text.is_some_and(is_country), "unknown_value", "two upper-case letters"),

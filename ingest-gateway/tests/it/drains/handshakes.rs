@@ -137,7 +137,10 @@ async fn whatever_tries_a_destination_is_answered_and_leaves_no_event() {
             for (encoding, body) in [("identity", trial.as_bytes().to_vec()), ("gzip", gzip(trial))] {
                 let request = gateway.request_to(&format!("/drains/{provider}"), Some(&key)).header("content-encoding", encoding);
                 let told = answer(request.body(body)).await;
-                assert_eq!(told.status, 200, "{provider}, {trial:?}, {encoding}: {}", told.body);
+                // Vercel also sends lines that aren't about requests. A text that no format has is an unreadable line.
+                let is_known = provider == "vercel" && trial != "test" || provider != "combined" && !trial.contains("test");
+                let status = if trial.trim().is_empty() || is_known { 200 } else { 422 };
+                assert_eq!(told.status, status, "{provider}, {trial:?}, {encoding}: {}", told.body);
             }
         }
     }

@@ -37,6 +37,8 @@ fn cloudfront() -> Vec<u8> {
     let value = |field: &str| match field {
         "timestamp(ms)" => logged["timestamp"].clone(),
         "cs(User-Agent)" => logged["cs-user-agent"].clone(),
+        // The requested host, which real-time logs have in another field.
+        "x-host-header" => logged["cs-host"].clone(),
         field => logged[field].clone(),
     };
     let fields = list_after(CLOUDFRONT, "record_fields = [").into_iter();

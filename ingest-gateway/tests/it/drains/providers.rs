@@ -114,6 +114,7 @@ async fn every_encoding_is_undone_and_another_is_refused() {
     for (encoding, body) in [
         ("identity", lines.clone().into_bytes()),
         ("gzip", gzip(lines.as_bytes())),
+        ("x-gzip", gzip(lines.as_bytes())),
         ("zstd", zstd::encode_all(lines.as_bytes(), 3).unwrap()),
         ("snappy", framed.into_inner().unwrap()),
         ("snappy", block),
@@ -131,6 +132,10 @@ async fn every_encoding_is_undone_and_another_is_refused() {
             let cut = answer(request(body[..body.len() - 4].to_vec())).await;
             assert_eq!(cut.status, 400, "{encoding}: a body that ends early: {}", cut.body);
         }
+    }
+    for body in [gzip(lines.as_bytes()), zstd::encode_all(lines.as_bytes(), 3).unwrap()] {
+        let taken = gateway.drain("cloudflare", &key, body).await;
+        assert_eq!((taken.status, &taken.body["kept"]), (200, &json!(1)), "compressed without a header: {}", taken.body);
     }
     for encoding in ["br", "deflate", "gzip, gzip", "compress"] {
         let refused =
@@ -160,7 +165,7 @@ async fn a_line_without_a_host_has_the_one_that_is_told() {
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let log = format!("203.0.113.1 - - [01/Nov/2026:10:00:00 +0000] \"GET /a?b=1 HTTP/1.1\" 200 10 \"-\" \"{BOT}\"\n");
     let without = gateway.drain("combined", &key, log.clone()).await;
-    assert_eq!((without.status, &without.body["bad"]), (200, &json!(1)));
+    assert_eq!(without.status, 422, "{}", without.body);
     let told = gateway.drain("combined?host=a.test&role=edge", &key, log).await;
     assert_eq!((told.status, &told.body["kept"]), (200, &json!(1)));
     let event = gateway.records(1).await.remove(0).events.remove(0);
@@ -232,5 +237,74 @@ async fn what_an_agent_says_that_it_is_stays_its_claim() {
     for event in gateway.records(2).await.into_iter().flat_map(|record| record.events) {
         let data: Value = serde_json::from_str(event.data.as_ref().unwrap().get()).unwrap();
         assert_eq!(data["signature_agent"], CLAIM);
+    }
+}
+
+/// A sender or a backup notices a body of which no line is readable.
+#[tokio::test]
+async fn a_body_without_a_readable_line_is_rejected() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let refused = gateway.drain("cloudflare", &key, "not json\n{\"RayID\":1}\n").await;
+    assert_eq!((refused.status, &refused.body["code"]), (422, &json!("invalid_request")), "{}", refused.body);
+    assert!(refused.body["detail"].as_str().unwrap().contains("not_json"), "{}", refused.body);
+    let delivery = gateway.drain("firehose", &key, body("firehose", b"too\tfew")).await;
+    assert_eq!((delivery.status, &delivery.body["requestId"]), (400, &json!("delivery-1")), "{}", delivery.body);
+    let lines = format!("not json\n{}", line("a.test", "/", PERSON, "", "r-1"));
+    let taken = gateway.drain("cloudflare", &key, lines).await;
+    assert_eq!((taken.status, &taken.body["bad"]), (200, &json!(1)), "one readable line is enough: {}", taken.body);
+    assert_eq!(gateway.drain("cloudflare", &key, "\n\n").await.status, 200, "no line is none that is unreadable");
+    let reasons: Vec<String> = sqlx::query_scalar("SELECT DISTINCT reason FROM drain_bad_lines ORDER BY reason")
+        .fetch_all(&gateway.stores.pool)
+        .await
+        .unwrap();
+    assert_eq!(reasons, ["no_time", "not_json", "too_few_fields"], "the owner sees why");
+}
+
+#[tokio::test]
+async fn unanswered_requests_are_failed_fetches_without_a_status() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let with = |status: Value, ray: &str| {
+        let mut line: Value = serde_json::from_str(&line("a.test", "/", BOT, "", ray)).unwrap();
+        line["EdgeResponseStatus"] = status;
+        line.to_string()
+    };
+    let answered = with(json!(404), "r-0");
+    let unanswered =
+        [json!(0), json!(-1), json!("-"), json!("000"), Value::Null].into_iter().zip(["r-1", "r-2", "r-3", "r-4", "r-5"]);
+    let lines: Vec<String> =
+        unanswered.map(|(status, ray)| with(status, ray)).chain([answered, with(json!("x"), "r-6")]).collect();
+    let taken = gateway.drain("cloudflare", &key, lines.join("\n")).await;
+    assert_eq!((&taken.body["refused"], &taken.body["bad"]), (&json!(6), &json!(1)), "{}", taken.body);
+    let statuses: Vec<u16> = gateway.records(1).await.remove(0).failed_fetches.iter().map(|fetch| fetch.status).collect();
+    assert_eq!(statuses, [0, 0, 0, 0, 0, 404]);
+}
+
+/// A log that lacks a field isn't one of people, or of requests that don't count.
+#[tokio::test]
+async fn absent_fields_are_bad_lines_and_empty_ones_are_values() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let without = |name: &str, user_agent: &str| {
+        let mut line: Value = serde_json::from_str(&line("a.test", "/", user_agent, "", "r-1")).unwrap();
+        line.as_object_mut().unwrap().remove(name);
+        line.to_string()
+    };
+    for (name, reason) in [
+        ("ClientRequestUserAgent", "no_user_agent"),
+        ("ClientRequestMethod", "no_method"),
+        ("EdgeResponseStatus", "no_status"),
+        ("ClientRequestURI", "no_path"),
+        ("ClientRequestHost", "no_host"),
+        ("EdgeStartTimestamp", "no_time"),
+    ] {
+        let refused = gateway.drain("cloudflare", &key, without(name, BOT)).await;
+        let detail = refused.body["detail"].as_str().unwrap_or_default();
+        assert!(refused.status == 422 && detail.contains(reason), "{name}: {}", refused.body);
+    }
+    for user_agent in ["", "-"] {
+        let taken = gateway.drain("cloudflare", &key, line("a.test", "/", user_agent, "", "r-1")).await;
+        assert_eq!((taken.status, &taken.body["people"]), (200, &json!(1)), "the visitor sent none: {}", taken.body);
     }
 }

@@ -1,0 +1,81 @@
+//! The sample of each format, read as a drain reads it, and the page of the documentation that shows them.
+
+use super::super::dry_run::{DrainDryRun, DryLine};
+use super::super::line_outcome::Outcome;
+use super::{FORMATS, FormatId, LogFormat};
+use chrono::DateTime;
+use schemas::bots::BotTable;
+use std::collections::HashSet;
+use std::fmt::Write;
+
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/drains/formats.md");
+
+/// What the lines of a log become.
+pub(in super::super) fn outcomes(format: &LogFormat, host: Option<&str>, log: &str) -> Vec<DryLine> {
+    let (host, now) = (host.map(str::to_owned), DateTime::from_timestamp(1_793_527_300, 0).unwrap());
+    let dry_run = DrainDryRun { provider: format.provider, host, hosts: Vec::new(), bots: BotTable::bundled(), now };
+    let mut lines = Vec::new();
+    dry_run
+        .lines(log.as_bytes(), |line| {
+            lines.push(line);
+            Ok(())
+        })
+        .unwrap();
+    lines
+}
+
+#[test]
+fn each_sample_is_read_as_its_format() {
+    for format in FORMATS {
+        let [line] = <[DryLine; 1]>::try_from(outcomes(format, Some("www.example.com"), format.sample)).ok().unwrap();
+        assert_eq!(line.format.map(|format| format.name), Some(format.name));
+        assert_eq!(format.id.row().name, format.name, "the rows are in the order of their ids");
+        if format.id == FormatId::Common {
+            assert!(matches!(line.outcome, Outcome::Bad("no_user_agent")), "{:?}", line.outcome);
+            continue;
+        }
+        let Outcome::Kept(event) = line.outcome else { panic!("{}: {:?}", format.name, line.outcome) };
+        assert_eq!(event.content_url.as_deref(), Some("https://www.example.com/article?page=2"), "{}", format.name);
+        assert_eq!(event.at_ms, 1_793_527_200_000, "{}", format.name);
+        let crawler = event.crawler.as_deref().unwrap();
+        assert_eq!(
+            (crawler.bot.as_str(), crawler.response_status, crawler.response_bytes),
+            ("GPTBot", 200, 5_120),
+            "{}",
+            format.name
+        );
+        let data = event.data.as_ref().unwrap().get();
+        assert!(data.contains("Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)"), "{}: {data}", format.name);
+        let verified = if format.id == FormatId::Ecs { None } else { Some(true) };
+        assert_eq!(crawler.verified, verified, "{}", format.name);
+    }
+    let names: HashSet<&str> = FORMATS.iter().map(|format| format.name).collect();
+    assert_eq!(names.len(), FORMATS.len());
+}
+
+fn page() -> String {
+    let mut page = include_str!("formats_page.md").to_owned();
+    for format in FORMATS {
+        let needs_host = outcomes(format, None, format.sample).iter().any(|line| matches!(line.outcome, Outcome::Bad("no_host")));
+        let host = if needs_host { "no: `?host=`" } else { "yes" };
+        let LogFormat { label, name, provider, source, note, .. } = format;
+        writeln!(page, "| [{label}]({source}) | `{}` | `{name}` | {host} | {note} |", provider.as_str()).unwrap();
+    }
+    page.push_str("\n## Samples\n");
+    for LogFormat { label, sample, .. } in FORMATS {
+        write!(page, "\n{label}:\n\n```text\n{sample}```\n").unwrap();
+    }
+    page
+}
+
+/// Renews the page if `WRITE_DOCS` is set.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test that renews what it compares with")]
+fn documentation_shows_the_formats_that_are_read() {
+    let page = page();
+    if std::env::var_os("WRITE_DOCS").is_some() {
+        std::fs::write(DOCUMENT, &page).unwrap();
+    }
+    let written = std::fs::read_to_string(DOCUMENT).unwrap();
+    assert!(written == page, "renew it: WRITE_DOCS=1 cargo test -p ingest-gateway --lib documentation_shows_the_formats");
+}

@@ -1,0 +1,135 @@
+//! The table of formats: one row and one sample per format. docs/drains/formats.md shows it, and a test feeds each sample through.
+
+use schemas::identity::DrainProvider;
+
+/// A format that lines are recognized as. JSON lines can match several; the first of them counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the table has a label for each")]
+pub enum FormatId {
+    Cloudflare,
+    Fastly,
+    CloudFrontJson,
+    CloudFrontRealTime,
+    CloudFrontStandard,
+    AkamaiJson,
+    AkamaiText,
+    Vercel,
+    TraefikJson,
+    Ecs,
+    GoogleLoadBalancer,
+    Caddy,
+    Vector,
+    FluentBit,
+    Json,
+    Combined,
+    Common,
+    TraefikClf,
+    IngressNginx,
+    AwsAlb,
+    Haproxy,
+    W3c,
+    Bunny,
+}
+
+/// A row of the table.
+#[derive(Debug)]
+pub struct LogFormat {
+    /// Its place in [`FORMATS`].
+    pub id: FormatId,
+    /// Name in the output of `telemetry drain test`.
+    pub name: &'static str,
+    /// Name for people.
+    pub label: &'static str,
+    /// Provider whose drains read it.
+    pub provider: DrainProvider,
+    /// Where its vendor documents it.
+    pub source: &'static str,
+    /// What its users have to know, a sentence or nothing.
+    pub note: &'static str,
+    /// A request of an agent, with the lines that the log needs before it.
+    pub sample: &'static str,
+}
+
+impl FormatId {
+    /// Its row.
+    pub fn row(self) -> &'static LogFormat {
+        &FORMATS[self as usize]
+    }
+}
+
+macro_rules! formats {
+    ($($id:ident $name:literal $label:literal $provider:ident $source:literal $note:literal)+) => {
+        /// Every format.
+        pub const FORMATS: &[LogFormat] = &[$(LogFormat {
+            id: FormatId::$id,
+            name: $name,
+            label: $label,
+            provider: DrainProvider::$provider,
+            source: $source,
+            note: $note,
+            sample: include_str!(concat!("samples/", $name, ".log")),
+        }),+];
+    };
+}
+
+formats! {
+    Cloudflare "cloudflare" "Cloudflare Logpush" Cloudflare
+        "https://developers.cloudflare.com/logs/logpush/logpush-job/datasets/zone/http_requests/" ""
+    Fastly "fastly" "Fastly" Fastly
+        "https://www.fastly.com/documentation/guides/integrations/logging-endpoints/log-streaming-https/" ""
+    CloudFrontJson "cloudfront_json" "CloudFront standard logs (v2), JSON" Firehose
+        "https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/standard-logging.html" ""
+    CloudFrontRealTime "cloudfront_real_time" "CloudFront real-time logs" Firehose
+        "https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/real-time-logs.html"
+        "Choose every field, in its order."
+    CloudFrontStandard "cloudfront_standard" "CloudFront standard log files" Firehose
+        "https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/standard-logs-reference.html"
+        "The `#Fields` line names the columns."
+    AkamaiJson "akamai_json" "Akamai DataStream 2, JSON" Akamai
+        "https://techdocs.akamai.com/datastream2/docs/data-set-parameters"
+        "Akamai leaves an empty user agent out; without the field `UA`, every line is a person's."
+    AkamaiText "akamai_text" "Akamai DataStream 2, structured" Akamai
+        "https://techdocs.akamai.com/datastream2/docs/data-set-parameters" "Choose the fields in the [documented order](akamai.md)."
+    Vercel "vercel" "Vercel" Vercel
+        "https://vercel.com/docs/drains/reference/logs" ""
+    TraefikJson "traefik_json" "Traefik, JSON" Ndjson
+        "https://doc.traefik.io/traefik/observability/access-logs/"
+        "Traefik drops headers unless told otherwise: set `accessLog.fields.headers.names.User-Agent: keep`."
+    Ecs "ecs" "Elastic Common Schema" Ndjson
+        "https://www.elastic.co/docs/reference/ecs/ecs-http"
+        "`source.ip` can be the visitor's choice, so agents aren't verified by it."
+    GoogleLoadBalancer "google_load_balancer" "Google Cloud load balancer" Ndjson
+        "https://cloud.google.com/load-balancing/docs/https/https-logging-monitoring" ""
+    Caddy "caddy" "Caddy" Ndjson
+        "https://caddyserver.com/docs/logging" ""
+    Vector "vector" "Vector, unparsed lines" Ndjson
+        "https://vector.dev/docs/reference/configuration/sources/file/"
+        "`message` has a line in any of the text formats below."
+    FluentBit "fluent_bit" "Fluent Bit" Ndjson
+        "https://docs.fluentbit.io/manual/pipeline/outputs/http" ""
+    Json "json" "JSON with the usual names" Ndjson
+        "https://nginx.org/en/docs/http/ngx_http_log_module.html"
+        "The [names](../api/drains.md#fields) of nginx and of most loggers."
+    Combined "combined" "Combined log format (nginx, Apache, Lighttpd)" Combined
+        "https://httpd.apache.org/docs/current/logs.html#combined"
+        "Also with the host before it. What follows the user agent is ignored, unless it is [ours](nginx.md#the-combined-format)."
+    Common "common" "Common log format (Apache, nginx)" Combined
+        "https://httpd.apache.org/docs/current/logs.html#common"
+        "Has no user agent, so no agent can be recognized. Log in the combined format."
+    TraefikClf "traefik_clf" "Traefik, common log format" Combined
+        "https://doc.traefik.io/traefik/observability/access-logs/"
+        "Traefik drops headers unless told otherwise: set `accessLog.fields.headers.names.User-Agent: keep`."
+    IngressNginx "ingress_nginx" "ingress-nginx" Combined
+        "https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/log-format/" ""
+    AwsAlb "aws_alb" "AWS Application Load Balancer" Combined
+        "https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-access-logs.html" ""
+    Haproxy "haproxy" "HAProxy, HTTP log format" Combined
+        "https://docs.haproxy.org/3.0/configuration.html#8.2.3"
+        "Capture `Host` and `User-Agent`, in this order. Times are read as UTC."
+    W3c "w3c" "W3C extended log format (IIS)" Combined
+        "https://learn.microsoft.com/en-us/windows/win32/http/w3c-logging"
+        "The `#Fields` line names the columns. Select `cs-host` and `cs(User-Agent)`."
+    Bunny "bunny" "Bunny" Combined
+        "https://docs.bunny.net/docs/cdn-log-format"
+        "Addresses are anonymized by default, and don't verify agents then."
+}

@@ -1,0 +1,144 @@
+//! Access logs in lines of text, each format recognized by what only the server writes.
+
+use super::super::line::{Field, Fields};
+use super::{FormatId, NoRequest, combined, put_request_line};
+use std::borrow::Cow;
+
+/// What the lines of a load balancer of AWS begin with.
+const ALB_TYPES: [&str; 6] = ["http", "https", "h2", "grpcs", "ws", "wss"];
+
+/// The time of the common log format, with the quote that no user name before it has: servers escape quotes.
+const COMMON_LOG_TIME: &str = "dd/aaa/dddd:dd:dd:dd sdddd] \"";
+const HAPROXY_TIME: &str = "dd/aaa/dddd:dd:dd:dd.ddd] ";
+
+pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
+    let is_alb = line.split_once(' ').is_some_and(|(kind, rest)| ALB_TYPES.contains(&kind) && begins_with_day(rest));
+    if is_alb {
+        return application_load_balancer(line).ok_or_else(|| "wrong_columns".into());
+    }
+    if is_bunny(line) {
+        return bunny(line).ok_or_else(|| "wrong_columns".into());
+    }
+    if let Some((before, time, rest)) = cut_at_time(line, COMMON_LOG_TIME) {
+        return Ok(combined::parse(before, time, rest)?);
+    }
+    let parts = cut_at_time(line, HAPROXY_TIME);
+    parts.and_then(|(before, time, rest)| haproxy(before, time, rest)).ok_or_else(|| "not_combined".into())
+}
+
+/// Cuts a line at the first ` [` before a text of this shape, in which `d` is a digit and `a` a letter: before, the time, and what
+/// follows the shape.
+fn cut_at_time<'a>(line: &'a str, shape: &str) -> Option<(&'a str, &'a str, &'a str)> {
+    let is_of = |(byte, of): (u8, u8)| match of {
+        b'd' => byte.is_ascii_digit(),
+        b'a' => byte.is_ascii_alphabetic(),
+        b's' => matches!(byte, b'+' | b'-'),
+        of => byte == of,
+    };
+    let mut from = 0;
+    loop {
+        let at = from + memchr::memchr(b'[', line.as_bytes().get(from..)?)?;
+        let after = line.as_bytes().get(at + 1..)?;
+        let is_shaped = after.len() >= shape.len() && after.iter().copied().zip(shape.bytes()).all(is_of);
+        if is_shaped && at > 0 && line.as_bytes()[at - 1] == b' ' {
+            let (time, rest) = line.get(at + 1..)?.split_once(']')?;
+            return Some((&line[..at - 1], time, rest.strip_prefix(' ').unwrap_or(rest)));
+        }
+        from = at + 1;
+    }
+}
+
+fn begins_with_day(text: &str) -> bool {
+    matches!(text.as_bytes(), [y1, y2, y3, y4, b'-', ..] if [y1, y2, y3, y4].iter().all(|digit| digit.is_ascii_digit()))
+}
+
+/// `type time elb client:port target:port … elb_status target_status received sent "request" "user agent" …` (AWS, "Access logs for
+/// your Application Load Balancer"). None of its ids is one of the request: visitors choose `Root=…`, and `TID_…` is the
+/// connection's.
+fn application_load_balancer(line: &str) -> Option<Fields<'_>> {
+    let mut fields = Fields::of(FormatId::AwsAlb);
+    let mut words = line.splitn(13, ' ');
+    let mut put = |place, field| {
+        let word = words.nth(place)?;
+        fields.put(field, Cow::Borrowed(word));
+        Some(())
+    };
+    put(1, Field::Time)?;
+    put(1, Field::Address)?;
+    put(4, Field::Status)?;
+    put(2, Field::Bytes)?;
+    let (request, rest) = combined::quoted(words.next()?)?;
+    put_request_line(Cow::Borrowed(request), &mut fields);
+    let (user_agent, _) = combined::quoted(rest)?;
+    fields.put(Field::UserAgent, combined::unescaped_text(user_agent));
+    Some(fields)
+}
+
+/// Whether a line begins with the columns that Bunny writes first: cache status, status, time in milliseconds.
+fn is_bunny(line: &str) -> bool {
+    let mut columns = line.split('|');
+    let is_cache_status = |text: &str| text == "-" || text.bytes().all(|byte| byte.is_ascii_uppercase());
+    let (cache, status, time) = (columns.next(), columns.next(), columns.next());
+    let is_number = |text: &str, digits| text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
+    cache.is_some_and(is_cache_status)
+        && status.is_some_and(|status| status == "-" || is_number(status, 3))
+        && time.is_some_and(|time| is_number(time, 13))
+}
+
+/// `cache|status|time|bytes|pull zone|address|referer|url|edge|user agent|request id|country`, and three more columns if they are
+/// chosen (Bunny, "Log format"). It has no method. Whether a `|` of a visitor is escaped isn't documented, so the columns after the
+/// sixth are counted from both ends, around the only URL before the code of an edge.
+fn bunny(line: &str) -> Option<Fields<'_>> {
+    let columns: Vec<&str> = line.split('|').collect();
+    let is_edge = |text: &str| (2..=4).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_uppercase());
+    let is_url = |text: &str| text.starts_with("https://") || text.starts_with("http://");
+    let mut urls = (7..columns.len().checked_sub(3)?).filter(|at| is_url(columns[*at]) && is_edge(columns[at + 1]));
+    let url = urls.next().filter(|_| urls.next().is_none())?;
+    let is_country = |text: &str| text == "-" || (text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_uppercase()));
+    let id = [columns.len().checked_sub(2)?, columns.len().checked_sub(5)?].into_iter().find(|at| {
+        let is_id = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+        *at > url + 2 && is_id(columns[*at]) && is_country(columns[at + 1])
+    })?;
+    let mut fields = Fields::of(FormatId::Bunny);
+    for (field, at) in [(Field::Cache, 0), (Field::Status, 1), (Field::Time, 2), (Field::Bytes, 3), (Field::Path, url)] {
+        fields.put(field, Cow::Borrowed(columns[at]));
+    }
+    // An address is anonymized by default, and proves nothing then.
+    if !columns[5].ends_with(".0") && !columns[5].ends_with("::") {
+        fields.put(Field::Address, Cow::Borrowed(columns[5]));
+    }
+    fields.put(Field::Method, Cow::Borrowed("GET"));
+    fields.put(Field::UserAgent, Cow::Owned(columns[url + 2..id].join("|")));
+    fields.put(Field::RequestId, Cow::Borrowed(columns[id]));
+    fields.put(Field::Country, Cow::Borrowed(columns[id + 1]));
+    Some(fields)
+}
+
+/// `client:port [time] frontend backend/server timers status bytes … [{captures}] "request"` (HAProxy, "HTTP log format"). Captured
+/// headers have no names: the first is read as `Host`, and what follows it as `User-Agent`.
+fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'a>> {
+    let mut fields = Fields::of(FormatId::Haproxy);
+    fields.put(Field::Time, Cow::Borrowed(time));
+    fields.put(Field::Address, Cow::Borrowed(before.rsplit(' ').next()?));
+    let (words, request) = rest.split_once(" \"")?;
+    put_request_line(Cow::Borrowed(request.strip_suffix('"')?), &mut fields);
+    let (words, captures) = match words.split_once(" {") {
+        Some((words, captures)) => (words, captures.split_once('}').map(|(captures, _)| captures)),
+        None => (words, None),
+    };
+    let mut words = words.split(' ');
+    let scheme = if words.next()?.ends_with('~') { "https" } else { "http" };
+    fields.put(Field::Scheme, Cow::Borrowed(scheme));
+    words
+        .find(|word| word.split('/').count() == 5 && word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'/' | b'-' | b'+')))?;
+    fields.put(Field::Status, Cow::Borrowed(words.next()?));
+    fields.put(Field::Bytes, Cow::Borrowed(words.next()?.trim_start_matches('+')));
+    if let Some((host, user_agent)) = captures.and_then(|captures| captures.split_once('|')) {
+        fields.put(Field::Host, Cow::Borrowed(host));
+        // A capture that is a URL is another header.
+        if !user_agent.contains("://") || user_agent.contains(' ') {
+            fields.put(Field::UserAgent, Cow::Borrowed(user_agent));
+        }
+    }
+    Some(fields)
+}

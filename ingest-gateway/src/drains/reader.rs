@@ -1,0 +1,230 @@
+//! The lines of one body, in their order: directives count for the lines after them, and JSON needs no line ends.
+//!
+//! Must judge a well-formed line once, and look for other JSON only in lines that are not.
+
+use super::formats::Heading;
+use super::line::Reason;
+use super::line_outcome::{Judge, Judged, Outcome};
+use super::split::{Item, MAX_LINE_BYTES, Nesting};
+use std::io;
+
+/// What is done with each line.
+type Take<'t> = &'t mut dyn FnMut(Item<'_>, Judged) -> io::Result<()>;
+
+/// Reads the lines of one body.
+pub(super) struct BodyReader<'a> {
+    judge: &'a Judge,
+    heading: Heading,
+    /// Lines that may be the beginning of one JSON object, each with its number.
+    pending: Vec<(u64, Vec<u8>)>,
+    pending_bytes: usize,
+    nesting: Nesting,
+}
+
+impl<'a> BodyReader<'a> {
+    pub(super) fn new(judge: &'a Judge) -> Self {
+        Self { judge, heading: Heading::default(), pending: Vec::new(), pending_bytes: 0, nesting: Nesting::default() }
+    }
+
+    /// Takes the next line, and hands over what it completes.
+    pub(super) fn line(&mut self, item: Item<'_>, take: Take<'_>) -> io::Result<()> {
+        let Some(line) = item.bytes else {
+            self.give_up(take)?;
+            return take(item, bad("too_long"));
+        };
+        if !self.pending.is_empty() {
+            return self.go_on(item.number, line, take);
+        }
+        if self.heading.takes(line) {
+            return Ok(());
+        }
+        let judged = self.judge.judge(line, &self.heading);
+        if line.first() == Some(&b'{') && matches!(judged.outcome, Outcome::Bad("not_json")) {
+            return self.values_of(item.number, line, judged, take);
+        }
+        take(item, judged)
+    }
+
+    /// Hands over what is left of the body.
+    pub(super) fn end(&mut self, take: Take<'_>) -> io::Result<()> {
+        self.give_up(take)
+    }
+
+    /// A line that isn't one JSON object has several, or is the beginning of one.
+    fn values_of(&mut self, number: u64, line: &[u8], whole: Judged, take: Take<'_>) -> io::Result<()> {
+        let Some(end) = self.nesting.end_of_value(line) else {
+            if std::mem::take(&mut self.nesting).is_within_text() {
+                return take(Item { number, bytes: Some(line) }, whole);
+            }
+            self.begin(number, line);
+            return Ok(());
+        };
+        if end == line.len() {
+            return take(Item { number, bytes: Some(line) }, whole);
+        }
+        let (value, others) = line.split_at(end);
+        let first = self.judge.judge(value, &self.heading);
+        if matches!(first.outcome, Outcome::Bad("not_json")) {
+            return take(Item { number, bytes: Some(line) }, whole);
+        }
+        take(Item { number, bytes: Some(value) }, first)?;
+        let mut rest = without_separators(others);
+        while rest.first() == Some(&b'{')
+            && let Some(end) = self.nesting.end_of_value(rest)
+        {
+            let (value, others) = rest.split_at(end);
+            take(Item { number, bytes: Some(value) }, self.judge.judge(value, &self.heading))?;
+            rest = without_separators(others);
+        }
+        match rest.first() {
+            None => Ok(()),
+            Some(b'{') if !std::mem::take(&mut self.nesting).is_within_text() => {
+                self.begin(number, rest);
+                Ok(())
+            }
+            Some(_) => take(Item { number, bytes: Some(rest) }, bad("not_json")),
+        }
+    }
+
+    fn begin(&mut self, number: u64, line: &[u8]) {
+        self.nesting = Nesting::default();
+        // Counts the line's brackets again.
+        self.nesting.end_of_value(line);
+        self.pending_bytes = line.len();
+        self.pending.push((number, line.to_vec()));
+    }
+
+    /// The next line of an object over several lines.
+    fn go_on(&mut self, number: u64, line: &[u8], take: Take<'_>) -> io::Result<()> {
+        let end = self.nesting.end_of_value(line);
+        let is_broken = end.is_none() && self.nesting.is_within_text();
+        self.pending_bytes += line.len() + 1;
+        if is_broken || self.pending_bytes > MAX_LINE_BYTES {
+            self.pending.push((number, line.to_vec()));
+            return self.give_up(take);
+        }
+        let Some(end) = end else {
+            self.pending.push((number, line.to_vec()));
+            return Ok(());
+        };
+        let (last, rest) = line.split_at(end);
+        let first = self.pending.first().map_or(number, |(number, _)| *number);
+        let mut value = Vec::with_capacity(self.pending_bytes);
+        for (_, part) in &self.pending {
+            value.extend_from_slice(part);
+            value.push(b'\n');
+        }
+        value.extend_from_slice(last);
+        let judged = self.judge.judge(&value, &self.heading);
+        if matches!(judged.outcome, Outcome::Bad("not_json")) {
+            self.pending.push((number, line.to_vec()));
+            return self.give_up(take);
+        }
+        self.pending.clear();
+        take(Item { number: first, bytes: Some(&value) }, judged)?;
+        let rest = without_separators(rest);
+        if rest.is_empty() { Ok(()) } else { self.line(Item { number, bytes: Some(rest) }, take) }
+    }
+
+    /// What looked like one object wasn't: each line stands for itself.
+    fn give_up(&mut self, take: Take<'_>) -> io::Result<()> {
+        self.nesting = Nesting::default();
+        for (number, line) in std::mem::take(&mut self.pending) {
+            let judged = self.judge.judge(&line, &self.heading);
+            take(Item { number, bytes: Some(&line) }, judged)?;
+        }
+        Ok(())
+    }
+}
+
+/// A line that isn't judged.
+pub(super) fn bad(reason: Reason) -> Judged {
+    Judged { outcome: Outcome::Bad(reason), at_ms: None, mark: [0; 16], format: None }
+}
+
+fn without_separators(bytes: &[u8]) -> &[u8] {
+    let separators = bytes.iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == b',').count();
+    &bytes[separators..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::dry_run::{DrainDryRun, DryLine};
+    use super::*;
+    use chrono::DateTime;
+    use schemas::bots::BotTable;
+    use schemas::identity::DrainProvider;
+    use serde_json::{Value, json};
+
+    fn line(path: &str) -> Value {
+        json!({"timestamp": "2026-11-01T10:00:00Z", "host": "a.test", "url": path, "method": "GET", "status": 200,
+            "user_agent": "GPTBot/1.2", "note": "}{\"[", "list": [{"a": 1}]})
+    }
+
+    /// The number of each line with its path, or why it is bad.
+    fn read(log: &str) -> Vec<(u64, String)> {
+        let now = DateTime::from_timestamp(1_793_527_300, 0).unwrap();
+        let dry_run =
+            DrainDryRun { provider: DrainProvider::Ndjson, host: None, hosts: Vec::new(), bots: BotTable::bundled(), now };
+        let mut found = Vec::new();
+        let take = |DryLine { number, outcome, .. }: DryLine| {
+            found.push((
+                number,
+                match outcome {
+                    Outcome::Kept(event) => event.content_url.unwrap().replace("https://a.test", ""),
+                    Outcome::Bad(reason) => reason.to_owned(),
+                    other => format!("{other:?}"),
+                },
+            ));
+            Ok(())
+        };
+        dry_run.lines(log.as_bytes(), take).unwrap();
+        found
+    }
+
+    fn numbered(found: &[(u64, &str)]) -> Vec<(u64, String)> {
+        found.iter().map(|(number, text)| (*number, (*text).to_owned())).collect()
+    }
+
+    #[test]
+    fn json_objects_need_no_line_ends() {
+        let [a, b, c] = ["/a", "/b", "/c"].map(|path| line(path).to_string());
+        let pretty = |path| serde_json::to_string_pretty(&line(path)).unwrap();
+        let height = pretty("/a").lines().count() as u64;
+        assert_eq!(read(&format!("{a}{b}\n{c}")), numbered(&[(1, "/a"), (1, "/b"), (2, "/c")]));
+        assert_eq!(read(&format!("{a}, {b} {c}\n")), numbered(&[(1, "/a"), (1, "/b"), (1, "/c")]));
+        let log = format!("{}\n{}\n{c}", pretty("/a"), pretty("/b"));
+        assert_eq!(read(&log), numbered(&[(1, "/a"), (1 + height, "/b"), (1 + 2 * height, "/c")]));
+        assert_eq!(read(&format!("{}{}", pretty("/a"), pretty("/b"))).len(), 2);
+    }
+
+    #[test]
+    fn objects_without_line_ends_can_be_longer_than_a_line() {
+        let log: String = (0..1_000).map(|n| line(&format!("/{n}")).to_string()).collect();
+        assert!(log.len() > 2 * MAX_LINE_BYTES);
+        let expected: Vec<(u64, String)> = (0..1_000).map(|n| (1, format!("/{n}"))).collect();
+        assert_eq!(read(&log), expected);
+    }
+
+    #[test]
+    fn a_broken_object_hides_none_after_it() {
+        let good = line("/a").to_string();
+        for broken in [
+            "{",
+            "{\"a\":",
+            "{\"a\":[",
+            "{\"a\": {\"b\": 1},",
+            "{\"a\": \"b",
+            "{]",
+            "{}}",
+            "x{}{",
+            "[1,2]",
+            "{\"a\":\n{\"b\":\n[",
+        ] {
+            let found = read(&format!("x\n{broken}\n{good}\n{good}"));
+            let kept = found.iter().filter(|(_, text)| text == "/a").count();
+            assert_eq!((kept, found.last().map(|(_, text)| text.as_str())), (2, Some("/a")), "{broken}: {found:?}");
+            assert!(found.iter().filter(|(_, text)| text != "/a").count() >= 2, "{broken}: {found:?}");
+        }
+    }
+}
