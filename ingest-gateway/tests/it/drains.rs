@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod attacks;
+mod bots;
 mod coverage;
 mod handshakes;
 mod narrow_keys;

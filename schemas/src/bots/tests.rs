@@ -154,6 +154,14 @@ fn a_signed_agent_is_a_claimed_one() {
     assert_eq!((named.bot.as_ref(), named.verified), ("GPTBot", Some(true)), "the user agent comes first");
 }
 
+/// Each bot is a value of a column and a row of responses.
+#[test]
+fn f55_visitors_cannot_name_new_bots() {
+    let named = (0..1_000).map(|n| bot(&format!("GPTBot-x{n}/1.0")).unwrap());
+    let claimed = (0..1_000).map(|n| signed(BROWSER, &format!("\"https://a{n}.example\"")).unwrap().bot.to_string());
+    assert_eq!(named.chain(claimed).collect::<std::collections::BTreeSet<_>>(), ["GPTBot".to_owned(), OTHER.to_owned()].into());
+}
+
 #[test]
 fn the_category_of_a_cdn_names_bots_that_the_table_does_not_have() {
     let table = BotTable::bundled();

@@ -1,0 +1,66 @@
+//! How lines name their senders: by user agent, by `Signature-Agent`, and by address.
+
+use super::BOT;
+use crate::harness::Gateway;
+use schemas::identity::OrgType;
+use serde_json::{Value, json};
+
+const BROWSER: &str =
+    "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/138.0.0.0 Safari/537.36";
+
+fn line(path: &str, user_agent: &str, (name, value): (&str, &str)) -> String {
+    let mut line = json!({"timestamp": "2026-11-01T10:00:00Z", "host": "a.test", "url": path, "method": "GET", "status": 200,
+        "user_agent": user_agent});
+    line[name] = json!(value);
+    line.to_string()
+}
+
+#[tokio::test]
+async fn a_signature_agent_names_a_claimed_agent() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let openai = "\"https://chatgpt.com\"";
+    let lines = [
+        line("/1", BROWSER, ("signature_agent", openai)),
+        line("/2", BROWSER, ("http_signature_agent", openai)),
+        line("/3", BROWSER, ("signature_agent", "\"https://agent.example\"")),
+        line("/4", BROWSER, ("signature_agent", "chatgpt.com")),
+        line("/5", BOT, ("signature_agent", openai)),
+    ];
+    let taken = gateway.drain("ndjson", &key, lines.join("\n")).await;
+    assert_eq!((&taken.body["kept"], &taken.body["people"]), (&json!(4), &json!(1)), "{}", taken.body);
+    let events = gateway.records(1).await.remove(0).events;
+    let crawlers: Vec<_> = events.iter().map(|event| event.crawler.as_ref().unwrap()).collect();
+    let bots: Vec<&str> = crawlers.iter().map(|crawler| crawler.bot.as_str()).collect();
+    assert_eq!(bots, ["ChatGPT-Agent", "ChatGPT-Agent", "other", "GPTBot"]);
+    assert!(crawlers.iter().all(|crawler| crawler.verified.is_none()));
+    let data: Value = serde_json::from_str(events[0].data.as_ref().unwrap().get()).unwrap();
+    assert_eq!((&data["signature"], &data["signature_agent"], &data["verified"]), (&json!("none"), &json!(openai), &Value::Null));
+}
+
+#[tokio::test]
+async fn an_address_that_is_not_public_proves_nothing() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let unknown = ["172.18.0.1", "10.0.0.5", "127.0.0.1", "::1", "100.64.0.9", "fd00::1", "unix:", "-"];
+    let addresses = unknown.into_iter().chain(["203.0.113.7", "132.196.86.7"]).enumerate();
+    let log: String = addresses
+        .map(|(n, address)| {
+            format!("{address} - - [01/Nov/2026:10:00:00 +0000] \"GET /{n} HTTP/1.1\" 200 5120 \"-\" \"{BOT}\"\n")
+        })
+        .collect();
+    let taken = gateway.drain("combined?host=a.test", &key, log).await;
+    assert_eq!(taken.body["kept"], 10, "{}", taken.body);
+    let events = gateway.records(1).await.remove(0).events;
+    let verified: Vec<Option<bool>> = events.iter().map(|event| event.crawler.as_ref().unwrap().verified).collect();
+    assert_eq!(verified, [&[None; 8][..], &[Some(false), Some(true)]].concat());
+}
+
+#[tokio::test]
+async fn a_line_with_the_user_agent_of_a_cdn_is_skipped() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let lines = [line("/1", "Amazon CloudFront", ("id", "1")), line("/2", BOT, ("id", "2"))];
+    let taken = gateway.drain("ndjson", &key, lines.join("\n")).await;
+    assert_eq!((&taken.body["dropped"], &taken.body["people"]), (&json!({"cdn": 1}), &json!(0)), "{}", taken.body);
+}
