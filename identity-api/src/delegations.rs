@@ -10,6 +10,7 @@ use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
 use crate::access::audit::{self, Author, Change};
 use crate::access::granting::{self, LettingIn, Makers};
 use crate::access::organization;
+use crate::request::bodies::paging::{ListPart, Listed};
 use crate::request::bodies::{self, rule_broken};
 use crate::webhooks::outbox::{self, Event};
 use axum::Json;
@@ -88,7 +89,8 @@ pub(crate) async fn list_delegations(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
     Parameters(side): Parameters<Side>,
-) -> Result<Json<Vec<Delegation>>, ApiError> {
+    part: ListPart,
+) -> Result<Listed<Delegation>, ApiError> {
     let rows: Vec<Row> = sqlx::query_as(
         "SELECT d.*, r.name AS grantor_name, e.name AS grantee_name FROM delegations d \
          JOIN organizations r ON r.id = d.grantor_org_id JOIN organizations e ON e.id = d.grantee_org_id \
@@ -100,7 +102,7 @@ pub(crate) async fn list_delegations(
     .bind(side.with_grantee())
     .fetch_all(&state.pool)
     .await?;
-    Ok(Json(rows.into_iter().map(Delegation::from).collect()))
+    Ok(part.of(rows.into_iter().map(Delegation::from).collect()))
 }
 
 /// What a content owner may say of a new delegation.

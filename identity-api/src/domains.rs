@@ -21,6 +21,7 @@ use crate::State;
 use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
 use crate::access::granting::{self, LettingIn};
 use crate::access::organization;
+use crate::request::bodies::paging::{ListPart, Listed};
 use crate::request::bodies::{self, rule_broken};
 use crate::request::ownable::ownable;
 use axum::Json;
@@ -132,14 +133,15 @@ async fn owners_only(state: &State, actor: &Actor) -> Result<(), ApiError> {
 pub(crate) async fn list_domains(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
-) -> Result<Json<Vec<Domain>>, ApiError> {
+    part: ListPart,
+) -> Result<Listed<Domain>, ApiError> {
     owners_only(&state, &actor).await?;
     let rows: Vec<Row> =
         sqlx::query_as("SELECT * FROM domains WHERE organization_id = $1 AND released_at IS NULL ORDER BY created_at, id")
             .bind(actor.org_id.0)
             .fetch_all(&state.pool)
             .await?;
-    Ok(Json(rows.into_iter().map(Domain::from).collect()))
+    Ok(part.of(rows.into_iter().map(Domain::from).collect()))
 }
 
 /// What a caller may say of a new domain.

@@ -20,17 +20,18 @@ pub use request::email_address;
 pub use routes::dry_run::{DRY_RUNS, DryRun};
 pub use routes::routes;
 
-use crate::access::actor::Credential;
+use crate::access::actor::{ChangeBudgets, Credential};
 use crate::domains::upkeep::Upkeep;
 use crate::domains::{DomainSettings, Looked, Verification};
 use crate::organizations::mails::opening;
+use crate::webhooks::trials::Trials;
 use crate::webhooks::{DeliveryLogSettings, retention};
 use chrono::{DateTime, SubsecRound, Utc};
 use clap::{Args, Parser, Subcommand};
 use email_address::EmailAddress;
 use mail::{MailSettings, Mailer};
 use pipeline::{PipelineSettings, Targets};
-use schemas::ids::{ApiKeyId, OrgId};
+use schemas::ids::ApiKeyId;
 use schemas::openapi::Surface;
 use schemas::receiver::AllowedReceivers;
 use service_kit::clock::Clock;
@@ -40,7 +41,7 @@ use service_kit::health::{self, Probe};
 use service_kit::http::{BodyLimits, BodyReader};
 use service_kit::key_uses::KeyUses;
 use service_kit::process::Process;
-use service_kit::rates::Rates;
+use service_kit::rates::CallerRates;
 use service_kit::roles::{self, Role};
 use service_kit::sealing::{Sealer, SecretsSettings};
 use service_kit::settings::{PostgresSettings, ProcessSettings, Profile, WebhookSettings};
@@ -136,7 +137,8 @@ impl Settings {
 }
 
 /// Largest body of this surface.
-const LIMITS: BodyLimits = BodyLimits::of(64 * 1024);
+const MAX_BODY_BYTES: usize = 64 * 1024;
+const LIMITS: BodyLimits = BodyLimits::of(MAX_BODY_BYTES);
 
 /// What mails under way get after the last request was answered; within what a stopping process has.
 const MAIL_GRACE: Duration = Duration::from_millis(400);
@@ -152,9 +154,9 @@ pub struct State {
     receivers: AllowedReceivers,
     mailer: Mailer,
     sign_in: SignIn,
-    rates: Rates<Credential>,
-    /// What a partner's keys may ask for together.
-    partner_rates: Rates<OrgId>,
+    rates: CallerRates<Credential>,
+    budgets: ChangeBudgets,
+    trials: Trials,
     verification: Verification,
     upkeep: Upkeep,
     targets: Targets,
@@ -179,8 +181,8 @@ impl State {
         let egress = Egress::new(&settings.webhooks)?;
         let sign_in = settings.sign_in.checked(egress.clone())?;
         let targets = Targets::new(&settings.pipeline)?;
-        let rates = Rates::per_key(settings.sign_in.identity_rate);
-        let partner_rates = Rates::per_key(settings.sign_in.identity_rate);
+        let rates = CallerRates::new(settings.sign_in.identity_rate);
+        let budgets = ChangeBudgets::new(settings.sign_in.identity_bytes);
         let pool = stores::postgres_with(&settings.postgres, &settings.delivery_log.session())?;
         stores::check_postgres(&pool).await?;
         let verification = Verification::new(&settings.domains, egress);
@@ -204,7 +206,8 @@ impl State {
             mailer,
             sign_in,
             rates,
-            partner_rates,
+            budgets,
+            trials: Trials::default(),
             verification,
             upkeep,
             targets,

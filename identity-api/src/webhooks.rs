@@ -9,6 +9,7 @@ pub(crate) mod outbox;
 pub(crate) mod endpoint_state;
 pub(crate) mod retention;
 pub(crate) mod secret;
+pub(crate) mod trials;
 
 pub use retention::DeliveryLogSettings;
 
@@ -16,6 +17,7 @@ use crate::State;
 use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
 use crate::access::audit::{self, Author, Change};
 use crate::access::granting::{self, LettingIn, Makers};
+use crate::request::bodies::paging::{ListPart, Listed};
 use crate::request::bodies::{self, fault};
 use axum::Json;
 use axum::body::Body;
@@ -71,12 +73,13 @@ impl From<Row> for WebhookEndpoint {
 pub(crate) async fn list_webhooks(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
-) -> Result<Json<Vec<WebhookEndpoint>>, ApiError> {
+    part: ListPart,
+) -> Result<Listed<WebhookEndpoint>, ApiError> {
     let listed = format!(
         "SELECT {COLUMNS} FROM webhook_endpoints WHERE organization_id = $1 AND deleted_at IS NULL ORDER BY created_at, id"
     );
     let rows: Vec<Row> = sqlx::query_as(sqlx::AssertSqlSafe(listed)).bind(actor.org_id.0).fetch_all(&state.pool).await?;
-    Ok(Json(rows.into_iter().map(WebhookEndpoint::from).collect()))
+    Ok(part.of(rows.into_iter().map(WebhookEndpoint::from).collect()))
 }
 
 /// `GET /api/v1/identity/webhooks/{id}`: also a deleted one.

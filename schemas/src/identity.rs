@@ -25,8 +25,8 @@ pub use drain::{
     CreatedDrain, Drain, DrainBody, DrainProvider, DrainProviderFacts, DrainResponse, DrainRole, MAX_DRAIN_HOSTS, MAX_DRAINS,
 };
 pub use drain_health::{BadLine, DrainFigures, DrainHealth, DrainHour, DroppedLines, HEALTH_BAD_LINES, HEALTH_HOURS};
-pub use keys::{ApiKey, CreatedApiKey, KeyMaker, MakerKind, Scope};
-pub use membership::{INVITE_LIFETIME, Invite, Membership, Role};
+pub use keys::{ApiKey, CreatedApiKey, KeyMaker, MAX_KEYS, MakerKind, Scope};
+pub use membership::{INVITE_LIFETIME, Invite, MAX_MEMBERS, Membership, Role};
 pub use org_type::OrgType;
 pub use organization::Organization;
 pub use settings::OrganizationSettings;

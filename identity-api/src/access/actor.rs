@@ -8,11 +8,13 @@ use axum::extract::FromRequestParts;
 use axum::http::header;
 use axum::http::request::Parts;
 use schemas::identity::Scope;
-use schemas::ids::OrgId;
+use schemas::ids::{OrgId, UserId};
 pub(crate) use service_kit::auth::Credential;
 use service_kit::auth::{API_KEY_HEADER, Caller, Member, presented_session};
+use service_kit::budgets::{Budgets, cost};
 use service_kit::directory::HasDirectory;
 use service_kit::http::ApiError;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// Who acts for which organisation.
@@ -43,8 +45,33 @@ impl FromRequestParts<Arc<State>> for IdentityWriter {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
-        actor(parts, state, &[Scope::IdentityWrite]).await.map(Self)
+        let actor = actor(parts, state, &[Scope::IdentityWrite]).await?;
+        state.budgets.organizations.spend(actor.org_id, price(parts), state.now())?;
+        Ok(Self(actor))
     }
+}
+
+/// Budgets of what can be changed without an operator.
+pub(crate) struct ChangeBudgets {
+    pub(crate) organizations: Budgets<OrgId>,
+    /// People who act for themselves, as by creating an organization.
+    pub(crate) people: Budgets<UserId>,
+}
+
+impl ChangeBudgets {
+    /// `bytes` an hour each; 0: no limit.
+    pub(crate) fn new(bytes: u64) -> Self {
+        Self { organizations: Budgets::new(bytes), people: Budgets::new(bytes) }
+    }
+}
+
+/// What a change costs: the body, the row that it changes and that of the audit trail.
+fn price(parts: &Parts) -> u64 {
+    let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let is_chunked = parts.headers.contains_key(header::TRANSFER_ENCODING);
+    let length = length.unwrap_or(if is_chunked { crate::MAX_BODY_BYTES } else { 0 });
+    // A larger body is refused when it is read.
+    cost(2, length.min(crate::MAX_BODY_BYTES))
 }
 
 /// A key, when one is presented, decides alone: a bad key beside a good session is refused.
@@ -53,7 +80,7 @@ async fn actor(parts: &mut Parts, state: &Arc<State>, any_of: &[Scope]) -> Resul
         return member(parts, state).await;
     }
     let caller = Caller::from_request_parts(parts, state).await?;
-    state.rates.admit(Credential::Key(caller.key_id))?;
+    state.rates.admit(Credential::Key(caller.key_id), caller.org_id)?;
     let lacking = any_of.last().filter(|_| !any_of.iter().any(|scope| caller.scopes.contains(scope)));
     lacking.map_or(Ok(()), |scope| caller.require(*scope))?;
     Ok(Actor { org_id: caller.org_id, credential: Credential::Key(caller.key_id) })
@@ -67,7 +94,11 @@ impl FromRequestParts<Arc<State>> for SignedIn {
         if parts.headers.contains_key(API_KEY_HEADER) {
             return Err(ApiError::unauthenticated());
         }
-        signed_in(parts, state).await.map(Self)
+        let member = signed_in(parts, state).await?;
+        if !parts.method.is_safe() {
+            state.budgets.people.spend(member.user_id, price(parts), state.now())?;
+        }
+        Ok(Self(member))
     }
 }
 
@@ -79,12 +110,13 @@ pub(crate) async fn signed_in(parts: &Parts, state: &Arc<State>) -> Result<Membe
     let (directory, now) = (state.directory(), state.clock.now());
     let session = presented_session(&parts.headers).ok_or_else(|| directory.strangers().refuse(parts))?;
     let member = Member::find(parts, &session, directory, now).await?;
-    state.rates.admit(Credential::User(member.user_id))?;
+    state.rates.admit_credential(Credential::User(member.user_id))?;
     Ok(member)
 }
 
 async fn member(parts: &Parts, state: &Arc<State>) -> Result<Actor, ApiError> {
     let member = signed_in(parts, state).await?;
     let membership = member.acting_for(&parts.uri)?;
+    state.rates.admit_organization(membership.org_id, NonZeroU32::MIN)?;
     Ok(Actor { org_id: membership.org_id, credential: Credential::User(member.user_id) })
 }

@@ -12,6 +12,7 @@ use crate::State;
 use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
 use crate::access::audit::{self, Change};
 use crate::delegations::{self, Pair, Side};
+use crate::request::bodies::paging::{ListPart, Listed};
 use axum::Json;
 use axum::extract::{Path, State as Shared};
 use axum::http::StatusCode;
@@ -67,7 +68,8 @@ pub(crate) async fn list_delegation_requests(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
     Parameters(side): Parameters<Side>,
-) -> Result<Json<Vec<DelegationRequest>>, ApiError> {
+    part: ListPart,
+) -> Result<Listed<DelegationRequest>, ApiError> {
     let rows: Vec<Row> = sqlx::query_as(
         "SELECT r.*, q.name AS requester_name, g.name AS grantor_name FROM delegation_requests r \
          JOIN organizations q ON q.id = r.requester_org_id JOIN organizations g ON g.id = r.grantor_org_id \
@@ -80,7 +82,7 @@ pub(crate) async fn list_delegation_requests(
     .bind(state.now())
     .fetch_all(&state.pool)
     .await?;
-    rows.into_iter().map(DelegationRequest::try_from).collect::<Result<_, _>>().map(Json)
+    rows.into_iter().map(DelegationRequest::try_from).collect::<Result<_, _>>().map(|requests| part.of(requests))
 }
 
 /// `POST /api/v1/identity/delegation-requests/{id}/approve`: 201 with the delegation that comes of it.

@@ -8,6 +8,7 @@ use crate::access::actor::{IdentityReader, IdentityWriter};
 use crate::access::audit::{self, Author, Change};
 use crate::access::granting::{self, LettingIn};
 use crate::access::organization;
+use crate::request::bodies::paging::{ListPart, Listed};
 use crate::request::bodies::rule_broken;
 use crate::request::email_address::EmailAddress;
 use axum::Json;
@@ -57,8 +58,9 @@ impl From<Row> for AnalystAccount {
 pub(crate) async fn list_analysts(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
-) -> Result<Json<Vec<AnalystAccount>>, ApiError> {
-    Ok(Json(list(&state.pool, Some(actor.org_id)).await?))
+    part: ListPart,
+) -> Result<Listed<AnalystAccount>, ApiError> {
+    Ok(part.of(list(&state.pool, Some(actor.org_id)).await?))
 }
 
 /// `DELETE /api/v1/identity/analysts/{id}`: 200 with the account, also if it was revoked before.

@@ -13,13 +13,14 @@ use crate::access::audit::{self, Author, Change};
 use crate::access::granting::{self, LettingIn};
 use crate::access::organization;
 use crate::request::bodies;
+use crate::request::bodies::paging::{ListPart, Listed};
 use crate::request::text_rules;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State as Shared};
 use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
-use schemas::identity::{ApiKey, CreatedApiKey, KeyMaker, OrgType, Scope};
+use schemas::identity::{ApiKey, CreatedApiKey, KeyMaker, MAX_KEYS, OrgType, Scope};
 use schemas::ids::{ApiKeyId, DrainId, OrgId};
 use schemas::problem::Code;
 use schemas::secrets::PlainApiKey;
@@ -76,16 +77,14 @@ impl TryFrom<Row> for ApiKey {
 pub(crate) async fn list_api_keys(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
-) -> Result<Json<Vec<ApiKey>>, ApiError> {
-    Ok(Json(of(&state.pool, actor.org_id).await?))
+    part: ListPart,
+) -> Result<Listed<ApiKey>, ApiError> {
+    Ok(part.of(of(&state.pool, actor.org_id).await?))
 }
 
-/// The keys of an organisation, oldest first.
+/// Returns the active keys of an organization and the latest 1,000 revoked ones, oldest first.
 pub(crate) async fn of(store: impl PgExecutor<'_>, org: OrgId) -> Result<Vec<ApiKey>, ApiError> {
-    let rows: Vec<Row> = sqlx::query_as("SELECT * FROM api_keys_shown WHERE organization_id = $1 ORDER BY created_at, id")
-        .bind(org.0)
-        .fetch_all(store)
-        .await?;
+    let rows: Vec<Row> = sqlx::query_as(include_str!("api_keys/list.sql")).bind(org.0).bind(MAX_KEYS).fetch_all(store).await?;
     rows.into_iter().map(ApiKey::try_from).collect()
 }
 
@@ -160,6 +159,7 @@ pub(crate) async fn issue(
 ) -> Result<(ApiKey, PlainApiKey), ApiError> {
     organization::lock(transaction, holder.org).await?;
     makers::require_grantable(transaction, author, holder.org, grants.takes()).await?;
+    admit_one_more(transaction, holder.org, now).await?;
     let (api_key, key) = mint(transaction, author, holder, name, grants).await?;
     let mut detail = json!({"name": api_key.name, "prefix": api_key.prefix, "scopes": api_key.scopes});
     if let Some(drain) = api_key.drain_id {
@@ -168,6 +168,22 @@ pub(crate) async fn issue(
     let change = Change { action: "api_key.created", object_kind: "api_key", object_id: api_key.id.0, detail };
     audit::record_by(transaction, author, Some(holder.org), now, change).await?;
     Ok((api_key, key))
+}
+
+/// Returns 409 if the organization, whose row the caller has locked, has as many active keys as it may have.
+async fn admit_one_more(transaction: &mut PgConnection, org: OrgId, now: DateTime<Utc>) -> Result<(), ApiError> {
+    let active: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM api_keys WHERE organization_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)",
+    )
+    .bind(org.0)
+    .bind(now)
+    .fetch_one(transaction)
+    .await?;
+    if active < MAX_KEYS {
+        return Ok(());
+    }
+    let detail = format!("The organization has reached the limit of {MAX_KEYS} API keys. Revoke one first.");
+    Err(ApiError::new(Code::Conflict, detail))
 }
 
 /// What is refused of a body for its own sake.

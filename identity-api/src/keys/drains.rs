@@ -14,6 +14,7 @@ use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
 use crate::access::audit::{self, Author, Change};
 use crate::access::granting::{self, LettingIn};
 use crate::access::organization;
+use crate::request::bodies::paging::{ListPart, Listed};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State as Shared};
@@ -91,12 +92,13 @@ fn not_found() -> ApiError {
 pub(crate) async fn list_drains(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
-) -> Result<Json<Vec<Drain>>, ApiError> {
+    part: ListPart,
+) -> Result<Listed<Drain>, ApiError> {
     let rows: Vec<Row> = sqlx::query_as(shown!("d.organization_id = $1 ORDER BY d.created_at, d.id"))
         .bind(actor.org_id.0)
         .fetch_all(&state.pool)
         .await?;
-    rows.into_iter().map(Drain::try_from).collect::<Result<_, _>>().map(Json)
+    rows.into_iter().map(Drain::try_from).collect::<Result<_, _>>().map(|drains| part.of(drains))
 }
 
 /// `GET /api/v1/identity/drains/{id}`

@@ -14,6 +14,7 @@ use crate::access::audit::{self, Change};
 use crate::organizations::mails;
 use crate::people::{self, Person};
 use crate::request::bodies;
+use crate::request::bodies::paging::{ListPart, Listed};
 use crate::request::email_address::EmailAddress;
 use crate::request::text_rules::{self, Faults};
 use axum::Json;
@@ -165,25 +166,27 @@ async fn require_room(transaction: &mut PgConnection, person: UserId) -> Result<
 pub(crate) async fn list_platform_requests(
     Shared(state): Shared<Arc<State>>,
     person: Person,
-) -> Result<Json<Vec<AccessRequest>>, ApiError> {
-    own(&state, &person, OrgType::Platform).await
+    part: ListPart,
+) -> Result<Listed<AccessRequest>, ApiError> {
+    own(&state, &person, OrgType::Platform).await.map(|requests| part.of(requests))
 }
 
 /// `GET /api/v1/identity/agent-access-requests`
 pub(crate) async fn list_agent_requests(
     Shared(state): Shared<Arc<State>>,
     person: Person,
-) -> Result<Json<Vec<AccessRequest>>, ApiError> {
-    own(&state, &person, OrgType::Agent).await
+    part: ListPart,
+) -> Result<Listed<AccessRequest>, ApiError> {
+    own(&state, &person, OrgType::Agent).await.map(|requests| part.of(requests))
 }
 
 /// The caller's own of a type, oldest first.
-async fn own(state: &State, person: &Person, org_type: OrgType) -> Result<Json<Vec<AccessRequest>>, ApiError> {
+async fn own(state: &State, person: &Person, org_type: OrgType) -> Result<Vec<AccessRequest>, ApiError> {
     let rows: Vec<Row> =
         sqlx::query_as("SELECT * FROM access_requests WHERE user_id = $1 AND org_type = $2 ORDER BY created_at, id")
             .bind(person.user_id.0)
             .bind(org_type.as_str())
             .fetch_all(&state.pool)
             .await?;
-    rows.into_iter().map(AccessRequest::try_from).collect::<Result<_, _>>().map(Json)
+    rows.into_iter().map(AccessRequest::try_from).collect()
 }

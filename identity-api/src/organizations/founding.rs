@@ -9,6 +9,7 @@ use crate::access::organization;
 use crate::domains::registrations;
 use crate::people::{self, Person};
 use crate::request::bodies;
+use crate::request::bodies::paging::{ListPart, Listed};
 use crate::request::text_rules::{self, Faults};
 use axum::Json;
 use axum::body::Body;
@@ -147,13 +148,14 @@ fn by_request(kind: &str, path: &'static str) -> ApiError {
 pub(crate) async fn list_organizations(
     Shared(state): Shared<Arc<State>>,
     person: Person,
-) -> Result<Json<Vec<Organization>>, ApiError> {
+    part: ListPart,
+) -> Result<Listed<Organization>, ApiError> {
     let mut connection = state.pool.acquire().await?;
     let own: Vec<Uuid> = sqlx::query_scalar("SELECT organization_id FROM memberships WHERE user_id = $1")
         .bind(person.user_id.0)
         .fetch_all(&mut *connection)
         .await?;
-    Ok(Json(read_all(&mut connection, &own).await?))
+    Ok(part.of(read_all(&mut connection, &own).await?))
 }
 
 /// `GET /api/v1/identity/organizations/{id}`

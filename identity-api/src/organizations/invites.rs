@@ -15,6 +15,7 @@ use crate::access::audit::{self, Author, Change};
 use crate::people::Person;
 use crate::people::sign_in::InviteQuota;
 use crate::request::bodies;
+use crate::request::bodies::paging::{ListPart, Listed};
 use crate::request::email_address::EmailAddress;
 use crate::request::text_rules::{self, Faults};
 use axum::Json;
@@ -22,7 +23,7 @@ use axum::body::Body;
 use axum::extract::{Path, State as Shared};
 use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
-use schemas::identity::{INVITE_LIFETIME, Invite, Role};
+use schemas::identity::{INVITE_LIFETIME, Invite, MAX_MEMBERS, Role};
 use schemas::ids::{InviteId, OrgId, UserId};
 use schemas::problem::Code;
 use schemas::secrets::PlainInvite;
@@ -162,17 +163,23 @@ async fn require_no_member(transaction: &mut PgConnection, org: OrgId, email: &s
 }
 
 async fn require_room(transaction: &mut PgConnection, org: OrgId, now: DateTime<Utc>) -> Result<(), ApiError> {
-    let open: i64 = sqlx::query_scalar(
-        "SELECT count(*) FROM invites WHERE organization_id = $1 AND claimed_at IS NULL AND withdrawn_at IS NULL AND expires_at > $2",
+    let (open, members): (i64, i64) = sqlx::query_as(
+        "SELECT (SELECT count(*) FROM invites \
+                 WHERE organization_id = $1 AND claimed_at IS NULL AND withdrawn_at IS NULL AND expires_at > $2), \
+                (SELECT count(*) FROM memberships WHERE organization_id = $1)",
     )
     .bind(org.0)
     .bind(now)
     .fetch_one(transaction)
     .await?;
-    if open < MAX_OPEN_INVITES {
+    // Claiming an open invite changes neither sum, so it needs no check of its own.
+    let detail = if open + members >= MAX_MEMBERS {
+        format!("The organization has reached the limit of {MAX_MEMBERS} members and open invites. Remove one first.")
+    } else if open >= MAX_OPEN_INVITES {
+        format!("The organization has reached the limit of {MAX_OPEN_INVITES} open invites. Withdraw one first.")
+    } else {
         return Ok(());
-    }
-    let detail = format!("The organization has reached the limit of {MAX_OPEN_INVITES} open invites. Withdraw one first.");
+    };
     Err(ApiError::new(Code::Conflict, detail))
 }
 
@@ -221,7 +228,8 @@ pub(crate) async fn list_invites(
     Shared(state): Shared<Arc<State>>,
     person: Person,
     Path(org): Path<String>,
-) -> Result<Json<Vec<Invite>>, ApiError> {
+    part: ListPart,
+) -> Result<Listed<Invite>, ApiError> {
     let mut connection = state.pool.acquire().await?;
     let org = Standing::of(&mut connection, &org, person.user_id).await?.org;
     let rows: Vec<Row> = sqlx::query_as(
@@ -232,7 +240,7 @@ pub(crate) async fn list_invites(
     .bind(state.now())
     .fetch_all(&mut *connection)
     .await?;
-    rows.into_iter().map(Invite::try_from).collect::<Result<_, _>>().map(Json)
+    rows.into_iter().map(Invite::try_from).collect::<Result<_, _>>().map(|invites| part.of(invites))
 }
 
 /// `DELETE /api/v1/identity/organizations/{id}/invites/{invite_id}`: 204, also when it was withdrawn before.

@@ -11,6 +11,7 @@ use crate::people::Person;
 use crate::people::removal::{self, CreatedBy, Keeping};
 use crate::people::user_sessions;
 use crate::request::bodies;
+use crate::request::bodies::paging::{ListPart, Listed};
 use crate::request::text_rules;
 use axum::Json;
 use axum::body::Body;
@@ -30,10 +31,11 @@ pub(crate) async fn list_members(
     Shared(state): Shared<Arc<State>>,
     person: Person,
     Path(org): Path<String>,
-) -> Result<Json<Vec<Membership>>, ApiError> {
+    part: ListPart,
+) -> Result<Listed<Membership>, ApiError> {
     let mut connection = state.pool.acquire().await?;
     let org = Standing::of(&mut connection, &org, person.user_id).await?.org;
-    all(&mut connection, org).await.map(Json)
+    all(&mut connection, org).await.map(|members| part.of(members))
 }
 
 /// What an owner may say of a member.

@@ -47,8 +47,7 @@ impl FromRequestParts<Arc<State>> for Partner {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, state).await?;
-        state.rates.admit(Credential::Key(caller.key_id))?;
-        state.partner_rates.admit(caller.org_id)?;
+        state.rates.admit(Credential::Key(caller.key_id), caller.org_id)?;
         caller.require(Scope::PartnerProvision)?;
         if !organization::is_trusted(&state.pool, caller.org_id).await? {
             return Err(ApiError::new(Code::Forbidden, "The organization is not a trusted partner."));

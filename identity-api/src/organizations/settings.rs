@@ -62,13 +62,13 @@ pub(crate) async fn change_settings(
             "share_sessions_via_click_tokens",
             changes.share_sessions_via_click_tokens,
             OrganizationSettings::has_sharing as fn(OrgType) -> bool,
-            "UPDATE organizations SET share_sessions_via_click_tokens = $2 WHERE id = $1",
+            "UPDATE organizations SET share_sessions_via_click_tokens = $2 WHERE id = $1 AND share_sessions_via_click_tokens <> $2",
         ),
         (
             "visible_in_click_token_lookups",
             changes.visible_in_click_token_lookups,
             OrganizationSettings::has_visibility,
-            "UPDATE organizations SET visible_in_click_token_lookups = $2 WHERE id = $1",
+            "UPDATE organizations SET visible_in_click_token_lookups = $2 WHERE id = $1 AND visible_in_click_token_lookups <> $2",
         ),
     ];
     let own = organization::type_of(&state.pool, actor.org_id).await?;
@@ -78,7 +78,10 @@ pub(crate) async fn change_settings(
     let mut transaction = state.pool.begin().await?;
     for (flag, value, _, update) in asked {
         let Some(value) = value else { continue };
-        sqlx::query(update).bind(actor.org_id.0).bind(value).execute(&mut *transaction).await?;
+        let changed = sqlx::query(update).bind(actor.org_id.0).bind(value).execute(&mut *transaction).await?;
+        if changed.rows_affected() == 0 {
+            continue;
+        }
         let change = Change {
             action: "settings.changed",
             object_kind: "organization",

@@ -147,6 +147,7 @@ pub(crate) async fn redeliver(
     let standing = lock(&mut transaction, endpoint, actor.org_id).await?;
     find(&mut *transaction, endpoint, actor.org_id, delivery).await?;
     standing.require_enabled()?;
+    state.trials.admit(endpoint, actor.org_id)?;
     order(&mut transaction, delivery, now).await?;
     let change = Change {
         action: "webhook.redelivery_ordered",

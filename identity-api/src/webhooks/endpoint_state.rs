@@ -133,6 +133,7 @@ pub(crate) async fn test_webhook(
     let mut transaction = state.pool.begin().await?;
     granting::require_owner(&mut transaction, &actor, LettingIn::Webhooks).await?;
     deliveries::lock(&mut transaction, id, actor.org_id).await?.require_enabled()?;
+    state.trials.admit(id, actor.org_id)?;
     let data = Data::Webhook(WebhookData { id });
     let event = Event { to: &[actor.org_id], kind: EventType::WebhookTest, at: now, data };
     let delivery = outbox::write(&mut transaction, id, actor.org_id, &event).await?;

@@ -13,6 +13,7 @@ mod audit;
 mod audit_trail;
 mod backlog;
 mod bounds;
+mod budgets;
 mod bulk_outage;
 mod bulk_requests;
 mod credentials;

@@ -25,7 +25,7 @@ async fn a_flag_is_off_until_its_organisation_turns_it_on() {
             assert_eq!((changed.status, changed.body), (200, settings(value)));
             assert_eq!(app.get(Shows::Key(&key), SETTINGS).await.body, settings(value));
         }
-        assert_eq!(app.audited(org).await.len(), 4);
+        assert_eq!(app.audited(org).await.len(), 3, "a flag that has its value already is no change");
         for body in [json!({other: true}), json!({flag: false, other: true}), json!({other: false})] {
             assert_eq!(patch(&app, &key, &body).await.refusal(), (403, "forbidden"), "{body}");
         }

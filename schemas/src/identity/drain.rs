@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
 /// Most drains of one organisation.
-pub const MAX_DRAINS: i64 = 20;
+pub const MAX_DRAINS: i64 = 100;
 /// Most hosts that one drain names.
 pub const MAX_DRAIN_HOSTS: usize = 100;
 

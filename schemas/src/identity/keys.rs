@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use uuid::Uuid;
 
+/// Most active keys of an organization.
+pub const MAX_KEYS: i64 = 1_000;
+
 /// What a key may do, independent of its prefix (docs/api/http.md#authentication).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Scope {

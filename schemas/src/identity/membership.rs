@@ -8,6 +8,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
+/// Most members and open invites of an organization.
+pub const MAX_MEMBERS: i64 = 1_000;
+
 /// How long an invite can be claimed.
 pub const INVITE_LIFETIME: TimeDelta = TimeDelta::days(7);
 

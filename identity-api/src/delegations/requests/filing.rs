@@ -24,6 +24,7 @@ use schemas::webhook::{Data, EventType};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use service_kit::budgets::cost;
 use service_kit::http::ApiError;
 use sqlx::{Acquire, PgConnection};
 use std::collections::BTreeSet;
@@ -214,7 +215,8 @@ pub(crate) async fn create_delegation_requests(
     let items = parse_items(&body)?;
     // A call costs what its requests would cost one by one; the call itself has paid for the first.
     if let Some(others) = u32::try_from(items.len()).ok().and_then(|count| NonZeroU32::new(count.saturating_sub(1))) {
-        state.rates.admit_many(actor.credential, others)?;
+        state.rates.admit_many(actor.credential, actor.org_id, others)?;
+        state.budgets.organizations.spend(actor.org_id, cost(2 * others.get() as usize, 0), state.now())?;
     }
     let (mut domains, mut filings) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
     for item in items {

@@ -10,6 +10,7 @@ use crate::organizations::founding::{self, Founding};
 use crate::organizations::mails;
 use crate::people::Operator;
 use crate::request::bodies;
+use crate::request::bodies::paging::{ListPart, Listed};
 use crate::request::text_rules;
 use axum::Json;
 use axum::body::{Body, HttpBody};
@@ -36,8 +37,9 @@ pub(crate) async fn list_access_requests_to_review(
     Shared(state): Shared<Arc<State>>,
     Operator(_): Operator,
     Parameters(wanted): Parameters<WithStatus>,
-) -> Result<Json<Vec<AccessRequest>>, ApiError> {
-    with_status(&state.pool, wanted.status).await.map(Json)
+    part: ListPart,
+) -> Result<Listed<AccessRequest>, ApiError> {
+    with_status(&state.pool, wanted.status).await.map(|requests| part.of(requests))
 }
 
 /// Everybody's requests of a status, oldest first.

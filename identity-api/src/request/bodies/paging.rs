@@ -1,15 +1,21 @@
-//! Which part of a list: `limit` and `offset` of the lists that may grow without end.
-//!
-//! Must not know what is listed.
+//! `limit` and `offset`: which part of a list.
 
+use axum::Json;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::{IntoResponse, Response};
 use schemas::problem::Code;
-use service_kit::http::ApiError;
+use serde::{Deserialize, Serialize};
+use service_kit::http::{ApiError, Parameters};
 
-/// Items of one answer when nothing is said, and the most of them.
+/// Items of a page without `limit`, and the most of them, in lists that grow without end.
 const DEFAULT_LIMIT: i64 = 100;
 const MAX_LIMIT: i64 = 1_000;
 
-/// A part of a list, as SQL takes it.
+const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
+
+/// A part of a list that grows without end, as SQL reads it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paging {
     pub(crate) limit: i64,
@@ -24,5 +30,64 @@ impl Paging {
             return Err(ApiError::new(Code::InvalidParameter, "limit must be 1 or more, and offset 0 or more."));
         }
         Ok(Self { limit: limit.min(MAX_LIMIT), offset })
+    }
+}
+
+/// A part of a list of bounded length: everything without `limit`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ListPart {
+    limit: usize,
+    offset: usize,
+}
+
+#[derive(Deserialize)]
+struct PartParameters {
+    limit: Option<i64>,
+    offset: Option<i64>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for ListPart {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let Parameters(PartParameters { limit, offset }) = Parameters::of_uri(&parts.uri)?;
+        let Paging { offset, .. } = Paging::parse(limit, offset)?;
+        let whole = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
+        Ok(Self { limit: limit.map_or(usize::MAX, whole), offset: whole(offset) })
+    }
+}
+
+impl ListPart {
+    /// Cuts this part out of a whole list.
+    pub(crate) fn of<T>(self, whole: Vec<T>) -> Listed<T> {
+        let total = whole.len();
+        Listed { total, items: whole.into_iter().skip(self.offset).take(self.limit).collect() }
+    }
+}
+
+/// A part of a list as a response, with the length of the whole in `x-total-count`.
+pub(crate) struct Listed<T> {
+    items: Vec<T>,
+    total: usize,
+}
+
+impl<T: Serialize> IntoResponse for Listed<T> {
+    fn into_response(self) -> Response {
+        ([(TOTAL, HeaderValue::from(self.total))], Json(self.items)).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_without_limit_is_whole() {
+        let part = |limit: usize, offset| ListPart { limit, offset }.of((0..5).collect::<Vec<u32>>()).items;
+        assert_eq!(part(usize::MAX, 0), [0, 1, 2, 3, 4]);
+        assert_eq!(part(2, 0), [0, 1]);
+        assert_eq!(part(2, 4), [4]);
+        assert!(part(usize::MAX, usize::MAX).is_empty());
+        assert_eq!(ListPart { limit: 1, offset: 9 }.of(vec![1, 2, 3]).total, 3);
     }
 }

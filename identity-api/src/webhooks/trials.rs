@@ -1,0 +1,31 @@
+//! How often an organization may send tests and deliveries again (docs/api/http.md#rates).
+
+use schemas::ids::{OrgId, WebhookEndpointId};
+use service_kit::http::ApiError;
+use service_kit::rates::Rates;
+
+const PER_ENDPOINT: u32 = 5;
+const PER_ORGANIZATION: u32 = 20;
+
+/// Tests and redeliveries of each endpoint and of each organization, by the minute.
+pub(crate) struct Trials {
+    endpoints: Rates<WebhookEndpointId>,
+    organizations: Rates<OrgId>,
+}
+
+impl Default for Trials {
+    fn default() -> Self {
+        Self { endpoints: Rates::per_minute(PER_ENDPOINT), organizations: Rates::per_minute(PER_ORGANIZATION) }
+    }
+}
+
+impl Trials {
+    /// Admits a test or redelivery to an endpoint that belongs to the organization, or returns 429.
+    pub(crate) fn admit(&self, endpoint: WebhookEndpointId, organization: OrgId) -> Result<(), ApiError> {
+        let slower = |refusal: ApiError| {
+            refusal.with_detail("Too many tests and redeliveries. Wait for the time in Retry-After, then try again.")
+        };
+        self.endpoints.admit(endpoint).map_err(slower)?;
+        self.organizations.admit(organization).map_err(slower)
+    }
+}

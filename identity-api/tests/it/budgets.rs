@@ -1,0 +1,232 @@
+//! What one organization may change, send and list, whatever keys it has (threat rows F50 to F52).
+
+use crate::test_app::{Answer, DRAINS, KEYS, SETTINGS, Shows, TestApp, WEBHOOKS, answer, sign_in, standstill};
+use chrono::TimeDelta;
+use identity_api::sign_in::SignInSettings;
+use reqwest::Method;
+use schemas::identity::{MAX_KEYS, OrgType, Scope};
+use schemas::ids::OrgId;
+use serde_json::{Value, json};
+use service_kit::clock::Clock;
+use service_kit::settings::WebhookSettings;
+
+/// An app whose organizations may add so many bytes an hour.
+async fn open_with(identity_bytes: u64, clock: Clock) -> TestApp {
+    TestApp::open_for(clock, WebhookSettings::default(), SignInSettings { identity_bytes, ..sign_in() }).await
+}
+
+async fn change_setting(app: &TestApp, key: &str, value: bool) -> Answer {
+    app.send(Method::PATCH, Shows::Key(key), SETTINGS, json!({"visible_in_click_token_lookups": value}).to_string()).await
+}
+
+async fn add_keys(app: &TestApp, org: OrgId, number: i64) {
+    sqlx::query(
+        "INSERT INTO api_keys (organization_id, name, prefix, key_hash, scopes, created_by_kind) \
+         SELECT $1, 'many', 'svc_pub_', sha256(n::text::bytea), '{}', 'system' FROM generate_series(1, $2) n",
+    )
+    .bind(org.0)
+    .bind(number)
+    .execute(&app.stores.pool)
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn f50_changes_end_in_429_when_the_budget_is_spent() {
+    let clock = standstill();
+    let app = open_with(100_000, clock.clone()).await;
+    let ((org, key), (_, other)) = (app.org("busy").await, app.org("other").await);
+    let mut accepted = 0;
+    while change_setting(&app, &key, accepted % 2 == 0).await.status == 200 {
+        accepted += 1;
+        assert!(accepted < 100, "a change costs more than 1,000 bytes");
+    }
+    assert!(accepted > 10, "{accepted}");
+    let refused = change_setting(&app, &key, true).await;
+    assert_eq!(refused.refusal(), (429, "too_many_requests"));
+    assert_eq!(app.audited(org).await.len(), accepted, "what is refused leaves no row");
+    assert_eq!(app.get(Shows::Key(&key), SETTINGS).await.status, 200, "reads go on");
+    assert_eq!(change_setting(&app, &other, true).await.status, 200, "so do others");
+    let large = app.send(Method::PATCH, Shows::Key(&other), SETTINGS, "x".repeat(1_000_000)).await;
+    assert_eq!(large.refusal(), (413, "too_large"), "what is refused as too large needs no budget");
+    clock.advance(TimeDelta::hours(1));
+    assert_eq!(change_setting(&app, &key, true).await.status, 200, "after an hour the budget is full");
+}
+
+#[tokio::test]
+async fn f50_a_person_who_creates_organizations_has_a_budget() {
+    let app = open_with(30_000, standstill()).await;
+    let session = app.session("ann@example.com", &[]).await;
+    let create = async |number: usize| {
+        let request = app.request(Method::POST, "/api/v1/identity/organizations", Shows::Session(&session));
+        answer(request.json(&json!({"name": format!("Organization {number}"), "org_type": "content_owner", "domain": format!("a{number}.example.com")}))).await
+    };
+    let mut statuses = Vec::new();
+    for number in 0..20 {
+        statuses.push(create(number).await.status);
+    }
+    assert_eq!((statuses[0], statuses[19]), (201, 429), "{statuses:?}");
+}
+
+#[tokio::test]
+async fn settings_that_do_not_change_leave_no_audit_entry() {
+    let app = TestApp::open().await;
+    let (org, key) = app.org("owner").await;
+    for value in [false, true, true, true, false, false] {
+        assert_eq!(change_setting(&app, &key, value).await.status, 200);
+    }
+    assert_eq!(app.audited(org).await.len(), 2);
+}
+
+#[tokio::test]
+async fn f52_an_endpoint_has_five_tests_and_redeliveries_a_minute() {
+    let app = TestApp::open().await;
+    let (_, owner) = app.org("owner").await;
+    let endpoint = app.subscribe(&owner, &["delegation.created"]).await;
+    let sent = app.test_webhook(&owner, &endpoint).await;
+    let redeliver = async || {
+        let path = format!("{WEBHOOKS}/{}/deliveries/{}/redeliver", endpoint.text("id"), sent.text("id"));
+        app.post(Shows::Key(&owner), &path, &json!({})).await.status
+    };
+    let mut statuses = vec![sent.status];
+    for _ in 0..2 {
+        statuses.extend([redeliver().await, app.test_webhook(&owner, &endpoint).await.status]);
+    }
+    assert_eq!(statuses, [202; 5]);
+    assert_eq!((redeliver().await, app.test_webhook(&owner, &endpoint).await.refusal()), (429, (429, "too_many_requests")));
+    assert_eq!(app.count("SELECT count(*) FROM webhook_deliveries").await, 3, "what is refused is not sent");
+    let other = app.subscribe(&owner, &["delegation.created"]).await;
+    assert_eq!(app.test_webhook(&owner, &other).await.status, 202, "another endpoint has its own");
+}
+
+#[tokio::test]
+async fn f52_an_organization_has_twenty_tests_a_minute() {
+    let app = TestApp::open().await;
+    let ((_, busy), (_, other)) = (app.org("busy").await, app.org("other").await);
+    let mut accepted = 0;
+    for _ in 0..6 {
+        let endpoint = app.subscribe(&busy, &["delegation.created"]).await;
+        for _ in 0..5 {
+            accepted += usize::from(app.test_webhook(&busy, &endpoint).await.status == 202);
+        }
+    }
+    // One token refills every three seconds.
+    assert!((20..25).contains(&accepted), "{accepted}");
+    let endpoint = app.subscribe(&other, &["delegation.created"]).await;
+    assert_eq!(app.test_webhook(&other, &endpoint).await.status, 202);
+}
+
+/// The bucket of an endpoint is nobody else's to spend.
+#[tokio::test]
+async fn tests_of_foreign_endpoints_spend_nothing() {
+    let app = TestApp::open().await;
+    let ((_, owner), (_, stranger)) = (app.org("owner").await, app.org("stranger").await);
+    let endpoint = app.subscribe(&owner, &["delegation.created"]).await;
+    for _ in 0..10 {
+        assert_eq!(app.test_webhook(&stranger, &endpoint).await.status, 404);
+    }
+    assert_eq!(app.test_webhook(&owner, &endpoint).await.status, 202);
+}
+
+#[tokio::test]
+async fn f51_many_keys_of_one_organization_share_a_rate() {
+    let app =
+        TestApp::open_for(Clock::System, WebhookSettings::default(), SignInSettings { identity_rate: 2, ..sign_in() }).await;
+    let (org, _) = app.org("busy").await;
+    let mut statuses = Vec::new();
+    for _ in 0..40 {
+        // Each key has four requests at once, and the organization eight.
+        let key = app.seed().key(org, OrgType::ContentOwner, &[Scope::IdentityRead]).await;
+        statuses.push(app.get(Shows::Key(&key), KEYS).await.status);
+    }
+    assert!(statuses.contains(&429), "{statuses:?}");
+    let (_, other) = app.org("other").await;
+    assert_eq!(app.get(Shows::Key(&other), KEYS).await.status, 200);
+}
+
+#[tokio::test]
+async fn f51_an_organization_has_at_most_1000_active_keys() {
+    let app = TestApp::open().await;
+    let (org, owner) = app.org("owner").await;
+    add_keys(&app, org, MAX_KEYS - 3).await;
+    let create = async || app.create(Shows::Key(&owner), &json!({"name": "one more"})).await;
+    let last = create().await;
+    assert_eq!(last.status, 201, "{}", last.body);
+    assert_eq!(create().await.refusal(), (409, "conflict"));
+    let drain = json!({"name": "cdn", "provider": "cloudflare"});
+    let refused = app.post(Shows::Key(&owner), DRAINS, &drain).await;
+    assert_eq!(refused.refusal(), (409, "conflict"), "a drain has a key, too");
+    assert_eq!(app.revoke(Shows::Key(&owner), last.text("id")).await.status, 200);
+    assert_eq!(create().await.status, 201);
+}
+
+#[tokio::test]
+async fn f51_a_list_of_keys_has_at_most_1000_revoked_ones() {
+    let app = TestApp::open().await;
+    let (org, owner) = app.org("owner").await;
+    add_keys(&app, org, 3_000).await;
+    sqlx::query("UPDATE api_keys SET revoked_at = now() WHERE name = 'many'").execute(&app.stores.pool).await.unwrap();
+    let listed = app.list(Shows::Key(&owner)).await.body;
+    assert_eq!(listed.as_array().unwrap().len(), 1_002);
+}
+
+#[tokio::test]
+async fn f51_an_organization_has_at_most_1000_members() {
+    let app = TestApp::open().await;
+    let (org, _) = app.org("owner").await;
+    let session = app.session("owner@example.com", &[org]).await;
+    sqlx::query(
+        "WITH people AS (INSERT INTO users (email) SELECT 'p' || n || '@example.com' FROM generate_series(1, 998) n RETURNING id) \
+         INSERT INTO memberships (organization_id, user_id, role, created_at) SELECT $1, id, 'member', now() FROM people",
+    )
+    .bind(org.0)
+    .execute(&app.stores.pool)
+    .await
+    .unwrap();
+    let path = format!("/api/v1/identity/organizations/{org}/members");
+    let invite = async |name: &str| {
+        let body = json!({"email": format!("{name}@example.com")});
+        answer(app.request(Method::POST, &path, Shows::Session(&session)).json(&body)).await
+    };
+    assert_eq!(invite("ann").await.status, 201);
+    assert_eq!(invite("joe").await.refusal(), (409, "conflict"));
+}
+
+/// The items of a page and the number of all.
+async fn page(app: &TestApp, shows: Shows<'_>, path: &str) -> (Vec<Value>, String) {
+    let response = app.request(Method::GET, path, shows).send().await.unwrap();
+    assert_eq!(response.status(), 200, "{path}");
+    let total = response.headers()["x-total-count"].to_str().unwrap().to_owned();
+    (response.json().await.unwrap(), total)
+}
+
+#[tokio::test]
+async fn f51_every_list_is_paged() {
+    let app = TestApp::open().await;
+    let (org, owner) = app.owner_of("a.test").await;
+    let session = app.session("owner@example.com", &[org]).await;
+    add_keys(&app, org, 8).await;
+    let (key, person) = (Shows::Key(&owner), Shows::Session(&session));
+    let (whole, total) = page(&app, key, KEYS).await;
+    assert_eq!((whole.len(), total.as_str()), (10, "10"));
+    let mut walked = Vec::new();
+    for offset in [0, 4, 8] {
+        let (items, total) = page(&app, key, &format!("{KEYS}?limit=4&offset={offset}")).await;
+        assert_eq!((items.len(), total.as_str()), ([4, 4, 2][offset / 4], "10"));
+        walked.extend(items);
+    }
+    assert_eq!(walked, whole);
+    for list in ["analysts", "delegations", "delegation-requests", "domains", "drains", "webhooks"] {
+        let (items, total) = page(&app, key, &format!("/api/v1/identity/{list}?limit=1")).await;
+        assert_eq!(items.len().to_string(), total, "{list}");
+    }
+    let of_organization = [format!("organizations/{org}/members"), format!("organizations/{org}/invites")];
+    let of_person = ["organizations", "platform-access-requests", "agent-access-requests"].map(str::to_owned);
+    for list in of_organization.iter().chain(&of_person) {
+        let path = format!("/api/v1/identity/{list}");
+        let (items, total) = page(&app, person, &format!("{path}?offset=1000000")).await;
+        assert!(items.is_empty() && total.parse::<usize>().unwrap() <= 1, "{list}: {total}");
+        let refused = answer(app.request(Method::GET, &format!("{path}?limit=0"), person)).await;
+        assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{list}");
+    }
+}
