@@ -96,7 +96,7 @@ fn the_front_writes_no_address_to_a_log() {
     let conf = read("infra/front/nginx.conf");
     assert_eq!(after(&conf, "access_log "), ["off;"]);
     let errors = conf.lines().map(str::trim).filter(|line| line.starts_with("error_log "));
-    assert_eq!(errors.collect::<Vec<_>>(), ["error_log /dev/stderr crit;"], "below crit, a line names the request");
+    assert_eq!(errors.collect::<Vec<_>>(), ["error_log /dev/stderr crit;"; 2], "below crit, a line names the request");
 }
 
 #[test]
@@ -112,7 +112,22 @@ fn one_address_of_compose_carries_every_path_of_the_api() {
         }
         assert_eq!(goes_to(&conf, &format!("/{service}/openapi.json")), service);
     }
-    for page in ["/", "/sign-in", "/sign-in/finish", "/sign-out", "/console", "/console/organizations", "/assets/console.css"] {
+    let routes = read("console/src/routes.rs");
+    let pages: Vec<&str> = routes.split(".route(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(pages.len() > 20, "{pages:?}");
+    for page in pages {
+        assert_eq!(goes_to(&conf, &page.replace(['{', '}'], "")), "console", "{page}");
+    }
+    for page in [
+        "/",
+        "/sign-in",
+        "/sign-in/finish",
+        "/sign-in/arrived",
+        "/sign-out",
+        "/console",
+        "/console/organizations",
+        "/assets/console.css",
+    ] {
         assert_eq!(goes_to(&conf, page), "console", "{page}");
     }
     for nowhere in ["/consoles", "/sign-in/x", "/metrics", "/ready", "/api/v1/other", "/events/x"] {

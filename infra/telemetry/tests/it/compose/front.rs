@@ -1,16 +1,14 @@
 //! The front of docker-compose.yml: a real nginx with the file that the container is given. Only addresses are others, and DNS is
 //! not asked again for those.
 
-use super::file::{Service, read};
+use super::file::{self, Service, read};
+use super::{free_address, secrets};
 use service_kit::testing::{TestProcess, client, eventually};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
-
-/// Around that file, what the image's own configuration has and a test needs.
-const IMAGE: &str = "daemon off; pid FOLDER/nginx.pid; error_log /dev/stderr; events { worker_connections 1024; } http {
-    client_body_temp_path FOLDER/client; proxy_temp_path FOLDER/proxy; fastcgi_temp_path FOLDER/fastcgi;
-    uwsgi_temp_path FOLDER/uwsgi; scgi_temp_path FOLDER/scgi; include FOLDER/default.conf; }";
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
 
 /// A running nginx; killed when dropped.
 pub(super) struct Front {
@@ -23,13 +21,11 @@ impl Front {
     pub(super) async fn start(folder: &Path, address: SocketAddr, services: &BTreeMap<String, Service>) -> Self {
         let folder = folder.join("front");
         std::fs::create_dir(&folder).expect("a folder is made");
-        std::fs::write(folder.join("default.conf"), settled(address, services)).expect("it is written");
-        let around = IMAGE.replace("FOLDER", &folder.display().to_string());
-        std::fs::write(folder.join("nginx.conf"), around).expect("it is written");
+        std::fs::write(folder.join("nginx.conf"), settled(&folder, address, services)).expect("it is written");
         let program = tokio::task::spawn_blocking(local::nginx::program).await.expect("fetching does not panic");
         let program = program.unwrap_or_else(|error| panic!("{error:#}"));
         let file = folder.join("nginx.conf").display().to_string();
-        let process = TestProcess::start(&program, &["-e", "stderr", "-c", &file], &[] as &[(&str, &str)]);
+        let process = TestProcess::start(&program, &["-e", "stderr", "-c", &file, "-g", "daemon off;"], &[] as &[(&str, &str)]);
         let front = Self { address, process };
         // What the health check of the container asks.
         eventually("nginx answers", async || (front.try_get("/health", "").await?.0 == 200).then_some(())).await;
@@ -61,9 +57,9 @@ async fn told(request: reqwest::RequestBuilder) -> Option<(u16, String)> {
     Some((answer.status().as_u16(), format!("{}\n{}", kind.unwrap_or_default(), answer.text().await.ok()?)))
 }
 
-/// `infra/front/nginx.conf` with the addresses of this machine.
-fn settled(address: SocketAddr, services: &BTreeMap<String, Service>) -> String {
-    let mut settled = read("infra/front/nginx.conf");
+/// `infra/front/nginx.conf` with the addresses and the folder of this test.
+fn settled(folder: &Path, address: SocketAddr, services: &BTreeMap<String, Service>) -> String {
+    let mut settled = read("infra/front/nginx.conf").replace(" /tmp/", &format!(" {}/", folder.display()));
     let mut replace = |from: &str, to: &str| {
         assert_eq!(settled.matches(from).count(), 1, "{from} stands in nginx.conf once");
         settled = settled.replace(from, to);
@@ -76,4 +72,48 @@ fn settled(address: SocketAddr, services: &BTreeMap<String, Service>) -> String 
         replace(&format!("server {alias}:{port} resolve;"), &here.join(" "));
     }
     settled
+}
+
+/// The services of docker-compose.yml, all at this address.
+fn services_at(address: SocketAddr) -> BTreeMap<String, Service> {
+    let env = BTreeMap::from_iter(secrets::asked_for().into_iter().map(|name| (name, "x".to_owned())));
+    let mut services = file::ours(file::all(), &env);
+    for service in services.values_mut() {
+        service.environment.insert("TELEMETRY_LISTEN".to_owned(), address.to_string());
+    }
+    services
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f54_one_address_does_not_take_all_connections_of_the_front() {
+    const SHARE: usize = 256;
+    // A service that accepts connections and answers none; the console isn't running.
+    let silent = TcpListener::bind("127.0.0.1:0").await.expect("it listens");
+    let mut services = services_at(silent.local_addr().expect("it has an address"));
+    let console = services.get_mut("console").expect("there is a console");
+    console.environment.insert("TELEMETRY_LISTEN".to_owned(), "127.0.0.1:1".to_owned());
+    let folder = tempfile::tempdir().expect("a folder is made");
+    let front = Front::start(folder.path(), free_address(), &services).await;
+    let status = async |from: [u8; 4]| {
+        let client = reqwest::Client::builder().local_address(IpAddr::from(from)).build().expect("it is built");
+        client.get(front.url("/")).send().await.expect("the front answers")
+    };
+    let head = "POST /events HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{";
+    let mut slow = Vec::new();
+    for _ in 0..SHARE {
+        let mut stream = TcpStream::connect(front.address).await.expect("the front accepts it");
+        stream.write_all(head.as_bytes()).await.expect("the front reads it");
+        slow.push(stream);
+    }
+    let refused = eventually("the address has its share", async || {
+        let response = status([127, 0, 0, 1]).await;
+        (response.status() == 429).then_some(response)
+    })
+    .await;
+    assert_eq!(refused.headers()["content-type"], "application/problem+json");
+    assert_eq!(refused.headers()["retry-after"], "1");
+    assert_eq!(status([127, 0, 0, 9]).await.status(), 502, "a request from elsewhere goes to the console, which is away");
+    drop(slow);
+    eventually("what is given back can be taken again", async || (status([127, 0, 0, 1]).await.status() == 502).then_some(()))
+        .await;
 }
