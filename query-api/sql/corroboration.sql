@@ -8,11 +8,10 @@ FROM (
         SELECT *, toString(date) AS day, agent_id AS agent, toString(platform_id) AS platform_name, count() OVER () AS total
         FROM (
             WITH
-                (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
-                (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
+                (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
                 toUUID('00000000-0000-0000-0000-000000000000') AS nobody,
                 link_site = ''
-                    OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told,
+                    OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.1, hosts.2, toInt64(9223372036854775807)) AS is_told,
                 -- A session that the reader may not see makes no claim.
                 is_claimed AND (is_told OR role = 1) AS has_claim,
                 {by_agent:UInt8} AND is_claim AND (is_told OR role = 1) AS is_agents
@@ -29,9 +28,9 @@ FROM (
             WHERE site IN (SELECT site FROM visible_hosts)
                 AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                 AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
+                AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
                 AND outcome = 'fetch'
-                AND ({outcome:String} = '' OR outcome = {outcome:String})
+                AND if({outcome:String} = '', 1, outcome = {outcome:String})
             GROUP BY date, platform_id, agent_id
         )
         ORDER BY

@@ -18,27 +18,25 @@ SELECT
     toUInt64(0) AS clicks
 FROM (
     WITH
-        (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
-        (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
-        link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told
+        (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
+        link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.1, hosts.2, toInt64(9223372036854775807)) AS is_told
     SELECT operator, bot, purpose, verified, status AS one_status, outcome = 'fetch' AS is_fetch, count() AS requests,
         sum(bytes) AS sent, countIf(is_claimed AND (is_told OR role = 1) AND is_seen) AS confirmed
     FROM events FINAL
     WHERE site IN (SELECT site FROM visible_hosts)
         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-        AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
+        AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
         AND type = 'content_retrieved'
         AND bot != ''
-        AND ({outcome:String} = '' OR outcome = {outcome:String})
+        AND if({outcome:String} = '', 1, outcome = {outcome:String})
     GROUP BY operator, bot, purpose, verified, one_status, is_fetch
 )
 GROUP BY operator, bot, purpose, verified
 UNION ALL
 WITH
-    (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
-    (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
-    link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told,
+    (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
+    link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.1, hosts.2, toInt64(9223372036854775807)) AS is_told,
     outcome = 'fetch' AND is_claimed AND (is_told OR role = 1) AS has_claim,
     is_claim AND (is_told OR role = 1) AS is_agents,
     -- It goes by another organization's token and leads to the host of the token's link.
@@ -53,22 +51,22 @@ FROM events FINAL
 WHERE site IN (SELECT site FROM visible_hosts)
     AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
     AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-    AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
+    AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
     AND (is_click OR type IN ('content_cited', 'content_presented') OR has_claim)
-    AND ({outcome:String} = '' OR outcome = {outcome:String})
+    AND if({outcome:String} = '', 1, outcome = {outcome:String})
 GROUP BY agent_name
 UNION ALL
 SELECT toString(operator), toString(bot), toString(purpose), toInt8(verified), groupArray((one_status, requests)),
     toUInt64(0), toUInt64(0), toUInt64(0), '', toUInt64(0), toUInt64(0), toUInt64(0), toUInt64(0)
 FROM (
-    WITH (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible
+    WITH (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts
     SELECT operator, bot, purpose, verified, status AS one_status, count() AS requests
     FROM failed_fetches FINAL
     WHERE site IN (SELECT site FROM visible_hosts)
         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-        AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
-        AND ({outcome:String} = '' OR outcome = {outcome:String})
+        AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
+        AND if({outcome:String} = '', 1, outcome = {outcome:String})
     GROUP BY operator, bot, purpose, verified, one_status
     -- Copies of a line can be in several partitions.
     SETTINGS do_not_merge_across_partitions_select_final = 0

@@ -4,10 +4,9 @@
 -- One pass over all events counts them by ten minutes, so that only those down to the page's end have to be sorted. Arrays are read
 -- around the events on the page only. All parts of a statement read one snapshot, so total and page agree.
 WITH
-    (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
-    (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
+    (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
     -- A click on another host than its token's link belongs to its reporter, unless the link's host is the reader's too.
-    link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS shows_agent,
+    link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.1, hosts.2, toInt64(9223372036854775807)) AS shows_agent,
     listed AS (
         SELECT
             site,
@@ -15,30 +14,30 @@ WITH
             key,
             toUnixTimestamp64Milli(at) AS at_ms,
             -- What follows the last event of the previous page; on the first page everything.
-            at_ms < {after_ms:Int64} OR (at_ms = {after_ms:Int64} AND key > {after_key:UInt128}) AS is_after
+            if({is_next:UInt8}, at_ms < {after_ms:Int64} OR (at_ms = {after_ms:Int64} AND key > {after_key:UInt128}), 1) AS is_after
         FROM events FINAL
         WHERE site IN (SELECT site FROM visible_hosts)
             AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
             -- Of hosts that had another owner, what happened since then.
-            AND ({is_dated:UInt8} = 0 OR at_ms >= transform(site, visible.1, visible.2, {since_ms:Int64}))
+            AND if({is_dated:UInt8}, at_ms >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
             AND NOT startsWith(type, 'turn_')
-            -- Filters compare what the owner sees. Each is off unless it is set.
-            AND ({event_type:String} = '' OR type = {event_type:String})
-            AND ({outcome:String} = '' OR outcome = {outcome:String})
-            AND ({has_agent:UInt8} = 0 OR if(shows_agent, agent, '') = {agent:String})
-            AND ({has_platform:UInt8} = 0 OR if(shows_agent, platform, organization) = {platform:UUID})
+            -- Filters compare what the owner sees. Each is off unless it is set; ClickHouse doesn't resolve what `if` leaves out.
+            AND if({is_filtered:UInt8},
+                ({event_type:String} = '' OR type = {event_type:String})
+                    AND ({outcome:String} = '' OR outcome = {outcome:String})
+                    AND ({has_agent:UInt8} = 0 OR if(shows_agent, agent, '') = {agent:String})
+                    AND ({has_platform:UInt8} = 0 OR if(shows_agent, platform, organization) = {platform:UUID}),
+                1)
     ),
     -- All events of the list, and a time before which no event of the page is.
     (
         SELECT (sum(events_listed), minIf(ms, events_before < {through:UInt64}))
         FROM (
-            SELECT ms, events_listed, sum(events_after) OVER (ORDER BY ms DESC) - events_after AS events_before
-            FROM (
-                SELECT intDiv(at_ms, 600000) * 600000 AS ms, count() AS events_listed, countIf(is_after) AS events_after
-                FROM listed
-                GROUP BY ms
-            )
+            SELECT intDiv(at_ms, 600000) * 600000 AS ms, count() AS events_listed, countIf(is_after) AS events_after,
+                sum(events_after) OVER (ORDER BY ms DESC) - events_after AS events_before
+            FROM listed
+            GROUP BY ms
         )
     ) AS counted
 SELECT

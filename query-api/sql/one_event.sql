@@ -1,10 +1,9 @@
 -- An owner's events that have one of these keys, newest first, with the places of their reports. PREWHERE is
 -- safe for columns of the sorting key only: other columns are read around the events that have one of the keys.
 WITH
-    (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
-    (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
+    (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
     -- From when on events on this host are the owner's.
-    transform(site, visible.1, visible.2, toInt64(-2208988800000)) AS owned_from
+    transform(site, hosts.3, hosts.4, toInt64(-2208988800000)) AS owned_from
 SELECT
     key,
     toUnixTimestamp64Milli(at) AS at_ms,
@@ -13,7 +12,7 @@ SELECT
     is_claimed,
     is_seen,
     -- As in events_page.sql.
-    toUInt8(link_site = '' OR at_ms >= transform(link_site, told.1, told.2, toInt64(9223372036854775807))) AS shows_agent,
+    toUInt8(link_site = '' OR at_ms >= transform(link_site, hosts.1, hosts.2, toInt64(9223372036854775807))) AS shows_agent,
     -- Organization, time and identity of each report that the owner may see. Reports from before the host was the owner's are left
     -- out, but for the one that represents the event, which the list shows too.
     arrayMap(

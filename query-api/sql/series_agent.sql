@@ -12,32 +12,30 @@ FROM (
         sumIf(length(owner) + length(name), is_value) OVER () AS name_bytes,
         sumIf(length(cells), is_value) OVER () AS cell_count
     FROM (
-        SELECT is_value, owner, name, groupArray((of_bucket, of_events, of_sessions)) AS cells,
+        SELECT is_value, if(is_value, toString(shown_platform), '') AS owner, toString(shown_agent) AS name,
+            groupArray((of_bucket, of_events, of_sessions)) AS cells,
             min(of_bucket) AS first_cell, max(of_bucket) AS last_cell
         FROM (
-            -- Events whose agent the reader may not see have no session, so the sessions of one agent are in one row.
-            SELECT of_bucket, is_value, if(is_value, toString(shown_platform), '') AS owner,
-                if(is_value AND is_told, toString(one_agent), '') AS name, sum(some_events) AS of_events, sum(some_sessions) AS of_sessions
-            FROM (
-                SELECT
-                    of_bucket,
-                    is_told,
-                    one_role = 1 OR (is_told AND one_session != 0) AS is_value,
-                    if(is_told, one_platform, organization) AS shown_platform,
-                    one_agent,
-                    countIf(nth = 1) AS some_events,
-                    uniqExactIf(one_session, is_told AND one_session != 0) AS some_sessions
+            -- Events whose agent the reader may not see have no session, so they add none to that of another agent.
+            SELECT
+                of_bucket,
+                one_role = 1 OR (is_told AND one_session != 0) AS is_value,
+                multiIf(NOT is_value, toUUID('00000000-0000-0000-0000-000000000000'), is_told, one_platform, organization)
+                    AS shown_platform,
+                if(is_value AND is_told, one_agent, '') AS shown_agent,
+                countIf(nth = 1) AS of_events,
+                uniqExactIf(one_session, is_told AND one_session != 0) AS of_sessions
                 FROM (
                     WITH
-                        (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
-                        (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
+                        (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
                         arrayPushFront(other_agents.agent, agent) AS agent_names,
                         arrayMap(one -> '', roles) AS no_names
                     SELECT
                         intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS of_bucket,
                         organization,
                         link_site = ''
-                            OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told,
+                            OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.1, hosts.2, toInt64(9223372036854775807))
+                            AS is_told,
                         arrayPushFront(other_agents.role, role) AS roles,
                         arrayPushFront(other_agents.platform, platform) AS platforms,
                         arrayPushFront(other_agents.session, session) AS sessions,
@@ -49,16 +47,14 @@ FROM (
                     WHERE site IN (SELECT site FROM visible_hosts)
                         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                        AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
+                        AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
                         AND NOT startsWith(type, 'turn_')
-                        AND ({outcome:String} = '' OR outcome = {outcome:String})
+                        AND if({outcome:String} = '', 1, outcome = {outcome:String})
                 )
                 ARRAY JOIN roles AS one_role, platforms AS one_platform, agents AS one_agent, sessions AS one_session, numbers AS nth
-                GROUP BY of_bucket, is_told, is_value, shown_platform, one_agent
-            )
-            GROUP BY of_bucket, is_value, owner, name
+            GROUP BY of_bucket, is_value, shown_platform, shown_agent
         )
-        GROUP BY is_value, owner, name
+        GROUP BY is_value, shown_platform, shown_agent
     )
 )
 ARRAY JOIN cells AS cell

@@ -29,19 +29,18 @@ FROM (
             ]) AS figure
         FROM (
             WITH
-                (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
-                (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
+                (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
                 link_site = ''
-                    OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told
+                    OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.1, hosts.2, toInt64(9223372036854775807)) AS is_told
             SELECT at, roles, arrayPushFront(other_agents.role, role) AS all_roles,
                 arrayPushFront(other_agents.session, is_told * session) AS all_sessions
             FROM events FINAL
             WHERE site IN (SELECT site FROM visible_hosts)
                 AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                 AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
+                AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
                 AND NOT startsWith(type, 'turn_')
-                AND ({outcome:String} = '' OR outcome = {outcome:String})
+                AND if({outcome:String} = '', 1, outcome = {outcome:String})
         )
         ARRAY JOIN all_roles AS one_role, all_sessions AS one_session, arrayEnumerate(all_roles) AS place
         GROUP BY bucket

@@ -26,10 +26,9 @@ FROM (
             if(has_agent, [('agent', toUInt8(0), toString(shown_platform), if(may_name, toString(own_agent), ''))], []))) AS figure
     FROM (
         WITH
-            (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
-            (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
+            (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
             -- A click on another host than that of its token's link is its reporter's, unless the reader may see that host.
-            link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told,
+            link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.1, hosts.2, toInt64(9223372036854775807)) AS is_told,
             is_told * session AS shown_session
         SELECT
             role AS own_role,
@@ -46,9 +45,9 @@ FROM (
         WHERE site IN (SELECT site FROM visible_hosts)
             AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-            AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
+            AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
             AND NOT startsWith(type, 'turn_')
-            AND ({outcome:String} = '' OR outcome = {outcome:String})
+            AND if({outcome:String} = '', 1, outcome = {outcome:String})
         GROUP BY own_role, has_agent, may_name, shown_platform, own_agent
     )
 )

@@ -8,8 +8,8 @@ SELECT
     figure.4 AS agent_id,
     sumIf(grouped, is_first_of_agent) AS agent_events,
     uniqExactIfMerge(session_set) AS sessions,
-    sumMapIf(by_type, is_first AND name = 'total') AS types,
-    sumForEachIf(by_role, is_first AND name = 'total') AS roles_seen,
+    sumMapIf(by_type, is_total) AS types,
+    sumForEachIf(by_role, is_total) AS roles_seen,
     toUInt64(0) AS with_others
 FROM (
     SELECT
@@ -17,16 +17,15 @@ FROM (
         by_type,
         by_role,
         session_set,
-        place = 1 AS is_first,
         has_agent AND nth_of_agent = 1 AS is_first_of_agent,
         arrayJoin(arrayConcat(
             [('total', toUInt8(0), '', ''), ('role', one_role, '', '')],
-            if(has_agent, [('agent', toUInt8(0), platform_name, agent_name)], []))) AS figure
+            if(has_agent, [('agent', toUInt8(0), platform_name, agent_name)], []))) AS figure,
+        place = 1 AND figure.1 = 'total' AS is_total
     FROM (
         WITH
-            (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
-            (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
-            link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told,
+            (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
+            link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.1, hosts.2, toInt64(9223372036854775807)) AS is_told,
             is_told * session AS shown_session
         SELECT
             role AS own_role,
@@ -49,9 +48,9 @@ FROM (
         WHERE site IN (SELECT site FROM visible_hosts)
             AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-            AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
+            AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
             AND NOT startsWith(type, 'turn_')
-            AND ({outcome:String} = '' OR outcome = {outcome:String})
+            AND if({outcome:String} = '', 1, outcome = {outcome:String})
         GROUP BY own_role, is_agents, shown_platform, may_name, own_agent, others
     )
     ARRAY JOIN

@@ -21,10 +21,9 @@ FROM (
         SELECT *, count() OVER () AS total
         FROM (
             WITH
-                (SELECT (groupArray(site), groupArray(since_ms)) FROM visible_hosts) AS visible,
-                (SELECT (groupArray(site), groupArray(since_ms)) FROM told_hosts) AS told,
+                (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
                 link_site = ''
-                    OR toUnixTimestamp64Milli(at) >= transform(link_site, told.1, told.2, toInt64(9223372036854775807)) AS is_told,
+                    OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.1, hosts.2, toInt64(9223372036854775807)) AS is_told,
                 type IN ('content_retrieved', 'content_grounded', 'content_cited', 'content_presented', 'content_engaged') AS is_step,
                 if(empty(other_agents.session), if(session = 0, [], [session]),
                     arrayFilter(one -> one != 0, arrayPushFront(other_agents.session, session))) AS sessions
@@ -44,11 +43,11 @@ FROM (
             WHERE site IN (SELECT site FROM visible_hosts)
                 AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                 AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                AND ({is_dated:UInt8} = 0 OR toUnixTimestamp64Milli(at) >= transform(site, visible.1, visible.2, {since_ms:Int64}))
+                AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
                 AND NOT startsWith(type, 'turn_')
-                AND ({outcome:String} = '' OR outcome = {outcome:String})
+                AND if({outcome:String} = '', 1, outcome = {outcome:String})
                 -- A path, or what paths start with; empty for all pages.
-                AND ({path:String} = '' OR if({is_prefix:UInt8}, startsWith(path(url), {path:String}), path(url) = {path:String}))
+                AND if({path:String} = '', 1, if({is_prefix:UInt8}, startsWith(path(url), {path:String}), path(url) = {path:String}))
             GROUP BY url
         )
         -- One of the two is constant.

@@ -197,7 +197,10 @@ impl Reads {
 
 /// Sets the filters of an owner's list.
 fn narrowed(statement: Statement, filter: &EventFilter) -> Statement {
+    let is_filtered =
+        filter.event_type.is_some() || filter.outcome.is_some() || filter.agent_id.is_some() || filter.platform_id.is_some();
     statement
+        .with("is_filtered", is_filtered)
         .with("event_type", filter.event_type.clone().unwrap_or_default())
         .with("has_agent", filter.agent_id.is_some())
         .with("agent", filter.agent_id.clone().unwrap_or_default())
@@ -216,6 +219,7 @@ pub(super) fn on_page(statement: Statement, at: Paging, walk: &Cursor) -> Statem
         .with("limit", at.limit)
         .with("offset", at.offset)
         .with("through", at.limit.saturating_add(at.offset))
+        .with("is_next", walk.after.is_some())
         .with("after_ms", after_ms)
         .with("after_key", after_key.to_string())
 }

@@ -57,7 +57,7 @@ impl From<u64> for Value {
     }
 }
 
-/// A list of at most 128 KiB; longer ones are tables.
+/// A list. As a parameter it has at most 128 KiB; longer ones are in tables.
 impl From<Vec<String>> for Value {
     fn from(texts: Vec<String>) -> Self {
         let quoted: Vec<String> = texts.into_iter().map(|text| format!("'{}'", Self::from(text).0)).collect();
@@ -65,7 +65,7 @@ impl From<Vec<String>> for Value {
     }
 }
 
-/// A list of at most 128 KiB; longer ones are tables.
+/// A list. As a parameter it has at most 128 KiB; longer ones are in tables.
 impl From<Vec<i64>> for Value {
     fn from(numbers: Vec<i64>) -> Self {
         let written: Vec<String> = numbers.iter().map(i64::to_string).collect();
@@ -157,12 +157,16 @@ mod tests {
         numbers: Vec<i64>,
         is: u8,
         given: Vec<(String, i64)>,
+        names: Vec<String>,
+        listed: Vec<i64>,
     }
 
     #[tokio::test]
     async fn values_arrive_as_they_were_set() {
         const ECHO: &str = "SELECT {text:String} AS text, {texts:Array(String)} AS texts, {numbers:Array(Int64)} AS numbers, \
-                            {is:UInt8} AS is, (SELECT groupArray((name, number)) FROM given_rows) AS given";
+                            {is:UInt8} AS is, (SELECT groupArray((name, number)) FROM given_rows) AS given, \
+                            (SELECT names FROM given_lists) AS names, \
+                            (SELECT numbers FROM given_lists) AS listed";
         let client = stores::clickhouse(&TestStores::fresh().await.clickhouse).unwrap().with_setting("readonly", "1");
         let texts = TEXTS.map(str::to_owned).to_vec();
         let rows: Vec<(String, i64)> = TEXTS.iter().map(|text| (*text).to_owned()).zip(-4..).collect();
@@ -174,10 +178,16 @@ mod tests {
                 .with("is", true)
                 .with("unknown", "ignored")
                 .with_table("given_rows", "name String, number Int64", rows.iter().map(|(n, i)| [n.as_str().into(), (*i).into()]))
+                .with_table(
+                    "given_lists",
+                    "names Array(String), numbers Array(Int64)",
+                    [[texts.clone().into(), vec![i64::MIN, 0, i64::MAX].into()]],
+                )
                 .with_table("unnamed_rows", "name String", [["a".into()]]);
             let echo: Echo = statement.query(&client).fetch_one().await.unwrap();
             let (texts, numbers) = (texts.clone(), vec![i64::MIN, 0, i64::MAX]);
-            assert_eq!(echo, Echo { text: text.to_owned(), texts, numbers, is: 1, given: rows.clone() });
+            let (names, listed) = (texts.clone(), numbers.clone());
+            assert_eq!(echo, Echo { text: text.to_owned(), texts, numbers, is: 1, given: rows.clone(), names, listed });
         }
     }
 
