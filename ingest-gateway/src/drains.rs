@@ -41,7 +41,6 @@ use axum::extract::{Path, Query, State as Shared};
 use axum::http::request::Parts;
 use axum::http::{Request, header};
 use axum::response::{IntoResponse, Response};
-use challenge::KnownChallenge;
 use coverage::{Coverage, Report, Stored};
 use fed::{Fed, KnownDrains};
 use inflate::Encoding;
@@ -68,7 +67,6 @@ pub(crate) struct Drains {
     slots: Arc<Slots>,
     pool: PgPool,
     fed: KnownDrains,
-    challenge: KnownChallenge,
     /// Where it is set; without it no signature can be checked.
     sealer: Option<Sealer>,
     coverage: Coverage,
@@ -78,9 +76,9 @@ impl Drains {
     pub(crate) fn start(settings: &DrainSettings, secrets: &SecretsSettings, pool: PgPool, clock: Clock) -> anyhow::Result<Self> {
         let sealer = secrets.secrets_key.is_some().then(|| secrets.sealer()).transpose()?;
         let slots = Slots::new(Pool::Drains, settings.drains_at_once);
-        let (fed, challenge) = (KnownDrains::new(clock.clone()), KnownChallenge::new(clock.clone()));
+        let fed = KnownDrains::new(clock.clone());
         let coverage = Coverage::start(pool.clone(), clock);
-        Ok(Self { settings: settings.clone(), slots, pool, fed, challenge, sealer, coverage })
+        Ok(Self { settings: settings.clone(), slots, pool, fed, sealer, coverage })
     }
 }
 
