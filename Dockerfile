@@ -20,7 +20,9 @@ FROM debian:bookworm-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2
 # Whom to trust over HTTPS; copied, so that this stage installs nothing.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /binaries/ /usr/local/bin/
-# No account with this number exists anywhere: it owns nothing but these folders, and volumes mounted there.
-RUN install --directory --owner=10001 --group=10001 /var/lib/ingest-gateway /var/lib/analysts
+# No account with this number exists anywhere: it owns nothing but this folder, and volumes mounted there. The file of analyst
+# accounts is written as 101, the account of ClickHouse's image, which reads it.
+RUN install --directory --mode=700 --owner=10001 --group=10001 /var/lib/ingest-gateway \
+ && install --directory --mode=700 --owner=101 --group=101 /var/lib/analysts
 USER 10001:10001
 ENTRYPOINT ["telemetry"]

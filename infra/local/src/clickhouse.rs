@@ -15,6 +15,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::access::Users;
 use crate::kind::TELEMETRY;
 use crate::password::Password;
+use crate::private_files;
 use crate::site::Site;
 
 /// Opens the real HTTP listener, then sleeps for ever: the engine ends when its last statement does. The listener of the native
@@ -132,7 +133,7 @@ fn run_engine(library: &OsStr, arguments: Vec<CString>) -> Result<()> {
 }
 
 pub(crate) fn prepare(site: &Site) -> Result<()> {
-    fs::create_dir_all(&site.data).context("cannot create ClickHouse's data folder")?;
+    private_files::create_folder(&site.data)?;
     if !site.shards.is_empty() {
         return name_shards(site).context("cannot write ClickHouse's configuration");
     }
@@ -147,31 +148,31 @@ pub(crate) fn prepare(site: &Site) -> Result<()> {
 /// Lets nobody in without the password, and the services only with accounts of their own.
 fn guard(site: &Site, password: &Password) -> Result<()> {
     let (more, own) = (site.home.join("users.d"), site.home.join("users.xml"));
-    fs::create_dir_all(&more)?;
+    private_files::create_folder(&more)?;
     let accounts = ACCOUNTS.lines().flat_map(|line| {
         let further = BESIDE.iter().filter(|_| line.contains(GRANTED)).map(|beside| line.replace(GRANTED, beside));
         std::iter::once(line.to_owned()).chain(further)
     });
-    fs::write(more.join("accounts.xml"), accounts.collect::<Vec<_>>().join("\n"))?;
-    fs::write(&own, USERS.replace("HASH", &password.sha256()))?;
+    private_files::write(&more.join("accounts.xml"), accounts.collect::<Vec<_>>().join("\n"))?;
+    private_files::write(&own, USERS.replace("HASH", &password.sha256()))?;
     let config = format!("<clickhouse><users_config>{}</users_config>{HANDLERS}{DROPPED}</clickhouse>", own.display());
-    Ok(fs::write(site.home.join(CONFIG), config)?)
+    Ok(private_files::write(&site.home.join(CONFIG), config)?)
 }
 
 /// The account there always is, and those of a file where operators put them.
 fn add_users(site: &Site, users: &Users) -> Result<()> {
     let (more, own) = (site.home.join("users.d"), site.home.join("users.xml"));
-    fs::create_dir_all(&more)?;
-    fs::copy(&users.file, more.join("more.xml"))?;
-    fs::write(&own, OWN_USER)?;
+    private_files::create_folder(&more)?;
+    private_files::write(&more.join("more.xml"), fs::read(&users.file)?)?;
+    private_files::write(&own, OWN_USER)?;
     let config = format!("<clickhouse><users_config>{}</users_config></clickhouse>", own.display());
-    Ok(fs::write(site.home.join(CONFIG), config)?)
+    Ok(private_files::write(&site.home.join(CONFIG), config)?)
 }
 
 /// Names all shards, the server itself among them. Their secret lets each ask the others as the account that it was asked by.
 fn name_shards(site: &Site) -> Result<()> {
     let own = site.home.join("users.xml");
-    fs::write(&own, OWN_USER)?;
+    private_files::write(&own, OWN_USER)?;
     let shard = |port: &u16| format!("<shard><replica><host>127.0.0.1</host><port>{port}</port></replica></shard>");
     let shards: String = site.shards.iter().map(shard).collect();
     let config = format!(
@@ -179,11 +180,11 @@ fn name_shards(site: &Site) -> Result<()> {
          <remote_servers><{TELEMETRY}><secret>of a test</secret>{shards}</{TELEMETRY}></remote_servers></clickhouse>",
         own.display()
     );
-    Ok(fs::write(site.home.join(CONFIG), config)?)
+    Ok(private_files::write(&site.home.join(CONFIG), config)?)
 }
 
 pub(crate) fn command(site: &Site) -> Command {
-    let mut command = Command::new(&site.launcher);
+    let mut command = private_files::command(&site.launcher);
     command.arg("clickhouse-server").arg("--library").arg(site.software.join("libchdb.so"));
     command.arg("--data").arg(&site.data);
     command.arg("--http-port").arg(site.listen.port.to_string());

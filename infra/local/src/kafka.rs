@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::access::Guard;
 use crate::fetch;
+use crate::private_files;
 use crate::site::{Broker, Site};
 
 /// Any 16 bytes in base64 do: a cluster is told apart by its ports.
@@ -24,7 +25,7 @@ pub(crate) fn config_file(site: &Site) -> PathBuf {
 
 /// Writes the configuration and, the first time, formats the data folder.
 pub(crate) fn prepare(site: &Site) -> Result<()> {
-    fs::write(config_file(site), config(site)).context("cannot write Kafka's configuration")?;
+    private_files::write(&config_file(site), config(site)).context("cannot write Kafka's configuration")?;
     // written last, outside the data: a format that was interrupted is done again
     let formatted = site.home.join("formatted");
     if formatted.exists() && site.data.join("meta.properties").exists() {
@@ -33,6 +34,7 @@ pub(crate) fn prepare(site: &Site) -> Result<()> {
     if site.data.exists() {
         fs::remove_dir_all(&site.data).context("cannot delete Kafka's incomplete data")?;
     }
+    private_files::create_folder(&site.data)?;
     let mut command = java(&site.software, true);
     command.args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"]).arg(config_file(site));
     if let Some(guard) = &site.guard {
@@ -41,7 +43,7 @@ pub(crate) fn prepare(site: &Site) -> Result<()> {
     let output = command.stdin(Stdio::null()).output().context("cannot run java")?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "cannot format Kafka's data folder: {}", said.trim());
-    fs::write(formatted, CLUSTER_ID).context("cannot record that Kafka's data is formatted")
+    private_files::write(&formatted, CLUSTER_ID).context("cannot record that Kafka's data is formatted")
 }
 
 pub(crate) fn command(site: &Site) -> Command {
@@ -87,7 +89,7 @@ fn ask(stream: &mut TcpStream, key: i16, version: i16, body: &[u8]) -> Result<Ve
 }
 
 fn java(software: &Path, is_short_lived: bool) -> Command {
-    let mut command = Command::new("java");
+    let mut command = private_files::command("java");
     if is_short_lived {
         // The second compiler and the other collectors take most of the processor until they pay.
         command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]);

@@ -29,6 +29,7 @@ mod postgres;
 pub mod postgres_tools;
 mod prerequisites;
 pub mod private;
+mod private_files;
 mod process;
 mod programs;
 mod progress;

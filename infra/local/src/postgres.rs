@@ -13,6 +13,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::account::Account;
 use crate::kind::TELEMETRY;
 use crate::password::{OWNER, Password};
+use crate::private_files;
 use crate::process::{Process, pid_of};
 use crate::site::Site;
 
@@ -73,7 +74,7 @@ fn guard(site: &Site, account: Account, password: &Password) -> Result<()> {
         format!("DO $$ BEGIN {} END $$\nALTER DATABASE {TELEMETRY} OWNER TO {OWNER}\n", statements.collect::<Vec<_>>().join(" "));
     single(site, account, &site.data, "postgres", &accounts)?;
     single(site, account, &site.data, TELEMETRY, OWN)?;
-    fs::write(note, wanted).context("cannot record that PostgreSQL has its password")
+    private_files::write(&note, wanted).context("cannot record that PostgreSQL has its password")
 }
 
 /// One line, as the single-user server wants it. What belongs to an extension stays with it; large objects are nobody's.

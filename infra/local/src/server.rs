@@ -1,7 +1,7 @@
 //! What the three servers have in common: a log, a way to come up and to be asked whether they are up. What differs stands in the
 //! file of each; who is to run, and for how long, is decided elsewhere.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -13,7 +13,7 @@ use crate::interrupt::Interrupt;
 use crate::kind::Kind;
 use crate::process::{Process, end, strays};
 use crate::site::Site;
-use crate::{clickhouse, kafka, postgres};
+use crate::{clickhouse, kafka, postgres, private_files};
 
 /// A log that has grown past this is put aside.
 pub(crate) const LOG_LIMIT_BYTES: u64 = 50 * 1024 * 1024;
@@ -74,7 +74,7 @@ impl Site {
     }
 
     fn launch(&self) -> Result<Child> {
-        let log = OpenOptions::new().create(true).append(true).open(self.log()).context("cannot open the server's log")?;
+        let log = private_files::open_log(&self.log()).context("cannot open the server's log")?;
         let mut command = match self.kind {
             Kind::Kafka => kafka::command(self),
             Kind::Postgres => postgres::command(self),

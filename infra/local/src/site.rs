@@ -9,6 +9,7 @@ use crate::account::Account;
 use crate::fetch;
 use crate::kind::{Kind, Listen};
 use crate::password::Password;
+use crate::private_files;
 use crate::workspace::create_open_folder;
 
 /// One Kafka of several, or one behind a proxy.
@@ -55,7 +56,12 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) fn new(kind: Kind, home: &Path, listen: Listen, launcher: &Path) -> Result<Self> {
-        create_open_folder(home)?;
+        // PostgreSQL may run as another account, which has to get to its data.
+        if kind == Kind::Postgres {
+            create_open_folder(home)?;
+        } else {
+            private_files::create_folder(home)?;
+        }
         let account = (kind == Kind::Postgres).then(Account::for_postgres).transpose()?;
         let data_home = account.map_or_else(|| Ok(home.to_path_buf()), |account| account.reachable(home))?;
         Ok(Self {

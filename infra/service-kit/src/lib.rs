@@ -12,6 +12,7 @@ pub mod telemetry;
 pub mod measures;
 pub mod log_throttle;
 pub mod byte_lru;
+pub mod private_files;
 pub mod health;
 pub mod housekeeping;
 pub mod crash_point;

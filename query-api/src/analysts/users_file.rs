@@ -1,8 +1,10 @@
-//! The file of users.d with the analyst accounts. It contains hashes, never passwords. Profile and rights of the views are in
+//! The file of users.d with the analyst accounts. It contains hashes, never passwords, and only the account of the process can read
+//! it, which ClickHouse has to run as, too. Profile and rights of the views are in
 //! schemas/clickhouse/analysts.xml.
 
 use super::accounts::Account;
 use anyhow::Context;
+use service_kit::private_files;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -38,11 +40,26 @@ pub(super) fn write(file: &Path, text: &str) -> anyhow::Result<bool> {
     let replace = || {
         // ClickHouse reads no file with this ending.
         let draft = file.with_extension("new");
-        let mut written = fs::File::create(&draft)?;
+        let mut written = private_files::create(&draft)?;
         written.write_all(text.as_bytes())?;
         written.sync_all()?;
         fs::rename(&draft, file)
     };
     replace().with_context(|| format!("TELEMETRY_ANALYST_USERS={}: failed to write the file", file.display()))?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a19_only_the_owner_reads_the_hashes_of_analysts() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("users.xml");
+        fs::write(file.with_extension("new"), "left by a crash").unwrap();
+        assert!(write(&file, &text(&[])).unwrap());
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    }
 }

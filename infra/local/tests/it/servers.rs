@@ -2,6 +2,8 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -67,6 +69,41 @@ fn clickhouse_keeps_its_rows_through_pause_and_kill_9() {
     ask(&address, "SELECT 1", long).unwrap_err();
     clickhouse.restart().unwrap();
     assert!(ask(&address, "SELECT sum(n) FROM telemetry.t", long).unwrap().ends_with("\r\n3\n"));
+}
+
+/// Every file and folder below one that others may do something with.
+fn open_to_others(folder: &Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(metadata) = path.symlink_metadata() else { continue }; // a server deletes files of its own
+        if !metadata.is_symlink() && metadata.permissions().mode() & 0o077 != 0 {
+            found.push(format!("{:o} {}", metadata.permissions().mode() & 0o777, path.display()));
+        }
+        if metadata.is_dir() {
+            open_to_others(&path, found);
+        }
+    }
+}
+
+#[test]
+fn a19_files_of_servers_are_their_owners_alone() {
+    install_launcher();
+    rustix::process::umask(rustix::fs::Mode::empty());
+    let folder = tempfile::tempdir().unwrap();
+    let users = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/clickhouse/analysts.xml");
+    let environment = [("CLICKHOUSE_ANALYSTS_PASSWORD", "of-this-test")];
+    let clickhouse = ClickHouse::with_users(folder.path(), &users, &environment).unwrap();
+    let address = clickhouse.url().trim_start_matches("http://").to_owned();
+    let long = Duration::from_secs(120);
+    ask(&address, "CREATE TABLE telemetry.t (n UInt8) ENGINE = MergeTree ORDER BY n", long).unwrap();
+    ask(&address, "INSERT INTO telemetry.t VALUES (1), (2)", long).unwrap();
+    let kafka = Kafka::start(folder.path()).unwrap();
+    let mut found = Vec::new();
+    open_to_others(folder.path(), &mut found);
+    assert!(found.is_empty(), "{found:#?}");
+    let count = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(count, 2, "a folder of each server was looked at");
+    drop((clickhouse, kafka));
 }
 
 /// Servers are launched from the binary under test, not from one that an earlier run has left.

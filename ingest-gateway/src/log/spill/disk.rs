@@ -3,6 +3,7 @@
 //!
 //! Must offer nothing that leaves open whether it is durable: a segment by `sync_data`, its name by `sync_folder`.
 
+use service_kit::private_files;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -28,7 +29,7 @@ pub(super) struct RealDisk;
 
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn Segment>> {
-        Ok(Box::new(File::options().append(true).create_new(true).open(path)?))
+        Ok(Box::new(private_files::open(File::options().append(true).create_new(true), path)?))
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {

@@ -1,11 +1,13 @@
 //! The folder of a spill: its lock, the names of its files, and the position up to which it was drained.
 //!
-//! Must not be shared: one process at a time, held by a lock that the system releases however the process ends.
+//! Must not be shared: one process at a time, held by a lock that the system releases however the process ends. Its files are those of
+//! the process's account alone: they contain what is reported.
 
 use super::disk::{Disk, Segment};
 use anyhow::Context;
+use service_kit::private_files;
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 const LOCK: &str = "lock";
@@ -32,9 +34,9 @@ impl Folder {
     /// Creates the folder where it is missing and takes its lock.
     pub(super) fn open(path: &Path, disk: Box<dyn Disk>) -> anyhow::Result<Self> {
         let setting = || format!("TELEMETRY_SPILL_DIR={}", path.display());
-        fs::create_dir_all(path)
+        private_files::create_folder(path)
             .with_context(|| format!("{}: cannot be created; name a folder that can be written", setting()))?;
-        let lock = File::create(path.join(LOCK));
+        let lock = private_files::create(&path.join(LOCK));
         let lock = lock.with_context(|| format!("{}: cannot be written; name a folder that can", setting()))?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { path: path.to_owned(), disk, _lock: lock }),
@@ -92,8 +94,9 @@ impl Folder {
 
     fn keep(&self, from: Position, kind: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         let path = self.path.join(format!("{:020}-{}.{kind}", from.segment, from.offset));
-        fs::write(&path, bytes)?;
-        File::open(&path)?.sync_all()?;
+        let mut file = private_files::create(&path)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
         self.sync()?;
         Ok(path)
     }
@@ -111,7 +114,7 @@ impl Folder {
     /// Notes a position. It is not synced: losing it only drains more again.
     pub(super) fn note_checkpoint(&self, position: Position) -> io::Result<()> {
         let new = self.path.join(format!("{CHECKPOINT}.new"));
-        fs::write(&new, format!("{} {}\n", position.segment, position.offset))?;
+        writeln!(private_files::create(&new)?, "{} {}", position.segment, position.offset)?;
         fs::rename(new, self.path.join(CHECKPOINT))
     }
 
@@ -121,5 +124,32 @@ impl Folder {
 
     fn segment(&self, number: u64) -> PathBuf {
         self.path.join(format!("{number:020}.{SEGMENT}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::spill::disk::RealDisk;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a19_only_the_owner_reads_what_is_spilled() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("spill");
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let folder = Folder::open(&path, Box::new(RealDisk)).unwrap();
+        folder.create_segment(1).unwrap().write_all(b"x").unwrap();
+        folder.set_aside_damaged(Position::default(), b"x").unwrap();
+        folder.set_aside_refused(Position::default(), b"x").unwrap();
+        folder.note_checkpoint(Position::default()).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o700, "also a folder that was there before");
+        let files: Vec<PathBuf> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(files.len(), 5, "{files:?}");
+        for file in files {
+            assert_eq!(mode(&file), 0o600, "{}", file.display());
+        }
     }
 }
