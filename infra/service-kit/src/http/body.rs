@@ -113,14 +113,14 @@ pub fn is_form(headers: &HeaderMap) -> bool {
     media_type.is_some_and(|media_type| media_type.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"))
 }
 
-/// `application/json` or a `+json` type; a charset, when given, must be UTF-8.
+/// `application/json` or a `+json` type; a charset, when given, must be UTF-8, also spelled `utf8`, as many clients do.
 fn is_json(content_type: &str) -> bool {
     let mut parts = content_type.split(';').map(|part| part.trim().to_ascii_lowercase());
     let media_type = parts.next().unwrap_or_default();
     let is_json = media_type == "application/json" || (media_type.starts_with("application/") && media_type.ends_with("+json"));
     is_json
         && parts.all(|parameter| {
-            !parameter.starts_with("charset=") || matches!(parameter.as_str(), "charset=utf-8" | "charset=\"utf-8\"")
+            parameter.strip_prefix("charset=").is_none_or(|charset| matches!(charset.trim_matches('"'), "utf-8" | "utf8"))
         })
 }
 
@@ -145,6 +145,8 @@ mod tests {
             "Application/JSON; charset=UTF-8",
             "application/vnd.x+json",
             "application/json;charset=\"utf-8\"",
+            "application/json; charset=utf8",
+            "application/json;charset=\"UTF8\"",
         ] {
             assert!(is_json(good), "{good}");
         }
