@@ -96,7 +96,7 @@ impl ProofFinder {
                 let texts = self.egress.texts(&format!("{TXT_LABEL}.{}", claim.domain), remaining).await;
                 let texts = texts.map_err(|_| Lack::NoAnswer)?;
                 let expected = format!("{TXT_PREFIX}{token}");
-                if !texts.iter().any(|text| text.trim() == expected) {
+                if !texts.iter().any(|text| unquoted(text) == expected) {
                     return Err(Lack::OtherTexts(OtherTexts::among(&texts)));
                 }
                 true
@@ -174,9 +174,15 @@ impl Claim<'_> {
     }
 }
 
+/// The value of a TXT record. Some providers store the quotation marks that a value was pasted with.
+fn unquoted(text: &str) -> &str {
+    let text = text.trim();
+    text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).map_or(text, str::trim)
+}
+
 impl OtherTexts {
     fn among(texts: &[String]) -> Self {
-        let token = texts.iter().find_map(|text| text.trim().strip_prefix(TXT_PREFIX)).filter(|token| {
+        let token = texts.iter().find_map(|text| unquoted(text).strip_prefix(TXT_PREFIX)).filter(|token| {
             let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
             (1..=MAX_TOKEN_BYTES).contains(&token.len()) && token.bytes().all(is_of_token)
         });
@@ -247,6 +253,16 @@ mod tests {
         assert_eq!(taken.len(), READERS);
         let soon = Instant::now() + Duration::from_millis(20);
         assert_eq!(finder.read(ORG, soon, || true).await, Err(Lack::NoAnswer));
+    }
+
+    #[test]
+    fn a_txt_record_may_have_the_quotes_it_was_pasted_with() {
+        for text in ["svc-verify=t", " svc-verify=t ", "\"svc-verify=t\"", " \" svc-verify=t \" "] {
+            assert_eq!(unquoted(text), "svc-verify=t", "{text}");
+        }
+        for other in ["\"svc-verify=t", "svc-verify=t\"", "\"\"svc-verify=t\"\"", "'svc-verify=t'", "\""] {
+            assert_ne!(unquoted(other), "svc-verify=t", "{other}");
+        }
     }
 
     #[test]
