@@ -7,7 +7,7 @@ pub(crate) mod requests;
 
 use crate::State;
 use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
-use crate::access::audit::{self, Author, Change};
+use crate::access::audit::{self, Author};
 use crate::access::granting::{self, LettingIn, Makers};
 use crate::access::organization;
 use crate::request::bodies::paging::{ListPart, Listed};
@@ -211,9 +211,7 @@ pub(crate) async fn grant(
     let row = row.ok_or_else(|| ApiError::new(Code::Conflict, "This organization already has an active delegation."))?;
     let delegation = Delegation::from(row);
     tell(transaction, EventType::DelegationCreated, &delegation, now).await?;
-    let detail = json!({"grantee_org_id": delegation.grantee_org_id, "scopes": delegation.scopes});
-    let change = Change { action: "delegation.created", object_kind: "delegation", object_id: id.0, detail };
-    audit::record(transaction, actor, now, change).await?;
+    record(transaction, author, "delegation.created", &delegation, now).await?;
     Ok(delegation)
 }
 
@@ -272,10 +270,23 @@ async fn tell_revoked(
     now: DateTime<Utc>,
 ) -> Result<(), ApiError> {
     tell(transaction, EventType::DelegationRevoked, delegation, now).await?;
-    let change =
-        Change { action: "delegation.revoked", object_kind: "delegation", object_id: delegation.id.0, detail: json!({}) };
-    audit::record_by(transaction, author, Some(delegation.grantor_org_id), now, change).await?;
+    record(transaction, author, "delegation.revoked", delegation, now).await?;
     Ok(())
+}
+
+/// Writes a change into the trails of both sides.
+async fn record(
+    transaction: &mut PgConnection,
+    author: Author,
+    action: &'static str,
+    delegation: &Delegation,
+    now: DateTime<Utc>,
+) -> Result<(), sqlx::Error> {
+    let of = [
+        (delegation.grantor_org_id, json!({"grantee_org_id": delegation.grantee_org_id, "scopes": delegation.scopes})),
+        (delegation.grantee_org_id, json!({"grantor_org_id": delegation.grantor_org_id, "scopes": delegation.scopes})),
+    ];
+    audit::record_for_both(transaction, author, of, now, (action, "delegation", delegation.id.0)).await
 }
 
 /// Revokes what these granted, and tells both sides as ever.

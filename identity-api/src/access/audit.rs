@@ -100,6 +100,21 @@ pub(crate) async fn record_by(
     Ok(())
 }
 
+/// Writes down a change that concerns two organizations: a row for each, with what it should know of the other.
+pub(crate) async fn record_for_both(
+    transaction: &mut PgConnection,
+    author: Author,
+    of: [(OrgId, Value); 2],
+    at: DateTime<Utc>,
+    (action, object_kind, object_id): (&'static str, &'static str, Uuid),
+) -> Result<(), sqlx::Error> {
+    for (organization, detail) in of {
+        let change = Change { action, object_kind, object_id, detail };
+        record_by(transaction, author, Some(organization), at, change).await?;
+    }
+    Ok(())
+}
+
 /// Writes down what an operator read, for whose it is: of each object once a day for each operator, however often they look.
 pub(crate) async fn record_reads(
     connection: &mut PgConnection,

@@ -10,7 +10,7 @@ pub(crate) use filing::{create_delegation_request, create_delegation_requests, d
 
 use crate::State;
 use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
-use crate::access::audit::{self, Change};
+use crate::access::audit;
 use crate::delegations::{self, Pair, Side};
 use crate::request::bodies::paging::{ListPart, Listed};
 use axum::Json;
@@ -184,8 +184,12 @@ async fn resolve(
         .bind(request.state.delegation_id().map(|id| id.0))
         .execute(&mut *transaction)
         .await?;
-    let detail = json!({"requester_org_id": request.requester_org_id, "delegation_id": request.state.delegation_id()});
-    let change = Change { action, object_kind: "delegation_request", object_id: request.id.0, detail };
-    audit::record(transaction, actor, resolved_at.unwrap_or(request.created_at), change).await?;
+    let delegation_id = request.state.delegation_id();
+    let of = [
+        (request.grantor_org_id, json!({"requester_org_id": request.requester_org_id, "delegation_id": delegation_id})),
+        (request.requester_org_id, json!({"grantor_org_id": request.grantor_org_id, "delegation_id": delegation_id})),
+    ];
+    let (author, at) = (actor.credential.into(), resolved_at.unwrap_or(request.created_at));
+    audit::record_for_both(transaction, author, of, at, (action, "delegation_request", request.id.0)).await?;
     Ok(())
 }

@@ -73,12 +73,14 @@ async fn round(sides: &Sides, owner: &str, against: Against) {
     let delegations = app.get(Shows::Key(&partner_key), DELEGATIONS).await.body;
     assert_eq!(delegations.as_array().unwrap().len(), granted, "{against:?}: {answered:?}");
     assert_eq!(app.outbox(&hook).await.len(), granted, "{against:?}: one event for one delegation");
-    let trail: i64 =
-        sqlx::query_scalar("SELECT count(*) FROM audit_log WHERE object_id = $1 AND action <> 'delegation_request.created'")
-            .bind(case.id.parse::<uuid::Uuid>().unwrap())
-            .fetch_one(&app.stores.pool)
-            .await
-            .unwrap();
+    let trail: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM audit_log a JOIN delegation_requests r ON r.id = a.object_id AND r.grantor_org_id = a.organization_id \
+             WHERE r.id = $1 AND a.action <> 'delegation_request.created'",
+    )
+    .bind(case.id.parse::<uuid::Uuid>().unwrap())
+    .fetch_one(&app.stores.pool)
+    .await
+    .unwrap();
     // A grant unasked answers nothing: the request stays.
     let at_most = if matches!(against, Against::Grant) { 0..=1 } else { 1..=1 };
     assert!(at_most.contains(&trail), "{against:?}: {trail} answers in the trail");

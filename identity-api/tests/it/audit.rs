@@ -75,12 +75,14 @@ async fn what_happens_by_itself_is_the_systems() {
     assert_eq!(verified.len(), 1, "what was verified already changes nothing");
     let (kind, by, _, detail) = &verified[0];
     assert_eq!((kind.as_str(), *by, detail), ("system", None, &json!({"domain": "a.test", "method": "operator"})));
-    let (_, platform) = app.platform("platform").await;
+    let (platform_org, platform) = app.platform("platform").await;
     let first = app.ask(&platform, "a.test").await;
     app.clock.advance(REQUEST_LIFETIME);
     assert_eq!(app.ask(&platform, "a.test").await.status, 201);
     let id = first.text("id").parse().unwrap();
-    assert_eq!(app.trail("delegation_request.expired").await, [("system".to_owned(), None, id, json!({}))]);
+    let row = |detail: Value| ("system".to_owned(), None, id, detail);
+    let expected = [row(json!({"requester_org_id": platform_org})), row(json!({"grantor_org_id": owner}))];
+    assert_eq!(app.trail("delegation_request.expired").await, expected);
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
 //! The audit trail as its organisation reads it.
 
-use crate::test_app::{KEYS, Shows, TestApp};
+use crate::test_app::{DELEGATIONS, KEYS, Shows, TestApp};
 use chrono::DateTime;
 use schemas::identity::{OrgType, Scope};
+use schemas::ids::OrgId;
 use serde_json::{Value, json};
 
 const AUDIT: &str = "/api/v1/identity/audit";
@@ -105,4 +106,48 @@ async fn s2_a_person_of_another_organisation_is_not_named_whatever_they_did_to_t
     for entry in trail {
         assert_eq!(entry["actor"], json!({"kind": "user", "id": null, "name": null}), "{entry}");
     }
+}
+
+/// The actions on delegations in a trail, oldest first, each with its detail and whether somebody is named.
+async fn of_delegations(app: &TestApp, key: &str) -> Vec<(String, Value, bool)> {
+    let mut found = app.trail_of(key, "").await;
+    found.retain(|entry| entry["action"].as_str().unwrap().starts_with("delegation"));
+    found.sort_by_key(|entry| entry["id"].as_str().unwrap().to_owned());
+    let told = found.into_iter().map(|entry| {
+        let mut detail = entry["detail"].clone();
+        detail.as_object_mut().unwrap().remove("delegation_id");
+        (entry["action"].as_str().unwrap().to_owned(), detail, entry["actor"]["id"].is_string())
+    });
+    told.collect()
+}
+
+#[tokio::test]
+async fn s20_both_sides_of_a_delegation_find_it_in_their_trail() {
+    let app = TestApp::open().await;
+    let ((owner, key), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
+    let filed = app.ask(&partner_key, "a.test").await;
+    assert_eq!(app.answer_request(&key, filed.text("id"), "deny").await.status, 204);
+    let filed = app.ask(&partner_key, "a.test").await;
+    let granted = app.answer_request(&key, filed.text("id"), "approve").await;
+    assert_eq!(app.delete(Shows::Key(&key), &format!("{DELEGATIONS}/{}", granted.text("id"))).await.status, 200);
+
+    let request = |name: &str, org| json!({name: org, "domain": "a.test", "scopes": ["telemetry:read"]});
+    let delegation = |name: &str, org| json!({name: org, "scopes": ["telemetry:read"]});
+    let expected = |request_names: &str, delegation_names: &str, org: OrgId, files: bool| {
+        let of_request = request(request_names, org);
+        let answered = json!({request_names: org});
+        [
+            ("delegation_request.created", of_request.clone(), files),
+            ("delegation_request.denied", answered.clone(), !files),
+            ("delegation_request.created", of_request, files),
+            ("delegation.created", delegation(delegation_names, org), !files),
+            ("delegation_request.approved", answered, !files),
+            ("delegation.revoked", delegation(delegation_names, org), !files),
+        ]
+        .map(|(action, detail, is_named)| (action.to_owned(), detail, is_named))
+    };
+    let of_owner = expected("requester_org_id", "grantee_org_id", partner, false);
+    let of_partner = expected("grantor_org_id", "grantor_org_id", owner, true);
+    assert_eq!(of_delegations(&app, &key).await, of_owner);
+    assert_eq!(of_delegations(&app, &partner_key).await, of_partner, "people and keys of the other side stay unnamed");
 }

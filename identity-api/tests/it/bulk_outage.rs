@@ -109,8 +109,8 @@ async fn g11_a_bulk_call_whose_database_dies_in_the_middle_leaves_nothing_and_it
     let all = ITEMS as i64;
     let filed = file(&app, &key).await;
     assert_eq!((filed.status, &filed.body["summary"]["created"]), (200, &json!(all)), "{}", filed.body["summary"]);
-    assert_eq!(kept(&app).await, [all; 3]);
+    assert_eq!(kept(&app).await, [all, all, 2 * all], "a row in the trail of each side");
     let again = file(&app, &key).await;
     assert_eq!((again.status, &again.body["summary"]["conflict"]), (200, &json!(all)), "{}", again.body["summary"]);
-    assert_eq!(kept(&app).await, [all; 3], "no double");
+    assert_eq!(kept(&app).await, [all, all, 2 * all], "no double");
 }

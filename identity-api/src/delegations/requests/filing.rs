@@ -5,7 +5,7 @@
 
 use super::{State, locked};
 use crate::access::actor::{Actor, IdentityWriter};
-use crate::access::audit::{self, Author, Change};
+use crate::access::audit::{self, Author};
 use crate::access::organization;
 use crate::delegations::Pair;
 use crate::request::bodies::{self, fault, rule_broken};
@@ -122,9 +122,9 @@ async fn file(
     .fetch_all(&mut *transaction)
     .await?;
     for object_id in expired {
-        let change =
-            Change { action: "delegation_request.expired", object_kind: "delegation_request", object_id, detail: json!({}) };
-        audit::record_by(transaction, Author::System, Some(grantor), now, change).await?;
+        let of = [(grantor, json!({"requester_org_id": grantee})), (grantee, json!({"grantor_org_id": grantor}))];
+        let expired = ("delegation_request.expired", "delegation_request", object_id);
+        audit::record_for_both(transaction, Author::System, of, now, expired).await?;
     }
     let is_delegated: bool = sqlx::query_scalar(
         "SELECT EXISTS (SELECT 1 FROM delegations WHERE grantor_org_id = $1 AND grantee_org_id = $2 AND revoked_at IS NULL)",
@@ -156,9 +156,12 @@ async fn file(
     let data = Data::DelegationRequest(Box::new(filed.clone()));
     let event = Event { to: &[grantor], kind: EventType::DelegationRequestCreated, at: now, data };
     outbox::announce(transaction, event).await?;
-    let detail = json!({"grantor_org_id": grantor, "domain": filing.domain, "scopes": filing.scopes});
-    let change = Change { action: "delegation_request.created", object_kind: "delegation_request", object_id: id, detail };
-    audit::record(transaction, actor, now, change).await?;
+    let of = [
+        (grantee, json!({"grantor_org_id": grantor, "domain": filing.domain, "scopes": filing.scopes})),
+        (grantor, json!({"requester_org_id": grantee, "domain": filing.domain, "scopes": filing.scopes})),
+    ];
+    let created = ("delegation_request.created", "delegation_request", id);
+    audit::record_for_both(transaction, actor.credential.into(), of, now, created).await?;
     Ok(filed)
 }
 
