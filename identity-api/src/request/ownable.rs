@@ -1,4 +1,4 @@
-//! Which hosts somebody can own.
+//! Which hosts somebody can own, and what of a pasted text is the host.
 //!
 //! Must not know who owns them.
 
@@ -6,11 +6,26 @@ use schemas::receiver::{AllowedReceivers, receiver_url};
 use schemas::site::{Site, is_public_suffix};
 
 /// The fault of a `domain` that is not a domain name.
-pub(crate) const NOT_A_DOMAIN: &str = "domain must be a domain name such as example.com, without https:// or a path";
+pub(crate) const NOT_A_DOMAIN: &str = "domain must be a domain name such as example.com";
 
-/// The canonical host, when somebody can own it: public, and not one that many share (`co.uk`, `github.io`).
+/// The domain of a text as people paste it: without `http://` or `https://`, path, query, port and surrounding spaces. What names a
+/// user, as an email address does, stays as it is, and is no domain.
+pub(crate) fn pasted(text: &str) -> &str {
+    let text = text.trim();
+    let scheme =
+        text.split_once("://").filter(|(scheme, _)| ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web)));
+    let rest = scheme.map_or(text, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    if authority.contains('@') {
+        return text;
+    }
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    authority.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(authority, |(host, _)| host)
+}
+
+/// The canonical host of a pasted domain, when somebody can own it: public, and not one that many share (`co.uk`, `github.io`).
 pub(crate) fn ownable(domain: &str) -> Result<Site, &'static str> {
-    let site = Site::from_domain(domain).map_err(|_| NOT_A_DOMAIN)?;
+    let site = Site::from_domain(pasted(domain)).map_err(|_| NOT_A_DOMAIN)?;
     let domain = site.domain();
     let is_public = receiver_url(&format!("https://{domain}/"), &AllowedReceivers::default()).is_ok();
     if !is_public {
@@ -43,6 +58,14 @@ mod tests {
             ("me.github.io", "me.github.io"),
             ("deep.me.github.io", "deep.me.github.io"),
             ("a.test", "a.test"),
+            ("https://example.com", "example.com"),
+            ("HTTP://www.Example.com:8080/shop/?a=b://c@d#e", "example.com"),
+            (" example.com/ ", "example.com"),
+            ("\u{a0}example.com.\r\n", "example.com"),
+            ("example.com:443", "example.com"),
+            ("example.com:", "example.com"),
+            ("example.com?x=u@evil.test", "example.com"),
+            ("https://bücher.example./x", "xn--bcher-kva.example"),
         ] {
             assert_eq!(ownable(domain).map(|site| site.domain()).as_deref(), Ok(canonical), "{domain}");
         }
@@ -75,12 +98,20 @@ mod tests {
             ".example.com",
             "-",
             "a b.com",
-            "https://example.com",
-            "example.com/",
-            "example.com:443",
             "u@example.com",
+            "https://example.com@evil.test/",
+            "https://u:443@example.com",
+            "https://example.com:80@evil.test",
+            "https:///example.com",
+            "https:example.com",
+            "ftp://example.com",
+            "javascript://example.com",
+            "https://https://example.com",
+            "example.com:x",
+            "example.com\\@evil.test",
+            "example.com, other.test",
             "exa\u{0}mple.com",
-            "example.com\r\n",
+            "exam\r\nple.com",
         ] {
             assert!(ownable(domain).is_err(), "{domain:?}");
         }

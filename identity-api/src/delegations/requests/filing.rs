@@ -9,7 +9,7 @@ use crate::access::audit::{self, Author};
 use crate::access::organization;
 use crate::delegations::Pair;
 use crate::request::bodies::{self, fault, rule_broken};
-use crate::request::ownable::NOT_A_DOMAIN;
+use crate::request::ownable::{NOT_A_DOMAIN, pasted};
 use crate::webhooks::outbox::{self, Event};
 use axum::Json;
 use axum::body::Body;
@@ -77,7 +77,7 @@ pub(crate) fn dry_run_bulk(body: &[u8]) -> Result<(), ApiError> {
 
 fn checked(new: NewRequest) -> Result<(Site, Vec<Scope>), ApiError> {
     let site = new.domain.ok_or_else(|| fault("domain", "domain is required"));
-    let site = site.and_then(|domain| Site::from_domain(&domain).map_err(|_| fault("domain", NOT_A_DOMAIN)));
+    let site = site.and_then(|domain| Site::from_domain(pasted(&domain)).map_err(|_| fault("domain", NOT_A_DOMAIN)));
     let scopes = bodies::scopes(new.scopes, &Delegation::SCOPES, &Delegation::SCOPES);
     match (site, scopes) {
         (Ok(site), Ok(scopes)) => Ok((site, scopes)),

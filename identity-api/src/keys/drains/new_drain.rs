@@ -3,6 +3,7 @@
 //! Must tell every fault at once, and nothing of hosts that are somebody else's: they are answered like hosts that nobody has.
 
 use crate::request::bodies::{self, fault};
+use crate::request::ownable::pasted;
 use crate::request::text_rules::{self, Faults};
 use schemas::identity::{DrainProvider, DrainRole, MAX_DRAIN_HOSTS, OrgType};
 use schemas::problem::Fault;
@@ -73,7 +74,7 @@ fn hosts(named: &[String], own: Option<&[OwnedSite]>) -> Result<Vec<String>, Fau
 }
 
 fn host_of(named: &str, own: Option<&[OwnedSite]>) -> Result<String, Fault> {
-    let site = Site::from_domain(named).map_err(|_| fault("hosts", "hosts must be hostnames such as www.example.com"))?;
+    let site = Site::from_domain(pasted(named)).map_err(|_| fault("hosts", "hosts must be hostnames such as www.example.com"))?;
     if own.is_none_or(|own| own.iter().any(|verified| verified.covers(&site))) {
         return Ok(site.domain());
     }
@@ -89,7 +90,7 @@ fn sampling(declared: Option<f64>) -> Result<f64, Fault> {
 /// Only one provider signs; a secret that nothing checks would promise what does not hold.
 fn secret(given: Option<String>, provider: Option<DrainProvider>) -> Result<Option<String>, Fault> {
     let Some(secret) = given else { return Ok(None) };
-    if provider.is_some_and(|provider| provider != DrainProvider::Vercel) {
+    if provider.is_some_and(|provider| !provider.facts().signs) {
         return Err(fault("secret", "secret is only for Vercel drains"));
     }
     if secret.is_empty() || secret.len() > MAX_SECRET_BYTES || secret.chars().any(char::is_control) {
@@ -100,7 +101,7 @@ fn secret(given: Option<String>, provider: Option<DrainProvider>) -> Result<Opti
 
 fn service(given: Option<String>, provider: Option<DrainProvider>) -> Result<Option<String>, Fault> {
     let Some(service) = given else { return Ok(None) };
-    if provider.is_some_and(|provider| provider != DrainProvider::Fastly) {
+    if provider.is_some_and(|provider| !provider.facts().asks_for_service) {
         return Err(fault("fastly_service_id", "fastly_service_id is only for Fastly drains"));
     }
     let is_id = (1..=MAX_SERVICE_ID_CHARS).contains(&service.len()) && service.chars().all(|char| char.is_ascii_alphanumeric());
@@ -125,7 +126,8 @@ mod tests {
 
     #[test]
     fn hosts_are_canonical_and_an_owners_own() {
-        let body = json!({"name": "n", "provider": "ndjson", "hosts": ["WWW.a.test", "b.a.test.", "a.test"]}).to_string();
+        let body = json!({"name": "n", "provider": "ndjson", "hosts": ["WWW.a.test", "https://b.a.test./x", " a.test:443 "]})
+            .to_string();
         let of = |org_type, body: &str| parse(body.as_bytes(), org_type, &[own("a.test")]).map(|wanted| wanted.hosts);
         assert_eq!(of(OrgType::ContentOwner, &body).unwrap(), ["a.test", "b.a.test"]);
         let body = body.replace("WWW.a.test", "c.test");
