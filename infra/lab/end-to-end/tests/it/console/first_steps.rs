@@ -20,7 +20,7 @@ async fn sign_in(browser: &Browser, demo: &Demo, email: &str) {
     browser.shows("Check your email").await;
     let link = eventually("the mail arrives", || async { mailed_link(demo, email) }).await;
     browser.open(&link).await;
-    browser.shows("To finish signing in").await;
+    browser.shows("To sign in as").await;
     browser.press("Sign in").await;
     browser.shows(email).await;
 }
