@@ -6,6 +6,7 @@ use super::formats::Heading;
 use super::line::Reason;
 use super::line_outcome::{Judge, Judged, Outcome};
 use super::split::{Item, MAX_LINE_BYTES, Nesting};
+use schemas::identity::DrainBody;
 use std::io;
 
 /// What is done with each line.
@@ -35,7 +36,7 @@ impl<'a> BodyReader<'a> {
         if !self.pending.is_empty() {
             return self.go_on(item.number, line, take);
         }
-        if self.heading.takes(line) {
+        if self.judge.provider.facts().body != DrainBody::Json && self.heading.takes(line) {
             return Ok(());
         }
         let judged = self.judge.judge(line, &self.heading);

@@ -188,6 +188,16 @@ fn c14_user_names_cannot_move_host_or_address() {
     }
 }
 
+/// A log that begins with the requested host begins with what a visitor chose; it can't turn the lines after it into rows.
+#[test]
+fn c14_hosts_are_no_directives() {
+    let rest = format!("192.0.2.1 - - [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"");
+    for host in ["#x", "#Fields:", "#Version:", "#"] {
+        let lines = outcomes(FormatId::Combined.row(), Some("a.test"), &format!("{host} {rest}\nwww.a.test {rest}\n"));
+        assert!(matches!(lines.as_slice(), [_, DryLine { outcome: Outcome::Kept(_), .. }]), "{host}");
+    }
+}
+
 /// Neither addresses nor anything else that isn't a name is a host, wherever a log has them.
 #[test]
 fn addresses_are_never_hosts() {

@@ -20,10 +20,10 @@ pub(in super::super) enum Heading {
 pub(in super::super) struct Columns(Vec<Option<(Field, u8)>>);
 
 impl Heading {
-    /// Whether a line is a directive; what it says counts for the lines after it. Visitors can't write one: it is the first line
-    /// of the body, or comes after one that was, where rows begin with a date.
+    /// Whether a line is a directive; what it says counts for the lines after it. Visitors can't write one: the body begins with a
+    /// directive, and rows with a date. A text log that begins with the host, which visitors choose, has a quote in every line.
     pub(in super::super) fn takes(&mut self, line: &[u8]) -> bool {
-        let is_directive = line.first() == Some(&b'#');
+        let is_directive = line.first() == Some(&b'#') && memchr::memchr(b'"', line).is_none();
         match self {
             Self::Unread if is_directive => *self = Self::Directives(None),
             Self::Unread => *self = Self::Absent,
