@@ -55,6 +55,8 @@ pub(super) struct Source {
     records: Records,
     /// Offset of the next record to read, by partition.
     next: NextOffsets,
+    /// Where a block that failed ended: the records before have waited for a block.
+    failed: NextOffsets,
     assigned: BTreeSet<i32>,
     listed: watch::Receiver<Listed>,
     /// What `next` was when the last block was taken; a listing that begins later finds no smaller end.
@@ -89,6 +91,7 @@ impl Source {
             block: Block::default(),
             records: Records::default(),
             next,
+            failed: NextOffsets::new(),
             assigned: BTreeSet::new(),
             listed,
             read,
@@ -103,7 +106,8 @@ impl Source {
     pub(super) fn begin_anew(&mut self, settings: &Settings, next: NextOffsets) -> anyhow::Result<()> {
         // Another consumer: the former one may have fetched records behind these offsets.
         let lag = Arc::clone(&self.lag);
-        *self = Self { lag, ..Self::connect(settings, next, self.known.clone())? };
+        let failed = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        *self = Self { lag, failed, ..Self::connect(settings, next, self.known.clone())? };
         Ok(())
     }
 
@@ -123,9 +127,7 @@ impl Source {
                 return self.end(state, server).await;
             }
             let may_end = state.cover.may_end(&self.next);
-            // The records of an interrupted block have waited before.
-            let is_covered = !state.cover.is_empty() && state.cover.is_complete(&self.next);
-            let is_full = is_covered || self.block.is_full() || self.records.all.len() >= narrowing.most_records();
+            let is_full = self.has_waited(state) || self.block.is_full() || self.records.all.len() >= narrowing.most_records();
             let age = self.block.opened.map(|opened| opened.elapsed());
             if may_end && (age.is_some() && is_full || age.is_some_and(|age| age >= self.block_age)) {
                 return self.end(state, server).await;
@@ -143,9 +145,17 @@ impl Source {
         }
     }
 
+    /// Returns whether all records of a failed or interrupted block are read again: they have waited for a block before.
+    fn has_waited(&self, state: &State) -> bool {
+        let is_read = |(partition, end): (&i32, &i64)| self.next.get(partition).is_some_and(|next| next >= end);
+        let is_covered = !state.cover.is_empty() && state.cover.is_complete(&self.next);
+        is_covered || (!self.failed.is_empty() && self.failed.iter().all(is_read))
+    }
+
     async fn end(&mut self, state: &mut State, server: &Server) -> Result<(Block, Records), Ended> {
         state.forget_suspect(server, &self.topic).await?;
         self.lag.take();
+        self.failed.clear();
         self.read.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&self.next);
         Ok((std::mem::take(&mut self.block), std::mem::take(&mut self.records)))
     }
