@@ -263,7 +263,7 @@ impl<'a> Work<'a> {
             }
             // Blocks of the log have priority over replays.
             block = self.source.block(&mut self.state, (narrowing, self.server)) => {
-                self.store(block?).await?;
+                self.store(block?, narrowing).await?;
                 narrowing.stored();
                 Ok(true)
             }
@@ -307,21 +307,30 @@ impl<'a> Work<'a> {
         Destination { server: self.server, topic: self.topic, beat_every: self.beat_every }
     }
 
-    async fn store(&mut self, (mut block, records): (Block, Records)) -> Result<(), Ended> {
-        let named = block.take_named_sessions();
-        let prepare = async {
-            self.resolver.forget_agents(&named);
-            self.sessions.write(named).await;
-            self.resolver.resolve(&mut block).await;
-            self.rejected.send_all(&block.dead_letters).await;
+    /// Stores a block. Meanwhile, the records of the next one are decoded.
+    async fn store(&mut self, (mut block, records): (Block, Records), narrowing: &Narrowing) -> Result<(), Ended> {
+        let (destination, is_calm) = (self.destination(), self.state.is_calm());
+        let Self { state, source, sessions, resolver, rejected, .. } = self;
+        let store = async {
+            let prepare = async {
+                let named = block.take_named_sessions();
+                resolver.forget_agents(&named);
+                sessions.write(named).await;
+                resolver.resolve(&mut block).await;
+                rejected.send_all(&block.dead_letters).await;
+            };
+            tokio::select! {
+                () = prepare => {}
+                // PostgreSQL may be away for long, and a standby couldn't do better.
+                ended = keep_beating(destination.server, (destination.topic, destination.beat_every), state) => match ended? {},
+            }
+            block::write(block, records, (state, destination)).await
         };
         tokio::select! {
-            () = prepare => {}
-            // PostgreSQL may be away for long, and a standby couldn't do better.
-            ended = keep_beating(self.server, (self.topic, self.beat_every), &self.state) => match ended? {},
+            biased;
+            stored = store => stored?,
+            never = source.read_ahead(narrowing, destination.server.shard()), if is_calm => match never {},
         }
-        let destination = self.destination();
-        block::write(block, records, (&mut self.state, destination)).await?;
         metrics::index_size(self.state.index.len(), self.state.index.bytes());
         self.source.commit(&self.state.progress.next());
         Ok(())

@@ -60,6 +60,11 @@ impl Caution {
         self.last.map(|last| Suspect { deaths: last.deaths.saturating_sub(1), ..last })
     }
 
+    /// Whether all further records are decoded without a note.
+    pub(super) fn is_calm(&self) -> bool {
+        self.records == 0
+    }
+
     /// Returns what to do with the next record.
     pub(super) fn advise(&mut self, partition: i32, offset: i64) -> Advice {
         if self.records == 0 {

@@ -18,7 +18,7 @@ use rdkafka::metadata::{MetadataPartition, MetadataTopic};
 use rdkafka::{Offset, TopicPartitionList};
 use schemas::log::LogEvent;
 use schemas::report_keys::ReportKeys;
-use schemas::shard::Duty;
+use schemas::shard::{Duty, Shard};
 use service_kit::kafka;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -192,13 +192,10 @@ impl Source {
         let (partition, offset) = (message.partition(), message.offset());
         self.lag.read(message.timestamp());
         let (rows, unresolved) = (self.block.rows.len(), self.block.unresolved.len());
-        let is_quarantined = self.known.is_quarantined(partition, offset);
-        let shard = server.shard();
-        let is_foreign = !shard.is_only() && shard.duty(&named_buckets(message.headers())) == Duty::Skip;
-        let advice = match (is_foreign, is_quarantined) {
-            (true, _) => None,
-            (false, true) => Some(Advice::SetAside),
-            (false, false) => Some(state.caution.advise(partition, offset)),
+        let advice = match self.known_fate(message, server.shard()) {
+            Fate::Skip => None,
+            Fate::SetAside => Some(Advice::SetAside),
+            Fate::Decode => Some(state.caution.advise(partition, offset)),
         };
         match (narrowing.reason((partition, offset)), advice) {
             (_, None) => self.block.skip(message),
@@ -221,11 +218,59 @@ impl Source {
             let (rows, unresolved) = (&self.block.rows[rows..], &self.block.unresolved[unresolved..]);
             cover_groups(&mut state.cover, (partition, offset), (rows, unresolved));
         }
-        self.records.all.push((partition, offset));
-        self.records.of_failed_fetches.resize(self.block.failed_fetches.len(), (partition, offset));
-        self.next.insert(partition, offset + 1);
-        self.received = None;
+        self.pushed((partition, offset));
         Ok(())
+    }
+
+    /// Adds the record that was received last to the records of the block.
+    fn pushed(&mut self, record: Origin) {
+        self.records.all.push(record);
+        self.records.of_failed_fetches.resize(self.block.failed_fetches.len(), record);
+        self.next.insert(record.0, record.1 + 1);
+        self.received = None;
+    }
+
+    /// What is done with a record, as far as its headers and place tell.
+    fn known_fate(&self, message: &OwnedMessage, shard: Shard) -> Fate {
+        if !shard.is_only() && shard.duty(&named_buckets(message.headers())) == Duty::Skip {
+            return Fate::Skip;
+        }
+        if self.known.is_quarantined(message.partition(), message.offset()) { Fate::SetAside } else { Fate::Decode }
+    }
+
+    /// Decodes records of the next block while the last one is being stored. Never returns.
+    ///
+    /// Requires [`State::is_calm`]. Stops at a record that needs more than decoding.
+    pub(super) async fn read_ahead(&mut self, narrowing: &Narrowing, shard: Shard) -> Infallible {
+        loop {
+            self.decode_received(narrowing, shard);
+            let is_full = self.block.is_full() || self.records.all.len() >= narrowing.most_records();
+            if self.received.is_some() || is_full {
+                return self.keep_watching().await;
+            }
+            match self.consumer.recv().await {
+                Ok(message) => self.received = Some(message.detach()),
+                Err(_) => tokio::time::sleep(ERROR_PAUSE).await,
+            }
+            // Records that are already in memory must not keep the last block waiting.
+            tokio::task::coop::consume_budget().await;
+        }
+    }
+
+    /// Decodes the record that was received last, if [`Self::block`] would do no more than that.
+    fn decode_received(&mut self, narrowing: &Narrowing, shard: Shard) {
+        let Some(message) = &self.received else { return };
+        let record = (message.partition(), message.offset());
+        self.lag.read(message.timestamp());
+        if self.is_created_again() || narrowing.reason(record).is_some() {
+            return;
+        }
+        match self.known_fate(message, shard) {
+            Fate::Skip => self.block.skip(message),
+            Fate::Decode => self.block.push(message, |_| true),
+            Fate::SetAside => return,
+        }
+        self.pushed(record);
     }
 
     /// Receives a record while something else is awaited, so that its age counts as lag.
@@ -305,6 +350,16 @@ impl Source {
             tracing::error!("failed to assign the partitions of {}: {error}", self.topic);
         }
     }
+}
+
+/// What is done with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It belongs to other shards.
+    Skip,
+    /// It was set aside when the log was read before.
+    SetAside,
+    Decode,
 }
 
 /// Extends the block to the interrupted reports that share a group with a record.

@@ -150,6 +150,12 @@ impl State {
         Ok(())
     }
 
+    /// Whether records can be decoded before the last block is stored: none is noted, and no interrupted block decides where the next
+    /// block ends.
+    pub(super) fn is_calm(&self) -> bool {
+        self.cover.is_empty() && !self.is_noted && self.caution.is_calm()
+    }
+
     /// The row of `progress` of the next block, which has read these offsets, still without its number.
     pub(super) fn next_progress(&self, offsets: &Offsets, tally: &CountsByPartition) -> Progress {
         let mut progress = Progress { suspect: None, ..self.progress.clone() };
