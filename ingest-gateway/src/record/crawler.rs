@@ -87,6 +87,20 @@ mod tests {
     }
 
     #[test]
+    fn a_user_agent_comes_before_a_signature_agent_and_a_name() {
+        let browser = r#""user_agent":"Mozilla/5.0 (Windows NT 10.0) Firefox/130.0""#;
+        let signed = r#""signature_agent":"\"https://chatgpt.com\"""#;
+        for (data, bot) in [
+            (format!("{{{browser},{signed}}}"), "ChatGPT-Agent"),
+            (format!("{{{signed},\"bot_name\":\"GPTBot\"}}"), "ChatGPT-Agent"),
+            (format!("{{{browser},\"bot_name\":\"GPTBot\"}}"), "GPTBot"),
+            (format!("{{\"user_agent\":\"CCBot/2.0\",{signed},\"bot_name\":\"GPTBot\"}}"), "CCBot"),
+        ] {
+            assert_eq!(promoted("edge", "content_retrieved", &data).unwrap().bot, bot, "{data}");
+        }
+    }
+
+    #[test]
     fn what_says_nothing_of_a_bot_says_nothing() {
         for (role, event_type, data) in [
             ("agent", "content_retrieved", r#"{"user_agent":"GPTBot/1.2"}"#),
