@@ -142,6 +142,19 @@ mod tests {
         }
     }
 
+    /// Every account of a machine can list the arguments of its processes; variables and input are its own.
+    #[test]
+    fn s21_no_command_to_paste_has_a_key_among_its_arguments() {
+        for platform in all() {
+            for command in platform.commands {
+                for (before, _) in command.text.match_indices("{key}").map(|(at, _)| command.text.split_at(at)) {
+                    let is_apart = ["DRAIN_KEY='", "TF_VAR_drain_key='", "<<< 'X-API-Key: ", "printf '%s' '"];
+                    assert!(is_apart.iter().any(|apart| before.ends_with(apart)), "{}: {}", platform.name, command.text);
+                }
+            }
+        }
+    }
+
     #[test]
     fn commands_contain_no_comments() {
         for platform in all() {

@@ -204,6 +204,11 @@ pub(crate) async fn proved_domains(api: &Asker) -> Result<Vec<String>, Failure> 
     Ok(all.into_iter().filter(|domain| domain.verified).map(|domain| domain.domain).collect())
 }
 
+/// A command to paste. Curl reads the header from its input, because every account of a machine can list arguments.
+fn pasted_call(base: &str, address: &str, header: &str) -> String {
+    format!("curl -sS '{base}{address}' -H @- <<< \"{header}\"")
+}
+
 /// The foot of a table: its files, and how a program asks for the same.
 #[derive(Template)]
 #[template(path = "parts/behind.html")]
@@ -222,7 +227,7 @@ impl Behind {
     pub(crate) fn of(state: &State, member: &Member, list: &str, path: &str, parameters: &Parameters) -> Self {
         let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
         let address = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
-        let call = format!("curl -sS '{}{address}' -H \"X-API-Key: $KEY\"", state.public_base());
+        let call = pasted_call(state.public_base(), &address, "X-API-Key: $KEY");
         Self { list: list.to_owned(), home: member.organization.home(), query, call }
     }
 
@@ -238,7 +243,7 @@ impl Behind {
 
     fn by_session(state: &State, (home, list): (&str, &str), path: &str, query: &str) -> Self {
         let address = asked_of_api(path, query);
-        let call = format!("curl -sS '{}{address}' -H \"Authorization: Bearer $SESSION\"", state.public_base());
+        let call = pasted_call(state.public_base(), &address, "Authorization: Bearer $SESSION");
         Self { list: list.to_owned(), home: home.to_owned(), query: query.to_owned(), call }
     }
 
@@ -262,7 +267,7 @@ impl Behind {
         let address = asked_of_api(path, query);
         // Of members only a person is told.
         let credential = if path.contains("/organizations/") { "Authorization: Bearer $SESSION" } else { "X-API-Key: $KEY" };
-        let call = format!("curl -sS '{}{address}' -H \"{credential}\"", member.public_base);
+        let call = pasted_call(&member.public_base, &address, credential);
         Self { list: list.to_owned(), home: member.organization.home(), query: query.to_owned(), call }
     }
 

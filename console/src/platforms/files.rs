@@ -144,7 +144,7 @@ pub(super) const ALL: &[Platform] = &[
         role: None,
         asks: None,
         commands: &[run(
-            "curl -sS '{url}/drains/combined' -H 'X-API-Key: {key}' -H 'Content-Type: text/plain' --data-binary @access.log",
+            "curl -sS '{url}/drains/combined' -H @- -H 'Content-Type: text/plain' --data-binary @access.log <<< 'X-API-Key: {key}'",
         )],
         files: &[file!("nginx/combined-log.conf", "nginx: combined format with the host and a request ID")],
     },

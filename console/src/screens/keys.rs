@@ -122,8 +122,9 @@ pub(crate) fn report(state: &State, key: &str, domain: &str) -> String {
         "type": "content_retrieved", "timestamp": schemas::instant::text(state.clock.now()), "source_role": "origin",
         "content_url": format!("https://{domain}/first-event"), "content_telemetry_id": Uuid::new_v4(),
     }]});
+    // Curl reads the key from its input, because every account of a machine can list arguments.
     format!(
-        "curl -sS '{}/events' -H 'X-API-Key: {key}' \\\n  -H 'Content-Type: application/json' -d '{event}'",
+        "curl -sS '{}/events' -H @- -H 'Content-Type: application/json' \\\n  -d '{event}' <<< 'X-API-Key: {key}'",
         state.public_base()
     )
 }

@@ -9,7 +9,7 @@ use crate::options::Format;
 use crate::output::{rows, text, write};
 use crate::profiles::{DEFAULT, Profile, Profiles, Session, checked_name};
 use crate::secret::Secret;
-use crate::talk::{ask, say};
+use crate::talk::{ask, ask_hidden, say};
 use crate::words::org_type;
 use axum::http::Method;
 use chrono::DateTime;
@@ -53,7 +53,7 @@ pub(crate) async fn login(context: &Context, what: &Login) -> Result<(), Failure
         ));
         email = Some(address);
     }
-    let token = token_of(&ask("Link or token from the email")?)?;
+    let token = token_of(&ask_hidden("Link or token from the email (not shown)")?)?;
     let answer = client.change(Method::POST, VERIFY, Some(&json!({"token": token.reveal(), "email": email}))).await?;
     let session = session_of(&answer)?;
     say(&format!("Signed in to {base} as {}.", session.email));

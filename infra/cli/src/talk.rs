@@ -6,6 +6,7 @@ use crate::failure::{Failure, reason};
 use crate::output::visible;
 use crate::words::capitalized;
 use anstyle::{AnsiColor, Style};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{self, IsTerminal, Write};
 
 /// Prints a message.
@@ -34,6 +35,36 @@ pub(crate) fn ask(question: &str) -> Result<String, Failure> {
         return Err(Failure::Usage(format!("{question}: standard input ended without an answer")));
     }
     Ok(line.trim().to_owned())
+}
+
+/// Asks for a line that isn't shown while it is typed at a terminal.
+pub(crate) fn ask_hidden(question: &str) -> Result<String, Failure> {
+    let hidden = HiddenInput::start();
+    let answer = ask(question);
+    drop(hidden);
+    answer
+}
+
+/// A terminal that shows nothing but the end of the line, until this is dropped.
+struct HiddenInput(Termios);
+
+impl HiddenInput {
+    /// Nothing if standard input isn't a terminal.
+    fn start() -> Option<Self> {
+        let before = tcgetattr(io::stdin()).ok()?;
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        hidden.local_modes.insert(LocalModes::ECHONL);
+        tcsetattr(io::stdin(), OptionalActions::Flush, &hidden).ok()?;
+        Some(Self(before))
+    }
+}
+
+impl Drop for HiddenInput {
+    fn drop(&mut self) {
+        // The shell restores its own settings, so there is nothing to do about a failure.
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
+    }
 }
 
 /// Asks whether to do something, such as "delete profile work"; without a terminal, `--yes` is required.

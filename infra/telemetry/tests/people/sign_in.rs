@@ -5,6 +5,15 @@ use crate::terminal::Terminal;
 use service_kit::testing::eventually;
 use std::io::{Read, Write};
 
+#[test]
+fn s21_a_token_is_not_shown_while_it_is_typed() {
+    let person = Terminal::new().with("TELEMETRY_URL", "http://127.0.0.1:1");
+    let token = "TypedButNotShown".repeat(3);
+    let shown = person.typed(&["login", "--have-token"], "(not shown): ", &token);
+    assert!(shown.contains("(not shown): \r\n") && !shown.contains("TypedButNotShown"), "{shown}");
+    assert!(shown.contains("error"), "it was read, and sent to nobody: {shown}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_signs_in_by_the_link_of_the_mail_and_out_again() {
     let service = Service::start().await;

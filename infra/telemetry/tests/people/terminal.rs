@@ -71,6 +71,27 @@ impl Terminal {
         Said { code: output.status.code().unwrap(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }
 
+    /// Runs it at a pseudoterminal, types a line after this question, and returns all that the terminal shows.
+    pub(crate) fn typed(&self, arguments: &[&str], question: &str, line: &str) -> String {
+        const TYPE: &str = "import os, pty, sys
+question, line, program = sys.argv[1].encode(), sys.argv[2].encode(), sys.argv[3:]
+child, terminal = pty.fork()
+if child == 0: os.execv(program[0], program)
+shown, is_typed = b'', False
+while True:
+    try: part = os.read(terminal, 4096)
+    except OSError: break
+    if not part: break
+    shown += part
+    if question in shown and not is_typed: is_typed = os.write(terminal, line + b'\\n') > 0
+os.waitpid(child, 0)
+sys.stdout.buffer.write(shown)";
+        let mut python = Command::new("python3");
+        python.args(["-c", TYPE, question, line, env!("CARGO_BIN_EXE_telemetry")]).args(arguments);
+        python.env("HOME", self.home.path()).envs(self.environment.iter().map(|(name, value)| (name, value)));
+        String::from_utf8(python.output().expect("this test needs Python").stdout).unwrap()
+    }
+
     /// Starts it and lets it run.
     pub(crate) fn start(&self, arguments: &[&str]) -> Child {
         let mut command = Command::new(env!("CARGO_BIN_EXE_telemetry"));
