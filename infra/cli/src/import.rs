@@ -15,15 +15,15 @@ mod state;
 use crate::client::{Client, Credential, Parameters};
 use crate::context::{Asker, Context};
 use crate::failure::Failure;
-use crate::log_file::{Identity, is_gzip};
+use crate::log_file::{Identity, is_gzip, is_stream};
 use crate::provider::provider;
 use crate::secret::Secret;
 use crate::sending::send_until_taken;
 use crate::talk::say;
-use batch::Batch;
+use batch::{Batch, Heading};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use schemas::identity::{DrainProvider, DrainRole};
+use schemas::identity::{DrainProvider, DrainResponse, DrainRole};
 use serde_json::{Value, json};
 use source::{Piece, Source, require_lines};
 use state::StateFile;
@@ -104,7 +104,7 @@ impl Totals {
             ("Lines read", self.lines.to_string()),
             ("Lines sent", format!("{} in {batches}", self.lines)),
         ];
-        if what.provider != DrainProvider::Firehose {
+        if what.provider.facts().response != DrainResponse::Firehose {
             facts.extend([
                 ("AI requests", self.kept.to_string()),
                 ("Human requests", self.people.to_string()),
@@ -122,7 +122,7 @@ impl Totals {
             "file": what.file, "provider": what.provider, "batches": self.batches, "lines": self.lines, "bytes_read": end,
         });
         // the response to Firehose has a form of its own, without counts
-        if let Some(all) = all.as_object_mut().filter(|_| what.provider != DrainProvider::Firehose) {
+        if let Some(all) = all.as_object_mut().filter(|_| what.provider.facts().response != DrainResponse::Firehose) {
             let counts = json!({
                 "kept": self.kept, "people": self.people, "dropped": self.dropped, "refused": self.refused, "bad": self.bad,
             });
@@ -180,7 +180,7 @@ pub(crate) async fn run(context: &Context, what: &Import) -> Result<(), Failure>
 
 fn secret_of(what: &Import) -> Result<Option<Secret>, Failure> {
     let Some(file) = &what.secret_file else { return Ok(None) };
-    if what.provider != DrainProvider::Vercel {
+    if !what.provider.facts().signs {
         return Err(Failure::Usage("--secret-file requires --provider vercel".to_owned()));
     }
     if file == &what.file && file == Path::new("-") {
@@ -190,7 +190,7 @@ fn secret_of(what: &Import) -> Result<Option<Secret>, Failure> {
 }
 
 fn state_of(context: &Context, what: &Import, place: &str) -> Result<Option<StateFile>, Failure> {
-    if what.file == Path::new("-") {
+    if is_stream(&what.file) {
         return Ok(None);
     }
     let state = StateFile::of(&context.state_folder()?, &what.file, place)?;
@@ -203,7 +203,7 @@ fn state_of(context: &Context, what: &Import, place: &str) -> Result<Option<Stat
 /// Shown at a terminal only.
 fn bar(file: &Path, is_followed: bool, from: u64) -> ProgressBar {
     let target = if std::io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    let is_plain = file != Path::new("-") && !is_gzip(file).unwrap_or(true);
+    let is_plain = !is_stream(file) && !is_gzip(file).unwrap_or(true);
     let length = std::fs::metadata(file).ok().filter(|_| !is_followed && is_plain).map(|metadata| metadata.len());
     let bar = ProgressBar::with_draw_target(length, target);
     let template = if length.is_some() { "[{bar:30}] {bytes}/{total_bytes} {eta} {msg}" } else { "{spinner} {bytes} {msg}" };
@@ -219,7 +219,7 @@ impl Course<'_> {
         let source = Source { file: self.what.file.clone(), from, is_followed: self.what.follow };
         // not awaited: it may wait for a terminal that says nothing any more
         tokio::task::spawn_blocking(move || source.read(&pieces));
-        let mut batch = Batch::after(from);
+        let mut batch = Batch::after(from, Heading::default());
         loop {
             match tokio::time::timeout(FLUSH_AFTER, read.recv()).await {
                 Ok(Some(Piece::Line { bytes, end })) => {
@@ -228,13 +228,13 @@ impl Course<'_> {
                         batch = self.send(context, batch).await?;
                     }
                 }
-                Ok(Some(Piece::Opened { identity, from })) => {
+                Ok(Some(Piece::Opened { identity, from, fields })) => {
                     self.send(context, batch).await?;
                     if self.read.is_some() {
                         say("The file was replaced. Continuing with the new file.");
                     }
                     self.read = identity;
-                    batch = Batch::after(from);
+                    batch = Batch::after(from, Heading::at(from, fields));
                 }
                 Ok(Some(Piece::Failed { failure, at })) => {
                     self.send(context, batch).await?;
@@ -251,7 +251,11 @@ impl Course<'_> {
         if batch.lines > 0 {
             let content = batch.content(self.what.provider, context.clock.now().timestamp_millis(), self.secret.as_ref())?;
             let patience = if self.what.follow { Duration::MAX } else { Duration::from_secs(self.what.patience) };
-            let answer = send_until_taken(&self.client, &self.path, &self.parameters, &content, patience).await?;
+            let answer = match send_until_taken(&self.client, &self.path, &self.parameters, &content, patience).await {
+                // the service could read none of these lines; others may be readable
+                Err(failure) if failure.status() == Some(422) => json!({"bad": batch.lines}),
+                answer => answer?,
+            };
             self.totals.add(&batch, &answer);
             // lines of which none could be read are sent again by the next run
             if let (Some(state), Some(read), false) = (&self.state, self.read, self.totals.are_all_bad()) {
@@ -260,7 +264,7 @@ impl Course<'_> {
             self.bar.set_position(batch.end);
             self.bar.set_message(format!("{} lines, {} AI requests", self.totals.lines, self.totals.kept));
         }
-        Ok(Batch::after(batch.end))
+        Ok(batch.next())
     }
 
     /// A failure found at this byte, which is no fault of usage alone once something was sent.

@@ -6,7 +6,7 @@ use crate::failure::{Failure, of_file};
 use flate2::read::MultiGzDecoder;
 use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
@@ -43,6 +43,11 @@ fn uncompressed(raw: impl Read + Send + 'static) -> io::Result<Reader> {
     let mut raw = BufReader::new(raw);
     let is_gzip = raw.fill_buf()?.starts_with(GZIP);
     Ok(if is_gzip { Box::new(BufReader::new(MultiGzDecoder::new(raw))) } else { Box::new(raw) })
+}
+
+/// Whether a log can be read only once: standard input, or a pipe with a name, as of `<(zcat access.log.gz)`.
+pub(crate) fn is_stream(file: &Path) -> bool {
+    file == Path::new("-") || std::fs::metadata(file).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
 /// Whether a file is compressed.

@@ -10,7 +10,7 @@ use crate::sending::gzip;
 use axum::body::Bytes;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use schemas::identity::DrainProvider;
+use schemas::identity::{DrainBody, DrainProvider};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -21,9 +21,49 @@ const MAX_LINES: u64 = 5_000;
 /// Lines of one record of a Firehose delivery.
 const RECORD_BYTES: usize = 512 * 1024;
 
+/// What begins the line that names the columns of a W3C log, or of a standard log of `CloudFront`.
+pub(super) const FIELDS: &[u8] = b"#Fields:";
+
+/// What the directives of a log say so far. Each batch is a body of its own, so it begins with them again.
+#[derive(Clone, Default)]
+pub(super) enum Heading {
+    /// No line was read.
+    #[default]
+    Unread,
+    /// The log doesn't begin with a directive, so that no line of it is one.
+    Absent,
+    /// The latest `#Fields` line; empty before the first one.
+    Fields(Vec<u8>),
+}
+
+impl Heading {
+    /// Of a log from this byte on, with the latest `#Fields` line before it.
+    pub(super) fn at(from: u64, fields: Option<Vec<u8>>) -> Self {
+        match fields {
+            Some(fields) => Self::Fields(fields),
+            None if from == 0 => Self::Unread,
+            None => Self::Absent,
+        }
+    }
+
+    /// Whether a line is a directive; it counts for the lines after it. Text logs have a quote in every line.
+    fn takes(&mut self, line: &[u8]) -> bool {
+        let is_directive = line.starts_with(b"#") && !line.contains(&b'"');
+        if matches!(self, Self::Unread) && !line.is_empty() {
+            *self = if is_directive { Self::Fields(Vec::new()) } else { Self::Absent };
+        }
+        let Self::Fields(fields) = self else { return false };
+        if line.starts_with(FIELDS) {
+            line.clone_into(fields);
+        }
+        is_directive
+    }
+}
+
 /// Lines that wait to be sent.
 pub(super) struct Batch {
     text: Vec<u8>,
+    heading: Heading,
     pub(super) lines: u64,
     /// Up to which byte of the log nothing needs to be read again.
     pub(super) end: u64,
@@ -31,8 +71,17 @@ pub(super) struct Batch {
 
 impl Batch {
     /// An empty one that goes on after so many bytes of the log.
-    pub(super) fn after(end: u64) -> Self {
-        Self { text: Vec::new(), lines: 0, end }
+    pub(super) fn after(end: u64, heading: Heading) -> Self {
+        let text = match &heading {
+            Heading::Fields(fields) if !fields.is_empty() => [fields, b"\n".as_slice()].concat(),
+            Heading::Unread | Heading::Absent | Heading::Fields(_) => Vec::new(),
+        };
+        Self { text, heading, lines: 0, end }
+    }
+
+    /// An empty one that goes on where this one ended.
+    pub(super) fn next(&self) -> Self {
+        Self::after(self.end, self.heading.clone())
     }
 
     /// Adds a line; a blank one is none.
@@ -41,7 +90,7 @@ impl Batch {
         if !line.is_empty() {
             self.text.extend_from_slice(line);
             self.text.push(b'\n');
-            self.lines += 1;
+            self.lines += u64::from(!self.heading.takes(line));
         }
     }
 
@@ -52,10 +101,10 @@ impl Batch {
 
     /// As it is sent.
     pub(super) fn content(&self, provider: DrainProvider, now_ms: i64, secret: Option<&Secret>) -> Result<Content, Failure> {
-        let (media_type, body) = match provider {
-            DrainProvider::Firehose => ("application/json", Bytes::from(self.delivery(now_ms))),
-            DrainProvider::Combined => ("text/plain", Bytes::copy_from_slice(&self.text)),
-            _ => ("application/x-ndjson", Bytes::copy_from_slice(&self.text)),
+        let (media_type, body) = match provider.facts().body {
+            DrainBody::FirehoseRecords => ("application/json", Bytes::from(self.delivery(now_ms))),
+            DrainBody::Text => ("text/plain", Bytes::copy_from_slice(&self.text)),
+            DrainBody::Json => ("application/x-ndjson", Bytes::copy_from_slice(&self.text)),
         };
         let body = gzip(&body)?;
         let headers = secret.map(|secret| signature(secret, &body)).transpose()?.unwrap_or_default();
@@ -95,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_records_of_a_delivery_are_its_lines_cut_between_lines() {
-        let mut batch = Batch::after(0);
+        let mut batch = Batch::after(0, Heading::default());
         for n in 0..5_000_u64 {
             batch.add(format!("{n} {}", "x".repeat(300)).as_bytes(), n);
         }
@@ -104,5 +153,20 @@ mod tests {
         assert!(records.len() > 1 && records.iter().all(|record| record.ends_with(b"\n")));
         assert_eq!(records.concat(), batch.text);
         assert_eq!((batch.lines, batch.end), (5_000, 5_000));
+    }
+
+    #[test]
+    fn each_batch_begins_with_the_columns_of_its_rows() {
+        let mut batch = Batch::after(0, Heading::default());
+        for line in ["#Version: 1.0", "#Fields: date time", "2026-11-01 10:00:00", "#Fields: time date", "10:00:00 2026-11-01"] {
+            batch.add(line.as_bytes(), 1);
+        }
+        assert_eq!(batch.lines, 2, "directives aren't lines");
+        let mut next = batch.next();
+        next.add(b"10:00:01 2026-11-01", 2);
+        assert_eq!((next.text.as_slice(), next.lines), (b"#Fields: time date\n10:00:01 2026-11-01\n".as_slice(), 1));
+        let mut plain = Batch::after(0, Heading::default());
+        ["#a.test 192.0.2.1 \"GET\"", "#b.test 192.0.2.1 \"GET\""].iter().for_each(|line| plain.add(line.as_bytes(), 1));
+        assert_eq!((plain.lines, plain.next().text.len()), (2, 0), "a host that begins so is no directive");
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! Must hand on no line that is not whole while it may still become whole, and must not keep more than one in memory.
 
+use super::batch::FIELDS;
 use crate::failure::{Failure, of_file, reason};
-use crate::log_file::{Identity, Reader, is_gzip, open, open_known};
-use schemas::identity::DrainProvider;
+use crate::log_file::{Identity, Reader, is_gzip, is_stream, open, open_known};
+use schemas::identity::{DrainBody, DrainProvider};
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,8 +20,9 @@ const QUIET: Duration = Duration::from_secs(5);
 
 /// What comes of a log.
 pub(super) enum Piece {
-    /// A file was opened: what follows is of it, from this byte on. Standard input has no identity.
-    Opened { identity: Option<Identity>, from: u64 },
+    /// A file was opened: what follows is of it, from this byte on. Standard input has no identity. Rows have the columns that the
+    /// latest `#Fields` line before them names.
+    Opened { identity: Option<Identity>, from: u64, fields: Option<Vec<u8>> },
     /// A line without its end, and up to which byte of the log nothing needs to be read again.
     Line { bytes: Vec<u8>, end: u64 },
     /// It cannot be read on from this byte.
@@ -74,21 +76,22 @@ impl Source {
         }
     }
 
-    fn is_stdin(&self) -> bool {
-        self.file == Path::new("-")
+    fn is_stream(&self) -> bool {
+        is_stream(&self.file)
     }
 
     /// Whether what has no end yet may still get one.
     fn may_grow(&self) -> bool {
-        self.is_followed && !self.is_stdin()
+        self.is_followed && !self.is_stream()
     }
 
     /// Reads one file; `end` is where the last line that was handed over ends.
     fn read_file(&self, pieces: &mpsc::Sender<Piece>, end: &mut u64) -> Result<Ended, Failure> {
         let failed = |error: io::Error| of_file(&self.file, &error);
         let Some((mut reader, identity)) = self.open(pieces)? else { return Ok(Ended::Done) };
-        *end = io::copy(&mut reader.by_ref().take(self.from), &mut io::sink()).map_err(failed)?;
-        if pieces.blocking_send(Piece::Opened { identity, from: *end }).is_err() {
+        let (passed, fields) = pass(&mut reader, self.from).map_err(failed)?;
+        *end = passed;
+        if pieces.blocking_send(Piece::Opened { identity, from: *end, fields }).is_err() {
             return Ok(Ended::Done);
         }
         let (mut line, mut quiet) = (Vec::new(), Duration::ZERO);
@@ -130,7 +133,7 @@ impl Source {
 
     /// None where nobody wants it any more. A name that is followed may stand for nothing between two files.
     fn open(&self, pieces: &mpsc::Sender<Piece>) -> Result<Option<(Reader, Option<Identity>)>, Failure> {
-        if self.is_stdin() {
+        if self.is_stream() {
             return open(&self.file).map(|reader| Some((reader, None)));
         }
         loop {
@@ -147,11 +150,31 @@ impl Source {
 
     /// Of a file that ends without the end of a line the line goes as it stands, and again from its beginning the next time.
     fn hand_over_last(&self, pieces: &mpsc::Sender<Piece>, mut line: Vec<u8>, beginning: u64) -> Ended {
-        let end = if self.is_stdin() { beginning + line.len() as u64 } else { beginning };
+        let end = if self.is_stream() { beginning + line.len() as u64 } else { beginning };
         if !line.is_empty() {
             let _ = hand_over(pieces, &mut line, end);
         }
         Ended::Done
+    }
+}
+
+/// Reads so many bytes; how many there were, and the latest `#Fields` line among them if the log begins with directives.
+fn pass(reader: &mut Reader, bytes: u64) -> io::Result<(u64, Option<Vec<u8>>)> {
+    let mut reader = reader.by_ref().take(bytes);
+    if bytes == 0 || reader.fill_buf()?.first() != Some(&b'#') {
+        return Ok((io::copy(&mut reader, &mut io::sink())?, None));
+    }
+    let (mut passed, mut line, mut fields) = (0, Vec::new(), None);
+    loop {
+        line.clear();
+        let read = reader.read_until(b'\n', &mut line)?;
+        if read == 0 {
+            return Ok((passed, fields));
+        }
+        passed += read as u64;
+        if line.starts_with(FIELDS) {
+            fields = Some(line.trim_ascii().to_vec());
+        }
     }
 }
 
@@ -178,13 +201,13 @@ fn named(file: &Path, identity: Option<Identity>, read: u64) -> Named {
 /// A log that is one JSON array has no lines to go on from, and what is compressed does not grow by lines. A combined log is no JSON,
 /// however it begins.
 pub(super) fn require_lines(file: &Path, provider: DrainProvider, is_followed: bool) -> Result<(), Failure> {
-    if file == Path::new("-") {
+    if is_stream(file) {
         return Ok(());
     }
     if is_followed && is_gzip(file)? {
         return Err(Failure::Usage(format!("{}: --follow doesn't support compressed files", file.display())));
     }
-    if provider == DrainProvider::Combined {
+    if provider.facts().body == DrainBody::Text {
         return Ok(());
     }
     let mut reader = open(file)?;

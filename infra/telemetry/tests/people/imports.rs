@@ -1,6 +1,6 @@
 //! Files that are taken in while they grow, are rotated, are cut, or go to a server that fails half-way.
 
-use crate::stub::{Stub, ok};
+use crate::stub::{Stub, answer, ok};
 use crate::terminal::{Said, Terminal};
 use schemas::identity::OrgType;
 use schemas::secrets::PlainApiKey;
@@ -134,4 +134,40 @@ fn a_pause_that_nobody_can_wait_for_ends_the_command_in_words() {
     let terminal = asking(&stub);
     let said = import(&terminal, &terminal.file("access.log", "a\n"), &[]);
     assert!(said.code == 5 && said.stderr.contains("503"), "{said:?}");
+}
+
+#[test]
+fn a_named_pipe_is_imported_like_standard_input() {
+    let stub = Stub::start(|_, _| ok("{}"));
+    let terminal = asking(&stub);
+    let pipe = terminal.home().join("log.pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::write(pipe, "a\nb\n").unwrap()
+    });
+    assert_eq!(import(&terminal, &pipe, &[]).json()["lines"], 2);
+    assert_eq!(stub.bodies(), "a\nb\n");
+    writer.join().unwrap();
+}
+
+#[test]
+fn a_batch_without_a_readable_line_ends_no_import() {
+    let stub = Stub::start(|n, _| if n == 0 { answer(422, "{}") } else { ok(r#"{"kept":1}"#) });
+    let terminal = asking(&stub);
+    let file = terminal.file("access.log", &format!("{}good\n", "bad\n".repeat(5_000)));
+    let said = import(&terminal, &file, &[]).json();
+    assert_eq!((&said["bad"], &said["kept"]), (&5_000.into(), &1.into()), "{said}");
+}
+
+#[test]
+fn an_import_that_goes_on_sends_the_columns_again() {
+    let stub = Stub::start(|_, _| ok("{}"));
+    let terminal = asking(&stub);
+    let file = terminal.file("iis.log", "#Version: 1.0\n#Fields: date time\n2026-11-01 10:00:00\n");
+    assert_eq!(import(&terminal, &file, &[]).json()["lines"], 1);
+    assert_eq!(stub.bodies(), "#Version: 1.0\n#Fields: date time\n2026-11-01 10:00:00\n");
+    append(&file, "2026-11-01 10:00:01\n");
+    assert_eq!(import(&terminal, &file, &[]).json()["lines"], 1);
+    assert_eq!(stub.bodies(), "#Fields: date time\n2026-11-01 10:00:01\n");
 }
