@@ -44,20 +44,26 @@ pub(crate) struct Test {
 /// Maximum rows of a table or a JSON document, which are built in memory.
 const MOST_ROWS: usize = 10_000;
 
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 9] = [
     column("line", "/line"),
     phrase("counted as", |row| counted_as(&text(&row["becomes"])).0.to_owned()),
-    column("reason", "/why"),
+    phrase("reason", |row| match row["missing"].as_str() {
+        Some(field) => format!("no {}", field.replace('_', " ")),
+        None => text(&row["why"]),
+    }),
+    column("format", "/format"),
     column("bot", "/bot"),
     phrase("IP check", |row| if row["becomes"] == "retrieval" { ip_check(&row["verified"]).to_owned() } else { String::new() }),
     column("status code", "/status"),
     column("time", "/time"),
     column("page", "/content_url"),
 ];
-const CSV_COLUMNS: [Column; 8] = [
+const CSV_COLUMNS: [Column; 10] = [
     column("line", "/line"),
     column("becomes", "/becomes"),
     column("why", "/why"),
+    column("missing", "/missing"),
+    column("format", "/format"),
     column("bot", "/bot"),
     column("verified", "/verified"),
     column("status", "/status"),
@@ -92,10 +98,12 @@ pub(super) fn run(context: &Context, what: &Test) -> Result<(), Failure> {
         now: context.clock.now(),
     };
     let (mut rows, mut counts, mut stopped, mut lines) = (Vec::new(), BTreeMap::new(), None, 0_u64);
+    let mut formats = BTreeMap::new();
     let is_streamed = matches!(context.options.output, Format::Ndjson | Format::Csv);
     context.output().header(&CSV_COLUMNS)?;
     let read = dry_run.lines(open(&what.file)?, |line| {
         lines += 1;
+        line.format.into_iter().for_each(|format| *formats.entry(format.label).or_insert(0_u64) += 1);
         let row = row_of(&line);
         *counts.entry(row["becomes"].as_str().unwrap_or_default().to_owned()).or_insert(0_u64) += 1;
         if !is_streamed {
@@ -131,13 +139,31 @@ pub(super) fn run(context: &Context, what: &Test) -> Result<(), Failure> {
         (1, sum) => format!("1 line: {sum}. Nothing was sent."),
         (_, sum) => format!("{lines} lines: {sum}. Nothing was sent."),
     });
+    if !formats.is_empty() {
+        let found: Vec<String> = formats.iter().map(|(label, lines)| format!("{label} ({lines})")).collect();
+        say(&format!("Recognized: {}.", found.join(", ")));
+    }
     if lines > 0 && counts.get("bad") == Some(&lines) {
         return Err(Failure::Failed(format!("no line could be read; check that this is a {} log", what.provider.as_str())));
     }
     Ok(())
 }
 
+/// What a line becomes; of a person's line nothing else.
 fn row_of(line: &DryLine) -> Value {
+    let mut row = facts_of(line);
+    if let (Some(format), Some(row)) = (line.format, row.as_object_mut().filter(|row| row["becomes"] != "person")) {
+        row.insert("format".to_owned(), json!(format.name));
+    }
+    row
+}
+
+/// The field that a line lacks, by the reason why it is bad.
+fn missing(reason: &str) -> Option<&str> {
+    reason.strip_prefix("no_").filter(|field| *field != "columns")
+}
+
+fn facts_of(line: &DryLine) -> Value {
     let number = line.number;
     let time = line.at_ms.and_then(DateTime::from_timestamp_millis).map(instant::text);
     match &line.outcome {
@@ -155,7 +181,7 @@ fn row_of(line: &DryLine) -> Value {
             "line": number, "becomes": "refused", "bot": fetch.bot, "operator": fetch.operator, "purpose": fetch.purpose,
             "verified": fetch.verified, "status": fetch.status, "time": time,
         }),
-        LineOutcome::Bad(reason) => json!({"line": number, "becomes": "bad", "why": reason}),
+        LineOutcome::Bad(reason) => json!({"line": number, "becomes": "bad", "why": reason, "missing": missing(reason)}),
         LineOutcome::Trial => json!({"line": number, "becomes": "trial"}),
     }
 }

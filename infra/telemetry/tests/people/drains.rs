@@ -77,7 +77,7 @@ async fn a_combined_log_that_begins_with_a_bracket_is_no_array() {
     let file = owner.file("access.log", &lines.replacen("www.example.com", "[::1]", 1));
     let log = [file.to_str().unwrap(), "--provider", "combined", "-o", "json"];
     let tried = owner.run(&[&["drain", "test"], &log[..]].concat()).json();
-    assert_eq!((&tried[0]["why"], &tried[1]["becomes"]), (&"bad_host".into(), &"retrieval".into()), "{tried}");
+    assert_eq!((&tried[0]["why"], &tried[1]["becomes"]), (&"no_host".into(), &"retrieval".into()), "{tried}");
     let taken = owner.run(&[&["import"], &log[..]].concat()).json();
     assert_eq!((&taken["lines"], &taken["kept"], &taken["bad"]), (&2.into(), &1.into(), &1.into()), "{taken}");
 }
@@ -195,4 +195,25 @@ async fn every_provider_of_lines_can_be_imported() {
     let array = network.file("array.json", "[{\"a\": 1}]");
     let said = network.run(&["import", array.to_str().unwrap(), "--provider", "ndjson"]);
     assert!(said.code == 2 && said.stderr.contains("jq"), "{said:?}");
+}
+
+#[test]
+fn drain_test_names_the_format_and_the_missing_field() {
+    let terminal = Terminal::new();
+    let line = |members: &str| {
+        format!(
+            r#"{{"ts":1793527200.5,"logger":"http.log.access","request":{{"host":"a.test","uri":"/","headers":{{{members}}}}},"status":200}}"#
+        )
+    };
+    let lines = [line(r#""User-Agent":["GPTBot/1.2"]"#), line("")].join("\n");
+    let file = terminal.file("caddy.log", &lines);
+    let test = |form: &str| terminal.run(&["drain", "test", file.to_str().unwrap(), "--provider", "ndjson", "-o", form]);
+    let said = test("json");
+    let rows: Value = serde_json::from_str(&said.stdout).unwrap();
+    for (row, missing) in [(0, "method"), (1, "user_agent")] {
+        assert_eq!((&rows[row]["missing"], &rows[row]["format"]), (&missing.into(), &"caddy".into()), "{rows}");
+    }
+    assert!(said.stderr.contains("Recognized: Caddy (2)."), "{}", said.stderr);
+    let table = test("table").stdout;
+    assert!(table.contains("no user agent") && table.contains("no method"), "{table}");
 }
