@@ -10,7 +10,7 @@ use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
 use crate::access::audit::{self, Author};
 use crate::access::granting::{self, LettingIn, Makers};
 use crate::access::organization;
-use crate::request::bodies::paging::{ListPart, Listed};
+use crate::request::bodies::paging::{ListPart, Listed, Paging};
 use crate::request::bodies::{self, rule_broken};
 use crate::webhooks::outbox::{self, Event};
 use axum::Json;
@@ -91,18 +91,22 @@ pub(crate) async fn list_delegations(
     Parameters(side): Parameters<Side>,
     part: ListPart,
 ) -> Result<Listed<Delegation>, ApiError> {
-    let rows: Vec<Row> = sqlx::query_as(
-        "SELECT d.*, r.name AS grantor_name, e.name AS grantee_name FROM delegations d \
-         JOIN organizations r ON r.id = d.grantor_org_id JOIN organizations e ON e.id = d.grantee_org_id \
-         WHERE d.revoked_at IS NULL AND (($2 AND d.grantor_org_id = $1) OR ($3 AND d.grantee_org_id = $1)) \
-         ORDER BY d.created_at, d.id",
-    )
-    .bind(actor.org_id.0)
-    .bind(side.with_grantor())
-    .bind(side.with_grantee())
-    .fetch_all(&state.pool)
-    .await?;
-    Ok(part.of(rows.into_iter().map(Delegation::from).collect()))
+    let Paging { limit, offset } = part.bounded();
+    let rows: Vec<Row> = sqlx::query_as(include_str!("delegations/sql/list.sql"))
+        .bind(actor.org_id.0)
+        .bind(side.with_grantor())
+        .bind(side.with_grantee())
+        .bind(limit)
+        .bind(offset)
+        .fetch_all(&state.pool)
+        .await?;
+    let total = sqlx::query_scalar(include_str!("delegations/sql/count.sql"))
+        .bind(actor.org_id.0)
+        .bind(side.with_grantor())
+        .bind(side.with_grantee())
+        .fetch_one(&state.pool)
+        .await?;
+    Ok(Listed::new(rows.into_iter().map(Delegation::from).collect(), total))
 }
 
 /// What a content owner may say of a new delegation.

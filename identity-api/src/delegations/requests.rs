@@ -12,7 +12,7 @@ use crate::State;
 use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
 use crate::access::audit;
 use crate::delegations::{self, Pair, Side};
-use crate::request::bodies::paging::{ListPart, Listed};
+use crate::request::bodies::paging::{ListPart, Listed, Paging};
 use axum::Json;
 use axum::extract::{Path, State as Shared};
 use axum::http::StatusCode;
@@ -70,19 +70,25 @@ pub(crate) async fn list_delegation_requests(
     Parameters(side): Parameters<Side>,
     part: ListPart,
 ) -> Result<Listed<DelegationRequest>, ApiError> {
-    let rows: Vec<Row> = sqlx::query_as(
-        "SELECT r.*, q.name AS requester_name, g.name AS grantor_name FROM delegation_requests r \
-         JOIN organizations q ON q.id = r.requester_org_id JOIN organizations g ON g.id = r.grantor_org_id \
-         WHERE r.status = 'pending' AND r.expires_at > $4 \
-         AND (($2 AND r.grantor_org_id = $1) OR ($3 AND r.requester_org_id = $1)) ORDER BY r.created_at, r.id",
-    )
-    .bind(actor.org_id.0)
-    .bind(side.with_grantor())
-    .bind(side.with_grantee())
-    .bind(state.now())
-    .fetch_all(&state.pool)
-    .await?;
-    rows.into_iter().map(DelegationRequest::try_from).collect::<Result<_, _>>().map(|requests| part.of(requests))
+    let (now, Paging { limit, offset }) = (state.now(), part.bounded());
+    let rows: Vec<Row> = sqlx::query_as(include_str!("sql/list_requests.sql"))
+        .bind(actor.org_id.0)
+        .bind(side.with_grantor())
+        .bind(side.with_grantee())
+        .bind(now)
+        .bind(limit)
+        .bind(offset)
+        .fetch_all(&state.pool)
+        .await?;
+    let total = sqlx::query_scalar(include_str!("sql/count_requests.sql"))
+        .bind(actor.org_id.0)
+        .bind(side.with_grantor())
+        .bind(side.with_grantee())
+        .bind(now)
+        .fetch_one(&state.pool)
+        .await?;
+    let requests = rows.into_iter().map(DelegationRequest::try_from).collect::<Result<_, _>>()?;
+    Ok(Listed::new(requests, total))
 }
 
 /// `POST /api/v1/identity/delegation-requests/{id}/approve`: 201 with the delegation that comes of it.

@@ -1,6 +1,6 @@
 //! What one organization may change, send and list, whatever keys it has (threat rows F50 to F52).
 
-use crate::test_app::{Answer, DRAINS, KEYS, SETTINGS, Shows, TestApp, WEBHOOKS, answer, sign_in, standstill};
+use crate::test_app::{Answer, DELEGATIONS, DRAINS, KEYS, SETTINGS, Shows, TestApp, WEBHOOKS, answer, sign_in, standstill};
 use chrono::TimeDelta;
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
@@ -229,4 +229,24 @@ async fn f51_every_list_is_paged() {
         let refused = answer(app.request(Method::GET, &format!("{path}?limit=0"), person)).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{list}");
     }
+}
+
+#[tokio::test]
+async fn f51_a_list_of_delegations_has_at_most_1000_and_pages_beyond() {
+    let app = TestApp::open().await;
+    let (partner, key) = app.platform("partner").await;
+    sqlx::query(
+        "WITH owners AS (INSERT INTO organizations (name, org_type) SELECT 'o' || n, 'content_owner' FROM generate_series(1, 1003) n \
+                         RETURNING id) \
+         INSERT INTO delegations (id, grantor_org_id, grantee_org_id, scopes, created_at) \
+         SELECT uuidv7(), id, $1, '{telemetry:read}', now() FROM owners",
+    )
+    .bind(partner.0)
+    .execute(&app.stores.pool)
+    .await
+    .unwrap();
+    let (items, total) = page(&app, Shows::Key(&key), DELEGATIONS).await;
+    assert_eq!((items.len(), total.as_str()), (1_000, "1003"));
+    let (items, total) = page(&app, Shows::Key(&key), &format!("{DELEGATIONS}?offset=1000")).await;
+    assert_eq!((items.len(), total.as_str()), (3, "1003"));
 }

@@ -58,6 +58,12 @@ impl<S: Send + Sync> FromRequestParts<S> for ListPart {
 }
 
 impl ListPart {
+    /// This part of a list that grows with its partners, at most 1,000 items of it.
+    pub(crate) fn bounded(self) -> Paging {
+        let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        Paging { limit: number(self.limit).min(MAX_LIMIT), offset: number(self.offset) }
+    }
+
     /// Cuts this part out of a whole list.
     pub(crate) fn of<T>(self, whole: Vec<T>) -> Listed<T> {
         let total = whole.len();
@@ -69,6 +75,13 @@ impl ListPart {
 pub(crate) struct Listed<T> {
     items: Vec<T>,
     total: usize,
+}
+
+impl<T> Listed<T> {
+    /// A part of a list that has so many items.
+    pub(crate) fn new(items: Vec<T>, total: i64) -> Self {
+        Self { items, total: usize::try_from(total).unwrap_or(0) }
+    }
 }
 
 impl<T: Serialize> IntoResponse for Listed<T> {
