@@ -57,7 +57,7 @@ use service_kit::http::Transport;
 use service_kit::key_uses::KeyUses;
 use service_kit::measures;
 use service_kit::process::Process;
-use service_kit::rates::Rates;
+use service_kit::rates::CallerRates;
 use service_kit::roles::{self, Role};
 use service_kit::settings::{BotSettings, ClickHouseSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, openapi, process, server, stores};
@@ -140,7 +140,7 @@ pub struct State {
     ledger: Ledger,
     resolving: Limit,
     pool: PgPool,
-    lookups: Rates,
+    lookups: CallerRates,
     read_limiter: Arc<ReadLimiter>,
     bots: Arc<BotTable>,
     clock: Clock,
@@ -177,7 +177,7 @@ impl State {
             telemetry: Reads::new(&stores::clickhouse(&settings.clickhouse)?, &settings.reads),
             ledger: Ledger::new(pool.clone(), settings.reads.time_to_start()),
             resolving: Limit::new(&settings.resolving, &settings.clients),
-            lookups: Rates::per_key(settings.clicks.click_lookup_rate),
+            lookups: CallerRates::new(settings.clicks.click_lookup_rate),
             read_limiter: ReadLimiter::new(&settings.reads),
             bots: settings.bots.table()?,
             pool,

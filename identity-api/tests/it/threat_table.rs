@@ -135,8 +135,19 @@ const TESTS: &[ThreatTest] = &[
         "a15_a_partners_key_that_is_spent_elsewhere_waits_at_its_routes_and_its_other_keys_do_not",
     ),
     ("I9", "infra/lab/end-to-end/tests/it/metrics.rs", "i9_ten_thousand_domains_add_no_series"),
+    ("F50", BUDGETS, "f50_changes_end_in_429_when_the_budget_is_spent"),
+    ("F50", BUDGETS, "f50_a_person_who_creates_organizations_has_a_budget"),
+    ("F51", BUDGETS, "f51_many_keys_of_one_organization_share_a_rate"),
+    ("F51", BUDGETS, "f51_an_organization_has_at_most_1000_active_keys"),
+    ("F51", BUDGETS, "f51_a_list_of_keys_has_at_most_1000_revoked_ones"),
+    ("F51", BUDGETS, "f51_an_organization_has_at_most_1000_members"),
+    ("F51", BUDGETS, "f51_every_list_is_paged"),
+    ("F52", BUDGETS, "f52_an_endpoint_has_five_tests_and_redeliveries_a_minute"),
+    ("F52", BUDGETS, "f52_an_organization_has_twenty_tests_a_minute"),
+    ("F53", "identity-api/src/people/sign_in/magic_links.rs", "f53_mails_for_one_address_leave_slots_for_others"),
 ];
 
+const BUDGETS: &str = "identity-api/tests/it/budgets.rs";
 const CONTESTS: &str = "identity-api/tests/it/domain_contests.rs";
 const DELEGATIONS: &str = "identity-api/tests/it/delegations.rs";
 const HEAD: &str = "identity-api/src/domains/head.rs";
@@ -161,5 +172,6 @@ fn every_row_has_a_test_that_exists() {
     let of_identity = threat_rows("G", 1..=12).chain(threat_rows("W", 1..=8)).chain(threat_rows("I", 1..=9));
     let found =
         [2, 4, 5, 8, 10, 11, 14, 15, 18].into_iter().flat_map(|row| threat_rows("A", row..=row)).chain(threat_rows("S", 17..=17));
-    every_row_has_a_test(TESTS, of_callers.chain(of_identity).chain(found));
+    let of_tenants = threat_rows("F", 50..=53);
+    every_row_has_a_test(TESTS, of_callers.chain(of_identity).chain(found).chain(of_tenants));
 }

@@ -96,8 +96,17 @@ const FOUND: &[ThreatTest] = &[
     ("A11", STRANGERS, "a11_a_key_that_is_made_after_it_was_refused_works_within_a_second_and_repeats_are_not_looked_up"),
     ("A16", CLICK_TOKENS, "s18_what_is_kept_of_an_event_says_nothing_of_the_session_that_a_token_binds_it_to"),
     ("A16", CLICK_TOKENS, "s18_beside_a_named_session_anothers_token_answers_and_is_kept_alike_whichever_session_that_is"),
+    ("F50", BUDGETS, "f50_a_drain_without_a_verified_domain_stores_nothing"),
+    ("F50", BUDGETS, "f50_hosts_of_others_get_no_hours"),
+    ("F50", BUDGETS, "f50_many_bodies_of_an_hour_are_one_row"),
+    ("F50", BUDGETS, "f50_coverage_beyond_the_budget_is_left_out_and_events_are_not"),
+    ("F50", BUDGETS, "f50_writes_without_a_verified_domain_end_in_429"),
+    ("F50", BUDGETS, "f50_sessions_of_an_owner_have_a_budget"),
+    ("F50", "query-api/tests/it/crawlers.rs", "f50_spans_are_bounded_and_hours_are_counted_in_full"),
+    ("F51", BUDGETS, "f51_many_keys_of_one_organization_share_a_rate"),
 ];
 
+const BUDGETS: &str = "ingest-gateway/tests/it/budgets.rs";
 const CLICK_TOKENS: &str = "ingest-gateway/tests/it/click_tokens.rs";
 const CREDENTIALS: &str = "ingest-gateway/tests/it/credentials.rs";
 const EMITTERS: &str = "ingest-gateway/tests/it/emitters.rs";
@@ -120,5 +129,5 @@ const THREATS: &str = "ingest-gateway/tests/it/threats.rs";
 #[test]
 fn every_row_has_a_test_that_exists() {
     every_row_has_a_test(TESTS, threat_rows("X", 1..=21).chain(threat_rows("E", 1..=24)).chain(threat_rows("SE", 1..=10)));
-    every_row_has_a_test(FOUND, ["A1", "A11", "A16", "S15"].map(str::to_owned));
+    every_row_has_a_test(FOUND, ["A1", "A11", "A16", "F50", "F51", "S15"].map(str::to_owned));
 }

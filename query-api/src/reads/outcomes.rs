@@ -130,3 +130,33 @@ impl Counted {
 fn instant(ms: i64) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp_millis(ms)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqlx::postgres::PgPoolOptions;
+    use std::future::{pending, ready};
+    use uuid::Uuid;
+
+    #[tokio::test]
+    async fn f53_questions_of_one_organization_leave_turns_for_others() {
+        let pool = PgPoolOptions::new().connect_lazy("postgres://nobody@localhost/nothing").unwrap();
+        let ledger = Arc::new(Ledger::new(pool, Duration::from_secs(60)));
+        let [busy, other] = [1, 2].map(|number| OrgId(Uuid::from_u128(number)));
+        let questions: Vec<_> = (0..20)
+            .map(|_| {
+                let ledger = Arc::clone(&ledger);
+                tokio::spawn(async move { ledger.in_turn(busy, pending::<Result<(), _>>()).await })
+            })
+            .collect();
+        while ledger.slots.free() > AT_ONCE / 2 {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..10 {
+            assert_eq!(ledger.in_turn(other, ready(Ok(1))).await.unwrap(), 1);
+        }
+        let refused = ledger.in_turn(busy, ready(Ok(()))).await.unwrap_err();
+        assert_eq!(refused.code(), Code::TooManyRequests);
+        questions.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}

@@ -22,7 +22,7 @@ use tokio::task::spawn_blocking;
 /// Settings of the look-ups.
 #[derive(Args, Clone, Debug)]
 pub struct ClickSettings {
-    /// Look-ups of click tokens a second that one key may make for ever; twice as many at once; 0: no limit
+    /// Look-ups of click tokens per second by one key; an organization's keys together have twice as many; 0: no limit
     #[arg(long, env = "TELEMETRY_CLICK_LOOKUP_RATE", default_value_t = Self::default().click_lookup_rate)]
     pub click_lookup_rate: u32,
 }
@@ -43,7 +43,7 @@ pub(crate) async fn read_manifest(
     if caller.org_type == OrgType::ContentOwner {
         return Err(ApiError::new(Code::Forbidden, "Only platforms and agents can look up click tokens."));
     }
-    state.lookups.admit(caller.key_id)?;
+    state.lookups.admit(caller.key_id, caller.org_id)?;
     // As it stands in the path: a token needs no escape, and what is not one is unknown, whatever it is.
     let token = uri.path().rsplit('/').next().unwrap_or_default();
     let hash = PlainClickToken::presented(token).hash();

@@ -99,7 +99,8 @@ async fn f18_a_deliverer_whose_end_of_an_attempt_is_never_confirmed_gives_its_la
     let settings = [
         ("DATABASE_URL", network.url(&office.stores.postgres.database_url, APPLICATION)),
         ("TELEMETRY_METRICS_LISTEN", metrics.clone()),
-        ("TELEMETRY_DELIVERIES_AT_ONCE", "2".to_owned()),
+        // Of four lanes an organization has two.
+        ("TELEMETRY_DELIVERIES_AT_ONCE", "4".to_owned()),
         ("TELEMETRY_DELIVERY_LEASE", "120".to_owned()),
     ];
     let mut process = office.process_with(&settings).await;
@@ -110,7 +111,7 @@ async fn f18_a_deliverer_whose_end_of_an_attempt_is_never_confirmed_gives_its_la
     waits(&office, 2).await;
     network.swallow_connections();
     lock.rollback().await.unwrap();
-    // Both lanes are theirs until they know.
+    // Both lanes of the organization are theirs until they know.
     ids.push(office.post(&endpoint).await);
     office.delivered(&ids).await;
     let expected = [

@@ -236,3 +236,26 @@ async fn what_waits_behind_an_attempt_that_hangs_is_not_overdue_and_what_nobody_
     let overdue = waiting().await.overdue_seconds.unwrap();
     assert!((600.0..3_600.0).contains(&overdue), "{overdue}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f53_an_organization_with_hanging_receivers_leaves_lanes() {
+    let office = Office::new().await;
+    let hanging = TestReceiver::silent().await;
+    office.open_port(&hanging);
+    let inbox = Inbox::open(&office, |_| Some(204)).await;
+    let busy = office.org().await;
+    for _ in 0..4 {
+        office.post_all(&office.endpoint_of(busy, &hanging).await, 4).await;
+    }
+    let mut settings = office.settings();
+    settings.pace.deliveries_at_once = 8;
+    let deliverer = Delivering::start(settings, Ahead::default());
+    eventually("the organization has its share", || async { (hanging.connects() >= 4).then_some(()) }).await;
+    let endpoint = office.endpoint(&inbox.server).await;
+    office.post(&endpoint).await;
+    inbox.gets(1).await;
+    let given_up = "SELECT count(*) FROM webhook_queue WHERE last_outcome = 'timeout'";
+    let given_up: i64 = sqlx::query_scalar(given_up).fetch_one(&office.pool).await.unwrap();
+    assert_eq!((given_up, hanging.connects()), (0, 4), "half of eight lanes, and no attempt has ended");
+    drop(deliverer);
+}

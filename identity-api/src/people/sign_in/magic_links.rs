@@ -153,3 +153,19 @@ fn text(state: &State, token: &PlainSignInToken) -> String {
         verify = state.sign_in.address_of(VERIFY),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::IpAddr;
+
+    #[test]
+    fn f53_mails_for_one_address_leave_slots_for_others() {
+        let outbox = Outbox::default();
+        let take = |host| outbox.slots.take(ClientAddress::from(IpAddr::from([192, 0, 2, host])), usize::MAX);
+        let busy: Vec<_> = (0..1_000).map_while(|_| take(1).ok()).collect();
+        assert_eq!(busy.len(), MAX_IN_THE_MAKING / 2);
+        assert_eq!(no_slot(take(1).unwrap_err()).code(), Code::TooManyRequests);
+        assert!(take(2).is_ok());
+    }
+}

@@ -92,6 +92,10 @@ const TESTS: &[ThreatTest] = &[
         "a15_a_slow_sender_with_all_the_places_it_can_take_leaves_places_for_other_organisations",
     ),
     ("A15", "infra/service-kit/src/slots.rs", "a15_each_tenant_leaves_as_many_slots_as_it_takes"),
+    ("F53", "infra/service-kit/src/slots.rs", "the_waiting_tenant_with_the_fewest_slots_is_next"),
+    ("F53", "query-api/src/reads/outcomes.rs", "f53_questions_of_one_organization_leave_turns_for_others"),
+    ("F53", "stream-workers/tests/it/fairness.rs", "f53_an_organization_with_hanging_receivers_leaves_lanes"),
+    ("F54", "infra/telemetry/tests/it/compose/front.rs", "f54_one_address_does_not_take_all_connections_of_the_front"),
 ];
 
 /// Faults of code that no test noticed once.
@@ -130,6 +134,9 @@ const STRANGERS: &str = "infra/service-kit/src/unknown_credentials.rs";
 
 #[test]
 fn every_row_has_a_test_that_exists() {
-    every_row_has_a_test(TESTS, ["A3", "A9", "A11", "A12", "A14", "A15", "A17", "S14", "S15", "S16", "S19"].map(str::to_owned));
+    every_row_has_a_test(
+        TESTS,
+        ["A3", "A9", "A11", "A12", "A14", "A15", "A17", "F53", "F54", "S14", "S15", "S16", "S19"].map(str::to_owned),
+    );
     every_row_has_a_test(FAULTS, []);
 }
