@@ -52,7 +52,7 @@ const OF_ACCOUNTS: [&str; 13] = [
 ];
 
 /// Statements about the server, its system tables and whatever it can reach.
-const OF_SERVER: [&str; 32] = [
+const OF_SERVER: [&str; 39] = [
     "CREATE TEMPORARY TABLE mine (x UInt8)",
     "CREATE USER mine",
     "CREATE FUNCTION mine AS x -> x",
@@ -69,6 +69,13 @@ const OF_SERVER: [&str; 32] = [
     "SELECT * FROM system.asynchronous_inserts",
     "SELECT * FROM system.parts",
     "SELECT * FROM system.query_log",
+    "SELECT * FROM system.metrics",
+    "SELECT * FROM system.events",
+    "SELECT * FROM system.asynchronous_metrics",
+    "SELECT * FROM system.errors",
+    "SELECT * FROM system.merges",
+    "SELECT * FROM system.disks",
+    "SELECT * FROM system.parts_columns",
     "SELECT * FROM system.text_log",
     "SELECT * FROM system.zookeeper WHERE path = '/'",
     "SELECT * FROM url('http://127.0.0.1:1/', 'CSV', 'x UInt8')",
