@@ -3,5 +3,4 @@
 pub(crate) mod decode;
 pub(crate) mod row;
 pub(crate) mod dry_run;
-#[cfg(feature = "deadly-records")]
 pub(crate) mod deadly_records;

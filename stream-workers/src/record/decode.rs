@@ -22,7 +22,6 @@ const EARLIEST_YEAR: i32 = -4_700;
 ///
 /// The reason on the dead letter that the record becomes.
 pub(crate) fn decode(payload: &[u8]) -> Result<LogRecord, String> {
-    #[cfg(feature = "deadly-records")]
     super::deadly_records::while_decoding(payload);
     let record: LogRecord = serde_json::from_slice(payload).map_err(|error| format!("not a record: {error}"))?;
     if record.v == 0 {

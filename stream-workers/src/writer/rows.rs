@@ -31,7 +31,6 @@ pub(super) struct Bodies {
 
 /// Merges these reports with the current rows.
 pub(super) fn changes(reports: &[NewReport], gathered: &Gathered, state: &State) -> Changes<Facts> {
-    #[cfg(feature = "deadly-records")]
     reports.iter().for_each(|new| crate::record::deadly_records::while_merging(&new.report.facts.url));
     gathered.merge(state)
 }
