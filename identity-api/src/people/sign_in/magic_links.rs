@@ -3,6 +3,7 @@
 //! Must answer every address alike and after the same work: only the mailbox learns whether there is an account and
 //! whether an email was sent. A second email leaves the first link valid, because emails can arrive out of order.
 
+use super::requesting_browser::LIFETIME;
 use super::{Visitor, requesting_browser};
 use crate::State;
 use crate::request::bodies::{self, rule_broken};
@@ -25,8 +26,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
-/// How long a link can be redeemed; also the time in which an account's mails are counted.
-pub(super) const LIFETIME: TimeDelta = TimeDelta::minutes(15);
 /// Mails in the making at a time, divided by client address.
 const MAX_IN_THE_MAKING: usize = 256;
 const RETRY_AFTER: Duration = Duration::from_secs(1);

@@ -5,16 +5,17 @@
 //! contains the address sealed, and is set whether or not an email is sent.
 
 use super::cookies::Cookie;
-use super::magic_links::LIFETIME;
 use crate::State;
 use crate::request::email_address::EmailAddress;
 use axum::http::{HeaderMap, HeaderValue};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use service_kit::http::ApiError;
 
+/// How long a link can be redeemed, and its browser is recognized; also the time in which an account's emails are counted.
+pub(super) const LIFETIME: TimeDelta = TimeDelta::minutes(15);
 /// Separates these cookies from everything else that the same key seals.
 const PLACE: &[u8] = b"requested sign-in link";
 
