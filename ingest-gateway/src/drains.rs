@@ -12,6 +12,7 @@ mod challenge;
 mod coverage;
 mod dry_run;
 mod fed;
+mod format_table;
 mod formats;
 mod inflate;
 mod intake;
@@ -29,7 +30,7 @@ mod who;
 
 pub(crate) use challenge::fastly_challenge;
 pub use dry_run::{DrainDryRun, DryLine};
-pub use formats::{FORMATS, FormatId, LogFormat};
+pub use format_table::{FORMATS, FormatId, LogFormat};
 pub use line_outcome::Outcome;
 pub use settings::DrainSettings;
 

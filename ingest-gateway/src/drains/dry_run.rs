@@ -4,7 +4,7 @@
 //! would show the copy.
 
 use super::fed::observer;
-use super::formats::{FormatId, LogFormat};
+use super::format_table::{FormatId, LogFormat};
 use super::inflate::Encoding;
 use super::intake::work_off;
 use super::line_outcome::{Judge, Judged, Outcome, only_host};

@@ -8,10 +8,10 @@ mod columns;
 mod combined;
 mod firehose;
 mod ndjson;
-mod table;
 mod text;
 mod vercel;
 
+use super::format_table::FormatId;
 use super::line::{Field, Fields, Reason};
 use percent_encoding::percent_decode_str;
 use schemas::identity::{DrainBody, DrainProvider};
@@ -19,7 +19,6 @@ use std::borrow::Cow;
 
 pub(super) use columns::Heading;
 pub(super) use firehose::record_lines;
-pub use table::{FORMATS, FormatId, LogFormat};
 
 /// What providers send to try a destination: Cloudflare's `test.txt.gz`, Akamai's validation, and an object that says nothing.
 const TRIALS: [&str; 3] = [r#"{"content":"tests"}"#, r#"{"access_validation":true}"#, "{}"];

@@ -3,7 +3,7 @@
 //! Must not keep a member that isn't a field, and must not fail for the type of one: loggers write numbers as texts and texts as
 //! numbers.
 
-use super::formats::FormatId;
+use super::format_table::FormatId;
 use super::line::{Field, Fields, Reason};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;

@@ -2,7 +2,7 @@
 //!
 //! Must not outlive the line: it borrows, and what it holds of a person goes with it.
 
-use super::formats::FormatId;
+use super::format_table::FormatId;
 use schemas::instant::{self, Spelling};
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};

@@ -2,7 +2,8 @@
 //!
 //! Must not let anything of a person's line out of here but that there was one.
 
-use super::formats::{FormatId, Heading, NoRequest, parse};
+use super::format_table::FormatId;
+use super::formats::{Heading, NoRequest, parse};
 use super::line::{Field, Fields, Reason};
 use super::line_id::{line_id, mark};
 use crate::record::normalise::{Origin, normalise};

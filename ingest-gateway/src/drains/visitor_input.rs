@@ -1,7 +1,8 @@
 //! C14: whatever visitors write into their requests, each accepted line stays one report, and none joins another's event.
 
 use super::dry_run::{DrainDryRun, DryLine};
-use super::formats::{FORMATS, FormatId, LogFormat, outcomes};
+use super::format_table::{FORMATS, FormatId, LogFormat};
+use super::formats::outcomes;
 use super::line_outcome::Outcome;
 use chrono::DateTime;
 use schemas::bots::BotTable;

@@ -1,8 +1,9 @@
 //! The sample of each format, read as a drain reads it, and the page of the documentation that shows them.
 
 use super::super::dry_run::{DrainDryRun, DryLine};
+use super::super::format_table::{FORMATS, FormatId, LogFormat};
 use super::super::line_outcome::Outcome;
-use super::{FORMATS, FormatId, LogFormat};
+
 use chrono::DateTime;
 use schemas::bots::BotTable;
 use std::collections::HashSet;
@@ -70,7 +71,6 @@ fn page() -> String {
 
 /// Renews the page if `WRITE_DOCS` is set.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a test that renews what it compares with")]
 fn documentation_shows_the_formats_that_are_read() {
     let page = page();
     if std::env::var_os("WRITE_DOCS").is_some() {
@@ -78,4 +78,21 @@ fn documentation_shows_the_formats_that_are_read() {
     }
     let written = std::fs::read_to_string(DOCUMENT).unwrap();
     assert!(written == page, "renew it: WRITE_DOCS=1 cargo test -p ingest-gateway --lib documentation_shows_the_formats");
+}
+
+/// HAProxy doesn't name what it captures, so only `Host` and `User-Agent` are read, and a log without them isn't one of people.
+#[test]
+fn captures_of_haproxy_are_no_user_agents_unless_documented() {
+    let sample = FormatId::Haproxy.row();
+    let captures = "{www.example.com|Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)}";
+    for other in ["{www.example.com}", "{www.example.com||}", "{www.example.com|https://example.com/}", "{} {}"] {
+        let log = sample.sample.replace(captures, other);
+        let outcomes: Vec<Outcome> = outcomes(sample, None, &log).into_iter().map(|line| line.outcome).collect();
+        assert!(matches!(outcomes.as_slice(), [Outcome::Bad("no_user_agent")]), "{other}: {outcomes:?}");
+    }
+    let log = sample.sample.replace(captures, "{www.example.com|}");
+    assert!(
+        matches!(outcomes(sample, None, &log).as_slice(), [DryLine { outcome: Outcome::Person, .. }]),
+        "the visitor sent none"
+    );
 }

@@ -135,8 +135,10 @@ fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'
     fields.put(Field::Bytes, Cow::Borrowed(words.next()?.trim_start_matches('+')));
     if let Some((host, user_agent)) = captures.and_then(|captures| captures.split_once('|')) {
         fields.put(Field::Host, Cow::Borrowed(host));
-        // A capture that is a URL is another header.
-        if !user_agent.contains("://") || user_agent.contains(' ') {
+        // A capture that is a URL is another header, and several empty ones aren't a user agent.
+        let is_other = user_agent.contains("://") && !user_agent.contains(' ');
+        let is_several = user_agent.contains('|') && user_agent.trim_matches('|').is_empty();
+        if !is_other && !is_several {
             fields.put(Field::UserAgent, Cow::Borrowed(user_agent));
         }
     }

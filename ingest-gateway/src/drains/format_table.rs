@@ -67,7 +67,7 @@ macro_rules! formats {
             provider: DrainProvider::$provider,
             source: $source,
             note: $note,
-            sample: include_str!(concat!("samples/", $name, ".log")),
+            sample: include_str!(concat!("formats/samples/", $name, ".log")),
         }),+];
     };
 }
