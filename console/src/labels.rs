@@ -2,6 +2,7 @@
 //!
 //! Must contain no label of a value that this service doesn't define.
 
+use schemas::identity::DrainProvider;
 use schemas::problem::Code;
 
 /// An identifier and its label.
@@ -26,17 +27,6 @@ const EVENTS: [(&str, &str, &str); 12] = [
 const OUTCOMES: &[Label] = &[("conversion", "Conversion"), ("abandonment", "Abandonment"), ("browse", "Browsing")];
 
 const ENGAGEMENTS: &[Label] = &[("link_click", "Link click")];
-
-/// Log formats; several sources send `ndjson`.
-const PROVIDERS: &[Label] = &[
-    ("cloudflare", "Cloudflare"),
-    ("fastly", "Fastly"),
-    ("firehose", "CloudFront"),
-    ("akamai", "Akamai"),
-    ("vercel", "Vercel"),
-    ("ndjson", "JSON log"),
-    ("combined", "Combined log"),
-];
 
 const PERMISSIONS: &[Label] = &[
     ("telemetry:write", "Send events"),
@@ -184,8 +174,9 @@ pub(crate) fn engagement(engagement_type: &str) -> &str {
     of(ENGAGEMENTS, engagement_type)
 }
 
+/// Returns the label of a log provider; several sources send `ndjson`.
 pub(crate) fn provider(name: &str) -> &str {
-    of(PROVIDERS, name)
+    name.parse::<DrainProvider>().map_or(name, |provider| provider.facts().label)
 }
 
 pub(crate) fn permission(scope: &str) -> &str {
@@ -222,7 +213,7 @@ pub(crate) fn problem(code: &str) -> &str {
 mod tests {
     use super::*;
     use schemas::event::EventType;
-    use schemas::identity::{DrainProvider, Scope};
+    use schemas::identity::Scope;
 
     #[test]
     fn known_identifiers_have_labels() {

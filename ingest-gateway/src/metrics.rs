@@ -3,6 +3,7 @@
 //! Must not take a label from a request.
 
 use metrics::{counter, gauge, histogram};
+use schemas::identity::DrainProvider;
 use service_kit::measures;
 use service_kit::measures::{By, Measure};
 use std::time::Duration;
@@ -18,11 +19,7 @@ const OUTCOME: By = By {
     says: "`kept`: retrievals by bots; `people`: everybody else's; `dropped`: bots' requests that are not counted; `refused`: bots that were not given the content; `bad`: unreadable",
     values: &["kept", "people", "dropped", "refused", "bad"],
 };
-const PROVIDER: By = By {
-    label: "provider",
-    says: "the last part of the path",
-    values: &["cloudflare", "fastly", "firehose", "akamai", "vercel", "ndjson", "combined"],
-};
+const PROVIDER: By = By { label: "provider", says: "the last part of the path", values: &DrainProvider::NAMES };
 
 measures! {
     ACCEPTED = Measure::counter("gateway_events_accepted_total", "events", "events whose record the log acknowledged or the spill made durable");

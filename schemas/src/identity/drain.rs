@@ -130,6 +130,17 @@ impl DrainProvider {
     pub const ALL: [Self; 7] =
         [Self::Cloudflare, Self::Fastly, Self::Firehose, Self::Akamai, Self::Vercel, Self::Ndjson, Self::Combined];
 
+    /// Their names on the wire.
+    pub const NAMES: [&str; Self::ALL.len()] = {
+        let mut names = [""; Self::ALL.len()];
+        let mut at = 0;
+        while at < names.len() {
+            names[at] = PROVIDERS[at].name;
+            at += 1;
+        }
+        names
+    };
+
     /// Returns its row.
     pub fn facts(self) -> &'static DrainProviderFacts {
         &PROVIDERS[self as usize]
