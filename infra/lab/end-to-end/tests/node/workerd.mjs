@@ -36,8 +36,8 @@ const miniflare = new Miniflare({
   outboundService: outbound,
 });
 
-async function visit(path, agent) {
-  const headers = { "user-agent": agent, "cf-ray": `ray-${path}`, "cf-connecting-ip": "132.196.86.7", "signature-agent": '"https://agent.test"' };
+async function visit(path, agent, signer = '"https://agent.test"') {
+  const headers = { "user-agent": agent, "cf-ray": `ray-${path}`, "cf-connecting-ip": "132.196.86.7", "signature-agent": signer };
   const response = await miniflare.dispatchFetch(`https://www.example.com${path}`, { headers });
   if ((await response.text()) !== "page") throw new Error("the visitor is not served");
 }
@@ -48,7 +48,7 @@ async function told(paths) {
   if (urls.join() !== paths.join()) throw new Error(`${urls} were told, and not ${paths}`);
 }
 
-await Promise.all([visit("/1?a=b", AGENT), visit("/2", AGENT), visit("/person", PERSON), visit("/3", AGENT)]);
+await Promise.all([visit("/1?a=b", AGENT), visit("/2", AGENT), visit("/person", PERSON, ""), visit("/3", AGENT)]);
 await told(["/1?a=b", "/2", "/3"]);
 const { asn, country, cache_status, client_ip, request_id, signature_agent } = taken.find((line) => line.url === "/2");
 const said = JSON.stringify([asn, country, cache_status, client_ip, signature_agent]);
