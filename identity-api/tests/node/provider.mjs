@@ -43,5 +43,13 @@ if (variant.audiences) {
     return issue.call(this, options);
   };
 }
-server.on("request", provider.callback());
+// The package takes the client's secret either way, whatever the client is registered for; stricter providers don't.
+const isOtherWay = ({ method, url, headers }) =>
+  method === "POST" && url === "/token" && variant.auth_method &&
+  "authorization" in headers !== (variant.auth_method === "client_secret_basic");
+const callback = provider.callback();
+server.on("request", (request, response) => {
+  if (!isOtherWay(request)) return callback(request, response);
+  response.writeHead(401, { "content-type": "application/json" }).end(JSON.stringify({ error: "invalid_client" }));
+});
 console.log(issuer);
