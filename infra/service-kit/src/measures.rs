@@ -132,8 +132,6 @@ macro_rules! measures {
 /// What every process measures.
 pub mod common {
     use super::{By, Measure};
-    use crate::slots::{Pool, SlotLimit};
-
     const METHODS: By = By { label: "method", says: "the HTTP method, or `other`", values: &[] };
     const ROUTE: By = By { label: "route", says: "the template of the path, or `none`", values: &[] };
     const STATUS: By = By { label: "status", says: "the status code", values: &[] };
@@ -157,12 +155,15 @@ pub mod common {
     const HOW: By =
         By { label: "how", says: "`looked_up`, `remembered` or `limited`", values: &[LOOKED_UP, REMEMBERED, LIMITED] };
 
+    /// Pools of slots (`slots::Pool`).
+    pub(crate) const POOLS: [&str; 6] = ["reads", "read_questions", "drains", "webhooks", "sign_in_mails", "domain_checks"];
     const POOL: By = By {
         label: "pool",
         says: "what the slots are for: `reads`, `read_questions` (to PostgreSQL), `drains`, `webhooks`, `sign_in_mails` or `domain_checks`",
-        values: &Pool::NAMES,
+        values: &POOLS,
     };
-    const LIMITS: [&str; 3] = ["share", "process", "credential"];
+    /// What refuses a slot (`slots::Limit`).
+    pub(crate) const LIMITS: [&str; 3] = ["share", "process", "credential"];
     const LIMIT: By = By {
         label: "limit",
         says: "`share`: the tenant has its share; `process`: all slots are taken; `credential`: one key or person has all that it may have",
@@ -206,14 +207,13 @@ pub mod common {
 
     /// So many slots are in use.
     #[expect(clippy::cast_precision_loss, reason = "a gauge is a double, and there are hundreds of slots")]
-    pub(crate) fn slots_taken(pool: Pool, slots: usize) {
-        metrics::gauge!(SLOTS_TAKEN.name, POOL.label => pool.as_str()).set(slots as f64);
+    pub(crate) fn slots_taken(pool: &'static str, slots: usize) {
+        metrics::gauge!(SLOTS_TAKEN.name, POOL.label => pool).set(slots as f64);
     }
 
     /// A tenant got no slot.
-    pub(crate) fn no_slot(pool: Pool, why: SlotLimit) {
-        let limit = LIMITS[why as usize];
-        metrics::counter!(SLOTS_REFUSED.name, POOL.label => pool.as_str(), LIMIT.label => limit).increment(1);
+    pub(crate) fn no_slot(pool: &'static str, limit: &'static str) {
+        metrics::counter!(SLOTS_REFUSED.name, POOL.label => pool, LIMIT.label => limit).increment(1);
     }
 
     /// A tenant's budget was spent.

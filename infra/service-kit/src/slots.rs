@@ -29,12 +29,8 @@ pub enum Pool {
 }
 
 impl Pool {
-    /// Every pool's label.
-    pub const NAMES: [&'static str; 6] = ["reads", "read_questions", "drains", "webhooks", "sign_in_mails", "domain_checks"];
-
-    /// The label.
-    pub fn as_str(self) -> &'static str {
-        Self::NAMES[self as usize]
+    fn label(self) -> &'static str {
+        common::POOLS[self as usize]
     }
 }
 
@@ -49,13 +45,13 @@ pub enum NoSlot {
 
 /// What refused a slot, for the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SlotLimit {
+enum Limit {
     Share,
     Process,
     Credential,
 }
 
-impl From<NoSlot> for SlotLimit {
+impl From<NoSlot> for Limit {
     fn from(why: NoSlot) -> Self {
         match why {
             NoSlot::OwnShare => Self::Share,
@@ -92,13 +88,13 @@ impl<K: Copy + Eq + Hash> Slots<K> {
     /// Creates a pool of `size` slots.
     pub fn new(pool: Pool, size: usize) -> Arc<Self> {
         let state = State { taken: 0, by_key: HashMap::new(), waiting: HashMap::new() };
-        common::slots_taken(pool, 0);
+        common::slots_taken(pool.label(), 0);
         Arc::new(Self { pool, size, state: Mutex::new(state), changed: Notify::new() })
     }
 
     /// Takes a slot for a tenant that may have `most` at a time.
     pub fn take(self: &Arc<Self>, key: K, most: usize) -> Result<Slot<K>, NoSlot> {
-        self.take_from(&mut self.lock(), key, most).inspect_err(|why| common::no_slot(self.pool, (*why).into()))
+        self.take_from(&mut self.lock(), key, most).inspect_err(|why| self.note((*why).into()))
     }
 
     /// Takes a slot, and waits up to `patience` for one. Of those that wait, the tenant with the fewest slots is next.
@@ -113,7 +109,7 @@ impl<K: Copy + Eq + Hash> Slots<K> {
                 Err(why) => why,
             };
             if timeout_at(until, changed).await.is_err() {
-                common::no_slot(self.pool, why.into());
+                self.note(why.into());
                 return Err(why);
             }
         }
@@ -121,7 +117,7 @@ impl<K: Copy + Eq + Hash> Slots<K> {
 
     /// Counts a refusal because one credential has as many as it may have, in the metrics.
     pub fn note_credential_limit(&self) {
-        common::no_slot(self.pool, SlotLimit::Credential);
+        self.note(Limit::Credential);
     }
 
     /// Slots that nobody has.
@@ -132,6 +128,10 @@ impl<K: Copy + Eq + Hash> Slots<K> {
     /// Tenants that have slots, with their numbers.
     pub fn by_key(&self) -> Vec<(K, usize)> {
         self.lock().by_key.iter().map(|(key, taken)| (*key, *taken)).collect()
+    }
+
+    fn note(&self, limit: Limit) {
+        common::no_slot(self.pool.label(), common::LIMITS[limit as usize]);
     }
 
     fn take_in_turn(self: &Arc<Self>, key: K) -> Result<Slot<K>, NoSlot> {
@@ -153,7 +153,7 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         }
         state.taken += 1;
         state.by_key.insert(key, own + 1);
-        common::slots_taken(self.pool, state.taken);
+        common::slots_taken(self.pool.label(), state.taken);
         Ok(Slot { slots: Arc::clone(self), key })
     }
 
@@ -181,7 +181,7 @@ impl<K: Copy + Eq + Hash> Drop for Slot<K> {
         let mut state = self.slots.lock();
         state.taken -= 1;
         remove_one(&mut state.by_key, self.key);
-        common::slots_taken(self.slots.pool, state.taken);
+        common::slots_taken(self.slots.pool.label(), state.taken);
         drop(state);
         self.slots.changed.notify_waiters();
     }
