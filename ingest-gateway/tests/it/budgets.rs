@@ -12,14 +12,14 @@ const HOUR_SECONDS: i64 = 3_600;
 
 async fn count(pool: &PgPool, table: &str) -> i64 {
     let statement = format!("SELECT count(*) FROM {table}");
-    sqlx::query_scalar(sqlx::AssertSqlSafe(statement)).fetch_one(pool).await.unwrap()
+    sqlx::query_scalar(sqlx::AssertSqlSafe(statement)).fetch_one(pool).await.expect("the table exists")
 }
 
 /// A log with a line in each of so many hours of the last year.
 fn log(host: &str, user_agent: &str, hours: i64) -> String {
     let newest = 1_792_000_000;
     let lines = (0..hours).map(|hour| {
-        let at = chrono::DateTime::from_timestamp(newest - hour * HOUR_SECONDS, 0).unwrap();
+        let at = chrono::DateTime::from_timestamp(newest - hour * HOUR_SECONDS, 0).expect("a time in range");
         let text = line(host, "/", user_agent, "192.0.2.1", &format!("ray-{hour}"));
         text.replace("2026-11-01T10:00:00", &at.format("%Y-%m-%dT%H:%M:%S").to_string())
     });
