@@ -1,4 +1,4 @@
-//! Reads public lists of bots: the `robots.json` of ai.robots.txt, `crawler-user-agents.json`, and bot tables of the service.
+//! Reads public lists of bots: the JSON lists of ai.robots.txt and crawler-user-agents, and bot tables of the service.
 //!
 //! Lists are untrusted: their regular expressions are never run, and unknown members are ignored.
 
