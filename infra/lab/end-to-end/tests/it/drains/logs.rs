@@ -37,7 +37,8 @@ pub(super) fn requests(random: &mut StdRng, begin: DateTime<Utc>, nth: usize) ->
             user_agent: if random.random_bool(0.2) { PERSON } else { bot.user_agent }.to_owned(),
             host: if random.random_bool(0.05) { "www.example.org" } else { "www.example.com" }.to_owned(),
             path: if is_asset { format!("/style-{n}.css") } else { format!("/page/{n}") },
-            status: *[200, 200, 200, 206, 304, 403].choose(random).unwrap(),
+            // 0: a request that wasn't answered.
+            status: *[200, 200, 200, 206, 304, 403, 0].choose(random).unwrap(),
             bytes: random.random_range(1..9_999),
             country: "de",
             cache: "hit",
@@ -68,7 +69,11 @@ impl Log {
     pub(super) fn of_origin(random: &mut StdRng, made: &[Request]) -> Self {
         let mut passed_on = |request: &Request| Request {
             id: if request.id.is_empty() { String::new() } else { format!("origin-{}", request.id) },
-            status: if random.random_bool(0.3) { *[200, 206, 404].choose(random).unwrap() } else { request.status },
+            status: if request.status == 0 || random.random_bool(0.3) {
+                *[200, 206, 404].choose(random).unwrap()
+            } else {
+                request.status
+            },
             bytes: random.random_range(1..9_999),
             ..request.clone()
         };
@@ -86,7 +91,7 @@ impl Log {
         let request = &self.requests[n];
         let is_page = request.host == "www.example.com" && request.path.starts_with("/page/");
         let bot = BOTS.iter().position(|bot| bot.user_agent == request.user_agent).filter(|_| is_page);
-        let refused = bot.filter(|_| request.status >= 300).map(|bot| (bot, request.status));
+        let refused = bot.filter(|_| !(200..300).contains(&request.status)).map(|bot| (bot, request.status));
         let Request { path, status, .. } = request;
         let provider = self.format.provider();
         // Vercel logs no header of the request.
@@ -100,7 +105,8 @@ impl Log {
 
     pub(super) fn report(&self, n: usize) -> Option<Report> {
         let request = &self.requests[n];
-        let is_kept = request.host == "www.example.com" && request.path.starts_with("/page/") && request.status < 300;
+        let is_kept =
+            request.host == "www.example.com" && request.path.starts_with("/page/") && (200..300).contains(&request.status);
         let bot = BOTS.iter().position(|bot| bot.user_agent == request.user_agent).filter(|_| is_kept)?;
         let Request { id, path, .. } = request;
         // Vercel logs no header of the request.

@@ -230,7 +230,7 @@ impl Model {
         let mut items = Vec::new();
         if split == "outcome" {
             for (at, (_, status)) in self.refused_lines(window) {
-                let value = outcome(status).to_owned();
+                let value = if status == 0 { "failed" } else { outcome(status) }.to_owned();
                 values.insert(value.clone());
                 cells.entry((at.duration_trunc(length).unwrap(), value)).or_default().push(Vec::new());
             }
