@@ -4,8 +4,7 @@
 
 use super::Operator;
 use crate::State;
-use crate::request::bodies::paging::Paging;
-use axum::Json;
+use crate::request::bodies::paging::{Listed, Paging};
 use axum::extract::State as Shared;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -15,6 +14,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 const ORGANIZATIONS: &str = include_str!("organizations.sql");
+const COUNT: &str = include_str!("count_organizations.sql");
 /// What they can be sorted by; names as people read them, whatever their capitals.
 const SORTABLE: &Sortable = &[
     ("name", "lower(o.name) COLLATE \"C\""),
@@ -25,7 +25,7 @@ const SORTABLE: &Sortable = &[
 
 /// An organisation as operators see it.
 #[derive(Serialize, sqlx::FromRow)]
-pub(crate) struct Listed {
+pub(crate) struct AnyOrganization {
     id: Uuid,
     name: String,
     org_type: String,
@@ -56,14 +56,17 @@ pub(crate) async fn list_all_organizations(
     Shared(state): Shared<Arc<State>>,
     Operator(_): Operator,
     Parameters(which): Parameters<Filter>,
-) -> Result<Json<Vec<Listed>>, ApiError> {
+) -> Result<Listed<AnyOrganization>, ApiError> {
     let paging = Paging::parse(which.limit, which.offset)?;
     let order = order_by(Sort::parse(which.sort.as_deref(), SORTABLE)?, "o.created_at DESC, o.id DESC");
     // A character that PostgreSQL does not take stands in no name.
     if which.q.as_ref().is_some_and(|part| part.contains('\0')) {
-        return Ok(Json(Vec::new()));
+        return Ok(Listed::new(Vec::new(), 0));
     }
+    let total = sqlx::query_scalar(COUNT).bind(&which.q).bind(which.trusted_partner).bind(which.provisioned_by);
+    let total = total.fetch_one(&state.pool).await?;
     let listed = format!("{ORGANIZATIONS} ORDER BY {order} LIMIT $2 OFFSET $3");
     let listed = sqlx::query_as(sqlx::AssertSqlSafe(listed)).bind(which.q).bind(paging.limit).bind(paging.offset);
-    Ok(Json(listed.bind(which.trusted_partner).bind(which.provisioned_by).fetch_all(&state.pool).await?))
+    let listed = listed.bind(which.trusted_partner).bind(which.provisioned_by).fetch_all(&state.pool).await?;
+    Ok(Listed::new(listed, total))
 }

@@ -6,7 +6,7 @@
 use super::Operator;
 use crate::State;
 use crate::access::audit::{self, Read};
-use crate::request::bodies::paging::Paging;
+use crate::request::bodies::paging::{Listed, Paging};
 use crate::webhooks::deliveries;
 use crate::webhooks::{COLUMNS, Row, not_found};
 use axum::Json;
@@ -23,6 +23,7 @@ use std::sync::Arc;
 use url::Url;
 use uuid::Uuid;
 
+const COUNT: &str = include_str!("count_webhooks.sql");
 /// Deliveries of the endpoint `l` that are to be tried, or tried again.
 const WAITING: &str = "\
     (SELECT count(*) FROM webhook_queue WHERE l.disabled_at IS NULL AND endpoint_id = l.id AND status = 'pending')";
@@ -141,7 +142,7 @@ pub(crate) async fn list_all_webhooks(
     Shared(state): Shared<Arc<State>>,
     Operator(operator): Operator,
     Parameters(which): Parameters<Filter>,
-) -> Result<Json<Vec<Watched>>, ApiError> {
+) -> Result<Listed<Watched>, ApiError> {
     let paging = Paging::parse(which.limit, which.offset)?;
     let sort = Sort::parse(which.sort.as_deref(), SORTABLE)?;
     let rows: Vec<Found> = sqlx::query_as(sqlx::AssertSqlSafe(watched(sort)))
@@ -152,7 +153,8 @@ pub(crate) async fn list_all_webhooks(
         .bind(paging.offset)
         .fetch_all(&state.pool)
         .await?;
-    told(&state.pool, operator, rows, state.now()).await.map(Json)
+    let total = sqlx::query_scalar(COUNT).bind(which.organization_id).bind(which.failing).fetch_one(&state.pool).await?;
+    Ok(Listed::new(told(&state.pool, operator, rows, state.now()).await?, total))
 }
 
 /// `GET /api/v1/identity/operator/webhooks/{id}`: also a deleted one.
@@ -188,7 +190,7 @@ pub(crate) async fn list_any_deliveries(
     Operator(operator): Operator,
     Path(id): Path<String>,
     Parameters(which): Parameters<deliveries::Filter>,
-) -> Result<Json<Vec<LoggedDelivery>>, ApiError> {
+) -> Result<Listed<LoggedDelivery>, ApiError> {
     let id: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
     let which = which.parse()?;
     let organization: Option<Uuid> = sqlx::query_scalar("SELECT organization_id FROM webhook_endpoints WHERE id = $1")
@@ -199,7 +201,7 @@ pub(crate) async fn list_any_deliveries(
     let log = deliveries::log_of(&state.pool, id, OrgId(organization), which).await?;
     let mut connection = state.pool.acquire().await?;
     note(&mut connection, operator, "webhook.deliveries_read", &[(id.0, organization)], state.now()).await?;
-    Ok(Json(log))
+    Ok(log)
 }
 
 async fn note(

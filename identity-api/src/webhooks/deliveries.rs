@@ -7,7 +7,7 @@ use super::not_found;
 use crate::State;
 use crate::access::actor::{IdentityReader, IdentityWriter};
 use crate::access::audit::{self, Change};
-use crate::request::bodies::paging::Paging;
+use crate::request::bodies::paging::{Listed, Paging};
 use axum::Json;
 use axum::extract::{Path, State as Shared};
 use axum::http::StatusCode;
@@ -18,10 +18,11 @@ use schemas::webhook::progress::{DeliveryStatus, LastAttempt, LoggedDelivery};
 use serde::Deserialize;
 use serde_json::json;
 use service_kit::http::{ApiError, Parameters};
-use sqlx::{PgConnection, PgExecutor};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 use std::sync::Arc;
 use uuid::Uuid;
 
+const COUNT: &str = include_str!("count_deliveries.sql");
 /// How far a delivery has come; what is pending at a disabled endpoint is dropped, also before anybody has written so.
 const LOGGED: &str = "\
     SELECT d.id, d.event_type, d.created_at, q.attempts, \
@@ -97,7 +98,7 @@ pub(crate) async fn list_deliveries(
     IdentityReader(actor): IdentityReader,
     Path(id): Path<String>,
     Parameters(which): Parameters<Filter>,
-) -> Result<Json<Vec<LoggedDelivery>>, ApiError> {
+) -> Result<Listed<LoggedDelivery>, ApiError> {
     let endpoint: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
     let which = which.parse()?;
     let is_there: bool =
@@ -109,28 +110,31 @@ pub(crate) async fn list_deliveries(
     if !is_there {
         return Err(not_found());
     }
-    log_of(&state.pool, endpoint, actor.org_id, which).await.map(Json)
+    log_of(&state.pool, endpoint, actor.org_id, which).await
 }
 
 /// The log of an organisation's endpoint, newest first.
 pub(crate) async fn log_of(
-    store: impl PgExecutor<'_>,
+    pool: &PgPool,
     endpoint: WebhookEndpointId,
     org: OrgId,
     (status, paging): Which,
-) -> Result<Vec<LoggedDelivery>, ApiError> {
+) -> Result<Listed<LoggedDelivery>, ApiError> {
+    let status = status.map(DeliveryStatus::as_str);
+    let total = sqlx::query_scalar(COUNT).bind(endpoint.0).bind(org.0).bind(status).fetch_one(pool).await?;
     let listed = format!(
         "SELECT * FROM ({LOGGED}) l WHERE $3::text IS NULL OR status = $3 ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5"
     );
     let rows: Vec<Row> = sqlx::query_as(sqlx::AssertSqlSafe(listed))
         .bind(endpoint.0)
         .bind(org.0)
-        .bind(status.map(DeliveryStatus::as_str))
+        .bind(status)
         .bind(paging.limit)
         .bind(paging.offset)
-        .fetch_all(store)
+        .fetch_all(pool)
         .await?;
-    rows.into_iter().map(LoggedDelivery::try_from).collect()
+    let deliveries = rows.into_iter().map(LoggedDelivery::try_from).collect::<Result<_, _>>()?;
+    Ok(Listed::new(deliveries, total))
 }
 
 /// `POST /api/v1/identity/webhooks/{id}/deliveries/{delivery_id}/redeliver`: 202; the same body under the same id, from the first

@@ -31,6 +31,7 @@ mod internet;
 mod invites;
 mod key_makers;
 mod key_uses;
+mod list_totals;
 mod logs;
 mod magic_links;
 mod mail_names;

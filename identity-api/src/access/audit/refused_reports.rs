@@ -4,8 +4,7 @@
 
 use crate::State;
 use crate::access::actor::IdentityReader;
-use crate::request::bodies::paging::Paging;
-use axum::Json;
+use crate::request::bodies::paging::{Listed, Paging};
 use axum::extract::State as Shared;
 use chrono::{DateTime, TimeDelta, Utc};
 use schemas::problem::Code;
@@ -14,6 +13,7 @@ use service_kit::http::{ApiError, Parameters, parse_instant};
 use std::sync::Arc;
 
 const REFUSALS: &str = include_str!("refused_reports.sql");
+const COUNT: &str = include_str!("refused_reports_count.sql");
 /// How far back is looked when nothing is said.
 const USUAL: TimeDelta = TimeDelta::days(7);
 
@@ -45,13 +45,14 @@ pub(crate) async fn list_refused_reports(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
     Parameters(which): Parameters<Filter>,
-) -> Result<Json<Vec<Refusal>>, ApiError> {
+) -> Result<Listed<Refusal>, ApiError> {
     let paging = Paging::parse(which.limit, which.offset)?;
     let since = match which.since.as_deref().map(parse_instant) {
         None => state.now() - USUAL,
         Some(Some(since)) => since,
         Some(None) => return Err(ApiError::new(Code::InvalidParameter, "since must be an RFC 3339 instant with an offset.")),
     };
+    let total = sqlx::query_scalar(COUNT).bind(actor.org_id.0).bind(since).fetch_one(&state.pool).await?;
     let listed = sqlx::query_as(REFUSALS).bind(actor.org_id.0).bind(since).bind(paging.limit).bind(paging.offset);
-    Ok(Json(listed.fetch_all(&state.pool).await?))
+    Ok(Listed::new(listed.fetch_all(&state.pool).await?, total))
 }

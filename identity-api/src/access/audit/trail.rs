@@ -4,8 +4,7 @@
 
 use crate::State;
 use crate::access::actor::IdentityReader;
-use crate::request::bodies::paging::Paging;
-use axum::Json;
+use crate::request::bodies::paging::{Listed, Paging};
 use axum::extract::State as Shared;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -15,6 +14,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 const TRAIL: &str = include_str!("trail.sql");
+const COUNT: &str = include_str!("trail_count.sql");
 
 /// A change, and who made it.
 #[derive(Serialize)]
@@ -78,12 +78,13 @@ pub(crate) async fn list_audit_entries(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
     Parameters(which): Parameters<Filter>,
-) -> Result<Json<Vec<Entry>>, ApiError> {
+) -> Result<Listed<Entry>, ApiError> {
     let paging = Paging::parse(which.limit, which.offset)?;
     // A character that PostgreSQL does not take stands in no action.
     if which.action.as_ref().is_some_and(|action| action.contains('\0')) {
-        return Ok(Json(Vec::new()));
+        return Ok(Listed::new(Vec::new(), 0));
     }
+    let total = sqlx::query_scalar(COUNT).bind(actor.org_id.0).bind(&which.action).fetch_one(&state.pool).await?;
     let rows: Vec<Row> = sqlx::query_as(TRAIL)
         .bind(actor.org_id.0)
         .bind(which.action)
@@ -91,5 +92,5 @@ pub(crate) async fn list_audit_entries(
         .bind(paging.offset)
         .fetch_all(&state.pool)
         .await?;
-    Ok(Json(rows.into_iter().map(Entry::from).collect()))
+    Ok(Listed::new(rows.into_iter().map(Entry::from).collect(), total))
 }
