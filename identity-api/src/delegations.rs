@@ -25,7 +25,7 @@ use schemas::webhook::{Data, DelegationData, EventType};
 use serde::Deserialize;
 use serde_json::json;
 use service_kit::http::{ApiError, Parameters};
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgExecutor};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -136,9 +136,10 @@ pub(crate) async fn create_delegation(
         Some(grantee) if grantee.is_platform_or_agent() => {}
         Some(_) => return Err(rule_broken("grantee_org_id", "grantee_org_id must be a platform or an agent")),
     }
-    let mut transaction = state.pool.begin().await?;
     let pair = Pair { grantor: actor.org_id, grantee };
+    let mut transaction = state.pool.begin().await?;
     pair.lock(&mut transaction).await?;
+    pair.spend(&state, &mut *transaction, &actor, EventType::DelegationCreated).await?;
     let id = DelegationId(Uuid::now_v7());
     let delegation = grant(&mut transaction, &actor, pair, id, &scopes, state.now()).await?;
     transaction.commit().await?;
@@ -172,6 +173,18 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
+    /// Spends what the messages to both organizations cost from the budget of the actor's, or returns 429.
+    pub(crate) async fn spend(
+        &self,
+        state: &State,
+        store: impl PgExecutor<'_>,
+        actor: &Actor,
+        kind: EventType,
+    ) -> Result<(), ApiError> {
+        let price = outbox::price(store, &[self.grantor, self.grantee], kind).await?;
+        state.budgets.organizations.spend(actor.org_id, price, state.now())
+    }
+
     /// Until the transaction ends, nobody else grants, asks or approves for this pair: that there is neither a
     /// delegation nor a pending request is a fact of two tables, which no one index can state.
     pub(crate) async fn lock(&self, transaction: &mut PgConnection) -> Result<(), sqlx::Error> {
@@ -252,6 +265,8 @@ pub(crate) async fn revoke_delegation(
     .await?;
     if let Some(row) = revoked {
         let delegation = Delegation::from(row);
+        let pair = Pair { grantor: delegation.grantor_org_id, grantee: delegation.grantee_org_id };
+        pair.spend(&state, &mut *transaction, &actor, EventType::DelegationRevoked).await?;
         tell_revoked(&mut transaction, actor.credential.into(), &delegation, now).await?;
         transaction.commit().await?;
         return Ok(Json(delegation));

@@ -20,6 +20,7 @@ use chrono::{DateTime, Utc};
 use schemas::identity::{Delegation, DelegationRequest, InvalidTransition, RequestState};
 use schemas::ids::{DelegationId, DelegationRequestId, OrgId};
 use schemas::problem::Code;
+use schemas::webhook::EventType;
 use serde_json::json;
 use service_kit::http::{ApiError, Parameters};
 use sqlx::{PgConnection, PgPool};
@@ -102,6 +103,7 @@ pub(crate) async fn approve_delegation_request(
     // The pair before the row, as filing does: the other way round, each would wait for the other.
     pair.lock(&mut transaction).await?;
     let request = locked(&mut transaction, id).await?;
+    pair.spend(&state, &mut *transaction, &actor, EventType::DelegationCreated).await?;
     let now = state.now();
     let delegation_id = DelegationId(Uuid::now_v7());
     let approved = request.approve(delegation_id, now).map_err(refused)?;

@@ -5,9 +5,12 @@
 use chrono::{DateTime, Utc};
 use schemas::ids::{DeliveryId, OrgId, WebhookEndpointId};
 use schemas::webhook::{Data, Envelope, EventType};
+use service_kit::budgets::cost;
 use service_kit::http::ApiError;
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
+
+const COUNT: &str = include_str!("count_subscribed.sql");
 
 /// Something that happened, and whom it concerns.
 pub(crate) struct Event<'a> {
@@ -37,6 +40,14 @@ pub(crate) async fn announce(transaction: &mut PgConnection, event: Event<'_>) -
         write(transaction, WebhookEndpointId(endpoint), OrgId(organization), &event).await?;
     }
     Ok(())
+}
+
+/// Returns what the messages of an event of this kind to these organizations cost of a budget: a message is a row in the outbox and one
+/// in the queue.
+pub(crate) async fn price(store: impl PgExecutor<'_>, to: &[OrgId], kind: EventType) -> Result<u64, sqlx::Error> {
+    let orgs: Vec<Uuid> = to.iter().map(|org| org.0).collect();
+    let count: i64 = sqlx::query_scalar(COUNT).bind(orgs).bind(kind.as_str()).fetch_one(store).await?;
+    Ok(cost(2 * usize::try_from(count).unwrap_or(0), 0))
 }
 
 /// One message to one endpoint, whose row the caller has locked.

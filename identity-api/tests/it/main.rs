@@ -27,6 +27,7 @@ mod domains;
 mod drains;
 mod first_owners;
 mod forged_provider;
+mod growth;
 mod internet;
 mod invites;
 mod key_makers;

@@ -137,6 +137,7 @@ const TESTS: &[ThreatTest] = &[
     ("I9", "infra/lab/end-to-end/tests/it/metrics.rs", "i9_ten_thousand_domains_add_no_series"),
     ("F50", BUDGETS, "f50_changes_end_in_429_when_the_budget_is_spent"),
     ("F50", BUDGETS, "f50_a_person_who_creates_organizations_has_a_budget"),
+    ("F50", "identity-api/tests/it/growth.rs", "f50_every_change_ends_before_postgres_grows_by_10_mb"),
     ("F51", BUDGETS, "f51_many_keys_of_one_organization_share_a_rate"),
     ("F51", BUDGETS, "f51_an_organization_has_at_most_1000_active_keys"),
     ("F51", BUDGETS, "f51_a_list_of_keys_has_at_most_1000_revoked_ones"),

@@ -100,6 +100,8 @@ async fn address(state: &State, actor: &Actor, new: NewRequest) -> Result<Filing
     if !org_type.is_some_and(OrgType::is_platform_or_agent) {
         return Err(ApiError::new(Code::Forbidden, "Only platforms and agents can request a delegation."));
     }
+    let price = outbox::price(&state.pool, &[owner.id], EventType::DelegationRequestCreated).await?;
+    state.budgets.organizations.spend(actor.org_id, price, state.now())?;
     Ok(Filing { pair: Pair { grantor: owner.id, grantee: actor.org_id }, domain: site.domain(), scopes })
 }
 
