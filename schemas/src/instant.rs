@@ -6,7 +6,7 @@
 
 mod read;
 
-pub use read::{Spelling, read, read_day};
+pub use read::{Spelling, read, read_day, read_rfc3339};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

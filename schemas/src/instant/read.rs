@@ -1,4 +1,4 @@
-//! Reads instants as reporters, servers and log shippers write them. Every reader of reports and log lines uses this parser.
+//! Reads instants as reporters, servers and log shippers write them. Every reader of reports, log lines and query parameters uses this parser.
 //!
 //! | form | example | written by |
 //! |---|---|---|
@@ -8,6 +8,8 @@
 //! | seconds, ms, µs or ns since 1970 | `1793527200.123`, `1.7935272e18` | Caddy, Fluent Bit, Akamai, Cloudflare |
 //! | common log format | `01/Nov/2026:10:00:00 +0000` | nginx, Apache |
 //! | the same with a fraction, without an offset | `01/Nov/2026:10:00:00.123` | HAProxy; UTC is assumed |
+
+use chrono::{DateTime, TimeDelta, Utc};
 
 /// Forms that a reader accepts; each accepts the ones before it too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +28,7 @@ const MONTHS: [&[u8; 3]; 12] = [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", 
 pub fn read(text: &str, spelling: Spelling) -> Option<i64> {
     let bytes = text.as_bytes();
     match bytes {
-        [_, _, _, _, b'-', ..] => timestamp(bytes, spelling),
+        [_, _, _, _, b'-', ..] => timestamp(bytes, spelling).map(|(at_ms, _)| at_ms),
         _ if spelling < Spelling::Log => None,
         [b'[', inner @ .., b']'] => common_log(inner),
         [_, _, b'/', ..] => common_log(bytes),
@@ -34,29 +36,36 @@ pub fn read(text: &str, spelling: Spelling) -> Option<i64> {
     }
 }
 
+/// Returns the instant of an RFC 3339 text; what is finer than a nanosecond is cut off.
+pub fn read_rfc3339(text: &str) -> Option<DateTime<Utc>> {
+    let (at_ms, nanos) = timestamp(text.as_bytes(), Spelling::Rfc3339)?;
+    Some(DateTime::from_timestamp_millis(at_ms)? + TimeDelta::nanoseconds(nanos))
+}
+
 /// Returns milliseconds since 1970 of a UTC day and a time of it, `2026-11-01` and `10:00:00.123`, that are two fields of a log.
 pub fn read_day(day: &str, time: &str) -> Option<i64> {
     let (days, rest) = date(day.as_bytes())?;
-    let (of_day, offset) = time_of_day(time.as_bytes())?;
+    let ((of_day, _), offset) = time_of_day(time.as_bytes())?;
     (rest.is_empty() && offset.is_empty()).then_some(days * 86_400_000 + of_day)
 }
 
-fn timestamp(bytes: &[u8], spelling: Spelling) -> Option<i64> {
+/// Milliseconds since 1970, and the nanoseconds after them.
+fn timestamp(bytes: &[u8], spelling: Spelling) -> Option<(i64, i64)> {
     let (days, rest) = date(bytes)?;
     let rest = match rest {
         [b'T' | b't', rest @ ..] => rest,
         [b' ', rest @ ..] if spelling >= Spelling::Report => rest,
         _ => return None,
     };
-    let (of_day, rest) = time_of_day(rest)?;
-    Some(days * 86_400_000 + of_day - offset(rest, spelling)?)
+    let ((of_day, nanos), rest) = time_of_day(rest)?;
+    Some((days * 86_400_000 + of_day - offset(rest, spelling)?, nanos))
 }
 
 fn common_log(bytes: &[u8]) -> Option<i64> {
     let [d1, d2, b'/', m1, m2, m3, b'/', y1, y2, y3, y4, b':', time @ ..] = bytes else { return None };
     let month = MONTHS.iter().position(|name| **name == [*m1, *m2, *m3])?;
     let day = days(number(&[*y1, *y2, *y3, *y4])?, i64::try_from(month).ok()? + 1, number(&[*d1, *d2])?)?;
-    let (of_day, rest) = time_of_day(time)?;
+    let ((of_day, _), rest) = time_of_day(time)?;
     Some(day * 86_400_000 + of_day - offset(rest, Spelling::Log)?)
 }
 
@@ -67,8 +76,8 @@ fn date(bytes: &[u8]) -> Option<(i64, &[u8])> {
     Some((days(number(year)?, number(&[*m1, *m2])?, number(&[*d1, *d2])?)?, rest))
 }
 
-/// `hh:mm:ss[.fraction]` as milliseconds, and what follows it.
-fn time_of_day(bytes: &[u8]) -> Option<(i64, &[u8])> {
+/// `hh:mm:ss[.fraction]` as milliseconds and the nanoseconds after them, and what follows it.
+fn time_of_day(bytes: &[u8]) -> Option<((i64, i64), &[u8])> {
     let (time, rest) = bytes.split_at_checked(8)?;
     let [h1, h2, b':', m1, m2, b':', s1, s2] = time else { return None };
     let (hour, minute, second) = (number(&[*h1, *h2])?, number(&[*m1, *m2])?, number(&[*s1, *s2])?);
@@ -76,10 +85,11 @@ fn time_of_day(bytes: &[u8]) -> Option<(i64, &[u8])> {
         return None;
     }
     let whole = ((hour * 60 + minute) * 60 + second) * 1_000;
-    let [b'.', fraction @ ..] = rest else { return Some((whole, rest)) };
+    let [b'.', fraction @ ..] = rest else { return Some(((whole, 0), rest)) };
     let digits = fraction.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, rest) = fraction.split_at(digits);
-    if digits.is_empty() { None } else { Some((whole + thousandths(digits), rest)) }
+    let nanos = billionths(digits);
+    if digits.is_empty() { None } else { Some(((whole + nanos / 1_000_000, nanos % 1_000_000), rest)) }
 }
 
 /// The offset from UTC, in milliseconds.
@@ -120,16 +130,16 @@ fn since_1970(bytes: &[u8]) -> Option<i64> {
         if byte.is_ascii_digit() { number.checked_mul(10)?.checked_add(i64::from(byte - b'0')) } else { None }
     })?;
     match whole {
-        ..100_000_000_000 => Some(whole * 1_000 + thousandths(fraction.get(exponent..).unwrap_or_default())),
+        ..100_000_000_000 => Some(whole * 1_000 + billionths(fraction.get(exponent..).unwrap_or_default()) / 1_000_000),
         100_000_000_000..100_000_000_000_000 => Some(whole),
         100_000_000_000_000..100_000_000_000_000_000 => Some(whole / 1_000),
         _ => Some(whole / 1_000_000),
     }
 }
 
-fn thousandths(digits: &[u8]) -> i64 {
-    let digit = |at: usize| digits.get(at).map_or(0, |byte| i64::from(byte - b'0'));
-    digit(0) * 100 + digit(1) * 10 + digit(2)
+/// The digits of a fraction, as billionths.
+fn billionths(digits: &[u8]) -> i64 {
+    digits.iter().copied().chain(std::iter::repeat(b'0')).take(9).fold(0, |number, byte| number * 10 + i64::from(byte - b'0'))
 }
 
 /// A few digits.
@@ -161,7 +171,7 @@ fn days(year: i64, month: i64, day: i64) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chrono::{DateTime, FixedOffset, SecondsFormat};
+    use chrono::{FixedOffset, SecondsFormat};
     use proptest::prelude::*;
 
     const AT_MS: i64 = 1_793_527_200_123;
@@ -260,7 +270,9 @@ mod tests {
             let instant = DateTime::from_timestamp(seconds, nanos).unwrap().with_timezone(&zone);
             for format in [SecondsFormat::Secs, SecondsFormat::Millis, SecondsFormat::Nanos] {
                 let text = instant.to_rfc3339_opts(format, true);
-                prop_assert_eq!(read(&text, Spelling::Rfc3339), DateTime::parse_from_rfc3339(&text).ok().map(|at| at.timestamp_millis()), "{}", text);
+                let expected = DateTime::parse_from_rfc3339(&text).ok().map(|at| at.to_utc());
+                prop_assert_eq!(read(&text, Spelling::Rfc3339), expected.map(|at| at.timestamp_millis()), "{}", text);
+                prop_assert_eq!(read_rfc3339(&text), expected, "{}", text);
             }
             let written = instant.format("%d/%b/%Y:%H:%M:%S %z").to_string();
             if seconds > 0 {
