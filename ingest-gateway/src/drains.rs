@@ -14,6 +14,8 @@ mod dry_run;
 mod fed;
 mod format_table;
 mod formats;
+#[cfg(test)]
+mod hostile_lines;
 mod inflate;
 mod intake;
 mod json;

@@ -76,7 +76,8 @@ formats! {
     Cloudflare "cloudflare" "Cloudflare Logpush" Cloudflare
         "https://developers.cloudflare.com/logs/logpush/logpush-job/datasets/zone/http_requests/" ""
     Fastly "fastly" "Fastly" Fastly
-        "https://www.fastly.com/documentation/guides/integrations/logging-endpoints/log-streaming-https/" ""
+        "https://www.fastly.com/documentation/guides/integrations/logging-endpoints/log-streaming-https/"
+        "In Fastly's default format, visitors can set `client_ip`, so agents aren't verified. Use [ours](fastly.md)."
     CloudFrontJson "cloudfront_json" "CloudFront standard logs (v2), JSON" Firehose
         "https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/standard-logging.html" ""
     CloudFrontRealTime "cloudfront_real_time" "CloudFront real-time logs" Firehose
@@ -94,14 +95,15 @@ formats! {
         "https://vercel.com/docs/drains/reference/logs" ""
     TraefikJson "traefik_json" "Traefik, JSON" Ndjson
         "https://doc.traefik.io/traefik/observability/access-logs/"
-        "Traefik drops headers unless told otherwise: set `accessLog.fields.headers.names.User-Agent: keep`."
+        "Traefik drops headers unless told otherwise: set `accessLog.fields.headers.names.User-Agent: keep`. Agents aren't verified if `ClientHost` is from a header."
     Ecs "ecs" "Elastic Common Schema" Ndjson
         "https://www.elastic.co/docs/reference/ecs/ecs-http"
         "`source.ip` can be the visitor's choice, so agents aren't verified by it."
     GoogleLoadBalancer "google_load_balancer" "Google Cloud load balancer" Ndjson
         "https://cloud.google.com/load-balancing/docs/https/https-logging-monitoring" ""
     Caddy "caddy" "Caddy" Ndjson
-        "https://caddyserver.com/docs/logging" ""
+        "https://caddyserver.com/docs/logging"
+        "Agents aren't verified if `client_ip` differs from `remote_ip`."
     Vector "vector" "Vector, unparsed lines" Ndjson
         "https://vector.dev/docs/reference/configuration/sources/file/"
         "`message` has a line in any of the text formats below."

@@ -84,6 +84,21 @@ fn put_request_line<'a>(request: Cow<'a, str>, fields: &mut Fields<'a>) {
     }
 }
 
+/// Splits a target that is a whole URL, as in a request to a proxy. Its host is what the visitor wrote, whichever site responded.
+fn put_target_host(fields: &mut Fields<'_>) {
+    let Some((scheme, rest)) = fields.get(Field::Path).and_then(|target| target.split_once("://")) else { return };
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+        return;
+    }
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or(authority).to_owned();
+    let (scheme, path) = (scheme.to_ascii_lowercase(), path.to_owned());
+    fields.take(Field::Path);
+    fields.put(Field::Path, Cow::Owned(if path.is_empty() { "/".to_owned() } else { path }));
+    fields.put(Field::Scheme, Cow::Owned(scheme));
+    fields.put(Field::TargetHost, Cow::Owned(host));
+}
+
 fn method_and_target(request: &str) -> (&str, &str) {
     let (method, rest) = request.trim_start().split_once(' ').unwrap_or_default();
     let target = match rest.trim().rsplit_once(' ') {

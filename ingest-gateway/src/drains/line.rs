@@ -21,6 +21,8 @@ pub(crate) enum Field {
     OtherHost,
     /// The host of a CDN's distribution.
     DistributionHost,
+    /// The host in a request line. It counts if neither the line nor its sender names another one.
+    TargetHost,
     Scheme,
     /// Port of the server.
     Port,
@@ -33,8 +35,10 @@ pub(crate) enum Field {
     UserAgent,
     Status,
     Bytes,
-    /// Address of the connection, with or without a port.
+    /// Address of the visitor, with or without a port.
     Address,
+    /// Address of the connection, where [`Field::Address`] can be from a header.
+    Connection,
     RequestId,
     TelemetryId,
     Cache,
@@ -166,9 +170,15 @@ impl<'a> Fields<'a> {
         status.parse().ok().filter(|status| (100..600).contains(status)).ok_or("bad_status")
     }
 
-    /// The address of the connection, to verify the agent at this moment, and for nothing else.
+    /// The address of the connection, to verify the agent at this moment, and for nothing else. One that a header can have changed
+    /// proves nothing.
     pub(crate) fn address(&self) -> Option<IpAddr> {
-        address_in(self.get(Field::Address)?)
+        let read = |field| self.get(field).map(address_in);
+        match (read(Field::Address), read(Field::Connection)) {
+            (Some(address), None) | (None, Some(address)) => address,
+            (Some(address), Some(connection)) => address.filter(|_| address == connection),
+            (None, None) => None,
+        }
     }
 }
 

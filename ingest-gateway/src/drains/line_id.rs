@@ -14,7 +14,7 @@ use uuid::{Builder, Uuid};
 /// lines that name none.
 pub(super) fn line_id(org: OrgId, provider: DrainProvider, fields: &Fields<'_>, host: Option<&str>, at_ms: i64) -> Uuid {
     let said = |field| fields.text(field);
-    let host = fields.hosts().next().or(host).unwrap_or_default();
+    let host = fields.hosts().next().or(host).unwrap_or(said(Field::TargetHost));
     // A drain names hosts without `www.`, and who sends the same line by hand need not.
     let host = Site::from_domain(host).map_or_else(|_| host.to_owned(), |site| site.domain());
     let at = at_ms.to_string();

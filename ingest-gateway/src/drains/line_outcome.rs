@@ -185,10 +185,10 @@ impl Judge {
     /// Returns the requested host with its port. Only a name that somebody can own is a host: addresses of visitors or servers
     /// can be logged where a host is expected, and visitors choose their `Host` headers.
     fn host_of<'f>(&'f self, fields: &'f Fields<'_>) -> Result<&'f str, Reason> {
-        let logged = fields.hosts().chain(self.host.as_deref());
+        let named = fields.hosts().chain(self.host.as_deref()).chain(fields.get(Field::TargetHost));
         let mut reason = "no_host";
-        for host in logged {
-            if is_ownable(host) {
+        for host in named {
+            if let Some(host) = ownable(host) {
                 return Ok(host);
             }
             reason = "bad_host";
@@ -293,10 +293,11 @@ fn readable(line: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Whether a host, with or without a port, has a name that somebody can own.
-fn is_ownable(host: &str) -> bool {
+/// A host whose name somebody can own, without what is no port.
+fn ownable(host: &str) -> Option<&str> {
     let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
-    port.bytes().all(|byte| byte.is_ascii_digit()) && Site::from_domain(name).is_ok()
+    Site::from_domain(name).ok()?;
+    Some(if port.parse::<u16>().is_ok() { host } else { name })
 }
 
 fn is_asset(url: &str, media_type: &str) -> bool {

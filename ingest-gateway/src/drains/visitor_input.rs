@@ -184,7 +184,9 @@ fn c14_user_names_cannot_move_host_or_address() {
             let Outcome::Kept(event) = line.outcome else { panic!("{log}: {:?}", line.outcome) };
             let url = format!("https://{}/a", host.unwrap_or("b.test"));
             assert_eq!(event.content_url.as_deref(), Some(url.as_str()), "{log}");
-            assert_eq!(event.crawler.as_deref().unwrap().verified, Some(true), "{log}");
+            // A user with spaces can't be told from a header in the place of the address.
+            let verified = (!user.contains(' ')).then_some(true);
+            assert_eq!(event.crawler.as_deref().unwrap().verified, verified, "{log}");
         }
     }
 }

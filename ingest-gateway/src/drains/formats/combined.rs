@@ -8,7 +8,7 @@
 //! Must not let what visitors write move a cut: before the time they choose the user (HTTP Basic), which servers don't escape.
 
 use super::super::line::{Field, Fields, Reason, address_in};
-use super::{FormatId, put_request_line};
+use super::{FormatId, put_request_line, put_target_host};
 use data_encoding::HEXLOWER_PERMISSIVE;
 use schemas::site::Site;
 use std::borrow::Cow;
@@ -23,7 +23,8 @@ pub(super) fn parse<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Result
     put_before(before, &mut fields);
     fields.put(Field::Time, Cow::Borrowed(time));
     let (request, rest) = request(rest).ok_or("not_combined")?;
-    put_request_line(unescaped_target(request), &mut fields);
+    put_request_line(unescaped_target(last_text(request)), &mut fields);
+    put_target_host(&mut fields);
     let (status, rest) = rest.split_once(' ').ok_or("not_combined")?;
     let (bytes, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     fields.put(Field::Status, Cow::Borrowed(status));
@@ -37,7 +38,7 @@ fn put_before<'a>(before: &'a str, fields: &mut Fields<'a>) {
     let mut rest = before;
     let (first, after) = word(rest);
     // A name without an address after it is the visitor's own, if the server looks names up.
-    let is_host = host_name(first).is_some() && (is_address(word(after).0) || first.contains(':'));
+    let is_host = is_host_name(first) && (is_address(word(after).0) || first.contains(':'));
     if is_host {
         fields.put(Field::Host, Cow::Borrowed(without_usual_port(first)));
         rest = after;
@@ -45,35 +46,52 @@ fn put_before<'a>(before: &'a str, fields: &mut Fields<'a>) {
         // The server's own address.
         rest = after;
     }
-    let mut chain: Option<IpAddr> = None;
-    let mut is_first = true;
-    loop {
-        let (part, after) = word(rest);
-        // An identity and a user follow the addresses.
-        let goes_on = is_first || is_address(part) && after.contains(' ');
-        if !goes_on {
-            break;
-        }
-        // The rightmost is the one that the last proxy saw; a proxy of the owner's own has an address that isn't public.
-        for address in part.split([',', ' ']).filter_map(|part| address_in(part.trim_matches('"'))) {
-            chain = Some(if is_private(address) { chain.unwrap_or(address) } else { address });
-        }
-        (rest, is_first) = (after, false);
-    }
-    if let Some(address) = chain {
+    let (address, rest) = address_seen(rest);
+    // `X-Forwarded-For` in this place can contain more than addresses. Then its end, which a proxy wrote, is not among them.
+    let ends_as_usual = rest.split(' ').count() <= 2 && !rest.contains(',');
+    if let Some(address) = address.filter(|_| ends_as_usual) {
         fields.put(Field::Address, Cow::Owned(address.to_string()));
     }
     // Lighttpd writes the requested host where others write an identity, which has no dot.
-    let (identity, _) = word(rest);
-    if !is_host && host_name(identity).is_some() {
+    let (identity, user) = word(rest);
+    if !is_host && ends_as_usual && !user.is_empty() && is_host_name(identity) {
         fields.put(Field::Host, Cow::Borrowed(without_usual_port(identity)));
     }
 }
 
+/// The address that the last of the owner's proxies saw, and what follows the addresses. In a list it is the rightmost. One that
+/// isn't public after others is that of a proxy or of a container's network; before it in a list, there is what the visitor sent.
+fn address_seen(mut rest: &str) -> (Option<IpAddr>, &str) {
+    let (mut seen, mut is_first) = (None, true);
+    loop {
+        let (list, after) = addresses(rest);
+        // An identity and a user follow the addresses.
+        let goes_on = is_first || is_address(list) && after.contains(' ');
+        if !goes_on {
+            return (seen, rest);
+        }
+        let last = list.trim_matches('"').rsplit([',', ' ']).find(|part| !part.is_empty());
+        let last = last.and_then(address_in);
+        let is_proxy = last.is_some_and(is_private) && !list.contains(',');
+        seen = if is_proxy { seen.or(last) } else { last };
+        (rest, is_first) = (after, false);
+    }
+}
+
+/// The address or list of addresses at the beginning, whatever its first part is, and what follows it.
+fn addresses(text: &str) -> (&str, &str) {
+    let (mut last, mut after) = word(text);
+    while last.ends_with(',') && is_address(word(after).0) {
+        (last, after) = word(after);
+    }
+    let length = text.len() - after.len();
+    (text[..length].trim_end(), after)
+}
+
 /// The first word, or the text in quotes at the beginning, and what follows it.
 fn word(text: &str) -> (&str, &str) {
-    if text.starts_with('"')
-        && let Some(end) = text[1..].find('"')
+    if let Some(quoted) = text.strip_prefix('"')
+        && let Some(end) = end_of_quoted(quoted)
     {
         let (part, rest) = text.split_at(end + 2);
         return (part, rest.strip_prefix(' ').unwrap_or(rest));
@@ -81,8 +99,10 @@ fn word(text: &str) -> (&str, &str) {
     text.split_once(' ').unwrap_or((text, ""))
 }
 
-fn host_name(text: &str) -> Option<Site> {
-    Site::from_domain(text.rsplit_once(':').map_or(text, |(name, _)| name)).ok()
+/// Whether a text is a name that somebody can own, with or without a port.
+fn is_host_name(text: &str) -> bool {
+    let (name, port) = text.rsplit_once(':').unwrap_or((text, ""));
+    (port == "*" || port.bytes().all(|byte| byte.is_ascii_digit())) && Site::from_domain(name).is_ok()
 }
 
 /// Whether a part is an address, a list of them, or what servers write instead.
@@ -123,6 +143,12 @@ fn request(text: &str) -> Option<(&str, &str)> {
         }
         from = end + 1;
     }
+}
+
+/// The last of some texts in quotes: a format can have the host before the request line. No method has a quote in it.
+fn last_text(texts: &str) -> &str {
+    let is_several = texts.split(' ').next().is_some_and(|method| method.contains('"'));
+    texts.rsplit_once("\" \"").filter(|_| is_several).map_or(texts, |(_, last)| last)
 }
 
 /// `"referer" "user agent"` and what a format has after it. Without them it is the common log format.

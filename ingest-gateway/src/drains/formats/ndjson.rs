@@ -3,7 +3,7 @@
 
 use super::super::json::{Member, Names, Node, fields};
 use super::super::line::{Field, Fields};
-use super::{FormatId, NoRequest, put_request_line, text};
+use super::{FormatId, NoRequest, put_request_line, put_target_host, text};
 use std::borrow::Cow;
 
 /// A format whose lines Caddy marks so; its other loggers write about something else.
@@ -44,7 +44,10 @@ fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
 fn put_request(fields: &mut Fields<'_>) {
     let Some(request) = fields.take(Field::RequestLine) else { return };
     match request.contains(' ') || fields.get(Field::Path).is_none() {
-        true => put_request_line(request, fields),
+        true => {
+            put_request_line(request, fields);
+            put_target_host(fields);
+        }
         false => fields.put(Field::Method, request),
     }
 }
@@ -79,9 +82,9 @@ const NAMES: Names = |node, name| match node {
         "uri" => Member::is(Field::Path).of(FormatId::Caddy),
         "method" => Member::is(Field::Method),
         "host" => Member::is(Field::Host),
-        // The connection's address; `client_ip` differs from it only behind the proxies that the operator trusts.
+        // Behind proxies, `client_ip` is the leftmost address of a header unless `trusted_proxies_strict` is set.
         "client_ip" => Member::is(Field::Address),
-        "remote_ip" => Member::ranked(Field::Address, 1),
+        "remote_ip" => Member::is(Field::Connection),
         "headers" => Member::into(Node::RequestHeaders),
         _ => Member::NONE,
     },
@@ -148,6 +151,8 @@ fn root(name: &str) -> Member {
         "verified_bot_category" => Member::is(Field::Category),
         "signature_agent" | "http_signature_agent" => Member::is(Field::SignatureAgent),
         "fastly_is_edge" => Member::is(Field::IsEdge),
+        // Fastly's default format has the name of its server here, and as `client_ip` a header that visitors can set.
+        "fastly_server" => Member::is(Field::Connection),
         "logger" => Member::is(Field::Kind),
         "message" => Member::is(Field::Message),
         "http" => Member::into(Node::Http),
@@ -189,7 +194,8 @@ fn traefik(name: &str) -> Member {
         "DownstreamStatus" => Member::is(Field::Status),
         "DownstreamContentSize" => Member::is(Field::Bytes),
         "ClientHost" => Member::is(Field::Address),
-        "ClientAddr" => Member::ranked(Field::Address, 1),
+        // `ClientHost` is the header `X-Forwarded-For`, if there is one.
+        "ClientAddr" => Member::is(Field::Connection),
         _ => return name.strip_prefix("request_").map_or(Member::NONE, header),
     };
     member.of(FormatId::TraefikJson)

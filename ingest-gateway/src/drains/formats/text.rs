@@ -1,7 +1,7 @@
 //! Access logs in lines of text, each format recognized by what only the server writes.
 
 use super::super::line::{Field, Fields};
-use super::{FormatId, NoRequest, combined, put_request_line};
+use super::{FormatId, NoRequest, combined, put_request_line, put_target_host};
 use std::borrow::Cow;
 
 /// What the lines of a load balancer of AWS begin with.
@@ -122,6 +122,7 @@ fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'
     fields.put(Field::Address, Cow::Borrowed(before.rsplit(' ').next()?));
     let (words, request) = rest.split_once(" \"")?;
     put_request_line(Cow::Borrowed(request.strip_suffix('"')?), &mut fields);
+    put_target_host(&mut fields);
     let (words, captures) = match words.split_once(" {") {
         Some((words, captures)) => (words, captures.split_once('}').map(|(captures, _)| captures)),
         None => (words, None),

@@ -1,0 +1,135 @@
+//! Log lines in which a visitor wrote what a server usually writes: who it is and which host it asked.
+
+use super::dry_run::DryLine;
+use super::format_table::FormatId;
+use super::formats::outcomes;
+use super::line_outcome::Outcome;
+use schemas::log::LogEvent;
+
+const BOT: &str = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
+/// An address of the bot, as the samples have it, and one of somebody else.
+const OF_BOT: &str = "132.196.86.7";
+const OF_OTHER: &str = "203.0.113.5";
+const AT: &str = "[01/Nov/2026:10:00:00 +0000]";
+
+/// The events of a log whose lines are all kept.
+fn kept(format: FormatId, host: Option<&str>, log: &str) -> Vec<LogEvent> {
+    let event = |DryLine { outcome, .. }| match outcome {
+        Outcome::Kept(event) => *event,
+        other => panic!("{log}: {other:?}"),
+    };
+    outcomes(format.row(), host, log).into_iter().map(event).collect()
+}
+
+fn verified(format: FormatId, log: &str) -> Option<bool> {
+    let [event] = <[LogEvent; 1]>::try_from(kept(format, Some("www.a.test"), log)).unwrap();
+    event.crawler.unwrap().verified
+}
+
+/// A line in the combined format after what it has before the time.
+fn combined(before: &str) -> String {
+    format!("{before} {AT} \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"")
+}
+
+/// Servers can log `X-Forwarded-For` before the time. Each proxy appends an address, and the visitor chooses what is before it.
+#[test]
+fn f56_forwarded_header_before_the_time_verifies_nobody() {
+    let traefik = |before: &str| format!("{} 262 \"a\" \"b\" 2ms", combined(before));
+    for sent in ["-,", "- -,", "x,", "- a b,", "\"-\",", "[x] -,"] {
+        for before in ["", "www.a.test:443 "] {
+            let before = format!("{before}{OF_BOT} {sent} {OF_OTHER}");
+            for line in [combined(&format!("{before} - -")), combined(&format!("{before} 10.0.0.1 - -"))] {
+                assert_ne!(verified(FormatId::Combined, &line), Some(true), "{line}");
+            }
+            let line = traefik(&format!("{before} - -"));
+            assert_ne!(verified(FormatId::TraefikClf, &line), Some(true), "{line}");
+        }
+    }
+    for before in [
+        format!("\"x, {OF_BOT} \\\" - \" {OF_OTHER} - -"),
+        format!("\"{OF_BOT} \\\" - {OF_OTHER}\" - -"),
+        format!("{OF_BOT}, 172.18.0.1 - -"),
+        format!("{OF_BOT},172.18.0.1 10.0.0.1 - -"),
+        format!("\"{OF_BOT}, 172.18.0.1\" 10.0.0.1 - -"),
+        format!("{OF_BOT}, unknown - -"),
+        format!("{OF_BOT}, {OF_OTHER} 10.0.0.1 - -"),
+    ] {
+        assert_ne!(verified(FormatId::Combined, &combined(&before)), Some(true), "{before}");
+    }
+    for before in [
+        format!("{OF_BOT} - -"),
+        format!("{OF_BOT} - user"),
+        format!("{OF_OTHER}, {OF_BOT} - -"),
+        format!("{OF_OTHER}, {OF_BOT} 10.0.0.1 - -"),
+        format!("\"{OF_OTHER}, {OF_BOT}\" 10.0.0.1 - -"),
+        format!("unknown, {OF_BOT} - -"),
+        format!("- {OF_BOT} - -"),
+        format!("www.a.test:443 {OF_OTHER}, {OF_BOT} 10.0.0.1 - -"),
+    ] {
+        assert_eq!(verified(FormatId::Combined, &combined(&before)), Some(true), "{before}");
+    }
+}
+
+/// Traefik, Caddy and Fastly's default format log a header as the client.
+#[test]
+fn f56_client_named_by_a_header_verifies_nobody() {
+    let traefik = FormatId::TraefikJson.row().sample.replace("\"132.196.86.7:63261\"", "\"203.0.113.5:63261\"");
+    let caddy = FormatId::Caddy.row().sample.replace("\"remote_ip\":\"132.196.86.7\"", "\"remote_ip\":\"203.0.113.5\"");
+    let fastly = FormatId::Fastly.row().sample.replacen('{', "{\"fastly_server\":\"cache-fra1\",", 1);
+    for (format, log) in [(FormatId::TraefikJson, traefik), (FormatId::Caddy, caddy), (FormatId::Fastly, fastly)] {
+        assert_ne!(log, format.row().sample);
+        assert_eq!(verified(format, &log), None, "{log}");
+        assert_eq!(verified(format, format.row().sample), Some(true));
+    }
+}
+
+/// A server serves its own site whichever host the request line names.
+#[test]
+fn f57_hosts_of_request_lines_hide_and_forge_nothing() {
+    for target in [
+        "http://victim.test/a",
+        "HTTPS://victim.test/a",
+        "http://www.a.test@victim.test/a",
+        "http://victim.test:80/a",
+        "http://203.0.113.5/a",
+        "http:///a",
+        "http://victim.test\\@x/a",
+    ] {
+        let rest = format!("{AT} \"GET {target} HTTP/1.1\" 200 10 \"-\" \"{BOT}\"");
+        let json = serde_json::json!({"time_local": "01/Nov/2026:10:00:00 +0000", "host": "www.a.test", "status": 200,
+            "request": format!("GET {target} HTTP/1.1"), "http_user_agent": BOT});
+        for (format, host, log) in [
+            (FormatId::Combined, Some("www.a.test"), format!("{OF_BOT} - - {rest}")),
+            (FormatId::Combined, None, format!("www.a.test {OF_BOT} - - {rest}")),
+            (FormatId::Json, None, json.to_string()),
+        ] {
+            for event in kept(format, host, &log) {
+                let url = event.content_url.unwrap();
+                assert_eq!(url.split_once("://").unwrap().1, "www.a.test/a", "{log}");
+            }
+        }
+    }
+    let named = combined(&format!("{OF_BOT} - -")).replace("/a", "http://www.b.test/a");
+    assert_eq!(kept(FormatId::Combined, None, &named)[0].content_url.as_deref(), Some("http://www.b.test/a"), "the only host");
+}
+
+/// What is before the time is no host unless it is in a host's place, and a port that is none hides no fetch.
+#[test]
+fn f57_forwarded_names_and_bad_ports_move_no_host() {
+    for before in [
+        format!("evil.test:1, {OF_OTHER} - -"),
+        format!("evil.test:x {OF_OTHER} - -"),
+        format!("{OF_OTHER} evil.test"),
+        format!("{OF_OTHER} evil.test, {OF_OTHER} -"),
+    ] {
+        let events = kept(FormatId::Combined, Some("www.a.test"), &combined(&before));
+        assert_eq!(events[0].content_url.as_deref(), Some("https://www.a.test/a"), "{before}");
+    }
+    let quoted = combined(&format!("{OF_BOT} - -")).replace("\"GET", "\"www.a.test\" \"GET");
+    assert_eq!(kept(FormatId::Combined, Some("www.a.test"), &quoted)[0].content_url.as_deref(), Some("https://www.a.test/a"));
+    for port in ["99999", "x", ""] {
+        let log = FormatId::Json.row().sample.replace("www.example.com", &format!("www.example.com:{port}"));
+        let events = kept(FormatId::Json, None, &log);
+        assert_eq!(events[0].content_url.as_deref(), Some("https://www.example.com/article?page=2"), "{log}");
+    }
+}
