@@ -1,10 +1,11 @@
-//! Log lines in which a visitor wrote what a server usually writes: who it is and which host it asked.
+//! Log lines in which a visitor wrote what a server usually writes: who it is, which host it asked, and which request it was.
 
 use super::dry_run::DryLine;
 use super::format_table::FormatId;
 use super::formats::outcomes;
 use super::line_outcome::Outcome;
 use schemas::log::LogEvent;
+use std::collections::HashSet;
 
 const BOT: &str = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
 /// An address of the bot, as the samples have it, and one of somebody else.
@@ -132,4 +133,27 @@ fn f57_forwarded_names_and_bad_ports_move_no_host() {
         let events = kept(FormatId::Json, None, &log);
         assert_eq!(events[0].content_url.as_deref(), Some("https://www.example.com/article?page=2"), "{log}");
     }
+}
+
+/// A log without ids of requests: whoever repeats what an agent sends can't take the place of the agent's own request.
+#[test]
+fn f58_copy_of_a_request_never_hides_the_agents_own() {
+    let line = |address: &str| combined(&format!("{address} - -"));
+    for more in ["", " \"-\"", " \"-\" \"0.001\" \"0.001\"", " \"-\" \"-\" \"constant\""] {
+        let log = [OF_OTHER, OF_BOT, "198.51.100.9"].map(|address| format!("{}{more}", line(address))).join("\n");
+        let events = kept(FormatId::Combined, Some("www.a.test"), &log);
+        let ids: HashSet<_> = events.iter().map(|event| event.id.clone()).collect();
+        assert_eq!(ids.len(), 2, "{more}: the copies are one, and the agent's own is another");
+    }
+}
+
+/// nginx is often set up to log `"$http_x_forwarded_for" "$request_time" "$upstream_response_time"` after the user agent.
+#[test]
+fn f58_times_in_the_place_of_ids_merge_no_requests() {
+    let line = |bot: &str, bytes: u32| {
+        format!("{OF_OTHER} - - {AT} \"GET /a HTTP/1.1\" 200 {bytes} \"-\" \"{bot}\" \"-\" \"0.001\" \"0.001\"")
+    };
+    let log = [line(BOT, 10), line("ClaudeBot/1.0", 10), line(BOT, 20)].join("\n");
+    let ids: HashSet<_> = kept(FormatId::Combined, Some("www.a.test"), &log).into_iter().map(|event| event.id).collect();
+    assert_eq!(ids.len(), 3);
 }

@@ -10,19 +10,28 @@ use sha1::{Digest, Sha1};
 use uuid::{Builder, Uuid};
 
 /// The id of a line: a `UUIDv5` of the organization, the provider, and time, host and path with the provider's id of the request,
-/// which is unique per server at best; without one, with everything else that the line says of the request. `host` is that of
-/// lines that name none.
-pub(super) fn line_id(org: OrgId, provider: DrainProvider, fields: &Fields<'_>, host: Option<&str>, at_ms: i64) -> Uuid {
+/// which is unique per server at best; without one, with everything else that the line says of the request. Lines of text can have
+/// something else in the place of an id, so it doesn't replace the rest. `host` is that of lines that name none. A visitor can copy
+/// all that an agent sends, but not its address: a verified request is another one.
+pub(super) fn line_id(
+    org: OrgId,
+    provider: DrainProvider,
+    fields: &Fields<'_>,
+    host: Option<&str>,
+    at_ms: i64,
+    is_verified: bool,
+) -> Uuid {
     let said = |field| fields.text(field);
     let host = fields.hosts().next().or(host).unwrap_or(said(Field::TargetHost));
     // A drain names hosts without `www.`, and who sends the same line by hand need not.
     let host = Site::from_domain(host).map_or_else(|_| host.to_owned(), |site| site.domain());
     let at = at_ms.to_string();
     let request = [at.as_str(), host.as_str(), said(Field::Path), said(Field::Query)];
-    let rest = [Field::Method, Field::UserAgent, Field::Status, Field::Bytes, Field::TelemetryId];
+    let rest = [Field::Method, Field::UserAgent, Field::Status, Field::Bytes, Field::TelemetryId].map(said);
+    let verified = if is_verified { "verified" } else { "" };
     let (kind, rest) = match fields.get(Field::RequestId) {
-        Some(id) => ("request", vec![id]),
-        None => ("line", rest.map(said).to_vec()),
+        Some(id) if provider != DrainProvider::Combined => ("request", vec![id]),
+        id => ("line", rest.into_iter().chain([id.unwrap_or_default(), verified]).collect()),
     };
     let parts = [provider.as_str(), kind].into_iter().chain(request).chain(rest);
     // With its length before it, no part can pass for another one.

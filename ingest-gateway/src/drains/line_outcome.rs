@@ -205,7 +205,7 @@ impl Judge {
     ) -> FailedFetch {
         let org = self.caller.org_id;
         FailedFetch {
-            own_key: EventKey::own(&OwnId::Reported { org, id: &self.line_id(fields, at_ms) }),
+            own_key: EventKey::own(&OwnId::Reported { org, id: &self.line_id(fields, at_ms, bot) }),
             at_ms,
             site: content.site.as_ref().map(|site| site.as_str().to_owned()).unwrap_or_default(),
             path: path_of(&content.stored).to_owned(),
@@ -217,8 +217,9 @@ impl Judge {
         }
     }
 
-    fn line_id(&self, fields: &Fields<'_>, at_ms: i64) -> String {
-        line_id(self.caller.org_id, self.provider, fields, self.host.as_deref(), at_ms).to_string()
+    fn line_id(&self, fields: &Fields<'_>, at_ms: i64, bot: &Classified) -> String {
+        let is_verified = bot.verified == Some(true);
+        line_id(self.caller.org_id, self.provider, fields, self.host.as_deref(), at_ms, is_verified).to_string()
     }
 
     /// The event, by the rules of every other one.
@@ -241,7 +242,7 @@ impl Judge {
         let at = DateTime::from_timestamp_millis(at_ms).map(|at| at.to_rfc3339_opts(SecondsFormat::Millis, true));
         json!({
             "type": "content_retrieved",
-            "id": self.line_id(fields, at_ms),
+            "id": self.line_id(fields, at_ms, bot),
             "timestamp": at,
             "source_role": self.role.as_str(),
             "content_url": url,
