@@ -1,13 +1,15 @@
--- Who fetched: one row per bot, whose facts are of the first report that names one, with its fetches and all its requests by status;
--- rows of bots without fetches, with the log lines whose request returned no content; and one row per agent, which has no bot, with
--- what it claims and the clicks that came back from it. Claims count as in corroboration.sql. The parts that read events read one
+-- Who fetched: one row per bot, whose facts are of the first report that names one, with its fetches and its refused requests by
+-- status; rows of bots without fetches, with the log lines whose request returned no content; and one row per agent, which has no
+-- bot, with what it claims and the clicks that came back from it. Status 0 is unknown for a fetch; a refused request with status 0
+-- wasn't answered. Claims count as in corroboration.sql. The parts that read events read one
 -- snapshot.
 SELECT
     toString(operator) AS operator_name,
     toString(bot) AS bot_name,
     toString(purpose) AS purpose_name,
     toInt8(verified) AS verified_code,
-    groupArray((one_status, requests)) AS statuses,
+    groupArrayIf((one_status, requests), is_fetch) AS statuses,
+    groupArrayIf((one_status, requests), NOT is_fetch) AS refused,
     sumIf(requests, is_fetch) AS retrievals,
     sumIf(sent, is_fetch) AS bytes_sent,
     sumIf(confirmed, is_fetch) AS corroborated,
@@ -41,7 +43,7 @@ WITH
     is_claim AND (is_told OR role = 1) AS is_agents,
     -- It goes by another organization's token and leads to the host of the token's link.
     type = 'content_engaged' AND link_site = '' AND platform != organization AS is_click
-SELECT '', '', '', toInt8(0), CAST([], 'Array(Tuple(UInt16, UInt64))'), toUInt64(0), toUInt64(0), toUInt64(0),
+SELECT '', '', '', toInt8(0), CAST([], 'Array(Tuple(UInt16, UInt64))'), CAST([], 'Array(Tuple(UInt16, UInt64))'), toUInt64(0), toUInt64(0), toUInt64(0),
     if(is_click OR (is_agents AND is_told), toString(agent), '') AS agent_name,
     countIf(has_claim) AS claimed,
     countIf(type = 'content_cited') AS cited,
@@ -56,8 +58,8 @@ WHERE site IN (SELECT site FROM visible_hosts)
     AND if({outcome:String} = '', 1, outcome = {outcome:String})
 GROUP BY agent_name
 UNION ALL
-SELECT toString(operator), toString(bot), toString(purpose), toInt8(verified), groupArray((one_status, requests)),
-    toUInt64(0), toUInt64(0), toUInt64(0), '', toUInt64(0), toUInt64(0), toUInt64(0), toUInt64(0)
+SELECT toString(operator), toString(bot), toString(purpose), toInt8(verified), CAST([], 'Array(Tuple(UInt16, UInt64))'),
+    groupArray((one_status, requests)), toUInt64(0), toUInt64(0), toUInt64(0), '', toUInt64(0), toUInt64(0), toUInt64(0), toUInt64(0)
 FROM (
     WITH (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts
     SELECT operator, bot, purpose, verified, status AS one_status, count() AS requests

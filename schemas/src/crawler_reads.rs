@@ -101,7 +101,7 @@ pub struct RefusedCount {
     pub operator: String,
     /// Its name.
     pub bot: String,
-    /// HTTP status; 304 is a revalidation, every other one a failed fetch.
+    /// HTTP status: 304 is a revalidation, every other one a failed fetch; 0 if the request wasn't answered (status `none`).
     pub status: u16,
     /// Requests, each once.
     pub count: u64,

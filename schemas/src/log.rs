@@ -120,7 +120,7 @@ pub struct FailedFetch {
     /// Whether it asked from an address that its operator publishes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<bool>,
-    /// HTTP status.
+    /// HTTP status; 0 if the request wasn't answered.
     pub status: u16,
 }
 

@@ -63,7 +63,7 @@ pub struct SeriesItem {
     /// Split by verified: whether the bot asked from an address of its operator; null where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "even_null")]
     pub verified: Option<Option<bool>>,
-    /// Split by status: HTTP status; 0 where it is not known.
+    /// Split by status: HTTP status; 0 where it is not known, and for failed fetches if the request wasn't answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// Split by outcome: `fetch`, `revalidation` or `failed`; empty for events other than fetches.

@@ -32,14 +32,14 @@ pub(crate) struct BotRow {
 pub(crate) struct Requests {
     /// Those with the most fetches first.
     pub(crate) bots: Vec<BotRow>,
-    /// Requests that returned no content, events and log lines, by operator, bot and status.
+    /// Requests that returned no content, events and log lines, by operator, bot and status; 0 if the request wasn't answered.
     pub(crate) refused: BTreeMap<(String, String, u16), u64>,
 }
 
 impl Requests {
     /// Adds the row of a bot, which has no retrievals if none of its requests returned content.
     fn add(&mut self, row: StoredRow) {
-        for (status, count) in row.statuses.iter().filter(|(status, _)| is_refused(*status)) {
+        for (status, count) in &row.refused {
             let bot = (row.operator_name.clone(), row.bot_name.clone(), *status);
             *self.refused.entry(bot).or_default() += count;
         }
@@ -47,11 +47,6 @@ impl Requests {
             self.bots.push(row.bot());
         }
     }
-}
-
-/// Whether a status says that no content was returned; 0 is unknown.
-fn is_refused(status: u16) -> bool {
-    status != 0 && !(200..300).contains(&status)
 }
 
 /// What one agent claims, and the clicks that came back from it.
@@ -71,8 +66,10 @@ struct StoredRow {
     bot_name: String,
     purpose_name: String,
     verified_code: i8,
-    /// Status and requests.
+    /// Status and fetches; 0 is unknown.
     statuses: Vec<(u16, u64)>,
+    /// Status and requests that returned no content; 0 if the request wasn't answered.
+    refused: Vec<(u16, u64)>,
     retrievals: u64,
     bytes_sent: u64,
     corroborated: u64,
@@ -86,7 +83,6 @@ struct StoredRow {
 impl StoredRow {
     fn bot(self) -> BotRow {
         let mut statuses = self.statuses;
-        statuses.retain(|(status, _)| !is_refused(*status));
         statuses.sort_unstable();
         BotRow {
             operator: self.operator_name,

@@ -515,6 +515,7 @@ async fn refused_requests_are_counted_once_from_lines_and_events() {
         failed(4, "b.test", 1, 403, 89),
         failed(5, "a.test", 1, 403, 90),
         failed(6, "a.test", 3, 500, 0),
+        failed(8, "a.test", 2, 0, 0),
         failed(7, "c.test", 1, 403, 0),
     ];
     // Copies: in another order, accepted in another month, of which one says something else.
@@ -530,11 +531,12 @@ async fn refused_requests_are_counted_once_from_lines_and_events() {
     app.insert(&[seen_with(1, 200), seen_with(2, 404)]).await;
     let until = hour(1).replace("01:00:00", "01:30:00");
     let claude = ("ClaudeBot", "Anthropic", 500, 1);
+    let unanswered = ("ChatGPT-User", "OpenAI", 0, 1);
     let not_found = ("GPTBot", "OpenAI", 404, 1);
     let expected: [Refusals<'_>; 5] = [
-        (&[("until", &until)], &[("GPTBot", "OpenAI", 403, 3), claude, ("GPTBot", "OpenAI", 304, 1), not_found]),
-        (&[], &[("GPTBot", "OpenAI", 403, 4), claude, ("GPTBot", "OpenAI", 304, 1), not_found]),
-        (&[("domain", "a.test")], &[("GPTBot", "OpenAI", 403, 3), claude, ("GPTBot", "OpenAI", 304, 1), not_found]),
+        (&[("until", &until)], &[("GPTBot", "OpenAI", 403, 3), unanswered, claude, ("GPTBot", "OpenAI", 304, 1), not_found]),
+        (&[], &[("GPTBot", "OpenAI", 403, 4), unanswered, claude, ("GPTBot", "OpenAI", 304, 1), not_found]),
+        (&[("domain", "a.test")], &[("GPTBot", "OpenAI", 403, 3), unanswered, claude, ("GPTBot", "OpenAI", 304, 1), not_found]),
         (&[("outcome", "revalidation")], &[("GPTBot", "OpenAI", 304, 1)]),
         (&[("outcome", "fetch")], &[]),
     ];
@@ -553,9 +555,12 @@ async fn refused_requests_are_counted_once_from_lines_and_events() {
             |item: &Value| (item["outcome"].as_str().unwrap_or_default().to_owned(), item["total_events"].as_u64().unwrap());
         told["items"].as_array().unwrap().iter().map(item).collect()
     };
-    let by_outcome = [("failed", 6), ("fetch", 1), ("revalidation", 1)].map(|(name, count)| (name.to_owned(), count));
+    let by_outcome = [("failed", 7), ("fetch", 1), ("revalidation", 1)].map(|(name, count)| (name.to_owned(), count));
     assert_eq!(series(&[("split", "outcome")]).await, by_outcome);
-    assert_eq!(series(&[("outcome", "failed")]).await, [(String::new(), 6)]);
+    assert_eq!(series(&[("outcome", "failed")]).await, [(String::new(), 7)]);
+    let by_status = app.page(&owner.key, "/content-owners/series", &[("outcome", "failed"), ("split", "status")]).await;
+    let of_none = by_status["items"].as_array().unwrap().iter().find(|item| item["status"] == 0);
+    assert_eq!(of_none.map(|item| &item["total_events"]), Some(&json!(1)), "a request that wasn't answered: {by_status}");
     assert_eq!(series(&[("outcome", "failed"), ("split", "type")]).await, [(String::new(), 1)], "a line has no type");
     let summary = app.page(&owner.key, "/content-owners/summary", &[("outcome", "failed")]).await;
     assert_eq!(summary["total_events"], 1, "a line is no event");

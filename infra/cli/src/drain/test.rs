@@ -54,7 +54,10 @@ const COLUMNS: [Column; 9] = [
     column("format", "/format"),
     column("bot", "/bot"),
     phrase("IP check", |row| if row["becomes"] == "retrieval" { ip_check(&row["verified"]).to_owned() } else { String::new() }),
-    column("status code", "/status"),
+    phrase("status code", |row| match (row["becomes"].as_str(), row["status"].as_u64()) {
+        (Some("refused"), Some(0)) => "none".to_owned(),
+        _ => text(&row["status"]),
+    }),
     column("time", "/time"),
     column("page", "/content_url"),
 ];

@@ -45,6 +45,15 @@ fn a_log_that_is_tried_says_what_each_line_becomes_and_needs_no_service() {
     assert_eq!(terminal.run(&["drain", "test", "gone.log", "--provider", "combined"]).code, 2);
 }
 
+#[test]
+fn unanswered_requests_have_status_none() {
+    let terminal = Terminal::new();
+    let file = terminal.file("access.log", &log(0..1).replace(" 200 ", " - "));
+    let test = ["drain", "test", file.to_str().unwrap(), "--provider", "combined", "--host", "www.a.example"];
+    let said = terminal.run(&test).ok();
+    assert!(said.stdout.contains("not served") && said.stdout.contains(" none "), "{said:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_goes_on_where_it_stopped_and_counts_once_however_often_it_comes() {
     let service = Service::start().await;

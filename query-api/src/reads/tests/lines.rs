@@ -51,7 +51,7 @@ fn fetch(random: &mut StdRng, host: &str, at_ms: i64) -> FailedFetch {
         operator: operator.to_owned(),
         purpose: if purpose == "user" { Purpose::User } else { Purpose::Training },
         verified: [None, Some(false), Some(true)][random.random_range(0..3)],
-        status: *[301, 304, 403, 404, 500].choose(random).unwrap(),
+        status: *[0, 301, 304, 403, 404, 500].choose(random).unwrap(),
     }
 }
 
