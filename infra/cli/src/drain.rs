@@ -5,6 +5,8 @@
 mod health;
 mod test;
 
+pub(crate) use health::state;
+
 use crate::client::Client;
 use crate::context::{Asker, Context};
 use crate::failure::Failure;
@@ -19,7 +21,7 @@ use schemas::identity::{DrainProvider, DrainRole};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-const DRAIN: Kind = Kind {
+pub(crate) const DRAIN: Kind = Kind {
     noun: "drain",
     delete: ("delete", "Deleted"),
     path: "drains",
@@ -35,7 +37,7 @@ const DRAIN: Kind = Kind {
             Some(at) => at.to_owned(),
             None => "never".to_owned(),
         }),
-        phrase("state", |drain| health::state(&drain["health"]).to_owned()),
+        phrase("state", |drain| state(&drain["health"]).to_owned()),
         column("id", "/id"),
     ],
     csv: Some(&[

@@ -137,7 +137,7 @@ pub enum Command {
     Corroboration(On<Sorted>),
     /// Export an agent's sessions
     Session(On<SessionNoun>),
-    /// Check the connection, the credential and a domain, and suggest fixes
+    /// Check the connection, the credential, drains and a domain; suggest fixes
     #[command(after_help = example!("doctor --domain newspaper.example"))]
     Doctor(On<Doctor>),
     /// Print a shell completion script

@@ -2,7 +2,7 @@
 //!
 //! Must continue after a failed check with those that don't depend on it.
 
-use super::{Finding, Verdict};
+use super::{Finding, Verdict, drains};
 use crate::client::{Client, Content, Credential};
 use crate::context::{Asker, Context};
 use crate::failure::Failure;
@@ -28,6 +28,7 @@ pub(super) async fn all(context: &Context, domain: Option<&str>) -> Result<Vec<F
         Ok(client) => {
             findings.extend(credential(&client).await);
             findings.push(first_event(&client).await);
+            findings.extend(drains::all(&client).await);
             if let Some(domain) = domain {
                 findings.extend(of_domain(&client, domain).await);
             }

@@ -72,10 +72,14 @@ async fn the_doctor_says_what_is_right_and_what_to_do_about_the_rest() {
         ("key", "ok"),
         ("scopes", "ok"),
         ("events", "warning"),
+        ("drain", "skipped"),
         ("domain", "skipped"),
     ] {
         assert_eq!(verdict(check), Some(expected.into()), "{check}: {found}");
     }
+    owner.run(&["drain", "create", "Web server", "--provider", "combined", "--host", "www.example.com"]).ok();
+    let said = owner.run(&["doctor"]);
+    assert!(said.code == 0 && said.stdout.contains("Web server: waiting for lines"), "{said:?}");
     owner.run(&["domain", "create", "unproved.example"]).ok();
     let said = owner.run(&["doctor", "--domain", "unproved.example"]);
     assert!(said.code == 1 && said.stdout.contains("svc-verify="), "{said:?}");
