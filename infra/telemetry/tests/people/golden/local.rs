@@ -11,6 +11,8 @@ const LOG: &str = r#"132.196.86.7 - - [01/Nov/2026:10:00:00 +0000] "GET /a HTTP/
 132.196.86.7 - - [01/Nov/2026:10:00:02 +0000] "GET /a.css HTTP/2.0" 200 5120 "-" "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)"
 nonsense
 "#;
+const OWN_BOTS: &str = r#"{"version":"own-1","bots":[{"bot":"ExampleBot","operator":"Example","purpose":"search","documentation":"","patterns":["ExampleBot"]}]}"#;
+const PUBLIC_LIST: &str = r#"{"ExampleBot":{"operator":"Other","function":"AI Assistants"}}"#;
 const SECRET: &str = "whsec_abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG";
 const BODY: &str = r#"{"id":"0195f3a0-0000-7000-8000-000000000052","type":"webhook.test","created_at":"2026-11-01T10:00:00.000Z","data":{"webhook":{"id":"0195f3a0-0000-7000-8000-000000000051"}}}"#;
 
@@ -36,6 +38,9 @@ fn golden_what_needs_no_service() {
     let mut kept = Transcript::new("local");
     kept.both(&terminal, &["drain", "test", "access.log", "--provider", "combined", "--host", "www.a.example"]);
     kept.both(&terminal, &["bots", "check", "GPTBot/1.2", "132.196.86.7"]);
+    terminal.file("own.json", OWN_BOTS);
+    terminal.file("robots.json", PUBLIC_LIST);
+    kept.both(&terminal, &["bots", "diff", "robots.json", "--bots-file", "own.json"]);
     kept.beginning(&terminal, &["completion", "bash"], 3);
     kept.run(&terminal, &["completion", "abacus"]);
 
