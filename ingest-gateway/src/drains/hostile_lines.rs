@@ -84,6 +84,18 @@ fn f56_client_named_by_a_header_verifies_nobody() {
     }
 }
 
+/// nginx accepts a host with bars, and logs it as it is.
+#[test]
+fn f56_host_written_as_columns_of_bunny_verifies_nobody() {
+    let host = format!("HIT|200|1793527200000|10|1|{OF_BOT}|-");
+    let agent = format!("{BOT}|https://victim.test/x|DE|GPTBot/1.0|abc|DE|x|y|z");
+    for before in [format!("{host} {OF_OTHER} - -"), format!("{host} - {OF_OTHER} -")] {
+        let line = format!("{before} {AT} \"GET /a HTTP/1.1\" 200 10 \"-\" \"{agent}\"");
+        let [line] = <[DryLine; 1]>::try_from(outcomes(FormatId::Combined.row(), Some("www.a.test"), &line)).ok().unwrap();
+        assert!(matches!(line.outcome, Outcome::Bad("wrong_columns")), "{:?}", line.outcome);
+    }
+}
+
 /// A server serves its own site whichever host the request line names.
 #[test]
 fn f57_hosts_of_request_lines_hide_and_forge_nothing() {

@@ -106,7 +106,7 @@ fn is_host_name(text: &str) -> bool {
 }
 
 /// Whether a part is an address, a list of them, or what servers write instead.
-fn is_address(part: &str) -> bool {
+pub(super) fn is_address(part: &str) -> bool {
     let part = part.strip_suffix(',').unwrap_or(part);
     matches!(part, "unix:" | "localhost")
         || part.starts_with('"')

@@ -17,7 +17,8 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
         return application_load_balancer(line).ok_or_else(|| "wrong_columns".into());
     }
     if is_bunny(line) {
-        return bunny(line).ok_or_else(|| "wrong_columns".into());
+        let is_forged = begins_with_host(line);
+        return bunny(line).filter(|_| !is_forged).ok_or_else(|| "wrong_columns".into());
     }
     if let Some((before, time, rest)) = cut_at_time(line, COMMON_LOG_TIME) {
         return Ok(combined::parse(before, time, rest)?);
@@ -83,6 +84,12 @@ fn is_bunny(line: &str) -> bool {
     cache.is_some_and(is_cache_status)
         && status.is_some_and(|status| status == "-" || is_number(status, 3))
         && time.is_some_and(|time| is_number(time, 13))
+}
+
+/// Whether a line can be a combined one whose host, which a visitor chose, looks like the columns of another format.
+fn begins_with_host(line: &str) -> bool {
+    let (before, ..) = cut_at_time(line, COMMON_LOG_TIME).unwrap_or_default();
+    before.split(' ').nth(1).is_some_and(|word| word == "-" || combined::is_address(word))
 }
 
 /// `cache|status|time|bytes|pull zone|address|referer|url|edge|user agent|request id|country`, and three more columns if they are
