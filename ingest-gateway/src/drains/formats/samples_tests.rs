@@ -3,9 +3,10 @@
 use super::super::dry_run::{DrainDryRun, DryLine};
 use super::super::format_table::{FORMATS, FormatId, LogFormat};
 use super::super::line_outcome::Outcome;
-
 use chrono::DateTime;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use schemas::bots::BotTable;
+use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::fmt::Write;
 
@@ -95,4 +96,54 @@ fn captures_of_haproxy_are_no_user_agents_unless_documented() {
         matches!(outcomes(sample, None, &log).as_slice(), [DryLine { outcome: Outcome::Person, .. }]),
         "the visitor sent none"
     );
+}
+
+const BOT: &str = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
+
+/// CDNs escape user agents, and log shippers escape them again.
+#[test]
+fn user_agents_escaped_up_to_three_times_are_read() {
+    let written = [
+        BOT.replace(' ', "%20"),
+        "Mozilla%2F5.0+%28compatible%3B+GPTBot%2F1.2%3B+%2Bhttps%3A%2F%2Fopenai.com%2Fgptbot%29".to_owned(),
+    ];
+    for id in [
+        FormatId::CloudFrontJson,
+        FormatId::CloudFrontStandard,
+        FormatId::CloudFrontRealTime,
+        FormatId::AkamaiJson,
+        FormatId::AkamaiText,
+    ] {
+        let mut escaped = BOT.to_owned();
+        for times in 1..=3 {
+            escaped = utf8_percent_encode(&escaped, NON_ALPHANUMERIC).to_string();
+            let log = written.iter().fold(id.row().sample.to_owned(), |log, written| log.replace(written, &escaped));
+            assert!(log.contains(&escaped), "{}", id.row().name);
+            let outcome = outcomes(id.row(), None, &log).remove(0).outcome;
+            let Outcome::Kept(event) = outcome else { panic!("{} {times} times: {outcome:?}", id.row().name) };
+            let data: Value = serde_json::from_str(event.data.as_ref().unwrap().get()).unwrap();
+            assert_eq!(
+                (&data["user_agent"], &data["bot_name"]),
+                (&json!(BOT), &json!("GPTBot")),
+                "{} {times} times",
+                id.row().name
+            );
+        }
+    }
+}
+
+/// Servers log the request line as it was sent. A space in its target is no end of it.
+#[test]
+fn spaces_in_targets_are_part_of_the_page() {
+    let text =
+        [FormatId::Combined, FormatId::IngressNginx, FormatId::TraefikClf, FormatId::Haproxy, FormatId::AwsAlb, FormatId::Vector];
+    let logs = text.map(|id| (id, id.row().sample.replace("/article?page=2", "/an article?page=2")));
+    let nginx = json!({"time_local": "01/Nov/2026:11:00:00 +0100", "request": "GET /an article?page=2 HTTP/1.1", "status": "200",
+        "http_user_agent": BOT});
+    for (id, log) in logs.into_iter().chain([(FormatId::Json, nginx.to_string())]) {
+        let outcome = outcomes(id.row(), Some("www.example.com"), &log).remove(0).outcome;
+        let Outcome::Kept(event) = outcome else { panic!("{log}: {outcome:?}") };
+        assert_eq!(event.content_url.as_deref(), Some("https://www.example.com/an%20article?page=2"), "{log}");
+        assert_eq!(event.at_ms, 1_793_527_200_000, "{log}");
+    }
 }
