@@ -147,3 +147,17 @@ fn spaces_in_targets_are_part_of_the_page() {
         assert_eq!(event.at_ms, 1_793_527_200_000, "{log}");
     }
 }
+
+/// Standard and real-time logs of CloudFront have the requested host and the distribution's in opposite columns.
+#[test]
+fn the_name_of_a_distribution_is_not_the_requested_host() {
+    const DISTRIBUTION: &str = "d111111abcdef8.cloudfront.net";
+    for id in [FormatId::CloudFrontRealTime, FormatId::CloudFrontStandard] {
+        let swapped = id.row().sample.replace(DISTRIBUTION, "?").replace("www.example.com", DISTRIBUTION);
+        for log in [id.row().sample.to_owned(), swapped.replace('?', "www.example.com")] {
+            let outcome = outcomes(id.row(), None, &log).remove(0).outcome;
+            let Outcome::Kept(event) = outcome else { panic!("{log}: {outcome:?}") };
+            assert_eq!(event.content_url.as_deref(), Some("https://www.example.com/article?page=2"), "{log}");
+        }
+    }
+}
