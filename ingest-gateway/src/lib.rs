@@ -68,6 +68,7 @@ use service_kit::rates::CallerRates;
 use service_kit::roles::{self, Role};
 use service_kit::sealing::SecretsSettings;
 use service_kit::settings::{BotSettings, KafkaSettings, PostgresSettings, ProcessSettings};
+use service_kit::slots::Slots;
 use service_kit::{http, openapi, process, server, stores};
 use sessions::SessionMemory;
 use sqlx::PgPool;
@@ -164,6 +165,7 @@ pub struct State {
     _expiry: AbortOnDropHandle<()>,
     _session_expiry: Option<AbortOnDropHandle<()>>,
     memory: SessionMemory,
+    session_changes: Arc<Slots>,
     remembered: Remembered,
     idempotency: IdempotencyKeys,
     log: Log,
@@ -216,6 +218,7 @@ impl State {
                 settings.kafka.clone(),
                 &settings.session_expiry,
             ),
+            session_changes: sessions::change::slots(),
             remembered: Remembered::new(),
             idempotency: IdempotencyKeys::new(),
             drains,

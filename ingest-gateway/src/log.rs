@@ -36,9 +36,9 @@ use service_kit::health::{PROBE_DEADLINE, Probe};
 use service_kit::http::ApiError;
 use service_kit::kafka;
 use service_kit::settings::KafkaSettings;
+use service_kit::slots::{Pool, Slots};
 use spill::Spill;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -60,8 +60,7 @@ struct Inner {
     link: Arc<Link>,
     breaker: Arc<Breaker>,
     spill: Option<Spill>,
-    in_progress: AtomicUsize,
-    max_in_progress: usize,
+    in_progress: Arc<Slots>,
     stop: CancellationToken,
     _stop_when_dropped: DropGuard,
 }
@@ -91,8 +90,7 @@ impl Log {
             link,
             breaker,
             spill,
-            in_progress: AtomicUsize::new(0),
-            max_in_progress: durability.max_in_progress,
+            in_progress: Slots::new(Pool::Writes, durability.max_in_progress),
             _stop_when_dropped: stop.clone().drop_guard(),
             stop,
         })))

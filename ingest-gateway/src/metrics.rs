@@ -31,7 +31,6 @@ measures! {
     UNACKED_BYTES = Measure::gauge("gateway_unacked_bytes", "bytes", "records on their way to the log without an acknowledgement, drained ones not counted");
     BREAKER_OPEN = Measure::gauge("gateway_log_breaker_open", "boolean", "1 while records go to the spill because the log does not acknowledge, else 0");
     OVERLOADED = Measure::counter("gateway_requests_overloaded_total", "requests", "requests refused because too many were in progress");
-    IN_PROGRESS = Measure::gauge("gateway_appends_in_progress", "requests", "accepted requests that wait for the log or the spill");
     SPILLED = Measure::counter("gateway_spilled_records_total", "records", "records made durable in the spill");
     SPILL_SYNC = Measure::duration("gateway_spill_sync_duration_seconds", "one write and fsync of the spill, shared by the records that waited");
     SPILL_FULL = Measure::counter("gateway_spill_full_total", "records", "records refused because the spill's quota was used up");
@@ -93,10 +92,6 @@ pub(crate) fn breaker_open(is_open: bool) {
 
 pub(crate) fn overloaded() {
     counter!(OVERLOADED.name).increment(1);
-}
-
-pub(crate) fn appends_in_progress(requests: usize) {
-    gauge!(IN_PROGRESS.name).set(requests as f64);
 }
 
 pub(crate) fn spilled(records: u64, after: Duration) {

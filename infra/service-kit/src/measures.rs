@@ -156,10 +156,20 @@ pub mod common {
         By { label: "how", says: "`looked_up`, `remembered` or `limited`", values: &[LOOKED_UP, REMEMBERED, LIMITED] };
 
     /// Pools of slots (`slots::Pool`).
-    pub(crate) const POOLS: [&str; 6] = ["reads", "read_questions", "drains", "webhooks", "sign_in_mails", "domain_checks"];
+    pub(crate) const POOLS: [&str; 9] = [
+        "reads",
+        "read_questions",
+        "drains",
+        "webhooks",
+        "sign_in_mails",
+        "domain_checks",
+        "large_bodies",
+        "writes",
+        "session_changes",
+    ];
     const POOL: By = By {
         label: "pool",
-        says: "what the slots are for: `reads`, `read_questions` (to PostgreSQL), `drains`, `webhooks`, `sign_in_mails` or `domain_checks`",
+        says: "what the slots are for: `reads`, `read_questions` (to PostgreSQL), `drains`, `webhooks`, `sign_in_mails`, `domain_checks`, `large_bodies`, `writes` (to the log) or `session_changes`",
         values: &POOLS,
     };
     /// What refuses a slot (`slots::Limit`).

@@ -1,6 +1,7 @@
 //! Slots that tenants share: no tenant has more of them than are left for all others (docs/api/http.md#shares).
 //!
 //! A tenant that takes all it can gets half of the slots, the next one a quarter, and so on. A slot is free again when it is dropped.
+//! Slots for work that ends within milliseconds are all of one tenant's while no other waits ([`Slots::for_short_work`]).
 
 use crate::measures::common;
 use schemas::ids::OrgId;
@@ -26,6 +27,12 @@ pub enum Pool {
     SignInMails,
     /// Documents read to verify domains.
     DomainChecks,
+    /// Work on large bodies.
+    LargeBodies,
+    /// Records on their way to the log.
+    Writes,
+    /// Changes of sessions in PostgreSQL.
+    SessionChanges,
 }
 
 impl Pool {
@@ -65,6 +72,8 @@ impl From<NoSlot> for Limit {
 pub struct Slots<K: Copy + Eq + Hash = OrgId> {
     pool: Pool,
     size: usize,
+    /// Whether a tenant leaves as many slots as it takes.
+    has_reserve: bool,
     state: Mutex<State<K>>,
     changed: Notify,
 }
@@ -87,9 +96,19 @@ pub struct Slot<K: Copy + Eq + Hash = OrgId> {
 impl<K: Copy + Eq + Hash> Slots<K> {
     /// Creates a pool of `size` slots.
     pub fn new(pool: Pool, size: usize) -> Arc<Self> {
+        Self::create(pool, size, true)
+    }
+
+    /// Creates a pool of `size` slots, at least two, all of which a tenant may have while no other waits. The next one that waits has
+    /// a slot as soon as any is free.
+    pub fn for_short_work(pool: Pool, size: usize) -> Arc<Self> {
+        Self::create(pool, size.max(2), false)
+    }
+
+    fn create(pool: Pool, size: usize, has_reserve: bool) -> Arc<Self> {
         let state = State { taken: 0, by_key: HashMap::new(), waiting: HashMap::new() };
         common::slots_taken(pool.label(), 0);
-        Arc::new(Self { pool, size, state: Mutex::new(state), changed: Notify::new() })
+        Arc::new(Self { pool, size, has_reserve, state: Mutex::new(state), changed: Notify::new() })
     }
 
     /// Takes a slot for a tenant that may have `most` at a time.
@@ -145,7 +164,7 @@ impl<K: Copy + Eq + Hash> Slots<K> {
 
     fn take_from(self: &Arc<Self>, state: &mut State<K>, key: K, most: usize) -> Result<Slot<K>, NoSlot> {
         let (own, free) = (state.taken_by(key), self.size.saturating_sub(state.taken));
-        if own >= most || (own >= free && free > 0) {
+        if own >= most || (self.has_reserve && own >= free && free > 0) {
             return Err(NoSlot::OwnShare);
         }
         if free == 0 {
@@ -274,6 +293,27 @@ mod tests {
         }
         assert_eq!(slots.free(), 4);
         assert!(slots.lock().waiting.is_empty());
+    }
+
+    #[tokio::test]
+    async fn f53_short_work_has_all_slots_until_another_tenant_waits() {
+        let slots = Slots::for_short_work(Pool::LargeBodies, 4);
+        let mut busy = take_all(&slots, 1);
+        assert_eq!(busy.len(), 4);
+        let wait = |key: u32| {
+            let slots = Arc::clone(&slots);
+            tokio::spawn(async move { slots.wait(key, Duration::from_secs(60)).await.map(|slot| slot.key()) })
+        };
+        let waiting: Vec<_> = (0..20).map(|_| wait(1)).collect();
+        tokio::task::yield_now().await;
+        let newcomer = wait(2);
+        tokio::task::yield_now().await;
+        busy.pop();
+        assert_eq!(newcomer.await.unwrap(), Ok(2), "before twenty that have waited longer");
+        drop(busy);
+        for waiter in waiting {
+            assert_eq!(waiter.await.unwrap(), Ok(1));
+        }
     }
 
     #[tokio::test]

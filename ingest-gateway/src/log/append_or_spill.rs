@@ -10,12 +10,12 @@ use crate::metrics;
 use schemas::problem::Code;
 use service_kit::crash_point;
 use service_kit::http::ApiError;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use service_kit::slots::{NoSlot, Slot};
 
 impl Log {
     /// Appends a record and waits until it is durable.
     pub async fn append(&self, message: &Message) -> Result<(), ApiError> {
-        let _entered = self.enter().ok_or_else(overloaded)?;
+        let _entered = self.enter(message)?;
         if self.0.breaker.is_closed()
             && let Some(handed_over) = self.0.link.send(message)
             && self.is_acknowledged(handed_over).await?
@@ -28,7 +28,7 @@ impl Log {
 
     /// Whether so many requests wait already that another is better refused at once.
     pub(crate) fn is_overloaded(&self) -> bool {
-        self.0.in_progress.load(Ordering::Relaxed) >= self.0.max_in_progress
+        self.0.in_progress.free() == 0
     }
 
     /// False when the record has to go to the spill.
@@ -71,19 +71,14 @@ impl Log {
         }
     }
 
-    fn enter(&self) -> Option<Entered<'_>> {
-        let before = self.0.in_progress.fetch_add(1, Ordering::Relaxed);
-        metrics::appends_in_progress(before + 1);
-        let entered = Entered(&self.0.in_progress);
-        (before < self.0.max_in_progress).then_some(entered)
-    }
-}
-/// A request in progress.
-struct Entered<'a>(&'a AtomicUsize);
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        metrics::appends_in_progress(self.0.fetch_sub(1, Ordering::Relaxed) - 1);
+    /// Takes a slot until the record is durable; an organization leaves as many as it takes.
+    fn enter(&self, message: &Message) -> Result<Slot, ApiError> {
+        self.0.in_progress.take(message.organization(), usize::MAX).map_err(|why| match why {
+            NoSlot::OwnShare => {
+                overloaded().with_detail("The organization has too many requests in progress. Try again shortly.")
+            }
+            NoSlot::AllTaken => overloaded(),
+        })
     }
 }
 

@@ -3,11 +3,13 @@
 //! Must not be built twice for one request: what was spilled is drained byte for byte.
 
 use rdkafka::message::{Header, OwnedHeaders};
+use schemas::ids::OrgId;
 use schemas::log::{LogRecord, header};
 use schemas::problem::Code;
 use schemas::shard::Buckets;
 use service_kit::http::ApiError;
 use std::borrow::Cow;
+use uuid::Uuid;
 
 /// One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,12 @@ impl Message {
             return Err(too_large());
         }
         Ok(message)
+    }
+
+    /// Whose record it is.
+    pub(super) fn organization(&self) -> OrgId {
+        let header = self.headers.iter().find(|(name, _)| name == header::ORG);
+        header.and_then(|(_, id)| id.parse().ok()).unwrap_or(OrgId(Uuid::nil()))
     }
 
     /// How many events it holds.

@@ -17,7 +17,7 @@ pub struct Durability {
     /// Most bytes on their way to the log without its acknowledgement; more goes to the spill
     #[arg(long, env = "TELEMETRY_MAX_UNACKED_BYTES", default_value_t = 64 * 1024 * 1024)]
     pub max_unacked_bytes: usize,
-    /// Most requests in progress; more are refused at once, before their body is read
+    /// Most requests in progress; more are refused at once, before their body is read; one organization has half of them at most
     #[arg(long, env = "TELEMETRY_MAX_IN_PROGRESS", default_value_t = 4_096)]
     pub max_in_progress: usize,
 }

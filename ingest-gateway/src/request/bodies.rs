@@ -30,7 +30,7 @@ impl WriteRequest {
         state.rates.admit(caller.key_id, caller.org_id)?;
         let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
         let idempotency_key = idempotency_key(request.headers())?;
-        let body = ReceivedBody::new(state.bodies.read(request).await?);
+        let body = ReceivedBody::new(caller.org_id, state.bodies.read(request).await?);
         state.self_serve.spend(state, caller, body.len()).await?;
         Ok(Self { body, request_id, idempotency_key })
     }

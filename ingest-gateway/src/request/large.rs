@@ -5,26 +5,35 @@
 //! Must not be asked for anything that waits. What it is asked for is linear in the body, whose size is limited: that is its
 //! deadline.
 
+use schemas::ids::OrgId;
+use service_kit::slots::{Pool, Slots};
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::Semaphore;
 
 /// A body up to this size is worked off where it is: a few milliseconds at worst.
 const SMALL: usize = 64 * 1024;
 
-/// A body as it came; only its size can be told out of turn.
-pub(crate) struct ReceivedBody(Vec<u8>);
+/// Longest wait for a turn; the boundary ends requests earlier.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A body as it came, and who sent it; only its size can be told out of turn.
+pub(crate) struct ReceivedBody {
+    sender: OrgId,
+    bytes: Vec<u8>,
+}
 
 impl ReceivedBody {
-    pub(crate) fn new(bytes: Vec<u8>) -> Self {
-        Self(bytes)
+    pub(crate) fn new(sender: OrgId, bytes: Vec<u8>) -> Self {
+        Self { sender, bytes }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.bytes.len()
     }
 
     pub(crate) fn read<'a>(&'a self, _: &Turn) -> &'a [u8] {
-        &self.0
+        &self.bytes
     }
 }
 
@@ -38,12 +47,12 @@ impl Turn {
     }
 }
 
-/// Turns to work on a large body, as many as there are cores.
-pub(crate) struct LargeBodies(Semaphore);
+/// Turns to work on a large body, as many as there are cores. Of the organizations that wait, the one with the fewest turns is next.
+pub(crate) struct LargeBodies(Arc<Slots>);
 
 impl LargeBodies {
     pub(crate) fn new() -> Self {
-        Self(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)))
+        Self(Slots::for_short_work(Pool::LargeBodies, std::thread::available_parallelism().map_or(1, usize::from)))
     }
 
     /// Does the work on a body; on a large one when it is its turn, and after the runtime has another thread in the
@@ -52,8 +61,8 @@ impl LargeBodies {
         if body.len() <= SMALL {
             return work(&Turn(()));
         }
-        // It is never closed; without a turn the work is done all the same.
-        let _turn = self.0.acquire().await;
+        // Without a turn the work is done all the same.
+        let _turn = self.0.wait(body.sender, PATIENCE).await;
         match Handle::current().runtime_flavor() {
             RuntimeFlavor::MultiThread => tokio::task::block_in_place(|| work(&Turn(()))),
             _ => work(&Turn(())),
@@ -67,6 +76,10 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
+    fn sender(number: u128) -> OrgId {
+        OrgId(uuid::Uuid::from_u128(number))
+    }
+
     /// One worker: whatever keeps it keeps everybody.
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a1_a_large_body_does_not_keep_the_thread_that_serves_others() {
@@ -77,11 +90,35 @@ mod tests {
                 let _ = begun.send(());
                 is_served.recv_timeout(Duration::from_secs(60))
             };
-            LargeBodies::new().run(&ReceivedBody::new(vec![b' '; SMALL + 1]), work).await
+            LargeBodies::new().run(&ReceivedBody::new(sender(1), vec![b' '; SMALL + 1]), work).await
         });
         has_begun.await.unwrap();
         // The only worker is in the work on the large body now, which waits for somebody else to be served.
         let _ = tokio::spawn(async move { served.send(()) }).await;
         assert_eq!(large.await.unwrap(), Ok(()), "nobody was served meanwhile");
+    }
+
+    #[tokio::test]
+    async fn f53_large_bodies_of_one_organization_leave_turns_for_others() {
+        let large = Arc::new(LargeBodies::new());
+        let body = |number| ReceivedBody::new(sender(number), vec![b' '; SMALL + 1]);
+        // As if the work of the first were going on in every turn.
+        let mut taken: Vec<_> = std::iter::from_fn(|| large.0.take(sender(1), usize::MAX).ok()).collect();
+        let (done, mut order) = tokio::sync::mpsc::unbounded_channel();
+        let start = |number: u128| {
+            let (large, done, body) = (Arc::clone(&large), done.clone(), body(number));
+            tokio::spawn(async move { large.run(&body, |_| done.send(number).unwrap()).await })
+        };
+        let busy: Vec<_> = (0..50).map(|_| start(1)).collect();
+        tokio::task::yield_now().await;
+        let other = start(2);
+        tokio::task::yield_now().await;
+        taken.pop();
+        other.await.unwrap();
+        assert_eq!(order.recv().await, Some(2), "before fifty that have waited longer");
+        drop(taken);
+        for body in busy {
+            body.await.unwrap();
+        }
     }
 }

@@ -8,10 +8,14 @@ use super::store::{self, Ended};
 use crate::{State, privacy};
 use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, SessionId};
+use schemas::problem::Code;
 use schemas::session::{Outcome, SessionFacts};
 use service_kit::auth::Caller;
 use service_kit::http::ApiError;
+use service_kit::slots::{NoSlot, Pool, Slot, Slots};
 use sqlx::{Postgres, Transaction};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A change under way; dropped, it has not happened.
 pub(crate) struct Change<'a> {
@@ -20,14 +24,37 @@ pub(crate) struct Change<'a> {
     transaction: Transaction<'static, Postgres>,
     begun_at: DateTime<Utc>,
     known: Levels,
+    /// Given back after the connection.
+    _slot: Slot,
+}
+
+/// Changes at a time, fewer than a process has connections to PostgreSQL: each has one until the log has its record.
+const CHANGES_AT_ONCE: usize = 14;
+/// Longest wait for one of them.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The slots of changes, divided by organization.
+pub(crate) fn slots() -> Arc<Slots> {
+    Slots::new(Pool::SessionChanges, CHANGES_AT_ONCE)
+}
+
+fn no_slot(why: NoSlot) -> ApiError {
+    match why {
+        NoSlot::OwnShare => {
+            let detail = "The organization has too many changes of sessions in progress. Try again when one finishes.";
+            ApiError::new(Code::TooManyRequests, detail).retry_after(Duration::from_secs(1))
+        }
+        NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("{CHANGES_AT_ONCE} changes of sessions are in progress")),
+    }
 }
 
 impl<'a> Change<'a> {
     /// Begins a change by a request of so many bytes, and spends them from the caller's budget.
     pub(crate) async fn begin(state: &'a State, caller: &Caller, bytes: usize) -> Result<Self, ApiError> {
         state.self_serve.spend_row(state, caller, bytes)?;
+        let slot = state.session_changes.wait(caller.org_id, PATIENCE).await.map_err(no_slot)?;
         let transaction = state.pool.begin().await?;
-        Ok(Self { state, org: caller.org_id, transaction, begun_at: state.clock.now(), known: Levels::new() })
+        Ok(Self { state, org: caller.org_id, transaction, begun_at: state.clock.now(), known: Levels::new(), _slot: slot })
     }
 
     /// Merges facts into the session, and withholds from them what its level does not let be kept. Answers whether

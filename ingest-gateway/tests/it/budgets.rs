@@ -6,6 +6,7 @@ use crate::harness::Gateway;
 use ingest_gateway::Limits;
 use schemas::identity::OrgType;
 use serde_json::json;
+use service_kit::testing::eventually;
 use sqlx::PgPool;
 
 const HOUR_SECONDS: i64 = 3_600;
@@ -116,6 +117,77 @@ async fn f50_sessions_of_an_owner_have_a_budget() {
         statuses.push(gateway.post_to("/sessions/start", &owner.key, &large).await.status);
     }
     assert_eq!(statuses, [[201; 5].as_slice(), &[429; 3]].concat());
+}
+
+/// Bytes of PostgreSQL and of the log.
+async fn bytes(gateway: &Gateway) -> i64 {
+    let tables: i64 = sqlx::query_scalar("SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace")
+        .fetch_one(&gateway.stores.pool)
+        .await
+        .expect("PostgreSQL answers");
+    let records = gateway.record_texts(usize::try_from(gateway.record_count()).expect("it is a number")).await;
+    tables + i64::try_from(records.iter().map(String::len).sum::<usize>()).expect("it is a number")
+}
+
+#[tokio::test]
+async fn f50_sessions_end_in_429_before_the_stores_grow_by_10_mb() {
+    // A 32nd of the default, and of 10 MB.
+    let gateway = Gateway::start_with(Limits { unverified_bytes: 128 * 1024, ..Limits::default() }).await;
+    let large = "y".repeat(57_000);
+    let session = uuid::Uuid::new_v4();
+    let shapes = [
+        ("/sessions/start", json!({})),
+        ("/sessions/start", json!({"own.note": large})),
+        ("/sessions/bulk", json!({"events": [], "own.note": large, "session_id": session})),
+        ("/sessions/bulk", json!({"session_id": session})),
+    ];
+    for (path, body) in shapes {
+        let anyone = gateway.seed().org("anyone", OrgType::ContentOwner).await;
+        let before = bytes(&gateway).await;
+        let mut requests = 0;
+        while gateway.post_to(path, &anyone.key, &body).await.status == 201 {
+            requests += 1;
+            assert!(requests < 1_000, "{path} has no end");
+        }
+        let grown = bytes(&gateway).await - before;
+        println!("{path}: {requests} requests, {grown} bytes");
+        assert!(grown < 10_000_000 / 32, "{path}: {grown} bytes after {requests} requests");
+    }
+}
+
+/// Each change has a connection to PostgreSQL until it ends, and a process has sixteen.
+#[tokio::test(flavor = "multi_thread")]
+async fn f53_changes_of_sessions_of_one_organization_leave_connections() {
+    let gateway = Gateway::start().await;
+    let (busy, other) = (gateway.seed().org("busy", OrgType::Agent).await, gateway.seed().org("other", OrgType::Agent).await);
+    let session = uuid::Uuid::new_v4();
+    let mut holder = gateway.stores.pool.begin().await.unwrap();
+    sqlx::query("INSERT INTO sessions (organization_id, session_id, created_at) VALUES ($1, $2, now())")
+        .bind(busy.id.0)
+        .bind(session)
+        .execute(&mut *holder)
+        .await
+        .unwrap();
+    let body = json!({"session_id": session}).to_string();
+    let held: Vec<_> =
+        (0..40).map(|_| tokio::spawn(gateway.request_to("/sessions/bulk", Some(&busy.key)).body(body.clone()).send())).collect();
+    eventually("changes wait for the row", || async {
+        let waiting: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+        )
+        .fetch_one(&gateway.stores.pool)
+        .await
+        .unwrap();
+        (waiting >= 7).then_some(())
+    })
+    .await;
+    let started = gateway.post_to("/sessions/start", &other.key, &json!({})).await;
+    assert_eq!(started.status, 201, "{}", started.body);
+    holder.rollback().await.unwrap();
+    for sent in held {
+        // Those that waited too long for a slot got 429.
+        assert!(matches!(sent.await.unwrap().unwrap().status().as_u16(), 201 | 429));
+    }
 }
 
 #[tokio::test]

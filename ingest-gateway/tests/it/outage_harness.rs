@@ -160,6 +160,11 @@ pub(crate) fn process_settings(
 }
 
 impl Sender {
+    /// The same with another key.
+    pub(crate) fn with_key(&self, key: &str) -> Self {
+        Self { key: key.to_owned(), ..self.clone() }
+    }
+
     /// One event under an id of its own.
     pub(crate) async fn post(&self, id: &str) -> Outcome {
         self.post_event(id, &with(retrieval("https://a.test/"), json!({"id": id}))).await

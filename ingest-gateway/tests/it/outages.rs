@@ -3,8 +3,9 @@
 
 use crate::harness::{retrieval, with};
 use crate::outage_harness::{Load, Outcome, Site, acked, spilled_files};
+use schemas::identity::OrgType;
 use serde_json::json;
-use service_kit::testing::{client, eventually};
+use service_kit::testing::{Seed, client, eventually};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -215,9 +216,10 @@ async fn c12_sigterm_under_load_with_a_dead_broker_and_hung_clients() {
 #[tokio::test(flavor = "multi_thread")]
 async fn overload_is_refused_at_once() {
     let site = Site::new().await;
-    let gateway = site.start(&[("TELEMETRY_MAX_IN_PROGRESS", "8"), ("TELEMETRY_SPILL_MAX_BYTES", "0")]).await;
+    let gateway = site.start(&[("TELEMETRY_MAX_IN_PROGRESS", "16"), ("TELEMETRY_SPILL_MAX_BYTES", "0")]).await;
     gateway.sender.post_until_acknowledged("up").await;
     site.broker().pause();
+    // Half of 16 are for other organizations.
     let mut waiting = tokio::task::JoinSet::new();
     for number in 0..64 {
         let sender = gateway.sender.clone();
@@ -228,4 +230,25 @@ async fn overload_is_refused_at_once() {
     assert!(outcomes.iter().all(|outcome| outcome.status == 503 && outcome.says_when), "{outcomes:?}");
     let at_once = outcomes.iter().filter(|outcome| outcome.took < Duration::from_millis(700)).count();
     assert!((32..=64 - 8).contains(&at_once), "{at_once} refused before anything was awaited: {outcomes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f53_writes_of_one_organization_leave_slots_for_others() {
+    let site = Site::new().await;
+    let gateway = site.start(&[("TELEMETRY_MAX_IN_PROGRESS", "8"), ("TELEMETRY_SPILL_MAX_BYTES", "0")]).await;
+    gateway.sender.post_until_acknowledged("up").await;
+    let other = Seed(&site.stores.pool).org("other", OrgType::Agent).await.key;
+    site.broker().pause();
+    let mut waiting = tokio::task::JoinSet::new();
+    for number in 0..64 {
+        let sender = gateway.sender.clone();
+        waiting.spawn(async move { sender.post(&format!("burst-{number}")).await });
+    }
+    // The first that is refused at once shows that the organization has all of its slots.
+    let refused = waiting.join_next().await.unwrap().unwrap();
+    assert!(refused.status == 503 && refused.took < Duration::from_millis(700), "{refused:?}");
+    let waited = gateway.sender.with_key(&other).post("other").await;
+    assert!(waited.took >= Duration::from_millis(700), "the log is awaited for another organization: {waited:?}");
+    site.broker().resume();
+    waiting.join_all().await;
 }

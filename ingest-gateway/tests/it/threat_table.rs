@@ -103,6 +103,10 @@ const FOUND: &[ThreatTest] = &[
     ("F50", BUDGETS, "f50_writes_without_a_verified_domain_end_in_429"),
     ("F50", BUDGETS, "f50_sessions_of_an_owner_have_a_budget"),
     ("F50", "query-api/tests/it/crawlers.rs", "f50_spans_are_bounded_and_hours_are_counted_in_full"),
+    ("F50", BUDGETS, "f50_sessions_end_in_429_before_the_stores_grow_by_10_mb"),
+    ("F53", BUDGETS, "f53_changes_of_sessions_of_one_organization_leave_connections"),
+    ("F53", "ingest-gateway/tests/it/outages.rs", "f53_writes_of_one_organization_leave_slots_for_others"),
+    ("F53", "ingest-gateway/src/request/large.rs", "f53_large_bodies_of_one_organization_leave_turns_for_others"),
     ("F51", BUDGETS, "f51_many_keys_of_one_organization_share_a_rate"),
 ];
 
@@ -129,5 +133,5 @@ const THREATS: &str = "ingest-gateway/tests/it/threats.rs";
 #[test]
 fn every_row_has_a_test_that_exists() {
     every_row_has_a_test(TESTS, threat_rows("X", 1..=21).chain(threat_rows("E", 1..=24)).chain(threat_rows("SE", 1..=10)));
-    every_row_has_a_test(FOUND, ["A1", "A11", "A16", "F50", "F51", "S15"].map(str::to_owned));
+    every_row_has_a_test(FOUND, ["A1", "A11", "A16", "F50", "F51", "F53", "S15"].map(str::to_owned));
 }

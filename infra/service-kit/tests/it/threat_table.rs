@@ -93,6 +93,7 @@ const TESTS: &[ThreatTest] = &[
     ),
     ("A15", "infra/service-kit/src/slots.rs", "a15_each_tenant_leaves_as_many_slots_as_it_takes"),
     ("F53", "infra/service-kit/src/slots.rs", "the_waiting_tenant_with_the_fewest_slots_is_next"),
+    ("F53", "infra/service-kit/src/slots.rs", "f53_short_work_has_all_slots_until_another_tenant_waits"),
     ("F53", "query-api/src/reads/outcomes.rs", "f53_questions_of_one_organization_leave_turns_for_others"),
     ("F53", "stream-workers/tests/it/fairness.rs", "f53_an_organization_with_hanging_receivers_leaves_lanes"),
     ("F54", "infra/telemetry/tests/it/compose/front.rs", "f54_one_address_does_not_take_all_connections_of_the_front"),
