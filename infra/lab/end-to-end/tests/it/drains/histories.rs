@@ -8,12 +8,13 @@
 use super::logs::{Log, requests};
 use super::model::{BOTS, Model, Org, Report, Role, Window, agent_name};
 use crate::demo::Demo;
-use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use chrono::{DateTime, DurationRound, SecondsFormat, TimeDelta, Utc};
 use loadgen::log_lines::Request;
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
+use service_kit::clock::Clock;
 use service_kit::testing::{random_seed, size};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -238,11 +239,13 @@ async fn s1_random_histories_of_logs_claims_and_edge_events_equal_the_model() {
         }
         assert!(nth < 10 * rounds, "hardly anything compared: {compared:?}, seed {seed}");
         // Days apart, because reports are of minutes before and after their requests; and once they are used up, in stores of their own.
-        if nth > 0 && nth % 300 == 0 {
+        if nth > 0 && nth % 100 == 0 {
             demo = Demo::start().await;
             drains.clear();
         }
-        let begin = DateTime::from_timestamp(1_704_067_200, 0).unwrap() + TimeDelta::days(3 * i64::try_from(nth % 300).unwrap());
+        // Hours of drains are stored for 400 days.
+        let first = Clock::System.now().duration_trunc(TimeDelta::days(1)).unwrap() - TimeDelta::days(360);
+        let begin = first + TimeDelta::days(3 * i64::try_from(nth % 100).unwrap());
         let made = requests(&mut random, begin, nth);
         let logs = [Log::of_edge(&mut random, &made), Log::of_origin(&mut random, &made)];
         let trace = format!("seed {seed}, history {nth}, {}", logs[0].format.name());

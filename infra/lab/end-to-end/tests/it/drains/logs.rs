@@ -100,7 +100,7 @@ impl Log {
             "" => format!("{provider:?} {path} {status} {telemetry_id}"),
             id => format!("{provider:?} {id}"),
         };
-        Line { key, at: request.at, refused }
+        Line { key, at: request.at, refused, is_own: request.host == "www.example.com" }
     }
 
     pub(super) fn report(&self, n: usize) -> Option<Report> {

@@ -97,6 +97,8 @@ pub(super) struct Line {
     pub(super) key: String,
     pub(super) at: DateTime<Utc>,
     pub(super) refused: Option<(usize, u16)>,
+    /// Whether its host is the owner's. Lines of other hosts cover no hour.
+    pub(super) is_own: bool,
 }
 
 /// Who sent a body, and its lines: what makes it another body.
@@ -250,7 +252,7 @@ impl Model {
 
     /// The hours of a window that a line or a server's report is of, and the others.
     pub(super) fn coverage(&self, window: Window) -> Value {
-        let lines = self.bodies.values().flatten().map(|line| hour(line.at));
+        let lines = self.bodies.values().flatten().filter(|line| line.is_own).map(|line| hour(line.at));
         let retrievals = self.retrievals();
         let is_servers = |of: &&Retrieval<'_>| of.iter().any(|report| report.role != Role::Agent) && window.covers(of.at);
         let servers = retrievals.iter().filter(is_servers);
