@@ -247,7 +247,7 @@ pub(super) async fn demo_with_an_event() -> Demo {
 async fn link_of_another_browser(demo: &Demo) -> String {
     const EMAIL: &str = "elsewhere@example.net";
     let asked = demo.client.post(demo.url("/api/v1/identity/auth/magic-link")).json(&json!({"email": EMAIL}));
-    assert_eq!(crate::demo::answer(asked).await.status, 202);
+    assert_eq!(answer(asked).await.status, 202);
     eventually("the email arrives", || async { super::story::mailed_link(demo, EMAIL) }).await
 }
 
