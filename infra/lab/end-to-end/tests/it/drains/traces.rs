@@ -58,7 +58,9 @@ fn lines(format: Format, begin: DateTime<Utc>, numbers: std::ops::Range<usize>) 
         }
         lines.push(format.line(&request));
     }
-    lines.extend((0..20).map(|n| format!("{} {PERSON} {}", address(n), format.line(&request(begin, n)))));
+    // Text before the time of a combined line can be the visitor's name, so no line has the quotes that it needs.
+    let line = |n| format.line(&request(begin, n)).replace('"', "");
+    lines.extend((0..20).map(|n| format!("{} {PERSON} {}", address(n), line(n))));
     (lines, kept)
 }
 
