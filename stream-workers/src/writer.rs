@@ -331,6 +331,7 @@ impl<'a> Work<'a> {
             stored = store => stored?,
             never = source.read_ahead(narrowing, destination.server.shard()), if is_calm => match never {},
         }
+        source.begin_waiting();
         metrics::index_size(self.state.index.len(), self.state.index.bytes());
         self.source.commit(&self.state.progress.next());
         Ok(())

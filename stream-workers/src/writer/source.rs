@@ -25,6 +25,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Longest wait for the brokers to list the partitions.
@@ -255,6 +256,12 @@ impl Source {
             // Records that are already in memory must not keep the last block waiting.
             tokio::task::coop::consume_budget().await;
         }
+    }
+
+    /// Starts the age of the next block: records that came while the last one was being stored wait for more, or blocks would be smaller
+    /// and replays never have a turn.
+    pub(super) fn begin_waiting(&mut self) {
+        self.block.opened = self.block.opened.map(|_| Instant::now());
     }
 
     /// Decodes the record that was received last, if [`Self::block`] would do no more than that.
