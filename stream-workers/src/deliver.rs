@@ -74,7 +74,7 @@ pub struct DeliverSettings {
 #[derive(Args, Clone, Debug)]
 pub struct Pace {
     /// Webhook attempts under way at a time; no organization has more than are left for all others
-    #[arg(long, env = "TELEMETRY_DELIVERIES_AT_ONCE", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, env = "TELEMETRY_DELIVERIES_AT_ONCE", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub deliveries_at_once: u32,
     /// The same to one endpoint; one that hangs gets one at a time
     #[arg(long, env = "TELEMETRY_DELIVERIES_PER_ENDPOINT", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -86,7 +86,7 @@ pub struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { deliveries_at_once: 512, deliveries_per_endpoint: 4, delivery_lease: 30 }
+        Self { deliveries_at_once: 1024, deliveries_per_endpoint: 4, delivery_lease: 30 }
     }
 }
 
