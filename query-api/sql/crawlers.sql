@@ -1,8 +1,7 @@
 -- Who fetched: one row per bot, whose facts are of the first report that names one, with its fetches and its refused requests by
 -- status; rows of bots without fetches, with the log lines whose request returned no content; and one row per agent, which has no
 -- bot, with what it claims and the clicks that came back from it. Status 0 is unknown for a fetch; a refused request with status 0
--- wasn't answered. Claims count as in corroboration.sql. The parts that read events read one
--- snapshot.
+-- wasn't answered. Claims count as in corroboration.sql. The parts that read events read one snapshot.
 SELECT
     toString(operator) AS operator_name,
     toString(bot) AS bot_name,
@@ -43,7 +42,8 @@ WITH
     is_claim AND (is_told OR role = 1) AS is_agents,
     -- It goes by another organization's token and leads to the host of the token's link.
     type = 'content_engaged' AND link_site = '' AND platform != organization AS is_click
-SELECT '', '', '', toInt8(0), CAST([], 'Array(Tuple(UInt16, UInt64))'), CAST([], 'Array(Tuple(UInt16, UInt64))'), toUInt64(0), toUInt64(0), toUInt64(0),
+SELECT '', '', '', toInt8(0), CAST([], 'Array(Tuple(UInt16, UInt64))'), CAST([], 'Array(Tuple(UInt16, UInt64))'), toUInt64(0),
+    toUInt64(0), toUInt64(0),
     if(is_click OR (is_agents AND is_told), toString(agent), '') AS agent_name,
     countIf(has_claim) AS claimed,
     countIf(type = 'content_cited') AS cited,
