@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Cost of a row besides its own bytes: its columns, its share of the indexes and of the log of changes.
 pub const ROW_BYTES: u64 = 1_024;
 const REFILL: TimeDelta = TimeDelta::hours(1);
-/// Tenants that are remembered before those with full budgets are forgotten.
+/// Fewest tenants at which those with full budgets are forgotten.
 const SWEEP_FROM: usize = 4_096;
 
 /// Returns the cost of so many rows with so many bytes together.
@@ -28,7 +28,13 @@ pub fn cost(rows: usize, bytes: usize) -> u64 {
 pub struct Budgets<K: Copy + Eq + Hash = OrgId> {
     /// Bytes; 0: no limit.
     size: u64,
-    spent: Mutex<HashMap<K, Spent>>,
+    spent: Mutex<Tenants<K>>,
+}
+
+struct Tenants<K> {
+    spent: HashMap<K, Spent>,
+    /// Number of tenants at which the next sweep is due: twice as many as the last one has left, so that writes don't sweep each time.
+    sweep_at: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -40,7 +46,7 @@ struct Spent {
 impl<K: Copy + Eq + Hash> Budgets<K> {
     /// Budgets of `size` bytes, which refill within an hour; 0 is no limit.
     pub fn new(size: u64) -> Self {
-        Self { size, spent: Mutex::default() }
+        Self { size, spent: Mutex::new(Tenants { spent: HashMap::new(), sweep_at: SWEEP_FROM }) }
     }
 
     /// Spends `bytes` before a write; returns 429 if the budget doesn't have them. A write that is larger than the budget needs a full one.
@@ -70,9 +76,11 @@ impl<K: Copy + Eq + Hash> Budgets<K> {
         if self.size == 0 {
             return Ok(());
         }
-        let mut all = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= SWEEP_FROM {
+        let mut tenants = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        let Tenants { spent: all, sweep_at } = &mut *tenants;
+        if all.len() >= *sweep_at {
             all.retain(|_, spent| self.remaining(*spent, now) > 0);
+            *sweep_at = SWEEP_FROM.max(2 * all.len());
         }
         let before = all.get(&key).map_or(0, |spent| self.remaining(*spent, now));
         match spend(before, self.size) {
@@ -162,6 +170,6 @@ mod tests {
         for key in 0..20_000_u32 {
             budgets.spend(key, 1, at(i64::from(key) * 60)).unwrap();
         }
-        assert!(budgets.spent.lock().unwrap().len() <= SWEEP_FROM);
+        assert!(budgets.spent.lock().unwrap().spent.len() <= SWEEP_FROM);
     }
 }
