@@ -9,7 +9,7 @@
 //! | common log format | `01/Nov/2026:10:00:00 +0000` | nginx, Apache |
 //! | the same with a fraction, without an offset | `01/Nov/2026:10:00:00.123` | HAProxy; UTC is assumed |
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 
 /// Forms that a reader accepts; each accepts the ones before it too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,24 +148,10 @@ fn number(digits: &[u8]) -> Option<i64> {
     is_number.then(|| digits.iter().fold(0, |number, byte| number * 10 + i64::from(byte - b'0')))
 }
 
-/// Days since 1970 of a day of the Gregorian calendar (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+/// Days since 1970 of a day of the Gregorian calendar.
 fn days(year: i64, month: i64, day: i64) -> Option<i64> {
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let longest = match month {
-        2 if is_leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return None,
-    };
-    if !(1..=longest).contains(&day) {
-        return None;
-    }
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, month) = (year.div_euclid(400), (month + 9) % 12);
-    let of_era = year.rem_euclid(400);
-    let of_year = (153 * month + 2) / 5 + day - 1;
-    Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
+    let date = NaiveDate::from_ymd_opt(year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?)?;
+    Some(date.signed_duration_since(NaiveDate::default()).num_days())
 }
 
 #[cfg(test)]
