@@ -40,6 +40,8 @@ pub(super) struct Caution {
 /// What to do with a record.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Advice {
+    /// It belongs to other shards.
+    Skip,
     Decode,
     /// Note it in `progress`, then decode it.
     Note(Suspect),
@@ -174,7 +176,7 @@ mod tests {
                             continue;
                         }
                         Advice::Note(suspect) => noted = Some(suspect),
-                        Advice::Decode => {}
+                        Advice::Decode | Advice::Skip => {}
                     }
                     if offset == 15 {
                         break 'writer;

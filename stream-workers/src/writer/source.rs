@@ -193,24 +193,20 @@ impl Source {
         let (partition, offset) = (message.partition(), message.offset());
         self.lag.read(message.timestamp());
         let (rows, unresolved) = (self.block.rows.len(), self.block.unresolved.len());
-        let advice = match self.known_fate(message, server.shard()) {
-            Fate::Skip => None,
-            Fate::SetAside => Some(Advice::SetAside),
-            Fate::Decode => Some(state.caution.advise(partition, offset)),
-        };
+        let advice = self.advice(message, server.shard()).unwrap_or_else(|| state.caution.advise(partition, offset));
         match (narrowing.reason((partition, offset)), advice) {
-            (_, None) => self.block.skip(message),
+            (_, Advice::Skip) => self.block.skip(message),
             (Some(reason), _) => self.block.push_unread(message, format!("{QUARANTINED}: {reason}")),
-            (None, Some(Advice::Decode)) => {
+            (None, Advice::Decode) => {
                 state.forget_suspect(server, &self.topic).await?;
                 self.block.push(message, |_| true);
             }
-            (None, Some(Advice::Note(suspect))) => {
+            (None, Advice::Note(suspect)) => {
                 state.note(suspect, server, &self.topic).await?;
                 self.block.push(message, |_| true);
                 state.progress.suspect = None;
             }
-            (None, Some(Advice::SetAside)) => {
+            (None, Advice::SetAside) => {
                 let reason = format!("{QUARANTINED}: writers died while they decoded it");
                 self.block.push_unread(message, reason);
             }
@@ -231,12 +227,12 @@ impl Source {
         self.received = None;
     }
 
-    /// What is done with a record, as far as its headers and place tell.
-    fn known_fate(&self, message: &OwnedMessage, shard: Shard) -> Fate {
+    /// Returns what to do with a record because of its headers or its place; `None` if it is decoded.
+    fn advice(&self, message: &OwnedMessage, shard: Shard) -> Option<Advice> {
         if !shard.is_only() && shard.duty(&named_buckets(message.headers())) == Duty::Skip {
-            return Fate::Skip;
+            return Some(Advice::Skip);
         }
-        if self.known.is_quarantined(message.partition(), message.offset()) { Fate::SetAside } else { Fate::Decode }
+        self.known.is_quarantined(message.partition(), message.offset()).then_some(Advice::SetAside)
     }
 
     /// Decodes records of the next block while the last one is being stored. Never returns.
@@ -272,10 +268,10 @@ impl Source {
         if self.is_created_again() || narrowing.reason(record).is_some() {
             return;
         }
-        match self.known_fate(message, shard) {
-            Fate::Skip => self.block.skip(message),
-            Fate::Decode => self.block.push(message, |_| true),
-            Fate::SetAside => return,
+        match self.advice(message, shard) {
+            Some(Advice::Skip) => self.block.skip(message),
+            None => self.block.push(message, |_| true),
+            Some(_) => return,
         }
         self.pushed(record);
     }
@@ -357,16 +353,6 @@ impl Source {
             tracing::error!("failed to assign the partitions of {}: {error}", self.topic);
         }
     }
-}
-
-/// What is done with a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    /// It belongs to other shards.
-    Skip,
-    /// It was set aside when the log was read before.
-    SetAside,
-    Decode,
 }
 
 /// Extends the block to the interrupted reports that share a group with a record.
