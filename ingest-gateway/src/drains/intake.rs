@@ -9,8 +9,8 @@
 use super::body_counts::{Batch, BodyCounts};
 use super::formats::record_lines;
 use super::inflate::{Encoding, Limited, Parts, inflated};
-use super::line_outcome::{Judge, Judged};
-use super::reader::{BodyReader, bad};
+use super::line_outcome::{Judge, Judged, bad};
+use super::reader::BodyReader;
 use super::settings::DrainSettings;
 use super::split::{Item, Splitter, lines};
 use crate::log::{Log, Message};

@@ -99,7 +99,7 @@ impl Judge {
             Ok(fields) => fields,
             Err(NoRequest::Trial) => return judged(Outcome::Trial, None, [0; 16]),
             Err(NoRequest::Other) => return judged(Outcome::Dropped("no_request"), None, [0; 16]),
-            Err(NoRequest::Bad(reason)) => return judged(Outcome::Bad(reason), None, [0; 16]),
+            Err(NoRequest::Bad(reason)) => return bad(reason),
         };
         let judged = match self.instant(&fields) {
             Ok(at_ms) => {
@@ -107,7 +107,7 @@ impl Judge {
                 let mark = mark(&fields, at_ms, bot.as_ref().map_or("", |bot| bot.bot.as_ref()));
                 judged(self.outcome(&fields, at_ms, bot), Some(at_ms), mark)
             }
-            Err(reason) => judged(Outcome::Bad(reason), None, [0; 16]),
+            Err(reason) => bad(reason),
         };
         Judged { format: fields.format, ..judged }
     }
@@ -275,6 +275,11 @@ fn sender<'a>(fields: &'a Fields<'_>) -> Sender<'a> {
         category: fields.get(Field::Category),
         address: fields.address(),
     }
+}
+
+/// A line that can't be read.
+pub(super) fn bad(reason: Reason) -> Judged {
+    judged(Outcome::Bad(reason), None, [0; 16])
 }
 
 fn judged(outcome: Outcome, at_ms: Option<i64>, mark: [u8; 16]) -> Judged {

@@ -3,8 +3,7 @@
 //! Must judge a well-formed line once, and look for other JSON only in lines that are not.
 
 use super::formats::Heading;
-use super::line::Reason;
-use super::line_outcome::{Judge, Judged, Outcome};
+use super::line_outcome::{Judge, Judged, Outcome, bad};
 use super::split::{Item, MAX_LINE_BYTES, Nesting};
 use schemas::identity::DrainBody;
 use std::io;
@@ -136,11 +135,6 @@ impl<'a> BodyReader<'a> {
         }
         Ok(())
     }
-}
-
-/// A line that isn't judged.
-pub(super) fn bad(reason: Reason) -> Judged {
-    Judged { outcome: Outcome::Bad(reason), at_ms: None, mark: [0; 16], format: None }
 }
 
 fn without_separators(bytes: &[u8]) -> &[u8] {
