@@ -24,6 +24,7 @@ use super::user_sessions::Lifetimes;
 use crate::State;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
 use cookies::Cookies;
 use schemas::secrets::PlainInvite;
 use service_kit::client_address::{ClientAddress, ClientSettings};
@@ -124,4 +125,10 @@ impl FromRequestParts<Arc<State>> for Visitor {
         sign_in.rates.admit(address)?;
         Ok(Self(address))
     }
+}
+
+/// Whether the `Accept` header names this media type.
+fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|list| list.to_str().ok());
+    accepted.flat_map(|list| list.split(',')).any(|range| range.trim().starts_with(media_type))
 }

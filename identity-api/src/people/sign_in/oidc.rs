@@ -10,7 +10,7 @@ mod provider;
 pub(crate) use provider::{Named, Providers};
 
 use super::cookies::Cookie;
-use super::{SignIn, Visitor, session_response};
+use super::{SignIn, Visitor, accepts, session_response};
 use crate::State;
 use axum::Json;
 use axum::extract::{Path, Query, State as Shared};
@@ -110,9 +110,7 @@ pub(crate) async fn finish_oidc(
 
 /// Where a person goes on who arrives by a browser, where a page for people is named; programs are answered.
 fn page(sign_in: &SignIn, headers: &HeaderMap, is_signed_in: bool) -> Option<Url> {
-    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|list| list.to_str().ok());
-    let is_browser = accepted.flat_map(|list| list.split(',')).any(|range| range.trim().starts_with("text/html"));
-    is_browser.then(|| sign_in.arrival_link(is_signed_in)).flatten()
+    accepts(headers, "text/html").then(|| sign_in.arrival_link(is_signed_in)).flatten()
 }
 
 async fn arrive(state: &State, provider: &Provider, arrival: Arrival, headers: &HeaderMap) -> Result<Proved, ApiError> {

@@ -5,14 +5,14 @@
 //! redeemed voids the others of its address.
 
 use super::page::{self, LinkPage};
-use super::{Visitor, account, magic_links, requesting_browser, session_response};
+use super::{Visitor, accepts, account, magic_links, requesting_browser, session_response};
 use crate::State;
 use crate::request::bodies::{self, rule_broken};
 use crate::request::email_address::EmailAddress;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
-use axum::http::{HeaderMap, Request, header};
+use axum::http::{HeaderMap, Request};
 use axum::response::{IntoResponse, Response};
 use schemas::problem::Code;
 use schemas::secrets::PlainSignInToken;
@@ -49,16 +49,11 @@ pub(crate) async fn show_sign_in_page(
     }
     let token = PlainSignInToken::presented(&token);
     let email = pending(&state.pool, &state, &token).await?;
-    if accepts_json(&headers) {
+    if accepts(&headers, "application/json") {
         let is_requesting_browser = requesting_browser::is_recognized(&state, &headers, &email);
         return Ok(Json(OpenedLink { email: email.masked(), is_requesting_browser }).into_response());
     }
     Ok(link_page(&state, &headers, &token, &email).await?.into_response())
-}
-
-fn accepts_json(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|list| list.to_str().ok());
-    accepted.flat_map(|list| list.split(',')).any(|range| range.trim().starts_with("application/json"))
 }
 
 async fn link_page(
