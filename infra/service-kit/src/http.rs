@@ -22,3 +22,8 @@ pub use inflate::content_encoding;
 pub(crate) use malformed::Malformed;
 pub use parameters::{Parameters, parse_instant};
 pub use weighted::weighted;
+
+use axum::http::HeaderName;
+
+/// Header of a list's response: length of the whole list.
+pub const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");

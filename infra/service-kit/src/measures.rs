@@ -132,6 +132,7 @@ macro_rules! measures {
 /// What every process measures.
 pub mod common {
     use super::{By, Measure};
+
     const METHODS: By = By { label: "method", says: "the HTTP method, or `other`", values: &[] };
     const ROUTE: By = By { label: "route", says: "the template of the path, or `none`", values: &[] };
     const STATUS: By = By { label: "status", says: "the status code", values: &[] };

@@ -13,14 +13,12 @@ use axum::response::{IntoResponse, Response};
 use schemas::pages::Page;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use service_kit::http::ApiError;
 use service_kit::http::csv::{cell, record};
+use service_kit::http::{ApiError, TOTAL_COUNT};
 use std::collections::BTreeMap;
 use std::iter::{Skip, Take};
 use std::vec;
 
-/// How long the whole list is, where the body has no place for it.
-const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
 /// Where the next page begins.
 const NEXT: HeaderName = HeaderName::from_static("x-next-after");
 
@@ -96,7 +94,7 @@ pub(crate) async fn answer_all<R: Rows, T: Serialize + 'static>(
             let head = if format == Format::Csv { record(columns.iter().map(|name| (*name).to_owned())) } else { Vec::new() };
             let item = move |row| line(format, columns, &item(row));
             let written = Written { head: head.into(), found, between: "", item, tail: Bytes::new() };
-            ([(TOTAL, HeaderValue::from(total))], written.streamed(permit)).into_response()
+            ([(TOTAL_COUNT, HeaderValue::from(total))], written.streamed(permit)).into_response()
         }
     };
     response.headers_mut().insert(header::CONTENT_TYPE, format.content_type());

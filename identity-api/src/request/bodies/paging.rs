@@ -2,18 +2,16 @@
 
 use axum::Json;
 use axum::extract::FromRequestParts;
+use axum::http::HeaderValue;
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use schemas::problem::Code;
 use serde::{Deserialize, Serialize};
-use service_kit::http::{ApiError, Parameters};
+use service_kit::http::{ApiError, Parameters, TOTAL_COUNT};
 
 /// Items of a page without `limit`, and the most of them, in lists that grow without end.
 const DEFAULT_LIMIT: i64 = 100;
 const MAX_LIMIT: i64 = 1_000;
-
-const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
 
 /// A part of a list that grows without end, as SQL reads it.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +84,7 @@ impl<T> Listed<T> {
 
 impl<T: Serialize> IntoResponse for Listed<T> {
     fn into_response(self) -> Response {
-        ([(TOTAL, HeaderValue::from(self.total))], Json(self.items)).into_response()
+        ([(TOTAL_COUNT, HeaderValue::from(self.total))], Json(self.items)).into_response()
     }
 }
 
