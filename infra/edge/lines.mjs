@@ -1,8 +1,9 @@
 // Collects log lines and posts them to /drains/ndjson in batches. Shared by the edge functions and the Node.js middleware.
 //
 // A batch is delivered only when the drain itself responds with 2xx. After any other response, redirects included, its lines are kept
-// and sent again; their request_id makes a repeat harmless. When more than `most` lines wait, the oldest are dropped, so that a site
-// never runs out of memory because of its log.
+// and sent again; their request_id makes a repeat harmless. The exception is 422: the drain has read every line, and none is valid, so
+// they are dropped and reported. When more than `most` lines wait, the oldest are dropped, so that a site never runs out of memory
+// because of its log.
 
 /** Matches every user agent that may be a bot. The service decides by its own table. */
 export const MAY_BE_A_BOT = /bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|google(-|other|agent)|meta-|novaact|devin|omgili|webzio|cotoyogi|yandexadditional|-user\b|-agent\b|ai\b|kendra|qbusiness|tabstack|fetcher|autorag|-citations|laion|img2d|lightpanda|buyforme|anomura|modelcontextprotocol|twinagent|aiwebindex|copilotchat|cohere-|imagemind|novellum|semantic-visions|turingos|terra ?cotta|prorata/i;
@@ -75,17 +76,13 @@ export class Lines {
     while (this.waiting.length > 0 && Date.now() < end) {
       const { dropped } = this;
       const batch = this.waiting.slice(0, this.atOnce);
-      const outcome = await this.#post(batch);
-      if (outcome === "failed") return;
+      if (!(await this.#post(batch))) return;
       // Lines that came meanwhile are behind the batch; lines that were dropped meanwhile were at its front.
-      const first = this.waiting.splice(0, Math.max(batch.length - (this.dropped - dropped), 0));
-      if (outcome === "unreadable") {
-        // Lines that the service can't read wait behind the others, or they would hold up every later line.
-        this.waiting.push(...first);
-        return;
-      }
+      this.waiting.splice(0, Math.max(batch.length - (this.dropped - dropped), 0));
     }
   }
+
+  /** Sends a batch. Resolves to false if it must be sent again. */
 
   async #post(batch) {
     try {
@@ -98,12 +95,13 @@ export class Lines {
         // A request that hangs would hold up all other lines.
         signal: globalThis.AbortSignal?.timeout?.(10_000),
       });
-      if (response.ok) return "delivered";
+      if (response.ok) return true;
       this.onError(new Error(`the drain responded with status ${response.status}`));
-      return response.status === 422 ? "unreadable" : "failed";
+      // None of the lines can be read. Visitors can cause that, so such lines must not take the place of others in the queue.
+      return response.status === 422;
     } catch (error) {
       this.onError(error);
-      return "failed";
+      return false;
     }
   }
 }

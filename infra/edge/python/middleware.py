@@ -10,7 +10,7 @@
 
 Each proxy must append the address it sees to X-Forwarded-For. X-Forwarded-Host, X-Forwarded-Proto and X-Request-ID are ignored, because
 visitors can send them too. A thread of its own sends the lines, so that no visitor waits. Lines that could not be sent are sent again;
-their request_id makes a repeat harmless.
+their request_id makes a repeat harmless. Lines that the service can't read (422) are dropped and logged.
 """
 
 import collections
@@ -88,33 +88,28 @@ class ContentTelemetry:
     def _flush(self):
         while self.waiting:
             batch = [self.waiting.popleft() for _ in range(min(self.at_once, len(self.waiting)))]
-            outcome = self._post(batch)
-            if outcome == "delivered":
+            if self._post(batch):
                 continue
             # A full queue would make room at its other end.
             room = self.waiting.maxlen - len(self.waiting)
-            kept = batch[max(len(batch) - room, 0) :]
-            if outcome == "unreadable":
-                # Lines that the service can't read wait behind the others, or they would hold up every later line.
-                self.waiting.extend(kept)
-            else:
-                self.waiting.extendleft(reversed(kept))
+            self.waiting.extendleft(reversed(batch[max(len(batch) - room, 0) :]))
             return
 
     def _post(self, batch):
-        """Sends a batch: "delivered" after a direct 2xx, "unreadable" after 422, "failed" after anything else."""
+        """Sends a batch. Returns False if it must be sent again: after anything but a direct 2xx and 422."""
         body = ("\n".join(batch) + "\n").encode()
         headers = {"Content-Type": "application/x-ndjson", "X-API-Key": self.key}
         try:
             with self.opener.open(urllib.request.Request(self.url, body, headers), timeout=self.timeout):
-                return "delivered"
+                return True
         except urllib.error.HTTPError as error:
             with error:
                 log.warning("the drain responded with status %s", error.code)
-            return "unreadable" if error.code == 422 else "failed"
+            # None of the lines can be read. Visitors can cause that, so such lines must not take the place of others in the queue.
+            return error.code == 422
         except (OSError, http.client.HTTPException) as error:
             log.warning("the drain did not respond: %s", error)
-            return "failed"
+            return False
 
 
 class Site:
