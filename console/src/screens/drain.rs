@@ -118,6 +118,7 @@ impl BadLine {
             "not_combined" => "Not in a known text format",
             "too_few_fields" => "Too few fields",
             "too_many_fields" => "Too many fields",
+            "repeated_member" => "A field occurs twice",
             "too_long" => "Line too long",
             "no_time" => "No time",
             "bad_time" => "Invalid time",

@@ -84,6 +84,23 @@ fn f56_client_named_by_a_header_verifies_nobody() {
     }
 }
 
+/// Fastly's default format doesn't escape `Fastly-Client-IP`, so a visitor can add members before those that Fastly writes.
+#[test]
+fn f59_added_members_of_a_json_line_forge_nothing() {
+    for format in [FormatId::Fastly, FormatId::Json, FormatId::Caddy, FormatId::Cloudflare, FormatId::Vercel] {
+        let sample = format.row().sample;
+        assert!(outcomes(format.row(), None, sample).iter().all(|line| !matches!(line.outcome, Outcome::Bad(_))), "{sample}");
+        let object: serde_json::Value = serde_json::from_str(sample.lines().next().unwrap()).unwrap();
+        let named = ["host", "url", "client_ip", "request", "ClientRequestHost", "proxy"];
+        for (name, value) in object.as_object().unwrap().iter().filter(|(name, _)| named.contains(&name.as_str())) {
+            let added = format!("{{\"x\":\"\",{}:{value},", serde_json::json!(name));
+            let log = sample.replacen('{', &added, 1);
+            let lines = outcomes(format.row(), None, &log);
+            assert!(matches!(lines[0].outcome, Outcome::Bad("repeated_member")), "{log}: {:?}", lines[0].outcome);
+        }
+    }
+}
+
 /// nginx accepts a host with bars, and logs it as it is.
 #[test]
 fn f56_host_written_as_columns_of_bunny_verifies_nobody() {

@@ -68,13 +68,14 @@ impl Member {
 /// What a member is, by the object that it is in and its name.
 pub(super) type Names = fn(Node, &str) -> Member;
 
-/// Reads the fields of a JSON object.
+/// Reads the fields of a JSON object. A member that is a field and occurs twice makes the line bad: in a format without escapes, a
+/// visitor can add members, and nothing shows which of them the server wrote.
 pub(super) fn fields(line: &str, names: Names) -> Result<Fields<'_>, Reason> {
     let mut fields = Fields::default();
     let mut deserializer = serde_json::Deserializer::from_str(line);
     let read = Object { node: Node::Root, names, fields: &mut fields }.deserialize(&mut deserializer);
     read.and_then(|()| deserializer.end()).map_err(|_| "not_json")?;
-    Ok(fields)
+    if fields.has_repeated_member { Err("repeated_member") } else { Ok(fields) }
 }
 
 struct Object<'f, 'a> {
@@ -99,6 +100,7 @@ impl<'de> Visitor<'de> for Object<'_, 'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut seen = Vec::new();
         while let Some(Text(name)) = map.next_key::<Text<'de>>()? {
             let member = (self.names)(self.node, &name);
             member.format.into_iter().for_each(|format| self.fields.sign(format));
@@ -106,6 +108,8 @@ impl<'de> Visitor<'de> for Object<'_, 'de> {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             }
+            self.fields.has_repeated_member |= seen.contains(&name);
+            seen.push(name);
             map.next_value_seed(Value { member, names: self.names, fields: &mut *self.fields })?;
         }
         Ok(())

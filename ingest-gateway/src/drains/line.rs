@@ -73,6 +73,8 @@ pub(crate) struct Fields<'a> {
     ranks: [u8; FIELDS],
     /// The format that was recognized.
     pub(crate) format: Option<FormatId>,
+    /// Whether a member of a JSON line that is a field occurs twice.
+    pub(super) has_repeated_member: bool,
 }
 
 impl<'a> Fields<'a> {
@@ -123,7 +125,7 @@ impl<'a> Fields<'a> {
     /// The same fields without what they borrow.
     pub(crate) fn into_owned(self) -> Fields<'static> {
         let values = self.values.map(|value| value.map(|value| Cow::Owned(value.into_owned())));
-        Fields { values, ranks: self.ranks, format: self.format }
+        Fields { values, ranks: self.ranks, format: self.format, has_repeated_member: self.has_repeated_member }
     }
 
     /// A field or nothing.
