@@ -22,7 +22,6 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 /// Parameters of a question, in the order in which they are written.
 pub(crate) type Parameters = Vec<(&'static str, String)>;
 
-/// Where the API is.
 pub(crate) struct Api {
     client: reqwest::Client,
     base: Url,

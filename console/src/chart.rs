@@ -227,7 +227,6 @@ impl Chart {
         format!("{}. {}. Highest value: {}.", self.title, totals.join(", "), grouped(self.peak()))
     }
 
-    /// The picture alone.
     pub(crate) fn picture(&self) -> Picture<'_> {
         Picture(self)
     }

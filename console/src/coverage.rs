@@ -16,7 +16,6 @@ const MAX_SPANS: usize = 240;
 const COLUMNS: i64 = 240;
 const HEIGHT: i64 = 16;
 
-/// Hours in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Span {
     pub(crate) start: Time,
@@ -74,7 +73,6 @@ impl Coverage {
         self.spans.iter().filter(|span| !span.covered).map(Span::hours).sum()
     }
 
-    /// In a sentence.
     pub(crate) fn told(&self) -> String {
         match (self.covered(), self.uncovered()) {
             (0, 0) => "This period hasn\u{2019}t started yet.".to_owned(),

@@ -27,7 +27,6 @@ pub(crate) enum Failure {
     NotTaken(ApiError),
     /// A form that did not come from a page of the console.
     Foreign,
-    /// The API refused.
     Refused(Box<Problem>),
     /// The API does not answer, or not with what it describes.
     Away(anyhow::Error),

@@ -16,11 +16,9 @@ use uuid::Uuid;
 pub(crate) struct Frame {
     /// Of the page, without the name of the product.
     pub(crate) title: String,
-    /// Who is signed in.
     pub(crate) who: Option<Whoami>,
     /// Which organisation the page is about.
     pub(crate) organization: Option<Membership>,
-    /// Where else to go.
     pub(crate) groups: Vec<Group>,
     /// Whether parts of the page are asked for again while it is open.
     pub(crate) is_live: bool,

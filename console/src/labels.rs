@@ -94,7 +94,6 @@ const TARGETS: &[Label] = &[
     ("webhook_endpoint", "Webhook endpoint"),
 ];
 
-/// Details of an action.
 const DETAILS: &[Label] = &[
     ("approved_org_id", "Approved organization"),
     ("delegation_id", "Access"),

@@ -4,7 +4,6 @@
 
 use crate::answers::{Membership, OrgKind, Whoami};
 
-/// Where people sign in.
 pub const SIGN_IN: &str = "/sign-in";
 
 /// Lines under one heading.

@@ -16,7 +16,6 @@ const HIDDEN: &str = "YOUR-DRAIN-KEY";
 /// Somewhere a log comes from.
 #[derive(Debug)]
 pub(crate) struct Platform {
-    /// In addresses.
     pub(crate) name: &'static str,
     pub(crate) label: &'static str,
     /// Of the drain that takes it.
@@ -40,7 +39,6 @@ struct File {
     holds_key: bool,
 }
 
-/// A command to run.
 #[derive(Debug)]
 struct Command {
     title: &'static str,
@@ -50,7 +48,6 @@ struct Command {
     text: &'static str,
 }
 
-/// Something to copy.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) title: String,

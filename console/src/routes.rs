@@ -93,7 +93,6 @@ pub fn routes(state: Arc<State>) -> Router {
         .with_state(state)
 }
 
-/// What operators alone see.
 fn of_operators() -> Router<Arc<State>> {
     Router::new()
         .route("/console/operator/requests", get(operator::reviews))

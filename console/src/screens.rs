@@ -47,7 +47,6 @@ use schemas::problem::Problem;
 /// The bar above a screen that shows a period.
 pub(crate) struct Filters {
     pub(crate) window: Window,
-    /// Domains to choose among.
     pub(crate) domains: Vec<String>,
     /// The path of the screen.
     pub(crate) here: String,

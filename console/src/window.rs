@@ -199,7 +199,6 @@ pub(crate) struct Comparison {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Whole,
-    /// The window ends today.
     ToSameHour,
     /// The window ends after today.
     Elapsed,

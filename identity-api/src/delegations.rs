@@ -62,9 +62,7 @@ impl From<Row> for Delegation {
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Role {
-    /// Whose telemetry it is.
     Grantor,
-    /// Who reads it.
     Grantee,
 }
 

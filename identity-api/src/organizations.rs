@@ -16,7 +16,6 @@ use schemas::ids::{OrgId, UserId};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-/// Creates an organisation.
 pub async fn create_organization(pool: &PgPool, name: &str, org_type: OrgType) -> Result<OrgId, sqlx::Error> {
     let id: Uuid = sqlx::query_scalar("INSERT INTO organizations (name, org_type) VALUES ($1, $2) RETURNING id")
         .bind(name)

@@ -95,7 +95,6 @@ pub(crate) struct DrainParameters {
     role: Option<String>,
 }
 
-/// Takes a log in.
 pub(crate) async fn post_drain(
     Shared(state): Shared<Arc<State>>,
     Path(provider): Path<String>,

@@ -60,7 +60,6 @@ pub(crate) fn is_kept(name: &str) -> bool {
 /// Which members are withheld from a value, at any depth of it.
 #[derive(Clone, Copy, Debug)]
 enum Withheld {
-    /// Address hashes alone.
     Hashes,
     /// Those, and the texts of a conversation that the level does not let be kept.
     Texts(PrivacyLevel),

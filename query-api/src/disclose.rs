@@ -48,7 +48,6 @@ fn is_disclosable(event: &SessionEvent) -> bool {
     matches!(event.event_type.as_str(), GROUNDED | CITED | PRESENTED) && !event.content_url.is_empty()
 }
 
-/// The manifest.
 pub(crate) fn manifest(clicked: &Clicked, read: &SessionEvents, consents: &Consents) -> ClickManifest {
     let level = level_of(clicked.level, read);
     let spellings = IdEncodings::of(clicked.scope.session());

@@ -20,12 +20,10 @@ const MAX_CLICK_VALUE: usize = 66;
 /// An object's members, each as it was written.
 pub(crate) type Members = BTreeMap<String, Box<RawValue>>;
 
-/// Who reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
     /// The owner of the content, or a partner of it.
     Owner,
-    /// Who reported it.
     Reporter,
     /// Who issued the click token by which another bound it.
     Issuer,

@@ -34,7 +34,6 @@ const CATEGORIES: &[(&str, Purpose)] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// To train models.
     Training,
     /// To answer searches from an index.
     Search,
@@ -131,7 +130,6 @@ pub struct BotTable {
     bot_of: Vec<usize>,
     /// The bot of each `Signature-Agent` host.
     bot_of_signer: HashMap<String, usize>,
-    /// User agents of CDNs.
     cdns: Vec<String>,
     bots: Vec<Bot>,
 }

@@ -66,7 +66,6 @@ pub fn site_of(url: &str) -> Option<Site> {
 /// spellings that stand there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClickManifest {
-    /// Start of the session.
     #[serde(with = "crate::instant")]
     pub started_at: DateTime<Utc>,
     /// The link that the token was made for; null when it holds the session's id.
@@ -87,15 +86,12 @@ pub struct ManifestEvent {
     /// `content_grounded`, `content_cited` or `content_presented`.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// When it happened.
     #[serde(with = "crate::instant")]
     pub timestamp: DateTime<Utc>,
     /// What content it was about.
     pub content_url: String,
-    /// Conversation turn reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
-    /// Output reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_id: Option<String>,
     /// Of the reported members, those that the session's privacy level lets be shown.

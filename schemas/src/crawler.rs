@@ -15,10 +15,8 @@ pub struct Crawler {
     /// The bot's name, `other`, or empty where it is not known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub bot: String,
-    /// Whose bot it is.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub operator: String,
-    /// What it fetches for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purpose: Option<Purpose>,
     /// Whether it asked from an address of its operator.

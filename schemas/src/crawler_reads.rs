@@ -38,7 +38,6 @@ pub struct OperatorCounts {
     pub operator: String,
     /// Distinct retrievals that a server saw: those of its bots.
     pub retrievals: u64,
-    /// What its agents say.
     #[serde(flatten)]
     pub claims: ClaimCounts,
 }
@@ -48,11 +47,8 @@ pub struct OperatorCounts {
 pub struct ClaimCounts {
     /// Distinct retrievals that an agent claims, whether or not a server saw them.
     pub claimed: u64,
-    /// Citations.
     pub cited: u64,
-    /// Presentations.
     pub presented: u64,
-    /// Clicks that came back.
     pub clicks: u64,
 }
 
@@ -67,7 +63,6 @@ pub struct CrawlerItem {
     pub purpose: String,
     /// Whether it asked from an address of its operator; null where nothing is published, or nobody looked.
     pub verified: Option<bool>,
-    /// Distinct retrievals.
     pub retrievals: u64,
     /// Bytes that were sent, as the server says.
     pub bytes: u64,
@@ -90,16 +85,13 @@ pub struct CrawlerItem {
 pub struct StatusCount {
     /// HTTP status; 0 where it is not known.
     pub status: u16,
-    /// Distinct retrievals.
     pub count: u64,
 }
 
 /// Requests of one bot that returned no content, with one status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedCount {
-    /// Whose bot it is.
     pub operator: String,
-    /// Its name.
     pub bot: String,
     /// HTTP status: 304 is a revalidation, every other one a failed fetch; 0 if the request wasn't answered (status `none`).
     pub status: u16,
@@ -118,6 +110,5 @@ pub struct CoverageRead {
     pub period_start: Option<String>,
     /// `until` as given, or null.
     pub period_end: Option<String>,
-    /// The hours.
     pub coverage: Coverage,
 }

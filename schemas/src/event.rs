@@ -43,7 +43,6 @@ pub enum EventFamily {
     Turn,
     /// `checkout_*`.
     Checkout,
-    /// A namespaced extension.
     Extension,
 }
 
@@ -84,7 +83,6 @@ impl EventType {
         }
     }
 
-    /// Which family's rules apply.
     pub fn family(&self) -> EventFamily {
         match self {
             Self::ContentRetrieved
@@ -124,11 +122,9 @@ fn is_name(part: &str) -> bool {
     !part.is_empty() && part.len() <= 64 && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// Who observed the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceRole {
-    /// The AI agent.
     Agent,
     /// A CDN or edge network.
     Edge,
@@ -142,7 +138,6 @@ impl SourceRole {
     /// Every role, in the order of docs/api/counting.md#5-one-report-represents-the-event.
     pub const ALL: [Self; 4] = [Self::Agent, Self::Edge, Self::Origin, Self::Index];
 
-    /// Reads a role name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == name)
     }

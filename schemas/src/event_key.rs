@@ -23,7 +23,6 @@ pub struct EventKey(pub u128);
 pub enum OwnId<'a> {
     /// A report with an id of its own.
     Reported {
-        /// The reporting organization.
         org: OrgId,
         /// Canonical, see [`canonical_id`].
         id: &'a str,
@@ -32,9 +31,7 @@ pub enum OwnId<'a> {
     /// header value that is used again for something else doesn't make two events one. It doesn't contain time and details,
     /// because they may differ in a retry.
     Idempotent {
-        /// The reporting organization.
         org: OrgId,
-        /// The header's value.
         idempotency_key: &'a str,
         /// The event as it goes to the log, without keys, time, `data` and unknown members.
         canonical_subject: &'a [u8],
@@ -45,7 +42,6 @@ pub enum OwnId<'a> {
     Started {
         /// The organization that starts it.
         org: OrgId,
-        /// The header's value.
         idempotency_key: &'a str,
     },
     /// A session uploaded without an id and without an `Idempotency-Key`: a retry is the same session.
@@ -57,7 +53,6 @@ pub enum OwnId<'a> {
     },
     /// A report with neither: its content identifies it, so that a retry is the same report.
     Content {
-        /// The reporting organization.
         org: OrgId,
         /// The event as it goes to the log, without keys.
         canonical_event: &'a [u8],

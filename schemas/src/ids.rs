@@ -42,7 +42,6 @@ uuid_ids! {
     DelegationRequestId;
     /// One message to one webhook endpoint, over all its attempts; the `id` of the signed body.
     DeliveryId;
-    /// A registered domain.
     DomainId;
     /// A log stream of a CDN or a server.
     DrainId;

@@ -32,12 +32,10 @@ fn has_shape(text: &str, shape: &str) -> bool {
     text.len() >= shape.len() && text.bytes().zip(shape.bytes()).all(is_of)
 }
 
-/// Writes an instant.
 pub fn serialize<S: Serializer>(instant: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
     text(*instant).serialize(serializer)
 }
 
-/// Reads an instant.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateTime<Utc>, D::Error> {
     DateTime::deserialize(deserializer)
 }

@@ -15,7 +15,6 @@ use crate::site::ContentUrl;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Accepted write requests.
 pub const TELEMETRY_TOPIC: &str = "telemetry.v1";
 /// Records no worker could decode, as they were.
 pub const REJECTED_TOPIC: &str = "telemetry.rejected.v1";
@@ -29,11 +28,9 @@ pub const MAX_RECORD_BYTES: usize = 8 * 1024 * 1024;
 /// What a dead letter takes besides its record: headers and framing.
 pub const MAX_LETTER_HEAD_BYTES: usize = 16 * 1024;
 
-/// Header names.
 pub mod header {
     /// `telemetry.v1/<record version>`.
     pub const SCHEMA: &str = "schema";
-    /// The reporting organisation.
     pub const ORG: &str = "org";
     /// The request id of the write.
     pub const REQUEST_ID: &str = "request-id";
@@ -68,11 +65,9 @@ pub enum RecordKind {
 pub struct LogRecord {
     /// The [`RECORD_VERSION`] of the build that wrote it.
     pub v: u16,
-    /// Who reported it.
     pub org: OrgId,
     /// When the gateway accepted it, in microseconds UTC; decides which of two repeats is the first.
     pub received_at_us: i64,
-    /// Which write it was.
     pub kind: RecordKind,
     /// The drain, if the lines were sent with the key of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,11 +106,9 @@ pub struct FailedFetch {
     pub site: String,
     /// Path of the URL, without query.
     pub path: String,
-    /// Name of the bot.
     pub bot: String,
     /// The company that operates it.
     pub operator: String,
-    /// What it fetches for.
     pub purpose: Purpose,
     /// Whether it asked from an address that its operator publishes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,12 +130,10 @@ pub struct LogEvent {
     /// The reporter's own id, canonical.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Type name.
     #[serde(rename = "type")]
     pub event_type: String,
     /// When it happened, in milliseconds UTC.
     pub at_ms: i64,
-    /// Who observed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_role: Option<SourceRole>,
     /// Reversed host; empty when nobody can own it.
@@ -182,10 +173,8 @@ pub struct LogEvent {
     /// The answering agent, as its reporter names it. Without one the worker puts the session's here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// Conversation turn reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
-    /// Output reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_id: Option<String>,
     /// Who fetched it and how it was answered, where an edge or an origin says so.

@@ -16,11 +16,8 @@ const COMMON: &str = include_str!("../openapi/common.json");
 /// The endpoints of one service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surface {
-    /// ingest-gateway.
     Ingest,
-    /// query-api.
     Query,
-    /// identity-api.
     Identity,
 }
 

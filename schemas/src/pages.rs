@@ -35,7 +35,6 @@ pub struct EventItem {
     pub event_id: String,
     /// Empty when there is none.
     pub session_id: String,
-    /// Type name.
     pub event_type: String,
     /// As reported; empty when there is none.
     pub content_url: String,
@@ -58,7 +57,6 @@ pub struct EventReport {
     pub event_id: String,
     /// Empty when there is none.
     pub session_id: String,
-    /// Type name.
     pub event_type: String,
     /// As reported; empty when there is none.
     pub content_url: String,
@@ -75,7 +73,6 @@ pub struct EventReport {
 /// One event as the list of events shows it, and what each of its observers said.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EventReports {
-    /// The event.
     #[serde(flatten)]
     pub event: EventItem,
     /// Of a retrieval of content, the part of corroboration that it counts in; else null.
@@ -91,7 +88,6 @@ pub struct EventReports {
 /// One event, for who took part in it: its reporter, or the issuer of the click token that bound it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AgentEventItem {
-    /// The event.
     #[serde(flatten)]
     pub event: EventItem,
     /// The role it was reported in, or counts as; empty when none was given and any could be.
@@ -107,7 +103,6 @@ pub struct AgentEventItem {
 pub struct UrlMetric {
     /// As reported.
     pub content_url: String,
-    /// Distinct events.
     pub total_events: u64,
     /// Distinct (platform, session).
     pub unique_sessions: u64,
@@ -128,7 +123,6 @@ pub struct CorroborationItem {
     /// By agent: as that platform names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// Distinct retrievals.
     pub retrievals: u64,
     /// Reported by an agent, and by an edge or origin.
     pub seen_by_both: u64,
@@ -143,13 +137,11 @@ pub struct CorroborationItem {
 /// A page of corroboration, with what it can and cannot mean.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Corroboration {
-    /// Whose telemetry it is.
     pub organization_id: OrgId,
     /// The domains covered, sorted.
     pub domains: Vec<String>,
     /// How to read the figures.
     pub note: String,
-    /// The figures.
     #[serde(flatten)]
     pub page: Page<CorroborationItem>,
 }

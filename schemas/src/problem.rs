@@ -50,7 +50,6 @@ pub enum Code {
 }
 
 impl Code {
-    /// The HTTP status.
     pub fn status(self) -> u16 {
         match self {
             Self::InvalidBody | Self::InvalidParameter => 400,
@@ -128,7 +127,6 @@ pub struct Problem {
     pub kind: String,
     /// Short name of the kind of problem.
     pub title: String,
-    /// The HTTP status again.
     pub status: u16,
     /// A sentence about this occurrence.
     pub detail: String,
@@ -154,7 +152,6 @@ pub struct Fault {
     pub field: String,
     /// Stable, for programs.
     pub code: String,
-    /// A sentence.
     pub detail: String,
 }
 

@@ -35,9 +35,7 @@ pub struct Summary {
 /// Events of one type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeCount {
-    /// Type name.
     pub event_type: String,
-    /// Distinct events.
     pub count: u64,
 }
 
@@ -55,13 +53,10 @@ pub struct SourceCount {
 /// Events of one reporting agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentCount {
-    /// The reporting organisation.
     pub platform_id: String,
     /// As the reporter names its agent; empty when it names none.
     pub agent_id: String,
-    /// Distinct events.
     pub event_count: u64,
-    /// Distinct sessions.
     pub session_count: u64,
 }
 
@@ -79,8 +74,6 @@ pub struct Resolution {
 /// An organisation as strangers see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrgName {
-    /// Its id.
     pub id: OrgId,
-    /// Its name.
     pub name: String,
 }

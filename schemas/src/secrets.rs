@@ -223,7 +223,6 @@ pub fn looks_like_a_secret(text: &str) -> bool {
 pub struct PlainWebhookSecret(String);
 
 impl PlainWebhookSecret {
-    /// Mints a secret.
     pub fn mint() -> Self {
         Self(format!("{WEBHOOK_SECRET_PREFIX}{}", Alphanumeric.sample_string(&mut rand::rng(), WEBHOOK_SECRET_RANDOM_CHARS)))
     }

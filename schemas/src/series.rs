@@ -120,7 +120,6 @@ pub struct AgentSeriesItem {
 /// `GET /agent/summary`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSummary {
-    /// Whose figures they are.
     pub organization_id: OrgId,
     /// Distinct events that the organisation reported itself.
     pub total_events: u64,
@@ -134,7 +133,6 @@ pub struct AgentSummary {
     pub agents: Vec<OwnAgentCount>,
     /// What others did with its click tokens.
     pub clicks: Clicks,
-    /// How its sessions ended.
     pub outcomes: Outcomes,
     /// `since` as given, or null.
     pub period_start: Option<String>,
@@ -147,16 +145,13 @@ pub struct AgentSummary {
 pub struct OwnAgentCount {
     /// As it was named; empty when it was not.
     pub agent_id: String,
-    /// Distinct events.
     pub event_count: u64,
-    /// Distinct sessions.
     pub session_count: u64,
 }
 
 /// Events that others bound by the organisation's click tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clicks {
-    /// Distinct events.
     pub total_events: u64,
     /// Distinct sessions of the organisation that they belong to.
     pub total_sessions: u64,
@@ -167,7 +162,6 @@ pub struct Clicks {
 /// Outcomes of the organisation's sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcomes {
-    /// Sessions with an outcome.
     pub total: u64,
     /// Adds up to `total`; most frequent first, then by name.
     pub by_type: Vec<OutcomeCount>,
@@ -180,7 +174,6 @@ pub struct Outcomes {
 pub struct OutcomeCount {
     /// `conversion`, `abandonment` or `browse`.
     pub outcome_type: String,
-    /// Sessions.
     pub count: u64,
 }
 
@@ -189,7 +182,6 @@ pub struct OutcomeCount {
 pub struct OutcomeValue {
     /// Three capital letters.
     pub currency: String,
-    /// Sessions.
     pub count: u64,
     /// The sum of their values in minor units; may exceed 64 bits.
     pub value_amount: u128,

@@ -18,9 +18,7 @@ pub enum PrivacyLevel {
     Minimal,
     /// No raw query or response text.
     Intent,
-    /// Texts are summaries.
     Summary,
-    /// Everything.
     Full,
 }
 
@@ -38,7 +36,6 @@ impl PrivacyLevel {
         }
     }
 
-    /// Reads a level name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.as_str() == name)
     }
@@ -65,14 +62,11 @@ impl PrivacyLevel {
 pub enum OutcomeType {
     /// The user bought or signed up.
     Conversion,
-    /// The user left.
     Abandonment,
-    /// The user looked around.
     Browse,
 }
 
 impl OutcomeType {
-    /// Reads a type name.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "conversion" => Some(Self::Conversion),
@@ -86,7 +80,6 @@ impl OutcomeType {
 /// An outcome with its defaults filled in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
-    /// What happened.
     #[serde(rename = "type")]
     pub outcome_type: OutcomeType,
     /// Minor currency units, at least 0.
@@ -103,19 +96,16 @@ pub struct Outcome {
 pub struct SessionReport {
     /// The session, of the organisation that reports the events.
     pub session_id: SessionId,
-    /// Declared disclosure level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub privacy_level: Option<PrivacyLevel>,
     /// The session that delegated work to this one, as its reporter names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_session_id: Option<String>,
-    /// When it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<DateTime<Utc>>,
     /// URL of the participant's manifest, unchecked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest_ref: Option<String>,
-    /// The responding agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
 }
@@ -140,13 +130,11 @@ pub struct SessionFacts {
     /// `user` or `agent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initiator_type: Option<String>,
-    /// The responding agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// URL of the participant's manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest_ref: Option<String>,
-    /// Opaque content access context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_scope: Option<String>,
     /// The caller's own id of the session.
@@ -155,16 +143,13 @@ pub struct SessionFacts {
     /// Earlier sessions, without repeats.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prior_session_ids: Vec<SessionId>,
-    /// Declared disclosure level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub privacy_level: Option<PrivacyLevel>,
     /// Start, as reported or as the gateway saw it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<DateTime<Utc>>,
-    /// End.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<DateTime<Utc>>,
-    /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     /// An object of the members this build does not know, as written.

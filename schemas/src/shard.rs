@@ -83,7 +83,6 @@ pub struct Shard {
 pub enum Duty {
     /// Skips it: none of its reports belongs to the shard.
     Skip,
-    /// Reads it.
     Read,
     /// Reads it and, if it can't be read, counts it as rejected. One of the shards does, so that their counts add up.
     ReadAndCount,

@@ -28,10 +28,8 @@ pub enum EventType {
     /// To both organisations.
     #[serde(rename = "delegation.revoked")]
     DelegationRevoked,
-    /// To the grantor.
     #[serde(rename = "delegation_request.created")]
     DelegationRequestCreated,
-    /// To the provisioning organisation.
     #[serde(rename = "invite.claimed")]
     InviteClaimed,
     /// To the one endpoint that is tried; nobody subscribes to it.
@@ -119,9 +117,7 @@ pub struct WebhookData {
 pub struct DelegationData {
     /// Which one.
     pub id: DelegationId,
-    /// The content owner.
     pub grantor_org_id: OrgId,
-    /// The partner.
     pub grantee_org_id: OrgId,
     /// What the partner may do, or might.
     pub scopes: Vec<Scope>,
@@ -137,7 +133,6 @@ pub struct InviteData {
     pub id: InviteId,
     /// The organisation that was claimed.
     pub organization_id: OrgId,
-    /// Who was invited.
     pub email: String,
     /// RFC 3339.
     #[serde(with = "crate::instant")]
@@ -159,9 +154,7 @@ impl From<&Delegation> for DelegationData {
 /// An endpoint as lists show it (docs/api/webhooks.md#registering).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookEndpoint {
-    /// For deleting.
     pub id: WebhookEndpointId,
-    /// Where deliveries go.
     pub url: String,
     /// What is sent there, sorted.
     pub event_types: Vec<EventType>,
@@ -181,7 +174,6 @@ pub struct CreatedWebhookEndpoint {
     /// The endpoint's public members.
     #[serde(flatten)]
     pub endpoint: WebhookEndpoint,
-    /// What signs its deliveries.
     pub secret: String,
 }
 

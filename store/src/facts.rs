@@ -9,9 +9,7 @@ pub const CONTENT_RETRIEVED: &str = "content_retrieved";
 
 /// Codes of roles as stored: the reported role, or agent for event types that only agents report.
 pub mod role {
-    /// No role was reported.
     pub const NONE: u8 = 0;
-    /// The AI agent.
     pub const AGENT: u8 = 1;
     /// A CDN or edge network.
     pub const EDGE: u8 = 2;

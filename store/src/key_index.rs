@@ -23,13 +23,11 @@ const TIME_BITS: u32 = 44;
 /// Partition and time of an event's row: with its site and its key they name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyPlace {
-    /// Partition.
     pub home: Home,
     /// Time of the event in milliseconds UTC.
     pub at_ms: i64,
 }
 
-/// The index.
 pub struct KeyIndex {
     secret: RandomState,
     shards: Vec<Shard>,

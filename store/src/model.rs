@@ -59,7 +59,6 @@ pub(crate) struct Spec {
     /// Correlation id with its page, if it has one. Odd ones are on another host.
     pub(crate) key: Option<u8>,
     pub(crate) observer: u8,
-    /// The reporter's own id.
     pub(crate) id: u8,
     /// Acceptance, in seconds after 2026-01-30.
     pub(crate) accepted_s: i64,

@@ -22,13 +22,11 @@ pub struct Report<F> {
     pub shared_key: Option<EventKey>,
     /// When the report was accepted, and its identity.
     pub accepted: Acceptance,
-    /// Who reported it.
     pub observer: Observer,
     /// The canonical host; `None` if it is not a host that can be owned. All reports with one key have the same.
     pub site: Option<Site>,
     /// When the event happened according to the report, in milliseconds UTC. Clients choose it freely.
     pub at_ms: i64,
-    /// Everything else.
     pub facts: F,
 }
 
@@ -43,7 +41,6 @@ impl<F> Report<F> {
 /// An observer of an event. Of each observer only the first accepted report with a correlation id joins the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Observer {
-    /// The reporting organization.
     pub org: OrgId,
     /// Its role, if the report has one.
     pub role: Option<SourceRole>,

@@ -38,7 +38,6 @@ impl<F> EventRow<F> {
         self.reports.iter().min_by_key(|report| (report.observer.precedence(), report.accepted))
     }
 
-    /// Where the row is.
     pub fn place(&self) -> EventPlace {
         EventPlace { home: self.home, site: self.site.clone(), at_ms: self.at_ms(), key: self.key }
     }
@@ -49,14 +48,12 @@ impl<F> EventRow<F> {
 pub struct Entry<F> {
     /// When the report was accepted, and its identity.
     pub accepted: Acceptance,
-    /// Who reported it.
     pub observer: Observer,
     /// When the event happened according to the report, in milliseconds UTC.
     pub at_ms: i64,
     /// Partition of the report's row in `reports`. It is stored because a copy that was accepted earlier may replace
     /// this report, and its row must then be found and stay in the same partition.
     pub home: Home,
-    /// Everything else.
     pub facts: F,
 }
 
@@ -70,40 +67,33 @@ impl<F> Entry<F> {
 /// Partition and sort position of a row of `events`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventPlace {
-    /// Partition.
     pub home: Home,
     /// The canonical host.
     pub site: Option<Site>,
     /// Time of the event in milliseconds UTC.
     pub at_ms: i64,
-    /// Key of the event.
     pub key: EventKey,
 }
 
 /// Partition and sort position of a row of `reports`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReportPlace {
-    /// Partition.
     pub home: Home,
-    /// The reporting organization.
     pub org: OrgId,
     /// Reported time in milliseconds UTC.
     pub at_ms: i64,
-    /// Identity of the report.
     pub identity: EventKey,
 }
 
 /// A row to insert into `events`.
 #[derive(Clone, Debug)]
 pub enum EventWrite<F> {
-    /// A live row.
     Row(EventRow<F>),
     /// A row that deletes what is at its place.
     Tombstone(EventPlace),
 }
 
 impl<F> EventWrite<F> {
-    /// Where the row goes.
     pub fn place(&self) -> EventPlace {
         match self {
             Self::Row(row) => row.place(),
@@ -123,7 +113,6 @@ pub enum ReportWrite {
 }
 
 impl ReportWrite {
-    /// Where the row goes.
     pub fn place(&self) -> ReportPlace {
         match self {
             Self::Row(written) => written.place,
@@ -135,7 +124,6 @@ impl ReportWrite {
 /// A live row of `reports`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrittenReport {
-    /// Where it is.
     pub place: ReportPlace,
     /// Which copy of the report it holds.
     pub accepted: Acceptance,

@@ -125,7 +125,6 @@ impl<'a> Decoder<'a> {
         Err(Malformed)
     }
 
-    /// Reads a String.
     pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.length()?;
         self.take(length)

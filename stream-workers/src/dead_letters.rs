@@ -27,7 +27,6 @@ const AT_ONCE: usize = 100;
 /// What is kept of a record that the topic does not take whole.
 const HEAD_BYTES: usize = 1024 * 1024;
 
-/// Where dead letters go.
 pub(crate) struct RejectedTopic {
     producer: FutureProducer,
     topic: String,

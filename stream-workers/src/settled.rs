@@ -27,7 +27,6 @@ pub async fn standing(
     Ok(parts.into_iter().map(|part| (part.partition, (of(&part.partition), part.to))).collect())
 }
 
-/// Prints it.
 pub(crate) async fn settled(settings: &Settings, form: Form) -> anyhow::Result<()> {
     let standing = standing(&settings.kafka, &settings.clickhouse).await?;
     match form {

@@ -130,7 +130,6 @@ const OWN_SUMMARY: &str = "/agent/summary";
 const MEMBERS: &str = "/api/v1/identity/organizations/{organization}/members";
 const DELIVERIES_OF: &str = "/api/v1/identity/webhooks/{webhook}/deliveries";
 
-/// Of an organisation.
 const LISTS: &[Known] = &[
     known("keys", "/api/v1/identity/api-keys", KEYS, Kind::Whole),
     known("members", MEMBERS, &["user_id", "email", "role", "created_at"], Kind::Whole),
@@ -156,13 +155,11 @@ const LISTS: &[Known] = &[
     known("outcome-values", OWN_SUMMARY, &["currency", "count", "value_amount"], Kind::OfPeriod("/outcomes/by_currency")),
 ];
 
-/// Of a person.
 const OF_PEOPLE: &[Known] = &[
     known("agent-access-requests", "/api/v1/identity/agent-access-requests", ACCESS_REQUESTS, Kind::Whole),
     known("platform-access-requests", "/api/v1/identity/platform-access-requests", ACCESS_REQUESTS, Kind::Whole),
 ];
 
-/// Of operators.
 const OF_OPERATORS: &[Known] = &[
     known("organizations", "/api/v1/identity/operator/organizations", ORGANIZATIONS, Kind::Paged(&["id"])),
     known("pipeline", "/api/v1/identity/operator/pipeline", TARGETS, Kind::Within("/targets")),

@@ -27,7 +27,6 @@ pub(crate) struct CorroborationPage {
     filters: Filters,
     headings: Headings,
     home: String,
-    /// Over the whole period.
     claims: Share,
     rows: Vec<Corroborated>,
     pager: Pager,

@@ -114,7 +114,6 @@ struct Operator {
     cited: Count,
     presented: Count,
     clicks: Count,
-    /// Of its bots.
     #[serde(skip)]
     bytes: Bytes,
     #[serde(skip)]

@@ -119,7 +119,6 @@ pub(crate) struct SearchParameters {
 }
 
 impl SearchParameters {
-    /// What narrows the list.
     fn narrowing(&self) -> Parameters {
         let said = [("q", &self.q), ("trusted_partner", &self.trusted_partner), ("provisioned_by", &self.provisioned_by)];
         said.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect()

@@ -28,7 +28,6 @@ pub(crate) struct Partners {
     headings: Headings,
     home: String,
     is_grantor: bool,
-    /// Owners let others read.
     may_grant: bool,
     /// Who they are, where the reader is none of them.
     owners: String,

@@ -136,7 +136,6 @@ impl Target {
 }
 
 impl Figure {
-    /// In its unit.
     fn shown(&self, value: f64) -> Shown {
         match self.unit.as_str() {
             "bytes" => Shown::Size(Bytes(whole(value))),

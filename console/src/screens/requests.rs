@@ -47,7 +47,6 @@ impl AccessRequest {
         }
     }
 
-    /// The status in words.
     pub(crate) fn state(&self) -> &str {
         match self.status.as_str() {
             "pending" => "Pending",

@@ -55,11 +55,9 @@ impl Provider {
 }
 
 enum Step {
-    /// Ask for the address.
     Address,
     /// A mail is on its way to it.
     Mailed(String),
-    /// A link was opened.
     Link(Link),
 }
 

@@ -30,7 +30,6 @@ pub(crate) struct Read<'a> {
     pub(crate) of: &'a [(Uuid, Uuid)],
 }
 
-/// Who changed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Author {
     /// The holder of a key.

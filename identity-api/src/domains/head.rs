@@ -56,7 +56,6 @@ struct ParserState {
 enum Step<'a> {
     Meta(&'a StartTag<()>),
     On,
-    /// The head is over.
     End,
 }
 

@@ -22,7 +22,6 @@ use uuid::Uuid;
 pub(crate) enum Voucher {
     /// A trusted partner's, for an owner it provisioned.
     Partner,
-    /// An operator's.
     Operator,
 }
 

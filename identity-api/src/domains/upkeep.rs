@@ -55,9 +55,7 @@ pub(crate) struct Upkeep {
 pub struct Looked {
     /// Proofs that are where they were.
     pub standing: u32,
-    /// Proofs that are missing.
     pub missing: u32,
-    /// Domains that have lapsed.
     pub lapsed: u32,
 }
 

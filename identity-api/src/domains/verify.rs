@@ -70,7 +70,6 @@ impl Verification {
     }
 }
 
-/// Where to look.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Places {

@@ -124,7 +124,6 @@ pub(crate) struct Holder {
 /// What a new key is good for.
 #[derive(Clone, Copy)]
 pub(crate) enum Grants<'a> {
-    /// Whatever these scopes open.
     Scopes(&'a [Scope]),
     /// Feeding one drain.
     Feeding(DrainId),

@@ -28,7 +28,6 @@ pub(crate) async fn show_settings(
     read(&mut connection, &actor).await.map(Json)
 }
 
-/// Which flags to set.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Changes {

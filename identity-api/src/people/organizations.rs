@@ -29,7 +29,6 @@ pub(crate) struct AnyOrganization {
     id: Uuid,
     name: String,
     org_type: String,
-    /// Verified ones.
     domains: Vec<String>,
     members: i64,
     is_trusted_partner: bool,
@@ -39,7 +38,6 @@ pub(crate) struct AnyOrganization {
     created_at: DateTime<Utc>,
 }
 
-/// Which organisations.
 #[derive(Deserialize)]
 pub(crate) struct Filter {
     /// A part of the name or of a verified domain.

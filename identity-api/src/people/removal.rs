@@ -23,7 +23,6 @@ pub(crate) struct Keeping {
     pub(crate) keep_keys: bool,
 }
 
-/// Whose to take back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CreatedBy {
     /// A person's, in an organisation.

@@ -107,7 +107,6 @@ pub(crate) fn entrance(page: Option<&Url>) -> Option<Url> {
 /// Invites within an hour; 0 is no limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InviteQuota {
-    /// Of who invites.
     pub(crate) of_inviter: u32,
     /// To one address, whoever invites.
     pub(crate) to_address: u32,

@@ -127,7 +127,6 @@ fn host_of(url: &str) -> Result<String, url::ParseError> {
     Ok(format!("{host}{port}"))
 }
 
-/// Which endpoints.
 #[derive(Deserialize)]
 pub(crate) struct Filter {
     organization_id: Option<Uuid>,

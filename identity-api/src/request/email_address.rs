@@ -30,7 +30,6 @@ impl EmailAddress {
         Ok(Self(text.to_ascii_lowercase()))
     }
 
-    /// The account's spelling.
     pub fn as_str(&self) -> &str {
         &self.0
     }

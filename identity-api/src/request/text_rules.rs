@@ -50,7 +50,6 @@ pub(crate) fn name(field: &str, text: Option<String>) -> Result<String, Fault> {
     names::fault_of(&text).map_or(Ok(text), |why| Err(fault(field, format!("{field} {why}"))))
 }
 
-/// An address.
 pub(crate) fn email(field: &str, text: Option<String>) -> Result<EmailAddress, Fault> {
     EmailAddress::parse(&required(field, text)?).map_err(|why| fault(field, format!("{field} {why}")))
 }

@@ -71,7 +71,6 @@ impl TryFrom<Row> for LoggedDelivery {
     }
 }
 
-/// Which deliveries.
 #[derive(Deserialize)]
 pub(crate) struct Filter {
     status: Option<String>,

@@ -34,7 +34,6 @@ struct Script {
     issuer: Arc<Mutex<String>>,
 }
 
-/// A running forgery.
 pub(crate) struct ForgedProvider {
     script: Script,
     server: TestServer,

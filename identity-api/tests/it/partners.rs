@@ -8,7 +8,6 @@ use schemas::site::Site;
 use serde_json::{Value, json};
 use service_kit::directory::Directory;
 
-/// A trusted partner.
 async fn partner(app: &TestApp, name: &str) -> (OrgId, String) {
     let (org, key) = app.platform(name).await;
     app.trust(org, true).await;

@@ -17,7 +17,6 @@ pub(crate) const AGENT_REQUESTS: &str = "/api/v1/identity/agent-access-requests"
 pub(crate) const REVIEWS: &str = "/api/v1/identity/operator/access-requests";
 pub(crate) const PROVISIONED: &str = "/api/v1/identity/partner/organizations";
 
-/// Somebody signed in.
 #[derive(Clone, Debug)]
 pub(crate) struct Person {
     pub(crate) id: UserId,

@@ -135,7 +135,6 @@ impl TestApp {
         json!(instant::text(self.clock.now()))
     }
 
-    /// Where it answers.
     pub(crate) fn url(&self) -> &str {
         &self.server.url
     }
@@ -213,12 +212,10 @@ impl TestApp {
         answer(self.request(Method::DELETE, path, shows)).await
     }
 
-    /// A content owner's grant.
     pub(crate) async fn grant(&self, owner: &str, grantee: OrgId) -> Answer {
         self.post(Shows::Key(owner), DELEGATIONS, &json!({"grantee_org_id": grantee})).await
     }
 
-    /// A platform's request.
     pub(crate) async fn ask(&self, platform: &str, domain: &str) -> Answer {
         self.post(Shows::Key(platform), REQUESTS, &json!({"domain": domain})).await
     }

@@ -20,7 +20,6 @@ use serde_json::{Value, json};
 
 /// Days before today.
 const DAYS: i64 = 59;
-/// Concurrent requests.
 const AT_ONCE: usize = 8;
 /// Events per request.
 const BATCH: usize = 500;

@@ -11,7 +11,6 @@ use std::path::Path;
 
 /// Where `telemetry webhook listen` listens when nothing else is said.
 const RECEIVER: &str = "localhost:8787";
-/// What the service trusts.
 const AUTHORITY: &str = "authority.pem";
 /// What the receiver shows: its certificate and the key.
 const SERVER: &str = "localhost.pem";

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 /// The command line, which `cargo up` builds beside the service.
 const PROGRAM: &str = "telemetry";
 
-/// Prints the screen.
 pub(crate) fn print(demo: &DemoEnv, folder: &Path) {
     let here = std::env::current_dir().and_then(|here| here.canonicalize()).unwrap_or_default();
     let shown = |path: PathBuf| shown(&path.canonicalize().unwrap_or(path), &here);

@@ -31,12 +31,10 @@ const PROBLEM_DEADLINE: Duration = Duration::from_secs(10);
 /// Longest pause that an answer may ask for, in seconds.
 const MAX_RETRY_AFTER: u64 = 3_600;
 
-/// Who asks.
 #[derive(Clone, Debug)]
 pub(crate) enum Credential {
     /// An organisation, by its key.
     Key(Secret),
-    /// A person.
     Session(Secret),
 }
 
@@ -88,7 +86,6 @@ impl Client {
         Ok(Self { http: legacy::Client::builder(TokioExecutor::new()).build(https), base, credential, organization })
     }
 
-    /// Where it is.
     pub(crate) fn base(&self) -> &Url {
         &self.base
     }
@@ -190,7 +187,6 @@ impl Answer {
         self.date.as_ref()?.to_str().ok()
     }
 
-    /// The whole body.
     pub(crate) async fn bytes(self) -> Result<Bytes, Failure> {
         let whole = tokio::time::timeout(DEADLINE, self.body.collect()).await;
         let whole = whole.map_err(|_| cut())?.map_err(|_| cut())?;

@@ -17,9 +17,7 @@ use url::Url;
 pub(crate) enum Asker {
     /// None is needed.
     Nobody,
-    /// An API key.
     Key,
-    /// A user session.
     Person,
     /// Either; a key takes precedence over a session.
     Either,
@@ -32,12 +30,10 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Where results are printed.
     pub(crate) fn output(&self) -> Output {
         Output { format: self.options.output }
     }
 
-    /// The file of profiles.
     pub(crate) fn config_file(&self) -> Result<PathBuf, Failure> {
         self.options.config.clone().map_or_else(usual_file, Ok)
     }
@@ -48,7 +44,6 @@ impl Context {
         Ok(file.parent().map(PathBuf::from).unwrap_or_default().join("imports"))
     }
 
-    /// All profiles.
     pub(crate) fn profiles(&self) -> Result<Profiles, Failure> {
         Profiles::load(&self.config_file()?)
     }

@@ -9,7 +9,6 @@ use std::io;
 /// Faults that are listed; a response may contain a hundred.
 const LISTED_FAULTS: usize = 20;
 
-/// What went wrong.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// 1: it was tried and failed.
@@ -38,7 +37,6 @@ pub(crate) struct Refusal {
 }
 
 impl Failure {
-    /// The exit code.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Closed => 0,

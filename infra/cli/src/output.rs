@@ -17,7 +17,6 @@ pub(crate) struct Column {
     content: Content,
 }
 
-/// What a column contains.
 #[derive(Clone, Copy, Debug)]
 enum Content {
     /// The value at this JSON pointer.
@@ -118,7 +117,6 @@ fn members(object: &Value) -> Vec<Value> {
     all.iter().map(|(name, value)| serde_json::json!({"member": name, "value": text(value)})).collect()
 }
 
-/// Writes to standard output.
 pub(crate) fn write(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {

@@ -19,7 +19,6 @@ pub(crate) const DEFAULT: &str = "default";
 /// Longest name of a profile.
 const MAX_NAME_CHARS: usize = 64;
 
-/// All profiles.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profiles {
@@ -44,7 +43,6 @@ pub(crate) struct Profile {
     pub(crate) organization_id: Option<Uuid>,
 }
 
-/// A person's session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Session {

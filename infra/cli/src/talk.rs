@@ -9,7 +9,6 @@ use anstyle::{AnsiColor, Style};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{self, IsTerminal, Write};
 
-/// Prints a message.
 pub(crate) fn say(text: &str) {
     let lines: Vec<String> = text.lines().map(visible).collect();
     let _ = writeln!(io::stderr(), "{}", lines.join("\n"));
@@ -23,7 +22,6 @@ pub(crate) fn complain(failure: &Failure) {
     let _ = writeln!(anstream::stderr(), "{red}error{red:#}{plain}: {}{plain:#}", lines.join("\n"));
 }
 
-/// Asks for a line.
 pub(crate) fn ask(question: &str) -> Result<String, Failure> {
     let _ = write!(io::stderr(), "{question}: ");
     let _ = io::stderr().flush();

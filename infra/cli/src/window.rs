@@ -14,7 +14,6 @@ pub(crate) enum Moment {
 }
 
 impl Moment {
-    /// Parses an argument.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if let Some(ago) = ago(text) {
             return Ok(Self::Ago(ago));

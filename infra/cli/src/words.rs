@@ -54,7 +54,6 @@ pub(crate) fn ip_check(verified: &Value) -> &'static str {
     }
 }
 
-/// A type of organization.
 pub(crate) fn org_type(name: &str) -> &str {
     if name == "content_owner" { "content owner" } else { name }
 }

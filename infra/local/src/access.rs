@@ -17,9 +17,7 @@ pub(crate) struct Users {
 pub struct Guard {
     /// PEM file of its private key and then its certificate, for 127.0.0.1.
     pub keystore: PathBuf,
-    /// Who may sign in.
     pub user: String,
-    /// With which password.
     pub password: String,
     pub(crate) port: u16,
 }

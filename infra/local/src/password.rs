@@ -55,7 +55,6 @@ impl Password {
         HEXLOWER.encode(&Sha256::digest(format!("{} {account}", self.0)))
     }
 
-    /// The password itself.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

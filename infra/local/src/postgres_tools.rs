@@ -9,7 +9,6 @@ use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::{fetch, programs};
 
-/// The two programs.
 #[derive(Clone, Debug)]
 pub struct Programs {
     /// Writes a database into a file.

@@ -16,7 +16,6 @@ const OLDEST_JAVA: u32 = 17;
 /// What a command is going to do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Purpose {
-    /// Fetch and start servers.
     Servers,
     /// That, and compile the services.
     Build,

@@ -191,7 +191,6 @@ macro_rules! controls {
                 self.0.signal(Signal::STOP);
             }
 
-            /// Ends a pause.
             pub fn resume(&self) {
                 self.0.signal(Signal::CONT);
             }

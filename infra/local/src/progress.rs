@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, MultiProgress, ProgressBar, ProgressStyle};
 
-/// Where progress is shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
     bars: Option<MultiProgress>,

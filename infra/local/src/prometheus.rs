@@ -9,10 +9,8 @@ use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::{fetch, programs};
 
-/// The two programs.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    /// The server.
     pub prometheus: PathBuf,
     /// The checker of rules and configuration.
     pub promtool: PathBuf,

@@ -94,7 +94,6 @@ impl Session {
         postgres_tools::fetch_if_missing(&self.progress, &self.interrupt).map(drop)
     }
 
-    /// Starts the servers.
     pub(crate) fn start(&self) -> Result<Endpoints> {
         self.stack.start(&self.given, false, &self.progress, &self.interrupt)
     }

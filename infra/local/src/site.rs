@@ -29,11 +29,9 @@ pub(crate) struct Broker {
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
     pub(crate) kind: Kind,
-    /// Configuration and log.
     pub(crate) home: PathBuf,
     pub(crate) data: PathBuf,
     pub(crate) listen: Listen,
-    /// The unpacked release.
     pub(crate) software: PathBuf,
     /// The binary that can become ClickHouse.
     pub(crate) launcher: PathBuf,

@@ -17,7 +17,6 @@ use crate::tether::Tether;
 /// How long a program may take to stop when asked.
 const STOP_LIMIT: Duration = Duration::from_secs(15);
 
-/// How it ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome {
     /// By itself.

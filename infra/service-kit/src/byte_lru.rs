@@ -62,7 +62,6 @@ impl<K: Hash + Eq, V> ByteLru<K, V> {
         self.entries.is_empty()
     }
 
-    /// What they take.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -12,11 +12,8 @@ use serde::Deserialize;
 /// The holder of an API key.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The key used.
     pub key_id: ApiKeyId,
-    /// Whose key it is.
     pub org_id: OrgId,
-    /// What that organisation is.
     pub org_type: OrgType,
     /// What the key may do.
     pub scopes: Vec<Scope>,
@@ -35,10 +32,8 @@ pub enum Credential {
     User(UserId),
 }
 
-/// A person signed in.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Who it is.
     pub user_id: UserId,
     /// Where they are a member.
     pub organizations: Vec<Membership>,
@@ -49,7 +44,6 @@ pub struct Member {
 pub struct Membership {
     /// Which one.
     pub org_id: OrgId,
-    /// What it is.
     pub org_type: OrgType,
 }
 

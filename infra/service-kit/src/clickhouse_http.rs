@@ -44,7 +44,6 @@ pub struct Statement<'a> {
     pub body: Bytes,
     /// The server runs no two statements with one query id; chosen at random if absent.
     pub query_id: Option<&'a str>,
-    /// Settings of the statement.
     pub settings: &'a [(&'a str, &'a str)],
     /// A table that the statement can name.
     pub table: Option<ExternalTable<'a>>,
@@ -54,11 +53,9 @@ pub struct Statement<'a> {
 
 /// A table that exists while a statement runs, in the format RowBinary.
 pub struct ExternalTable<'a> {
-    /// Its name.
     pub name: &'a str,
     /// Names and types of its columns.
     pub structure: &'a str,
-    /// Its rows.
     pub rows: &'a [u8],
 }
 
@@ -70,13 +67,11 @@ pub enum StatementError {
     Exception {
         /// ClickHouse's number of the exception.
         code: u32,
-        /// Its text.
         text: String,
     },
     /// There is no response; the statement may or may not have run, or may still run.
     #[error("no response from ClickHouse at {address}: {reason}")]
     NoResponse {
-        /// Host and port.
         address: String,
         /// Why there is none.
         reason: String,

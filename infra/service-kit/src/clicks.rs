@@ -19,7 +19,6 @@ pub type Session = (OrgId, SessionId);
 pub struct Clicked {
     /// Whose session it is: the organisation that issued the token.
     pub org: OrgId,
-    /// The session.
     pub session: SessionId,
     /// The link it was made for.
     pub content_url: String,

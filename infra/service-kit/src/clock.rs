@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// A source of the current time; cheap to clone.
 #[derive(Clone, Debug)]
 pub enum Clock {
-    /// The operating system's.
     System,
     /// Stands still until it is advanced.
     Manual(Arc<AtomicI64>),
@@ -21,7 +20,6 @@ impl Clock {
         Self::Manual(Arc::new(AtomicI64::new(start.timestamp_micros())))
     }
 
-    /// The current time.
     pub fn now(&self) -> DateTime<Utc> {
         match self {
             #[expect(clippy::disallowed_methods, reason = "the one place that reads the system clock")]

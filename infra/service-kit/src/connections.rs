@@ -54,7 +54,6 @@ pub fn postgres_with(settings: &PostgresSettings, session: &[(&str, String)]) ->
     Ok(pool.connect_lazy_with(options))
 }
 
-/// What the address says.
 pub(crate) fn postgres_options(settings: &PostgresSettings) -> anyhow::Result<PgConnectOptions> {
     let is_postgres = ["postgres://", "postgresql://"].iter().any(|scheme| settings.database_url.starts_with(scheme));
     let options = PgConnectOptions::from_str(&settings.database_url).ok().filter(|_| is_postgres);

@@ -26,7 +26,6 @@ pub struct Directory {
 
 /// A state that can look callers up; what the credential extractors ask of a service.
 pub trait HasDirectory: Send + Sync {
-    /// The look-ups.
     fn directory(&self) -> &Directory;
 
     /// The holder of a key. A surface that may go on with what it knew overrides this.
@@ -55,7 +54,6 @@ impl<T: HasDirectory> HasDirectory for Arc<T> {
 /// A host that an organisation has verified, and what of its history the organisation may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedSite {
-    /// The verified host.
     pub site: Site,
     /// Events before this belong to an earlier owner; `None` shows all history.
     pub visible_from: Option<DateTime<Utc>>,

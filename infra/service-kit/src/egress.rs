@@ -48,11 +48,9 @@ pub enum Failure {
     Tls(TlsFault),
     /// What came back is not HTTP.
     Protocol,
-    /// It took too long.
     Timeout,
 }
 
-/// What is sent.
 #[derive(Clone, Debug)]
 pub struct Message {
     /// GET, POST and the like.

@@ -61,7 +61,6 @@ impl Probe {
         Self { name, ask: Arc::new(move || Box::pin(ask())) }
     }
 
-    /// Asks PostgreSQL.
     pub fn database(pool: sqlx::PgPool) -> Self {
         Self::new("database", move || {
             let pool = pool.clone();
@@ -69,7 +68,6 @@ impl Probe {
         })
     }
 
-    /// Asks ClickHouse.
     pub fn clickhouse(client: clickhouse::Client) -> Self {
         Self::new("clickhouse", move || {
             let client = client.clone();
@@ -77,7 +75,6 @@ impl Probe {
         })
     }
 
-    /// Asks the brokers.
     pub fn kafka(producer: rdkafka::producer::FutureProducer, topic: String) -> Self {
         Self::new("kafka", move || {
             let (producer, topic) = (producer.clone(), topic.clone());
@@ -86,7 +83,6 @@ impl Probe {
     }
 }
 
-/// The two routes.
 pub fn routes<S: Clone + Send + Sync + 'static>(probes: Vec<Probe>) -> Router<S> {
     Router::new()
         .route("/health", get(|| async { axum::Json(json!({"status": "ok"})) }))

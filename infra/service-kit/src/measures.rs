@@ -16,7 +16,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Prometheus' word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -29,7 +28,6 @@ impl Kind {
 /// By what a metric is told apart.
 #[derive(Clone, Copy, Debug)]
 pub struct By {
-    /// The label.
     pub label: &'static str,
     /// What it can say, as documented.
     pub says: &'static str,
@@ -46,9 +44,7 @@ pub struct Measure {
     pub kind: Kind,
     /// `seconds`, `bytes`, or what is counted.
     pub unit: &'static str,
-    /// What it says.
     pub help: &'static str,
-    /// Its labels.
     pub labels: &'static [By],
 }
 
@@ -232,14 +228,12 @@ pub mod common {
         metrics::counter!(OVER_BUDGET.name).increment(1);
     }
 
-    /// A request was answered.
     pub(crate) fn answered(method: String, route: String, status: u16, after: std::time::Duration) {
         metrics::histogram!(REQUEST_DURATION.name, ROUTE.label => route.clone()).record(after);
         let labels = [(METHODS.label, method), (ROUTE.label, route), (STATUS.label, status.to_string())];
         metrics::counter!(REQUESTS.name, &labels).increment(1);
     }
 
-    /// A dependency was asked.
     pub(crate) fn dependency(name: &'static str, is_up: bool) {
         metrics::gauge!(DEPENDENCY_UP.name, DEPENDENCY.label => name).set(if is_up { 1.0 } else { 0.0 });
     }
@@ -249,7 +243,6 @@ pub mod common {
         metrics::counter!(CONNECTIONS_CUT.name, WHY.label => why).increment(1);
     }
 
-    /// A credential was refused.
     pub(crate) fn stranger(how: &'static str) {
         metrics::counter!(STRANGERS.name, HOW.label => how).increment(1);
     }

@@ -37,7 +37,6 @@ pub(crate) const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 pub const DRAIN_DEADLINE: Duration = Duration::from_secs(8);
 /// Connections at a time; more wait in the listen queue.
 const MAX_CONNECTIONS: usize = 10_000;
-/// Largest request head.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Pause after a failed accept, such as "too many open files".
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(50);

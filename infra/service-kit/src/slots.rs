@@ -15,19 +15,14 @@ use tokio::time::{Instant, timeout_at};
 /// What the slots are for; the metrics are labeled with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
-    /// Reads of telemetry.
     Reads,
     /// Questions to PostgreSQL that belong to reads.
     ReadQuestions,
-    /// Bodies of drains.
     Drains,
-    /// Webhook attempts.
     Webhooks,
-    /// Sign-in mails.
     SignInMails,
     /// Documents read to verify domains.
     DomainChecks,
-    /// Work on large bodies.
     LargeBodies,
     /// Records on their way to the log.
     Writes,
@@ -46,7 +41,6 @@ impl Pool {
 pub enum NoSlot {
     /// The tenant has its share.
     OwnShare,
-    /// All slots are taken.
     AllTaken,
 }
 
@@ -189,7 +183,6 @@ impl<K: Copy + Eq + Hash> State<K> {
 }
 
 impl<K: Copy + Eq + Hash> Slot<K> {
-    /// Whose slot it is.
     pub fn key(&self) -> K {
         self.key
     }
@@ -206,7 +199,6 @@ impl<K: Copy + Eq + Hash> Drop for Slot<K> {
     }
 }
 
-/// A tenant that waits.
 struct Waiter<'a, K: Copy + Eq + Hash> {
     slots: &'a Slots<K>,
     key: K,

@@ -21,7 +21,6 @@ use tracing_subscriber::EnvFilter;
 
 /// How often what histograms have collected is summed up, whether or not somebody scrapes.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
-/// Prometheus' text format.
 const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Seconds; from a fast hit to a request at its deadline, and to an event that waited for an outage to end.

@@ -45,7 +45,6 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Lines in it.
     pub(super) fn len(&self) -> usize {
         self.events.len() + self.failed_fetches.len()
     }

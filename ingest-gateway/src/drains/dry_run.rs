@@ -25,7 +25,6 @@ use uuid::Uuid;
 
 /// A log of which nothing is kept.
 pub struct DrainDryRun {
-    /// Whose lines they are.
     pub provider: DrainProvider,
     /// The host of lines that name none; without it, the only one of `hosts`.
     pub host: Option<String>,
@@ -33,7 +32,6 @@ pub struct DrainDryRun {
     pub hosts: Vec<Site>,
     /// By which bots are told.
     pub bots: Arc<BotTable>,
-    /// When it is read.
     pub now: DateTime<Utc>,
 }
 
@@ -43,7 +41,6 @@ pub struct DryLine {
     pub number: u64,
     /// The format that it was recognized as.
     pub format: Option<&'static LogFormat>,
-    /// What it would become.
     pub outcome: Outcome,
     /// Its time, in milliseconds since 1970.
     pub at_ms: Option<i64>,

@@ -4,7 +4,6 @@ use schemas::identity::DrainProvider;
 
 /// A format that lines are recognized as. JSON lines can match several; the first of them counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the table has a label for each")]
 pub enum FormatId {
     Cloudflare,
     Fastly,
@@ -38,7 +37,6 @@ pub struct LogFormat {
     pub id: FormatId,
     /// Name in the output of `telemetry drain test`.
     pub name: &'static str,
-    /// Name for people.
     pub label: &'static str,
     /// Provider whose drains read it.
     pub provider: DrainProvider,
@@ -51,7 +49,6 @@ pub struct LogFormat {
 }
 
 impl FormatId {
-    /// Its row.
     pub fn row(self) -> &'static LogFormat {
         &FORMATS[self as usize]
     }

@@ -27,7 +27,6 @@ const MAX_TRIAL_BYTES: usize = 64;
 /// Why a line doesn't describe a request.
 #[derive(Debug)]
 pub(super) enum NoRequest {
-    /// It can't be read.
     Bad(Reason),
     /// The provider sends it to try the destination.
     Trial,

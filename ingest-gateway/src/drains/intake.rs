@@ -47,7 +47,6 @@ pub(super) struct Intake {
     pub(super) request_id: String,
 }
 
-/// What a body was.
 pub(super) struct Taken {
     pub(super) body_counts: BodyCounts,
     /// The id of a delivery of Firehose, as its body says it.

@@ -24,7 +24,6 @@ pub(crate) enum Field {
     /// The host in a request line. It counts if neither the line nor its sender names another one.
     TargetHost,
     Scheme,
-    /// Port of the server.
     Port,
     /// A path, with or without query, or a whole URL.
     Path,
@@ -45,7 +44,6 @@ pub(crate) enum Field {
     Asn,
     Country,
     MediaType,
-    /// The CDN's verdict.
     Category,
     SignatureAgent,
     /// The request that this one was made for.
@@ -112,7 +110,6 @@ impl<'a> Fields<'a> {
         self.values[field as usize].is_none()
     }
 
-    /// Takes a field out.
     pub(crate) fn take(&mut self, field: Field) -> Option<Cow<'a, str>> {
         self.values[field as usize].take()
     }

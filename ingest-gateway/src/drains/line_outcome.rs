@@ -139,7 +139,6 @@ impl Judge {
         if is_foreign { Outcome::Dropped(OTHER_HOST) } else { Outcome::Person }
     }
 
-    /// Of a bot's line.
     fn of_bot(&self, fields: &Fields<'_>, at_ms: i64, bot: &Classified) -> Result<Outcome, Outcome> {
         let method = fields.get(Field::Method).ok_or(Outcome::Bad("no_method"))?;
         if !matches!(method, "GET" | "HEAD") {

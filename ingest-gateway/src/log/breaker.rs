@@ -15,7 +15,6 @@ const UNCHECKED: u8 = 2;
 
 pub(super) struct Breaker {
     state: AtomicU8,
-    /// Told when it opens.
     pub(super) opened: Notify,
 }
 

@@ -104,7 +104,6 @@ impl Drain {
     }
 }
 
-/// An entry in flight.
 struct Flying {
     spilled: Spilled,
     events: u64,

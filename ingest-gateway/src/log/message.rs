@@ -38,7 +38,6 @@ impl Message {
         Ok(message)
     }
 
-    /// Whose record it is.
     pub(super) fn organization(&self) -> OrgId {
         let header = self.headers.iter().find(|(name, _)| name == header::ORG);
         header.and_then(|(_, id)| id.parse().ok()).unwrap_or(OrgId(Uuid::nil()))

@@ -53,7 +53,6 @@ pub(crate) enum Refusal {
     Slow,
 }
 
-/// The writing side.
 pub(crate) struct Spill {
     inventory: Arc<Inventory>,
     writer: Sender<Entry>,

@@ -106,7 +106,6 @@ impl Pruner {
         self.open.last().is_some_and(|open| open.awaits_name)
     }
 
-    /// A member's name.
     fn name(&mut self, at: usize, is_withheld: bool) {
         let cuts_before = self.cuts.len();
         if let Some(open) = self.open.last_mut() {

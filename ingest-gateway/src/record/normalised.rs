@@ -20,9 +20,7 @@ use service_kit::http::ApiError;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 
-/// Events with their keys.
 pub(crate) struct Normalised<'a> {
-    /// Who reports them.
     pub(crate) org: OrgId,
     pub(crate) events: Vec<LogEvent>,
     /// The identity of each as reported, before click tokens are looked up.

@@ -23,7 +23,6 @@ pub(crate) struct IdempotencyKeys(Mutex<LruCache<[u8; 32], Fingerprint>>);
 /// A request on its way, with the key that it has taken; given back when the request is not accepted.
 pub(crate) struct Claim<'a> {
     keys: &'a IdempotencyKeys,
-    /// What it reports.
     pub(crate) fingerprint: Fingerprint,
     /// None when the key was taken by the same request before, or there is none.
     taken: Option<[u8; 32]>,

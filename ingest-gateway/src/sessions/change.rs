@@ -72,7 +72,6 @@ impl<'a> Change<'a> {
         Ok(is_outcome_recorded)
     }
 
-    /// Ends a session.
     pub(crate) async fn end(
         &mut self,
         session: SessionId,

@@ -24,7 +24,6 @@ const BELIEVED: TimeDelta = TimeDelta::seconds(10);
 struct Remembered {
     /// The strictest level that PostgreSQL had or that accepted events declared.
     level: Option<PrivacyLevel>,
-    /// When PostgreSQL was asked.
     asked_at: Option<DateTime<Utc>>,
     /// Whether an accepted record names it, so that the worker writes it.
     is_named: bool,

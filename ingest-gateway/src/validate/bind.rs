@@ -16,7 +16,6 @@ use std::sync::Arc;
 pub(crate) enum Binding {
     /// None.
     Free,
-    /// The reporter's own.
     Own(SessionId),
     /// The one behind a click token; its issuer may name it besides.
     Clicked { token: SecretHash, click: Arc<Click>, named: Option<SessionId> },
@@ -34,7 +33,6 @@ pub(crate) struct Click {
     pub(crate) session: SessionId,
     /// The link that the token was made for.
     pub(crate) url: String,
-    /// Whose host that is.
     pub(crate) site: Option<Site>,
 }
 

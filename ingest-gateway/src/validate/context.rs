@@ -78,7 +78,6 @@ pub(crate) struct ValidEvent<'a> {
     pub(crate) output_id: Option<String>,
     pub(crate) data: Option<&'a RawValue>,
     pub(crate) turn: Option<&'a RawValue>,
-    /// Declared around the event.
     pub(crate) privacy_level: Option<PrivacyLevel>,
     pub(crate) members: RawObject<'a>,
 }

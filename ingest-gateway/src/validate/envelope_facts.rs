@@ -13,16 +13,12 @@ use schemas::instant::{self, Spelling};
 pub(crate) struct EnvelopeFacts {
     /// The session that delegated work to this one.
     pub(crate) parent: Option<String>,
-    /// When it began.
     pub(crate) started_at: Option<DateTime<Utc>>,
-    /// The participant's manifest.
     pub(crate) manifest_ref: Option<String>,
-    /// Who answers in it.
     pub(crate) agent: Option<String>,
 }
 
 impl EnvelopeFacts {
-    /// What the envelope says.
     pub(crate) fn by(envelope: &RawObject<'_>) -> Self {
         let text = |name: &str| {
             let text = as_str(envelope.get(name)?).filter(|text| !text.is_empty() && text.len() <= MAX_STRING_BYTES)?;

@@ -31,9 +31,7 @@ pub(crate) const FIXTURES: [(&str, &str, &[u8]); 9] = [
     ("combined", "", include_bytes!("../drains/combined.log")),
 ];
 
-/// A person's browser.
 pub(crate) const PERSON: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:141.0) Gecko/20100101 Firefox/141.0";
-/// Somebody's crawler.
 pub(crate) const BOT: &str = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
 
 /// A body as its provider sends it.
@@ -41,13 +39,11 @@ pub(crate) fn body(provider: &str, lines: &[u8]) -> Vec<u8> {
     if provider == "firehose" { delivery("delivery-1", &[lines]) } else { lines.to_vec() }
 }
 
-/// A delivery of Firehose.
 pub(crate) fn delivery(id: &str, records: &[&[u8]]) -> Vec<u8> {
     let records: Vec<Value> = records.iter().map(|record| json!({"data": BASE64_STANDARD.encode(record)})).collect();
     json!({"requestId": id, "timestamp": 1_793_527_200_123_i64, "records": records}).to_string().into_bytes()
 }
 
-/// A line of Cloudflare.
 pub(crate) fn line(host: &str, path: &str, user_agent: &str, address: &str, ray: &str) -> String {
     json!({"ClientRequestHost": host, "ClientRequestURI": path, "ClientRequestMethod": "GET", "ClientRequestUserAgent": user_agent,
         "EdgeStartTimestamp": "2026-11-01T10:00:00Z", "EdgeResponseStatus": 200, "EdgeResponseBytes": 10, "ClientIP": address,

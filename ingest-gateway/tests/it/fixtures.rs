@@ -15,7 +15,6 @@ pub(crate) const BULK: &str = "/sessions/bulk";
 /// Where a click token of the reporter's own goes.
 const PLACE_OF_TOKEN: &str = "{token}";
 
-/// What a document gets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome {
     /// 201 with this many events.

@@ -32,7 +32,6 @@ pub(crate) struct Site {
     broker: Option<Kafka>,
 }
 
-/// A running gateway.
 pub(crate) struct Process {
     pub(crate) child: TestProcess,
     pub(crate) url: String,
@@ -219,7 +218,6 @@ impl Load {
         Self { senders, stop }
     }
 
-    /// What was answered.
     pub(crate) async fn stop(self) -> Vec<Outcome> {
         self.stop.store(true, Ordering::Relaxed);
         self.senders.join_all().await.into_iter().flatten().collect()

@@ -17,7 +17,6 @@ impl SessionScope {
         Self { org, session }
     }
 
-    /// Whose session.
     pub(crate) fn org(self) -> OrgId {
         self.org
     }

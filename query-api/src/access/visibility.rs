@@ -29,7 +29,6 @@ pub(crate) struct Visibility {
 /// A host that the owner has verified, or one beneath it that somebody else had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnHost {
-    /// The host.
     pub(crate) site: Site,
     /// First millisecond that is this owner's; `None` is all history.
     pub(crate) visible_from_ms: Option<i64>,
@@ -94,7 +93,6 @@ impl Visibility {
         Ok(visibility)
     }
 
-    /// Whose telemetry it is.
     pub(crate) fn organization_id(&self) -> OrgId {
         self.organization_id
     }
@@ -159,7 +157,6 @@ impl OwnReports {
         Ok(Self { organization_id: reader.org_id })
     }
 
-    /// Whose reports.
     pub(crate) fn organization_id(&self) -> OrgId {
         self.organization_id
     }

@@ -62,7 +62,6 @@ struct StoredRow {
 pub(super) struct Stored(HashMap<String, StoredRow>);
 
 impl Stored {
-    /// Reads all rows.
     pub(super) async fn load(clickhouse: &Client) -> clickhouse::error::Result<Self> {
         let rows: Vec<StoredRow> = clickhouse.query_raw(include_str!("../../sql/analysts_stored.sql")).fetch_all().await?;
         Ok(Self(rows.into_iter().map(|row| (row.login.clone(), row)).collect()))

@@ -23,7 +23,6 @@ const USER: &str = "        <LOGIN>
         </LOGIN>
 ";
 
-/// Returns the whole file.
 pub(super) fn text(accounts: &[Account]) -> String {
     let user = |account: &Account| USER.replace("LOGIN", &account.login).replace("HASH", &account.password_hash);
     let users: String = accounts.iter().map(user).collect();

@@ -10,7 +10,6 @@ use schemas::session::PrivacyLevel;
 pub(crate) enum Kind {
     /// One of these words, which are the standard's.
     Word(&'static [&'static str]),
-    /// True or false.
     Flag,
     /// A whole number from 0 to [`MAX_COUNT`].
     Count,
@@ -21,7 +20,6 @@ pub(crate) enum Kind {
 /// More tokens than any text has.
 pub(crate) const MAX_COUNT: u64 = 100_000_000;
 
-/// Where a member stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Location {
     /// Beside `type`.

@@ -11,7 +11,6 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use schemas::problem::Code;
 use service_kit::http::ApiError;
 
-/// Longer than any cursor.
 const MAX_BYTES: usize = 128;
 /// Of this form; another one will have another number.
 const VERSION: &str = "1";
@@ -25,7 +24,6 @@ pub(crate) struct Position {
     pub(crate) key: u128,
 }
 
-/// Where a page begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cursor {
     /// The last event of the previous page; `None` on the first page.

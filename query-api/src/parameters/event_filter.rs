@@ -59,7 +59,6 @@ impl Outcome {
 /// Who reported an event that the caller took part in, as its item says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReportedBy {
-    /// The caller's organisation.
     Own,
     /// Another one, by a click token of the caller's.
     Other,

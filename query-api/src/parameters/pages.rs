@@ -18,7 +18,6 @@ pub(crate) enum PagePath {
 /// What one row of the list is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PagesBy {
-    /// A URL.
     #[default]
     Url,
     /// A host and the first step of a path.

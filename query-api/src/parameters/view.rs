@@ -16,7 +16,6 @@ pub(crate) struct ViewParameters {
 }
 
 impl ViewParameters {
-    /// Names and values.
     pub(crate) fn given(&self) -> [(&'static str, Option<&String>); 3] {
         [("domain", self.domain.as_ref()), ("delegated_from", self.delegated_from.as_ref()), ("seen_by", self.seen_by.as_ref())]
     }

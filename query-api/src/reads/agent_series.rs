@@ -13,11 +13,9 @@ use service_kit::http::ApiError;
 pub(crate) enum OwnSplit {
     /// Not split.
     Nothing,
-    /// Event type.
     Type,
     /// Role in which it was reported.
     Role,
-    /// Own agent.
     Agent,
 }
 

@@ -30,7 +30,6 @@ pub(crate) struct Cell {
 pub(crate) struct Extent {
     /// First and last bucket with an event, also if it is under no value.
     pub(crate) buckets: Option<(i64, i64)>,
-    /// Distinct values.
     pub(crate) values: u64,
     /// Bytes of their names.
     pub(crate) bytes: u64,
@@ -85,7 +84,6 @@ impl Cells {
         Ok(values.into_iter().cloned().collect())
     }
 
-    /// Returns the next cell.
     pub(crate) async fn next(&mut self) -> Result<Option<Cell>, ApiError> {
         while self.ready.is_empty() {
             let Some(row) = following(&mut self.rest).await? else { return Ok(None) };

@@ -27,7 +27,6 @@ pub(crate) struct BotRow {
     pub(crate) statuses: Vec<(u16, u64)>,
 }
 
-/// What bots asked for.
 #[derive(Default)]
 pub(crate) struct Requests {
     /// Those with the most fetches first.
@@ -52,7 +51,6 @@ impl Requests {
 /// What one agent claims, and the clicks that came back from it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AgentCounts {
-    /// Fetches.
     pub(crate) claimed: u64,
     pub(crate) cited: u64,
     pub(crate) presented: u64,

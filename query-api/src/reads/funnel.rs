@@ -18,9 +18,7 @@ const FUNNEL: &str = include_str!("../../sql/funnel.sql");
 /// What a row of a funnel is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FunnelBy {
-    /// Platform and agent.
     Agent,
-    /// URL.
     Url,
     /// UTC day.
     Day,

@@ -8,14 +8,12 @@ use serde::Deserialize;
 use service_kit::http::ApiError;
 use uuid::Uuid;
 
-/// Where a report is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// The reporting organization; in an issuer's row the issuer.
     pub(super) organization: String,
     /// Reported time in milliseconds UTC.
     pub(super) at_ms: i64,
-    /// Identity of the report.
     pub(super) identity: u128,
 }
 
@@ -58,7 +56,6 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    /// Returns the next report.
     pub(super) async fn next(&mut self) -> Result<Option<ReportContent>, ApiError> {
         match self.first.take() {
             Some(first) => Ok(Some(first)),

@@ -17,7 +17,6 @@ pub(crate) trait Rows: Send + 'static {
     /// What one item is made of.
     type Row: Send;
 
-    /// Returns the next item.
     fn next(&mut self) -> impl Future<Output = Result<Option<Self::Row>, ApiError>> + Send;
 }
 

@@ -37,17 +37,14 @@ impl By {
 pub(crate) enum Split {
     /// Not split: one value without a name.
     Nothing,
-    /// Event type.
     Type,
     /// Role: an event is under each role that reported it.
     Role,
     /// Platform and agent: an event is under each agent that reported it.
     Agent,
-    /// Platform alone.
     Platform,
     /// Operator of the bot; this and the next three are empty for events of which no report names a bot.
     Operator,
-    /// Bot.
     Bot,
     /// What the bot fetches for.
     Purpose,

@@ -45,7 +45,6 @@ pub(crate) struct SessionEvent {
     pub(crate) extra: String,
 }
 
-/// Reports of a session.
 pub(crate) struct SessionEvents {
     /// Oldest first; for a manifest only what it may need.
     pub(crate) events: Vec<SessionEvent>,

@@ -15,7 +15,6 @@ const SUMMARY_ALL: &str = include_str!("../../sql/summary_all.sql");
 
 /// One figure of a summary, or a part of it.
 pub(crate) enum SummaryRow {
-    /// Of everything.
     Total { events: u64, sessions: u64 },
     /// Of one event type.
     Type { event_type: String, events: u64 },

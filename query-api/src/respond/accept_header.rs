@@ -5,7 +5,6 @@ use axum::http::{HeaderMap, HeaderValue, header};
 /// How a list is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// The page envelope.
     Json,
     /// One item a line.
     Lines,

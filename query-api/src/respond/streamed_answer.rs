@@ -30,7 +30,6 @@ enum Part {
 
 /// Why nothing more is handed over.
 enum CutOff {
-    /// The reader has left.
     Left,
     /// The store fell silent, or refused.
     Failed(ApiError),

@@ -16,7 +16,6 @@ use uuid::Uuid;
 const HOUR_MS: i64 = 3_600_000;
 /// Spans of a read of coverage. Reporters choose the times of events, and so how often covered and other hours alternate.
 const SPANS: usize = 10_000;
-/// Spans beside figures.
 const SPANS_BESIDE_FIGURES: usize = 1_000;
 
 /// Returns the covered hours of a window, for a read of `reader`: those in which one of the owner's drains has a line of its own

@@ -99,9 +99,7 @@ fn operators(bots: &[BotRow], claims: BTreeMap<String, ClaimCounts>) -> Vec<Oper
     operators
 }
 
-/// What stands beside retrievals.
 struct Beside {
-    /// Retrievals and clicks.
     operators: BTreeMap<String, (u64, u64)>,
     /// By operator and bot.
     refused: BTreeMap<(String, String), u64>,

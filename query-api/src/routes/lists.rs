@@ -72,7 +72,6 @@ pub(crate) struct ListRequest {
 }
 
 impl ListRequest {
-    /// The organization that reads.
     pub(crate) fn reader(&self) -> OrgId {
         self.permit.organization()
     }

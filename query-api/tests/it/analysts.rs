@@ -123,7 +123,6 @@ fn as_upkeep(url: &str) -> String {
     url.replacen("http://", &format!("http://telemetry_analysts:{PASSWORD}@"), 1)
 }
 
-/// An account over HTTP.
 #[derive(Clone)]
 struct Analyst {
     url: String,

@@ -37,7 +37,6 @@ fn of_nothing(route: &str) -> String {
     route.replace("{token}", "ctx_none").replace("{id}", "01900000-0000-7000-8000-000000000000")
 }
 
-/// What a caller shows.
 enum Shows {
     Nothing,
     Key(String),

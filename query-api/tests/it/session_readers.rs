@@ -26,7 +26,6 @@ const READS: [&str; 9] = [
 const FORMATS: [&str; 3] = ["application/json", "text/csv", "application/x-ndjson"];
 const EMAIL: &str = "ada@a.test";
 
-/// What a caller shows.
 #[derive(Clone, Copy, Debug)]
 enum Shows<'a> {
     Key(&'a str),

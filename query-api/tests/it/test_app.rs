@@ -143,7 +143,6 @@ impl Observation {
         Self { content_url: url.to_owned(), ..self }
     }
 
-    /// The reporter's own id.
     pub(crate) fn id(self, event_id: &str) -> Self {
         Self { event_id: event_id.to_owned(), ..self }
     }
@@ -287,7 +286,6 @@ impl Answer {
 pub(crate) struct TestApp {
     pub(crate) stores: TestStores,
     pub(crate) server: TestServer,
-    /// Where reports are stored.
     shards: Vec<Store>,
     /// The writers of these, from the first report on.
     loaders: Mutex<Vec<EventLoader>>,
@@ -415,7 +413,6 @@ impl TestApp {
         self.loaders.lock().await.clear();
     }
 
-    /// Deletes all reports.
     pub(crate) async fn empty(&self) {
         self.restart_writer().await;
         for table in ["events", "reports", "failed_fetches", "sites", "progress", "writers"] {

@@ -53,7 +53,6 @@ pub(super) struct Entry {
     pub(super) operator: String,
     pub(super) purpose: Purpose,
     pub(super) documentation: String,
-    /// Names in user agents.
     #[serde(default)]
     pub(super) patterns: Vec<String>,
     /// Hosts in `Signature-Agent` headers, in lowercase.

@@ -8,7 +8,6 @@ const MAX_VARIANT_BYTES: usize = 32;
 /// Words before a name that only compare with it.
 const COMPARISONS: &[&[u8]] = &[b"like", b"compatible with", b"not", b"unlike", b"as"];
 
-/// A name that counts.
 pub(super) struct Product {
     /// What follows the name and a hyphen: `Image` of `ExampleBot-Image/1.0`.
     pub(super) variant: Option<Range<usize>>,

@@ -11,7 +11,6 @@ use std::fmt;
 /// A request (docs/api/identity.md#access-requests).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessRequest {
-    /// For reviewing.
     pub id: AccessRequestId,
     /// Who asks; becomes an owner when it is approved.
     pub user_id: UserId,
@@ -19,7 +18,6 @@ pub struct AccessRequest {
     pub org_type: OrgType,
     /// The name the organisation would get.
     pub org_name: String,
-    /// Whom to write to.
     pub admin_email: String,
     /// Why, in the requester's words.
     pub use_case: String,
@@ -31,7 +29,6 @@ pub struct AccessRequest {
     pub created_at: DateTime<Utc>,
 }
 
-/// Where a request stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Members", try_from = "Members")]
 pub enum AccessState {
@@ -41,7 +38,6 @@ pub enum AccessState {
     Approved {
         /// By whom and when.
         review: Review,
-        /// What came of it.
         org_id: OrgId,
     },
     /// Nothing comes of it.
@@ -51,14 +47,11 @@ pub enum AccessState {
     },
 }
 
-/// An operator's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Review {
-    /// When.
     pub at: DateTime<Utc>,
     /// The operator; absent when it was done at the machine itself, in nobody's name.
     pub by: Option<UserId>,
-    /// For the requester.
     pub note: Option<String>,
 }
 
@@ -66,11 +59,8 @@ pub struct Review {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessStatus {
-    /// Waits for an operator.
     Pending,
-    /// Was granted.
     Approved,
-    /// Was refused.
     Rejected,
 }
 
@@ -116,7 +106,6 @@ impl AccessState {
         }
     }
 
-    /// Its name.
     pub fn status(&self) -> AccessStatus {
         match self {
             Self::Pending => AccessStatus::Pending,
@@ -133,7 +122,6 @@ impl AccessState {
         }
     }
 
-    /// What came of it.
     pub fn approved_org_id(&self) -> Option<OrgId> {
         match self {
             Self::Approved { org_id, .. } => Some(*org_id),

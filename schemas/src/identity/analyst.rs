@@ -7,17 +7,13 @@ use serde::{Deserialize, Serialize};
 /// An account (docs/operating/analytics.md#accounts).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnalystAccount {
-    /// For revoking.
     pub id: AnalystAccountId,
-    /// Organization of the account.
     pub organization_id: OrgId,
     /// The content owner that shares its data; absent if the account reads the organization's own.
     pub delegated_from: Option<OrgId>,
     /// The member who uses it; removing the member revokes it.
     pub user_id: Option<UserId>,
-    /// User in ClickHouse.
     pub login: String,
-    /// Name for people.
     pub name: String,
     /// RFC 3339.
     #[serde(with = "crate::instant")]
@@ -30,9 +26,7 @@ pub struct AnalystAccount {
 /// A new account with its password.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct CreatedAnalystAccount {
-    /// The account.
     #[serde(flatten)]
     pub account: AnalystAccount,
-    /// Its password.
     pub password: String,
 }

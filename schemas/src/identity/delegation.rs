@@ -10,11 +10,9 @@ use serde::{Deserialize, Serialize};
 /// A delegation (docs/api/identity.md#delegations).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delegation {
-    /// For revoking.
     pub id: DelegationId,
     /// The content owner; what readers pass as `delegated_from`.
     pub grantor_org_id: OrgId,
-    /// The partner.
     pub grantee_org_id: OrgId,
     /// Of the content owner; in lists only.
     #[serde(default, skip_serializing_if = "Option::is_none")]

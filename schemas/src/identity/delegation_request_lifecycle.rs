@@ -16,19 +16,14 @@ pub const MAX_BULK_REQUESTS: usize = 100;
 /// A request (docs/api/identity.md#delegation-requests).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelegationRequest {
-    /// For approving and denying.
     pub id: DelegationRequestId,
-    /// Who asks.
     pub requester_org_id: OrgId,
-    /// Its name.
     pub requester_name: String,
     /// Who is asked: the verified owner of the domain when the request was filed.
     pub grantor_org_id: OrgId,
-    /// Its name.
     pub grantor_name: String,
     /// By which the grantor was found, canonical.
     pub domain: String,
-    /// What is asked for.
     pub scopes: Vec<Scope>,
     /// `status`, `resolved_at` and `delegation_id`.
     #[serde(flatten)]
@@ -41,23 +36,17 @@ pub struct DelegationRequest {
     pub expires_at: DateTime<Utc>,
 }
 
-/// Where a request stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Members", try_from = "Members")]
 pub enum RequestState {
     /// Nobody has answered.
     Pending,
-    /// The grantor granted it.
     Approved {
-        /// When.
         #[serde(with = "crate::instant")]
         resolved_at: DateTime<Utc>,
-        /// What came of it.
         delegation_id: DelegationId,
     },
-    /// The grantor refused it.
     Denied {
-        /// When.
         #[serde(with = "crate::instant")]
         resolved_at: DateTime<Utc>,
     },
@@ -137,7 +126,6 @@ impl RequestState {
         }
     }
 
-    /// When it was answered.
     pub fn resolved_at(&self) -> Option<DateTime<Utc>> {
         match self {
             Self::Approved { resolved_at, .. } | Self::Denied { resolved_at } => Some(*resolved_at),
@@ -145,7 +133,6 @@ impl RequestState {
         }
     }
 
-    /// What came of it.
     pub fn delegation_id(&self) -> Option<DelegationId> {
         match self {
             Self::Approved { delegation_id, .. } => Some(*delegation_id),

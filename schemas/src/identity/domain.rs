@@ -25,7 +25,6 @@ pub const META_NAME: &str = "content-telemetry-verification";
 pub enum VerificationMethod {
     /// A TXT record.
     DnsTxt,
-    /// The manifest.
     WellKnown,
     /// An element of the root page.
     MetaTag,
@@ -53,12 +52,9 @@ impl FromStr for VerificationMethod {
     }
 }
 
-/// A registered domain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Domain {
-    /// Row id.
     pub id: DomainId,
-    /// Who registered it.
     pub organization_id: OrgId,
     /// The canonical host, in reading order.
     pub domain: String,

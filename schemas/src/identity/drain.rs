@@ -17,15 +17,12 @@ pub const MAX_DRAIN_HOSTS: usize = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DrainProvider {
-    /// Cloudflare Logpush.
     Cloudflare,
-    /// Fastly's HTTPS logging.
     Fastly,
     /// Amazon Data Firehose with the logs of `CloudFront`.
     Firehose,
     /// Akamai `DataStream` 2.
     Akamai,
-    /// Vercel's log drains.
     Vercel,
     /// JSON objects in lines, or one array of them.
     Ndjson,
@@ -38,7 +35,6 @@ pub enum DrainProvider {
 pub enum DrainBody {
     /// JSON objects, one per line or one after the other, or one array of them.
     Json,
-    /// Lines of text.
     Text,
     /// A delivery of Firehose: a JSON object with records in Base64, each with lines.
     FirehoseRecords,
@@ -58,11 +54,9 @@ pub enum DrainResponse {
 /// What differs between providers: the row of each in one table. Everything that names a provider reads it.
 #[derive(Debug)]
 pub struct DrainProviderFacts {
-    /// Whose row it is.
     pub provider: DrainProvider,
     /// Name on the wire; part of the identities of log lines, so it never changes.
     pub name: &'static str,
-    /// Name for people.
     pub label: &'static str,
     /// What its bodies consist of.
     pub body: DrainBody,
@@ -141,7 +135,6 @@ impl DrainProvider {
         names
     };
 
-    /// Returns its row.
     pub fn facts(self) -> &'static DrainProviderFacts {
         &PROVIDERS[self as usize]
     }
@@ -196,16 +189,12 @@ impl FromStr for DrainRole {
     }
 }
 
-/// A log stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Drain {
-    /// Row id.
     pub id: DrainId,
-    /// Whose it is.
     pub organization_id: OrgId,
     /// Given by its owner.
     pub name: String,
-    /// Who sends the lines.
     pub provider: DrainProvider,
     /// Where they are sent to.
     pub path: String,
@@ -219,7 +208,6 @@ pub struct Drain {
     pub has_secret: bool,
     /// The service that Fastly asks for before it sends.
     pub fastly_service_id: Option<String>,
-    /// Who made it.
     pub created_by: KeyMaker,
     /// RFC 3339.
     #[serde(with = "crate::instant")]

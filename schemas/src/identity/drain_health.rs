@@ -19,7 +19,6 @@ pub struct DrainHealth {
     /// RFC 3339: when the last batch was accepted, however long ago; null before the first.
     #[serde(default, with = "crate::instant::optional")]
     pub last_batch_at: Option<DateTime<Utc>>,
-    /// All hours together.
     #[serde(flatten)]
     pub figures: DrainFigures,
     /// The newest bad lines, without addresses and cut.
@@ -28,7 +27,6 @@ pub struct DrainHealth {
     pub hours: Vec<DrainHour>,
 }
 
-/// What became of lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrainFigures {
     /// All of them.
@@ -52,18 +50,14 @@ pub struct DrainFigures {
 /// Lines that were dropped for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DroppedLines {
-    /// A word.
     pub reason: String,
-    /// Lines.
     pub count: u64,
 }
 
 /// One line that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BadLine {
-    /// A word.
     pub reason: String,
-    /// Its beginning.
     pub excerpt: String,
     /// RFC 3339.
     #[serde(with = "crate::instant")]

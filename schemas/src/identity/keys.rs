@@ -27,7 +27,6 @@ pub enum Scope {
     /// Query `/content-owners/*` and `/agent/*`.
     #[serde(rename = "telemetry:read")]
     TelemetryRead,
-    /// Report events and sessions.
     #[serde(rename = "telemetry:write")]
     TelemetryWrite,
 }
@@ -96,7 +95,6 @@ impl FromStr for MakerKind {
     }
 }
 
-/// Who made a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyMaker {
     /// What the id is of.
@@ -112,7 +110,6 @@ pub struct KeyMaker {
 pub struct ApiKey {
     /// Row id, for revoking.
     pub id: ApiKeyId,
-    /// Whose key it is.
     pub organization_id: OrgId,
     /// Given by its owner.
     pub name: String,
@@ -122,7 +119,6 @@ pub struct ApiKey {
     pub scopes: Vec<Scope>,
     /// The drain that it feeds; such a key opens nothing else.
     pub drain_id: Option<DrainId>,
-    /// Who made it.
     pub created_by: KeyMaker,
     /// RFC 3339.
     #[serde(with = "crate::instant")]
@@ -144,6 +140,5 @@ pub struct CreatedApiKey {
     /// The key's public members.
     #[serde(flatten)]
     pub api_key: ApiKey,
-    /// The raw key.
     pub key: String,
 }

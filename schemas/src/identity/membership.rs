@@ -48,13 +48,9 @@ impl FromStr for Role {
 /// A person in an organisation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
-    /// Where.
     pub organization_id: OrgId,
-    /// Who.
     pub user_id: UserId,
-    /// Their address.
     pub email: String,
-    /// What they may do.
     pub role: Role,
     /// RFC 3339.
     #[serde(with = "crate::instant")]
@@ -64,13 +60,10 @@ pub struct Membership {
 /// An invitation to an organisation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invite {
-    /// For withdrawing.
     pub id: InviteId,
-    /// Where to.
     pub organization_id: OrgId,
     /// Whom: only who signs in with this address can claim it.
     pub email: String,
-    /// What they will be.
     pub role: Role,
     /// RFC 3339.
     #[serde(with = "crate::instant")]

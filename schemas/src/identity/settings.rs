@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 /// Both flags, as every answer shows them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrganizationSettings {
-    /// Whose they are.
     pub organization_id: OrgId,
     /// A platform or an agent lets its click tokens be looked up.
     pub share_sessions_via_click_tokens: bool,

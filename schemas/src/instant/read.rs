@@ -142,7 +142,6 @@ fn billionths(digits: &[u8]) -> i64 {
     digits.iter().copied().chain(std::iter::repeat(b'0')).take(9).fold(0, |number, byte| number * 10 + i64::from(byte - b'0'))
 }
 
-/// A few digits.
 fn number(digits: &[u8]) -> Option<i64> {
     let is_number = !digits.is_empty() && digits.len() <= 4 && digits.iter().all(u8::is_ascii_digit);
     is_number.then(|| digits.iter().fold(0, |number, byte| number * 10 + i64::from(byte - b'0')))

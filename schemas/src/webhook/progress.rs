@@ -10,7 +10,6 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// Where a delivery stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryStatus {
@@ -127,11 +126,9 @@ pub struct LastAttempt {
     /// RFC 3339: when it began.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
-    /// How it ended.
     pub outcome: AttemptOutcome,
     /// What the receiver answered, when it did.
     pub status_code: Option<u16>,
-    /// How long it took.
     pub duration_ms: i64,
 }
 
@@ -140,9 +137,7 @@ pub struct LastAttempt {
 pub struct LoggedDelivery {
     /// The `id` of the body.
     pub id: DeliveryId,
-    /// What it tells of.
     pub event_type: EventType,
-    /// Where it stands.
     pub status: DeliveryStatus,
     /// Attempts that have ended, since it was last asked for.
     pub attempts: i32,

@@ -30,7 +30,6 @@ const REMEMBERED: usize = 100_000;
 /// A delivery that is ours, fresh and new.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// What happened.
     pub envelope: Envelope,
 }
 

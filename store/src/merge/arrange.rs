@@ -41,7 +41,6 @@ fn keep_first<F>(firsts: &mut FirstCopies<F>, entry: Entry<F>) {
 pub(super) struct Arrangement<F> {
     /// Reports of the shared event, one per observer; empty if there is none.
     pub(super) joined: Vec<Entry<F>>,
-    /// Reports that stand alone.
     pub(super) standalone: Vec<Entry<F>>,
 }
 

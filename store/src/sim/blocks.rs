@@ -129,7 +129,6 @@ pub(super) struct Plan {
 pub(super) enum Kind {
     Block,
     Heartbeat,
-    /// Deletes expired months.
     Deletion,
 }
 

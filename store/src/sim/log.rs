@@ -8,7 +8,6 @@ use rand::rngs::StdRng;
 /// A position of every partition.
 pub(super) type Offsets = Vec<usize>;
 
-/// Where a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Origin {
     pub(super) partition: usize,

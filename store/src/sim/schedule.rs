@@ -15,7 +15,6 @@ use std::ops::AddAssign;
 /// A schedule that is not finished after so many steps never will be.
 const MOST_STEPS: usize = 50_000;
 
-/// How often something happened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Happened {
     pub(super) takeovers: u64,
@@ -169,7 +168,6 @@ impl World {
         });
     }
 
-    /// Delivers a request.
     fn begin(&mut self, n: usize) {
         if self.network[n].is_slow && self.random.random_bool(0.9) {
             return;

@@ -15,7 +15,6 @@ use schemas::event_key::EventKey;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// A query id.
 pub(super) type Slot = u64;
 
 /// A row of `writers`: who holds an epoch, and the query id of its inserts. The row of epoch 0 has the query id of

@@ -32,7 +32,6 @@ fn event(from: &mut Decoder<'_>) -> Result<Option<EventRow<Facts>>, Malformed> {
     Ok(Some(EventRow { key, site, home, reports: reports.collect::<Result<_, _>>()? }))
 }
 
-/// The event's own columns.
 struct Own {
     event_type: String,
     details: Details,

@@ -144,11 +144,9 @@ fn details(facts: &Facts, url_of_event: &str) -> Vec<u8> {
 /// What a row of `reports` contains besides its place.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportContent<'a> {
-    /// When it was accepted.
     pub accepted: Acceptance,
     /// The key that it shares with other observers.
     pub group_key: Option<EventKey>,
-    /// The reported role.
     pub source_role: u8,
     /// Drain of a log line with a correlation id.
     pub drain: Uuid,
@@ -164,13 +162,9 @@ pub struct ReportContent<'a> {
     pub link_site: &'a str,
     /// As reported.
     pub content_id: &'a str,
-    /// Correlation id.
     pub content_telemetry_id: &'a str,
-    /// The reporter's id.
     pub event_id: &'a str,
-    /// Turn reference.
     pub turn_id: &'a str,
-    /// Output reference.
     pub output_id: &'a str,
     /// JSON.
     pub data: &'a str,
@@ -180,7 +174,6 @@ pub struct ReportContent<'a> {
     pub cache_status: &'a str,
     /// Autonomous system of the request.
     pub asn: u32,
-    /// Country of the request.
     pub country: &'a str,
     /// Media type of the response.
     pub media_type: &'a str,

@@ -28,13 +28,11 @@ pub const FAILED_FETCH_COLUMNS: &[(&str, &str)] = &[
 /// A log line of a bot whose request returned no content. Its row is a function of its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedFetchRow {
-    /// Whose log it is.
     pub organization: OrgId,
     /// The drain that delivered it, if it was one.
     pub drain: Option<DrainId>,
     /// When it was accepted, and its identity: that of the report which the line would be, had content been returned.
     pub accepted: Acceptance,
-    /// What the line says.
     pub fetch: FailedFetch,
 }
 

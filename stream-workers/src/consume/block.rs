@@ -156,7 +156,6 @@ fn most_added(record: &LogRecord) -> usize {
     record.events.iter().map(added).sum()
 }
 
-/// A decoded record.
 enum Read {
     Rows(Vec<ReportRow>),
     Unresolved(Box<LogRecord>),

@@ -4,7 +4,6 @@ use rdkafka::Timestamp;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-/// No record.
 const NONE: i64 = i64::MAX;
 
 /// When the oldest records of the block that is being stored and of the next one were appended to the log, in milliseconds.
@@ -20,7 +19,6 @@ impl Default for Lag {
 }
 
 impl Lag {
-    /// A record was read.
     pub(crate) fn read(&self, timestamp: Timestamp) {
         if let Some(at_ms) = timestamp.to_millis() {
             self.filling.fetch_min(at_ms, Ordering::Relaxed);
@@ -32,7 +30,6 @@ impl Lag {
         self.inserting.store(self.filling.swap(NONE, Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// The block is stored.
     pub(crate) fn done(&self) {
         self.inserting.store(NONE, Ordering::Relaxed);
     }

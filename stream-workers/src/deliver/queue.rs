@@ -54,7 +54,6 @@ pub(super) struct Claimed {
     pub(super) started_at: DateTime<Utc>,
 }
 
-/// How an attempt ended.
 pub(super) struct Ended {
     pub(super) outcome: AttemptOutcome,
     pub(super) status_code: Option<u16>,

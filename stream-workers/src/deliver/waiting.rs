@@ -37,7 +37,6 @@ impl Waiting {
 pub struct WithoutRoom {
     /// Deliveries that were dropped because too many waited for their endpoint, and have not been ordered again.
     pub deliveries: i64,
-    /// Whose they are.
     pub organizations: i64,
 }
 

@@ -47,7 +47,6 @@ pub(crate) struct ReportRow {
     pub(crate) received_at_us: i64,
     /// Partition of the log that the record comes from.
     pub(crate) partition: i32,
-    /// Offset of the record.
     pub(crate) offset: i64,
     /// Place in the request, from 0.
     pub(crate) place: u16,

@@ -23,7 +23,6 @@ use tokio::time::Instant;
 /// Most bytes of one statement's body, and of the current rows that a block needs, unless it has one record.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 
-/// Where a block goes.
 #[derive(Clone, Copy)]
 pub(super) struct Destination<'a> {
     pub(super) server: &'a Server,

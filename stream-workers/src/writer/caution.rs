@@ -105,7 +105,6 @@ impl Narrowing {
         }
     }
 
-    /// A block is stored.
     pub(super) fn stored(&mut self) {
         self.most_records = self.most_records.map(|most| most * 2).filter(|most| *most <= UNLIMITED);
     }

@@ -28,7 +28,6 @@ pub(super) struct Interrupted {
     pub(super) site: Box<str>,
     /// The organization with a second row of it.
     pub(super) issuer: Option<OrgId>,
-    /// Its record.
     pub(super) origin: Origin,
 }
 

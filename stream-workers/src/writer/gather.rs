@@ -119,7 +119,6 @@ impl Gathered {
         self.rows.keys().copied().collect()
     }
 
-    /// The current rows.
     pub(super) fn rows(&self) -> impl Iterator<Item = &EventRow<Facts>> {
         self.rows.values()
     }

@@ -27,7 +27,6 @@ use tokio_util::task::AbortOnDropHandle;
 /// A replay fails after this many writers have ended during one of its blocks.
 const MOST_STARTS: u32 = 5;
 
-/// What to do next.
 pub(super) enum Step {
     /// See whether there is a replay.
     Look,
@@ -53,7 +52,6 @@ struct Running {
     _reading: AbortOnDropHandle<()>,
     /// When the next chunk may be stored.
     due: Instant,
-    /// Origins and reasons.
     unexpected: Vec<String>,
 }
 

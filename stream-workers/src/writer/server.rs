@@ -57,7 +57,6 @@ const READ_SETTINGS: &[(&str, &str)] = &[
     ("use_skip_indexes_if_final", "0"),
 ];
 
-/// Why a writer ends.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Ended {
     /// Another writer has taken over.
@@ -104,7 +103,6 @@ pub(crate) struct FailedBlock {
     pub(super) culprits: Vec<(Origin, String)>,
 }
 
-/// Outcome of a statement.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,

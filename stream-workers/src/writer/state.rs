@@ -217,7 +217,6 @@ pub(super) struct Written {
     pub(super) reports: u64,
 }
 
-/// Rows that were inserted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Changed {
     pub(super) events: u64,

@@ -124,7 +124,6 @@ fn ids(up_to: u128) -> Vec<String> {
     (0..up_to).map(|n| format!("event-{n:06}")).collect()
 }
 
-/// Waits for several attempts.
 async fn waits(worker: &Working) {
     for _ in 0..8 {
         tokio::time::sleep(Duration::from_millis(500)).await;

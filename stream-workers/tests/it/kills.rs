@@ -13,7 +13,6 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
-/// Messages of a round.
 const EACH: usize = 40;
 /// Attempts at a time, to two endpoints.
 const LANES: usize = 8;
@@ -24,7 +23,6 @@ const WRITING: &str = "FROM pg_stat_activity WHERE datname = current_database() 
 /// When the deliverer of a round dies.
 #[derive(Clone, Copy, Debug, Default)]
 enum Moment {
-    /// While everything goes on.
     #[default]
     Whenever,
     /// The receiver has read the request, and there is no answer.

@@ -39,7 +39,6 @@ pub(crate) struct Office {
     ports: Mutex<Vec<u16>>,
 }
 
-/// A registered endpoint.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     pub(crate) id: Uuid,

@@ -81,7 +81,6 @@ impl Watched {
     }
 }
 
-/// Inserts that were repeated.
 const REPEATED: &str = "worker_statements_repeated_total";
 
 fn stream(events: u128) -> Vec<(i32, Value)> {

@@ -46,7 +46,6 @@ impl TestApp {
         settings(&self.stores)
     }
 
-    /// Starts a worker.
     pub(crate) fn worker(&self) -> Working {
         Working::start(self.settings())
     }
@@ -141,7 +140,6 @@ impl TestApp {
         self.clickhouse.query(ids).fetch_all().await.expect("the table can be read")
     }
 
-    /// Number of events.
     pub(crate) async fn events(&self) -> u64 {
         self.clickhouse.query("SELECT count() FROM events FINAL").fetch_one().await.expect("the table can be read")
     }
@@ -205,7 +203,6 @@ pub(crate) fn record(org: u128, received_at_us: i64, events: &[Value]) -> Value 
     json!({"v": 1, "org": uuid::Uuid::from_u128(org), "received_at_us": received_at_us, "kind": "events", "events": events})
 }
 
-/// A retrieval on example.com.
 pub(crate) fn event(key: u128) -> Value {
     json!({"own_key": format!("{key:032x}"), "id": format!("event-{key:06}"), "type": "content_retrieved",
         "at_ms": NEW_YEAR_US / 1_000, "site": "com.example", "content_url": "https://example.com/"})

@@ -65,7 +65,6 @@ impl From<Row> for Entry {
     }
 }
 
-/// Which entries.
 #[derive(Deserialize)]
 pub(crate) struct Filter {
     action: Option<String>,

@@ -105,7 +105,6 @@ async fn bad_lines(moment: &mut PgConnection, drain: DrainId) -> Result<Vec<BadL
     Ok(rows.into_iter().map(|(reason, excerpt, seen_at)| BadLine { reason, excerpt, seen_at }).collect())
 }
 
-/// All hours together.
 fn whole(hours: impl Iterator<Item = DrainFigures>) -> DrainFigures {
     let mut dropped = BTreeMap::<String, u64>::new();
     let mut whole = DrainFigures::default();

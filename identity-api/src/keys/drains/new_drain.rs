@@ -28,7 +28,6 @@ struct NewDrain {
     fastly_service_id: Option<String>,
 }
 
-/// A drain to be.
 pub(super) struct CheckedDrain {
     pub(super) name: String,
     pub(super) provider: DrainProvider,

@@ -55,7 +55,6 @@ pub(crate) async fn with_status(
     rows.into_iter().map(AccessRequest::try_from).collect()
 }
 
-/// What an operator decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Approve,

@@ -26,7 +26,6 @@ use sqlx::PgConnection;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// What the mail said.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Claim {

@@ -13,7 +13,6 @@ const DEPENDENCY_UP: &str = "dependency_up";
 pub(super) struct Reading {
     /// Known metrics; of several series, their sum.
     pub(super) values: BTreeMap<&'static str, f64>,
-    /// Which stores it reaches.
     pub(super) dependencies: BTreeMap<&'static str, bool>,
 }
 

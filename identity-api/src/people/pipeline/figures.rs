@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 /// One metric that operators are shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
-    /// Whose it is.
     pub process: &'static str,
     /// Its name; of several series, their sum.
     pub metric: &'static str,
@@ -15,7 +14,6 @@ pub struct Figure {
     pub unit: &'static str,
     /// What it says, in a few words.
     pub says: &'static str,
-    /// What wakes somebody up.
     pub alert: Option<Alert>,
 }
 
@@ -24,18 +22,15 @@ pub struct Figure {
 pub struct Alert {
     /// As in docs/alerts.md.
     pub name: &'static str,
-    /// When it fires.
     pub limit: Limit,
 }
 
 /// From where on a figure is bad.
 #[derive(Clone, Copy, Debug)]
 pub enum Limit {
-    /// Above this.
     Above(f64),
     /// Above this share of another metric of the same process.
     ShareOf(&'static str, f64),
-    /// Whenever it grows.
     Growth,
 }
 

@@ -10,7 +10,6 @@ use service_kit::session_cookie;
 /// A cookie of this surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cookie {
-    /// The session.
     Session,
     /// A sign-in at a provider that is under way.
     Journey,
@@ -21,7 +20,6 @@ pub(super) enum Cookie {
 /// How cookies are written here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cookies {
-    /// How people come.
     pub(super) transport: Transport,
 }
 

@@ -32,7 +32,6 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(super) const LINK: &str = "/api/v1/identity/auth/magic-link";
 const VERIFY: &str = "/api/v1/identity/auth/magic-link/verify";
 
-/// Mails that were promised.
 pub(crate) struct Outbox {
     pub(super) mails: TaskTracker,
     slots: Arc<Slots<ClientAddress>>,

@@ -23,7 +23,6 @@ pub(super) struct Opened {
     user: User,
 }
 
-/// Who it is.
 #[derive(Serialize)]
 pub(super) struct User {
     pub(super) id: UserId,

@@ -12,7 +12,6 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
 }
 
-/// What a caller shows.
 #[derive(Clone, Copy)]
 pub(crate) enum Shows<'a> {
     Nothing,

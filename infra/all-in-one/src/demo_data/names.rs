@@ -8,7 +8,6 @@ pub(super) struct Bot {
     pub(super) user_agent: &'static str,
     /// Whether its address is one that its operator publishes.
     pub(super) is_verified: bool,
-    /// Of a hundred fetches.
     pub(super) share: u32,
 }
 
@@ -128,5 +127,4 @@ pub(super) const PAGES: [&str; 24] = [
     "/",
 ];
 
-/// Where the pages are.
 pub(super) const SITE: &str = "https://www.example.com";

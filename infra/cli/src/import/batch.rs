@@ -27,7 +27,6 @@ pub(super) const FIELDS: &[u8] = b"#Fields:";
 /// What the directives of a log say so far. Each batch is a body of its own, so it begins with them again.
 #[derive(Clone, Default)]
 pub(super) enum Heading {
-    /// No line was read.
     #[default]
     Unread,
     /// The log doesn't begin with a directive, so that no line of it is one.

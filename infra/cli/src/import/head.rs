@@ -7,7 +7,6 @@ use std::io::{self, Read};
 /// By so much of its beginning a log is known again.
 const HEAD_BYTES: usize = 4 * 1024;
 
-/// How a log begins.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Head {
     bytes: usize,

@@ -54,7 +54,6 @@ enum Named {
 /// One log.
 pub(super) struct Source {
     pub(super) file: PathBuf,
-    /// Where to begin.
     pub(super) from: u64,
     /// Whether more of it may come.
     pub(super) is_followed: bool,

@@ -66,7 +66,6 @@ impl StateFile {
         write_private(&self.path, text.as_bytes()).map_err(|error| of_file(&self.path, &error))
     }
 
-    /// Forgets it.
     pub(super) fn forget(&self) -> Result<(), Failure> {
         match std::fs::remove_file(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(of_file(&self.path, &error)),

@@ -54,7 +54,6 @@ impl Inputs {
         &self.seeds
     }
 
-    /// The next input.
     pub fn next_input(&mut self) -> Vec<u8> {
         let mut input = self.pick();
         for _ in 0..self.random.random_range(1..6) {

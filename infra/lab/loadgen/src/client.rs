@@ -17,7 +17,6 @@ use tokio::time::timeout;
 /// Largest answer that is read.
 const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
-/// Where a surface is.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     /// What connections are opened to.
@@ -40,7 +39,6 @@ impl Endpoint {
 /// What came of an exchange.
 #[derive(Debug)]
 pub enum Exchange {
-    /// An answer.
     Answered(HttpResponse),
     /// It failed before anything was sent.
     NeverSent(&'static str),
@@ -51,13 +49,11 @@ pub enum Exchange {
 /// An answer, read whole.
 #[derive(Debug)]
 pub struct HttpResponse {
-    /// HTTP status.
     pub status: u16,
     /// Whether it says when to try again.
     pub has_retry_after: bool,
     /// How long the whole list is, of a list that comes line by line.
     pub total: Option<u64>,
-    /// The body.
     pub body: Bytes,
 }
 

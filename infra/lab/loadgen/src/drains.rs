@@ -22,7 +22,6 @@ use service_kit::clock::Clock;
 use std::io::{BufRead as _, BufReader, Cursor, Write as _};
 use std::time::Duration;
 
-/// The figure to reach.
 const WANTED_LINES: f64 = 400_000.0;
 const CHUNK_BYTES: usize = 64 * 1024;
 const MIB: f64 = 1024.0 * 1024.0;

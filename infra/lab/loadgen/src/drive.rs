@@ -22,13 +22,11 @@ use tokio_util::task::TaskTracker;
 /// What every phase of a run shares.
 #[derive(Debug)]
 pub struct Course {
-    /// Where events go.
     pub ingest: Endpoint,
     /// Who they are about, and the keys they are sent with.
     pub tenants: Vec<Tenant>,
     /// What events look like.
     pub shape: Shape,
-    /// Makes the requests.
     pub generator: Mutex<Generator>,
     /// Knows what may be read.
     pub oracle: Mutex<Oracle>,
@@ -41,13 +39,11 @@ pub struct Course {
 /// What a phase came to.
 #[derive(Debug)]
 pub struct Ridden {
-    /// Counts and latencies.
     pub tally: Tally,
     /// How long it took, without the wait for the last answers: those do not count as in time either.
     pub elapsed: Duration,
 }
 
-/// A phase under way.
 #[derive(Debug)]
 struct Ride {
     course: Arc<Course>,

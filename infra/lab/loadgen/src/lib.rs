@@ -44,7 +44,6 @@ use tokio_util::sync::CancellationToken;
 /// Whether every answer kept the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It did.
     Clean,
     /// At least one did not.
     Broken,

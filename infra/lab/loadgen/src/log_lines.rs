@@ -44,7 +44,6 @@ const FILLER: &str = "session_region=eu-central-1; consent=necessary.statistics;
 /// A form in which lines come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Logpush.
     Cloudflare,
     /// The format string of `infra/edge/fastly`.
     Fastly,
@@ -56,7 +55,6 @@ pub enum Format {
     AkamaiJson,
     /// The same between spaces.
     AkamaiText,
-    /// A drain of Vercel.
     Vercel,
     /// nginx through Vector or Fluent Bit.
     Ndjson,
@@ -78,7 +76,6 @@ impl Format {
         Self::Combined,
     ];
 
-    /// Who sends it.
     pub fn provider(self) -> DrainProvider {
         match self {
             Self::Cloudflare => DrainProvider::Cloudflare,
@@ -140,23 +137,17 @@ pub struct Lines {
 /// One request. No text may hold what JSON or a log escapes.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// When it was.
     pub at: DateTime<Utc>,
     /// The provider's id of it; may be empty.
     pub id: String,
     /// The correlation header; may be empty, and Vercel does not log it.
     pub telemetry_id: String,
-    /// Who asked.
     pub address: String,
     /// By which program.
     pub user_agent: String,
-    /// Which host.
     pub host: String,
-    /// With its slash.
     pub path: String,
-    /// What was answered.
     pub status: u16,
-    /// How much of it.
     pub bytes: u32,
     /// From where it was asked.
     pub country: &'static str,
@@ -170,7 +161,6 @@ impl Lines {
         Self { format, random: SmallRng::seed_from_u64(1), begin: now - TimeDelta::hours(1), least_bytes, made: 0 }
     }
 
-    /// Appends the next line.
     pub fn write(&mut self, is_last: bool, to: &mut Vec<u8>) {
         let request = self.request();
         let line = self.format.line(&request);

@@ -53,7 +53,6 @@ impl Oracle {
         self.tenants[tenant].baseline = stored.figures.clone();
     }
 
-    /// A request leaves.
     pub fn sent(&mut self, plan: &Plan) {
         for number in &plan.items {
             let described = self.shape.describe(plan.tenant, *number);

@@ -19,7 +19,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub struct Watched {
     /// As the report names it.
     pub name: String,
-    /// Its id.
     pub pid: u32,
     /// Whether others may be working it too.
     pub is_shared: bool,
@@ -30,7 +29,6 @@ pub struct Watched {
 pub struct Cost {
     /// As the report names it.
     pub name: String,
-    /// User and system time.
     pub cpu_seconds: f64,
     /// Resident memory at the beginning, in MiB.
     pub rss_before_mib: f64,
@@ -65,7 +63,6 @@ struct Row {
 }
 
 impl Watch {
-    /// Begins to watch.
     pub fn begin(watched: &[Watched]) -> Self {
         let before = usages(watched);
         let most_kib = Arc::new(Mutex::new(before.iter().map(|usage| usage.rss_kib).collect()));

@@ -21,7 +21,6 @@ const SECOND_LOOK: Duration = Duration::from_millis(1_500);
 pub struct ReadTally {
     /// Answers 200.
     pub answered: u64,
-    /// Everything else.
     pub failed: u64,
     /// Of answers 200.
     pub latency: Latencies,

@@ -17,20 +17,16 @@ use std::time::Duration;
 /// One run.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Repeats the workload.
     pub seed: u64,
     /// What this machine is, and how busy it was.
     pub machine: Machine,
     /// One entry for each load, in order.
     pub loads: Vec<LoadReport>,
-    /// What the oracle found.
     pub oracle: OracleReport,
 }
 
-/// The machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
-    /// Processors.
     pub processors: usize,
     /// Load average over one minute before the run: what others did.
     pub load_average_before: f64,
@@ -53,7 +49,6 @@ pub struct LoadReport {
     pub without_retry_after: u64,
     /// Requests that were due and never left.
     pub never_left: u64,
-    /// Connections.
     pub connections: u64,
     /// From the due time (open loop) or the sending (closed loop) to a 2xx.
     pub latency: Quantiles,
@@ -76,24 +71,19 @@ pub struct LoadReport {
 pub struct Quantiles {
     /// How many were measured.
     pub count: u64,
-    /// Half are faster.
     pub p50_ms: f64,
     /// One in a hundred is slower.
     pub p99_ms: f64,
     /// One in a thousand is slower.
     pub p999_ms: f64,
-    /// The slowest.
     pub max_ms: f64,
 }
 
-/// What the oracle found.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct OracleReport {
-    /// Answers that were checked.
     pub checks: u64,
     /// Reads that were not answered 200; they prove nothing.
     pub reads_failed: u64,
-    /// Of summaries.
     pub read_latency: Quantiles,
     /// From the end of the load until everything acked could be read, in seconds.
     pub quiesced_after_seconds: f64,
@@ -136,7 +126,6 @@ impl Machine {
 }
 
 impl LoadReport {
-    /// Sums a load up.
     #[expect(clippy::cast_precision_loss, reason = "figures for people")]
     pub fn of(name: &str, ridden: &Ridden, processes: Vec<Cost>) -> Self {
         let Ridden { tally, elapsed } = ridden;
@@ -166,7 +155,6 @@ impl LoadReport {
         self.events.iter().filter(|(fate, _)| **fate != Fate::Acked).map(|(_, events)| events).sum()
     }
 
-    /// What a process cost.
     pub fn cost(&self, process: &str) -> Option<&Cost> {
         self.processes.iter().find(|cost| cost.name == process)
     }

@@ -18,7 +18,6 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// A run under way.
 #[derive(Debug)]
 pub struct Session {
     /// What every load shares.
@@ -99,7 +98,6 @@ impl Session {
         Reader::new(&self.course, base, &self.read_tally).settle(self.conduct.quiesce).await
     }
 
-    /// Settles and sums up.
     pub async fn end(self, base: &Endpoint) -> anyhow::Result<Report> {
         self.stop_reading.cancel();
         let took = self.settle(base).await;

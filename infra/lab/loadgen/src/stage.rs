@@ -29,9 +29,7 @@ use std::path::{Path, PathBuf};
 pub struct TestBed {
     /// Unique; part of every name that the run makes.
     pub name: String,
-    /// Where events go.
     pub ingest: Endpoint,
-    /// Where reads go.
     pub base: Endpoint,
     /// Who the events are about.
     pub tenants: Vec<Tenant>,

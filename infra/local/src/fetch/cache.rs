@@ -14,7 +14,6 @@ use crate::{account, locks, settings};
 /// Names and sizes of a release's files; written last, so a release that has it is whole.
 const LISTING: &str = ".complete";
 
-/// The shared folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
     root: PathBuf,

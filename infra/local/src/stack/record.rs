@@ -31,7 +31,6 @@ pub struct Entry {
     pub process: Option<Process>,
     /// Its ports, preferred again the next time.
     pub listen: Listen,
-    /// Where its data is.
     pub data: PathBuf,
     /// What it asks its administrator for; none of Kafka, and of what an earlier build has started.
     #[serde(default, skip_serializing_if = "Option::is_none")]

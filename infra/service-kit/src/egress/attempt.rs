@@ -32,7 +32,6 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// A body in chunks takes that many times its bytes at most; one in smaller chunks is cut.
 const FRAMED: usize = 2;
 
-/// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpAnswer {
     /// The status; a redirect is an answer like any other.

@@ -14,7 +14,6 @@ use std::sync::Arc;
 /// Which check of a server's certificate failed: what its operator has to mend, and nothing else about the inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TlsFault {
-    /// Its time is over.
     Expired,
     /// Its time has not come.
     NotYetValid,

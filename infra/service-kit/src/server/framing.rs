@@ -29,7 +29,6 @@ enum ParserState {
     Head,
     /// A body that has so many more bytes.
     Sized(u64),
-    /// A body in chunks.
     Chunked(Chunk),
     /// After what is refused: nothing more is passed on.
     Refused,
@@ -127,7 +126,6 @@ impl Framing {
         bytes.len()
     }
 
-    /// Ends with this head.
     fn refuse(&mut self, instead: &[u8], passed: &mut Vec<u8>) {
         passed.extend(instead);
         self.place = ParserState::Refused;

@@ -54,7 +54,6 @@ impl Contract {
         })
     }
 
-    /// Looks the table up.
     pub(super) async fn find(&self, client: &clickhouse::Client) -> Result<Option<Table>, clickhouse::error::Error> {
         client.query(DESCRIPTION).bind(self.name).bind(self.name).fetch_optional().await
     }

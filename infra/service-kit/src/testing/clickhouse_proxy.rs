@@ -43,7 +43,6 @@ impl ClickHouseProxy {
         Self { server: TestServer::start(Router::new().fallback(pass_on).with_state(proxy)).await, asked }
     }
 
-    /// Where it listens.
     pub fn url(&self) -> &str {
         &self.server.url
     }

@@ -21,7 +21,6 @@ pub enum DnsRecord {
 
 /// Answers until it is dropped.
 pub struct TestDns {
-    /// Where it listens.
     pub address: SocketAddr,
     _serving: AbortOnDropHandle<()>,
 }

@@ -35,7 +35,6 @@ pub struct SetAside {
     pub origin: String,
     /// The original bytes.
     pub payload: Vec<u8>,
-    /// Why.
     pub reason: String,
 }
 

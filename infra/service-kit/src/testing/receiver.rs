@@ -23,7 +23,6 @@ pub struct TestAuthority {
 
 /// Listens until it is dropped.
 pub struct TestReceiver {
-    /// Where.
     pub address: SocketAddr,
     connects: Arc<AtomicUsize>,
     _serving: AbortOnDropHandle<()>,

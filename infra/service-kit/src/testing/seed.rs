@@ -16,7 +16,6 @@ pub struct Seed<'a>(pub &'a PgPool);
 
 /// An organisation with one key.
 pub struct SeededOrg {
-    /// Its id.
     pub id: OrgId,
     /// A key with the default scopes.
     pub key: String,
@@ -127,7 +126,6 @@ impl Seed<'_> {
             .expect("keys are revoked");
     }
 
-    /// A verified domain.
     pub async fn verify(&self, org: OrgId, domain: &str) {
         let site = Site::from_domain(domain).expect("a test uses a valid domain");
         sqlx::query("INSERT INTO domains (organization_id, domain, site, verification_method, verified_at) VALUES ($1, $2, $3, 'test', now())")
@@ -139,7 +137,6 @@ impl Seed<'_> {
             .expect("a domain is inserted");
     }
 
-    /// An active delegation.
     pub async fn delegate(&self, grantor: OrgId, grantee: OrgId) {
         sqlx::query("INSERT INTO delegations (grantor_org_id, grantee_org_id, scopes) VALUES ($1, $2, '{telemetry:read}')")
             .bind(grantor.0)

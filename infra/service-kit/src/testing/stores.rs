@@ -24,20 +24,16 @@ static TABLES: OnceCell<Tables> = OnceCell::const_new();
 /// Fresh stores of one test.
 #[derive(Clone)]
 pub struct TestStores {
-    /// Migrated database.
     pub pool: PgPool,
-    /// Its settings.
     pub postgres: PostgresSettings,
     /// Database with the tables applied.
     pub clickhouse: ClickHouseSettings,
-    /// Two created topics.
     pub kafka: KafkaSettings,
     /// The prefix of every name above; unique among running tests.
     pub name: String,
 }
 
 impl TestStores {
-    /// Creates them.
     pub async fn fresh() -> Self {
         let stores = Self::with_topics().await;
         let template = TABLES.get_or_init(|| template_tables(&stores.clickhouse.clickhouse_url)).await;

@@ -68,7 +68,6 @@ impl Server {
     }
 }
 
-/// What neither needs.
 const FORBIDDEN: [&str; 29] = [
     "CREATE DATABASE mine",
     "CREATE TABLE mine (x UInt8) ENGINE = MergeTree ORDER BY x",

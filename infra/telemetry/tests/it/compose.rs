@@ -63,7 +63,6 @@ impl Deployment {
         assert_eq!(code, Some(0), "{name}: {said}");
     }
 
-    /// Starts the others.
     async fn serve(&mut self) {
         let names: Vec<String> = self.services.keys().filter(|name| !ONE_SHOT.contains(&name.as_str())).cloned().collect();
         for name in names {

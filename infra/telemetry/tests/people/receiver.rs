@@ -14,7 +14,6 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// What a header says.
     pub(crate) fn header(&self, name: &str) -> &str {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.into_iter().find(|(is, _)| is.eq_ignore_ascii_case(name)).map_or("", |(_, value)| value)

@@ -5,11 +5,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 
-/// What was asked.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) target: String,
-    /// Inflated.
     pub(crate) body: String,
 }
 

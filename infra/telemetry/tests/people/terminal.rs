@@ -5,13 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// A user's terminal.
 pub(crate) struct Terminal {
     home: TempDir,
     environment: Vec<(String, String)>,
 }
 
-/// What a command said.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: i32,

@@ -7,7 +7,6 @@ use std::borrow::Cow;
 /// What the lines at the beginning of a body say about the others.
 #[derive(Default)]
 pub(in super::super) enum Heading {
-    /// No line was read.
     #[default]
     Unread,
     /// The body doesn't begin with directives, so that no line of it is one.

@@ -20,11 +20,8 @@ const CHECKPOINT_INTERVAL: Duration = Duration::from_millis(200);
 /// A durable entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Spilled {
-    /// What was appended.
     pub(crate) payload: Vec<u8>,
-    /// Where it begins.
     pub(crate) begin: Position,
-    /// Where the next begins.
     pub(crate) end: Position,
 }
 

@@ -8,7 +8,6 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Where segments are made.
 pub(super) trait Disk: Send + Sync {
     /// A new segment to append to; durable is not even its name.
     fn create(&self, path: &Path) -> io::Result<Box<dyn Segment>>;
@@ -24,7 +23,6 @@ pub(super) trait Segment: Write + Send {
     fn cut(&mut self, length: u64) -> io::Result<()>;
 }
 
-/// The disk there is.
 pub(super) struct RealDisk;
 
 impl Disk for RealDisk {

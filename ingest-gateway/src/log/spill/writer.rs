@@ -26,7 +26,6 @@ pub(super) struct Entry {
     pub(super) answer: oneshot::Sender<Result<(), Refusal>>,
 }
 
-/// The thread's own state.
 struct Writer {
     folder: Arc<Folder>,
     inventory: Arc<Inventory>,

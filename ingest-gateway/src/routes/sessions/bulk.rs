@@ -39,7 +39,6 @@ pub(crate) struct SessionUploaded {
     outcome_recorded: bool,
 }
 
-/// Takes a whole session.
 pub(crate) async fn upload_session(
     Shared(state): Shared<Arc<State>>,
     Reporter(caller): Reporter,

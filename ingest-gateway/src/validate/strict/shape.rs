@@ -44,9 +44,7 @@ pub(super) enum Shape {
     Object,
 }
 
-/// A number of things.
 pub(super) const COUNT: Shape = Shape::Integer { least: 0, most: i64::MAX };
-/// Any whole number.
 pub(super) const INTEGER: Shape = Shape::Integer { least: i64::MIN, most: i64::MAX };
 
 /// The member must be there.
@@ -65,7 +63,6 @@ pub(super) const fn nullable(field: &'static str, shape: Shape) -> Rule {
 }
 
 impl Rule {
-    /// The member's own name.
     pub(super) fn name(&self) -> &'static str {
         last_part(self.field)
     }

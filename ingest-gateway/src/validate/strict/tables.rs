@@ -23,7 +23,6 @@ pub(super) const ENVELOPE: &[Rule] = &[
     nullable("manifest_ref", Text),
 ];
 
-/// A session document.
 pub(super) const SESSION: &[Rule] = &[
     optional("document_type", OneOf(&["session"])),
     must("schema_version", OneOf(VERSION)),

@@ -33,7 +33,6 @@ impl World {
         world
     }
 
-    /// Empties the tables.
     pub(super) async fn clear(&mut self) {
         for table in ["events", "reports"] {
             self.run(format!("TRUNCATE TABLE {table}")).await;

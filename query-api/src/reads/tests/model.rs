@@ -35,7 +35,6 @@ impl Shown<'_> {
         self.role == 1 || self.session != 0
     }
 
-    /// It claims a fetch.
     pub(super) fn is_claim(&self) -> bool {
         self.role <= 1 && self.has_agent()
     }
@@ -144,7 +143,6 @@ impl<'a> Event<'a> {
     }
 }
 
-/// Distinct sessions of reports.
 pub(super) fn sessions<'a, 's: 'a>(shown: impl IntoIterator<Item = &'a Shown<'s>>) -> u64 {
     let distinct: BTreeSet<u64> = shown.into_iter().map(|shown| shown.session).filter(|session| *session != 0).collect();
     distinct.len() as u64

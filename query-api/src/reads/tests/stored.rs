@@ -21,7 +21,6 @@ pub(in crate::reads) struct Stored {
 }
 
 impl Stored {
-    /// Creates the tables.
     pub(in crate::reads) async fn new(settings: &ClickHouseSettings) -> Self {
         let stored = Self { settings: settings.clone() };
         for statement in DDL {
@@ -30,7 +29,6 @@ impl Stored {
         stored
     }
 
-    /// Runs a statement.
     pub(in crate::reads) async fn run(&self, statement: &str) {
         self.post(&[], statement.as_bytes().to_vec()).await;
     }

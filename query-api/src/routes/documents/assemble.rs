@@ -103,7 +103,6 @@ impl Parts {
     }
 }
 
-/// The session document.
 pub(super) fn document(session: SessionId, facts: &Facts, events: &[SessionEvent], clicks: SessionEvents) -> Box<RawValue> {
     let mut parts = Parts::default();
     parts.put("document_type", "session");

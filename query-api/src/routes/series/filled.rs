@@ -15,9 +15,7 @@ const MAX_BYTES: u64 = 1_048_576;
 
 /// Where cells come from, in order.
 pub(crate) enum Source {
-    /// ClickHouse.
     Stored(Box<Cells>),
-    /// What was counted elsewhere.
     Loaded(vec::IntoIter<Cell>),
 }
 
@@ -36,7 +34,6 @@ pub(crate) struct Filled {
     /// What came and has not had its turn.
     waiting: Option<Cell>,
     total: u64,
-    /// Of what is filled.
     places: Option<Places>,
 }
 

@@ -9,7 +9,6 @@ const OWN: &str = include_str!("../corpus/own.tsv");
 
 struct Row {
     label: &'static str,
-    /// The expected bot.
     bot: Option<&'static str>,
     user_agent: &'static str,
 }

@@ -80,7 +80,6 @@ impl Reader {
 }
 
 impl Figures {
-    /// Adds what was read.
     pub(crate) fn add(&mut self, read: &Self) {
         self.records += read.records;
         self.events += read.events;

@@ -9,7 +9,6 @@ use uuid::Uuid;
 
 const SESSION: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 
-/// Whose a URL is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
     Com,

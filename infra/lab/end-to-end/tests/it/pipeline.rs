@@ -78,7 +78,6 @@ impl Pipeline {
         worker.await.unwrap().unwrap();
     }
 
-    /// Reports something.
     pub(crate) async fn offer(&self, path: &str, key: &str, body: &Value) -> Answer {
         let request = client().post(format!("{}{path}", self.gateway.url)).header("content-type", "application/json");
         answer(request.header("x-api-key", key).body(body.to_string())).await
@@ -91,7 +90,6 @@ impl Pipeline {
         taken
     }
 
-    /// Asks for something.
     pub(crate) async fn get(&self, path: &str, key: &str) -> Answer {
         answer(client().get(format!("{}{path}", self.query.url)).header("x-api-key", key)).await
     }

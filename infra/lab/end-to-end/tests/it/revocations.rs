@@ -27,7 +27,6 @@ const IDENTITY: &str = "/api/v1/identity";
 struct Ask {
     client: Client,
     urls: [String; 2],
-    /// Header and value.
     by: (&'static str, String),
 }
 
@@ -244,7 +243,6 @@ fn by_key(key: &str) -> (&'static str, String) {
     ("x-api-key", key.to_owned())
 }
 
-/// What is taken back.
 #[derive(Debug)]
 enum Taking {
     Key(String),

@@ -43,7 +43,6 @@ impl Suite {
         Self { schema: jsonschema::options().should_validate_formats(true).build(&schema).unwrap(), sessions, envelopes }
     }
 
-    /// Our own.
     pub(crate) fn own() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
         let folder = root.join("ingest-gateway/tests/documents/accepted");

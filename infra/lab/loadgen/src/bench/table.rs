@@ -17,7 +17,6 @@ const INCUMBENT_CORES: f64 = 2.0;
 /// Throughput at one batch size, service and baseline interleaved.
 #[derive(Debug, Serialize)]
 pub(super) struct Comparison {
-    /// Events in a request.
     pub(super) batch: usize,
     /// Acked events a second of the service, by round.
     pub(super) service: Vec<f64>,
@@ -29,7 +28,6 @@ pub(super) struct Comparison {
     pub(super) wanted: f64,
 }
 
-/// All figures.
 #[derive(Debug, Serialize)]
 pub(super) struct BenchReport {
     /// P1.
@@ -57,18 +55,15 @@ pub(super) struct BenchReport {
 /// What the worker did with a filled log.
 #[derive(Debug, Serialize)]
 pub(super) struct Drain {
-    /// Events in the log.
     pub(super) events: u64,
     /// Until all of them could be read, start of the worker included.
     pub(super) seconds: f64,
-    /// Of the worker.
     pub(super) worker_cpu_seconds: f64,
 }
 
 /// A load, and what it cost until all of it could be read.
 #[derive(Debug, Serialize)]
 pub(super) struct Pipeline {
-    /// The load.
     pub(super) load: LoadReport,
     /// From its beginning until all of it could be read, the looks at that included.
     pub(super) whole: Vec<Cost>,

@@ -12,7 +12,6 @@ use serde::de::DeserializeOwned;
 pub(super) struct Part<'a> {
     pub(super) offset: u64,
     pub(super) limit: u64,
-    /// More parameters.
     pub(super) only: &'a str,
 }
 

@@ -27,7 +27,6 @@ pub(super) struct Operation {
 /// What must become of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It may be accepted.
     Good,
     /// One of its events is faulty: 422 for all of them.
     Faulty,
@@ -35,7 +34,6 @@ pub(super) enum Kind {
     Trespassing,
 }
 
-/// Makes operations.
 #[derive(Debug)]
 pub(super) struct Campaign {
     shape: Shape,
@@ -52,7 +50,6 @@ impl Campaign {
         Self { shape, random, next: [0; TENANTS], made: Vec::new() }
     }
 
-    /// The next operation.
     pub(super) fn next(&mut self) -> Operation {
         let drawn = self.random.random_range(0..PERCENT);
         let operation = match drawn {

@@ -28,7 +28,6 @@ const DELEGATION_DEADLINE: Duration = Duration::from_secs(10);
 /// The cluster that each shard's configuration names.
 const CLUSTER: &str = "telemetry";
 
-/// Everything that runs.
 #[derive(Debug)]
 pub(super) struct Cluster {
     pub(super) folder: PathBuf,

@@ -26,7 +26,6 @@ pub enum Target {
     Postgres,
 }
 
-/// How it strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// SIGKILL, and a start after the time of the fault.
@@ -46,9 +45,7 @@ pub enum FaultKind {
 pub struct Fault {
     /// From the begin of the load on.
     pub at: Duration,
-    /// Whom.
     pub target: Target,
-    /// How.
     pub kind: FaultKind,
     /// How long, at least.
     pub lasts: Duration,

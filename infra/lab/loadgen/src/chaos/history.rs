@@ -21,7 +21,6 @@ pub(super) struct History {
     counts: Mutex<Counts>,
 }
 
-/// Operations of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
     /// Requests of good events by fate.

@@ -23,7 +23,6 @@ const CRASH_PATIENCE: Duration = Duration::from_secs(90);
 /// What a worker needs to have a block in hand that its store does not acknowledge.
 const IN_HAND: Duration = Duration::from_millis(1_500);
 
-/// What was done.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Injected {
     /// Faults by kind and target.
@@ -43,7 +42,6 @@ impl Injected {
     }
 }
 
-/// Carries out faults.
 pub(super) struct Injector {
     cluster: Arc<Cluster>,
     history: Arc<History>,

@@ -14,7 +14,6 @@ use std::ops::AddAssign;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Items of a page.
 const PAGE: u64 = 1_000;
 /// A read is asked for so often, on a machine that may be busy.
 const TRIES: u32 = 20;

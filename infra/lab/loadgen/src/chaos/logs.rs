@@ -119,7 +119,6 @@ impl Ledger {
         self.wrong.entry(rule).or_insert(what);
     }
 
-    /// A read was answered.
     fn read(&mut self, counted: u64) {
         let (_, possible) = self.bounds();
         if counted > possible {

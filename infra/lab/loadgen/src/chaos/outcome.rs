@@ -17,7 +17,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// The whole run.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) options: ChaosOptions,

@@ -20,7 +20,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// What the proxy does with what it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Hands everything on.
     Pass,
     /// Hands everything on, each piece so much later.
     Latency(Duration),

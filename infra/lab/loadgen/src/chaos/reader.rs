@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Items of a page.
 const PAGE: u64 = 200;
 /// More days and agents than a tenant has.
 const WHOLE: u64 = 1_000;

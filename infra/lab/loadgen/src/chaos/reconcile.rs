@@ -41,7 +41,6 @@ struct Logged {
     events: u64,
 }
 
-/// Where the events are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sums {
     accepted: u64,

@@ -29,7 +29,6 @@ const STANDING: &str = "SELECT countIf(status IN ('waiting', 'running')), countI
     sum(events), sum(changed_events) + sum(changed_reports), sum(unreadable), \
     arrayStringConcat(groupUniqArrayIf(3)(message, message != ''), '; ') FROM replays FINAL";
 
-/// Counts of all replays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Replayed {
     under_way: u64,
@@ -37,7 +36,6 @@ pub(super) struct Replayed {
     /// Replays that a writer has given up, for example because the log was unavailable.
     failed: u64,
     events: u64,
-    /// Rows that replays inserted.
     changed: u64,
     unreadable: u64,
     messages: String,

@@ -19,7 +19,6 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// Connections that send.
 pub(super) const SENDERS: usize = 12;
 /// Longest wait for an answer.
 const DEADLINE: Duration = Duration::from_secs(10);

@@ -40,7 +40,6 @@ struct Life {
     is_held: bool,
 }
 
-/// How its processes ended.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ends {
     pub(super) killed: u64,
@@ -124,7 +123,6 @@ impl ServiceProcess {
         }
     }
 
-    /// Gives it back.
     pub(super) async fn release(&self) {
         self.life.lock().await.is_held = false;
     }
@@ -201,7 +199,6 @@ impl ServiceProcess {
         lock(&self.ends).wrong.push(format!("{} is not ready {READY_PATIENCE:?} after everything is well", self.slot.name));
     }
 
-    /// Stops it for good.
     pub(super) async fn close(&self) {
         self.hold().await;
         self.terminate().await;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What was read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watched {
     /// Answers that were checked, by surface.

@@ -12,7 +12,6 @@ use tokio::time::Instant;
 /// How requests arrive, and when that ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Open or closed loop.
     pub arrivals: Arrivals,
     /// Nothing becomes due after this.
     pub duration: Duration,
@@ -32,7 +31,6 @@ pub enum Arrivals {
     },
     /// The service: so many connections, each with one request at a time.
     Closed {
-        /// Connections.
         connections: usize,
     },
 }
@@ -47,7 +45,6 @@ impl Arrivals {
     }
 }
 
-/// Hands out due times.
 #[derive(Debug)]
 pub struct Schedule {
     pace: Pace,
@@ -77,7 +74,6 @@ impl Schedule {
         Some(self.start + after)
     }
 
-    /// When the schedule began.
     pub fn start(&self) -> Instant {
         self.start
     }

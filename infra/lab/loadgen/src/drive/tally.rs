@@ -13,7 +13,6 @@ const MAX_MICROS: u64 = 600_000_000;
 /// Latencies are kept to three digits.
 const DIGITS: u8 = 3;
 
-/// Counts and latencies.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Requests of each fate.
@@ -100,12 +99,10 @@ impl Tally {
         }
     }
 
-    /// Requests of a fate.
     pub fn requests(&self, fate: Fate) -> u64 {
         self.requests.get(&fate).copied().unwrap_or(0)
     }
 
-    /// Events of a fate.
     pub fn events(&self, fate: Fate) -> u64 {
         self.events.get(&fate).copied().unwrap_or(0)
     }

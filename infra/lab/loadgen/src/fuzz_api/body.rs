@@ -18,11 +18,9 @@ const MARK: &str = "\u{1}raw\u{1}";
 const NAMES: &[&str] = &["", "a", "__proto__", "$where", "id", "session", "\u{0}", "\u{ad}", "é", "type ", "Type"];
 const WORDS: &[&str] = &["a", "Example Ltd", "answer-engine", "émigré", "日本", "x y", "a\"b\\c", "🙂", "<b>&", "1"];
 
-/// Makes values.
 pub(super) struct Maker<'a> {
     pub(super) contract: &'a Contract,
     pub(super) random: &'a mut StdRng,
-    /// What the run created.
     pub(super) known: &'a [Created],
 }
 

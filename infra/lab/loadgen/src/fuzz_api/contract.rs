@@ -14,7 +14,6 @@ const PROBLEM: &str = "application/problem+json";
 /// On every answer, whatever the handler.
 const SHARED_HEADERS: [&str; 3] = ["x-request-id", "x-content-type-options", "x-frame-options"];
 
-/// A document.
 pub struct Contract {
     /// In the order of the document.
     pub operations: Vec<Operation>,
@@ -40,25 +39,20 @@ pub struct Operation {
     pub answers: BTreeMap<u16, Documented>,
 }
 
-/// A parameter.
 #[derive(Clone, Debug)]
 pub struct Parameter {
-    /// Its name.
     pub name: String,
     /// `path`, `query` or `header`.
     pub place: String,
     /// Whether it must be there.
     pub is_required: bool,
-    /// What it may be.
     pub schema: Value,
     /// One that works.
     pub example: Option<Value>,
 }
 
-/// A request body.
 #[derive(Clone, Debug)]
 pub struct Body {
-    /// What it may be.
     pub schema: Value,
     /// One that works.
     pub example: Value,

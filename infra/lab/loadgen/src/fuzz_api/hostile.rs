@@ -29,7 +29,6 @@ pub(super) const PARAMETERS: &[&str] = &[
     "00000000-0000-0000-0000-000000000000", "grantor", "GRANTEE", "pending", "%F0%9F%98%80", "\\'",
 ];
 
-/// Path segments.
 #[rustfmt::skip]
 pub(super) const SEGMENTS: &[&str] = &[
     "abc", "%00", "..", "%2e%2e", "%2F", "%2e%2e%2f", ".", "%", "%zz", "%ff", "00000000-0000-0000-0000-000000000000",

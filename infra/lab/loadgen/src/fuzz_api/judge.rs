@@ -18,10 +18,8 @@ const SOME_MAY_WAIT: u64 = 8;
 /// A body longer than this is cut in a curl line.
 const MAX_CURL_BODY: usize = 2_000;
 
-/// What a run found.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// Requests that left.
     pub sent: u64,
     /// By operation and status.
     pub counts: BTreeMap<(String, u16), u64>,

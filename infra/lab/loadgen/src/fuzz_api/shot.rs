@@ -11,7 +11,6 @@ pub(super) enum Aim {
     Astray,
 }
 
-/// A request.
 #[derive(Clone, Debug)]
 pub(super) struct Shot {
     /// Which operation it was made of.

@@ -18,7 +18,6 @@ const LARGE_BODY: usize = 1024 * 1024 + 64 * 1024;
 /// Ends the session that asks; a session of the run must outlive it.
 const ENDS_ITS_CREDENTIAL: &str = "end_user_session";
 
-/// What opens operations.
 pub(super) struct Credentials {
     keys: Vec<String>,
     sessions: Vec<String>,

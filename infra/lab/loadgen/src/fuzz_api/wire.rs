@@ -20,13 +20,11 @@ use tokio::time::timeout;
 const LONGEST_ANSWER: Duration = Duration::from_secs(15);
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
-/// What came back.
 pub(super) struct HttpResponse {
     pub(super) status: u16,
     pub(super) content_type: String,
     /// Whether it says when to come again.
     pub(super) says_when: bool,
-    /// Names of its headers.
     pub(super) headers: Vec<String>,
     pub(super) body: Bytes,
 }

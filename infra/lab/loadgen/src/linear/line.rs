@@ -13,7 +13,6 @@ use schemas::identity::DrainProvider;
 use schemas::openapi::{self, Surface};
 use serde_json::Value;
 
-/// The route of logs.
 const DRAINS: &str = "POST /drains/{provider}";
 /// The read that shows what reporters wrote.
 const MANIFEST: &str = "GET /ctx/{token}";
@@ -40,16 +39,13 @@ enum Work {
     Manifest,
 }
 
-/// What goes in.
 pub enum Input {
-    /// A body.
     Body(Vec<u8>),
     /// The events of a session, as URL and `data`.
     Session(Vec<(String, String)>),
 }
 
 impl Input {
-    /// How large it is.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Body(body) => body.len(),
@@ -58,7 +54,6 @@ impl Input {
     }
 }
 
-/// Everything that is measured.
 pub fn lines() -> Vec<Line> {
     let document = openapi::document(&Surface::ALL);
     let line = |route: &str, what: &str, work| Line { route: route.to_owned(), name: format!("{route}{what}"), work };

@@ -9,11 +9,9 @@ use serde::Serialize;
 /// Counts in the places of [`TYPES`] and [`ROLES`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Figures {
-    /// Distinct events.
     pub total: u64,
     /// Distinct events that are not late.
     pub in_window: u64,
-    /// Distinct sessions.
     pub sessions: u64,
     /// Distinct events of each type.
     pub by_type: [u64; TYPES.len()],
@@ -39,7 +37,6 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Reads a summary.
     pub fn of(summary: &Summary) -> Self {
         let mut figures = Figures {
             total: summary.total_events,

@@ -97,7 +97,6 @@ impl Ledger {
         (0..).zip(&self.events).flat_map(of_event)
     }
 
-    /// A report leaves.
     pub fn sent(&mut self, number: u32, role: usize, described: Described) {
         let place = number as usize;
         if self.events.len() <= place {

@@ -29,12 +29,9 @@ pub enum Rule {
     Foreign,
 }
 
-/// A broken rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// Whose read it was.
     pub tenant: String,
-    /// The rule.
     pub rule: Rule,
     /// What was read, and what was to be expected.
     pub figures: String,

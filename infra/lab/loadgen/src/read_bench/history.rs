@@ -19,7 +19,6 @@ use uuid::Uuid;
 
 /// When the last event happens: the end of 2025, in milliseconds.
 const END_MS: i64 = 1_767_225_600_000;
-/// Events of a record.
 const RECORD: usize = 500;
 const OTHER_SITES: usize = 200;
 const PAGES: usize = 5_000;

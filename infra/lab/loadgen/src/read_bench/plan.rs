@@ -24,7 +24,6 @@ const MORE: [(&str, &str); 8] = [
     ("one event", "/content-owners/events/00000000-0000-4000-8000-000000000001?"),
     ("events of an agent", "/content-owners/events?agent_id=a&"),
 ];
-/// Reads of an agent.
 const OF_AGENTS: [(&str, &str); 3] =
     [("agent/events", "/agent/events?"), ("agent/summary", "/agent/summary?"), ("agent/series", "/agent/series?split=agent&")];
 /// Runs of each read before it is measured.

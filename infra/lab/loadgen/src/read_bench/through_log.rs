@@ -24,12 +24,10 @@ pub(super) struct ThroughLog {
     launch: LaunchConfig,
     workers: Vec<Running>,
     log: Log,
-    /// Records on the log.
     published: u64,
 }
 
 impl ThroughLog {
-    /// Starts the workers.
     pub(super) async fn start(options: &ReadBenchOptions, stores: &FreshStores, name: &str) -> anyhow::Result<Self> {
         let root = workspace_root();
         let binaries = stage::binaries(&root, options.binaries.as_deref(), &[]).await?;

@@ -30,13 +30,9 @@ pub(crate) const PROGRAM: &str = "telemetry";
 /// The services of the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// Takes events.
     Gateway,
-    /// Works off the log.
     Worker,
-    /// Answers reads.
     Query,
-    /// Keeps organisations.
     Identity,
 }
 
@@ -89,7 +85,6 @@ impl Service {
 pub struct Running {
     /// Which one.
     pub service: Service,
-    /// Where it listens.
     pub url: String,
     child: Child,
     log: PathBuf,
@@ -123,12 +118,10 @@ impl ProcessSlot {
         Ok(Self { service, name: name.to_owned(), port: ports.choose(&[])?, metrics_port: ports.choose(&[])? })
     }
 
-    /// Where it listens.
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Where its metrics are.
     pub(crate) fn metrics(&self) -> String {
         format!("http://127.0.0.1:{}", self.metrics_port)
     }
@@ -201,7 +194,6 @@ impl LaunchConfig {
 }
 
 impl Running {
-    /// For the report.
     pub fn watched(&self) -> Option<Watched> {
         let pid = self.child.id()?;
         Some(Watched { name: self.service.name().to_owned(), pid, is_shared: false })
@@ -219,7 +211,6 @@ impl Running {
         }
     }
 
-    /// Sends a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw) {
             // it may end between the question and the signal; both outcomes are fine

@@ -21,7 +21,6 @@ pub(crate) struct Addresses {
     pub(crate) kafka: KafkaSettings,
     pub(crate) clickhouse: ClickHouseSettings,
     pub(crate) postgres: PostgresSettings,
-    /// Which shard workers write.
     pub(crate) shard: Shard,
 }
 

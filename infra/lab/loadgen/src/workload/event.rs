@@ -24,7 +24,6 @@ const DATA: [&str; 5] = [
 const SESSION_LENGTH: u32 = 8;
 /// Hosts of a tenant over which such requests are spread, so that a reader can take them shelf by shelf.
 pub const SHELVES: u32 = 32;
-/// Pages of a tenant.
 const PAGES: u64 = 500;
 /// Events of a run that are not late happened at most this long before its start.
 const FRESH_MS: u64 = 60_000;

@@ -30,7 +30,6 @@ pub struct Plan {
     pub tenant: usize,
     /// Place of the reporter in [`super::ROLES`].
     pub role: usize,
-    /// Numbers of its events.
     pub items: Vec<u32>,
 }
 
@@ -58,7 +57,6 @@ impl Generator {
         self.mix = mix;
     }
 
-    /// The next request.
     pub fn next_plan(&mut self) -> Plan {
         let observers = u32::try_from(self.mix.observers.max(1)).unwrap_or(1);
         let is_their_turn = self.waiting.len() >= MAX_WAITING || self.random.random_ratio(observers - 1, observers);

@@ -17,10 +17,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// What the fake does.
 #[derive(Clone, Copy)]
 pub(crate) struct Manner {
-    /// Answers with this status.
     pub(crate) status: u16,
     /// From this long after the start, it stops answering for as long.
     pub(crate) stall: Option<(Duration, Duration)>,

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 /// The image that holds our program.
 const IMAGE: &str = "content-telemetry:local";
 
-/// A service of ours.
 #[derive(Clone, Debug)]
 pub(super) struct Service {
     pub(super) name: String,

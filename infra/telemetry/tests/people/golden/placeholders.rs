@@ -31,7 +31,6 @@ impl Placeholders {
         self.known.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
     }
 
-    /// The text with placeholders.
     pub(super) fn put(&mut self, text: &str) -> String {
         let (mut put, mut rest, mut before) = (String::new(), text, ' ');
         while let Some(next) = rest.chars().next() {

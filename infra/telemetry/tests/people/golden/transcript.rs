@@ -44,7 +44,6 @@ impl Transcript {
         self.keeps_widths = false;
     }
 
-    /// Runs a command.
     pub(super) fn run(&mut self, terminal: &Terminal, words: &[&str]) -> Said {
         self.answer(terminal, words, "")
     }

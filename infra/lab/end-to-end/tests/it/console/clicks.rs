@@ -42,7 +42,6 @@ impl Link {
         Self { session, token }
     }
 
-    /// Ends the session.
     pub(super) async fn end(&self, demo: &Demo, outcome: Value) {
         tell(demo, "/sessions/end", json!({"session_id": self.session, "outcome": outcome})).await;
     }

@@ -104,7 +104,6 @@ async fn claim(demo: &Demo, now: DateTime<Utc>) {
 struct View {
     since: NaiveDate,
     until: NaiveDate,
-    /// In the page's address.
     shown: String,
     /// Beside the days, in the API's.
     rest: String,

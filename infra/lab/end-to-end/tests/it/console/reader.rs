@@ -10,7 +10,6 @@ const COOKIE_NAME: &str = "telemetry-session";
 
 /// Somebody at a browser.
 pub(super) struct Reader {
-    /// Where the console is.
     base: String,
     /// What the browser says of languages; empty: nothing.
     pub(super) languages: &'static str,

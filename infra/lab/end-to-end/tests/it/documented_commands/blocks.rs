@@ -55,7 +55,6 @@ fn fences(document: &str) -> Vec<Fence<'_>> {
     found
 }
 
-/// A block of commands.
 pub(super) struct Block {
     /// Of its fence, from 1.
     pub(super) line: usize,

@@ -14,7 +14,6 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// Documents to paste, each with a test of its name.
 macro_rules! documents {
     ($($(#[$mark:meta])* $test:ident $path:literal)*) => {
-        /// Their paths.
         pub(super) const DOCUMENTS: &[&str] = &[$($path),*];
         $(
             #[tokio::test]

@@ -23,7 +23,6 @@ const DETACHED: &str = "import os, signal, sys; signal.signal(signal.SIGPIPE, si
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shell {
     Bash,
-    /// The default of macOS.
     Zsh,
 }
 

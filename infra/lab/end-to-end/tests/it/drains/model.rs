@@ -49,7 +49,6 @@ pub(super) static BOTS: [Bot; 4] = [
     },
 ];
 
-/// Who reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Org {
     Owner,
@@ -111,7 +110,6 @@ pub(super) struct Model {
     pub(super) bodies: BTreeMap<BodyKey, Vec<Line>>,
 }
 
-/// What a read covers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) since: DateTime<Utc>,

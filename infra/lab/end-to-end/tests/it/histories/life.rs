@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 const DAY_US: i64 = 86_400_000_000;
-/// Steps of a history.
 pub(super) const STEPS: usize = 12;
 
 const TYPES: [&str; 10] = [

@@ -57,7 +57,6 @@ impl Window {
 #[derive(Debug, Default)]
 pub(super) struct Model {
     tenures: Vec<Tenure>,
-    /// Owner and partner.
     pub(super) granted: BTreeSet<(usize, usize)>,
     pub(super) shares: bool,
     pub(super) is_visible: [bool; OWNERS],
