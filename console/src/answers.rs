@@ -1,6 +1,4 @@
 //! What the API answers, as far as pages show it (`schemas/openapi`).
-//!
-//! Must not require a member that no page shows.
 
 use crate::labels;
 use crate::numbers::{Count, Digits, Share, Time};

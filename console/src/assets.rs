@@ -1,6 +1,4 @@
 //! The files that a page loads: compiled in, each at an address that changes with its content, so that browsers keep them.
-//!
-//! Must hold nothing that was not written down in `assets/README.md`.
 
 use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode, header};

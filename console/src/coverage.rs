@@ -1,6 +1,4 @@
 //! Hours that server logs cover, and hours without data: as a strip, in words, and as a table.
-//!
-//! Must not show an hour without data as a zero, or hours that have not begun at all.
 
 use crate::numbers::{Time, grouped};
 use askama::filters::HtmlSafe;

@@ -1,6 +1,4 @@
 //! Lists as files: what the API answers as CSV or lines, page by page until the last, under a name to save it by.
-//!
-//! Must pass on what the API says and change no figure.
 
 mod lists;
 

@@ -1,6 +1,4 @@
 //! What a page shows instead of itself: the way to the sign-in page, or what the API said, with the id of the request.
-//!
-//! Must not show what a driver said; that goes to the log.
 
 use crate::frame::{Frame, Page, Reader};
 use crate::navigation::SIGN_IN;

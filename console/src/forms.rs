@@ -1,6 +1,4 @@
 //! Forms: only from pages of the console itself, small, and sent at the pace of every other body.
-//!
-//! Must let no page of another site change anything by the cookie that a browser adds on its own.
 
 use crate::State;
 use crate::failure::Failure;

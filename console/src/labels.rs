@@ -1,6 +1,4 @@
 //! Labels of identifiers of the API. An identifier without a label is shown as it is.
-//!
-//! Must contain no label of a value that this service doesn't define.
 
 use schemas::identity::DrainProvider;
 use schemas::problem::Code;

@@ -1,6 +1,4 @@
 //! What an address says behind its question mark, and what is written into addresses.
-//!
-//! Must answer people who mistype it with a page, as every other refusal is one.
 
 use crate::failure::Failure;
 use axum::extract::{FromRequestParts, Query as Parsed};

@@ -1,6 +1,4 @@
 //! The whole console on one screen: which address is which screen's. Nothing here begins like a path of the API.
-//!
-//! Must hold no logic.
 
 use crate::screens::{
     agents, all_webhooks, audit, clicks, corroboration, crawlers, domains, drain, drains, event, events, funnel, home, invite,

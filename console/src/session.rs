@@ -1,6 +1,4 @@
 //! Who looks: the session of the cookie, the person it stands for, and the organisation that the address names.
-//!
-//! Must take nothing about a person from anywhere but the API's answer to their session.
 
 use crate::State;
 use crate::answers::{Membership, OrgKind, Whoami};

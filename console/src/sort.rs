@@ -1,6 +1,4 @@
 //! By which column a table is sorted, as the address of its page says it: `sort=column`, or `sort=-column` for the largest first.
-//!
-//! Must leave a table as it is for a column that it does not have.
 
 use crate::numbers::{Digits, Share, Time};
 use askama::filters::HtmlSafe;

@@ -1,6 +1,4 @@
 //! Which time and which domain a screen is about: read from its address, and written into the addresses it links to.
-//!
-//! Must not know a screen.
 
 use crate::api::Parameters;
 use crate::failure::Failure;

@@ -1,6 +1,4 @@
 //! Who acts, for which organisation, what they may let others into, and the trail of it.
-//!
-//! Must not know what is changed.
 
 pub(crate) mod actor;
 pub(crate) mod organization;

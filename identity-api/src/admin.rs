@@ -1,7 +1,4 @@
 //! `telemetry identity-api admin …`: what an operator does at the machine itself, by the functions that the HTTP surface uses.
-//!
-//! Must leave the same audit rows, and must print a secret only on stdout, once. A command that is refused says why in
-//! one line and changes nothing.
 
 mod access_requests;
 mod analysts;

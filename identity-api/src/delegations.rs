@@ -1,7 +1,4 @@
 //! Delegations: a content owner lets a platform or an agent read its telemetry, and takes that back.
-//!
-//! Must leave it to the database that a pair has one active delegation at a time. A change and its webhooks are one
-//! transaction; a revocation is in force before its answer is sent.
 
 pub(crate) mod requests;
 

@@ -1,7 +1,5 @@
 //! WHO MAY SEE WHAT: organisations, keys, domains, delegations and webhook endpoints, and the only crate that writes
 //! their tables.
-//!
-//! Must not read telemetry, and must show a secret only in the response that creates it.
 
 mod routes;
 pub mod admin;

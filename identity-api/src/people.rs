@@ -1,6 +1,4 @@
 //! People who signed in. A handler states which kind it serves as an argument type: anybody, or an operator.
-//!
-//! Must not let a key stand in for a person.
 
 pub mod sign_in;
 pub mod user_sessions;

@@ -1,6 +1,4 @@
 //! The whole surface on one screen: which path is whose, by who may call it.
-//!
-//! Must hold no logic.
 
 pub(crate) mod dry_run;
 

@@ -1,8 +1,5 @@
 //! Webhook endpoints: register and list; ending, pausing and trying one is `endpoint_state`, how deliveries fared `deliveries`. What is
 //! sent to them is `outbox`, sending it is stream-workers.
-//!
-//! Must show a secret only in the 201 that creates it, must store it sealed, and must keep an organisation at ten
-//! endpoints whatever arrives at once.
 
 pub(crate) mod deliveries;
 pub(crate) mod outbox;

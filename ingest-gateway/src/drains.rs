@@ -3,8 +3,6 @@
 //! ```text
 //!  who ──► inflate ──► split ──► formats ──► map ──► records on the log ──► body_counts ──► coverage ──► answer
 //! ```
-//!
-//! Must not keep, log or hash the address of anybody, nor the user agent of a person; and must not lose a batch for a bad line.
 
 mod answer;
 mod body_counts;

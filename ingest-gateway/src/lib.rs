@@ -18,8 +18,6 @@
 //! ```
 //!
 //! `POST /drains/{provider}` takes the logs of CDNs, of which each kept line goes the same way (`drains`).
-//!
-//! Must never touch ClickHouse, and must not answer 2xx before the acknowledgement or the fsync (invariant 1).
 
 mod routes;
 mod request;

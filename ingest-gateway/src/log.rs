@@ -10,8 +10,6 @@
 //!
 //! A record that was sent *and* spilled may be on the log twice. That is harmless: events are counted by their keys.
 //! A record that can never be on the log is refused and not spilled. A full spill and a failing disk are 503 at once.
-//!
-//! Must not report success for anything less than that (invariants 1 and 2).
 
 mod append_or_spill;
 mod breaker;

@@ -1,6 +1,4 @@
 //! Every metric of the gateway, named, with unit and help.
-//!
-//! Must not take a label from a request.
 
 use metrics::{counter, gauge, histogram};
 use schemas::identity::DrainProvider;

@@ -1,6 +1,4 @@
 //! From the checked events of a request to one record that the log has.
-//!
-//! Must not answer before the log has acknowledged, and must not change which event a report is.
 
 pub(crate) mod batch;
 mod own_hosts;

@@ -1,7 +1,4 @@
 //! Click tokens: minted for a session of the caller's, presented again on engagement and checkout events.
-//!
-//! Must store and remember only hashes, and must not tell an unknown token from an expired one. While PostgreSQL is
-//! away, a token this gateway has not met goes on the log as its hash, and the worker looks it up.
 
 mod expiry;
 

@@ -1,7 +1,4 @@
 //! `event_data` of an event: what its reporter said beside the members of their own, and who observed it.
-//!
-//! Must show an owner only what the list in [`shown`] names, at any depth, and the issuer of a click token hardly anything
-//! (docs/api/reads.md#event_data). What the reporter reads back is what it may keep anyway.
 
 pub(crate) mod manifest;
 pub(crate) mod shown;

@@ -1,6 +1,4 @@
 //! What a read is asked for: which time, which part of a list, and where a walk goes on. Pure.
-//!
-//! Must not know who asks.
 
 pub(crate) mod period;
 pub(crate) mod paging;

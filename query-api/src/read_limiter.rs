@@ -2,8 +2,6 @@
 //! may cost is capped in `reads`; this keeps a hundred of them from costing a hundred times that.
 //!
 //! No organization has more of them than are left for all others ([`Slots`]), so that one with slow readers never has them all.
-//!
-//! Must count a streamed response until its last item is sent.
 
 pub(crate) mod metrics;
 pub(crate) mod times;

@@ -1,6 +1,4 @@
 //! Click tokens: a bearer secret that an agent appends to an outbound link as the query parameter `ctx`.
-//!
-//! Must not be stored but as its hash (docs/api/click-tokens.md#post-click-tokens).
 
 use crate::ids::SessionId;
 use crate::site::{ContentUrl, Site};

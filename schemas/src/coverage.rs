@@ -1,6 +1,4 @@
 //! The hours of which servers tell (docs/api/reads.md#get-content-ownerscoverage).
-//!
-//! Must not know how they are found.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,4 @@
 //! What an edge or an origin says of a request that a bot made, besides what was fetched (docs/api/crawlers.md#columns).
-//!
-//! Must not hold an address or a user agent.
 
 use crate::bots::{Classified, Purpose};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,4 @@
 //! Who fetched an owner's content, and of which hours anybody tells (docs/api/reads.md#get-content-ownerscrawlers).
-//!
-//! Must not know how the figures are computed.
 
 use crate::coverage::Coverage;
 use crate::ids::OrgId;

@@ -1,7 +1,5 @@
 //! Organisations, scopes, keys, delegations and settings, as the identity surface and every authenticated service
 //! name them: one file per noun.
-//!
-//! Must not know how they are stored or looked up.
 
 mod access_request;
 mod analyst;

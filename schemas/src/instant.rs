@@ -1,8 +1,6 @@
 //! How every answer writes an instant: RFC 3339 in UTC with milliseconds, `2026-11-22T10:00:00.000Z`.
 //!
 //! Members of answers say `#[serde(with = "crate::instant")]`, or `crate::instant::optional`; reading takes any RFC 3339.
-//!
-//! Must be the only place that decides on the format.
 
 mod read;
 

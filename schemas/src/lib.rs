@@ -1,8 +1,5 @@
 //! What the parts say to each other: ids, sites, secrets, events, the log record, read results, webhooks
 //! and errors.
-//!
-//! Must not open a socket, read a clock or read the environment; every function here is pure or only mints
-//! random secrets, so each rule can be tested without a server.
 
 // What everything is named by.
 pub mod ids;

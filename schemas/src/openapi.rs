@@ -3,8 +3,6 @@
 //! By hand, because handlers read bodies by hand: what a body may hold is decided by rules that no type shows, so
 //! annotations would be a second text beside the code too, only a scattered one. Tests hold each entry to the running service.
 //! An entry lists what only its endpoint answers; what the layers around every handler answer is added here.
-//!
-//! Must not describe anything that differs between two runs of the same build.
 
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,4 @@
 //! What the paged reads answer (docs/api/reads.md#formats).
-//!
-//! Must not know how the items are computed.
 
 use crate::ids::OrgId;
 use crate::reads::TypeCount;

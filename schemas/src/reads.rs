@@ -1,6 +1,4 @@
 //! What reads answer: the summary and the domain resolution (docs/api/reads.md#get-content-ownerssummary).
-//!
-//! Must not know how the figures are computed.
 
 use crate::coverage::Coverage;
 use crate::ids::OrgId;

@@ -1,6 +1,4 @@
 //! What the reads over time answer, and what an organisation's own figures are (docs/api/reads.md#get-content-ownersseries).
-//!
-//! Must not know how the figures are computed.
 
 use crate::coverage::Coverage;
 use crate::ids::OrgId;

@@ -10,9 +10,6 @@
 //! At least once, and several deliverers at a time: a lease keeps others away while an attempt runs, and when its holder dies
 //! it runs out and somebody attempts again. Correctness does not rest on it: the body and its id are the same whoever sends
 //! them, and receivers drop what they have seen. Only an attempt whose end was written counts as one of the eight.
-//!
-//! Must not hold a connection to PostgreSQL while it waits for a receiver, must not send anything but the text that stands in
-//! the outbox, and must not call an endpoint whose disabling was answered before the lease was taken.
 
 mod attempt;
 mod lanes;

@@ -1,6 +1,4 @@
 //! Lists that the API answers as JSON alone, or within an answer that tells more, as files: the same items, one a record or a line.
-//!
-//! Must change no value, must tell no item twice, and must write no cell that a spreadsheet runs.
 
 use super::PAGE;
 use crate::api::{Asker, Parameters};

@@ -1,6 +1,4 @@
 //! Agents over time: the series split by agent, and how many events and sessions each of them has.
-//!
-//! Must call an agent what it calls itself; who runs it is not known here.
 
 use super::{Behind, Filters, Pager, agent_name};
 use crate::State;

@@ -1,6 +1,4 @@
 //! For operators: every organisation's webhook endpoints, those that fail before all, and why each delivery of one failed.
-//!
-//! Must leave it to the API who is an operator and what they are shown; must offer nothing that changes an endpoint.
 
 use super::webhooks::{Attempt, Log, LogParameters, sentence};
 use super::{Behind, Pager};

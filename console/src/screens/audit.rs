@@ -1,6 +1,4 @@
 //! The audit trail: what was changed for the organisation, by whom, newest first.
-//!
-//! Must show what others wrote as text and nothing else.
 
 use super::{Behind, Pager};
 use crate::State;

@@ -1,6 +1,4 @@
 //! What came of an organisation's click tokens: what others reported by them, and how its sessions ended.
-//!
-//! Must show what others wrote as text and nothing else, and nothing of who reported a click.
 
 use super::events::as_text;
 use super::reported::{SUMMARY, behind_outcomes};

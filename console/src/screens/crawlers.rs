@@ -1,6 +1,4 @@
 //! Crawlers: who fetched, for what, how it was answered, and how many came back. What servers saw, beside what agents claim.
-//!
-//! Must show what a server did not tell as not known, and never as a zero; and sums of every bot, not of those of one page.
 
 use super::{Behind, Filters};
 use crate::State;

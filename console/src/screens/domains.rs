@@ -1,6 +1,4 @@
 //! Domains: registering one, the line that proves it, looking for it now, and giving it up.
-//!
-//! Must show what the look-up found instead, as the API says it.
 
 use super::{Behind, Outcome};
 use crate::answers::Domain;

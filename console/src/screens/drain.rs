@@ -1,6 +1,4 @@
 //! One drain: what to paste, whether lines arrive, how they fared in the last two days, another key, and deleting it.
-//!
-//! Must show a key only in the answer to the form that made it.
 
 use super::{Behind, Outcome};
 use crate::State;

@@ -1,6 +1,4 @@
 //! Drains: the logs of CDNs and servers that are taken, and connecting another one.
-//!
-//! Must leave it to the API which hosts a drain may have.
 
 use super::drain::{self, DRAINS, Drain, DrainPage, Made};
 use super::{Behind, Outcome};

@@ -1,6 +1,4 @@
 //! One event: what the agent claims beside what each server saw.
-//!
-//! Must show what others wrote as text and nothing else, and no report as that of another observer.
 
 use super::events::as_text;
 use super::{Behind, ROLES, SeenAs, reporter};

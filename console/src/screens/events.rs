@@ -1,6 +1,4 @@
 //! Events, newest first: one row each, however many observers reported it, and all of them beside each other.
-//!
-//! Must show what others wrote as text and nothing else.
 
 use super::{Behind, Filters, Pager, ROLES, reporter};
 use crate::State;

@@ -1,6 +1,4 @@
 //! The addresses without a screen of their own: each leads to the one that its reader most likely wants.
-//!
-//! Must show nothing.
 
 use crate::answers::{Membership, OrgKind};
 use crate::failure::Failure;

@@ -1,6 +1,4 @@
 //! API keys: minted and shown once, listed, revoked.
-//!
-//! Must show a key only in the answer to the form that minted it.
 
 use super::{Behind, Outcome, members};
 use crate::State;

@@ -1,6 +1,4 @@
 //! Members and invites.
-//!
-//! Must leave it to the API who may change whom.
 
 use super::{Behind, Outcome};
 use crate::answers::{Invite, Person, Role};

@@ -1,6 +1,4 @@
 //! Partners: who asks to read what the organisation reads, who may, and taking it back. For platforms and agents: whom they asked.
-//!
-//! Must name organisations as the API names them.
 
 use super::{Behind, Outcome, members};
 use crate::answers::{Delegation, DelegationRequest, OrgKind};

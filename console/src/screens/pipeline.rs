@@ -1,6 +1,4 @@
 //! For operators: how the pipeline fares, as its processes say now.
-//!
-//! Must leave it to the API who is an operator, and must show what is not known as not known.
 
 use super::Behind;
 use crate::State;

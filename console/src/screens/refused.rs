@@ -1,6 +1,4 @@
 //! Refused reports: why requests of the organisation were refused lately, by reason.
-//!
-//! Must show the field that the API names, and the ID of the last such request.
 
 use super::{Behind, Pager};
 use crate::State;

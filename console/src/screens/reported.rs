@@ -1,6 +1,4 @@
 //! What an agent or a platform reported itself, what others did with its click tokens, and how its sessions ended.
-//!
-//! Must show each figure as the API answers it, and nothing of who reported a click.
 
 use super::agents::LIMIT;
 use super::{Behind, Filters, Pager};

@@ -1,6 +1,4 @@
 //! The events that an organisation reported itself, and those of others by its click tokens; a session of its own as a document.
-//!
-//! Must show what others wrote as text and nothing else.
 
 use super::events::as_text;
 use super::{Behind, Filters, Pager};

@@ -1,6 +1,4 @@
 //! Asking for the organisation of an agent or a platform, and what became of it.
-//!
-//! Must leave it to operators whether there will be one.
 
 use super::{Behind, Outcome};
 use crate::State;

@@ -1,6 +1,4 @@
 //! Webhooks: endpoints, what was sent to each and how it fared, sending again, a test, another secret, disabling and deleting.
-//!
-//! Must show a secret only in the answer to the form that made it.
 
 use super::{Behind, Outcome, Pager};
 use crate::api::Parameters;

@@ -1,7 +1,4 @@
 //! The audit trail: who changed what, written in the transaction of the change; and what an operator read of a customer's.
-//!
-//! Must hold no secret, and must never be updated. Reading it is `trail`; beside it, why
-//! reports were refused is `refused_reports`.
 
 pub(crate) mod refused_reports;
 pub(crate) mod trail;

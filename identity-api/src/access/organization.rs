@@ -1,6 +1,4 @@
 //! The row of an organisation: what it is, who belongs to it, and holding it until a change is made.
-//!
-//! Must not change anything.
 
 use schemas::identity::{OrgType, Role, UnknownName};
 use schemas::ids::{OrgId, UserId};

@@ -1,6 +1,4 @@
 //! `telemetry identity-api admin domain …`
-//!
-//! Must leave it to the database that a host has one verified owner at a time.
 
 use super::print::Printed;
 use super::{Office, site};

@@ -1,6 +1,4 @@
 //! `telemetry identity-api admin key …`
-//!
-//! Must print a raw key only when it is minted.
 
 use super::Office;
 use super::print::Printed;

@@ -1,6 +1,4 @@
 //! `telemetry identity-api admin operator …`
-//!
-//! Must change people by `people` only.
 
 use super::print::Printed;
 use super::{Office, email};

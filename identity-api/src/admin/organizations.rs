@@ -1,6 +1,4 @@
 //! `telemetry identity-api admin organization …`
-//!
-//! Must create organisations by `founding` only.
 
 use super::print::Printed;
 use super::{Office, email, site};

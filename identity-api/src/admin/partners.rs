@@ -1,6 +1,4 @@
 //! `telemetry identity-api admin partner …`
-//!
-//! Must change trust by `partners` only.
 
 use super::Office;
 use super::print::Printed;

@@ -1,6 +1,4 @@
 //! What a command prints: one JSON document, or a table for people.
-//!
-//! Must let nothing that is stored act on a terminal.
 
 use comfy_table::{Table, presets};
 use serde::Serialize;

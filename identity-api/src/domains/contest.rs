@@ -1,7 +1,5 @@
 //! A host that somebody else holds: a fresh DNS TXT proof takes it from whoever holds it on somebody's word, or by a proof that
 //! no longer stands.
-//!
-//! Must look at both proofs before it changes anything, and change nothing when the holder has proved the host meanwhile.
 
 use super::notices::{self, Notice};
 use super::proof::Claim;

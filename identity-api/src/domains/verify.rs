@@ -1,6 +1,4 @@
 //! `POST /api/v1/identity/domains/{id}/verify`: looks for the token, and makes the caller the owner when it is there.
-//!
-//! Must hold no connection to the database while it looks.
 
 use super::ownership::Basis;
 use super::proof::{Claim, ProofFinder};

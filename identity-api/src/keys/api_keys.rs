@@ -1,7 +1,4 @@
 //! API keys: mint, list, revoke (docs/api/identity.md#api-keys).
-//!
-//! Must show a raw key only in the 201 that creates it. A revocation is in force before its answer is sent. What a key
-//! may hold, and whose are revoked with a person, is `makers`; who may mint, `granting`.
 
 mod makers;
 

@@ -1,8 +1,4 @@
 //! Drains: the log streams of an organisation, and the key that feeds each (docs/api/identity.md#drains).
-//!
-//! Must show a key only in the answer that makes it, must store a provider's secret sealed, and must keep an organisation at its
-//! number of drains whatever arrives at once. What a caller may say of a new one is `new_drain`, another key is `rotation`, how one
-//! fares `health`.
 
 pub(crate) mod health;
 mod new_drain;

@@ -1,6 +1,4 @@
 //! Access requests: a person asks for a platform or agent organisation, and lists what they asked.
-//!
-//! Must show a person their own requests only. Reviewing them is `review`.
 
 mod review;
 

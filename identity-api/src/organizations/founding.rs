@@ -1,6 +1,4 @@
 //! Organisations: founded, listed and shown (docs/api/identity.md#organisations).
-//!
-//! Must let a person found a content owner only; for the other types an operator decides (`access_requests`).
 
 use super::memberships::{self, Standing};
 use crate::State;

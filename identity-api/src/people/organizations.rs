@@ -1,6 +1,4 @@
 //! What operators see besides access requests: every organisation (docs/api/identity.md#operators).
-//!
-//! Must serve operators only, and must not show what an organisation does.
 
 use super::Operator;
 use crate::State;

@@ -1,6 +1,4 @@
 //! What operators see of the pipeline's health: what the services' own metrics say now (docs/api/identity.md#operators).
-//!
-//! Must ask the addresses of the setting alone, follow no redirect, and repeat nothing of an answer but known figures.
 
 mod exposition;
 mod figures;

@@ -1,6 +1,4 @@
 //! What becomes of what somebody made who is removed, or is no owner any more (docs/api/identity.md#who-is-removed).
-//!
-//! Must be in force when the transaction ends, also for what is being made at that moment.
 
 use crate::access::audit::{self, Author, Change};
 use crate::access::granting::Makers;

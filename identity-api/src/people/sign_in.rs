@@ -1,8 +1,5 @@
 //! How people sign in, and what of a browser is believed: one file per way in, the session itself, and the guard before
 //! every handler.
-//!
-//! Must open a session only after an address or a provider's subject was proved, and must tell nobody whether an account
-//! exists.
 
 pub(crate) mod account;
 mod cookies;

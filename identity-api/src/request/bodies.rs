@@ -1,7 +1,5 @@
 //! What requests of this surface have in common: a JSON object of known members, the scopes in it, and which part of a list is asked
 //! for (`paging`).
-//!
-//! Must not look anything up.
 
 pub(crate) mod paging;
 

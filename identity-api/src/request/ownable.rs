@@ -1,6 +1,4 @@
 //! Which hosts somebody can own, and what of a pasted text is the host.
-//!
-//! Must not know who owns them.
 
 use schemas::receiver::{AllowedReceivers, receiver_url};
 use schemas::site::{Site, is_public_suffix};

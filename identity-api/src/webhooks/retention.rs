@@ -1,7 +1,5 @@
 //! How much is kept of deliveries: so many that wait, and the log of those that have ended for a while; what is older is
 //! deleted hourly and in small batches.
-//!
-//! Must not delete what is still to be delivered.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;

@@ -1,7 +1,5 @@
 //! `telemetry identity-api admin …`: the real binary, every subcommand: its help, what it does, what it refuses, as JSON and as
 //! a table.
-//!
-//! Must look at what came of it over HTTP, as callers see it.
 
 use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PLATFORM_REQUESTS, PROVISIONED, REVIEWS};
 use crate::test_app::{KEYS, NOBODY, Shows, TestApp};

@@ -1,6 +1,4 @@
 //! The internet of one test: a DNS server and an HTTPS server, over real sockets, with what is published there.
-//!
-//! Must not assert anything.
 
 use identity_api::domains::DomainSettings;
 use service_kit::settings::WebhookSettings;

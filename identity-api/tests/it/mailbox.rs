@@ -1,6 +1,4 @@
 //! The mails that a desk has sent, and the tokens in them.
-//!
-//! Must not assert anything.
 
 use crate::test_app::{Answer, MAGIC_LINK, Shows, TestApp};
 use serde_json::json;

@@ -1,6 +1,4 @@
 //! The people of these tests, and what they ask for: more vocabulary for the desk.
-//!
-//! Must not assert anything but that the stage is set.
 
 use crate::test_app::{Answer, Shows, TestApp, answer};
 use identity_api::{organizations, user_sessions};

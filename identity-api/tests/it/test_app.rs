@@ -1,6 +1,4 @@
 //! The vocabulary of the tests: a served identity-api with a database of its own, and people and keys to ask it with.
-//!
-//! Must not assert anything.
 
 mod asked;
 

@@ -1,7 +1,5 @@
 //! Which test stands for which threat to identity: credentials and sessions (X), resolving (D), delegations (G), webhook
 //! registration (W), onboarding and health (I), what was found by attacking (A), and credentials of who is removed (S17).
-//!
-//! Must name a test for every row, and only tests that exist.
 
 use service_kit::testing::{ThreatTest, every_row_has_a_test, threat_rows};
 

@@ -1,8 +1,6 @@
 //! The account with which each service signs in to the stores: its own, although all are one process, so that what a service may
 //! not do fails here as it would alone. On a server of `cargo local` each has a password of its own; on another all share that of the
 //! address that is set.
-//!
-//! Must not change an account that is there already.
 
 use crate::Cli;
 use service_kit::roles::{self, Role};

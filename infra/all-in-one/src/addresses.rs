@@ -1,6 +1,4 @@
 //! Where the all-in-one listens: where it is told to, else at the usual place, else at a free port.
-//!
-//! Must not move a listener that somebody asked for by name.
 
 use service_kit::server;
 use std::io::ErrorKind;

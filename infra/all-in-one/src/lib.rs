@@ -1,6 +1,4 @@
 //! Every surface on one address, for local runs: the same routers and the same worker as the services alone.
-//!
-//! Must not do anything a service does not do by itself, except create the demo tenant and print what to try.
 
 mod accounts;
 mod addresses;

@@ -1,7 +1,5 @@
 //! `webhook/` of the state folder: a certificate for `localhost`, so that webhooks can be tried with a receiver on this machine,
 //! `telemetry webhook listen --tls`.
-//!
-//! Must allow and trust nothing besides where the operator has said what is allowed or trusted.
 
 use crate::own_file;
 use anyhow::Context;

@@ -1,6 +1,4 @@
 //! Files of the state folder that hold secrets.
-//!
-//! Must let nobody but their owner read them, and nobody read half of one.
 
 use std::fs;
 use std::io::{self, Write};

@@ -1,7 +1,4 @@
 //! The demo tenant: four organisations with keys, four people with sessions. Safe to repeat.
-//!
-//! Must write through identity-api's own functions, and must keep what an earlier run handed out while it is
-//! still valid.
 
 use crate::Cli;
 use crate::demo_env::{self, DemoEnv};

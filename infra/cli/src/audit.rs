@@ -1,6 +1,4 @@
 //! `telemetry audit`: the organization's audit trail and its rejected reports (docs/api/identity.md#audit-trail).
-//!
-//! Must not change anything.
 
 use crate::client::Parameters;
 use crate::context::{Asker, Context};

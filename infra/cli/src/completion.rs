@@ -1,6 +1,4 @@
 //! `telemetry completion`: shell completion scripts.
-//!
-//! Must cover the whole program, including the commands of other crates.
 
 use crate::failure::Failure;
 use crate::output::write;

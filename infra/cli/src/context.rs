@@ -1,6 +1,4 @@
 //! What a command runs with: the clock, the options, the profile and a client with the right credential.
-//!
-//! Must not send a profile's credential to any address but the profile's own.
 
 use crate::client::{Client, Credential};
 use crate::failure::Failure;

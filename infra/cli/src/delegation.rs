@@ -1,6 +1,4 @@
 //! `telemetry delegation`: grants access to figures and requests it (docs/api/identity.md#delegations).
-//!
-//! Must leave all decisions to the service.
 
 use crate::context::{Asker, Context};
 use crate::failure::Failure;

@@ -1,6 +1,4 @@
 //! `telemetry domain`: registers and verifies domains (docs/api/identity.md#domains).
-//!
-//! Must leave the check to the service.
 
 use crate::client::Client;
 use crate::context::{Asker, Context};

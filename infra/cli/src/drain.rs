@@ -1,6 +1,4 @@
 //! `telemetry drain`: manages log drains and tests log files (docs/api/identity.md#drains).
-//!
-//! Must print the key of a drain only when it is created.
 
 mod health;
 mod test;

@@ -1,6 +1,4 @@
 //! `telemetry events`: list, tail, send and import (docs/api/events.md).
-//!
-//! Must send nothing from a file that isn't JSON.
 
 mod import;
 mod tail;

@@ -1,6 +1,4 @@
 //! Lists, lookups and changes that the identity commands share (docs/api/identity.md).
-//!
-//! Must find a thing by its ID or its name, and must reject a name that two things have.
 
 use crate::client::Client;
 use crate::context::Context;

@@ -1,6 +1,4 @@
 //! `telemetry key`: API keys (docs/api/identity.md#api-keys).
-//!
-//! Must print a key only when it is created.
 
 use crate::context::{Asker, Context};
 use crate::failure::Failure;

@@ -5,9 +5,6 @@
 //!                                                  │
 //!                           standard output ◄── output
 //! ```
-//!
-//! Must print data on standard output and everything else on standard error, and must not read or show a secret where other users
-//! can see it.
 
 /// The example at the end of a command's help.
 macro_rules! example {

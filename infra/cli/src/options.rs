@@ -1,6 +1,4 @@
 //! The options of every command: the service, the credential and the output format (docs/cli.md#credentials).
-//!
-//! Must not accept a secret on the command line, where every process of the machine can read it.
 
 use crate::failure::Failure;
 use crate::secret::Secret;

@@ -1,6 +1,4 @@
 //! The configuration: services under names, with the credentials for them (docs/cli.md#profiles).
-//!
-//! Must be readable by its owner alone, and must be replaced whole or not at all.
 
 use crate::failure::{Failure, of_file};
 use crate::secret::Secret;

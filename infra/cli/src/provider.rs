@@ -1,6 +1,4 @@
 //! Log providers on the command line.
-//!
-//! Must accept exactly the API's names.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use schemas::identity::DrainProvider;

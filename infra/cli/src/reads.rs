@@ -1,6 +1,4 @@
 //! Figures: `summary`, `series`, `urls`, `crawlers`, `coverage`, `funnel`, `corroboration` (docs/api/reads.md).
-//!
-//! Must print the figures of the service and compute none.
 
 use crate::client::{Client, Content, Parameters};
 use crate::context::{Asker, Context};

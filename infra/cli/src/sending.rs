@@ -1,6 +1,4 @@
 //! Retries requests until they are accepted, which is safe because repeats count once (docs/api/http.md#transport).
-//!
-//! Must not retry errors that another try doesn't change.
 
 use crate::client::{Client, Content, Parameters};
 use crate::failure::Failure;

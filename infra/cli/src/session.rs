@@ -1,6 +1,4 @@
 //! `telemetry session document`: a complete session of the caller's organization (docs/api/sessions.md#get-sessionsiddocument).
-//!
-//! Must print the document exactly as the service returned it.
 
 use crate::client::Content;
 use crate::context::{Asker, Context};

@@ -1,6 +1,4 @@
 //! `telemetry settings`: the settings of an organization (docs/api/identity.md#settings).
-//!
-//! Must change only the settings that are named.
 
 use crate::context::{Asker, Context};
 use crate::failure::Failure;

@@ -1,6 +1,4 @@
 //! `telemetry login`, `logout` and `whoami` (docs/api/identity.md#sign-in).
-//!
-//! Must read the token of the email from standard input only, and must not print the session.
 
 use crate::client::{Client, Credential, Parameters};
 use crate::context::{Asker, Context};

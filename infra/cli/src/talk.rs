@@ -1,6 +1,4 @@
 //! Messages and questions for people, all of them on standard error.
-//!
-//! Must not print data, which belongs on standard output, and must ask only at a terminal.
 
 use crate::failure::{Failure, reason};
 use crate::output::visible;

@@ -1,6 +1,4 @@
 //! `telemetry webhook`: manages endpoints and tests receivers (docs/api/webhooks.md).
-//!
-//! Must read an endpoint's secret from a file only.
 
 mod listen;
 mod tls;

@@ -1,6 +1,4 @@
 //! Who may sign in to a server of one test, where that is not everybody.
-//!
-//! Must hold what is said of it, and nothing that acts on it.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,4 @@
 //! Compiling, and saying how far it has come: on a terminal by cargo's own bar, in a log by a line now and then.
-//!
-//! Must not swallow a word of cargo's but the bar.
 
 use std::io::{IsTerminal as _, Read};
 use std::path::Path;

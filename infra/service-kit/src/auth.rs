@@ -1,6 +1,4 @@
 //! Who is asking. A handler states what it needs as an argument type, so a missing check is a missing argument.
-//!
-//! Must not let a key act as a session or a session as a key, nor tell a caller why a credential was refused.
 
 pub use crate::caller::{Caller, Credential, Member, Membership, named_organization};
 

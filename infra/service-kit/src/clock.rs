@@ -1,6 +1,4 @@
 //! Time as a parameter: the system's clock in production, a clock that tests move by hand.
-//!
-//! Must be the only place that asks the operating system for the time of day.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::Arc;

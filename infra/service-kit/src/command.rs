@@ -1,7 +1,5 @@
 //! What operators' commands have in common with those for people: the form of what they print, and the exit code
 //! (docs/cli.md#operators-commands).
-//!
-//! Must print a failure on standard error only, and must not call a store that is away a refusal.
 
 use crate::connections::Away;
 use crate::http::ApiError;

@@ -1,6 +1,4 @@
 //! `GET /health` (the process is up) and `GET /ready` (its dependencies answer).
-//!
-//! Must not name hosts or driver errors, and must answer within a second of a dependency hanging.
 
 use crate::measures::common as measures;
 use anyhow::Context;

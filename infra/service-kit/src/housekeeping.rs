@@ -1,6 +1,4 @@
 //! What a service deletes by itself once it is old enough: hourly, in small batches, in as many processes as there are.
-//!
-//! Must not know what is deleted; the statement says so, and belongs to the crate that writes the table.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;

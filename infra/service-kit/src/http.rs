@@ -1,6 +1,4 @@
 //! What every HTTP surface shares: the one error shape, the boundary around handlers, bodies and parameters.
-//!
-//! Must not let a response leave without a request id, nor an error in any other shape than problem+json.
 
 mod body;
 mod boundary;

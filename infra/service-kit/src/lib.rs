@@ -1,6 +1,4 @@
 //! How a process of this service runs: settings, clock, telemetry, stores, HTTP, callers, server.
-//!
-//! Must not know any one service's routes or rules; it depends on `schemas` and `store` only.
 
 // A process: how it is set up, runs and tells of itself.
 pub mod process;

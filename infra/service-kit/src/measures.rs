@@ -1,6 +1,4 @@
 //! The one shape in which every crate lists what it measures: a table that names, describes and documents each metric.
-//!
-//! Must not hold the metrics of a service, and must not take the values of a label from what a caller chose.
 
 use metrics::{Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 

@@ -1,6 +1,4 @@
 //! The life of a process: run until asked to stop, drain, and leave with an exit code that says why.
-//!
-//! Must not hold a service's own work; that takes the token from here.
 
 use crate::crash_point;
 use crate::server::DRAIN_DEADLINE;

@@ -1,7 +1,5 @@
 //! The accounts of PostgreSQL and ClickHouse: one for each service, with what `schemas/postgres/roles/grants.sql` and
 //! `schemas/clickhouse/accounts.xml` say, and the check that production runs on no other kind (`privileges`).
-//!
-//! Must not give a password to an account that somebody else has made.
 
 mod clickhouse_grants;
 mod privileges;

@@ -1,6 +1,4 @@
 //! The tables of PostgreSQL and ClickHouse: applied and checked.
-//!
-//! Must not hold a query of any service; those stand in the file of their noun.
 
 mod postgres_migrations;
 mod clickhouse_contract;

@@ -1,6 +1,4 @@
 //! The `telemetry` program: the commands for people, and each service as a subcommand.
-//!
-//! Must only list subcommands; the code is in the crates of each.
 
 mod secrets;
 

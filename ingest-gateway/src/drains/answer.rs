@@ -1,6 +1,4 @@
 //! What a sender of logs is told, in the form that it understands (docs/api/drains.md#answers).
-//!
-//! Must answer Firehose in its own form whatever the status.
 
 use super::body_counts::BodyCounts;
 use axum::Json;

@@ -1,6 +1,4 @@
 //! What a body held, by the hour: the coverage of a drain (docs/api/drains.md#coverage).
-//!
-//! Must not hold anything of a line but numbers and, of a bad one, its outline.
 
 use super::line::Reason;
 use super::line_outcome::{Judged, OTHER_HOST, Outcome, outline};

@@ -1,6 +1,4 @@
 //! What bodies held, written to PostgreSQL once their records are durable (docs/api/drains.md#coverage).
-//!
-//! Must not keep an answer waiting for a PostgreSQL that is away, nor more in memory than it says.
 
 use super::body_counts::{BodyCounts, Hour};
 use super::line_id::named_id;

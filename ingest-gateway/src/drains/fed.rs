@@ -1,6 +1,4 @@
 //! The drain that a key feeds: its provider, its hosts, and who observes (docs/api/drains.md#credentials).
-//!
-//! Must not let a key of a drain feed another one, nor report in any other way.
 
 use crate::State;
 use schemas::event::SourceRole;

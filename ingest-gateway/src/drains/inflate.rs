@@ -1,7 +1,4 @@
 //! A body as it arrives, inflated on the way (docs/api/drains.md#bodies).
-//!
-//! Must not hold more of a body than a few parts of it, whatever it says of itself; only a block of Snappy without frames has to
-//! be there whole, and is small.
 
 use axum::body::Bytes;
 use axum::http::HeaderMap;

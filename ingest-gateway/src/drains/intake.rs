@@ -3,8 +3,6 @@
 //! ```text
 //!  request ── parts ──► a thread: inflate, split, judge ── records ──► append ──► the answer, when all are durable
 //! ```
-//!
-//! Must hold a few parts of the body and a few records at a time, whatever the size of the body.
 
 use super::body_counts::{Batch, BodyCounts};
 use super::formats::record_lines;

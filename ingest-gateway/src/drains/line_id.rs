@@ -1,6 +1,4 @@
 //! What tells a log line from others: the id of its event, and the mark by which coverage knows its body again.
-//!
-//! Must not contain an address; visitors choose every other text, so no part may pass for another one.
 
 use super::line::{Field, Fields};
 use schemas::identity::DrainProvider;

@@ -1,6 +1,4 @@
 //! What becomes of a line: an event, a number, or nothing (docs/api/drains.md#what-is-kept).
-//!
-//! Must not let anything of a person's line out of here but that there was one.
 
 use super::format_table::FormatId;
 use super::formats::{Heading, NoRequest, parse};

@@ -1,6 +1,4 @@
 //! The lines of one body, in their order: directives count for the lines after them, and JSON needs no line ends.
-//!
-//! Must judge a well-formed line once, and look for other JSON only in lines that are not.
 
 use super::formats::Heading;
 use super::line_outcome::{Judge, Judged, Outcome, bad};

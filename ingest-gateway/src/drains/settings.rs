@@ -1,6 +1,4 @@
 //! What a drain may send.
-//!
-//! Must not be checked here; who reads a limit takes it from this.
 
 use clap::Args;
 

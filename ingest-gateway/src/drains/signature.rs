@@ -1,7 +1,4 @@
 //! The signature of a body: Vercel signs what it sends with the secret of the drain (docs/api/drains.md#credentials).
-//!
-//! Must let nothing of a body go on before the whole of it is checked, and must not show in its time how much of a signature is
-//! right.
 
 use super::intake::next_part;
 use axum::body::Body;

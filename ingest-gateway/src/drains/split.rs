@@ -1,6 +1,4 @@
 //! A body cut into lines, or into the elements of its JSON array, as it is read.
-//!
-//! Must hold one line at a time, and none that is longer than allowed.
 
 use memchr::{memchr_iter, memchr2};
 use schemas::identity::{DrainBody, DrainProvider};

@@ -1,6 +1,4 @@
 //! Who sends a log: an API key, in the header that the provider can send (docs/api/drains.md#credentials).
-//!
-//! Must not find a key in a path or a query, nor take one of two that are sent.
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};

@@ -1,6 +1,4 @@
 //! The producer: one per process, with an answer per record from its delivery report.
-//!
-//! Must not report a delivery that was not acknowledged by every in-sync replica; `acks=all` is set where it is made.
 
 use super::ACK_PATIENCE;
 use super::breaker::Breaker;

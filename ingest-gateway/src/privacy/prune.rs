@@ -1,6 +1,4 @@
 //! Members taken out of JSON by their names, at any depth, in one pass over the bytes (docs/api/events.md#privacy-at-acceptance).
-//!
-//! Must leave every other byte as it is, must not recurse, and must be handed JSON that a parser has accepted.
 
 use crate::request::raw::{valid, visit};
 use serde_json::value::RawValue;

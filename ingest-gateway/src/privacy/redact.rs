@@ -1,7 +1,5 @@
 //! Click tokens in places where nobody asked for them: a referrer, a list of cited URLs, a member of the reporter's own.
 //! A token is a bearer secret, and the log keeps secrets as hashes only (docs/api/events.md#privacy-at-acceptance).
-//!
-//! Must leave every text without a token byte for byte as it is.
 
 use crate::request::raw::{valid, visit};
 use schemas::log::LogEvent;

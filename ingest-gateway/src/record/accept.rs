@@ -1,6 +1,4 @@
 //! The end of every write: the record is appended, and the answer counts what is new.
-//!
-//! Must not count before the log has acknowledged.
 
 use super::normalised::Normalised;
 use crate::request::bodies::WriteRequest;

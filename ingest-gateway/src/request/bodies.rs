@@ -1,6 +1,4 @@
 //! From a request to the object in its body: what every write endpoint does first.
-//!
-//! Must not know what the members mean; 400 is decided here, 422 elsewhere.
 
 use super::large::ReceivedBody;
 use super::raw::{MAX_BODY_LEVELS, RawObject, as_str, depth, require_clean_text};

@@ -1,6 +1,4 @@
 //! Who may report and for which hosts, remembered for a moment: a key that was seen works while PostgreSQL is away.
-//!
-//! Must keep a revocation from being late by more than a second.
 
 pub(crate) mod key_uses;
 pub(crate) mod refusals;

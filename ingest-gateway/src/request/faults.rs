@@ -1,6 +1,4 @@
 //! The list of broken rules that one answer carries.
-//!
-//! Must not stop at the first.
 
 use schemas::problem::{Code, Fault};
 use service_kit::http::ApiError;

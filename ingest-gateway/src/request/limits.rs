@@ -1,6 +1,4 @@
 //! What a request may hold (docs/api/http.md#size-limits): named, each a setting, with the defaults of the contract.
-//!
-//! Must not be checked here; validation and the body reader take their limit from this.
 
 use clap::Args;
 use service_kit::http::BodyLimits;

@@ -1,6 +1,4 @@
 //! `POST /events`: a batch, or one event.
-//!
-//! Must not accept part of a batch.
 
 mod envelope;
 

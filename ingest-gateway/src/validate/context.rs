@@ -1,6 +1,4 @@
 //! What an event is checked against, and what it is once it was read.
-//!
-//! Must not check anything itself.
 
 use super::EnvelopeFacts;
 use super::strict::Around;

@@ -1,6 +1,4 @@
 //! One event: its members, and the rules between them.
-//!
-//! Must not reach for anything outside its arguments.
 
 use super::aliases::{DISPLAYED, OLD_TELEMETRY_ID};
 use super::bind::goes_by_token;

@@ -1,6 +1,4 @@
 //! Reading one member as the type it must have; what does not fit becomes a fault and reads as absent.
-//!
-//! Must not know any rule between members.
 
 use super::aliases::OLD_TELEMETRY_ID;
 use super::{Faults, Member};

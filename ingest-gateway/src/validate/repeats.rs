@@ -1,6 +1,4 @@
 //! Members that stand twice: which of the two counts would depend on who reads them, so neither does.
-//!
-//! Must only look at members that some reader of an event knows; others are somebody's own.
 
 use super::{Faults, KNOWN, Member, strict};
 use crate::privacy::TURN;

@@ -1,6 +1,4 @@
 //! K6: bodies in the shapes that real emitters send, and what of them reaches the log.
-//!
-//! Must post what those emitters post, oddities included.
 
 use crate::harness::Gateway;
 use schemas::event::SourceRole;

@@ -1,7 +1,5 @@
 //! Documents of our own (`tests/documents`), one for each rule that the public suite exercises, in default and in strict
 //! mode: document → outcome.
-//!
-//! Must not change a document, save that `{token}` stands for a click token, which lives for 90 days only.
 
 use crate::harness::{Answer, Gateway, answer};
 use schemas::identity::OrgType;

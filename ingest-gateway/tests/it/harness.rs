@@ -1,6 +1,4 @@
 //! A gateway with stores of its own, and a reader of what it puts on the log.
-//!
-//! Must not assert anything.
 
 use ingest_gateway::{DrainSettings, Durability, Limits, Settings, State, routes};
 use rdkafka::Message;

@@ -1,7 +1,5 @@
 //! A gateway process on a broker of its own: both can be killed, and what is on the topic is compared with what was
 //! answered 2xx.
-//!
-//! Must not assert anything but that what it starts is there.
 
 use crate::harness::{retrieval, with};
 use local::private::Kafka;

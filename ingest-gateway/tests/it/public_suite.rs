@@ -1,8 +1,5 @@
 //! K6: where the public suite lies beside the clone, every document of it too, posted as it is, in default and in strict
 //! mode. Where it does not, this run is no part of the tests: `fixtures` has a document of our own for each of its rules.
-//!
-//! Must not change a document. Envelopes that nothing but a token binds carry tokens that were minted elsewhere, so these
-//! are planted first; `token123` stays unknown.
 
 use crate::fixtures::Outcome::{Created, Refused};
 use crate::fixtures::{BULK, EVENTS, Row, listed, post, reporter, verdict};

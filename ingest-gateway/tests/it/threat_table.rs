@@ -1,6 +1,4 @@
 //! Which test stands for which threat to the write surface: transport and parsing (X), events (E), sessions (SE).
-//!
-//! Must name a test for every row, and only tests that exist.
 
 use service_kit::testing::{ThreatTest, every_row_has_a_test, threat_rows};
 

@@ -1,6 +1,4 @@
 //! The threats to `POST /events` (E1 to E24) and to its parsing (X7 to X13), row by row.
-//!
-//! Must keep the names that `threat_table` lists; what the rows leave open is settled in the decisions.
 
 use crate::credentials::GOLDEN;
 use crate::harness::{Gateway, answer, retrieval, with};

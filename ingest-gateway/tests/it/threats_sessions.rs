@@ -1,6 +1,4 @@
 //! The threats to sessions (SE2, SE3, SE5, SE7, SE8, SE10) that `sessions` does not cover.
-//!
-//! Must keep the names that `threat_table` lists.
 
 use crate::harness::{Answer, Gateway, answer, with};
 use crate::outage_harness::process_settings;

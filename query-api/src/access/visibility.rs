@@ -1,7 +1,4 @@
 //! What a caller may see: who asks + `delegated_from` or `seen_by` + `domain`. The only value a telemetry query accepts.
-//!
-//! Must not be built in any other way, must not be kept between requests (a revocation counts at once), and must
-//! answer the same whether the organisation or domain asked for exists or not.
 
 use super::reader::Reader;
 use crate::parameters::period::ceil_ms;

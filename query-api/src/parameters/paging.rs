@@ -1,6 +1,4 @@
 //! `limit` and `offset`: which part of a list.
-//!
-//! Must not know what list it is.
 
 use schemas::pages::MAX_PAGE;
 use schemas::problem::Code;

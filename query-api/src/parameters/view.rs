@@ -1,6 +1,4 @@
 //! For whom, as whom and where a content owner's figures are looked at.
-//!
-//! Must not decide whether that may be seen.
 
 use serde::Deserialize;
 

@@ -1,6 +1,4 @@
 //! `GET /ctx/{token}`: what a click token shows, to whoever holds it and a platform's key.
-//!
-//! Must answer every token that shows nothing with the very same 404, and must not write a token anywhere.
 
 use crate::State;
 use crate::access::consent::{consents, find_clicked};

@@ -1,7 +1,5 @@
 //! `GET /content-owners/crawlers`: who fetched, how it was answered, and how many came back
 //! (docs/api/reads.md#get-content-ownerscrawlers).
-//!
-//! Must not compute figures that the stores did not, but for adding up by operator and dividing what is told beside it.
 
 use super::coverage::coverage;
 use super::lists::{ListParameters, ListRequest};

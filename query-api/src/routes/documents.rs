@@ -1,6 +1,4 @@
 //! `GET /sessions/{id}/document`: a session as the archival document of the public standard, to whoever reported it.
-//!
-//! Must not show anybody else's session, nor that there is one of this id, and must not show a part for the whole.
 
 mod assemble;
 

@@ -1,6 +1,4 @@
 //! The reads that answer lists: parameters in, a page of items out.
-//!
-//! Must not compute figures that the store did not, and must not decide who may see what.
 
 use super::reads::refuse_others;
 use crate::State;

@@ -1,6 +1,4 @@
 //! `GET /content-owners/events/{id}`: one event as the list shows it, and what each of its observers said.
-//!
-//! Must answer the same where there is no such event and where the reader may not see it.
 
 use super::lists::{ListParameters, event, id, instant};
 use crate::State;

@@ -1,7 +1,5 @@
 //! `GET /content-owners/series`: figures by hour or day, with zeroes where nothing happened
 //! (docs/api/reads.md#get-content-ownersseries).
-//!
-//! Must not compute figures that the store did not, and must not hold a series in memory.
 
 pub(crate) mod buckets;
 pub(crate) mod filled;

@@ -1,6 +1,4 @@
 //! Sessions, click tokens and their events, as other services store them.
-//!
-//! Must not assert anything.
 
 use crate::test_app::{Observation, TestApp, seen};
 use chrono::{DateTime, TimeDelta};

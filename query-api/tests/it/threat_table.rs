@@ -1,6 +1,4 @@
 //! Which test stands for which threat to the reads (R), to click tokens (C) and to resolving (D).
-//!
-//! Must name a test for every row, and only tests that exist.
 
 use service_kit::testing::{ThreatTest, every_row_has_a_test, threat_rows};
 

@@ -1,6 +1,4 @@
 //! A content owner lets a platform read its telemetry.
-//!
-//! Must not decide who may grant or revoke.
 
 use super::Scope;
 use crate::ids::{DelegationId, OrgId};

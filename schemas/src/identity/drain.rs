@@ -1,6 +1,4 @@
 //! Log streams of CDNs and servers as their organisation sees them (docs/api/identity.md#drains).
-//!
-//! Must not hold a key but in [`CreatedDrain`], nor the secret of a provider anywhere.
 
 use super::{KeyMaker, UnknownName};
 use crate::ids::{DrainId, OrgId};

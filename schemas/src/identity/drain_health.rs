@@ -1,6 +1,4 @@
 //! How a drain fares: what it has sent in the last hours, and what became of it (docs/api/identity.md#health-of-a-drain).
-//!
-//! Must hold nothing of a line that was dropped but its number.
 
 use crate::ids::DrainId;
 use chrono::{DateTime, Utc};

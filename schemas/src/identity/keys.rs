@@ -1,6 +1,4 @@
 //! Scopes, and keys as lists show them.
-//!
-//! Must not hold a raw key but in [`CreatedApiKey`].
 
 use super::UnknownName;
 use crate::ids::{ApiKeyId, DrainId, OrgId};

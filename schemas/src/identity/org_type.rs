@@ -1,6 +1,4 @@
 //! The types of organisations.
-//!
-//! Must not know what they may read.
 
 use super::UnknownName;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,4 @@
 //! An organisation, as its members see it.
-//!
-//! Must not know what it may read.
 
 use super::{Domain, OrgType, OrganizationSettings};
 use crate::ids::OrgId;

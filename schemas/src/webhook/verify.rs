@@ -12,8 +12,6 @@
 //!     }
 //! }
 //! ```
-//!
-//! Must not read a clock, and must not parse a body before its signature is checked.
 
 use super::signature::{header, is_signed};
 use super::{Envelope, EventType};

@@ -1,6 +1,4 @@
 //! A record of a block that cannot become rows: what it was, and why.
-//!
-//! Must keep the bytes and the headers as they were.
 
 use rdkafka::message::OwnedHeaders;
 

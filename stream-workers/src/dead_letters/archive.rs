@@ -1,6 +1,4 @@
 //! Every dead letter there is, read from its topic: the first of each origin, and whether it was put back.
-//!
-//! Must not change anything.
 
 use crate::consume::QUARANTINED;
 use crate::consume::topic_reader::TopicReader;

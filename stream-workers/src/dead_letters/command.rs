@@ -1,6 +1,4 @@
 //! `telemetry stream-workers rejected list|show|retry`: what operators do about dead letters.
-//!
-//! Must let nothing that is stored act on a terminal.
 
 use super::archive::{Archive, Letter};
 use super::put_back::{Outcome, Requeue};

@@ -1,6 +1,4 @@
 //! A dead letter, put back on the log.
-//!
-//! Must put a record back as it was, once, and only where it can now be read.
 
 use super::archive::Letter;
 use crate::Settings;

@@ -1,6 +1,4 @@
 //! The queue in PostgreSQL: take leases on what is due, write how attempts ended. Every statement of the deliverer.
-//!
-//! Must let its connection go with each statement, must wait for none of them without a deadline of its own, and must write the end of an attempt only while the lease is its own.
 
 use super::lanes::Room;
 use super::waiting::{Waiting, WithoutRoom};

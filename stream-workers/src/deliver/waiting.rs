@@ -1,6 +1,4 @@
 //! What waits in the queue, and what had no room in it: the figures of the gauges.
-//!
-//! Must not change a row.
 
 use super::Ahead;
 use sqlx::PgPool;

@@ -1,6 +1,4 @@
 //! A9: in production a worker runs as nobody who could do more than it needs, also where that turns out after the start.
-//!
-//! Must use servers that know the accounts.
 
 use crate::test_app::settings;
 use clap::ValueEnum as _;

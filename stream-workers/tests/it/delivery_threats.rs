@@ -1,6 +1,4 @@
 //! Which test stands for which threat to the delivery of webhooks (V), and for which fault of its pipeline and of the store (F).
-//!
-//! Must name a test for every row, and only tests that exist.
 
 use service_kit::testing::{ThreatTest, every_row_has_a_test, threat_rows};
 

@@ -1,6 +1,4 @@
 //! The vocabulary of the delivery tests: an outbox with endpoints and messages in it, and deliverers.
-//!
-//! Must put rows where identity-api puts them, as it does.
 
 use chrono::{DateTime, Utc};
 use schemas::identity::OrgType;

@@ -1,6 +1,4 @@
 //! Why an organisation's reports were refused (docs/api/identity.md#refused-reports). ingest-gateway counts them.
-//!
-//! Must show an organisation its own only, and must not write.
 
 use crate::State;
 use crate::access::actor::IdentityReader;

@@ -1,6 +1,4 @@
 //! The audit trail as an organisation reads its own (docs/api/identity.md#audit-trail).
-//!
-//! Must name nobody but the organisation's own keys and people, and must not write.
 
 use crate::State;
 use crate::access::actor::IdentityReader;

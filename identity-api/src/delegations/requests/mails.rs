@@ -1,6 +1,4 @@
 //! What owners are mailed about requests for delegations.
-//!
-//! Must not fail a request that is kept already, nor hold its answer back.
 
 use crate::State;
 use schemas::identity::{DelegationRequest, REQUEST_LIFETIME};

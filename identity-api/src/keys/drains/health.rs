@@ -1,7 +1,5 @@
 //! `GET /api/v1/identity/drains/{id}/health`: what a drain has sent in the last hours, and what became of it
 //! (docs/api/identity.md#health-of-a-drain).
-//!
-//! Must only read what the gateway has written down, all of it at one moment, and must not call an hour without a line a zero.
 
 use super::find;
 use crate::State;

@@ -1,6 +1,4 @@
 //! Claiming an invite: the token and the address it was mailed to, both, make a member.
-//!
-//! Must tell who is not the invited person nothing about the invite but that it is not theirs.
 
 use crate::State;
 use crate::access::audit::{self, Change};

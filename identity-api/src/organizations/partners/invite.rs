@@ -1,6 +1,4 @@
 //! A partner invites again: the first owner's mail was lost, went to the wrong address, or its time is over.
-//!
-//! Must serve the partner that provisioned the organisation, and only until somebody is in it.
 
 use super::Partner;
 use crate::State;

@@ -1,6 +1,4 @@
 //! Where the services show their metrics, and how they are asked: all at once, briefly, and for no more than a page of metrics is.
-//!
-//! Must not let one that hangs, or answers without end, hold up anybody for longer than its time.
 
 use super::exposition::Reading;
 use anyhow::{Context, ensure};

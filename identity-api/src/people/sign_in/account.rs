@@ -1,6 +1,4 @@
 //! The account that a proved address opens.
-//!
-//! Must be asked only after the address was proved.
 
 use crate::access::audit::{self, Author, Change};
 use crate::request::email_address::EmailAddress;

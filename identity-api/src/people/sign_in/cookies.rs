@@ -1,6 +1,4 @@
 //! Cookies: how they are named, written, read and taken back.
-//!
-//! Must never set one that scripts can read, or that another site's form can bring along.
 
 use axum::http::{HeaderMap, HeaderValue};
 use chrono::TimeDelta;

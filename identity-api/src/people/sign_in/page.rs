@@ -1,6 +1,4 @@
 //! The pages behind a sign-in email: one with a button that signs in, and one that confirms it.
-//!
-//! Must do without scripts, and show of the address only what is masked.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};

@@ -1,6 +1,4 @@
 //! The session itself: who am I, and signing out.
-//!
-//! Must show nothing about organisations that the person is not a member of.
 
 use super::cookies::Cookie;
 use super::session_response::User;

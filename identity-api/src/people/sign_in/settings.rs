@@ -1,6 +1,4 @@
 //! The settings of sign-in, sessions and their rates.
-//!
-//! Must refuse a combination that cannot work before anything is served, and must not repeat a secret.
 
 use super::cookies::Cookies;
 use super::{InviteQuota, SignIn, magic_links, oidc, session_use};

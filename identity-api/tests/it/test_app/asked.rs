@@ -1,6 +1,4 @@
 //! What a caller shows, and what comes back.
-//!
-//! Must not know who is asked.
 
 use reqwest::RequestBuilder;
 use serde_json::Value;

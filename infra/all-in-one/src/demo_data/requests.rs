@@ -1,6 +1,4 @@
 //! Sends the demo data, and repeats requests that fail for a moment.
-//!
-//! Must repeat only what counts once however often it is sent.
 
 use crate::demo_env::DemoEnv;
 use anyhow::{Context, anyhow};

@@ -1,6 +1,4 @@
 //! The checks, each after those that it depends on.
-//!
-//! Must continue after a failed check with those that don't depend on it.
 
 use super::{Finding, Verdict, drains};
 use crate::client::{Client, Content, Credential};

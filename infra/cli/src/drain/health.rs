@@ -1,6 +1,4 @@
 //! `telemetry drain health`: what a drain received, by hour (docs/api/identity.md#health-of-a-drain).
-//!
-//! Must not show zeros for an hour without lines, which is unknown.
 
 use crate::context::Context;
 use crate::failure::Failure;

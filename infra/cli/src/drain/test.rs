@@ -1,6 +1,4 @@
 //! `telemetry drain test`: shows how the service would count each line of a log; nothing is sent.
-//!
-//! Must not show anything about a request by a person except that a person made it.
 
 use crate::bots::Table;
 use crate::context::Context;

@@ -1,6 +1,4 @@
 //! `telemetry events tail`: polls for the newest events, by their time.
-//!
-//! Must print an event once, for as long as it is remembered.
 
 use super::{COLUMNS, CSV_COLUMNS, path};
 use crate::client::{Client, Parameters};

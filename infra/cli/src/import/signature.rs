@@ -1,6 +1,4 @@
 //! The signature of a body, as Vercel makes it by the secret of its drain (docs/api/drains.md#credentials).
-//!
-//! Must be made over the bytes that are sent, compressed as they are.
 
 use crate::failure::Failure;
 use crate::secret::Secret;

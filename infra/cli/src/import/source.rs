@@ -1,6 +1,4 @@
 //! The lines of a log that may still grow, with the place where each of them ends.
-//!
-//! Must hand on no line that is not whole while it may still become whole, and must not keep more than one in memory.
 
 use super::batch::FIELDS;
 use crate::failure::{Failure, of_file, reason};

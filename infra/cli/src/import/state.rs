@@ -1,6 +1,4 @@
 //! The progress of an import, so that the next one continues where it stopped.
-//!
-//! Must be saved only after the service has accepted the lines; if it is lost, lines are sent again and count once.
 
 use super::head::Head;
 use crate::failure::{Failure, of_file};

@@ -1,6 +1,4 @@
 //! `telemetry webhook listen`: a receiver on this machine, for development.
-//!
-//! Must return 2xx only for complete, signed and recent deliveries, and must print a delivery once.
 
 use super::tls::{self, TlsListener};
 use crate::context::Context;

@@ -1,6 +1,4 @@
 //! HTTPS for a receiver on this machine.
-//!
-//! Must not let one connection, or a handshake that does not end, keep others waiting.
 
 use crate::failure::{Failure, of_file};
 use axum::serve::Listener;

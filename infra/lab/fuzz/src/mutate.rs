@@ -1,6 +1,4 @@
 //! Inputs made of seeds: each a seed with a few places changed. The same seed number gives the same inputs.
-//!
-//! Must not know what a target does with them.
 
 use crate::Target;
 use anyhow::Context;

@@ -1,6 +1,4 @@
 //! Sends requests at their pace, tells the oracle, and keeps the tally.
-//!
-//! Must tell the oracle of a request before it leaves, and of its fate only when it is known.
 
 mod schedule;
 mod tally;

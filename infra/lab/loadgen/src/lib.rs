@@ -12,8 +12,6 @@
 //!
 //! A session is one oracle over any number of loads; `run` has one load, `bench` a fixed list. Whatever makes the
 //! service's life harder (faults, for one) acts on the stage beside the loads, and the same oracle judges it.
-//!
-//! Must not be needed by any service, and must not report a figure that it did not measure.
 
 pub mod bench;
 pub mod chaos;

@@ -1,7 +1,5 @@
 //! Lines as each provider writes them: of any request, and of a load that is people's for the most part, in which every fiftieth is of
 //! an AI agent that was given a page.
-//!
-//! Must be deterministic, and must not have what a person really sent.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

@@ -1,6 +1,4 @@
 //! What can be typed after `cargo load`; the help text is the documentation.
-//!
-//! Must not do anything but read the command line.
 
 use crate::chaos::ChaosOptions;
 use crate::drive::{Arrivals, Pace};

@@ -1,6 +1,4 @@
 //! Reads while the load runs and after it, every answer handed to the oracle.
-//!
-//! Must not judge an answer, except that it is one.
 
 use crate::client::{Connection, Endpoint, Exchange};
 use crate::drive::{Course, Latencies, lock};

@@ -1,6 +1,4 @@
 //! What a run came to: as JSON for comparison, as lines for people. The two carry the same figures.
-//!
-//! Must report figures as they were measured.
 
 use crate::Verdict;
 use crate::drive::{Latencies, Ridden};

@@ -1,6 +1,4 @@
 //! Content owners whose telemetry a run produces and reads, and the keys of everybody who reports for them.
-//!
-//! Must write organisations only through identity-api's own functions.
 
 use crate::workload::ROLES;
 use anyhow::Context as _;

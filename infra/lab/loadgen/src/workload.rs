@@ -1,6 +1,4 @@
 //! What is sent: events as pure functions of their number, and requests made of them.
-//!
-//! Must not know how requests travel or what became of them.
 
 mod event;
 mod plan;

@@ -1,6 +1,4 @@
 //! A17: nobody uses the servers of a clone without the password that is in its record.
-//!
-//! Must use a stack of its own, in a folder that only looks like a clone.
 
 use std::collections::BTreeSet;
 use std::fs;

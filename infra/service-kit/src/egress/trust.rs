@@ -1,6 +1,4 @@
 //! Whom to trust over HTTPS: who the system trusts, and the authority that the operator adds.
-//!
-//! Must not be able to switch the check of a certificate off.
 
 use anyhow::{Context, ensure};
 use rustls::CertificateError;

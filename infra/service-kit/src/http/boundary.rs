@@ -1,6 +1,4 @@
 //! The layer around every handler: request id, deadline, panics, error rendering, one log line, metrics.
-//!
-//! Must not look into bodies, and must not label a metric with a raw path.
 
 use super::{ApiError, Malformed};
 use crate::measures::common as measures;

@@ -1,6 +1,4 @@
 //! Query strings: parsed into a type before a handler runs; what does not parse is 400 in the one error shape.
-//!
-//! Must not know any endpoint's parameters.
 
 use super::ApiError;
 use axum::extract::{FromRequestParts, Query};

@@ -1,6 +1,4 @@
 //! `sort`: the member by which the items of a list are put in order.
-//!
-//! Must give a statement only the columns that the list names, never a text of the caller's.
 
 use super::ApiError;
 use schemas::problem::Code;

@@ -1,6 +1,4 @@
 //! What an account could do besides its service's work: production runs on none that could change what it only has to keep.
-//!
-//! Must ask the store itself, as the account it judges.
 
 use super::Role;
 use super::clickhouse_grants::{Grant, of_file};

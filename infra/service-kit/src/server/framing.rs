@@ -3,8 +3,6 @@
 //! The parser behind takes a bare LF for the end of a line; other servers and proxies do not, and two readers that see different
 //! requests in the same bytes can be played against each other. So it gets heads whole: in the place of one that is wrong, and of
 //! one that it would refuse itself, a head that the service answers like any other error ([`Malformed`]), as soon as the fault is there.
-//!
-//! Must not judge a byte of a body, and must find the end of a body exactly where hyper finds it.
 
 use super::MAX_HEAD_BYTES;
 use crate::http::Malformed;

@@ -1,6 +1,4 @@
 //! Settings of a binary that only some of its modes need.
-//!
-//! Must not refuse a mode for what another one needs.
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 

@@ -1,6 +1,4 @@
 //! The topics of one test seen from outside: records put there byte by byte, dead letters, what is stored of them.
-//!
-//! Must not share code with what it observes beyond the client's settings.
 
 use super::eventually;
 use crate::kafka;

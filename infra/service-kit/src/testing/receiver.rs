@@ -1,6 +1,4 @@
 //! HTTPS servers of one test: an authority of its own, certificates good and bad, and whatever is to come back.
-//!
-//! Must leave what is sent to the test, also what no HTTP library would send.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::ServerConfig;

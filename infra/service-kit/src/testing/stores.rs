@@ -1,6 +1,4 @@
 //! A database, topics and a ClickHouse database for one test, on the servers that all tests share.
-//!
-//! Must not touch what is not named `test_*`; leftovers of dead test processes are swept by the next run.
 
 use crate::roles::{self, Role};
 use crate::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings};

@@ -1,6 +1,4 @@
 //! What each service may do in ClickHouse: the accounts as they are deployed, on an engine of the test's own.
-//!
-//! Must use the file as it is, and try what it does not grant.
 
 use local::private::ClickHouse;
 use service_kit::roles::{self, Role};

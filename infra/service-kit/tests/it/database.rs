@@ -1,6 +1,4 @@
 //! A PostgreSQL of a test's own with our tables, asked as whoever the test likes.
-//!
-//! Must not assert anything but that a refusal is one.
 
 use local::private::Postgres;
 use service_kit::roles::Role;

@@ -1,6 +1,4 @@
 //! What each service may do in PostgreSQL: every right of every role against a checked-in matrix, on a server of the test's own.
-//!
-//! Must ask the server, and not the file that grants.
 
 use crate::database::{Database, refusal};
 use service_kit::roles::{self, Role};

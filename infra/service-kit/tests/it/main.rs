@@ -1,6 +1,4 @@
 //! The way out over real sockets, the stores as services sign in to them, and what callers hear of refusals.
-//!
-//! Must not look inside the crate, and must not need a server that the test has not started itself, but for a database of PostgreSQL.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

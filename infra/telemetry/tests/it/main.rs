@@ -1,6 +1,4 @@
 //! The program as an operator meets it.
-//!
-//! Must not look inside the services.
 
 mod compose;
 mod secrets;

@@ -1,7 +1,5 @@
 //! What documents show to operators, pasted as it stands beside a running `cargo up`; the requests of the other documents are pasted
 //! by the all-in-one's tests.
-//!
-//! Must change nothing of a block but addresses, which other processes of this machine may have.
 
 use crate::service::{Service, counts};
 use service_kit::testing::{client, eventually, free_address};

@@ -1,7 +1,5 @@
 //! One entry of the spill as bytes: `length u32 | CRC32C u32 | version u8 | payload`, little-endian; the checksum covers
 //! length, version and payload.
-//!
-//! Must not do I/O, and must never take bytes for an entry that were not written as one.
 
 /// The version this build writes.
 const VERSION: u8 = 1;

@@ -1,6 +1,4 @@
 //! The one thread that writes to the spill: whatever waits is written together and shares one fsync.
-//!
-//! Must not answer before the fsync, and must leave nothing behind of what it answered with an error.
 
 use super::Refusal;
 use super::disk::Segment;

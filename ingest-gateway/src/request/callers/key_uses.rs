@@ -1,6 +1,4 @@
 //! The statement that says when keys were last used for reporting.
-//!
-//! Must write this surface's own table only.
 
 /// Of two processes the one with the later use counts.
 pub(crate) const TELL: &str = "INSERT INTO key_uses_ingest (key_id, last_used_at) \

@@ -1,7 +1,5 @@
 //! Why reports were refused, for the organisation that sent them (docs/api/identity.md#refused-reports): counted by reason in
 //! memory, written down in the background.
-//!
-//! Must keep nothing of a request but its route, its id and the names of the rules that it broke, and must not be waited for.
 
 use crate::State;
 use axum::extract::{MatchedPath, Request, State as Shared};

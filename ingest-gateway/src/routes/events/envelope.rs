@@ -1,6 +1,4 @@
 //! The envelope of `POST /events`: `events` or one `event`, whichever `document_type` says (docs/api/events.md#envelope).
-//!
-//! Must not look into events; it finds them and what the envelope says for all of them.
 
 use crate::request::bodies;
 use crate::request::limits::Limits;

@@ -1,6 +1,4 @@
 //! `POST /sessions/bulk`: a whole session in one request, visible whole or not at all; again, it merges.
-//!
-//! Must not attach to anybody else's session of the same id.
 
 use super::assigned_id;
 use crate::State;

@@ -1,6 +1,4 @@
 //! `POST /sessions/end`: the first outcome stays; the same again is 200, another is 409.
-//!
-//! Must answer alike for a session that is not there and for one that is somebody else's.
 
 use crate::State;
 use crate::record::accept::record;

@@ -1,6 +1,4 @@
 //! `POST /sessions/start`: a session with an id of ours, durable before the answer.
-//!
-//! Must answer the same id for the same `Idempotency-Key`.
 
 use super::assigned_id;
 use crate::State;

@@ -1,6 +1,4 @@
 //! The public schemas as tables: which member of which object has which kind of value.
-//!
-//! Must not hold what the looser rules check for every caller (type, content URL), nor a rule between members.
 
 use super::shape::Shape::{
     ClickToken, Country, FilledText, Flag, Instant, Integer, Object, OneOf, Sha256, Text, Texts, Uri, Uris, Uuid,

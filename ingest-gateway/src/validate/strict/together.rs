@@ -1,6 +1,4 @@
 //! What the public rules say about a whole document: its own members, and the events side by side.
-//!
-//! Must not look at what one event says by itself.
 
 use super::shape::check;
 use super::tables;

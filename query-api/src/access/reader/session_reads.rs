@@ -1,7 +1,5 @@
 //! For which organisations a session reads, noted once for each: the database turns the note into a row of the audit trail
 //! (`schemas/postgres/0012_session_reads.sql`).
-//!
-//! Must write this surface's own table only, and must not decide who may read.
 
 use crate::access::consent::bounded;
 use chrono::{DateTime, Utc};

@@ -1,6 +1,4 @@
 //! Sessions as a hostile reporter writes them: their own id and prose in every place.
-//!
-//! Must stay a function of the seed.
 
 use super::super::{CITED, GROUNDED, PRESENTED};
 use crate::access::consent::Clicked;

@@ -1,7 +1,5 @@
 //! From what is stored of a session to its document: members of the standard at their place, everything else under
 //! `extensions`. Pure.
-//!
-//! Must keep values as they were reported, numbers with every digit, and must not make up what was not said.
 
 use super::Facts;
 use crate::event_data::{self, Members};

@@ -1,6 +1,4 @@
 //! What the rules give, spelled out: URLs with their pages, every name of a tracking parameter, every ASCII character.
-//!
-//! Must not take what is expected from the code that it tests.
 
 use super::{CAMPAIGN, TRACKING};
 use crate::log::RECORD_VERSION;

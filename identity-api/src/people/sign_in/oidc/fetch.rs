@@ -1,6 +1,4 @@
 //! How this service asks a provider: through the guard of everything that goes out, with a deadline and a limit on what is read.
-//!
-//! Must not have another way out than the guard.
 
 use openidconnect::{HttpRequest, HttpResponse};
 use service_kit::egress::{Egress, Failure, Message};

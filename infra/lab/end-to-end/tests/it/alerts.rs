@@ -5,8 +5,6 @@
 //! and Prometheus looks every second. Thresholds and windows are as they are.
 //!
 //! When everything is mended, what does not count over a window is no longer firing: an alert that stays on is soon overlooked.
-//!
-//! Must list every alert with its fault, and must not make one fire by writing a figure.
 
 mod faults;
 mod stage;

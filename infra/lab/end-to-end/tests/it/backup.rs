@@ -1,7 +1,5 @@
 //! PostgreSQL and ClickHouse are lost, all of both. A backup or a dump of the one and the log for the other bring every read back,
 //! byte for byte: the procedures of `docs/operating.md`.
-//!
-//! Must copy files only between the start and the end of a backup, as the procedure says; a copy of a running server is none.
 
 use crate::backup_hooks::Hooks;
 use crate::clicks_away::on_own_postgres;

@@ -1,6 +1,4 @@
 //! The real binary on stores of its own, and the reports its demo tenant can send.
-//!
-//! Must not assert anything but that the process lives.
 
 use serde_json::{Value, json};
 use service_kit::testing::{TestProcess, TestStores, client, eventually};

@@ -1,6 +1,4 @@
 //! Logs of CDNs through the whole service: what reads make of them, and what of them is nowhere.
-//!
-//! Must ask as providers and owners do; what one line becomes is tested beside the gateway.
 
 mod histories;
 mod logs;

@@ -1,7 +1,5 @@
 //! What watches the services holds together: metrics, their list, rules, alerts, dashboards. Nothing is named that is not
 //! there, so a metric that is renamed fails the build.
-//!
-//! Must judge the files of the repository as they are, by the programs that read them where there are such.
 
 mod dashboards;
 mod grafana_user;

@@ -1,6 +1,4 @@
 //! S16 and A9 on running processes: each service is signed in as itself, and in production as nobody who could do more.
-//!
-//! Must ask PostgreSQL who is there, and not the processes.
 
 use crate::demo::Demo;
 use crate::pipeline::process;

@@ -1,7 +1,5 @@
 //! S2: callers name what belongs to another tenant and what does not exist. Both answers must be the same, to the status,
 //! the headers and the shape of the body, and say nothing of the tenant. How many: `PROBES` (100000 before a release).
-//!
-//! Must ask the real binary over HTTP, through every layer.
 
 mod console;
 mod scene;

@@ -1,7 +1,5 @@
 //! S4, R5, C10: what is taken back at one process is given by no process to a request that starts after the answer, while
 //! callers ask all the time, and while nobody does. How many rounds: `TEST_ROUNDS` (1000 before a release).
-//!
-//! Must ask two processes that share their stores and nothing else.
 
 use crate::demo::{Answer, Demo, answer};
 use chrono::TimeDelta;

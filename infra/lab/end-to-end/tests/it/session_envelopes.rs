@@ -1,6 +1,4 @@
 //! Sessions that only `POST /events` has told of: what stands around their events is in their documents.
-//!
-//! Must send every event of the documents, and none of them any other way.
 
 use crate::pipeline::Pipeline;
 use crate::session_documents::{Suite, canonical, plant_token, sorted_events};

@@ -1,6 +1,4 @@
 //! The figures of a bench, beside the figures to reach, as one table and as JSON.
-//!
-//! Must print what was measured, reached or not, and say which numbers are constants.
 
 use super::freshness::Freshness;
 use super::replay::Replays;

@@ -1,6 +1,4 @@
 //! What is asked for and what of an answer is judged, where that is less than the whole.
-//!
-//! Must not judge anything.
 
 use crate::workload::TYPES;
 use schemas::pages::{FunnelItem, UrlMetric};

@@ -1,6 +1,4 @@
 //! The stack of a chaos run: stores behind proxies, several gateways, workers of each shard, reads, identity, tenants.
-//!
-//! Must be a run's own from the first process to the last, and leave nothing behind but the logs of a run that failed.
 
 use super::fault::WORKERS;
 use super::options::ChaosOptions;

@@ -1,6 +1,4 @@
 //! What can go wrong: whom it strikes, how, and for how long.
-//!
-//! Must not do it; that is `inject`'s work.
 
 use super::proxy::Mode;
 use std::fmt;

@@ -1,6 +1,4 @@
 //! Carries out the schedule: every fault at its time, and everything well again afterwards.
-//!
-//! Must undo every fault, also when the run is cut short.
 
 use super::cluster::Cluster;
 use super::fault::{Fault, FaultKind, Target};

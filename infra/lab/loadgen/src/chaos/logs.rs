@@ -1,7 +1,5 @@
 //! The log of a CDN among the load: bodies that come twice, that are cut in other places, that end early, and that are sent again after
 //! 503. Its owner has no other reports, so that each of its lines is a retrieval of a page of its own.
-//!
-//! Must count by what was sent and acknowledged alone.
 
 use super::history::History;
 use super::requests::Requests;

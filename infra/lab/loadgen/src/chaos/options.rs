@@ -1,6 +1,4 @@
 //! What can be typed after `cargo chaos`; the help text is the documentation.
-//!
-//! Must not do anything but read the command line.
 
 use super::plan::{Outage, Plan};
 use clap::Args;

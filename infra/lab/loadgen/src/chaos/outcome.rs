@@ -1,6 +1,4 @@
 //! What a chaos run came to, as lines for people.
-//!
-//! Must say how to repeat a run that failed.
 
 use super::history::Counts;
 use super::inject::Injected;

@@ -1,6 +1,4 @@
 //! Every request under its id, and what became of it.
-//!
-//! Must tell what is one record from the body of a log, which becomes as many records as it needs.
 
 use crate::oracle::Fate;
 use std::collections::HashMap;

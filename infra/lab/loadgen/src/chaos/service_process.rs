@@ -1,6 +1,4 @@
 //! One service process that is killed, paused, stopped and always started again: its place, and its life so far.
-//!
-//! Must tell an end that was brought about from one that nobody asked for.
 
 use crate::drive::lock;
 use crate::stage::{LaunchConfig, ProcessSlot, Running, tail};

@@ -1,6 +1,4 @@
 //! Readers of every tenant at once, and of the table, again and again while faults are injected.
-//!
-//! Must take a read that fails for what it is, no proof of anything, and never for a violation.
 
 use super::raw::Raw;
 use super::reader::Reader;

@@ -3,8 +3,6 @@
 //! In an open loop the k-th request is due at start + k × interval whatever the service does, and its latency counts
 //! from there: a stall is charged to every request that it held up (no coordinated omission). In a closed loop a
 //! request is due when the one before it on the same connection was answered.
-//!
-//! Must not depend on answers in the open loop.
 
 use std::time::Duration;
 use tokio::time::Instant;

@@ -1,6 +1,4 @@
 //! What this run has created, for later requests to name.
-//!
-//! Must not give away what was there before, but for organisations.
 
 use super::contract::Operation;
 use super::shot::Shot;

@@ -1,6 +1,4 @@
 //! Holds every answer to the document, and counts.
-//!
-//! Must keep a failure with all that is needed to see it again.
 
 use super::contract::{Contract, Operation};
 use super::shot::{Aim, Shot};

@@ -1,7 +1,5 @@
 //! Bodies, logs and sessions that are as hard as their size allows: deep, full of members, of what is to be withheld, of what may be
 //! a token.
-//!
-//! Must be deterministic.
 
 use ingest_gateway::Document;
 use schemas::identity::DrainProvider;

@@ -1,6 +1,4 @@
 //! The figures of a tenant: as the ledger adds them up, and as a read answers them.
-//!
-//! Must not decide which figures are right.
 
 use crate::workload::{ROLES, TYPES};
 use schemas::reads::Summary;

@@ -1,6 +1,4 @@
 //! The rules a read must keep, each a plain comparison of figures.
-//!
-//! Must name the figures of every violation.
 
 use super::{Figures, Observed};
 use crate::workload::{AGENT, ROLES};

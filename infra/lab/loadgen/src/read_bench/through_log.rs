@@ -1,6 +1,4 @@
 //! Fills the store as a deployment is filled: records go onto the topic by the gateway's own log, and worker processes store them.
-//!
-//! Must leave no process or folder behind.
 
 use crate::options::ReadBenchOptions;
 use crate::stage::{self, FreshStores, LaunchConfig, ProcessSlot, Running, Service, tail, workspace_root};

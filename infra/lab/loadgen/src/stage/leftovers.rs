@@ -1,6 +1,4 @@
 //! What a killed run has left: services that still run, and their folders.
-//!
-//! Must end only processes that run in the folder of a run that is gone.
 
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};

@@ -1,6 +1,4 @@
 //! Where a load goes: a stack that is there, or one of its own.
-//!
-//! Must not do anything but read the command line.
 
 use clap::Args;
 use clap::builder::RangedI64ValueParser;

@@ -1,6 +1,4 @@
 //! A database, topics and a ClickHouse database of one run, on the servers that run already.
-//!
-//! Must not touch what is not named `load_*`; leftovers of runs that were killed are swept by the next one.
 
 use super::leftovers::{PREFIX, is_leftover};
 use anyhow::Context as _;

@@ -1,7 +1,5 @@
 //! Requests in the order in which they are made: fresh events, repeats of earlier ones, and the other observers'
 //! reports of the same retrievals, shuffled in.
-//!
-//! Must give the same requests for the same seed, whatever becomes of them.
 
 use super::{AGENT, Shape, Skew};
 use rand::rngs::SmallRng;

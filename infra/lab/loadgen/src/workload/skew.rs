@@ -1,6 +1,4 @@
 //! Which tenant a request belongs to: the n-th tenant's share falls with n to the power of the exponent (Zipf).
-//!
-//! Must not hold a random source; it is handed a number between 0 and 1.
 
 /// Shares of the tenants, added up.
 #[derive(Clone, Debug)]

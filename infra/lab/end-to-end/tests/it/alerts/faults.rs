@@ -1,6 +1,4 @@
 //! The faults, one by one, and how each ends.
-//!
-//! Must do to a process, a server or a disk what happens to those, and nothing to a metric.
 
 use super::stage::{DELIVERER, GATEWAY, QUERY, TestApp, WORKER, report};
 use rdkafka::Offset;

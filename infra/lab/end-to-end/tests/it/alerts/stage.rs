@@ -1,6 +1,4 @@
 //! Private servers, the processes of a deployment on them, and a Prometheus that watches them by the rules.
-//!
-//! Must not change what a rule says but for how long it waits.
 
 use crate::observability::metrics_list::faults_of_process;
 use crate::observability::rules;

@@ -1,7 +1,5 @@
 //! What others write and what other pages do, tried in real Chromium: nothing of it runs, nothing of it changes anything, and nobody
 //! sees the console within a page of theirs.
-//!
-//! Must plant a text wherever a stranger can set one, and must look at what the browser made of it, not at the source of the page.
 
 use super::Reader;
 use super::browser::{Browser, addresses, demo_with_an_event};

@@ -1,6 +1,4 @@
 //! Real Chromium, by the WebDriver protocol: what its accessibility checker finds, and what its console complains of.
-//!
-//! Must not load anything into a page but the checker, which the driver runs beside the page's own policy.
 
 use super::clicks::Link;
 use super::drains::{address, drains, feed, pasted_key};

@@ -1,7 +1,5 @@
 //! U5 in real Chromium, with clicks and keys and without a word of the API: a publisher from the first mail to the first event, and
 //! who builds an agent from asking for its organisation, which an operator reviews, to the reason for which a batch was refused.
-//!
-//! Must find what to press by the words on it.
 
 use super::browser::Browser;
 use super::story::{demo_with_a_zone, mailed_link};

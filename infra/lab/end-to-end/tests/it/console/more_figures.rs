@@ -1,7 +1,5 @@
 //! U1, cell by cell: the tables behind charts, sentences, changes, shares and lists are made of the API's figures for the same view,
 //! whatever the period, the domain and the partner as whom somebody looks. How many views: `TEST_ROUNDS`.
-//!
-//! Must compute what is expected from the API's answers alone, by other code than the console's.
 
 use super::Reader;
 use super::reader::{Page, unescaped};

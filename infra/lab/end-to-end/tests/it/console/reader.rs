@@ -1,6 +1,4 @@
 //! A browser without scripts: keeps cookies, follows links and fills in forms.
-//!
-//! Must send with a form only what the page has in it and what a person types.
 
 use crate::demo::Demo;
 use reqwest::header::{ACCEPT_LANGUAGE, COOKIE, LOCATION, ORIGIN, SET_COOKIE};

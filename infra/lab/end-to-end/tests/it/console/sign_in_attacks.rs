@@ -1,6 +1,4 @@
 //! Signing in, attacked in real Chromium: who learns of the link, who can use it, and whose session one has afterwards.
-//!
-//! Must look at the cookies that the browser keeps and at what it tells other servers, not at what a page says of them.
 
 use super::Reader;
 use super::browser::Browser;

@@ -1,6 +1,4 @@
 //! The requests of a day, and what a CDN and the server behind it write of them.
-//!
-//! Must say what a line amounts to by docs/api/drains.md, and not by reading it.
 
 use super::model::{BOTS, Line, Org, Report, Role};
 use chrono::{DateTime, TimeDelta, Utc};

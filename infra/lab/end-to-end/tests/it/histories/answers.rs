@@ -1,6 +1,4 @@
 //! What each read says of retrievals, by docs/api/event-keys.md#figures, as JSON.
-//!
-//! Must not know who asks.
 
 use super::model::Retrieval;
 use super::town::Observation;

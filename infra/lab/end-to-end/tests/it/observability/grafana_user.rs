@@ -1,6 +1,4 @@
 //! The account of Grafana on a real ClickHouse: it reads what the dashboards ask, and changes nothing.
-//!
-//! Must use the file as it is deployed.
 
 use super::dashboards::statements;
 use super::file;
