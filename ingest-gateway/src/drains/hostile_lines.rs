@@ -186,3 +186,21 @@ fn f58_times_in_the_place_of_ids_merge_no_requests() {
     let ids: HashSet<_> = kept(FormatId::Combined, Some("www.a.test"), &log).into_iter().map(|event| event.id).collect();
     assert_eq!(ids.len(), 3);
 }
+
+/// Servers can log a header under a name that is as usual for the address as their own.
+#[test]
+fn f60_second_address_of_a_line_verifies_nobody() {
+    let sample = FormatId::Json.row().sample;
+    for name in ["remote_addr", "remote_ip", "remote", "ip", "client"] {
+        let [same, with_port, other] = [OF_BOT, "132.196.86.7:4711", OF_OTHER].map(|address| {
+            let added = format!("{{\"{name}\":\"{address}\",");
+            [sample.replacen('{', &added, 1), sample.trim_end().replace("}", &format!(",{}}}", &added[1..added.len() - 1]))]
+        });
+        for log in same.into_iter().chain(with_port) {
+            assert_eq!(verified(FormatId::Json, &log), Some(true), "{log}");
+        }
+        for log in other {
+            assert_eq!(verified(FormatId::Json, &log), None, "{log}");
+        }
+    }
+}

@@ -73,6 +73,8 @@ pub(crate) struct Fields<'a> {
     pub(crate) format: Option<FormatId>,
     /// Whether a member of a JSON line that is a field occurs twice.
     pub(super) has_repeated_member: bool,
+    /// The fields with several different values, one bit each.
+    disputed: u64,
 }
 
 impl<'a> Fields<'a> {
@@ -90,6 +92,9 @@ impl<'a> Fields<'a> {
     /// isn't empty.
     pub(crate) fn put_ranked(&mut self, field: Field, rank: u8, value: Cow<'a, str>) {
         let at = field as usize;
+        if !says_nothing(&value) && self.get(field).is_some_and(|known| is_other(known, &value)) {
+            self.disputed |= 1 << at;
+        }
         let is_better = match self.get(field) {
             None => !says_nothing(&value) || self.values[at].is_none(),
             Some(_) => rank < self.ranks[at] && !says_nothing(&value),
@@ -103,6 +108,11 @@ impl<'a> Fields<'a> {
     /// Returns a field, unless it is absent or empty.
     pub(crate) fn get(&self, field: Field) -> Option<&str> {
         self.values[field as usize].as_deref().filter(|value| !says_nothing(value))
+    }
+
+    /// Whether the line has different values for a field.
+    pub(crate) fn is_disputed(&self, field: Field) -> bool {
+        self.disputed & (1 << (field as usize)) != 0
     }
 
     /// Whether the line has no place for a field.
@@ -122,7 +132,13 @@ impl<'a> Fields<'a> {
     /// The same fields without what they borrow.
     pub(crate) fn into_owned(self) -> Fields<'static> {
         let values = self.values.map(|value| value.map(|value| Cow::Owned(value.into_owned())));
-        Fields { values, ranks: self.ranks, format: self.format, has_repeated_member: self.has_repeated_member }
+        Fields {
+            values,
+            ranks: self.ranks,
+            format: self.format,
+            has_repeated_member: self.has_repeated_member,
+            disputed: self.disputed,
+        }
     }
 
     /// A field or nothing.
@@ -170,8 +186,11 @@ impl<'a> Fields<'a> {
     }
 
     /// The address of the connection, to verify the agent at this moment, and for nothing else. One that a header can have changed
-    /// proves nothing.
+    /// proves nothing. Of several, a header can have any.
     pub(crate) fn address(&self) -> Option<IpAddr> {
+        if self.is_disputed(Field::Address) {
+            return None;
+        }
         let read = |field| self.get(field).map(address_in);
         match (read(Field::Address), read(Field::Connection)) {
             (Some(address), None) | (None, Some(address)) => address,
@@ -184,6 +203,11 @@ impl<'a> Fields<'a> {
 /// An address, with or without a port.
 pub(crate) fn address_in(text: &str) -> Option<IpAddr> {
     text.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
+}
+
+/// Whether two values differ by more than the port of an address.
+fn is_other(one: &str, other: &str) -> bool {
+    one != other && (address_in(one).is_none() || address_in(one) != address_in(other))
 }
 
 /// What formats write for a value that isn't there.
