@@ -204,3 +204,26 @@ fn f60_second_address_of_a_line_verifies_nobody() {
         }
     }
 }
+
+/// `Fastly-Client-IP` stands before most of Fastly's members, without escapes. Another name of a field is as good as its own.
+#[test]
+fn f61_other_names_of_fastlys_members_forge_nothing() {
+    let sample = FormatId::Fastly.row().sample.replacen('{', "{\"fastly_server\":\"cache-fra1\",", 1);
+    assert_eq!(kept(FormatId::Fastly, None, &sample).len(), 1);
+    for added in [
+        "\"server_name\":\"victim.test\"",
+        "\"http_host\":\"victim.test\"",
+        "\"time_start\":\"2026-10-01T10:00:00Z\"",
+        "\"request_uri\":\"/x\"",
+        "\"\\u0072equest_uri\":\"/x\"",
+        "\"method\":\"POST\"",
+        "\"agent\":\"curl/8\"",
+        "\"status\":\"404\"",
+        "\"httpRequest\":{\"status\":404}",
+        "\"request\":{\"uri\":\"/x\"},\"logger\":\"x\"",
+    ] {
+        let log = sample.replacen('{', &format!("{{\"x\":\"\",{added},"), 1);
+        let lines = outcomes(FormatId::Fastly.row(), None, &log);
+        assert!(matches!(lines[0].outcome, Outcome::Bad("repeated_member")), "{log}: {:?}", lines[0].outcome);
+    }
+}

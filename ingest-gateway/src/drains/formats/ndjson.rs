@@ -22,6 +22,9 @@ pub(super) fn parse_fastly(line: &str) -> Result<Fields<'_>, NoRequest> {
 
 fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
     let mut fields = fields(line, NAMES)?;
+    if otherwise == FormatId::Fastly && has_added_members(&fields) {
+        return Err("repeated_member".into());
+    }
     put_request(&mut fields);
     if is_about_something_else(&fields) {
         return Err(NoRequest::Other);
@@ -38,6 +41,13 @@ fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
         None => fields.format = Some(otherwise),
     }
     Ok(fields)
+}
+
+/// Whether a line of Fastly's default format, which has no escapes, has a field of its own under another name, too, or an object.
+fn has_added_members(fields: &Fields<'_>) -> bool {
+    let own = [Field::Time, Field::Host, Field::Path, Field::Method, Field::UserAgent, Field::Status];
+    let is_default = fields.get(Field::Connection).is_some();
+    is_default && (fields.format.is_some() || own.into_iter().any(|field| fields.is_disputed(field)))
 }
 
 /// `request` is the request line of nginx; the method alone in Fastly's documented format.
