@@ -227,3 +227,13 @@ fn f61_other_names_of_fastlys_members_forge_nothing() {
         assert!(matches!(lines[0].outcome, Outcome::Bad("repeated_member")), "{log}: {:?}", lines[0].outcome);
     }
 }
+
+/// A server can log two headers after the user agent, such as `X-Forwarded-For` and `X-Real-IP`.
+#[test]
+fn f62_headers_after_the_user_agent_move_no_host() {
+    let line = format!("{} \"-\" \"victim.test\"", combined(&format!("{OF_BOT} - -")));
+    let events = kept(FormatId::Combined, Some("www.a.test"), &line);
+    assert_eq!(events[0].content_url.as_deref(), Some("https://www.a.test/a"));
+    let ours = format!("{line} \"529a007902362a5f51385a5fa7049884\"");
+    assert_eq!(kept(FormatId::Combined, None, &ours)[0].content_url.as_deref(), Some("https://victim.test/a"));
+}

@@ -177,13 +177,17 @@ fn put_agent<'a>(text: &'a str, fields: &mut Fields<'a>) -> Result<(), Reason> {
     Ok(())
 }
 
-/// The texts in quotes that this service's formats have after the user agent; anything else there is of no use.
+/// The texts in quotes that this service's formats have after the user agent; anything else there is of no use. Without an id after
+/// it, the second can be a header that visitors choose.
 fn put_more<'a>(more: &'a str, fields: &mut Fields<'a>) {
     let (mut values, mut rest) = ([None; MORE.len()], more);
     for value in &mut values {
         if let Some((text, after)) = quoted(rest) {
             (*value, rest) = (Some(text), after);
         }
+    }
+    if values[2].is_none() {
+        values[1] = None;
     }
     if rest.is_empty() {
         for (field, value) in MORE.into_iter().zip(values) {
@@ -292,7 +296,7 @@ mod tests {
     /// The field of a line that has a request and a user agent.
     fn read(host: &str, request: &str, user_agent: &str, field: Field) -> String {
         let at = "[01/Nov/2026:10:00:00 +0000]";
-        let line = format!(r#"{host}192.0.2.1 - - {at} "{request}" 200 10 "-" "{user_agent}" "t-1" "other.test""#);
+        let line = format!(r#"{host}192.0.2.1 - - {at} "{request}" 200 10 "-" "{user_agent}" "t-1" "other.test" "r-1""#);
         super::super::text::parse(&line).unwrap().text(field).to_owned()
     }
 
