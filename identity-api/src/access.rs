@@ -1,6 +1,7 @@
 //! Who acts, for which organisation, what they may let others into, and the trail of it.
 
 pub(crate) mod actor;
-pub(crate) mod organization;
-pub(crate) mod granting;
 pub(crate) mod audit;
+pub(crate) mod granting;
+pub(crate) mod organization;
+pub(crate) mod request_slot;

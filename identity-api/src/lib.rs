@@ -19,9 +19,11 @@ pub use routes::dry_run::{DRY_RUNS, DryRun};
 pub use routes::routes;
 
 use crate::access::actor::{ChangeBudgets, Credential};
+use crate::access::request_slot::{self, RequestSlots};
 use crate::domains::upkeep::Upkeep;
 use crate::domains::{DomainSettings, Looked, Verification};
 use crate::organizations::mails::opening;
+use crate::request::bodies::Bodies;
 use crate::webhooks::trials::Trials;
 use crate::webhooks::{DeliveryLogSettings, retention};
 use chrono::{DateTime, SubsecRound, Utc};
@@ -36,7 +38,7 @@ use service_kit::clock::Clock;
 use service_kit::directory::{Directory, HasDirectory};
 use service_kit::egress::Egress;
 use service_kit::health::{self, Probe};
-use service_kit::http::{BodyLimits, BodyReader};
+use service_kit::http::BodyLimits;
 use service_kit::key_uses::KeyUses;
 use service_kit::process::Process;
 use service_kit::rates::CallerRates;
@@ -147,13 +149,14 @@ pub struct State {
     directory: Directory,
     uses: KeyUses,
     clock: Clock,
-    bodies: BodyReader,
+    bodies: Bodies,
     sealer: Sealer,
     receivers: AllowedReceivers,
     mailer: Mailer,
     sign_in: SignIn,
     rates: CallerRates<Credential>,
     budgets: ChangeBudgets,
+    request_slots: RequestSlots,
     trials: Trials,
     verification: Verification,
     upkeep: Upkeep,
@@ -186,7 +189,9 @@ impl State {
         let verification = Verification::new(&settings.domains, egress);
         let receivers = settings.webhooks.webhook_allow.clone();
         let uses = KeyUses::start(pool.clone(), api_keys::TELL_USES);
-        let (directory, bodies) = (Directory::asked_by(&settings.sign_in.clients, pool.clone()), BodyReader::new(LIMITS));
+        let directory = Directory::asked_by(&settings.sign_in.clients, pool.clone());
+        let request_slots = request_slot::slots();
+        let bodies = Bodies::new(LIMITS, Arc::clone(&request_slots));
         let upkeep = verification.upkeep(pool.clone(), mailer.clone());
         let _housekeeping = [
             domains::upkeep::start(upkeep.clone(), clock.clone()),
@@ -205,6 +210,7 @@ impl State {
             sign_in,
             rates,
             budgets,
+            request_slots,
             trials: Trials::default(),
             verification,
             upkeep,

@@ -3,7 +3,7 @@
 pub(crate) mod dry_run;
 
 use crate::State;
-use crate::access::audit;
+use crate::access::{audit, request_slot};
 use crate::delegations::requests;
 use crate::keys::drains::{self, health, rotation};
 use crate::keys::{analysts, api_keys};
@@ -92,6 +92,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/api/v1/identity/auth/oidc/{provider}/callback", get(oidc::finish_oidc))
         // a session alone
         .route("/api/v1/identity/auth/session", get(session::show_session).delete(session::end_session))
+        .route_layer(middleware::from_fn(request_slot::hold))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&state), session_cookie::guard))
         .with_state(state)
 }

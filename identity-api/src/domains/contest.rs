@@ -7,6 +7,7 @@ use super::{Row, is_proof, ownership};
 use crate::State;
 use crate::access::actor::Actor;
 use crate::access::audit::{self, Author, Change};
+use crate::access::request_slot;
 use schemas::identity::VerificationMethod;
 use schemas::ids::OrgId;
 use schemas::problem::Code;
@@ -29,12 +30,16 @@ pub(super) async fn take_over(
     let verification = &state.verification;
     verification.admit(actor.org_id)?;
     let claim = Claim { domain: &registered.domain, token: &registered.verification_token, organization: actor.org_id };
-    let proved = verification.finder.find(claim, &[VerificationMethod::DnsTxt]).await;
+    let look = verification.finder.find(claim, &[VerificationMethod::DnsTxt]);
+    let proved = request_slot::without(&state.request_slots, look).await?;
     let refusal = ApiError::from(ownership::TakeError::Held);
     proved.map_err(|faults| ApiError::faults(Code::Conflict, faults).with_detail(refusal.detail()))?;
     let holders = Claim { domain: &holder.domain, token: &holder.verification_token, organization: actor.org_id };
-    if is_proof(&holder) && verification.finder.find(holders, &VerificationMethod::ALL).await.is_ok() {
-        return Err(refusal);
+    if is_proof(&holder) {
+        let look = verification.finder.find(holders, &VerificationMethod::ALL);
+        if request_slot::without(&state.request_slots, look).await?.is_ok() {
+            return Err(refusal);
+        }
     }
     let owner = exchange(state, actor, site, &registered, &holder).await?.ok_or(refusal)?;
     tell(state, actor.org_id, &holder);

@@ -7,6 +7,7 @@ use super::{DomainSettings, Row, contest, is_proof, not_found, owners_only, owne
 use crate::State;
 use crate::access::actor::{Actor, IdentityWriter};
 use crate::access::audit::{self, Change};
+use crate::access::request_slot;
 use crate::people::mail::Mailer;
 use crate::request::bodies::{self, rule_broken};
 use axum::Json;
@@ -127,7 +128,7 @@ async fn look(
 ) -> Result<VerificationMethod, ApiError> {
     state.verification.admit(actor.org_id)?;
     let claim = Claim { domain: &registered.domain, token: &registered.verification_token, organization: actor.org_id };
-    let found = state.verification.finder.find(claim, methods).await;
+    let found = request_slot::without(&state.request_slots, state.verification.finder.find(claim, methods)).await?;
     found.map_err(|faults| ApiError::faults(Code::InvalidRequest, faults))
 }
 

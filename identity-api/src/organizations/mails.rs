@@ -4,6 +4,7 @@
 //! the caller can do something about it. Must not log what a mail says.
 
 use crate::State;
+use crate::access::request_slot;
 use crate::domains::registrations::Voucher;
 use crate::people::mail::{Mailer, minute};
 use crate::request::email_address::EmailAddress;
@@ -24,6 +25,8 @@ pub(crate) struct Letter {
 
 /// Mails an invite, and notes when; without that note the invite has to be made again.
 pub(crate) async fn send_invite(state: &State, letter: Letter) -> Invite {
+    // Sending takes as long as the mail server likes.
+    request_slot::give_back();
     let Letter { invite, to, token } = letter;
     let (id, now) = (invite.id, state.now());
     match mail_invite(state, &invite, &to, &token).await {

@@ -3,11 +3,36 @@
 
 pub(crate) mod paging;
 
+use crate::access::request_slot::{self, RequestSlots};
+use axum::body::Body;
+use axum::http::Request;
 use schemas::identity::Scope;
 use schemas::problem::{Code, Fault};
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
-use service_kit::http::ApiError;
+use service_kit::http::{ApiError, BodyLimits, BodyReader};
+
+/// Reads bodies. A request has no slot until its body has arrived.
+pub(crate) struct Bodies {
+    reader: BodyReader,
+    slots: RequestSlots,
+}
+
+impl Bodies {
+    pub(crate) fn new(limits: BodyLimits, slots: RequestSlots) -> Self {
+        Self { reader: BodyReader::new(limits), slots }
+    }
+
+    /// Like [`BodyReader::read`].
+    pub(crate) async fn read(&self, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
+        request_slot::without(&self.slots, self.reader.read(request)).await?
+    }
+
+    /// Like [`BodyReader::read_form`].
+    pub(crate) async fn read_form(&self, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
+        request_slot::without(&self.slots, self.reader.read_form(request)).await?
+    }
+}
 
 /// The body as `T`: 400 when it is not a JSON object, 422 when its members are not `T`'s.
 pub(crate) fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {

@@ -1,14 +1,23 @@
 //! What one organization may change, send and list, whatever keys it has (threat rows F50 to F52).
 
+use crate::domains::{register, verify};
+use crate::internet::Internet;
 use crate::test_app::{Answer, DELEGATIONS, DRAINS, KEYS, SETTINGS, Shows, TestApp, WEBHOOKS, answer, sign_in, standstill};
 use chrono::TimeDelta;
+use identity_api::domains::DomainSettings;
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use schemas::identity::{MAX_KEYS, OrgType, Scope};
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
+use service_kit::auth::API_KEY_HEADER;
 use service_kit::clock::Clock;
 use service_kit::settings::WebhookSettings;
+use service_kit::testing::TestStores;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 
 /// An app whose organizations may add so many bytes an hour.
 async fn open_with(identity_bytes: u64, clock: Clock) -> TestApp {
@@ -198,6 +207,127 @@ async fn page(app: &TestApp, shows: Shows<'_>, path: &str) -> (Vec<Value>, Strin
     assert_eq!(response.status(), 200, "{path}");
     let total = response.headers()["x-total-count"].to_str().unwrap().to_owned();
     (response.json().await.unwrap(), total)
+}
+
+/// Connections to this test's database that wait for a lock.
+async fn waiting_connections(app: &TestApp) -> i64 {
+    let counted = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    sqlx::query_scalar(counted).fetch_one(&app.stores.pool).await.unwrap()
+}
+
+/// Requests of one organization wait for its locked row, each with a connection. Another organization is served meanwhile.
+#[tokio::test]
+async fn f53_an_organization_never_has_all_connections() {
+    let app = Arc::new(TestApp::open().await);
+    let ((org, key), (_, other)) = (app.org("waiting").await, app.org("other").await);
+    let mut lock = app.stores.pool.begin().await.unwrap();
+    sqlx::query("SELECT 1 FROM organizations WHERE id = $1 FOR UPDATE").bind(org.0).execute(&mut *lock).await.unwrap();
+    let mut changes = JoinSet::new();
+    for _ in 0..40 {
+        let (app, key) = (Arc::clone(&app), key.clone());
+        changes.spawn(async move { change_setting(&app, &key, false).await.status });
+    }
+    while waiting_connections(&app).await < 7 {
+        tokio::task::yield_now().await;
+    }
+    for value in [true, false] {
+        assert_eq!(change_setting(&app, &other, value).await.status, 200);
+        assert_eq!(app.get(Shows::Key(&other), SETTINGS).await.status, 200);
+        assert!(waiting_connections(&app).await <= 7, "an organization has half of the slots at most");
+    }
+    lock.rollback().await.unwrap();
+    for status in changes.join_all().await {
+        // The server ends statements after three seconds.
+        assert!(matches!(status, 200 | 429 | 503), "{status}");
+    }
+}
+
+/// The slots of four organizations that take all they can: 14 together.
+const SHARES: [usize; 4] = [7, 4, 2, 1];
+
+/// Sends the head of a change and returns once the server asks for its body.
+async fn change_without_body(app: &TestApp, key: &str) -> TcpStream {
+    let address = app.url().strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = format!(
+        "PATCH {SETTINGS} HTTP/1.1\r\nhost: {address}\r\n{API_KEY_HEADER}: {key}\r\ncontent-type: application/json\r\n\
+         content-length: 40\r\nexpect: 100-continue\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 100");
+    stream
+}
+
+#[tokio::test]
+async fn f70_a_body_that_never_comes_holds_no_slot() {
+    let app = TestApp::open().await;
+    let mut open = Vec::new();
+    for (number, share) in SHARES.into_iter().enumerate() {
+        let (_, key) = app.org(&format!("slow {number}")).await;
+        for _ in 0..share {
+            open.push(change_without_body(&app, &key).await);
+        }
+    }
+    let (_, other) = app.org("other").await;
+    let answer = app.get(Shows::Key(&other), SETTINGS).await;
+    assert_eq!(answer.status, 200, "{} changes are open: {}", open.len(), answer.body);
+}
+
+#[tokio::test]
+async fn f71_a_domain_check_that_hangs_holds_no_slot() {
+    let internet = Internet::new().await;
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let (outside, domains) = internet.settings();
+    let outside = WebhookSettings { webhook_allow: format!("a.test:{port}").parse().unwrap(), ..outside };
+    let domains = DomainSettings { verification_port: port, ..domains };
+    let app = Arc::new(TestApp::open_on(TestStores::unprepared().await, Clock::System, outside, domains).await);
+    let (mut checks, mut open) = (JoinSet::new(), Vec::new());
+    for (number, share) in SHARES.into_iter().enumerate() {
+        let (_, key) = app.org(&format!("slow {number}")).await;
+        let registered = Arc::new(register(&app, &key, "a.test").await);
+        for _ in 0..share {
+            let (app, key, registered) = (Arc::clone(&app), key.clone(), Arc::clone(&registered));
+            checks.spawn(async move { verify(&app, &key, &registered, &["well_known"]).await.status });
+            open.push(silent.accept().await.unwrap());
+        }
+    }
+    let (_, other) = app.org("other").await;
+    let answer = app.get(Shows::Key(&other), SETTINGS).await;
+    assert_eq!(answer.status, 200, "{} checks hang: {}", open.len(), answer.body);
+    drop(open);
+    assert!(checks.join_all().await.iter().all(|status| *status == 422));
+}
+
+/// Requests of one person wait for their locked row, each with a connection. Others are served meanwhile.
+#[tokio::test]
+async fn f72_a_person_never_has_all_connections() {
+    let app = Arc::new(TestApp::open().await);
+    let (_, other) = app.org("other").await;
+    let session = app.session("ann@example.com", &[]).await;
+    let mut lock = app.stores.pool.begin().await.unwrap();
+    sqlx::query("SELECT 1 FROM users WHERE email = 'ann@example.com' FOR UPDATE").execute(&mut *lock).await.unwrap();
+    let mut changes = JoinSet::new();
+    for number in 0..40 {
+        let (app, session) = (Arc::clone(&app), session.clone());
+        changes.spawn(async move {
+            let body = json!({"name": "Many", "org_type": "content_owner", "domain": format!("a{number}.example.com")});
+            app.post(Shows::Session(&session), "/api/v1/identity/organizations", &body).await.status
+        });
+    }
+    while waiting_connections(&app).await < 7 {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..20 {
+        assert_eq!(app.get(Shows::Key(&other), SETTINGS).await.status, 200);
+        assert!(waiting_connections(&app).await <= 7, "a person has half of the slots at most");
+    }
+    lock.rollback().await.unwrap();
+    for status in changes.join_all().await {
+        assert!(matches!(status, 201 | 409 | 429 | 503), "{status}");
+    }
 }
 
 #[tokio::test]

@@ -151,7 +151,7 @@ pub mod common {
         By { label: "how", says: "`looked_up`, `remembered` or `limited`", values: &[LOOKED_UP, REMEMBERED, LIMITED] };
 
     /// Pools of slots (`slots::Pool`).
-    pub(crate) const POOLS: [&str; 9] = [
+    pub(crate) const POOLS: [&str; 10] = [
         "reads",
         "read_questions",
         "drains",
@@ -161,10 +161,11 @@ pub mod common {
         "large_bodies",
         "writes",
         "session_changes",
+        "identity_requests",
     ];
     const POOL: By = By {
         label: "pool",
-        says: "what the slots are for: `reads`, `read_questions` (to PostgreSQL), `drains`, `webhooks`, `sign_in_mails`, `domain_checks`, `large_bodies`, `writes` (to the log) or `session_changes`",
+        says: "what the slots are for: `reads`, `read_questions` (to PostgreSQL), `drains`, `webhooks`, `sign_in_mails`, `domain_checks`, `large_bodies`, `writes` (to the log), `session_changes` or `identity_requests`",
         values: &POOLS,
     };
     /// What refuses a slot (`slots::Limit`).

@@ -28,6 +28,8 @@ pub enum Pool {
     Writes,
     /// Changes of sessions in PostgreSQL.
     SessionChanges,
+    /// Requests about an organization's identity objects.
+    IdentityRequests,
 }
 
 impl Pool {

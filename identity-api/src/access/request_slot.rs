@@ -1,0 +1,81 @@
+//! A slot for each request of an organization, or of a person who acts for none: no tenant has more of the connections to PostgreSQL
+//! than are left for others (docs/api/http.md#shares).
+//!
+//! A request has no slot while it waits for somebody outside: [`without`].
+
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::Response;
+use schemas::ids::{OrgId, UserId};
+use schemas::problem::Code;
+use service_kit::http::ApiError;
+use service_kit::slots::{NoSlot, Pool, Slot, Slots};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Requests at a time, fewer than a process has connections to PostgreSQL: credentials are looked up with the others.
+const REQUESTS_AT_ONCE: usize = 14;
+/// Longest wait for a slot.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Whose request it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Tenant {
+    Organization(OrgId),
+    Person(UserId),
+}
+
+pub(crate) type RequestSlots = Arc<Slots<Tenant>>;
+
+pub(crate) fn slots() -> RequestSlots {
+    Slots::new(Pool::IdentityRequests, REQUESTS_AT_ONCE)
+}
+
+tokio::task_local! {
+    /// The slot of the request that this task serves.
+    static HELD: Mutex<Option<Slot<Tenant>>>;
+}
+
+/// Serves a request that gives back its slot when there is a response.
+pub(crate) async fn hold(request: Request, next: Next) -> Response {
+    HELD.scope(Mutex::default(), next.run(request)).await
+}
+
+/// Takes a slot for a request; a request has at most one.
+pub(crate) async fn take(slots: &RequestSlots, tenant: Tenant) -> Result<(), ApiError> {
+    if change(|held| held.is_some())? {
+        return Ok(());
+    }
+    let slot = slots.wait(tenant, PATIENCE).await.map_err(no_slot)?;
+    change(|held| *held = Some(slot))
+}
+
+/// Does something that may take long without a slot, and takes the slot again.
+pub(crate) async fn without<T>(slots: &RequestSlots, work: impl Future<Output = T>) -> Result<T, ApiError> {
+    let tenant = change(|held| held.take().map(|slot| slot.key()))?;
+    let done = work.await;
+    if let Some(tenant) = tenant {
+        take(slots, tenant).await?;
+    }
+    Ok(done)
+}
+
+/// Gives back the slot of a request that only has something slow left to do.
+pub(crate) fn give_back() {
+    // A request without a slot has nothing to give back.
+    let _ = change(Option::take);
+}
+
+fn change<T>(change: impl FnOnce(&mut Option<Slot<Tenant>>) -> T) -> Result<T, ApiError> {
+    HELD.try_with(|held| change(&mut held.lock().unwrap_or_else(PoisonError::into_inner))).map_err(ApiError::internal)
+}
+
+fn no_slot(why: NoSlot) -> ApiError {
+    match why {
+        NoSlot::OwnShare => {
+            let detail = "Too many of your requests are in progress. Try again when one finishes.";
+            ApiError::new(Code::TooManyRequests, detail).retry_after(Duration::from_secs(1))
+        }
+        NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("{REQUESTS_AT_ONCE} requests are in progress")),
+    }
+}
