@@ -4,4 +4,3 @@ pub(crate) mod actor;
 pub(crate) mod audit;
 pub(crate) mod granting;
 pub(crate) mod organization;
-pub(crate) mod request_slot;

@@ -19,11 +19,11 @@ pub use routes::dry_run::{DRY_RUNS, DryRun};
 pub use routes::routes;
 
 use crate::access::actor::{ChangeBudgets, Credential};
-use crate::access::request_slot::{self, RequestSlots};
 use crate::domains::upkeep::Upkeep;
 use crate::domains::{DomainSettings, Looked, Verification};
 use crate::organizations::mails::opening;
 use crate::request::bodies::Bodies;
+use crate::request::request_slot::{self, RequestSlots};
 use crate::webhooks::trials::Trials;
 use crate::webhooks::{DeliveryLogSettings, retention};
 use chrono::{DateTime, SubsecRound, Utc};

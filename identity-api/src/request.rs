@@ -1,6 +1,7 @@
 //! What requests of this surface say, before anything is looked up: members, texts, addresses, hosts.
 
 pub(crate) mod bodies;
+pub(crate) mod request_slot;
 pub(crate) mod text_rules;
 pub mod email_address;
 pub(crate) mod ownable;

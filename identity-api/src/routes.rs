@@ -3,12 +3,13 @@
 pub(crate) mod dry_run;
 
 use crate::State;
-use crate::access::{audit, request_slot};
+use crate::access::audit;
 use crate::delegations::requests;
 use crate::keys::drains::{self, health, rotation};
 use crate::keys::{analysts, api_keys};
 use crate::organizations::{access_requests, founding, invites, members, partners, settings};
 use crate::people::sign_in::{magic_links, oidc, redemption, session, session_cookie};
+use crate::request::request_slot;
 use crate::webhooks::{deliveries, endpoint_state, secret};
 use crate::{delegations, domains, people, webhooks};
 use axum::Router;
@@ -18,6 +19,13 @@ use std::sync::Arc;
 
 /// Every path of this surface, without health and boundary.
 pub fn routes(state: Arc<State>) -> Router {
+    paths()
+        .route_layer(middleware::from_fn(request_slot::hold))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), session_cookie::guard))
+        .with_state(state)
+}
+
+fn paths() -> Router<Arc<State>> {
     Router::new()
         // a key with an identity scope, or a session of a member
         .route("/api/v1/identity/analysts", get(analysts::list_analysts))
@@ -92,7 +100,4 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/api/v1/identity/auth/oidc/{provider}/callback", get(oidc::finish_oidc))
         // a session alone
         .route("/api/v1/identity/auth/session", get(session::show_session).delete(session::end_session))
-        .route_layer(middleware::from_fn(request_slot::hold))
-        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), session_cookie::guard))
-        .with_state(state)
 }

@@ -3,8 +3,8 @@
 //!
 //! Must end in one organisation: no handler chooses among several. Who acts is kept for the audit trail.
 
-use super::request_slot::{self, Tenant};
 use crate::State;
+use crate::request::request_slot::{self, Tenant};
 use axum::extract::FromRequestParts;
 use axum::http::header;
 use axum::http::request::Parts;

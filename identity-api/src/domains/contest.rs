@@ -7,7 +7,7 @@ use super::{Row, is_proof, ownership};
 use crate::State;
 use crate::access::actor::Actor;
 use crate::access::audit::{self, Author, Change};
-use crate::access::request_slot;
+use crate::request::request_slot;
 use schemas::identity::VerificationMethod;
 use schemas::ids::OrgId;
 use schemas::problem::Code;

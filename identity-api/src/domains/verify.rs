@@ -7,9 +7,9 @@ use super::{DomainSettings, Row, contest, is_proof, not_found, owners_only, owne
 use crate::State;
 use crate::access::actor::{Actor, IdentityWriter};
 use crate::access::audit::{self, Change};
-use crate::access::request_slot;
 use crate::people::mail::Mailer;
 use crate::request::bodies::{self, rule_broken};
+use crate::request::request_slot;
 use axum::Json;
 use axum::body::{Body, HttpBody};
 use axum::extract::{Path, State as Shared};

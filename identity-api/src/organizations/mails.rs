@@ -4,10 +4,10 @@
 //! the caller can do something about it. Must not log what a mail says.
 
 use crate::State;
-use crate::access::request_slot;
 use crate::domains::registrations::Voucher;
 use crate::people::mail::{Mailer, minute};
 use crate::request::email_address::EmailAddress;
+use crate::request::request_slot;
 use chrono::{DateTime, TimeDelta, Utc};
 use schemas::identity::{AccessRequest, AccessState, Invite, OrgType, Role};
 use schemas::ids::{InviteId, OrgId};

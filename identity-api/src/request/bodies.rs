@@ -3,7 +3,7 @@
 
 pub(crate) mod paging;
 
-use crate::access::request_slot::{self, RequestSlots};
+use crate::request::request_slot::{self, RequestSlots};
 use axum::body::Body;
 use axum::http::Request;
 use schemas::identity::Scope;
