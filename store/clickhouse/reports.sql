@@ -50,4 +50,6 @@ ENGINE = ReplacingMergeTree(version, is_deleted)
 PARTITION BY home
 PRIMARY KEY (organization, at)
 ORDER BY (organization, at, identity)
-SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, allow_experimental_replacing_merge_with_cleanup = 0
+-- A page of events reads a hundred reports, each in a granule of its own.
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, allow_experimental_replacing_merge_with_cleanup = 0,
+    index_granularity = 1024
