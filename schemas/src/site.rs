@@ -240,7 +240,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn within_is_decided_on_label_boundaries(host in "([a-c]{1,2}\\.){1,4}test", owner in "([a-c]{1,2}\\.){1,2}test") {
+        fn e6_within_is_decided_on_label_boundaries(host in "([a-c]{1,2}\\.){1,4}test", owner in "([a-c]{1,2}\\.){1,2}test") {
             let (site, owned) = (Site::from_domain(&host).unwrap(), Site::from_domain(&owner).unwrap());
             let expected = host == owner || host.ends_with(&format!(".{owner}"));
             prop_assert_eq!(site.is_within(&owned), expected);

@@ -59,7 +59,7 @@ async fn every_bad_credential_gets_the_same_401() {
 }
 
 #[tokio::test]
-async fn a_key_may_do_what_its_scopes_say_and_no_more() {
+async fn x24_a_key_may_do_what_its_scopes_say_and_no_more() {
     let app = TestApp::open().await;
     let (org, good) = app.org("owner").await;
     for (scopes, expected) in [

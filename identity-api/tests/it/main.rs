@@ -58,7 +58,6 @@ mod routes;
 mod settings;
 mod smtp;
 mod test_app;
-mod threat_table;
 mod two_processes;
 mod user_sessions;
 mod granting;

@@ -37,7 +37,7 @@ fn of<const N: usize>(statuses: [(u16, usize); N]) -> BTreeMap<u16, usize> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s12_of_forty_grants_of_a_pair_one_wins_and_of_forty_revocations_one_is_told() {
+async fn g3_s12_of_forty_parallel_grants_one_wins() {
     let app = Arc::new(TestApp::open().await);
     let (_, owner) = app.org("owner").await;
     let (partner, _) = app.platform("partner").await;
@@ -64,7 +64,7 @@ async fn s12_of_forty_grants_of_a_pair_one_wins_and_of_forty_revocations_one_is_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s12_of_forty_requests_of_a_pair_one_is_filed() {
+async fn g10_s12_of_forty_requests_of_a_pair_one_is_filed() {
     let app = Arc::new(TestApp::open().await);
     let ((_, owner), (_, partner)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let hook = app.subscribe(&owner, &["delegation_request.created"]).await;
@@ -128,7 +128,7 @@ async fn s12_of_every_answer_to_a_request_one_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s12_an_organisation_never_has_more_than_ten_active_endpoints() {
+async fn w4_s12_at_most_ten_endpoints_are_active() {
     let app = Arc::new(TestApp::open().await);
     let (_, owner) = app.org("owner").await;
     for round in 0..rounds(USUAL_ROUNDS) {

@@ -11,7 +11,7 @@ use std::time::Instant;
 const TRIES: usize = 1_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s4_a_key_revoked_by_one_process_fails_at_the_other_at_once() {
+async fn x23_s4_a_revoked_key_fails_at_every_process() {
     let one = TestApp::open().await;
     let two = one.beside(one.clock.clone()).await;
     let (_, owner) = one.org("owner").await;

@@ -11,7 +11,6 @@ mod process;
 mod receiver;
 mod seed;
 mod stores;
-mod threats;
 
 pub use clickhouse_proxy::{ClickHouseProxy, ClickHouseRequest};
 pub use dns::{DnsRecord, TestDns};
@@ -21,7 +20,6 @@ pub use process::{TestProcess, be_the_service, free_address};
 pub use receiver::{TestAuthority, TestReceiver};
 pub use seed::{Seed, SeededOrg};
 pub use stores::TestStores;
-pub use threats::{ThreatTest, every_row_has_a_test, threat_rows};
 
 use crate::client_address::ClientSettings;
 use crate::server::Limits;

@@ -54,6 +54,8 @@ fn f56_forwarded_header_before_the_time_verifies_nobody() {
         format!("\"{OF_BOT}, 172.18.0.1\" 10.0.0.1 - -"),
         format!("{OF_BOT}, unknown - -"),
         format!("{OF_BOT}, {OF_OTHER} 10.0.0.1 - -"),
+        // The name of a user, which visitors choose.
+        format!("{OF_OTHER} {OF_BOT}"),
     ] {
         assert_ne!(verified(FormatId::Combined, &combined(&before)), Some(true), "{before}");
     }

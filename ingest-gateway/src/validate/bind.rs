@@ -18,11 +18,21 @@ pub(crate) enum Binding {
     Free,
     Own(SessionId),
     /// The one behind a click token; its issuer may name it besides.
-    Clicked { token: SecretHash, click: Arc<Click>, named: Option<SessionId> },
+    Clicked {
+        token: SecretHash,
+        click: Arc<Click>,
+        named: Option<SessionId>,
+    },
     /// The one behind a click token that nobody can look up now, or else the one that the reporter names, if it names one.
-    Unresolved { token: SecretHash, named: Option<SessionId> },
+    Unresolved {
+        token: SecretHash,
+        named: Option<SessionId>,
+    },
     /// The one that the reporter names, if it names one, beside a click token that binds nothing.
-    Beside { token: SecretHash, named: Option<SessionId> },
+    Beside {
+        token: SecretHash,
+        named: Option<SessionId>,
+    },
 }
 
 /// What a click token stands for.

@@ -129,7 +129,7 @@ async fn a_revoked_key_stops_working_within_a_second() {
 }
 
 #[tokio::test]
-async fn an_owners_key_reports_only_for_its_verified_hosts() {
+async fn e2_an_owners_key_reports_only_for_its_verified_hosts() {
     let gateway = Gateway::start().await;
     let owner = gateway.seed().owner_of("a.test").await;
     let other = gateway.seed().owner_of("blog.a.test").await;

@@ -6,7 +6,7 @@ use service_kit::testing::eventually;
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_2xx_means_durable() {
+async fn e17_a_2xx_means_durable() {
     let mut site = Site::new().await;
     let gateway = site.start(&[]).await;
     assert_eq!(gateway.sender.post("up").await.status, 201);

@@ -180,7 +180,7 @@ async fn a_relay_may_deliver_five_hundred_events_twice() {
 }
 
 #[tokio::test]
-async fn a_member_that_is_known_may_not_stand_twice() {
+async fn x9_a_member_that_is_known_may_not_stand_twice() {
     let (gateway, agent) = gateway_and_agent().await;
     let event = |members: &str| {
         format!(r#"{{"events":[{{"type":"turn_completed","timestamp":"{AT}","session_id":"{SESSION}"{members}}}]}}"#)

@@ -30,7 +30,6 @@ mod sessions_away;
 mod siege;
 mod strangers;
 mod strict;
-mod threat_table;
 mod threats;
 mod threats_sessions;
 

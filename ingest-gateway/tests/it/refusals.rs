@@ -39,7 +39,7 @@ async fn what_is_not_a_json_object_is_400() {
 }
 
 #[tokio::test]
-async fn only_json_is_a_body() {
+async fn x14_only_json_is_a_body() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("agent", OrgType::Agent).await.key;
     let body = json!({"events": [retrieval("https://a.test/")]}).to_string();
@@ -59,7 +59,7 @@ async fn only_json_is_a_body() {
 }
 
 #[tokio::test]
-async fn the_size_limits_are_exact() {
+async fn e16_the_size_limits_are_exact() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("agent", OrgType::Agent).await.key;
     let body = json!({"events": [retrieval("https://a.test/")]}).to_string();
@@ -146,7 +146,7 @@ async fn every_fault_of_a_batch_is_listed_at_once() {
 }
 
 #[tokio::test]
-async fn the_envelope_keeps_its_own_rules() {
+async fn e23_the_envelope_keeps_its_own_rules() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("agent", OrgType::Agent).await.key;
     let event = retrieval("https://a.test/");

@@ -24,7 +24,7 @@ fn engaged(id: &str, token: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_session_starts_with_any_or_no_members() {
+async fn se1_a_session_starts_with_any_or_no_members() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("agent", OrgType::Agent).await.key;
     let bare = service_kit::testing::client().post(format!("{}/sessions/start", gateway.server.url)).header("x-api-key", &key);
@@ -52,7 +52,7 @@ async fn gateway_raw(gateway: &Gateway, key: &str, path: &str, body: &'static st
 }
 
 #[tokio::test]
-async fn what_a_session_may_not_say_is_named() {
+async fn se9_what_a_session_may_not_say_is_named() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("agent", OrgType::Agent).await.key;
     let many: Vec<Uuid> = (0..101).map(|_| Uuid::new_v4()).collect();
@@ -90,7 +90,7 @@ async fn what_a_session_may_not_say_is_named() {
 }
 
 #[tokio::test]
-async fn the_first_outcome_stays() {
+async fn se6_the_first_outcome_stays() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("agent", OrgType::Agent).await.key;
     let session = start(&gateway, &key, &json!({})).await;
@@ -126,7 +126,7 @@ async fn parallel_ends_agree_on_one_outcome() {
 }
 
 #[tokio::test]
-async fn a_session_is_only_ever_its_reporters() {
+async fn e1_a_session_is_only_ever_its_reporters() {
     let gateway = Gateway::start().await;
     let (mine, theirs) =
         (gateway.seed().org("one", OrgType::Agent).await.key, gateway.seed().org("two", OrgType::Agent).await.key);
@@ -155,7 +155,7 @@ async fn rows(gateway: &Gateway) -> Vec<(Uuid, Option<i16>)> {
 }
 
 #[tokio::test]
-async fn events_write_no_session_and_the_next_calls_find_it() {
+async fn se4_events_write_no_session_and_the_next_calls_find_it() {
     let gateway = Gateway::start().await;
     let other = gateway.beside().await;
     let key = gateway.seed().org("relay", OrgType::Platform).await.key;
@@ -275,7 +275,7 @@ async fn an_envelope_names_the_agent_only_of_its_own_session() {
 }
 
 #[tokio::test]
-async fn a_click_token_binds_an_engagement_to_its_session() {
+async fn e19_ct4_ct3_a_click_token_binds_an_engagement_to_its_session() {
     let gateway = Gateway::start().await;
     let agent = gateway.seed().org("agent", OrgType::Agent).await;
     let shop = gateway.seed().org("shop", OrgType::Platform).await;

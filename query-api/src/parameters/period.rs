@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn since_after_until_is_refused() {
+    fn r11_since_after_until_is_refused() {
         for (since, until) in [
             ("2026-01-02", "2026-01-01"),
             ("2026-01-02T00:00:00Z", "2026-01-01"),

@@ -15,13 +15,28 @@ const SUMMARY_ALL: &str = include_str!("../../sql/summary_all.sql");
 
 /// One figure of a summary, or a part of it.
 pub(crate) enum SummaryRow {
-    Total { events: u64, sessions: u64 },
+    Total {
+        events: u64,
+        sessions: u64,
+    },
     /// Of one event type.
-    Type { event_type: String, events: u64 },
+    Type {
+        event_type: String,
+        events: u64,
+    },
     /// Of one source role.
-    Source { role: SourceRole, events: u64, sessions: u64 },
+    Source {
+        role: SourceRole,
+        events: u64,
+        sessions: u64,
+    },
     /// Of one reporting agent.
-    Agent { platform_id: String, agent_id: String, events: u64, sessions: u64 },
+    Agent {
+        platform_id: String,
+        agent_id: String,
+        events: u64,
+        sessions: u64,
+    },
 }
 
 /// One figure; `name` is `total`, `role` or `agent`.

@@ -15,7 +15,7 @@ use uuid::Uuid;
 const PAGE: &str = "https://www.example.com/page";
 
 #[tokio::test]
-async fn a_manifest_is_exactly_as_specified() {
+async fn ct12_a_manifest_is_exactly_as_specified() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(3)).await;
     let agent = clicks.agent.id;

@@ -51,7 +51,7 @@ async fn a_delegated_answer_is_the_grantors_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn every_reason_to_refuse_a_delegated_read_has_the_same_answer() {
+async fn r3_r2_refused_delegated_reads_get_one_response() {
     let app = TestApp::new().await;
     let seed = app.seed();
     let grantor = seed.owner_of("example.com").await;
@@ -170,7 +170,7 @@ async fn a_delegation_ends_with_the_next_request() {
 }
 
 #[tokio::test]
-async fn a_platform_key_reads_nothing_of_its_own_and_needs_the_scope() {
+async fn r6_a_platform_key_needs_scope_and_delegation() {
     let app = TestApp::new().await;
     let grantor = app.seed().owner_of("example.com").await;
     for org_type in [OrgType::Platform, OrgType::Agent] {
@@ -188,7 +188,7 @@ async fn a_platform_key_reads_nothing_of_its_own_and_needs_the_scope() {
 }
 
 #[tokio::test]
-async fn s4_what_is_revoked_reads_nothing_from_the_next_request_on_at_any_process() {
+async fn r5_s4_revoked_credentials_read_nothing_from_then_on() {
     const ROUNDS: usize = 60;
     let app = TestApp::new().await;
     let settings = Settings::on(app.stores.clickhouse.clone(), app.stores.postgres.clone());

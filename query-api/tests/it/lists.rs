@@ -42,7 +42,7 @@ async fn a_retrieval_seen_by_four_is_one_item_as_its_agent_tells_it() {
 }
 
 #[tokio::test]
-async fn conversations_and_what_belongs_to_them_are_never_shown_to_an_owner() {
+async fn r17_owners_never_see_conversations() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let agent = app.seed().org("Agent", OrgType::Agent).await;
@@ -68,7 +68,7 @@ async fn conversations_and_what_belongs_to_them_are_never_shown_to_an_owner() {
 }
 
 #[tokio::test]
-async fn two_agents_read_their_own_reports_and_nothing_of_each_other_or_of_an_owner() {
+async fn r16_agents_read_only_their_own_reports() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let agents = [app.seed().org("P", OrgType::Agent).await, app.seed().org("Q", OrgType::Platform).await];

@@ -45,7 +45,6 @@ mod shared_tokens;
 mod statement_files;
 mod statement_settings;
 mod test_app;
-mod threat_table;
 mod visibility;
 mod walks;
 mod windows;

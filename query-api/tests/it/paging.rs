@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 const EVENTS: &str = "/content-owners/events";
 
 #[tokio::test]
-async fn a_wrong_limit_or_offset_is_400_on_every_list_and_a_large_limit_is_clamped_and_echoed() {
+async fn r9_lists_reject_bad_limits_and_clamp_large_ones() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let agent = app.seed().org("Agent", OrgType::Agent).await;
@@ -34,7 +34,7 @@ async fn a_wrong_limit_or_offset_is_400_on_every_list_and_a_large_limit_is_clamp
 }
 
 #[tokio::test]
-async fn beyond_the_end_there_are_no_items_and_the_right_total_however_far() {
+async fn r10_pages_beyond_the_end_are_empty_with_the_total() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     app.insert(&[seen("example.com", 1), seen("example.com", 2)]).await;

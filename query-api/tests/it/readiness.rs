@@ -82,7 +82,7 @@ async fn a_clickhouse_that_is_away_or_hangs_is_503_within_seconds() {
 }
 
 #[tokio::test]
-async fn a_postgres_that_is_away_or_hangs_is_503_within_seconds() {
+async fn i8_i7_a_postgres_that_is_away_or_hangs_is_503_within_seconds() {
     let app = TestApp::new().await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();

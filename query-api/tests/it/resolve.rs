@@ -56,7 +56,7 @@ async fn the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed(
 }
 
 #[tokio::test]
-async fn exactly_one_of_domain_and_an_absolute_url_is_required() {
+async fn rs3_exactly_one_of_domain_and_an_absolute_url_is_required() {
     let app = TestApp::new().await;
     app.seed().owner_of("example.com").await;
     let long = format!("https://example.com/{}", "a".repeat(9_000));

@@ -107,7 +107,7 @@ pub(crate) async fn statements() -> Vec<(String, Vec<ClickHouseRequest>)> {
 }
 
 #[tokio::test]
-async fn s1_every_statement_of_every_read_goes_by_the_settings_that_figures_are_exact_and_reads_bounded_by() {
+async fn r14_s1_every_statement_has_exact_and_bounded_settings() {
     for (path, reads) in statements().await {
         for read in reads {
             for (name, value) in EXACT.into_iter().chain(BOUNDED) {

@@ -11,7 +11,6 @@ mod clicks_away;
 mod deliveries;
 mod delivery_faults;
 mod delivery_silence;
-mod delivery_threats;
 mod failed_fetches;
 mod fairness;
 mod faults;

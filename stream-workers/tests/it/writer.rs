@@ -131,7 +131,7 @@ async fn a_history_becomes_the_events_of_the_model() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_writer_killed_between_statements_loses_nothing() {
+async fn f9_a_writer_killed_between_statements_loses_nothing() {
     let seed = random_seed();
     let mut world = World::new().await;
     let history = History { records: 40, events_per_record: 5, padding: 10, ids: 40 };

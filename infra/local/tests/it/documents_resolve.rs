@@ -99,7 +99,7 @@ fn every_test_that_documents_name_exists() {
     assert_none(&dangling);
 }
 
-/// Ids stand before names of tests, in tables of threats and in comments.
+/// Ids are prefixes of test names, or are in comments.
 #[test]
 fn every_id_of_a_property_or_a_threat_is_explained_and_every_explained_one_is_named_in_the_code() {
     let tree = Tree::read();
@@ -109,7 +109,7 @@ fn every_id_of_a_property_or_a_threat_is_explained_and_every_explained_one_is_na
     let code = tree.lines().filter(|(name, _, _)| !tree::is_a(name, "md"));
     let named: BTreeSet<String> = code.flat_map(|(_, _, line)| ids::named(line)).collect();
     let unexplained = named.difference(&explained).map(|id| format!("docs/threats.md does not explain {id}"));
-    let unnamed = explained.difference(&named).map(|id| format!("no test, table or comment names {id}"));
+    let unnamed = explained.difference(&named).map(|id| format!("no test or comment names {id}"));
     assert_none(&unexplained.chain(unnamed).collect());
 }
 

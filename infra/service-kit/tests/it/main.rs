@@ -14,4 +14,3 @@ mod raw_requests;
 mod rebinding;
 mod slow_clients;
 mod spellings;
-mod threat_table;

@@ -99,7 +99,7 @@ async fn totals(demo: &Demo) -> (Option<u64>, Option<u64>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn e5_every_spelling_of_a_host_has_one_owner_for_reports_and_for_resolve() {
+async fn rs4_e7_e5_every_spelling_of_a_host_has_one_owner() {
     let demo = Demo::start().await;
     let (mut com, mut org) = (0, 0);
     for (url, whose) in URLS {

@@ -155,7 +155,7 @@ fn respelt(kind: Kind, how: usize, both: [String; 2]) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s2_what_is_not_yours_and_what_is_not_there_are_answered_alike() {
+async fn r1_s2_foreign_and_missing_data_get_equal_responses() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let comparisons = size("PROBES", USUAL) / 2;

@@ -28,9 +28,7 @@ pub enum Arrivals {
         max_connections: usize,
     },
     /// The service: so many connections, each with one request at a time.
-    Closed {
-        connections: usize,
-    },
+    Closed { connections: usize },
 }
 
 impl Arrivals {

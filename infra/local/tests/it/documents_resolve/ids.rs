@@ -13,17 +13,11 @@ pub(crate) fn explained(document: &str) -> impl Iterator<Item = &str> {
     first_cells.filter(|cell| is_id(cell))
 }
 
-/// The ids that a line of source names: before the name of a function, in a comment, or in a table of threats.
+/// Returns the ids that a line of source names: before the name of a function, or in a comment.
 pub(crate) fn named(line: &str) -> impl Iterator<Item = String> {
     let line = line.trim_start();
     let of_comment = line.starts_with("//").then(|| words(line)).into_iter().flatten();
-    let ids = of_comment.chain(of_table(line)).filter(|word| is_id(word)).map(str::to_owned);
-    ids.chain(before_a_name(line))
-}
-
-/// Of `("X1", HOSTILE, "x1_slow…"),`: `X1`.
-fn of_table(line: &str) -> Option<&str> {
-    line.trim_start_matches('(').strip_prefix('"')?.split_once("\",").map(|(id, _)| id)
+    of_comment.filter(|word| is_id(word)).map(str::to_owned).chain(before_a_name(line))
 }
 
 fn words(line: &str) -> impl Iterator<Item = &str> {
@@ -38,12 +32,12 @@ fn before_a_name(line: &str) -> impl Iterator<Item = String> {
 }
 
 #[test]
-fn ids_are_found_in_names_comments_and_tables_and_nowhere_else() {
+fn ids_are_found_in_names_and_comments_and_nowhere_else() {
     let code = concat!(
         "//! S12: forty callers (G3), of U+1F600.\n  (\"X1\", HOSTILE, \"A9\"),\n  \"V13\",\n[\"F9\"]\n",
         "async fn s7_v10_a_delivery() { let h2_x = \"A9, B8\"; }\nfn e2e_x() {}\n"
     );
-    assert_eq!(code.lines().flat_map(named).collect::<Vec<_>>(), ["S12", "G3", "X1", "V13", "S7", "V10"]);
+    assert_eq!(code.lines().flat_map(named).collect::<Vec<_>>(), ["S12", "G3", "S7", "V10"]);
     let document = "| id |\n|---|\n| SE4 | it holds |\n| Every | E5 |\nsee C1 |\n";
     assert_eq!(explained(document).collect::<Vec<_>>(), ["SE4"]);
 }
