@@ -43,7 +43,7 @@ pub(crate) use agent_figures::OwnFigure;
 pub(crate) use agent_series::OwnSplit;
 pub(crate) use cells::{Cell, Cells, Extent, Value};
 pub(crate) use corroboration::{CorroborationBy, CorroborationRow};
-pub(crate) use crawlers::{AgentCounts, BotRow, Requests};
+pub(crate) use crawlers::{AgentCounts, BotRow, DrainLinesRow, Requests};
 pub(crate) use event_page::EventRow;
 pub(crate) use funnel::{FunnelBy, FunnelRow};
 pub(crate) use one_event::FoundEvent;

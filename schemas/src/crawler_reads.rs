@@ -109,4 +109,18 @@ pub struct CoverageRead {
     /// `until` as given, or null.
     pub period_end: Option<String>,
     pub coverage: Coverage,
+    /// The owner's drains with log lines that carry a correlation id; missing on a partner's read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drains: Option<Vec<DrainLines>>,
+}
+
+/// What became of one drain's log lines that carry a correlation id (docs/api/reads.md#get-content-ownerscoverage).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainLines {
+    pub drain_id: String,
+    pub lines_with_id: u64,
+    /// Lines whose event other observers report, too.
+    pub joined: u64,
+    /// Lines that are events of their own, because an earlier line of the drain has their id for the same URL.
+    pub reused_ids: u64,
 }

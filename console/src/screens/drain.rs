@@ -15,7 +15,7 @@ use askama::Template;
 use axum::extract::{Path, State as Shared};
 use axum::http::Method;
 use axum::response::{IntoResponse, Redirect, Response};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::HashMap;
@@ -57,6 +57,21 @@ struct Figures {
     /// Requests that returned no content.
     refused: Count,
     lag_ms: Option<Millis>,
+}
+
+/// `drains` of `GET /content-owners/coverage`.
+#[derive(Default, Deserialize)]
+struct Correlated {
+    #[serde(default)]
+    drains: Vec<DrainLines>,
+}
+
+#[derive(Deserialize)]
+struct DrainLines {
+    drain_id: Uuid,
+    lines_with_id: Count,
+    joined: Count,
+    reused_ids: Count,
 }
 
 #[derive(Deserialize)]
@@ -185,6 +200,8 @@ pub(crate) struct Lines {
     last_batch_at: Option<Time>,
     figures: Figures,
     bad_lines: Vec<BadLine>,
+    /// Lines with a correlation id, if there are any. Only content owners can read them.
+    correlated: Option<DrainLines>,
 }
 
 impl askama::filters::HtmlSafe for Lines {}
@@ -224,9 +241,14 @@ pub(crate) async fn show(
 }
 
 /// `GET /console/o/{organization}/drains/{id}/lines`
-pub(crate) async fn lines(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Page<Lines>, Failure> {
+pub(crate) async fn lines(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Path(named): Path<HashMap<String, String>>,
+) -> Result<Page<Lines>, Failure> {
     let id = id(&named)?;
-    Ok(Page(Lines::of(&member, id, health(&member, id).await?).0))
+    let (health, correlated) = (health(&member, id).await?, correlated(&state, &member, id).await?);
+    Ok(Page(Lines::of(&member, id, health, correlated).0))
 }
 
 /// `POST /console/o/{organization}/drains/{id}/rotate`
@@ -273,7 +295,8 @@ pub(super) async fn view(
         None => member.api().get(&format!("{DRAINS}/{id}"), &Vec::new()).await?,
     };
     let health = super::beside_secret(made.is_some(), health(member, id).await)?.unwrap_or_default();
-    let (arrival, mut hours) = Lines::of(member, id, health);
+    let correlated = super::beside_secret(made.is_some(), correlated(state, member, id).await)?.flatten();
+    let (arrival, mut hours) = Lines::of(member, id, health, correlated);
     let coverage = Coverage::of_hours(hours.iter().map(|hour| (hour.hour, hour.coverage)));
     hours.reverse();
     let platforms = platforms::of_provider(&drain.provider);
@@ -301,12 +324,22 @@ async fn health(member: &Member, id: Uuid) -> Result<Health, Failure> {
     member.api().get(&format!("{DRAINS}/{id}/health"), &Vec::new()).await
 }
 
+async fn correlated(state: &State, member: &Member, id: Uuid) -> Result<Option<DrainLines>, Failure> {
+    if !member.is_owner_of_content() {
+        return Ok(None);
+    }
+    let since = state.clock.now() - TimeDelta::hours(schemas::identity::HEALTH_HOURS);
+    let period = vec![("since", schemas::instant::text(since))];
+    let found: Correlated = member.api().get("/content-owners/coverage", &period).await?;
+    Ok(found.drains.into_iter().find(|drain| drain.drain_id == id))
+}
+
 impl Lines {
     /// The part of the page, and the hours, which are not asked for again.
-    fn of(member: &Member, id: Uuid, health: Health) -> (Self, Vec<Hour>) {
+    fn of(member: &Member, id: Uuid, health: Health, correlated: Option<DrainLines>) -> (Self, Vec<Hour>) {
         let here = format!("{}/drains/{id}", member.organization.home());
         let Health { last_batch_at, figures, bad_lines, hours } = health;
-        (Self { here, last_batch_at, figures, bad_lines }, hours)
+        (Self { here, last_batch_at, figures, bad_lines, correlated }, hours)
     }
 }
 

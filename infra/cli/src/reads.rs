@@ -170,6 +170,7 @@ pub(crate) async fn coverage(context: &Context, what: &Whole) -> Result<(), Fail
     context.output().list_as(&answer, &spans, &SPANS_WITH_DATA, &SPANS)?;
     if context.options.output == Format::Table {
         say(&words::coverage(&answer["coverage"]));
+        answer["drains"].as_array().into_iter().flatten().for_each(|drain| say(&words::drain_lines(drain)));
     }
     Ok(())
 }

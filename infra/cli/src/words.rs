@@ -54,6 +54,18 @@ pub(crate) fn ip_check(verified: &Value) -> &'static str {
     }
 }
 
+/// What became of a drain's lines with a correlation id.
+pub(crate) fn drain_lines(drain: &Value) -> String {
+    let count = |name: &str| drain[name].as_u64().unwrap_or_default();
+    format!(
+        "Drain {}: {} lines with a correlation ID, {} joined with reports of other observers, {} reusing an ID.",
+        drain["drain_id"].as_str().unwrap_or_default(),
+        count("lines_with_id"),
+        count("joined"),
+        count("reused_ids")
+    )
+}
+
 pub(crate) fn org_type(name: &str) -> &str {
     if name == "content_owner" { "content owner" } else { name }
 }

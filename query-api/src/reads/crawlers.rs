@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 const CRAWLERS: &str = include_str!("../../sql/crawlers.sql");
 const HOURS: &str = include_str!("../../sql/hours.sql");
+const DRAIN_LINES: &str = include_str!("../../sql/drain_lines.sql");
 
 /// The fetches of one bot, from addresses of one kind.
 pub(crate) struct BotRow {
@@ -101,6 +102,17 @@ struct HoursRow {
     hours: Vec<i64>,
 }
 
+/// Log lines of one drain with a correlation id.
+#[derive(clickhouse::Row, Deserialize)]
+pub(crate) struct DrainLinesRow {
+    pub(crate) drain_id: String,
+    pub(crate) lines: u64,
+    /// Lines whose event other observers report, too.
+    pub(crate) joined: u64,
+    /// Lines that are events of their own, because an earlier line has their id.
+    pub(crate) reused: u64,
+}
+
 impl Reads {
     /// Returns what all bots asked for, and calls `agent` for each agent. Bots come from a table, so they are few; reporters name any
     /// number of agents.
@@ -133,6 +145,12 @@ impl Reads {
         let scope = self.scope(seen, period).await?;
         let hours: Vec<HoursRow> = self.all(scope.bind(Statement::new(HOURS))).await?;
         Ok(hours.into_iter().flat_map(|row| row.hours).collect())
+    }
+
+    /// Returns what became of the owner's log lines with a correlation id, by drain.
+    pub(crate) async fn drain_lines(&self, seen: &Visibility, period: &Period) -> Result<Vec<DrainLinesRow>, ApiError> {
+        let scope = self.scope(seen, period).await?;
+        self.all(scope.bind(Statement::new(DRAIN_LINES)).with("owner", seen.organization_id().to_string())).await
     }
 }
 

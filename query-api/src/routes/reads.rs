@@ -10,10 +10,10 @@ use crate::parameters::event_filter::FilterParameters;
 use crate::parameters::period::Period;
 use crate::parameters::view::ViewParameters;
 use crate::read_limiter::AdmittedReader;
-use crate::reads::SummaryRow;
+use crate::reads::{DrainLinesRow, SummaryRow};
 use crate::respond::streamed_answer;
 use axum::response::Response;
-use schemas::crawler_reads::CoverageRead;
+use schemas::crawler_reads::{CoverageRead, DrainLines};
 use schemas::event::SourceRole;
 use schemas::problem::Code;
 use schemas::reads::{AgentCount, SourceCount, Summary, TypeCount};
@@ -74,15 +74,23 @@ pub(crate) async fn read_coverage(
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     let visibility = Visibility::establish(&state.directory, &reading.reader, &asked.view).await?;
     let coverage = coverage::coverage(&state, reading.permit.organization(), &visibility, &period).await?;
+    // Partners see figures, and nothing of how the owner collects them.
+    let is_partners_view = asked.view.delegated_from.is_some() || asked.view.seen_by.is_some();
+    let drains = if is_partners_view { None } else { Some(state.telemetry.drain_lines(&visibility, &period).await?) };
     let read = CoverageRead {
         organization_id: visibility.organization_id(),
         domains: visibility.domains().to_vec(),
         period_start: period.start,
         period_end: period.end,
         coverage,
+        drains: drains.map(|rows| rows.into_iter().map(drain_lines).collect()),
     };
     let read = serde_json::to_vec(&read).map_err(ApiError::internal)?;
     Ok(streamed_answer::whole(read, reading.permit))
+}
+
+fn drain_lines(row: DrainLinesRow) -> DrainLines {
+    DrainLines { drain_id: row.drain_id, lines_with_id: row.lines, joined: row.joined, reused_ids: row.reused }
 }
 
 fn assemble_summary(visibility: &Visibility, period: Period, rows: Vec<SummaryRow>) -> Summary {
