@@ -1,7 +1,7 @@
 //! The log: topic names and the record that one accepted request becomes (docs/api/event-keys.md#replays-and-records).
 //!
-//! Old records stay readable, because a replay reads records of any age: add optional members only, and increase
-//! [`RECORD_VERSION`] when an older worker would misread a new record.
+//! A replay reads records of any age: add optional members only, and increase [`RECORD_VERSION`] when an older worker would misread a
+//! new record.
 
 use crate::bots::Purpose;
 use crate::clicks::{ClickLink, site_of};

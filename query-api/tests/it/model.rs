@@ -138,11 +138,12 @@ impl<'a> Event<'a> {
         self.by_precedence()[0]
     }
 
-    /// Who fetched it, as the first report that names a bot says, else the first that has a status.
+    /// Who fetched it, as the first report that names a bot says, else the first that has a status, else the first that says anything.
     pub(crate) fn crawler(&self) -> Crawler {
         let rows = self.by_precedence();
         let crawlers = || rows.iter().filter_map(|row| row.crawler.as_ref());
-        crawlers().find(|of| !of.bot.is_empty()).or(crawlers().find(|of| of.response_status != 0)).cloned().unwrap_or_default()
+        let named = crawlers().find(|of| !of.bot.is_empty());
+        named.or(crawlers().find(|of| of.response_status != 0)).or(crawlers().next()).cloned().unwrap_or_default()
     }
 
     /// A retrieval without a status, or with one that says that content was returned (docs/api/counting.md#measures).
@@ -380,7 +381,7 @@ fn fetched(row: Observation, random: &mut StdRng) -> Observation {
         response_bytes: random.random_range(0..1_000),
         ..Crawler::default()
     };
-    let is_described = row.source_role > 1 && (!bot.is_empty() || response_status != 0);
+    let is_described = row.source_role > 1 && (!bot.is_empty() || response_status != 0 || random.random());
     Observation { drain, crawler: Some(crawler).filter(|_| is_described), ..row }
 }
 

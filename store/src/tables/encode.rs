@@ -80,10 +80,12 @@ fn corroboration(row: &EventRow<Facts>) -> (bool, bool) {
     (is_retrieval && claims().next().is_some(), is_retrieval && seen.any(|entry| is_others(&entry)))
 }
 
-/// The fetch as the first report by precedence that names a bot describes it, else the first that describes it at all.
+/// The fetch as the first report by precedence that names a bot describes it, else the first that has a status, else the first that
+/// describes it at all (docs/api/counting.md#5-one-report-represents-the-event).
 fn fetch_of(row: &EventRow<Facts>) -> Fetch {
     let described = row.reports.iter().filter_map(|entry| Some((entry, entry.facts.fetch.as_ref()?)));
-    let first = described.min_by_key(|(entry, fetch)| (fetch.bot.is_empty(), entry.observer.precedence(), entry.accepted));
+    let rank = |fetch: &Fetch| (fetch.bot.is_empty(), fetch.bot.is_empty() && fetch.status == 0);
+    let first = described.min_by_key(|(entry, fetch)| (rank(fetch), entry.observer.precedence(), entry.accepted));
     first.map(|(_, fetch)| fetch.clone()).unwrap_or_default()
 }
 

@@ -122,11 +122,12 @@ impl<'a> Event<'a> {
         (!claimants.is_empty(), is_seen)
     }
 
-    /// The fetch by the first report that names a bot, else by the first with a status.
+    /// The fetch by the first report that names a bot, else by the first with a status, else by the first that describes one.
     pub(super) fn fetch(&self) -> Fetch {
         let reports = self.by_precedence();
         let fetches = || reports.iter().filter_map(|report| report.facts.fetch.as_ref());
-        fetches().find(|fetch| !fetch.bot.is_empty()).or(fetches().find(|fetch| fetch.status != 0)).cloned().unwrap_or_default()
+        let named = fetches().find(|fetch| !fetch.bot.is_empty());
+        named.or(fetches().find(|fetch| fetch.status != 0)).or(fetches().next()).cloned().unwrap_or_default()
     }
 
     pub(super) fn outcome(&self) -> Option<Outcome> {

@@ -149,7 +149,7 @@ fn facts(random: &mut StdRng, (event_type, role): (&str, u8), (org, host): (OrgI
 fn fetch(random: &mut StdRng) -> Option<Fetch> {
     let (bot, operator, purpose) = BOTS[random.random_range(0..BOTS.len())];
     let status = [0, 200, 206, 304, 404][random.random_range(0..5)];
-    let is_told = !bot.is_empty() || status != 0;
+    let is_told = !bot.is_empty() || status != 0 || random.random();
     is_told.then(|| Fetch {
         bot: bot.to_owned(),
         operator: operator.to_owned(),

@@ -148,7 +148,8 @@ fn joined<const N: usize>(objects: [Value; N]) -> Value {
 fn event(key: u128, reports: &[Report]) -> Value {
     let shown = (0..reports.len()).min_by_key(|n| reports[*n].precedence()).unwrap();
     let described = reports.iter().filter(|report| report.fetch().is_some());
-    let fetch = described.min_by_key(|report| (report.fetch().unwrap().bot.is_empty(), report.precedence()));
+    let rank = |fetch: &Crawler| (fetch.bot.is_empty(), fetch.bot.is_empty() && fetch.response_status == 0);
+    let fetch = described.min_by_key(|report| (rank(report.fetch().unwrap()), report.precedence()));
     let others = reports.iter().enumerate().filter(|(n, report)| *n != shown && (report.role == 1 || report.session() != 0));
     let others: Vec<&Report> = others.map(|(_, report)| report).collect();
     joined([
