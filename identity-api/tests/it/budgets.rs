@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use service_kit::auth::API_KEY_HEADER;
 use service_kit::clock::Clock;
 use service_kit::settings::WebhookSettings;
-use service_kit::testing::TestStores;
+use service_kit::testing::{TestStores, eventually};
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -225,11 +225,9 @@ async fn f53_an_organization_never_has_all_connections() {
     let mut changes = JoinSet::new();
     for _ in 0..40 {
         let (app, key) = (Arc::clone(&app), key.clone());
-        changes.spawn(async move { change_setting(&app, &key, false).await.status });
+        changes.spawn(async move { change_setting(&app, &key, true).await.status });
     }
-    while waiting_connections(&app).await < 7 {
-        tokio::task::yield_now().await;
-    }
+    eventually("half of the slots are taken", || async { (waiting_connections(&app).await >= 7).then_some(()) }).await;
     for value in [true, false] {
         assert_eq!(change_setting(&app, &other, value).await.status, 200);
         assert_eq!(app.get(Shows::Key(&other), SETTINGS).await.status, 200);
@@ -317,9 +315,7 @@ async fn f72_a_person_never_has_all_connections() {
             app.post(Shows::Session(&session), "/api/v1/identity/organizations", &body).await.status
         });
     }
-    while waiting_connections(&app).await < 7 {
-        tokio::task::yield_now().await;
-    }
+    eventually("half of the slots are taken", || async { (waiting_connections(&app).await >= 7).then_some(()) }).await;
     for _ in 0..20 {
         assert_eq!(app.get(Shows::Key(&other), SETTINGS).await.status, 200);
         assert!(waiting_connections(&app).await <= 7, "a person has half of the slots at most");
