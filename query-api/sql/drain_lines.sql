@@ -5,7 +5,8 @@ SELECT
     toString(drain) AS drain_id,
     count() AS lines,
     countIf(length(reports.drain) > 1) AS joined,
-    countIf(identity = key) AS reused
+    -- Stored as 0 where it is the event's key, as in events of their own.
+    countIf(identity = 0) AS reused
 FROM events FINAL
 ARRAY JOIN
     reports.drain AS drain,

@@ -109,9 +109,8 @@ pub struct CoverageRead {
     /// `until` as given, or null.
     pub period_end: Option<String>,
     pub coverage: Coverage,
-    /// The owner's drains with log lines that carry a correlation id; missing on a partner's read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub drains: Option<Vec<DrainLines>>,
+    /// The owner's drains with log lines that carry a correlation id.
+    pub drains: Vec<DrainLines>,
 }
 
 /// What became of one drain's log lines that carry a correlation id (docs/api/reads.md#get-content-ownerscoverage).

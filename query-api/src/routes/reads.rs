@@ -74,16 +74,14 @@ pub(crate) async fn read_coverage(
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     let visibility = Visibility::establish(&state.directory, &reading.reader, &asked.view).await?;
     let coverage = coverage::coverage(&state, reading.permit.organization(), &visibility, &period).await?;
-    // Partners see figures, and nothing of how the owner collects them.
-    let is_partners_view = asked.view.delegated_from.is_some() || asked.view.seen_by.is_some();
-    let drains = if is_partners_view { None } else { Some(state.telemetry.drain_lines(&visibility, &period).await?) };
+    let drains = state.telemetry.drain_lines(&visibility, &period).await?;
     let read = CoverageRead {
         organization_id: visibility.organization_id(),
         domains: visibility.domains().to_vec(),
         period_start: period.start,
         period_end: period.end,
         coverage,
-        drains: drains.map(|rows| rows.into_iter().map(drain_lines).collect()),
+        drains: drains.into_iter().map(drain_lines).collect(),
     };
     let read = serde_json::to_vec(&read).map_err(ApiError::internal)?;
     Ok(streamed_answer::whole(read, reading.permit))

@@ -40,7 +40,9 @@ pub(crate) fn received<'a>(texts: impl IntoIterator<Item = (String, &'a str)>) -
 async fn every_statement_of_a_read_is_a_file_and_every_file_is_a_statement_of_a_read() {
     let asked = statements().await;
     let requests = || asked.iter().flat_map(|(path, requests)| requests.iter().map(move |request| (path.clone(), request)));
-    let received = received(requests().map(|(path, request)| (path, statement_of(&request.statement))));
+    // After a second, a read asks whether the server is alive.
+    let read = requests().filter(|(_, request)| request.statement != "SELECT 1");
+    let received = received(read.map(|(path, request)| (path, statement_of(&request.statement))));
     let folder = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/sql")).unwrap();
     let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let unused: Vec<String> = names.filter(|name| !name.starts_with("analysts_") && !received.contains(name)).collect();
