@@ -80,10 +80,7 @@ impl Log {
             settings.kafka_brokers
         );
         let breaker = Arc::new(Breaker::new(is_checked));
-        let budget = match spill {
-            Some(_) => Budget::new(durability.max_unacked_bytes),
-            None => Budget::shared(durability.max_unacked_bytes),
-        };
+        let budget = Budget::new(durability.max_unacked_bytes);
         let link = Arc::new(Link::new(settings, Arc::clone(&breaker), budget)?);
         let stop = CancellationToken::new();
         Drain::new(Arc::clone(&link), Arc::clone(&breaker), settings.clone()).start(backlog, stop.clone());

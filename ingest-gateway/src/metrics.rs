@@ -31,7 +31,6 @@ measures! {
     OVERLOADED = Measure::counter("gateway_requests_overloaded_total", "requests", "requests refused because too many were in progress");
     SPILLED = Measure::counter("gateway_spilled_records_total", "records", "records made durable in the spill");
     SPILL_SYNC = Measure::duration("gateway_spill_sync_duration_seconds", "one write and fsync of the spill, shared by the records that waited");
-    SPILL_SHARE_FULL = Measure::counter("gateway_spill_share_full_total", "records", "records refused because their organization had its share of the spill");
     SPILL_FULL = Measure::counter("gateway_spill_full_total", "records", "records refused because the spill's quota was used up");
     SPILL_FAILED = Measure::counter("gateway_spill_write_failures_total", "writes", "writes that the spill's disk refused");
     SPILL_SET_ASIDE = Measure::counter("gateway_spill_set_aside_total", "files", "damaged parts of the spill, and records the log refused for good, kept in files").by(&[WHAT]);
@@ -96,10 +95,6 @@ pub(crate) fn overloaded() {
 pub(crate) fn spilled(records: u64, after: Duration) {
     counter!(SPILLED.name).increment(records);
     histogram!(SPILL_SYNC.name).record(after);
-}
-
-pub(crate) fn spill_share_full() {
-    counter!(SPILL_SHARE_FULL.name).increment(1);
 }
 
 pub(crate) fn spill_full() {

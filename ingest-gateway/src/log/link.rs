@@ -55,7 +55,7 @@ impl Link {
 
     /// Hands over a record of a request; none when too much is on its way already.
     pub(super) fn send(&self, message: &Message) -> Option<Result<Delivery, Failure>> {
-        let reservation = self.budget.reserve(message.organization(), message.bytes())?;
+        let reservation = self.budget.reserve(message.bytes())?;
         Some(self.hand_over(message, Some(reservation)))
     }
 

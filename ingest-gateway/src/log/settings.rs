@@ -11,10 +11,10 @@ pub struct Durability {
     /// Folder for accepted records while the log does not acknowledge them; one process at a time, on a disk that keeps what it was told to [default: spill]
     #[arg(long, env = "TELEMETRY_SPILL_DIR", value_name = "DIR")]
     pub spill_dir: Option<PathBuf>,
-    /// Most disk space of that folder, in bytes; one organization has half of it at most; 0 keeps nothing there, and writes are refused while the log is away
+    /// Most disk space of that folder, in bytes; 0 keeps nothing there, and writes are refused while the log is away
     #[arg(long, env = "TELEMETRY_SPILL_MAX_BYTES", default_value_t = 4 * 1024 * 1024 * 1024)]
     pub spill_max_bytes: u64,
-    /// Most bytes on their way to the log without its acknowledgement; more goes to the spill or, without one, is refused, and one organization has half at most
+    /// Most bytes on their way to the log without its acknowledgement; more goes to the spill
     #[arg(long, env = "TELEMETRY_MAX_UNACKED_BYTES", default_value_t = 64 * 1024 * 1024)]
     pub max_unacked_bytes: usize,
     /// Most requests in progress; more are refused at once, before their body is read; one organization has half of them at most

@@ -4,10 +4,8 @@
 
 use super::Refusal;
 use super::folder::Position;
-use super::shares::Shares;
 use crate::metrics;
-use schemas::ids::OrgId;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
@@ -44,10 +42,6 @@ struct State {
     is_writing: bool,
     /// Of the segments, and of what was let in but is not yet written.
     used_bytes: u64,
-    /// The organizations' parts of `used_bytes`.
-    shares: Shares,
-    /// The organizations' parts of each segment that this process wrote, by its number.
-    segment_shares: HashMap<u64, Shares>,
     /// What was let in but is not yet written, in memory.
     waiting_bytes: u64,
     pending: Pending,
@@ -60,55 +54,37 @@ impl Inventory {
         let used_bytes = found.iter().map(|(_, bytes)| bytes).sum();
         let segments =
             found.into_iter().map(|(number, durable_bytes)| Segment { number, durable_bytes, is_closed: true }).collect();
-        let state = State {
-            segments,
-            next_number,
-            is_writing: false,
-            used_bytes,
-            shares: Shares::default(),
-            segment_shares: HashMap::new(),
-            waiting_bytes: 0,
-            pending: Pending::default(),
-        };
+        let state = State { segments, next_number, is_writing: false, used_bytes, waiting_bytes: 0, pending: Pending::default() };
         metrics::spill_quota(max_bytes);
         metrics::spill_bytes(used_bytes);
         Self { max_bytes, state: Mutex::new(state), grown: Notify::new() }
     }
 
-    /// Claims a part of the quota, and of the memory that may wait for the disk. Afterwards at least as many bytes are free as the
-    /// organization has.
-    pub(super) fn claim(&self, org: OrgId, bytes: u64) -> Result<(), Refusal> {
+    /// Claims a part of the quota, and of the memory that may wait for the disk.
+    pub(super) fn claim(&self, bytes: u64) -> Result<(), Refusal> {
         let mut state = self.lock();
-        let free = self.free_after(&state, bytes).ok_or(Refusal::Full)?;
-        if state.shares.of(org).saturating_add(bytes) > free {
-            return Err(Refusal::OwnShare);
+        if state.used_bytes.saturating_add(bytes) > self.max_bytes {
+            return Err(Refusal::Full);
         }
         if state.waiting_bytes > MAX_WAITING_BYTES {
             return Err(Refusal::Slow);
         }
         state.used_bytes += bytes;
-        state.shares.add(org, bytes);
         state.waiting_bytes += bytes;
         Ok(())
     }
 
     /// Gives back what was claimed for entries that were not written.
-    pub(super) fn give_back(&self, bytes: u64, shares: &Shares) {
+    pub(super) fn give_back(&self, bytes: u64) {
         let mut state = self.lock();
-        state.shares.subtract_all(shares);
         state.used_bytes = state.used_bytes.saturating_sub(bytes);
         state.waiting_bytes = state.waiting_bytes.saturating_sub(bytes);
         metrics::spill_bytes(state.used_bytes);
     }
 
-    /// Whether an organization that has nothing here could claim `bytes`.
+    /// Whether at least `bytes` more fit.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
-        self.free_after(&self.lock(), bytes).is_some_and(|free| bytes <= free)
-    }
-
-    /// Bytes of the quota that are free once `bytes` more are used; none if they don't fit.
-    fn free_after(&self, state: &State, bytes: u64) -> Option<u64> {
-        self.max_bytes.checked_sub(state.used_bytes.checked_add(bytes)?)
+        self.lock().used_bytes.saturating_add(bytes) <= self.max_bytes
     }
 
     /// The open segment, kept open until [`Self::end_write`]; none when a new one is due.
@@ -137,20 +113,18 @@ impl Inventory {
     }
 
     /// After the fsync of `bytes` more, or of none when it failed.
-    pub(super) fn end_write(&self, bytes: u64, written: Pending, shares: &Shares) {
-        let mut guard = self.lock();
-        let state = &mut *guard;
+    pub(super) fn end_write(&self, bytes: u64, written: Pending) {
+        let mut state = self.lock();
         state.is_writing = false;
         state.waiting_bytes = state.waiting_bytes.saturating_sub(bytes);
         if let Some(segment) = state.segments.back_mut() {
             segment.durable_bytes += bytes;
-            state.segment_shares.entry(segment.number).or_default().add_all(shares);
         }
         state.pending.records += written.records;
         state.pending.events += written.events;
         metrics::spill_bytes(state.used_bytes);
         metrics::spill_pending(state.pending.records, state.pending.events);
-        drop(guard);
+        drop(state);
         self.grown.notify_one();
     }
 
@@ -188,20 +162,12 @@ impl Inventory {
         }
         state.segments.pop_front();
         state.used_bytes = state.used_bytes.saturating_sub(first.durable_bytes);
-        let shares = state.segment_shares.remove(&first.number).unwrap_or_default();
-        state.shares.subtract_all(&shares);
         if state.segments.is_empty() {
             state.pending = Pending::default();
             metrics::spill_pending(0, 0);
         }
         metrics::spill_bytes(state.used_bytes);
         Some(first.number)
-    }
-
-    #[cfg(test)]
-    pub(super) fn has_no_shares(&self) -> bool {
-        let state = self.lock();
-        state.shares.is_empty() && state.segment_shares.is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
