@@ -73,8 +73,9 @@ async fn x30_behind_a_proxy_that_is_trusted_every_client_has_a_rate_of_its_own()
 #[tokio::test]
 async fn x30_each_key_and_each_person_has_a_rate_of_its_own() {
     let app = open(SignInSettings { identity_rate: 1, ..sign_in() }).await;
-    let ((org, busy), (_, other)) = (app.org("busy").await, app.org("other").await);
-    let (jane, joe) = (app.session("jane@example.com", &[org]).await, app.session("joe@example.com", &[org]).await);
+    let ((org, busy), (other_org, other)) = (app.org("busy").await, app.org("other").await);
+    // An organization has a rate of its own, which the busy ones use up.
+    let (jane, joe) = (app.session("jane@example.com", &[org]).await, app.session("joe@example.com", &[other_org]).await);
     for (one, another) in [(Shows::Key(&busy), Shows::Key(&other)), (Shows::Session(&jane), Shows::Session(&joe))] {
         let mut answers = Vec::new();
         for _ in 0..100 {
