@@ -1,6 +1,7 @@
 //! docs/api/event-keys.md#figures, one by one.
 
 use crate::test_app::{Observation, TestApp, platform, seen};
+use schemas::crawler::Crawler;
 use schemas::event::SourceRole::{Agent, Edge, Index, Origin};
 use schemas::ids::DrainId;
 use serde_json::json;
@@ -152,6 +153,21 @@ async fn a_correlation_id_joins_the_first_report_of_each_observer() {
         [&json!(1), &json!(1), &json!(1)],
         "{page}"
     );
+}
+
+/// docs/api/counting.md#5-one-report-represents-the-event
+#[tokio::test]
+async fn the_status_is_that_of_the_first_report_with_one() {
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let described = |row: Observation, crawler: Crawler| Observation { crawler: Some(crawler), ..row };
+    app.insert(&[
+        described(seen("example.com", 1).role(Edge).by(20), Crawler { response_bytes: 10, ..Crawler::default() }),
+        described(seen("example.com", 1).role(Origin).by(21), Crawler { response_status: 404, ..Crawler::default() }),
+    ])
+    .await;
+    let total = async |outcome: &str| app.total(&owner.key, &[("outcome", outcome)]).await;
+    assert_eq!((total("fetch").await, total("failed").await), (0, 1));
 }
 
 /// Visitors choose the id, so the owner sees how many of a drain's lines share one.

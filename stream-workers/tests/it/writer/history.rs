@@ -38,8 +38,10 @@ fn crawler(random: &mut StdRng) -> Value {
     let mut crawler = json!({"cache_status": "hit", "asn": random.random_range(1..9), "country": "NL", "media_type": "text/html",
         "bots_version": "1"});
     if random.random_bool(0.5) {
-        let fetch =
-            json!({"verified": random.random_bool(0.5), "response_status": 200, "response_bytes": random.random_range(1..9_000)});
+        let mut fetch = json!({"verified": random.random_bool(0.5), "response_bytes": random.random_range(1..9_000)});
+        if random.random_bool(0.5) {
+            fetch["response_status"] = [200, 404][random.random_range(0..2)].into();
+        }
         crawler.as_object_mut().unwrap().append(&mut fetch.as_object().unwrap().clone());
     }
     if random.random_bool(0.5) {
