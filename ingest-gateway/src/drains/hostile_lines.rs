@@ -207,7 +207,7 @@ fn f60_second_address_of_a_line_verifies_nobody() {
     }
 }
 
-/// `Fastly-Client-IP` stands before most of Fastly's members, without escapes. Another name of a field is as good as its own.
+/// `Fastly-Client-IP` precedes most of Fastly's members, without escapes, and a field can have several names.
 #[test]
 fn f61_other_names_of_fastlys_members_forge_nothing() {
     let sample = FormatId::Fastly.row().sample.replacen('{', "{\"fastly_server\":\"cache-fra1\",", 1);

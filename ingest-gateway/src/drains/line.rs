@@ -186,7 +186,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The address of the connection, to verify the agent at this moment, and for nothing else. One that a header can have changed
-    /// proves nothing. Of several, a header can have any.
+    /// proves nothing. If a line has several, any of them can be from a header.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         if self.is_disputed(Field::Address) {
             return None;

@@ -177,8 +177,8 @@ fn put_agent<'a>(text: &'a str, fields: &mut Fields<'a>) -> Result<(), Reason> {
     Ok(())
 }
 
-/// The texts in quotes that this service's formats have after the user agent; anything else there is of no use. Without an id after
-/// it, the second can be a header that visitors choose.
+/// The texts in quotes that our formats have after the user agent; other texts are ignored. The second is a host only if a request id
+/// follows, because servers also log headers there, which visitors choose.
 fn put_more<'a>(more: &'a str, fields: &mut Fields<'a>) {
     let (mut values, mut rest) = ([None; MORE.len()], more);
     for value in &mut values {
