@@ -19,15 +19,14 @@ SELECT
     toUInt64(0) AS clicks
 FROM (
     WITH
-        (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
-        link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.1, hosts.2, toInt64(9223372036854775807)) AS is_told
+        link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.sites, hosts.since, {never_ms:Int64}) AS is_told
     SELECT operator, bot, purpose, verified, status AS one_status, outcome = 'fetch' AS is_fetch, count() AS requests,
         sum(bytes) AS sent, countIf(is_claimed AND (is_told OR role = 1) AND is_seen) AS confirmed
     FROM events FINAL
-    WHERE site IN (SELECT site FROM visible_hosts)
+    WHERE site IN (SELECT arrayJoin(hosts.asked))
         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-        AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
+        AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
         AND type = 'content_retrieved'
         AND bot != ''
         AND if({outcome:String} = '', 1, outcome = {outcome:String})
@@ -36,8 +35,7 @@ FROM (
 GROUP BY operator, bot, purpose, verified
 UNION ALL
 WITH
-    (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
-    link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.1, hosts.2, toInt64(9223372036854775807)) AS is_told,
+    link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.sites, hosts.since, {never_ms:Int64}) AS is_told,
     outcome = 'fetch' AND is_claimed AND (is_told OR role = 1) AS has_claim,
     is_claim AND (is_told OR role = 1) AS is_agents,
     -- It goes by another organization's token and leads to the host of the token's link.
@@ -50,10 +48,10 @@ SELECT '', '', '', toInt8(0), CAST([], 'Array(Tuple(UInt16, UInt64))'), CAST([],
     countIf(type = 'content_presented') AS presented,
     countIf(is_click) AS clicks
 FROM events FINAL
-WHERE site IN (SELECT site FROM visible_hosts)
+WHERE site IN (SELECT arrayJoin(hosts.asked))
     AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
     AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-    AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
+    AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
     AND (is_click OR type IN ('content_cited', 'content_presented') OR has_claim)
     AND if({outcome:String} = '', 1, outcome = {outcome:String})
 GROUP BY agent_name
@@ -61,13 +59,12 @@ UNION ALL
 SELECT toString(operator), toString(bot), toString(purpose), toInt8(verified), CAST([], 'Array(Tuple(UInt16, UInt64))'),
     groupArray((one_status, requests)), toUInt64(0), toUInt64(0), toUInt64(0), '', toUInt64(0), toUInt64(0), toUInt64(0), toUInt64(0)
 FROM (
-    WITH (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts
     SELECT operator, bot, purpose, verified, status AS one_status, count() AS requests
     FROM failed_fetches FINAL
-    WHERE site IN (SELECT site FROM visible_hosts)
+    WHERE site IN (SELECT arrayJoin(hosts.asked))
         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-        AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
+        AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
         AND if({outcome:String} = '', 1, outcome = {outcome:String})
     GROUP BY operator, bot, purpose, verified, one_status
     -- Copies of a line can be in several partitions.

@@ -1,6 +1,5 @@
 -- What became of the owner's own log lines that carry a correlation id, one row per drain. A line joins an event if other observers
 -- report it too. It is an event of its own if an earlier line of the same drain has the id for that URL.
-WITH (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts
 SELECT
     toString(drain) AS drain_id,
     count() AS lines,
@@ -12,10 +11,10 @@ ARRAY JOIN
     reports.drain AS drain,
     reports.organization AS reporter,
     reports.identity AS identity
-WHERE site IN (SELECT site FROM visible_hosts)
+WHERE site IN (SELECT arrayJoin(hosts.asked))
     AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
     AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-    AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
+    AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
     AND reporter = {owner:UUID}
     AND drain != toUUID('00000000-0000-0000-0000-000000000000')
 GROUP BY drain

@@ -3,10 +3,10 @@
 --
 -- One pass over all events counts them by ten minutes, so that only those down to the page's end have to be sorted. Arrays are read
 -- around the events on the page only. All parts of a statement read one snapshot, so total and page agree.
-WITH
-    (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
+-- The list of expressions that hosts.sql begins continues here.
+    ,
     -- A click on another host than its token's link belongs to its reporter, unless the link's host is the reader's too.
-    link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.1, hosts.2, toInt64(9223372036854775807)) AS shows_agent,
+    link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.sites, hosts.since, {never_ms:Int64}) AS shows_agent,
     listed AS (
         SELECT
             site,
@@ -16,11 +16,11 @@ WITH
             -- What follows the last event of the previous page; on the first page everything.
             if({is_next:UInt8}, at_ms < {after_ms:Int64} OR (at_ms = {after_ms:Int64} AND key > {after_key:UInt128}), 1) AS is_after
         FROM events FINAL
-        WHERE site IN (SELECT site FROM visible_hosts)
+        WHERE site IN (SELECT arrayJoin(hosts.asked))
             AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
             -- Of hosts that had another owner, what happened since then.
-            AND if({is_dated:UInt8}, at_ms >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
+            AND if({is_dated:UInt8}, at_ms >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
             AND NOT startsWith(type, 'turn_')
             -- Filters compare what the owner sees. Each is off unless it is set; ClickHouse doesn't resolve what `if` leaves out.
             AND if({is_filtered:UInt8},

@@ -7,10 +7,9 @@ FROM (
         SELECT *, toString(one_name) AS name, toString(platform_id) AS platform_name, count() OVER () AS total
         FROM (
             WITH
-                (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
                 toUUID('00000000-0000-0000-0000-000000000000') AS nobody,
                 link_site = ''
-                    OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.1, hosts.2, toInt64(9223372036854775807)) AS is_told,
+                    OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.sites, hosts.since, {never_ms:Int64}) AS is_told,
                 is_claim AND (is_told OR role = 1) AS is_agents,
                 multiIf(NOT is_agents, nobody, is_told, platform, organization) AS agent_platform,
                 if(is_agents AND is_told, toString(agent), '') AS agent_name,
@@ -25,10 +24,10 @@ FROM (
                 countIf(type = 'content_presented') AS presented,
                 countIf(type = 'content_engaged') AS engaged
             FROM events FINAL
-            WHERE site IN (SELECT site FROM visible_hosts)
+            WHERE site IN (SELECT arrayJoin(hosts.asked))
                 AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                 AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
+                AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
                 AND type IN ('content_retrieved', 'content_grounded', 'content_cited', 'content_presented', 'content_engaged')
                 AND if({outcome:String} = '', 1, outcome = {outcome:String})
             GROUP BY platform_id, one_name

@@ -1,9 +1,9 @@
 -- An owner's events that have one of these keys, newest first, with the places of their reports. PREWHERE is
 -- safe for columns of the sorting key only: other columns are read around the events that have one of the keys.
-WITH
-    (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
+-- The list of expressions that hosts.sql begins continues here.
+    ,
     -- From when on events on this host are the owner's.
-    transform(site, hosts.3, hosts.4, toInt64(-2208988800000)) AS owned_from
+    transform(site, hosts.sites, hosts.since, toInt64(-2208988800000)) AS owned_from
 SELECT
     key,
     toUnixTimestamp64Milli(at) AS at_ms,
@@ -12,7 +12,7 @@ SELECT
     is_claimed,
     is_seen,
     -- As in events_page.sql.
-    toUInt8(link_site = '' OR at_ms >= transform(link_site, hosts.1, hosts.2, toInt64(9223372036854775807))) AS shows_agent,
+    toUInt8(link_site = '' OR at_ms >= transform(link_site, hosts.sites, hosts.since, {never_ms:Int64})) AS shows_agent,
     -- Organization, time and identity of each report that the owner may see. Reports from before the host was the owner's are left
     -- out, but for the one that represents the event, which the list shows too.
     arrayMap(
@@ -27,7 +27,7 @@ SELECT
         )
     ) AS visible_reports
 FROM events FINAL
-PREWHERE site IN (SELECT site FROM visible_hosts)
+PREWHERE site IN (SELECT arrayJoin(hosts.asked))
     AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
     AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
     AND key IN (SELECT toUInt128(arrayJoin({keys:Array(String)})))

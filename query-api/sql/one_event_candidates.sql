@@ -3,7 +3,7 @@
 SELECT DISTINCT identity, group_key
 FROM reports
 WHERE event_id = {event_id:String}
-    AND site IN (SELECT site FROM visible_hosts)
+    AND site IN (SELECT arrayJoin(hosts.asked))
     AND is_issuers = 0
     AND NOT startsWith(type, 'turn_')
 LIMIT {limit:UInt64}

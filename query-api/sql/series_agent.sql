@@ -27,14 +27,13 @@ FROM (
                 uniqExactIf(one_session, is_told AND one_session != 0) AS of_sessions
                 FROM (
                     WITH
-                        (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
                         arrayPushFront(other_agents.agent, agent) AS agent_names,
                         arrayMap(one -> '', roles) AS no_names
                     SELECT
                         intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS of_bucket,
                         organization,
                         link_site = ''
-                            OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.1, hosts.2, toInt64(9223372036854775807))
+                            OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.sites, hosts.since, {never_ms:Int64})
                             AS is_told,
                         arrayPushFront(other_agents.role, role) AS roles,
                         arrayPushFront(other_agents.platform, platform) AS platforms,
@@ -44,10 +43,11 @@ FROM (
                         -- Numbering the reports of each agent is slow, and needed only if several have one.
                         if(arraySum(have_agent) < 2, have_agent, arrayEnumerateUniq(have_agent, platforms, agents)) AS numbers
                     FROM events FINAL
-                    WHERE site IN (SELECT site FROM visible_hosts)
+                    WHERE site IN (SELECT arrayJoin(hosts.asked))
                         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                        AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
+                        AND if({is_dated:UInt8},
+                            toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
                         AND NOT startsWith(type, 'turn_')
                         AND if({outcome:String} = '', 1, outcome = {outcome:String})
                 )

@@ -18,21 +18,20 @@ FROM (
             SELECT one_bucket, name, sum(some_events) AS all_events, sum(some_sessions) AS all_sessions
             FROM (
                 WITH
-                    (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
                     '' AS nothing,
                     if(verified = 'unknown', '', toString(verified)) AS verified_name,
                     if(status = 0, '', toString(status)) AS status_name,
                     link_site = ''
-                        OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.1, hosts.2, toInt64(9223372036854775807)) AS is_told,
+                        OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.sites, hosts.since, {never_ms:Int64}) AS is_told,
                     if(empty(other_agents.session), if(session = 0, [], [session]),
                         arrayFilter(one -> one != 0, arrayPushFront(other_agents.session, session))) AS sessions
                 SELECT intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS one_bucket, toString({value:Identifier}) AS name,
                     count() AS some_events, uniqExactArrayIf(sessions, is_told) AS some_sessions
                 FROM events FINAL
-                WHERE site IN (SELECT site FROM visible_hosts)
+                WHERE site IN (SELECT arrayJoin(hosts.asked))
                     AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                     AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                    AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
+                    AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
                     AND NOT startsWith(type, 'turn_')
                     AND if({outcome:String} = '', 1, outcome = {outcome:String})
                 GROUP BY one_bucket, name
@@ -40,16 +39,16 @@ FROM (
                 SELECT one_bucket, name, count(), toUInt64(0)
                 FROM (
                     WITH
-                        (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
                         '' AS nothing,
                         if(verified = 'unknown', '', toString(verified)) AS verified_name,
                         toString(status) AS status_name
                     SELECT intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS one_bucket, toString({value:Identifier}) AS name
                     FROM failed_fetches FINAL
-                    WHERE site IN (SELECT site FROM visible_hosts)
+                    WHERE site IN (SELECT arrayJoin(hosts.asked))
                         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                        AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
+                        AND if({is_dated:UInt8},
+                            toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
                         AND if({outcome:String} = '', 1, outcome = {outcome:String})
                     -- Copies of a line can be in several partitions.
                     SETTINGS do_not_merge_across_partitions_select_final = 0

@@ -29,16 +29,15 @@ FROM (
             ]) AS figure
         FROM (
             WITH
-                (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
                 link_site = ''
-                    OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.1, hosts.2, toInt64(9223372036854775807)) AS is_told
+                    OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.sites, hosts.since, {never_ms:Int64}) AS is_told
             SELECT at, roles, arrayPushFront(other_agents.role, role) AS all_roles,
                 arrayPushFront(other_agents.session, is_told * session) AS all_sessions
             FROM events FINAL
-            WHERE site IN (SELECT site FROM visible_hosts)
+            WHERE site IN (SELECT arrayJoin(hosts.asked))
                 AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                 AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
+                AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
                 AND NOT startsWith(type, 'turn_')
                 AND if({outcome:String} = '', 1, outcome = {outcome:String})
         )

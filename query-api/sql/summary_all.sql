@@ -24,8 +24,7 @@ FROM (
         place = 1 AND figure.1 = 'total' AS is_total
     FROM (
         WITH
-            (SELECT (told, told_since, dated, dated_since) FROM host_times) AS hosts,
-            link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.1, hosts.2, toInt64(9223372036854775807)) AS is_told,
+            link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.sites, hosts.since, {never_ms:Int64}) AS is_told,
             is_told * session AS shown_session
         SELECT
             role AS own_role,
@@ -45,10 +44,10 @@ FROM (
             arrayPushFront(arrayMap(of -> toString(of.2), others), toString(shown_platform)) AS platforms,
             arrayPushFront(arrayMap(of -> toString(of.3), others), if(may_name, toString(own_agent), '')) AS agents
         FROM events FINAL
-        WHERE site IN (SELECT site FROM visible_hosts)
+        WHERE site IN (SELECT arrayJoin(hosts.asked))
             AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-            AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.3, hosts.4, {since_ms:Int64}), 1)
+            AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
             AND NOT startsWith(type, 'turn_')
             AND if({outcome:String} = '', 1, outcome = {outcome:String})
         GROUP BY own_role, is_agents, shown_platform, may_name, own_agent, others

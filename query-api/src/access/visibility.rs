@@ -17,10 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Visibility {
     organization_id: OrgId,
     domains: Vec<String>,
-    beneath: Vec<Site>,
+    asked: Option<Site>,
     own: Vec<OwnHost>,
     foreign: Vec<Site>,
-    readers: (Vec<OwnHost>, Vec<Site>),
 }
 
 /// A host that the owner has verified, or one beneath it that somebody else had.
@@ -70,23 +69,17 @@ impl Visibility {
         let mut domains: Vec<String> = owned.iter().map(|owned| owned.site.domain()).collect();
         domains.sort_unstable();
         let foreign: BTreeSet<Site> = owned.iter().flat_map(|owned| &owned.except).cloned().collect();
-        let beneath = topmost(owned.iter().map(|owned| &owned.site));
-        let (own, foreign) = (own_hosts(owned), foreign.into_iter().collect::<Vec<_>>());
-        Self { organization_id, domains, beneath, readers: (own.clone(), foreign.clone()), own, foreign }
+        Self { organization_id, domains, asked: None, own: own_hosts(owned), foreign: foreign.into_iter().collect() }
     }
 
-    fn of_domain(organization_id: OrgId, owned: &[OwnedSite], domain: &str) -> Result<Self, ApiError> {
+    pub(crate) fn of_domain(organization_id: OrgId, owned: &[OwnedSite], domain: &str) -> Result<Self, ApiError> {
         let site = Site::from_domain(domain).map_err(|_| domain_refused())?;
         if !owned.iter().any(|owned| owned.covers(&site)) {
             return Err(domain_refused());
         }
         let mut visibility = Self::of_everything(organization_id, owned);
-        // Only hosts above and beneath the domain can decide about what lies beneath it.
-        let is_related = |other: &Site| other.is_within(&site) || site.is_within(other);
-        visibility.own.retain(|own| is_related(&own.site));
-        visibility.foreign.retain(is_related);
         visibility.domains = vec![site.domain()];
-        visibility.beneath = vec![site];
+        visibility.asked = Some(site);
         Ok(visibility)
     }
 
@@ -99,9 +92,9 @@ impl Visibility {
         &self.domains
     }
 
-    /// Where the read looks: at these hosts and beneath them. Sorted; none lies beneath another.
-    pub(crate) fn beneath(&self) -> &[Site] {
-        &self.beneath
+    /// The host that the read is narrowed to, with its subdomains.
+    pub(crate) fn asked(&self) -> Option<&Site> {
+        self.asked.as_ref()
     }
 
     /// The owner's verified hosts, and those beneath them of which only a part of the history is theirs.
@@ -112,11 +105,6 @@ impl Visibility {
     /// Hosts beneath them that somebody else has verified.
     pub(crate) fn foreign(&self) -> &[Site] {
         &self.foreign
-    }
-
-    /// The same two of the owner, whatever the read is narrowed to.
-    pub(crate) fn readers(&self) -> (&[OwnHost], &[Site]) {
-        (&self.readers.0, &self.readers.1)
     }
 }
 
@@ -157,13 +145,6 @@ impl OwnReports {
     pub(crate) fn organization_id(&self) -> OrgId {
         self.organization_id
     }
-}
-
-/// The hosts that lie beneath no other one.
-fn topmost<'a>(hosts: impl Iterator<Item = &'a Site>) -> Vec<Site> {
-    let hosts: BTreeSet<&Site> = hosts.collect();
-    let is_topmost = |host: &&Site| host.candidates().iter().skip(1).all(|parent| !hosts.contains(parent));
-    hosts.iter().copied().filter(is_topmost).cloned().collect()
 }
 
 /// The organisation that lets the caller read right now. Every reason to refuse has one answer.
@@ -223,10 +204,6 @@ mod tests {
         domains.iter().map(|domain| site(domain)).collect()
     }
 
-    fn own_sites(visibility: &Visibility) -> Vec<Site> {
-        visibility.own.iter().map(|own| own.site.clone()).collect()
-    }
-
     fn example() -> Vec<OwnedSite> {
         vec![
             owned("example.com", &["blog.example.com", "x.deep.blog.example.com"]),
@@ -241,24 +218,14 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_looked_for_beneath_the_topmost_hosts() {
+    fn a_domain_narrows_to_itself() {
         let all = Visibility::of_everything(OrgId(uuid::Uuid::nil()), &example());
         assert_eq!(all.domains, ["a.test", "deep.blog.example.com", "example.com", "shop.example.com"]);
-        assert_eq!(all.beneath, sites(&["example.com", "a.test"]));
+        assert_eq!(all.asked, None);
         assert_eq!(all.foreign, sites(&["blog.example.com", "x.deep.blog.example.com", "b.a.test"]));
-    }
-
-    #[test]
-    fn a_domain_narrows_to_itself_and_what_lies_beneath() {
         let narrowed = of_domain("WWW.news.a.test.").unwrap();
-        assert_eq!(
-            (narrowed.domains.clone(), narrowed.beneath.clone()),
-            (vec!["news.a.test".to_owned()], sites(&["news.a.test"]))
-        );
-        assert_eq!((own_sites(&narrowed), narrowed.foreign), (sites(&["a.test"]), sites(&[])));
-        let narrowed = of_domain("deep.blog.example.com").unwrap();
-        assert_eq!(own_sites(&narrowed), sites(&["example.com", "deep.blog.example.com"]));
-        assert_eq!(narrowed.foreign, sites(&["blog.example.com", "x.deep.blog.example.com"]));
+        assert_eq!((narrowed.domains, narrowed.asked), (vec!["news.a.test".to_owned()], Some(site("news.a.test"))));
+        assert_eq!((narrowed.own, narrowed.foreign), (all.own, all.foreign), "what decides stays");
     }
 
     #[test]

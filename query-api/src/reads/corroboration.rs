@@ -3,6 +3,7 @@
 use super::Reads;
 use super::order::Order;
 use super::rows::{FoundPage, page_row};
+use super::scope::{Scope, owners};
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::Outcome;
@@ -13,7 +14,7 @@ use serde::Deserialize;
 use service_kit::http::ApiError;
 use uuid::Uuid;
 
-const CORROBORATION: &str = include_str!("../../sql/corroboration.sql");
+const CORROBORATION: &str = owners!("corroboration.sql");
 
 /// What a row of corroboration is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +71,7 @@ impl Reads {
         (by, order, outcome): (CorroborationBy, Option<Order>, Option<Outcome>),
         at: Paging,
     ) -> Result<FoundPage<CorroborationRow>, ApiError> {
-        let scope = self.scope(seen, period).await?.narrowed(outcome);
+        let scope = Scope::new(seen, period).narrowed(outcome);
         let statement = scope.bind(Statement::new(CORROBORATION)).with("by_agent", by == CorroborationBy::Agent);
         self.page(order.unwrap_or(Order::descending("day")).bind(statement), at).await
     }

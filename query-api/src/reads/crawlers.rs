@@ -2,6 +2,7 @@
 
 use super::Reads;
 use super::rows::following;
+use super::scope::{Scope, owners};
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::Outcome;
@@ -10,9 +11,9 @@ use serde::Deserialize;
 use service_kit::http::ApiError;
 use std::collections::BTreeMap;
 
-const CRAWLERS: &str = include_str!("../../sql/crawlers.sql");
-const HOURS: &str = include_str!("../../sql/hours.sql");
-const DRAIN_LINES: &str = include_str!("../../sql/drain_lines.sql");
+const CRAWLERS: &str = owners!("crawlers.sql");
+const HOURS: &str = owners!("hours.sql");
+const DRAIN_LINES: &str = owners!("drain_lines.sql");
 
 /// The fetches of one bot, from addresses of one kind.
 pub(crate) struct BotRow {
@@ -123,7 +124,7 @@ impl Reads {
         outcome: Option<Outcome>,
         mut agent: impl FnMut(&str, AgentCounts) + Send,
     ) -> Result<Requests, ApiError> {
-        let scope = self.scope(seen, period).await?.narrowed(outcome);
+        let scope = Scope::new(seen, period).narrowed(outcome);
         let (mut row, mut rest) = self.begun::<StoredRow>(scope.bind(Statement::new(CRAWLERS))).await?;
         let mut requests = Requests::default();
         while let Some(stored) = row {
@@ -142,14 +143,14 @@ impl Reads {
     /// Returns the hours in which a server reported an event, as numbers since 1970, in order. An event is in the hour of its own
     /// time; a later report by a server doesn't add an hour.
     pub(crate) async fn hours_seen(&self, seen: &Visibility, period: &Period) -> Result<Vec<i64>, ApiError> {
-        let scope = self.scope(seen, period).await?;
+        let scope = Scope::new(seen, period);
         let hours: Vec<HoursRow> = self.all(scope.bind(Statement::new(HOURS))).await?;
         Ok(hours.into_iter().flat_map(|row| row.hours).collect())
     }
 
     /// Returns what became of the owner's log lines with a correlation id, by drain.
     pub(crate) async fn drain_lines(&self, seen: &Visibility, period: &Period) -> Result<Vec<DrainLinesRow>, ApiError> {
-        let scope = self.scope(seen, period).await?;
+        let scope = Scope::new(seen, period);
         self.all(scope.bind(Statement::new(DRAIN_LINES)).with("owner", seen.organization_id().to_string())).await
     }
 }

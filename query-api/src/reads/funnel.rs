@@ -3,6 +3,7 @@
 use super::Reads;
 use super::order::Order;
 use super::rows::{FoundPage, page_row};
+use super::scope::{Scope, owners};
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::Outcome;
@@ -13,7 +14,7 @@ use serde::Deserialize;
 use service_kit::http::ApiError;
 use uuid::Uuid;
 
-const FUNNEL: &str = include_str!("../../sql/funnel.sql");
+const FUNNEL: &str = owners!("funnel.sql");
 
 /// What a row of a funnel is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +71,7 @@ impl Reads {
         (by, order, outcome): (FunnelBy, Option<Order>, Option<Outcome>),
         at: Paging,
     ) -> Result<FoundPage<FunnelRow>, ApiError> {
-        let scope = self.scope(seen, period).await?.narrowed(outcome);
+        let scope = Scope::new(seen, period).narrowed(outcome);
         let (owner, name, usual) = match by {
             FunnelBy::Agent => ("agent_platform", "agent_name", "whole"),
             FunnelBy::Url => ("nobody", "url", "whole"),

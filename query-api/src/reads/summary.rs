@@ -1,6 +1,6 @@
 //! The figures of a summary.
 
-use super::scope::Scope;
+use super::scope::{Scope, owners};
 use super::statement::Statement;
 use super::{Reads, caps};
 use crate::access::visibility::Visibility;
@@ -10,8 +10,8 @@ use schemas::event::SourceRole;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 
-const SUMMARY: &str = include_str!("../../sql/summary.sql");
-const SUMMARY_ALL: &str = include_str!("../../sql/summary_all.sql");
+const SUMMARY: &str = owners!("summary.sql");
+const SUMMARY_ALL: &str = owners!("summary_all.sql");
 
 /// One figure of a summary, or a part of it.
 pub(crate) enum SummaryRow {
@@ -64,7 +64,7 @@ impl Reads {
         period: &Period,
         outcome: Option<Outcome>,
     ) -> Result<Vec<SummaryRow>, ApiError> {
-        let scope = self.scope(seen, period).await?.narrowed(outcome);
+        let scope = Scope::new(seen, period).narrowed(outcome);
         let mut figures = self.figures(SUMMARY, scope.clone()).await?;
         // All figures come from one of the two statements, so from one moment.
         if figures.iter().any(|figure| figure.with_others > 0) {

@@ -3,6 +3,7 @@
 use super::Reads;
 use super::order::Order;
 use super::rows::{FoundPage, page_row};
+use super::scope::{Scope, owners};
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::Outcome;
@@ -13,8 +14,8 @@ use crate::parameters::sort::Sortable;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 
-const URLS: &str = include_str!("../../sql/urls.sql");
-const SECTIONS: &str = include_str!("../../sql/sections.sql");
+const URLS: &str = owners!("urls.sql");
+const SECTIONS: &str = owners!("sections.sql");
 
 /// Members of an item, and event types for the number of its events of that type.
 pub(crate) const URLS_SORTABLE: &Sortable = &[
@@ -55,7 +56,7 @@ impl Reads {
         (pages, order, outcome): (&Pages, Option<Order>, Option<Outcome>),
         at: Paging,
     ) -> Result<FoundPage<UrlRow>, ApiError> {
-        let scope = self.scope(seen, period).await?.narrowed(outcome);
+        let scope = Scope::new(seen, period).narrowed(outcome);
         let statement = Statement::new(match pages.by {
             PagesBy::Url => URLS,
             PagesBy::Section => SECTIONS,

@@ -11,24 +11,28 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fmt::Write as _;
 
-const EVENTS: &str = "WHERE site IN (SELECT site FROM visible_hosts)";
+const EVENTS: &str = "WHERE site IN (SELECT arrayJoin(hosts.asked))";
+const HOSTS: &str = "AND owned_since != {never_ms:Int64}";
 const READS: usize = 5;
 
-/// Has the store wait before it goes on planning, wherever events are read. Each time for another while: what was asked before it
-/// would answer from memory.
+/// Makes the server wait while it plans, wherever events or hosts are read: after their snapshots. Each time for another while: it
+/// would answer what was asked before from memory.
 fn planned_slowly(request: &mut ClickHouseRequest) {
     let mut parts = request.statement.split(EVENTS);
     let mut slow = parts.next().unwrap_or_default().to_owned();
     for (number, part) in parts.enumerate() {
         write!(slow, "WHERE (SELECT sleep(0.2{number})) = 0 AND {}{part}", EVENTS.trim_start_matches("WHERE ")).unwrap();
     }
-    request.statement = slow;
+    request.statement = slow.replace(HOSTS, &format!("AND (SELECT sleep(0.19)) = 0 {HOSTS}"));
 }
 
-/// Reports that come and are merged, again and again: a page's total and its events are of one moment or differ.
+/// Inserts requests and merges them, again and again: if a page's total and its events are not of one moment, they differ. Each
+/// request names a host that has events and one that has none yet.
 async fn arrive(app: &TestApp) -> Infallible {
-    for key in 0.. {
-        app.insert(&[seen("example.com", key).role(Agent).session(key + 1)]).await;
+    for key in (0..).step_by(2) {
+        let known = seen("example.com", key).role(Agent).session(key + 1);
+        let new = seen(&format!("h{key}.example.com"), key + 1).role(Agent).session(key + 2);
+        app.insert(&[known, new]).await;
         app.merge().await;
     }
     unreachable!("keys do not run out")
@@ -42,13 +46,17 @@ async fn ask(app: &TestApp, key: &str) {
         let summary = app.summary(key, &[]).await;
         assert_eq!(summary.total_sessions, summary.total_events, "each retrieval is a session's");
         assert_eq!(summary.agents.iter().map(|agent| agent.event_count).sum::<u64>(), summary.total_events, "and an agent's");
+        for total in [events["total"].as_u64().unwrap(), summary.total_events] {
+            // The first event came alone.
+            assert_eq!(total % 2, 1, "c3: an event on a known host is visible without the one on a new host");
+        }
         totals.insert(summary.total_events);
     }
     assert!(totals.len() > 1, "nothing came between the reads: {totals:?}");
 }
 
 #[tokio::test]
-async fn r13_a_read_is_of_one_moment_however_long_the_store_plans_it() {
+async fn c3_r13_a_read_is_of_one_moment_however_long_it_is_planned() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     app.insert(&[seen("example.com", u128::MAX).role(Agent).session(u128::MAX)]).await;
