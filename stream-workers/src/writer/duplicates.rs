@@ -37,3 +37,29 @@ async fn count(server: &Server) -> anyhow::Result<u64> {
     }
     Ok(keys)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::epoch::random_slot;
+    use super::super::server::Outcome;
+    use super::*;
+    use service_kit::testing::TestStores;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn keys_with_two_live_rows_are_counted() {
+        let server = Server::connect(&TestStores::fresh().await.clickhouse).unwrap();
+        let insert = async |rows: &str| {
+            let sql = format!("INSERT INTO events (home, site, key, version, is_deleted) {rows}");
+            assert_eq!(server.run(&random_slot(), &sql, &[], &[]).await, Outcome::Done);
+        };
+        // One row each, the newer of two versions, and a row that was deleted when the key moved.
+        insert("SELECT 202601, 'test.a', number, 1, 0 FROM numbers(100)").await;
+        insert("SELECT 202601, 'test.a', number, 2, number = 7 FROM numbers(10)").await;
+        insert("SELECT 202601, 'test.b', 7, 2, 0").await;
+        assert_eq!(count(&server).await.unwrap(), 0);
+        // At another place and in another partition.
+        insert("SELECT 202601, 'test.b', number, 3, 0 FROM numbers(20, 5)").await;
+        insert("SELECT 202602, 'test.a', number, 3, 0 FROM numbers(40, 3)").await;
+        assert_eq!(count(&server).await.unwrap(), 8);
+    }
+}

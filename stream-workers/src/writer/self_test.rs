@@ -88,3 +88,34 @@ async fn bodies_are_read_before_statements_begin(server: &Server) -> anyhow::Res
     );
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use service_kit::settings::ClickHouseSettings;
+    use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestStores};
+
+    /// Runs the tests whose requests a proxy can change.
+    async fn error_behind(change: impl Fn(&mut ClickHouseRequest) + Send + Sync + 'static) -> Option<String> {
+        let settings = TestStores::fresh().await.clickhouse;
+        let proxy = ClickHouseProxy::before(&settings.clickhouse_url, change).await;
+        let server = Server::connect(&ClickHouseSettings { clickhouse_url: proxy.url().to_owned(), ..settings }).unwrap();
+        let tried = query_ids_exclude_each_other(&server).await.and(conditions_fail_statements(&server).await);
+        tried.err().map(|error| error.to_string())
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn c6_a_server_on_which_two_writers_could_write_is_refused() {
+        run(&Server::connect(&TestStores::fresh().await.clickhouse).unwrap()).await.unwrap();
+        assert_eq!(error_behind(|_| {}).await, None);
+
+        let without_ids = error_behind(|request| request.settings.retain(|(name, _)| name != "query_id")).await.unwrap();
+        assert!(without_ids.contains("two statements with one query id at the same time"), "{without_ids}");
+
+        let without_errors = error_behind(|request| {
+            request.statement = request.statement.replace("throwIf(1, 'self-test of the writer')", "0");
+        });
+        let without_errors = without_errors.await.unwrap();
+        assert!(without_errors.contains("throwIf() doesn't fail"), "{without_errors}");
+    }
+}
