@@ -1,7 +1,7 @@
 //! No more deliveries wait for an endpoint than are set, however many are told at once (threat row V12): what comes above is
 //! in the log as dropped, and is sent when its owner orders it and there is room.
 
-use crate::test_app::{Answer, REQUESTS, Shows, TestApp, WEBHOOKS};
+use crate::test_app::{Answer, REQUESTS, Shows, TestApp, WEBHOOKS, until_served};
 use futures::future::{join, join_all};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -32,13 +32,14 @@ async fn forty_changes_at_once_leave_as_many_deliveries_waiting_as_may_and_the_r
         for number in 0..40 {
             partners.push(app.platform(&format!("network {number}")).await.0);
         }
-        let grants = partners.into_iter().map(|partner| app.grant(&owner, partner));
+        let (here, key) = (&app, &owner);
+        let grants = partners.into_iter().map(|partner| until_served(move || here.grant(key, partner)));
         assert!(join_all(grants).await.iter().all(|answer| answer.status == 201), "the change itself is never refused");
         assert_eq!(counted(&app).await, (ROOM, 40 - ROOM));
 
         let dropped = logged(&app, &owner, &hook, "dropped").await;
         assert_eq!(dropped.len(), 35);
-        let redeliver = async |id: &str| {
+        let redeliver = &async |id: &str| {
             let path = format!("{WEBHOOKS}/{}/deliveries/{id}/redeliver", hook.text("id"));
             app.send(Method::POST, Shows::Key(&owner), &path, "").await
         };
@@ -47,7 +48,7 @@ async fn forty_changes_at_once_leave_as_many_deliveries_waiting_as_may_and_the_r
         assert_eq!(redeliver(&waiting[0]).await.status, 202, "one that waits takes no more room by waiting anew");
         let ended = "UPDATE webhook_queue SET status = 'delivered', ended_at = now() WHERE delivery_id = $1::uuid";
         sqlx::query(ended).bind(&waiting[0]).execute(&app.stores.pool).await.unwrap();
-        let ordered = join_all(dropped.iter().map(|id| redeliver(id))).await;
+        let ordered = join_all(dropped.iter().map(|id| until_served(move || redeliver(id)))).await;
         assert_eq!(ordered.iter().filter(|answer| answer.status == 202).count(), 1, "one place was free");
         assert_eq!(counted(&app).await.0, ROOM);
     }

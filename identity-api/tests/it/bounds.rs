@@ -1,7 +1,7 @@
 //! How much one person may start: mails of invites, organisations, access requests.
 
 use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PLATFORM_REQUESTS, PROVISIONED, REVIEWS, invites_of, members_of};
-use crate::test_app::{Shows, TestApp, sign_in};
+use crate::test_app::{Shows, TestApp, sign_in, until_served};
 use chrono::TimeDelta;
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
@@ -85,11 +85,12 @@ async fn of_forty_at_once_no_more_get_through_than_there_is_room_for() {
             let (app, ada, org) = (Arc::clone(&app), ada.clone(), org.clone());
             calls.spawn(async move {
                 let founding = json!({"name": "A", "org_type": "content_owner", "domain": format!("a{number}.test")});
-                match what {
+                until_served(async || match what {
                     "invite" => app.invite(&ada, &org, &format!("p{number}@a.test"), "member").await,
                     "found" => app.post(ada.shows(), ORGANIZATIONS, &founding).await,
                     _ => app.ask_for(&ada, requests(number), "Partner").await,
-                }
+                })
+                .await
             });
         }
         let answers = calls.join_all().await;

@@ -2,7 +2,7 @@
 
 use crate::domains::{app_on, own, register, release, verify};
 use crate::internet::Internet;
-use crate::test_app::{DOMAINS, Shows, TestApp};
+use crate::test_app::{DOMAINS, Shows, TestApp, until_served};
 use chrono::{DateTime, TimeDelta, Utc};
 use schemas::ids::OrgId;
 use schemas::site::Site;
@@ -153,7 +153,7 @@ async fn s12_of_all_who_prove_a_host_at_once_one_gets_it() {
         internet.publish_page("a.test/.well-known/content-telemetry.json", 200, &manifest);
         for (key, registered) in registrations.clone() {
             let app = Arc::clone(&app);
-            verifying.spawn(async move { verify(&app, &key, &registered, &["well_known"]).await.status });
+            verifying.spawn(async move { until_served(|| verify(&app, &key, &registered, &["well_known"])).await.status });
         }
         let mut statuses = BTreeMap::new();
         while let Some(status) = verifying.join_next().await {

@@ -1,6 +1,6 @@
 //! Drains: what an organisation makes, sees, rotates and deletes, and what the keys are that feed them.
 
-use crate::test_app::{DRAINS, KEYS, NOBODY, Shows, TestApp};
+use crate::test_app::{DRAINS, KEYS, NOBODY, Shows, TestApp, until_served};
 use chrono::{DurationRound, TimeDelta};
 use schemas::identity::{MAX_DRAINS, OrgType, Scope};
 use schemas::ids::{DrainId, OrgId};
@@ -230,13 +230,7 @@ async fn of_forty_at_once_no_more_drains_are_made_than_there_is_room_for() {
         let (app, owner) = (Arc::clone(&app), owner.clone());
         calls.spawn(async move {
             let wanted = json!({"name": format!("drain {number}"), "provider": "combined", "role": "origin"});
-            // Forty wait for one row: who waits too long is told to come again.
-            loop {
-                let status = app.post(Shows::Key(&owner), DRAINS, &wanted).await.status;
-                if status != 503 {
-                    return status;
-                }
-            }
+            until_served(|| app.post(Shows::Key(&owner), DRAINS, &wanted)).await.status
         });
     }
     let answers = calls.join_all().await;

@@ -2,7 +2,7 @@
 
 use crate::admin::json_of;
 use crate::people::{Person, members_of};
-use crate::test_app::{Answer, DELEGATIONS, DOMAINS, REQUESTS, Shows, TestApp, WEBHOOKS};
+use crate::test_app::{Answer, DELEGATIONS, DOMAINS, REQUESTS, Shows, TestApp, WEBHOOKS, until_served};
 use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
 use schemas::ids::OrgId;
@@ -280,8 +280,10 @@ async fn s17_what_is_being_made_while_its_maker_is_removed_is_taken_back_or_is_n
         let eve = app.joined(&ada, &org, &format!("eve{round}@a.test"), "owner").await;
         let key = mint(&app, eve.shows()).await;
         let credentials = [eve.shows(), Shows::Key(&key), eve.shows(), Shows::Key(&key)];
-        let granting = credentials.into_iter().zip(&platforms).map(|(by, platform)| grant(&app, by, *platform));
-        let setting_up = credentials.into_iter().map(|by| set_up(&app, by));
+        let here = &app;
+        let granting =
+            credentials.into_iter().zip(&platforms).map(|(by, platform)| until_served(move || grant(here, by, *platform)));
+        let setting_up = credentials.into_iter().map(|by| until_served(move || set_up(here, by)));
         let (granted, endpoints, removed) = tokio::join!(
             futures::future::join_all(granting),
             futures::future::join_all(setting_up),

@@ -2,7 +2,7 @@
 
 use crate::admin::{json_of, refusal};
 use crate::people::{PROVISIONED, Person, members_of};
-use crate::test_app::{Answer, KEYS, SETTINGS, Shows, TestApp, answer};
+use crate::test_app::{Answer, KEYS, SETTINGS, Shows, TestApp, answer, until_served};
 use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
 use serde_json::{Value, json};
@@ -141,8 +141,8 @@ async fn s17_a_key_that_is_minted_while_its_maker_is_removed_is_revoked_or_is_no
         let eve = app.joined(&ada, &org, &format!("eve{round}@a.test"), "owner").await;
         let (_, key) = mint(&app, eve.shows(), MINTING).await;
         let body = json!({"scopes": MINTING});
-        let by_key = (0..4).map(|_| app.create(Shows::Key(&key), &body));
-        let by_session = (0..4).map(|_| app.create(eve.shows(), &body));
+        let by_key = (0..4).map(|_| until_served(|| app.create(Shows::Key(&key), &body)));
+        let by_session = (0..4).map(|_| until_served(|| app.create(eve.shows(), &body)));
         let (by_key, by_session, removed) = tokio::join!(
             futures::future::join_all(by_key),
             futures::future::join_all(by_session),

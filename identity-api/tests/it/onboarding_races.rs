@@ -3,11 +3,12 @@
 
 use crate::people::{PLATFORM_REQUESTS, PROVISIONED, Person};
 use crate::races::rounds;
-use crate::test_app::{Answer, Shows, TestApp};
+use crate::test_app::{Answer, Shows, TestApp, until_served};
+use futures::FutureExt;
+use futures::future::join_all;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tokio::task::JoinSet;
 
 /// These many take some seconds in a debug build; `TEST_ROUNDS` takes their place.
 const USUAL_ROUNDS: usize = 8;
@@ -19,9 +20,12 @@ where
     F: Fn(usize) -> Fut,
     Fut: Future<Output = Answer> + Send + 'static,
 {
-    let calls: JoinSet<Answer> = (0..PARALLEL).map(call).collect();
+    let calls = (0..PARALLEL).map(|number| {
+        let call = &call;
+        until_served(move || tokio::spawn(call(number)).map(Result::unwrap))
+    });
     let mut statuses = BTreeMap::new();
-    for answer in calls.join_all().await {
+    for answer in join_all(calls).await {
         *statuses.entry(answer.status).or_default() += 1;
     }
     statuses

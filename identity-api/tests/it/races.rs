@@ -1,6 +1,6 @@
 //! S12: forty callers at once, and the database decides (threat rows G3, G4, G6, G10, W4, W8).
 
-use crate::test_app::{Answer, DELEGATIONS, Shows, TestApp, WEBHOOKS};
+use crate::test_app::{Answer, DELEGATIONS, Shows, TestApp, WEBHOOKS, until_served};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -12,12 +12,13 @@ pub(crate) const PARALLEL: usize = 40;
 /// Forty calls at once; how many got which status.
 pub(crate) async fn at_once<F, Fut>(app: &Arc<TestApp>, call: F) -> BTreeMap<u16, usize>
 where
-    F: Fn(Arc<TestApp>, usize) -> Fut,
+    F: Fn(Arc<TestApp>, usize) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Answer> + Send + 'static,
 {
-    let mut calls = JoinSet::new();
+    let (mut calls, call) = (JoinSet::new(), Arc::new(call));
     for number in 0..PARALLEL {
-        calls.spawn(call(Arc::clone(app), number));
+        let (app, call) = (Arc::clone(app), Arc::clone(&call));
+        calls.spawn(async move { until_served(|| call(Arc::clone(&app), number)).await });
     }
     let mut statuses = BTreeMap::new();
     while let Some(answer) = calls.join_next().await {
@@ -160,7 +161,7 @@ async fn w8_after_an_endpoint_is_disabled_nothing_is_written_for_it() {
         for _ in 0..8 {
             let (app, key) = (Arc::clone(&app), owner.clone());
             let (partner, _) = app.platform("partner").await;
-            grants.spawn(async move { app.grant(&key, partner).await.status });
+            grants.spawn(async move { until_served(|| app.grant(&key, partner)).await.status });
         }
         let path = format!("{WEBHOOKS}/{}", hook.text("id"));
         assert_eq!(app.delete(Shows::Key(&owner), &path).await.status, 204);

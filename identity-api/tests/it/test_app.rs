@@ -2,7 +2,7 @@
 
 mod asked;
 
-pub(crate) use asked::{Answer, Shows, answer};
+pub(crate) use asked::{Answer, Shows, answer, until_served};
 
 use chrono::SubsecRound;
 use identity_api::domains::DomainSettings;

@@ -2,6 +2,10 @@
 
 use reqwest::RequestBuilder;
 use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// Longest that requests are repeated while the service is busy.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A status and a body.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +35,28 @@ pub(crate) async fn answer(request: RequestBuilder) -> Answer {
     Answer { status, body }
 }
 
+/// Repeats a request that found no slot, as clients do: on a busy machine, many at once may wait longer than the service lets them.
+pub(crate) async fn until_served<F: Future<Output = Answer>>(request: impl Fn() -> F) -> Answer {
+    let begun = Instant::now();
+    loop {
+        let answer = request().await;
+        if !answer.is_busy() {
+            return answer;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{answer:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 impl Answer {
+    /// Whether the request found no slot or no connection: not a refusal by a rate, a budget or a bound.
+    fn is_busy(&self) -> bool {
+        let (status, code) = self.refusal();
+        let detail = self.body["detail"].as_str().unwrap_or_default();
+        (status, code) == (503, "unavailable")
+            || ((status, code) == (429, "too_many_requests") && detail.starts_with("Too many of your requests are in progress."))
+    }
+
     /// A text member of the body.
     pub(crate) fn text(&self, member: &str) -> &str {
         self.body[member].as_str().unwrap_or_else(|| panic!("{member} of {}", self.body))
