@@ -84,7 +84,7 @@ async fn actor(parts: &mut Parts, state: &Arc<State>, any_of: &[Scope]) -> Resul
     state.rates.admit(Credential::Key(caller.key_id), caller.org_id)?;
     let lacking = any_of.last().filter(|_| !any_of.iter().any(|scope| caller.scopes.contains(scope)));
     lacking.map_or(Ok(()), |scope| caller.require(*scope))?;
-    request_slot::take(&state.request_slots, Tenant::Organization(caller.org_id)).await?;
+    request_slot::take(&state.request_slots, Tenant::Organization(caller.org_id), None).await?;
     Ok(Actor { org_id: caller.org_id, credential: Credential::Key(caller.key_id) })
 }
 
@@ -100,7 +100,7 @@ impl FromRequestParts<Arc<State>> for SignedIn {
         if !parts.method.is_safe() {
             state.budgets.people.spend(member.user_id, price(parts), state.now())?;
         }
-        request_slot::take(&state.request_slots, Tenant::Person(member.user_id)).await?;
+        request_slot::take(&state.request_slots, Tenant::Person(member.user_id), Some(member.user_id)).await?;
         Ok(Self(member))
     }
 }
@@ -121,6 +121,6 @@ async fn member(parts: &Parts, state: &Arc<State>) -> Result<Actor, ApiError> {
     let member = signed_in(parts, state).await?;
     let membership = member.acting_for(&parts.uri)?;
     state.rates.admit_organization(membership.org_id, NonZeroU32::MIN)?;
-    request_slot::take(&state.request_slots, Tenant::Organization(membership.org_id)).await?;
+    request_slot::take(&state.request_slots, Tenant::Organization(membership.org_id), Some(member.user_id)).await?;
     Ok(Actor { org_id: membership.org_id, credential: Credential::User(member.user_id) })
 }

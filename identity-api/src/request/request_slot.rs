@@ -1,5 +1,5 @@
 //! A slot for each request of an organization, or of a person who acts for none: no tenant has more of the connections to PostgreSQL
-//! than are left for others (docs/api/http.md#shares).
+//! than are left for others (docs/api/http.md#shares). A person has at most half of the slots, over all their organizations.
 //!
 //! A request has no slot while it waits for somebody outside: [`without`].
 
@@ -10,13 +10,20 @@ use schemas::ids::{OrgId, UserId};
 use schemas::problem::Code;
 use service_kit::http::ApiError;
 use service_kit::slots::{NoSlot, Pool, Slot, Slots};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
 
 /// Requests at a time, fewer than a process has connections to PostgreSQL: credentials are looked up with the others.
 const REQUESTS_AT_ONCE: usize = 14;
+/// Requests of one person at a time, for whatever organizations.
+const REQUESTS_OF_A_PERSON: usize = REQUESTS_AT_ONCE / 2;
 /// Longest wait for a slot.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// Fewest people at which those without requests are forgotten.
+const SWEEP_FROM: usize = 256;
 
 /// Whose request it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,15 +32,49 @@ pub(crate) enum Tenant {
     Person(UserId),
 }
 
-pub(crate) type RequestSlots = Arc<Slots<Tenant>>;
+/// The slots of all tenants, and the share of each person.
+pub(crate) struct Shares {
+    tenants: Arc<Slots<Tenant>>,
+    people: Mutex<HashMap<UserId, Arc<Semaphore>>>,
+}
+
+pub(crate) type RequestSlots = Arc<Shares>;
 
 pub(crate) fn slots() -> RequestSlots {
-    Slots::new(Pool::IdentityRequests, REQUESTS_AT_ONCE)
+    Arc::new(Shares { tenants: Slots::new(Pool::IdentityRequests, REQUESTS_AT_ONCE), people: Mutex::default() })
+}
+
+impl Shares {
+    /// Waits for a place in the share of a person.
+    async fn wait_for_person(&self, person: UserId, until: Instant) -> Result<OwnedSemaphorePermit, NoSlot> {
+        match timeout_at(until, self.share_of(person).acquire_owned()).await {
+            Ok(Ok(place)) => Ok(place),
+            Ok(Err(_)) | Err(_) => {
+                self.tenants.note_credential_limit();
+                Err(NoSlot::OwnShare)
+            }
+        }
+    }
+
+    fn share_of(&self, person: UserId) -> Arc<Semaphore> {
+        let mut people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
+        if people.len() >= SWEEP_FROM {
+            people.retain(|_, share| Arc::strong_count(share) > 1);
+        }
+        Arc::clone(people.entry(person).or_insert_with(|| Arc::new(Semaphore::new(REQUESTS_OF_A_PERSON))))
+    }
+}
+
+/// What a request has while it is served.
+struct Held {
+    slot: Slot<Tenant>,
+    /// Who is signed in, with their place.
+    person: Option<(UserId, OwnedSemaphorePermit)>,
 }
 
 tokio::task_local! {
     /// The slot of the request that this task serves.
-    static HELD: Mutex<Option<Slot<Tenant>>>;
+    static HELD: Mutex<Option<Held>>;
 }
 
 /// Serves a request that gives back its slot when there is a response.
@@ -41,21 +82,26 @@ pub(crate) async fn hold(request: Request, next: Next) -> Response {
     HELD.scope(Mutex::default(), next.run(request)).await
 }
 
-/// Takes a slot for a request; a request has at most one.
-pub(crate) async fn take(slots: &RequestSlots, tenant: Tenant) -> Result<(), ApiError> {
+/// Takes a slot for a request, within the share of the person who is signed in; a request has at most one.
+pub(crate) async fn take(slots: &RequestSlots, tenant: Tenant, person: Option<UserId>) -> Result<(), ApiError> {
     if change(|held| held.is_some())? {
         return Ok(());
     }
-    let slot = slots.wait(tenant, PATIENCE).await.map_err(no_slot)?;
-    change(|held| *held = Some(slot))
+    let until = Instant::now() + PATIENCE;
+    let person = match person {
+        Some(person) => Some((person, slots.wait_for_person(person, until).await.map_err(no_slot)?)),
+        None => None,
+    };
+    let slot = slots.tenants.wait(tenant, until.duration_since(Instant::now())).await.map_err(no_slot)?;
+    change(|held| *held = Some(Held { slot, person }))
 }
 
 /// Does something that may take long without a slot, and takes the slot again.
 pub(crate) async fn without<T>(slots: &RequestSlots, work: impl Future<Output = T>) -> Result<T, ApiError> {
-    let tenant = change(|held| held.take().map(|slot| slot.key()))?;
+    let whose = change(|held| held.take().map(|held| (held.slot.key(), held.person.map(|(person, _)| person))))?;
     let done = work.await;
-    if let Some(tenant) = tenant {
-        take(slots, tenant).await?;
+    if let Some((tenant, person)) = whose {
+        take(slots, tenant, person).await?;
     }
     Ok(done)
 }
@@ -66,7 +112,7 @@ pub(crate) fn give_back() {
     let _ = change(Option::take);
 }
 
-fn change<T>(change: impl FnOnce(&mut Option<Slot<Tenant>>) -> T) -> Result<T, ApiError> {
+fn change<T>(change: impl FnOnce(&mut Option<Held>) -> T) -> Result<T, ApiError> {
     HELD.try_with(|held| change(&mut held.lock().unwrap_or_else(PoisonError::into_inner))).map_err(ApiError::internal)
 }
 

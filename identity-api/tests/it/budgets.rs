@@ -202,7 +202,7 @@ async fn f51_an_organization_has_at_most_1000_members() {
 }
 
 /// The items of a page and the number of all.
-async fn page(app: &TestApp, shows: Shows<'_>, path: &str) -> (Vec<Value>, String) {
+pub(crate) async fn page(app: &TestApp, shows: Shows<'_>, path: &str) -> (Vec<Value>, String) {
     let response = app.request(Method::GET, path, shows).send().await.unwrap();
     assert_eq!(response.status(), 200, "{path}");
     let total = response.headers()["x-total-count"].to_str().unwrap().to_owned();
@@ -323,6 +323,38 @@ async fn f72_a_person_never_has_all_connections() {
     lock.rollback().await.unwrap();
     for status in changes.join_all().await {
         assert!(matches!(status, 201 | 409 | 429 | 503), "{status}");
+    }
+}
+
+/// Requests of one person wait for the locked rows of many organizations, each with a connection. Others are served meanwhile.
+#[tokio::test]
+async fn f72_a_person_has_one_share_over_all_organizations() {
+    let app = Arc::new(TestApp::open().await);
+    let (_, other) = app.org("other").await;
+    let mut own = Vec::new();
+    for number in 0..8 {
+        own.push(app.org(&format!("own {number}")).await.0);
+    }
+    let session = app.session("ann@example.com", &own).await;
+    let mut lock = app.stores.pool.begin().await.unwrap();
+    let ids: Vec<_> = own.iter().map(|org| org.0).collect();
+    sqlx::query("SELECT 1 FROM organizations WHERE id = ANY($1) FOR UPDATE").bind(ids).execute(&mut *lock).await.unwrap();
+    let mut changes = JoinSet::new();
+    for number in 0..40 {
+        let (app, session, org) = (Arc::clone(&app), session.clone(), own[number % own.len()]);
+        changes.spawn(async move {
+            let path = format!("{SETTINGS}?organization_id={org}");
+            app.send(Method::PATCH, Shows::Session(&session), &path, r#"{"visible_in_click_token_lookups": true}"#).await.status
+        });
+    }
+    eventually("half of the slots are taken", || async { (waiting_connections(&app).await >= 7).then_some(()) }).await;
+    for _ in 0..20 {
+        assert_eq!(app.get(Shows::Key(&other), SETTINGS).await.status, 200);
+        assert!(waiting_connections(&app).await <= 7, "a person has half of the slots at most");
+    }
+    lock.rollback().await.unwrap();
+    for status in changes.join_all().await {
+        assert!(matches!(status, 200 | 429 | 503), "{status}");
     }
 }
 
