@@ -52,7 +52,8 @@ impl AdminCommand {
             Self::Verify { id } => registrations::vouch(&mut transaction, author, id, Voucher::Operator, now).await?,
             Self::Release { id } => registrations::release(&mut transaction, author, id, now).await?,
             Self::List { organization } => {
-                let domains = registrations::of(&mut transaction, &[organization.0]).await?;
+                let mut registered = registrations::of(&mut transaction, &[organization.0], None).await?;
+                let domains = registered.remove(&organization).unwrap_or_default().domains;
                 return Printed::list(
                     &domains,
                     &["id", "domain", "verified", "verification_method", "created_at", "verified_at"],

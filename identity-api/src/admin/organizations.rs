@@ -2,7 +2,7 @@
 
 use super::print::Printed;
 use super::{Office, email, site};
-use crate::organizations::founding::{self, Founding};
+use crate::organizations::founding::{self, Founding, ShownOrganization};
 use crate::organizations::memberships;
 use crate::people::sign_in::account;
 use crate::request::bodies;
@@ -10,7 +10,7 @@ use crate::request::email_address::EmailAddress;
 use crate::request::text_rules;
 use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use schemas::identity::{Membership, OrgType, Organization};
+use schemas::identity::{Membership, OrgType};
 use schemas::ids::OrgId;
 use schemas::site::Site;
 use serde::Serialize;
@@ -55,7 +55,7 @@ fn org_type() -> impl TypedValueParser<Value = OrgType> {
 #[derive(Serialize)]
 struct Shown {
     #[serde(flatten)]
-    organization: Organization,
+    organization: ShownOrganization,
     #[serde(flatten)]
     partnership: founding::Partnership,
     members: Vec<Membership>,

@@ -15,6 +15,7 @@ use schemas::site::{Site, SiteError};
 use serde_json::json;
 use service_kit::http::ApiError;
 use sqlx::{PgConnection, PgPool};
+use std::collections::HashMap;
 use uuid::Uuid;
 
 /// On whose word a domain counts as verified.
@@ -167,14 +168,38 @@ pub(crate) async fn is_anothers(connection: &mut PgConnection, org: OrgId, site:
     Ok(owner.is_some_and(|owner| owner != org.0))
 }
 
-/// Registered domains of organisations, oldest first.
-pub(crate) async fn of(connection: &mut PgConnection, orgs: &[Uuid]) -> Result<Vec<Domain>, sqlx::Error> {
-    let rows: Vec<Row> =
-        sqlx::query_as("SELECT * FROM domains WHERE organization_id = ANY($1) AND released_at IS NULL ORDER BY created_at, id")
-            .bind(orgs)
-            .fetch_all(connection)
-            .await?;
-    Ok(rows.into_iter().map(Domain::from).collect())
+#[derive(sqlx::FromRow)]
+struct CountedRow {
+    #[sqlx(flatten)]
+    row: Row,
+    domain_count: i64,
+}
+
+/// Registered domains of one organization, as far as they were asked for.
+#[derive(Default)]
+pub(crate) struct Registered {
+    /// Oldest first.
+    pub(crate) domains: Vec<Domain>,
+    /// Number of all.
+    pub(crate) count: i64,
+}
+
+/// Registered domains of organizations: all, or at most `most` of each. The oldest one of each is always among them, then come
+/// verified ones. Organizations without domains are absent.
+pub(crate) async fn of(
+    connection: &mut PgConnection,
+    orgs: &[Uuid],
+    most: Option<i64>,
+) -> Result<HashMap<OrgId, Registered>, sqlx::Error> {
+    let rows: Vec<CountedRow> =
+        sqlx::query_as(include_str!("of_organizations.sql")).bind(orgs).bind(most).fetch_all(connection).await?;
+    let mut registered: HashMap<OrgId, Registered> = HashMap::new();
+    for CountedRow { row, domain_count } in rows {
+        let of_organization = registered.entry(OrgId(row.organization_id)).or_default();
+        of_organization.domains.push(row.into());
+        of_organization.count = domain_count;
+    }
+    Ok(registered)
 }
 
 async fn registered(connection: &mut PgConnection, id: DomainId) -> Result<Row, ApiError> {

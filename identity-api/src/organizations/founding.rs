@@ -4,10 +4,10 @@ use super::memberships::{self, Standing};
 use crate::State;
 use crate::access::audit::{self, Author, Change};
 use crate::access::organization;
-use crate::domains::registrations;
+use crate::domains::registrations::{self, Registered};
 use crate::people::{self, Person};
 use crate::request::bodies;
-use crate::request::bodies::paging::{ListPart, Listed};
+use crate::request::bodies::paging::{ListPart, Listed, Paging};
 use crate::request::text_rules::{self, Faults};
 use axum::Json;
 use axum::body::Body;
@@ -27,6 +27,10 @@ use uuid::Uuid;
 
 /// Most organisations that one person founds without asking anybody.
 const MAX_FOUNDED: i64 = 20;
+/// Most organizations in a response.
+const MAX_LISTED: i64 = 100;
+/// Most domains of each organization in a list of several.
+const DOMAINS_LISTED: i64 = 10;
 
 /// What a new organisation starts with.
 pub(crate) struct Founding<'a> {
@@ -82,7 +86,7 @@ pub(crate) async fn create_organization(
     Shared(state): Shared<Arc<State>>,
     person: Person,
     request: Request<Body>,
-) -> Result<(StatusCode, Json<Organization>), ApiError> {
+) -> Result<(StatusCode, Json<ShownOrganization>), ApiError> {
     let body = state.bodies.read(request).await?;
     let (name, site) = parse_new_organization(&body)?;
     let now = state.now();
@@ -142,18 +146,28 @@ fn by_request(kind: &str, path: &'static str) -> ApiError {
     ApiError::new(Code::Forbidden, detail).see(path)
 }
 
-/// `GET /api/v1/identity/organizations`: the caller's own, oldest first.
+/// `GET /api/v1/identity/organizations`: the caller's own, oldest first, each with its first domains.
 pub(crate) async fn list_organizations(
     Shared(state): Shared<Arc<State>>,
     person: Person,
     part: ListPart,
-) -> Result<Listed<Organization>, ApiError> {
+) -> Result<Listed<ShownOrganization>, ApiError> {
+    let Paging { limit, offset } = part.bounded();
     let mut connection = state.pool.acquire().await?;
-    let own: Vec<Uuid> = sqlx::query_scalar("SELECT organization_id FROM memberships WHERE user_id = $1")
+    let total = sqlx::query_scalar("SELECT count(*) FROM memberships WHERE user_id = $1")
         .bind(person.user_id.0)
-        .fetch_all(&mut *connection)
+        .fetch_one(&mut *connection)
         .await?;
-    Ok(part.of(read_all(&mut connection, &own).await?))
+    let own: Vec<Uuid> = sqlx::query_scalar(
+        "SELECT o.id FROM memberships m JOIN organizations o ON o.id = m.organization_id \
+         WHERE m.user_id = $1 ORDER BY o.created_at, o.id LIMIT $2 OFFSET $3",
+    )
+    .bind(person.user_id.0)
+    .bind(limit.min(MAX_LISTED))
+    .bind(offset)
+    .fetch_all(&mut *connection)
+    .await?;
+    Ok(Listed::new(read_all(&mut connection, &own).await?, total))
 }
 
 /// `GET /api/v1/identity/organizations/{id}`
@@ -161,15 +175,24 @@ pub(crate) async fn show_organization(
     Shared(state): Shared<Arc<State>>,
     person: Person,
     Path(id): Path<String>,
-) -> Result<Json<Organization>, ApiError> {
+) -> Result<Json<ShownOrganization>, ApiError> {
     let mut connection = state.pool.acquire().await?;
     let standing = Standing::of(&mut connection, &id, person.user_id).await?;
     read(&mut connection, standing.org).await.map(Json)
 }
 
-/// An organisation that is there.
-pub(crate) async fn read(connection: &mut PgConnection, id: OrgId) -> Result<Organization, ApiError> {
-    let found = read_all(connection, &[id.0]).await?;
+/// An organization as responses show it.
+#[derive(Serialize)]
+pub(crate) struct ShownOrganization {
+    #[serde(flatten)]
+    pub(crate) organization: Organization,
+    /// Number of registered domains; a list of several organizations shows only some of them.
+    domain_count: i64,
+}
+
+/// An organization that exists, with all its domains.
+pub(crate) async fn read(connection: &mut PgConnection, id: OrgId) -> Result<ShownOrganization, ApiError> {
+    let found = read_with(connection, &[id.0], None).await?;
     found.into_iter().next().ok_or_else(organization::no_organization)
 }
 
@@ -183,8 +206,16 @@ struct Row {
     created_at: DateTime<Utc>,
 }
 
-/// Those of the named organisations that exist, oldest first.
-pub(crate) async fn read_all(connection: &mut PgConnection, ids: &[Uuid]) -> Result<Vec<Organization>, ApiError> {
+/// Those of the named organizations that exist, oldest first, each with its first domains.
+pub(crate) async fn read_all(connection: &mut PgConnection, ids: &[Uuid]) -> Result<Vec<ShownOrganization>, ApiError> {
+    read_with(connection, ids, Some(DOMAINS_LISTED)).await
+}
+
+async fn read_with(
+    connection: &mut PgConnection,
+    ids: &[Uuid],
+    domains_each: Option<i64>,
+) -> Result<Vec<ShownOrganization>, ApiError> {
     let rows: Vec<Row> = sqlx::query_as(
         "SELECT id, name, org_type, share_sessions_via_click_tokens, visible_in_click_token_lookups, created_at \
          FROM organizations WHERE id = ANY($1) ORDER BY created_at, id",
@@ -192,25 +223,33 @@ pub(crate) async fn read_all(connection: &mut PgConnection, ids: &[Uuid]) -> Res
     .bind(ids)
     .fetch_all(&mut *connection)
     .await?;
-    let domains = registrations::of(connection, ids).await?;
+    let mut registered = registrations::of(connection, ids, domains_each).await?;
     let with_domains = |row: Row| {
-        let id = OrgId(row.id);
-        let domains: Vec<_> = domains.iter().filter(|domain| domain.organization_id == id).cloned().collect();
-        Ok(Organization {
-            id,
-            name: row.name,
-            org_type: row.org_type.parse().map_err(ApiError::internal)?,
-            domain: domains.first().map(|domain| domain.domain.clone()),
-            domains,
-            created_at: row.created_at,
-            settings: OrganizationSettings {
-                organization_id: id,
-                share_sessions_via_click_tokens: row.share_sessions_via_click_tokens,
-                visible_in_click_token_lookups: row.visible_in_click_token_lookups,
-            },
-        })
+        let of_organization = registered.remove(&OrgId(row.id)).unwrap_or_default();
+        row.with_domains(of_organization)
     };
     rows.into_iter().map(with_domains).collect()
+}
+
+impl Row {
+    fn with_domains(self, registered: Registered) -> Result<ShownOrganization, ApiError> {
+        let id = OrgId(self.id);
+        let Registered { domains, count } = registered;
+        let organization = Organization {
+            id,
+            name: self.name,
+            org_type: self.org_type.parse().map_err(ApiError::internal)?,
+            domain: domains.first().map(|domain| domain.domain.clone()),
+            domains,
+            created_at: self.created_at,
+            settings: OrganizationSettings {
+                organization_id: id,
+                share_sessions_via_click_tokens: self.share_sessions_via_click_tokens,
+                visible_in_click_token_lookups: self.visible_in_click_token_lookups,
+            },
+        };
+        Ok(ShownOrganization { organization, domain_count: count })
+    }
 }
 
 /// What partnership means for an organisation; only operators see it.

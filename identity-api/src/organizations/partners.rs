@@ -7,7 +7,7 @@ mod invite;
 
 pub(crate) use invite::{dry_run as dry_run_invite, invite_first_owner};
 
-use super::founding::{self, Founding};
+use super::founding::{self, Founding, ShownOrganization};
 use super::invites::{self, Invitation};
 use super::mails;
 use crate::State;
@@ -24,7 +24,7 @@ use axum::extract::{FromRequestParts, Path, State as Shared};
 use axum::http::request::Parts;
 use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
-use schemas::identity::{Domain, Invite, OrgType, Organization, Role, Scope};
+use schemas::identity::{Domain, Invite, OrgType, Role, Scope};
 use schemas::ids::{DomainId, OrgId};
 use schemas::problem::Code;
 use schemas::site::Site;
@@ -100,7 +100,7 @@ struct Provisioning {
 /// The 201 of a provisioned owner.
 #[derive(Serialize)]
 pub(crate) struct Provisioned {
-    organization: Organization,
+    organization: ShownOrganization,
     /// Absent when nobody was named to be invited.
     invite: Option<Invite>,
 }
@@ -127,7 +127,7 @@ pub(crate) async fn provision_organization(
         return Err(registrations::owned_by_another());
     }
     let registered = founding::read(&mut transaction, org).await?;
-    if let (true, Some(domain)) = (new.is_attested, registered.domains.first()) {
+    if let (true, Some(domain)) = (new.is_attested, registered.organization.domains.first()) {
         registrations::vouch(&mut transaction, partner.author, domain.id, Voucher::Partner, now).await?;
     }
     let mut letter = None;

@@ -45,6 +45,7 @@ mod onboarding_races;
 mod onboarding_routes;
 mod operator_webhooks;
 mod operators;
+mod organization_lists;
 mod organizations;
 mod outbox;
 mod partners;

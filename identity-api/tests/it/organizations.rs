@@ -25,7 +25,7 @@ async fn a_person_founds_a_content_owner_and_owns_it() {
             "id": org, "name": "Bücher.test.", "org_type": "content_owner", "domain": "xn--bcher-kva.test",
             "domains": [{"id": domains[0]["id"], "organization_id": org, "domain": "xn--bcher-kva.test", "verified": false,
                          "verification_method": null, "verification_token": domains[0]["verification_token"], "created_at": app.told(), "verified_at": null}],
-            "created_at": app.told(),
+            "domain_count": 1, "created_at": app.told(),
             "settings": {"organization_id": org, "share_sessions_via_click_tokens": false, "visible_in_click_token_lookups": false},
         })
     );

@@ -13,7 +13,7 @@ use axum::extract::State as Shared;
 use axum::http::Request;
 use chrono::{DateTime, Utc};
 use schemas::identity::Membership;
-use schemas::ids::{InviteId, OrgId};
+use schemas::ids::{InviteId, OrgId, UserId};
 use schemas::problem::Code;
 use schemas::secrets::PlainInvite;
 use schemas::webhook::{Data, EventType, InviteData};
@@ -23,6 +23,9 @@ use service_kit::http::ApiError;
 use sqlx::PgConnection;
 use std::sync::Arc;
 use uuid::Uuid;
+
+/// Organizations of one person beyond which no invite can be claimed.
+const MAX_MEMBERSHIPS: i64 = 1_000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -64,6 +67,7 @@ pub(crate) async fn claim_invite(
     let mut transaction = state.pool.begin().await?;
     let row = open(&mut transaction, &token, &person, now).await?;
     let (id, org) = (InviteId(row.id), OrgId(row.organization_id));
+    require_room(&mut transaction, person.user_id, org).await?;
     let role = row.role.parse().map_err(ApiError::internal)?;
     memberships::add(&mut transaction, person.author(), org, person.user_id, role, now).await?;
     sqlx::query("UPDATE invites SET claimed_at = $2, claimed_by = $3 WHERE id = $1")
@@ -82,6 +86,24 @@ pub(crate) async fn claim_invite(
     let membership = memberships::read(&mut transaction, org, person.user_id).await?;
     transaction.commit().await?;
     Ok(Json(membership))
+}
+
+/// Refuses a further organization for a person who has as many as they can have. Claims of one person are counted one after the other.
+async fn require_room(transaction: &mut PgConnection, person: UserId, org: OrgId) -> Result<(), ApiError> {
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('claims ' || $1, 0))")
+        .bind(person.to_string())
+        .execute(&mut *transaction)
+        .await?;
+    let others: i64 = sqlx::query_scalar("SELECT count(*) FROM memberships WHERE user_id = $1 AND organization_id <> $2")
+        .bind(person.0)
+        .bind(org.0)
+        .fetch_one(transaction)
+        .await?;
+    if others < MAX_MEMBERSHIPS {
+        return Ok(());
+    }
+    let detail = format!("You can be a member of at most {MAX_MEMBERSHIPS} organizations. Ask an owner of one to remove you.");
+    Err(ApiError::new(Code::Conflict, detail))
 }
 
 /// The invite, when this person can claim it now. The organisation is locked before the invite, as everywhere.
