@@ -140,11 +140,15 @@ mod tests {
             assert_eq!(correlation(custom), None, "{custom}");
         }
         let id = "0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f";
-        for custom in ["%s", "%22%s%22", " %s ", "content-telemetry-id:%20%22%s%22,x:y"] {
+        let named = ["content-telemetry-id=%s", "Content-Telemetry-ID: %s ", "a=1;content-telemetry-id=%22%s%22"];
+        for custom in named.into_iter().chain(["content-telemetry-id:%20%22%s%22,x:y"]) {
             let custom = custom.replace("%s", id);
             assert_eq!(correlation(&custom).as_deref(), Some(id), "{custom}");
         }
-        assert_eq!(correlation("t-1"), None, "only a UUID is a correlation id of a line");
+        for custom in ["t-1", "content-telemetry-id=t-1", id, "%s,x:y", "session=%s", "%22%s%22", "content-telemetry-id=;%s"] {
+            let custom = custom.replace("%s", id);
+            assert_eq!(correlation(&custom), None, "{custom}: only a UUID with the name of the header is a correlation id");
+        }
     }
 
     #[test]

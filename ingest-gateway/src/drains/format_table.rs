@@ -74,7 +74,7 @@ formats! {
         "https://developers.cloudflare.com/logs/logpush/logpush-job/datasets/zone/http_requests/" ""
     Fastly "fastly" "Fastly" Fastly
         "https://www.fastly.com/documentation/guides/integrations/logging-endpoints/log-streaming-https/"
-        "In Fastly's default format, visitors can set `client_ip`, so agents aren't verified. Use [ours](fastly.md)."
+        "In Fastly's default format, visitors can set `client_ip`, so agents aren't verified. Use [ours](fastly.md). A line with two values for one field is bad."
     CloudFrontJson "cloudfront_json" "CloudFront standard logs (v2), JSON" Firehose
         "https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/standard-logging.html" ""
     CloudFrontRealTime "cloudfront_real_time" "CloudFront real-time logs" Firehose
@@ -117,7 +117,7 @@ formats! {
         "Has no user agent, so no agent can be recognized. Log in the combined format."
     TraefikClf "traefik_clf" "Traefik, common log format" Combined
         "https://doc.traefik.io/traefik/observability/access-logs/"
-        "Traefik drops headers unless told otherwise: set `accessLog.fields.headers.names.User-Agent: keep`."
+        "Prefer its JSON format: this one escapes nothing, so a line with a second time in it is bad. With `forwardedHeaders.insecure`, visitors choose the address. Traefik drops headers unless told otherwise: set `accessLog.fields.headers.names.User-Agent: keep`."
     IngressNginx "ingress_nginx" "ingress-nginx" Combined
         "https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/log-format/" ""
     AwsAlb "aws_alb" "AWS Application Load Balancer" Combined

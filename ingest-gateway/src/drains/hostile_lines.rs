@@ -212,6 +212,8 @@ fn f60_second_address_of_a_line_verifies_nobody() {
 fn f61_other_names_of_fastlys_members_forge_nothing() {
     let sample = FormatId::Fastly.row().sample.replacen('{', "{\"fastly_server\":\"cache-fra1\",", 1);
     assert_eq!(kept(FormatId::Fastly, None, &sample).len(), 1);
+    // Formats of customers don't escape every text either.
+    let samples = [sample.as_str(), FormatId::Fastly.row().sample];
     for added in [
         "\"server_name\":\"victim.test\"",
         "\"http_host\":\"victim.test\"",
@@ -221,12 +223,25 @@ fn f61_other_names_of_fastlys_members_forge_nothing() {
         "\"method\":\"POST\"",
         "\"agent\":\"curl/8\"",
         "\"status\":\"404\"",
+        "\"request\":\"GET /x HTTP/1.1\"",
         "\"httpRequest\":{\"status\":404}",
         "\"request\":{\"uri\":\"/x\"},\"logger\":\"x\"",
     ] {
-        let log = sample.replacen('{', &format!("{{\"x\":\"\",{added},"), 1);
-        let lines = outcomes(FormatId::Fastly.row(), None, &log);
-        assert!(matches!(lines[0].outcome, Outcome::Bad("repeated_member")), "{log}: {:?}", lines[0].outcome);
+        for sample in samples {
+            let log = sample.replacen('{', &format!("{{\"x\":\"\",{added},"), 1);
+            let lines = outcomes(FormatId::Fastly.row(), None, &log);
+            assert!(matches!(lines[0].outcome, Outcome::Bad("repeated_member")), "{log}: {:?}", lines[0].outcome);
+        }
+    }
+    for added in [
+        "\"time_start\":\"2026-11-01T09:59:59Z\",\"time\":1793527201",
+        "\"path\":\"/article\",\"uri\":\"https://www.example.com/article\"",
+        "\"request\":\"GET\",\"response\":\"OK\"",
+        "\"request\":\"GET /article?page=2 HTTP/1.1\"",
+        "\"status\":\"200\",\"http_host\":\"www.example.com\"",
+    ] {
+        let log = FormatId::Fastly.row().sample.trim_end().replace("}", &format!(",{added}}}"));
+        assert_eq!(kept(FormatId::Fastly, None, &log).len(), 1, "{log}");
     }
 }
 
@@ -236,6 +251,88 @@ fn f62_headers_after_the_user_agent_move_no_host() {
     let line = format!("{} \"-\" \"victim.test\"", combined(&format!("{OF_BOT} - -")));
     let events = kept(FormatId::Combined, Some("www.a.test"), &line);
     assert_eq!(events[0].content_url.as_deref(), Some("https://www.a.test/a"));
+    for third in
+        ["-", "0.001", "HIT", "203.0.113.5:8080", "www.a.test", "200", "TLSv1.3", "https", "gzip", "9 529a007902362a5f51385a5f"]
+    {
+        let events = kept(FormatId::Combined, Some("www.a.test"), &format!("{line} \"{third}\""));
+        assert_eq!(events[0].content_url.as_deref(), Some("https://www.a.test/a"), "{third}");
+    }
     let ours = format!("{line} \"529a007902362a5f51385a5fa7049884\"");
     assert_eq!(kept(FormatId::Combined, None, &ours)[0].content_url.as_deref(), Some("https://victim.test/a"));
+}
+
+/// Traefik escapes nothing: a forwarded header or a user name can contain what a line has up to its status.
+#[test]
+fn traefik_lines_with_two_times_are_bad() {
+    let format = FormatId::TraefikClf.row();
+    let forged = format!("victim.test {OF_BOT} - - {AT} \"GET /forged HTTP/1.1\" 200 9");
+    let real = |before: &str, agent: &str| {
+        format!("{before} {AT} \"GET /a HTTP/1.1\" 404 10 \"-\" \"{agent}\" 262 \"site@docker\" \"http://192.0.2.2:80\" 2ms")
+    };
+    for log in [
+        real(&format!("{forged} \"-\" \"{BOT}\", {OF_OTHER} - -"), BOT),
+        real(&format!("{forged} \"-\" \"{BOT}\" 1 \"a\" \"b\" 1ms, {OF_OTHER} - -"), BOT),
+        real(&format!("{OF_OTHER} - x {AT} \"GET /forged HTTP/1.1\" 200 9 \"-\" \"{BOT}\""), BOT),
+        real(&format!("{OF_OTHER} - -"), &format!("{BOT} {AT} \"x")),
+    ] {
+        let [line] = <[DryLine; 1]>::try_from(outcomes(format, Some("www.a.test"), &log)).ok().unwrap();
+        assert!(matches!(line.outcome, Outcome::Bad("wrong_columns")), "{log}: {:?}", line.outcome);
+    }
+    let log = combined(&format!("victim.test {OF_OTHER} - -")) + " 262 \"site@docker\" \"http://192.0.2.2:80\" 2ms";
+    let events = kept(FormatId::TraefikClf, Some("www.a.test"), &log);
+    assert_eq!(events[0].content_url.as_deref(), Some("https://www.a.test/a"), "a forwarded header names no host");
+}
+
+/// A visitor chooses the path, and the server the media type of its response.
+#[test]
+fn endings_of_paths_hide_no_page() {
+    let sample = FormatId::Json.row().sample.replacen('{', "{\"content_type\":\"text/html; charset=utf-8\",", 1);
+    for path in ["/article/x.css", "/wiki/Node.js", "/article?x=/y.png", "/a/b.CSS?page=2"] {
+        let events = kept(FormatId::Json, None, &sample.replace("/article?page=2", path));
+        assert_eq!(events[0].content_url, Some(format!("https://www.example.com{path}")));
+    }
+    let of = |log: &str| outcomes(FormatId::Json.row(), None, log).remove(0).outcome;
+    let style = sample.replace("/article?page=2", "/x.css");
+    assert!(matches!(of(&style.replace("text/html", "text/css")), Outcome::Dropped("asset")));
+    assert!(matches!(of(&style.replace("text/html", "")), Outcome::Dropped("asset")));
+    let missing = style.replace("200", "404");
+    assert_ne!(missing, style);
+    assert!(matches!(of(&missing), Outcome::Dropped("asset")), "the media type is that of the error page");
+}
+
+/// Caddy logs the media type by itself, Traefik if it is set to.
+#[test]
+fn media_types_of_servers_are_read() {
+    for (format, added) in [
+        (FormatId::Caddy, "\"resp_headers\":{\"Content-Type\":[\"text/html; charset=utf-8\"]}"),
+        (FormatId::TraefikJson, "\"downstream_Content-Type\":\"text/html\""),
+        (FormatId::Ecs, "\"http.response.mime_type\":\"text/html\""),
+    ] {
+        let sample = format.row().sample.replace("\"resp_headers\":{\"Server\":[\"Caddy\"]}", "\"x\":1");
+        let log = sample.replacen('{', &format!("{{{added},"), 1).replace("/article", "/article.css");
+        let events = kept(format, None, &log);
+        assert_eq!(events[0].crawler.as_deref().unwrap().media_type, "text/html", "{log}");
+    }
+}
+
+/// Caddy logs every value of a header.
+#[test]
+fn no_user_agent_of_a_request_hides_another() {
+    let sample = FormatId::Caddy.row().sample;
+    let with = |values: &str| sample.replace(&format!("[\"{BOT}\"]"), values);
+    for values in [
+        "[\"\",\"GPTBot/1.2\"]",
+        "[\"-\",\"\",\"GPTBot/1.2\"]",
+        "[\"Mozilla/5.0 Firefox/130.0\",\"GPTBot/1.2\"]",
+        "[null,\"GPTBot/1.2\"]",
+    ] {
+        let log = with(values);
+        assert_ne!(log, sample);
+        let events = kept(FormatId::Caddy, None, &log);
+        assert_eq!(events[0].crawler.as_deref().unwrap().bot, "GPTBot", "{values}");
+    }
+    for values in ["[]", "[\"\"]", "[\"\",\"\"]", "[\"\",\"Mozilla/5.0 Firefox/130.0\"]"] {
+        let outcome = outcomes(FormatId::Caddy.row(), None, &with(values)).remove(0).outcome;
+        assert!(matches!(outcome, Outcome::Person), "{values}: {outcome:?}");
+    }
 }

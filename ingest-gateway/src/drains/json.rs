@@ -4,7 +4,7 @@
 //! numbers.
 
 use super::format_table::FormatId;
-use super::line::{Field, Fields, Reason};
+use super::line::{Field, Fields, Reason, says_nothing};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
@@ -18,6 +18,8 @@ pub(super) enum Node {
     /// `request` of Caddy.
     Request,
     RequestHeaders,
+    /// `resp_headers` of Caddy.
+    ResponseHeaders,
     /// `httpRequest` of Google.
     HttpRequest,
     /// `http`, its members and `url`, `user_agent`, `client` of the Elastic Common Schema.
@@ -129,6 +131,19 @@ impl<'a> Value<'_, 'a> {
             self.fields.put_ranked(field, rank, text);
         }
     }
+
+    /// Sets a field to the values of a header that the request has several times, as Caddy logs them. The first value that isn't
+    /// empty counts. User agents are joined with commas, as RFC 9110 (section 5.3) lets recipients do: servers differ in which of
+    /// them they pass on, and no user agent must hide another.
+    fn put_all(self, mut values: Vec<Cow<'a, str>>) {
+        values.retain(|value| !says_nothing(value));
+        let is_user_agent = matches!(self.member.field, Some((Field::UserAgent, _)));
+        if is_user_agent && values.len() > 1 {
+            self.put(Cow::Owned(values.join(", ")));
+        } else {
+            self.put(values.into_iter().next().unwrap_or_default());
+        }
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Value<'_, 'de> {
@@ -157,9 +172,11 @@ impl<'de> Visitor<'de> for Value<'_, 'de> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        let first = seq.next_element::<Text<'de>>()?;
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        self.put(first.map_or(Cow::Borrowed(""), |Text(text)| text));
+        let mut values = Vec::new();
+        while let Some(Text(value)) = seq.next_element::<Text<'de>>()? {
+            values.push(value);
+        }
+        self.put_all(values);
         Ok(())
     }
 
@@ -204,7 +221,7 @@ fn owned<'a>(text: &str) -> Cow<'a, str> {
     Cow::Owned(if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text.to_owned() })
 }
 
-/// A name, or the first element of an array, as text; of anything but a scalar nothing.
+/// A name, or an element of an array, as text; of anything but a scalar nothing.
 struct Text<'a>(Cow<'a, str>);
 
 impl<'de> serde::Deserialize<'de> for Text<'de> {

@@ -60,6 +60,9 @@ pub(crate) enum Field {
     Message,
 }
 
+/// Longest request whose beginning and end one line can have.
+const MAX_REQUEST_MS: u64 = 3_600_000;
+
 /// How many fields there are.
 const FIELDS: usize = Field::Message as usize + 1;
 
@@ -92,7 +95,7 @@ impl<'a> Fields<'a> {
     /// isn't empty.
     pub(crate) fn put_ranked(&mut self, field: Field, rank: u8, value: Cow<'a, str>) {
         let at = field as usize;
-        if !says_nothing(&value) && self.get(field).is_some_and(|known| is_other(known, &value)) {
+        if !says_nothing(&value) && self.get(field).is_some_and(|known| is_other(field, known, &value)) {
             self.disputed |= 1 << at;
         }
         let is_better = match self.get(field) {
@@ -205,12 +208,33 @@ pub(crate) fn address_in(text: &str) -> Option<IpAddr> {
     text.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
 }
 
-/// Whether two values differ by more than the port of an address.
-fn is_other(one: &str, other: &str) -> bool {
-    one != other && (address_in(one).is_none() || address_in(one) != address_in(other))
+/// Whether two values of a field contradict each other. Logs have the port of an address in one of them, the query of a path, or the
+/// end of a request beside its beginning.
+fn is_other(field: Field, one: &str, other: &str) -> bool {
+    if one == other {
+        return false;
+    }
+    match field {
+        Field::Time => {
+            let read = |text| instant::read(text, Spelling::Log);
+            read(one).zip(read(other)).is_some_and(|(one, other)| one.abs_diff(other) > MAX_REQUEST_MS)
+        }
+        Field::Path => path_in(one) != path_in(other),
+        Field::Status => {
+            let read = |text: &str| text.parse::<i32>().ok();
+            read(one).zip(read(other)).is_some_and(|(one, other)| one != other)
+        }
+        _ => address_in(one).is_none() || address_in(one) != address_in(other),
+    }
+}
+
+/// The path of a URL or of a target, without the slash before it.
+fn path_in(target: &str) -> &str {
+    let target = target.split_once("://").map_or(target, |(_, rest)| rest.find(['/', '?', '#']).map_or("", |at| &rest[at..]));
+    target.split(['?', '#']).next().unwrap_or_default().trim_start_matches('/')
 }
 
 /// What formats write for a value that isn't there.
-fn says_nothing(value: &str) -> bool {
+pub(crate) fn says_nothing(value: &str) -> bool {
     matches!(value, "" | "-" | "(null)")
 }

@@ -26,13 +26,34 @@ use std::sync::Arc;
 
 /// Longest user agent that is kept; the rest is cut off.
 const MAX_USER_AGENT_BYTES: usize = 512;
-/// Endings of paths that serve a page's looks and not its content.
+/// Endings of paths that serve a page's looks and not its content. Visitors can put one behind any path.
 const ASSETS: &[&str] = &[
     "css", "js", "mjs", "map", "wasm", "png", "jpg", "jpeg", "gif", "webp", "avif", "svg", "ico", "bmp", "woff", "woff2", "ttf",
     "otf", "eot", "mp3", "mp4", "m4a", "m4s", "mov", "ogg", "wav", "webm", "ts", "m3u8",
 ];
 /// Beginnings of their media types.
-const ASSET_TYPES: &[&str] = &["image/", "font/", "audio/", "video/", "text/css", "text/javascript", "application/javascript"];
+const ASSET_TYPES: &[&str] = &[
+    "image/",
+    "font/",
+    "audio/",
+    "video/",
+    "text/css",
+    "text/javascript",
+    "text/ecmascript",
+    "application/javascript",
+    "application/x-javascript",
+    "application/ecmascript",
+    "application/wasm",
+    "application/font",
+    "application/x-font",
+    "application/vnd.ms-fontobject",
+    "application/vnd.apple.mpegurl",
+    "application/x-mpegurl",
+    "application/mp4",
+    "application/ogg",
+];
+/// Media types that servers send for files of any kind.
+const VAGUE_TYPES: &[&str] = &["application/octet-stream", "binary/octet-stream"];
 
 /// Reason of a line whose host the sender has not verified, or that the drain is not for.
 pub(super) const OTHER_HOST: Reason = "other_host";
@@ -147,7 +168,9 @@ impl Judge {
             return Err(Outcome::Dropped("subrequest"));
         }
         let url = self.url(fields).map_err(Outcome::Bad)?;
-        let is_asset = is_asset(&url, fields.text(Field::MediaType));
+        let status = fields.status();
+        let is_success = status.is_ok_and(|status| (200..300).contains(&status));
+        let is_asset = is_asset(&url, fields.text(Field::MediaType), is_success);
         let url = fitting(url);
         let content = ContentUrl::parse(&url).map_err(|_| Outcome::Bad("bad_url"))?;
         let is_own = |owned: &Vec<OwnedSite>| content.site.as_ref().is_some_and(|site| owned.iter().any(|own| own.covers(site)));
@@ -158,8 +181,8 @@ impl Judge {
         if is_asset {
             return Err(Outcome::Dropped("asset"));
         }
-        let status = fields.status().map_err(Outcome::Bad)?;
-        if !(200..300).contains(&status) {
+        let status = status.map_err(Outcome::Bad)?;
+        if !is_success {
             return Err(Outcome::Refused(Box::new(self.failed_fetch(fields, at_ms, (&content, status), bot))));
         }
         self.event(fields, at_ms, &url, bot).map(|event| Outcome::Kept(Box::new(event))).map_err(Outcome::Bad)
@@ -303,12 +326,21 @@ fn ownable(host: &str) -> Option<&str> {
     Some(if port.parse::<u16>().is_ok() { host } else { name })
 }
 
-fn is_asset(url: &str, media_type: &str) -> bool {
+/// Whether a response serves a page's looks. The media type decides, because the server chooses it and the visitor the path. Without
+/// one, or if there was no success and it is that of an error page, the ending of the path decides.
+fn is_asset(url: &str, media_type: &str, is_success: bool) -> bool {
+    let media_type = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if ASSET_TYPES.iter().any(|kind| media_type.starts_with(kind)) {
+        return true;
+    }
+    let is_known = !media_type.is_empty() && !VAGUE_TYPES.contains(&media_type.as_str());
+    if is_known && is_success {
+        return false;
+    }
     let path = url.split(['?', '#']).next().unwrap_or_default();
     let name = path.rsplit('/').next().unwrap_or_default();
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
-    let media_type = media_type.trim().to_ascii_lowercase();
-    ASSETS.contains(&ending.as_str()) || ASSET_TYPES.iter().any(|kind| media_type.starts_with(kind))
+    ASSETS.contains(&ending.as_str())
 }
 
 /// Cuts a URL that is too long: a visitor must not be able to drop a line.
@@ -354,16 +386,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn assets_are_told_by_their_ending_or_their_type() {
+    fn media_types_decide_what_is_an_asset_before_path_endings() {
         for asset in ["https://a.test/x.CSS?v=1", "https://a.test/a/b.min.js", "https://a.test/i.webp#x"] {
-            assert!(is_asset(asset, ""), "{asset}");
+            for vague in ["", "Application/Octet-Stream", " ; charset=utf-8"] {
+                assert!(is_asset(asset, vague, true), "{asset} {vague}");
+            }
+            assert!(is_asset(asset, "text/html", false), "{asset}: the media type is that of an error page");
+        }
+        for page in ["https://a.test/article/x.css", "https://a.test/wiki/Node.js", "https://a.test/a;b.png"] {
+            for media_type in ["text/html", "TEXT/HTML; charset=utf-8", "application/xhtml+xml", "text/plain", "application/json"]
+            {
+                assert!(!is_asset(page, media_type, true), "{page} {media_type}");
+            }
         }
         for content in
             ["https://a.test/", "https://a.test/css", "https://a.test/a.html?x=b.css", "https://cdn.js/", "https://a.test/a.pdf"]
         {
-            assert!(!is_asset(content, "text/html; charset=utf-8"), "{content}");
+            assert!(!is_asset(content, "", true), "{content}");
         }
-        assert!(is_asset("https://a.test/photo", "Image/PNG"));
+        for media_type in ["Image/PNG", "application/x-javascript", "font/woff2", "application/font-woff"] {
+            assert!(is_asset("https://a.test/photo", media_type, true), "{media_type}");
+        }
     }
 
     #[test]

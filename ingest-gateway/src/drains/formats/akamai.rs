@@ -35,8 +35,9 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     fields.rewrite(Field::UserAgent, |text| (text.contains('+') && !text.contains("%20")).then(|| text.replace('+', " ")));
     ESCAPED.into_iter().for_each(|field| fields.rewrite(field, unescaped));
     fields.rewrite(Field::Path, |path| (!path.starts_with('/')).then(|| format!("/{path}")));
-    let custom = fields.get(Field::Headers).map(|custom| telemetry_id_in(custom).unwrap_or(custom).to_owned());
-    custom.into_iter().for_each(|custom| fields.put(Field::TelemetryId, Cow::Owned(custom)));
+    // The custom field can have any value, so only a named one is a correlation id.
+    let id = fields.get(Field::Headers).and_then(telemetry_id_in).map(str::to_owned);
+    id.into_iter().for_each(|id| fields.put(Field::TelemetryId, Cow::Owned(id)));
     Ok(fields)
 }
 

@@ -5,14 +5,16 @@
 //! [host[:port]] address identity user [time] "method target protocol" status bytes "referer" "user agent" [more]
 //! ```
 //!
-//! Must not let what visitors write move a cut: before the time they choose the user (HTTP Basic), which servers don't escape.
+//! Must not let what visitors write move a cut: before the time they choose the user (HTTP Basic), in which most servers
+//! escape only quotes. Traefik escapes nothing, so a Traefik line with two times is bad.
 
 use super::super::line::{Field, Fields, Reason, address_in};
-use super::{FormatId, put_request_line, put_target_host};
+use super::{FormatId, put_request_line, put_target_host, text};
 use data_encoding::HEXLOWER_PERMISSIVE;
 use schemas::site::Site;
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
+use uuid::Uuid;
 
 /// What may stand in quotes after the user agent.
 const MORE: [Field; 3] = [Field::TelemetryId, Field::Host, Field::RequestId];
@@ -22,6 +24,7 @@ pub(super) fn parse<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Result
     let mut fields = Fields::of(FormatId::Combined);
     put_before(before, &mut fields);
     fields.put(Field::Time, Cow::Borrowed(time));
+    let after_time = rest;
     let (request, rest) = request(rest).ok_or("not_combined")?;
     put_request_line(unescaped_target(last_text(request)), &mut fields);
     put_target_host(&mut fields);
@@ -30,6 +33,14 @@ pub(super) fn parse<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Result
     fields.put(Field::Status, Cow::Borrowed(status));
     fields.put(Field::Bytes, Cow::Borrowed(bytes));
     put_agent(rest, &mut fields)?;
+    if fields.format == Some(FormatId::TraefikClf) {
+        // A forwarded header or a user name can contain the beginning of another line.
+        if text::has_common_log_time(after_time) {
+            return Err("wrong_columns");
+        }
+        // Its lines begin with the client, and a host there is from a forwarded header.
+        fields.take(Field::Host);
+    }
     Ok(fields)
 }
 
@@ -177,8 +188,9 @@ fn put_agent<'a>(text: &'a str, fields: &mut Fields<'a>) -> Result<(), Reason> {
     Ok(())
 }
 
-/// The texts in quotes that our formats have after the user agent; other texts are ignored. The second is a host only if a request id
-/// follows, because servers also log headers there, which visitors choose.
+/// The texts in quotes that our formats have after the user agent; other texts are ignored. Servers also log headers there, which
+/// visitors choose, so the second is a host only if an id follows that is like nginx's `$request_id`. A time, an address, a cache
+/// status or `-` isn't one. A log with two other headers and then such an id can't be told from ours (docs/drains/nginx.md).
 fn put_more<'a>(more: &'a str, fields: &mut Fields<'a>) {
     let (mut values, mut rest) = ([None; MORE.len()], more);
     for value in &mut values {
@@ -186,7 +198,7 @@ fn put_more<'a>(more: &'a str, fields: &mut Fields<'a>) {
             (*value, rest) = (Some(text), after);
         }
     }
-    if values[2].is_none() {
+    if !values[2].is_some_and(is_request_id) {
         values[1] = None;
     }
     if rest.is_empty() {
@@ -194,6 +206,11 @@ fn put_more<'a>(more: &'a str, fields: &mut Fields<'a>) {
             value.into_iter().for_each(|value| fields.put(field, unescaped_text(value)));
         }
     }
+}
+
+/// Whether a text is an id that a server makes: a UUID, or at least 16 hexadecimal digits.
+fn is_request_id(text: &str) -> bool {
+    Uuid::try_parse(text).is_ok() || (text.len() >= 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// The user agent before `N "router" "server" Nms`. Traefik doesn't escape quotes, so its own columns are counted from the end.
@@ -296,8 +313,10 @@ mod tests {
     /// The field of a line that has a request and a user agent.
     fn read(host: &str, request: &str, user_agent: &str, field: Field) -> String {
         let at = "[01/Nov/2026:10:00:00 +0000]";
-        let line = format!(r#"{host}192.0.2.1 - - {at} "{request}" 200 10 "-" "{user_agent}" "t-1" "other.test" "r-1""#);
-        super::super::text::parse(&line).unwrap().text(field).to_owned()
+        let line = format!(
+            r#"{host}192.0.2.1 - - {at} "{request}" 200 10 "-" "{user_agent}" "t-1" "other.test" "529a007902362a5f51385a5fa7049884""#
+        );
+        text::parse(&line).unwrap().text(field).to_owned()
     }
 
     #[test]

@@ -22,10 +22,10 @@ pub(super) fn parse_fastly(line: &str) -> Result<Fields<'_>, NoRequest> {
 
 fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
     let mut fields = fields(line, NAMES)?;
+    put_request(&mut fields);
     if otherwise == FormatId::Fastly && has_added_members(&fields) {
         return Err("repeated_member".into());
     }
-    put_request(&mut fields);
     if is_about_something_else(&fields) {
         return Err(NoRequest::Other);
     }
@@ -43,11 +43,12 @@ fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
     Ok(fields)
 }
 
-/// Whether a line of Fastly's default format, which has no escapes, has a field of its own under another name, too, or an object.
+/// Whether a visitor can have added members to a line of Fastly's: a field has another value under another name, too. The default
+/// format doesn't escape every text, and formats of customers need not. The default format has no objects either.
 fn has_added_members(fields: &Fields<'_>) -> bool {
     let own = [Field::Time, Field::Host, Field::Path, Field::Method, Field::UserAgent, Field::Status];
     let is_default = fields.get(Field::Connection).is_some();
-    is_default && (fields.format.is_some() || own.into_iter().any(|field| fields.is_disputed(field)))
+    (is_default && fields.format.is_some()) || own.into_iter().any(|field| fields.is_disputed(field))
 }
 
 /// `request` is the request line of nginx; the method alone in Fastly's documented format.
@@ -86,6 +87,10 @@ fn header(name: &str) -> Member {
     }
 }
 
+fn response_header(name: &str) -> Member {
+    if name.eq_ignore_ascii_case("content-type") { Member::is(Field::MediaType) } else { Member::NONE }
+}
+
 const NAMES: Names = |node, name| match node {
     Node::Root => root(name),
     Node::Request => match name {
@@ -99,6 +104,7 @@ const NAMES: Names = |node, name| match node {
         _ => Member::NONE,
     },
     Node::RequestHeaders => header(name),
+    Node::ResponseHeaders => response_header(name),
     Node::HttpRequest => google(name),
     Node::Http => match name {
         "request" => Member::into(Node::EcsRequest),
@@ -112,6 +118,7 @@ const NAMES: Names = |node, name| match node {
     },
     Node::EcsResponse => match name {
         "status_code" => Member::is(Field::Status).of(FormatId::Ecs),
+        "mime_type" => Member::is(Field::MediaType),
         "body" => Member::into(Node::EcsBody),
         _ => Member::NONE,
     },
@@ -163,6 +170,8 @@ fn root(name: &str) -> Member {
         "fastly_is_edge" => Member::is(Field::IsEdge),
         // Fastly's default format has the name of its server here, and as `client_ip` a header that visitors can set.
         "fastly_server" => Member::is(Field::Connection),
+        // Caddy's.
+        "resp_headers" => Member::into(Node::ResponseHeaders),
         "logger" => Member::is(Field::Kind),
         "message" => Member::is(Field::Message),
         "http" => Member::into(Node::Http),
@@ -179,6 +188,7 @@ impl Member {
             "http.request.method" => Self::is(Field::Method),
             "http.request.id" => Self::is(Field::RequestId),
             "http.response.status_code" => Self::is(Field::Status),
+            "http.response.mime_type" => Self::is(Field::MediaType),
             "http.response.body.bytes" => Self::is(Field::Bytes),
             "url.original" => Self::is(Field::Path),
             "url.path" => Self::ranked(Field::Path, 1),
@@ -206,7 +216,10 @@ fn traefik(name: &str) -> Member {
         "ClientHost" => Member::is(Field::Address),
         // `ClientHost` is the header `X-Forwarded-For`, if there is one.
         "ClientAddr" => Member::is(Field::Connection),
-        _ => return name.strip_prefix("request_").map_or(Member::NONE, header),
+        _ => {
+            let of_response = name.strip_prefix("downstream_").map_or(Member::NONE, response_header);
+            return name.strip_prefix("request_").map_or(of_response, header);
+        }
     };
     member.of(FormatId::TraefikJson)
 }

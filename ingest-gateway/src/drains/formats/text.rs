@@ -27,6 +27,11 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     parts.and_then(|(before, time, rest)| haproxy(before, time, rest)).ok_or_else(|| "not_combined".into())
 }
 
+/// Whether a text has a second time in the place of a line's own.
+pub(super) fn has_common_log_time(text: &str) -> bool {
+    cut_at_time(text, COMMON_LOG_TIME).is_some()
+}
+
 /// Cuts a line at the first ` [` before a text of this shape, in which `d` is a digit and `a` a letter: before, the time, and what
 /// follows the shape.
 fn cut_at_time<'a>(line: &'a str, shape: &str) -> Option<(&'a str, &'a str, &'a str)> {
