@@ -8,9 +8,11 @@ FROM (
         SELECT *, toString(date) AS day, agent_id AS agent, toString(platform_id) AS platform_name, count() OVER () AS total
         FROM (
             WITH
+                (SELECT (hosts, since) FROM owner_hosts) AS deciders,
                 toUUID('00000000-0000-0000-0000-000000000000') AS nobody,
                 link_site = ''
-                    OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.sites, hosts.since, {never_ms:Int64}) AS is_told,
+                    OR toUnixTimestamp64Milli(at)
+                        >= deciders.2[arrayFirstIndex(host -> startsWith(link_site || '.', host), deciders.1)] AS is_told,
                 -- A session that the reader may not see makes no claim.
                 is_claimed AND (is_told OR role = 1) AS has_claim,
                 {by_agent:UInt8} AND is_claim AND (is_told OR role = 1) AS is_agents
@@ -24,10 +26,10 @@ FROM (
                 countIf(NOT has_claim AND is_seen) AS seen_only,
                 countIf(NOT has_claim AND NOT is_seen) AS neither
             FROM events FINAL
-            WHERE site IN (SELECT arrayJoin(hosts.asked))
+            WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
                 AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                 AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
+                AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                 AND outcome = 'fetch'
                 AND if({outcome:String} = '', 1, outcome = {outcome:String})
             GROUP BY date, platform_id, agent_id

@@ -19,14 +19,16 @@ SELECT
     toUInt64(0) AS clicks
 FROM (
     WITH
-        link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.sites, hosts.since, {never_ms:Int64}) AS is_told
+        (SELECT (hosts, since) FROM owner_hosts) AS deciders,
+        link_site = ''
+            OR toUnixTimestamp64Milli(at) >= deciders.2[arrayFirstIndex(host -> startsWith(link_site || '.', host), deciders.1)] AS is_told
     SELECT operator, bot, purpose, verified, status AS one_status, outcome = 'fetch' AS is_fetch, count() AS requests,
         sum(bytes) AS sent, countIf(is_claimed AND (is_told OR role = 1) AND is_seen) AS confirmed
     FROM events FINAL
-    WHERE site IN (SELECT arrayJoin(hosts.asked))
+    WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-        AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
+        AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
         AND type = 'content_retrieved'
         AND bot != ''
         AND if({outcome:String} = '', 1, outcome = {outcome:String})
@@ -35,7 +37,9 @@ FROM (
 GROUP BY operator, bot, purpose, verified
 UNION ALL
 WITH
-    link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.sites, hosts.since, {never_ms:Int64}) AS is_told,
+    (SELECT (hosts, since) FROM owner_hosts) AS deciders,
+    link_site = ''
+        OR toUnixTimestamp64Milli(at) >= deciders.2[arrayFirstIndex(host -> startsWith(link_site || '.', host), deciders.1)] AS is_told,
     outcome = 'fetch' AND is_claimed AND (is_told OR role = 1) AS has_claim,
     is_claim AND (is_told OR role = 1) AS is_agents,
     -- It goes by another organization's token and leads to the host of the token's link.
@@ -48,10 +52,10 @@ SELECT '', '', '', toInt8(0), CAST([], 'Array(Tuple(UInt16, UInt64))'), CAST([],
     countIf(type = 'content_presented') AS presented,
     countIf(is_click) AS clicks
 FROM events FINAL
-WHERE site IN (SELECT arrayJoin(hosts.asked))
+WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
     AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
     AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-    AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
+    AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
     AND (is_click OR type IN ('content_cited', 'content_presented') OR has_claim)
     AND if({outcome:String} = '', 1, outcome = {outcome:String})
 GROUP BY agent_name
@@ -61,10 +65,10 @@ SELECT toString(operator), toString(bot), toString(purpose), toInt8(verified), C
 FROM (
     SELECT operator, bot, purpose, verified, status AS one_status, count() AS requests
     FROM failed_fetches FINAL
-    WHERE site IN (SELECT arrayJoin(hosts.asked))
+    WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-        AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
+        AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
         AND if({outcome:String} = '', 1, outcome = {outcome:String})
     GROUP BY operator, bot, purpose, verified, one_status
     -- Copies of a line can be in several partitions.

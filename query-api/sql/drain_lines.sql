@@ -11,10 +11,10 @@ ARRAY JOIN
     reports.drain AS drain,
     reports.organization AS reporter,
     reports.identity AS identity
-WHERE site IN (SELECT arrayJoin(hosts.asked))
+WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
     AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
     AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-    AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
+    AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
     AND reporter = {owner:UUID}
     AND drain != toUUID('00000000-0000-0000-0000-000000000000')
 GROUP BY drain

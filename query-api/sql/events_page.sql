@@ -3,10 +3,11 @@
 --
 -- One pass over all events counts them by ten minutes, so that only those down to the page's end have to be sorted. Arrays are read
 -- around the events on the page only. All parts of a statement read one snapshot, so total and page agree.
--- The list of expressions that hosts.sql begins continues here.
-    ,
+WITH
+    (SELECT (hosts, since) FROM owner_hosts) AS deciders,
     -- A click on another host than its token's link belongs to its reporter, unless the link's host is the reader's too.
-    link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.sites, hosts.since, {never_ms:Int64}) AS shows_agent,
+    link_site = ''
+        OR toUnixTimestamp64Milli(at) >= deciders.2[arrayFirstIndex(host -> startsWith(link_site || '.', host), deciders.1)] AS shows_agent,
     listed AS (
         SELECT
             site,
@@ -16,11 +17,11 @@
             -- What follows the last event of the previous page; on the first page everything.
             if({is_next:UInt8}, at_ms < {after_ms:Int64} OR (at_ms = {after_ms:Int64} AND key > {after_key:UInt128}), 1) AS is_after
         FROM events FINAL
-        WHERE site IN (SELECT arrayJoin(hosts.asked))
+        WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
             AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
             -- Of hosts that had another owner, what happened since then.
-            AND if({is_dated:UInt8}, at_ms >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
+            AND if({is_shared:UInt8}, at_ms >= owned_since(site), 1)
             AND NOT startsWith(type, 'turn_')
             -- Filters compare what the owner sees. Each is off unless it is set; ClickHouse doesn't resolve what `if` leaves out.
             AND if({is_filtered:UInt8},

@@ -2,9 +2,9 @@
 -- is in the hour of its own time.
 SELECT arraySort(groupUniqArray(intDiv(toUnixTimestamp64Milli(at), 3600000))) AS hours
 FROM events FINAL
-WHERE site IN (SELECT arrayJoin(hosts.asked))
+WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
     AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
     AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-    AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
+    AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
     AND bitAnd(roles, 28) != 0
     AND NOT startsWith(type, 'turn_')

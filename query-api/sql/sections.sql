@@ -1,15 +1,18 @@
 -- A page of sections: the host and the first step of the path with /* after it, where another step follows; all other pages are
 -- directly under the root of their host. Rows, order and filters as in urls.sql.
+WITH
+    arrayConcat(
+        [('content_retrieved', retrieved), ('content_grounded', grounded), ('content_cited', cited),
+            ('content_presented', presented), ('content_engaged', engaged)],
+        arrayZip(mapKeys(others), mapValues(others))) AS all_types,
+    arrayFilter(of -> of.2 > 0, all_types) AS by_type
 SELECT
     total,
     toUInt8(place >= {offset:UInt64}) AS is_item,
     name AS url,
     events,
     unique_sessions,
-    (arrayFilter(of -> of.2 > 0, arrayConcat(
-        [('content_retrieved', retrieved), ('content_grounded', grounded), ('content_cited', cited),
-            ('content_presented', presented), ('content_engaged', engaged)],
-        arrayZip(mapKeys(others), mapValues(others)))) AS by_type).1 AS types,
+    by_type.1 AS types,
     by_type.2 AS per_type,
     last_ms
 FROM (
@@ -22,8 +25,10 @@ FROM (
             count() OVER () AS total
         FROM (
             WITH
+                (SELECT (hosts, since) FROM owner_hosts) AS deciders,
                 link_site = ''
-                    OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.sites, hosts.since, {never_ms:Int64}) AS is_told,
+                    OR toUnixTimestamp64Milli(at)
+                        >= deciders.2[arrayFirstIndex(host -> startsWith(link_site || '.', host), deciders.1)] AS is_told,
                 type IN ('content_retrieved', 'content_grounded', 'content_cited', 'content_presented', 'content_engaged') AS is_step,
                 if(empty(other_agents.session), if(session = 0, [], [session]),
                     arrayFilter(one -> one != 0, arrayPushFront(other_agents.session, session))) AS sessions
@@ -41,10 +46,10 @@ FROM (
                 sumMapIf(map(toString(type), toUInt64(1)), NOT is_step) AS others,
                 toUnixTimestamp64Milli(max(at)) AS last_ms
             FROM events FINAL
-            WHERE site IN (SELECT arrayJoin(hosts.asked))
+            WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
                 AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                 AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
+                AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                 AND NOT startsWith(type, 'turn_')
                 AND if({outcome:String} = '', 1, outcome = {outcome:String})
                 AND if({path:String} = '', 1, if({is_prefix:UInt8}, startsWith(path(url), {path:String}), path(url) = {path:String}))

@@ -27,13 +27,15 @@ FROM (
                 uniqExactIf(one_session, is_told AND one_session != 0) AS of_sessions
                 FROM (
                     WITH
+                        (SELECT (hosts, since) FROM owner_hosts) AS deciders,
                         arrayPushFront(other_agents.agent, agent) AS agent_names,
                         arrayMap(one -> '', roles) AS no_names
                     SELECT
                         intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS of_bucket,
                         organization,
                         link_site = ''
-                            OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.sites, hosts.since, {never_ms:Int64})
+                            OR toUnixTimestamp64Milli(at)
+                                >= deciders.2[arrayFirstIndex(host -> startsWith(link_site || '.', host), deciders.1)]
                             AS is_told,
                         arrayPushFront(other_agents.role, role) AS roles,
                         arrayPushFront(other_agents.platform, platform) AS platforms,
@@ -43,11 +45,10 @@ FROM (
                         -- Numbering the reports of each agent is slow, and needed only if several have one.
                         if(arraySum(have_agent) < 2, have_agent, arrayEnumerateUniq(have_agent, platforms, agents)) AS numbers
                     FROM events FINAL
-                    WHERE site IN (SELECT arrayJoin(hosts.asked))
+                    WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
                         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                        AND if({is_dated:UInt8},
-                            toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
+                        AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                         AND NOT startsWith(type, 'turn_')
                         AND if({outcome:String} = '', 1, outcome = {outcome:String})
                 )

@@ -18,20 +18,22 @@ FROM (
             SELECT one_bucket, name, sum(some_events) AS all_events, sum(some_sessions) AS all_sessions
             FROM (
                 WITH
+                    (SELECT (hosts, since) FROM owner_hosts) AS deciders,
                     '' AS nothing,
                     if(verified = 'unknown', '', toString(verified)) AS verified_name,
                     if(status = 0, '', toString(status)) AS status_name,
                     link_site = ''
-                        OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.sites, hosts.since, {never_ms:Int64}) AS is_told,
+                        OR toUnixTimestamp64Milli(at)
+                            >= deciders.2[arrayFirstIndex(host -> startsWith(link_site || '.', host), deciders.1)] AS is_told,
                     if(empty(other_agents.session), if(session = 0, [], [session]),
                         arrayFilter(one -> one != 0, arrayPushFront(other_agents.session, session))) AS sessions
                 SELECT intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS one_bucket, toString({value:Identifier}) AS name,
                     count() AS some_events, uniqExactArrayIf(sessions, is_told) AS some_sessions
                 FROM events FINAL
-                WHERE site IN (SELECT arrayJoin(hosts.asked))
+                WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
                     AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                     AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                    AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
+                    AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                     AND NOT startsWith(type, 'turn_')
                     AND if({outcome:String} = '', 1, outcome = {outcome:String})
                 GROUP BY one_bucket, name
@@ -44,11 +46,10 @@ FROM (
                         toString(status) AS status_name
                     SELECT intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS one_bucket, toString({value:Identifier}) AS name
                     FROM failed_fetches FINAL
-                    WHERE site IN (SELECT arrayJoin(hosts.asked))
+                    WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
                         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                        AND if({is_dated:UInt8},
-                            toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
+                        AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                         AND if({outcome:String} = '', 1, outcome = {outcome:String})
                     -- Copies of a line can be in several partitions.
                     SETTINGS do_not_merge_across_partitions_select_final = 0

@@ -29,15 +29,17 @@ FROM (
             ]) AS figure
         FROM (
             WITH
+                (SELECT (hosts, since) FROM owner_hosts) AS deciders,
                 link_site = ''
-                    OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.sites, hosts.since, {never_ms:Int64}) AS is_told
+                    OR toUnixTimestamp64Milli(at)
+                        >= deciders.2[arrayFirstIndex(host -> startsWith(link_site || '.', host), deciders.1)] AS is_told
             SELECT at, roles, arrayPushFront(other_agents.role, role) AS all_roles,
                 arrayPushFront(other_agents.session, is_told * session) AS all_sessions
             FROM events FINAL
-            WHERE site IN (SELECT arrayJoin(hosts.asked))
+            WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
                 AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                 AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
+                AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                 AND NOT startsWith(type, 'turn_')
                 AND if({outcome:String} = '', 1, outcome = {outcome:String})
         )

@@ -24,7 +24,10 @@ FROM (
         place = 1 AND figure.1 = 'total' AS is_total
     FROM (
         WITH
-            link_site = '' OR toUnixTimestamp64Milli(at) >= transform(link_site, hosts.sites, hosts.since, {never_ms:Int64}) AS is_told,
+            (SELECT (hosts, since) FROM owner_hosts) AS deciders,
+            link_site = ''
+                OR toUnixTimestamp64Milli(at)
+                    >= deciders.2[arrayFirstIndex(host -> startsWith(link_site || '.', host), deciders.1)] AS is_told,
             is_told * session AS shown_session
         SELECT
             role AS own_role,
@@ -44,10 +47,10 @@ FROM (
             arrayPushFront(arrayMap(of -> toString(of.2), others), toString(shown_platform)) AS platforms,
             arrayPushFront(arrayMap(of -> toString(of.3), others), if(may_name, toString(own_agent), '')) AS agents
         FROM events FINAL
-        WHERE site IN (SELECT arrayJoin(hosts.asked))
+        WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
             AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-            AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= transform(site, hosts.sites, hosts.since, {since_ms:Int64}), 1)
+            AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
             AND NOT startsWith(type, 'turn_')
             AND if({outcome:String} = '', 1, outcome = {outcome:String})
         GROUP BY own_role, is_agents, shown_platform, may_name, own_agent, others

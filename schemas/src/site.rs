@@ -122,12 +122,6 @@ pub fn host_name(url: &Url) -> Result<String, SiteError> {
     }
 }
 
-/// Returns the registrable domain of a stored host, also reversed, by the list of public suffixes; the host itself if it has none.
-pub fn registrable_domain(site: &str) -> String {
-    let host = reversed(site);
-    psl::domain_str(&host).map_or_else(|| site.to_owned(), reversed)
-}
-
 /// Whether many own names beneath this host (`co.uk`, `github.io`), or beneath each of a whole level of names beneath it
 /// (`*.kawasaki.jp`), by the list of public suffixes that this build was made with.
 pub fn is_public_suffix(host: &str) -> bool {
@@ -161,18 +155,6 @@ fn is_owned_label(label: &str) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_registrable_domain_is_one_label_below_a_public_suffix() {
-        for (site, domain) in [
-            ("com.example", "com.example"),
-            ("com.example.blog.a", "com.example"),
-            ("uk.co.example.www2", "uk.co.example"),
-            ("io.github.somebody.pages", "io.github.somebody"),
-            ("uk.co", "uk.co"),
-        ] {
-            assert_eq!(registrable_domain(site), domain, "{site}");
-        }
-    }
     use proptest::prelude::*;
 
     #[test]

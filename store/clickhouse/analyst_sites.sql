@@ -21,9 +21,4 @@ WITH
             arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', site))))) AS decided_ms
 SELECT DISTINCT site, assumeNotNull(decided_ms) - year_1900 AS since
 FROM sites
--- The registrable domain of a site is one of the hosts, above one or beneath one. All others are skipped by the index.
-WHERE (domain IN (
-        SELECT arrayJoin(arrayMap(end -> left(host, end - 1), arrayCumSum(label -> length(label) + 1, splitByChar('.', host))))
-        FROM system.one ARRAY JOIN hosts AS host)
-    OR (domain > arrayMin(access.1) AND domain < concat(arrayMax(access.1), '/')))
-    AND decided_ms IS NOT NULL AND decided_ms != never
+WHERE above IN (SELECT arrayJoin(access.1)) AND decided_ms IS NOT NULL AND decided_ms != never

@@ -1,10 +1,11 @@
--- Every host that occurs in `events`, once: reads look up which of an owner's hosts have events, so that their statements can name
--- them. A host is inserted before its first event. Rows are never deleted.
+-- Every host that occurs in `events`, once for itself and once for each host above it that somebody could own: statements about an
+-- owner's hosts look up which hosts at or beneath them have events. A host is inserted before its first event. Rows are never
+-- deleted.
 CREATE TABLE IF NOT EXISTS sites
 (
-    domain String COMMENT 'reversed registrable domain of the host, or the host itself if it has none',
-    site   String COMMENT 'reversed canonical host'
+    above String COMMENT 'reversed canonical host: the host itself, or a host above it',
+    site  String COMMENT 'reversed canonical host'
 )
 ENGINE = ReplacingMergeTree
-ORDER BY (domain, site)
+ORDER BY (above, site)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1

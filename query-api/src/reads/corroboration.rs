@@ -3,7 +3,7 @@
 use super::Reads;
 use super::order::Order;
 use super::rows::{FoundPage, page_row};
-use super::scope::{Scope, owners};
+use super::scope::Scope;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::Outcome;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use service_kit::http::ApiError;
 use uuid::Uuid;
 
-const CORROBORATION: &str = owners!("corroboration.sql");
+const CORROBORATION: &str = include_str!("../../sql/corroboration.sql");
 
 /// What a row of corroboration is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

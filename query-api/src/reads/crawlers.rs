@@ -2,7 +2,7 @@
 
 use super::Reads;
 use super::rows::following;
-use super::scope::{Scope, owners};
+use super::scope::Scope;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::Outcome;
@@ -11,9 +11,9 @@ use serde::Deserialize;
 use service_kit::http::ApiError;
 use std::collections::BTreeMap;
 
-const CRAWLERS: &str = owners!("crawlers.sql");
-const HOURS: &str = owners!("hours.sql");
-const DRAIN_LINES: &str = owners!("drain_lines.sql");
+const CRAWLERS: &str = include_str!("../../sql/crawlers.sql");
+const HOURS: &str = include_str!("../../sql/hours.sql");
+const DRAIN_LINES: &str = include_str!("../../sql/drain_lines.sql");
 
 /// The fetches of one bot, from addresses of one kind.
 pub(crate) struct BotRow {

@@ -7,7 +7,7 @@
 use super::Reads;
 use super::report_content::{Place, ReportContent, Reports, missing};
 use super::rows::{ListPage, Rows};
-use super::scope::{Scope, owners};
+use super::scope::Scope;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
 use crate::parameters::cursor::{Cursor, Position};
@@ -170,7 +170,7 @@ impl Reads {
         (at, walk): (Paging, &Cursor),
     ) -> Result<EventPage, ApiError> {
         let scope = Scope::new(seen, period).narrowed(filter.outcome);
-        let statement = scope.bind(Statement::new(owners!("events_page.sql")));
+        let statement = scope.bind(Statement::new(include_str!("../../sql/events_page.sql")));
         let found: Vec<ListedEvents> = self.all(on_page(narrowed(statement, filter), at, walk)).await?;
         let total = found.first().map_or(0, |found| found.total);
         let item = |(key, at_ms, roles, shows_agent, organization, reported_ms, identity): ListedEvent| {

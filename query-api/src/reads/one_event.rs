@@ -6,7 +6,7 @@
 use super::Reads;
 use super::event_page::{EventRow, roles_of};
 use super::report_content::{Place, ReportContent};
-use super::scope::{Scope, owners};
+use super::scope::Scope;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
 use crate::parameters::period::Period;
@@ -85,7 +85,7 @@ impl Reads {
         if keys.is_empty() {
             return Ok(None);
         }
-        let statement = scope.bind(Statement::new(owners!("one_event.sql")));
+        let statement = scope.bind(Statement::new(include_str!("../../sql/one_event.sql")));
         let events: Vec<KeyedEvent> = self.all(statement.with("keys", keys)).await?;
         let identities = candidates.iter().map(|report| report.identity).collect();
         let mut named = Vec::new();
@@ -101,7 +101,7 @@ impl Reads {
     }
 
     async fn reports_with_id(&self, scope: Scope, event_id: &str) -> Result<Vec<Candidate>, ApiError> {
-        let statement = Statement::new(owners!("one_event_candidates.sql"));
+        let statement = Statement::new(include_str!("../../sql/one_event_candidates.sql"));
         let statement = scope.bind(statement).with("event_id", event_id).with("limit", MAX_OF_ID + 1);
         let found: Vec<Candidate> = self.all(statement).await?;
         if found.len() as u64 > MAX_OF_ID {

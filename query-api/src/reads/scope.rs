@@ -5,34 +5,26 @@ use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::Outcome;
 use crate::parameters::period::Period;
 use schemas::site::Site;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// The text of a statement about an owner's hosts: that of `hosts.sql`, then that of the named file.
-macro_rules! owners {
-    ($file:literal) => {
-        concat!(include_str!("../../sql/hosts.sql"), include_str!(concat!("../../sql/", $file)))
-    };
-}
-pub(super) use owners;
+use std::collections::BTreeMap;
 
 /// The years 1900 and 2299: what the column `at` can hold. No accepted event reaches them.
 const FIRST_MS: i64 = -2_208_988_800_000;
 const LAST_MS: i64 = 10_413_791_999_999;
-/// After every event. Since then an owner has a host of another one.
+/// After every event: since when an owner has what is another's.
 const NEVER_MS: i64 = i64::MAX;
 /// Columns of the table `owner_hosts`, which has one row: ClickHouse runs a subquery that returns a value while it plans, and so
 /// plans it, too.
-const OWNER_HOSTS: &str = "hosts Array(String), since Array(Int64), domains Array(String)";
+const OWNER_HOSTS: &str = "hosts Array(String), since Array(Int64)";
+/// A call in the text of statements, and what stands for it.
+const OWNED_SINCE: (&str, &str) = ("owned_since(site)", include_str!("../../sql/owned_since.sql"));
 
 /// The parameters and tables that all statements of an owner have.
 #[derive(Clone)]
 pub(super) struct Scope {
-    /// Hosts that decide to whom the events of theirs and of their subdomains belong, and since when to this owner.
+    /// The longest of these hosts above a host decides since when its events are the owner's.
     deciders: BTreeMap<Site, i64>,
-    /// The domains of the owner's hosts, and everything above them.
-    domains: BTreeSet<Site>,
-    /// The host whose events, with those of its subdomains, are read; everything if it is `None`.
-    asked: Option<Site>,
+    /// Hosts whose events, with those of their subdomains, are read.
+    asked: Vec<Site>,
     window: (i64, i64),
     outcome: Option<Outcome>,
 }
@@ -41,11 +33,11 @@ impl Scope {
     pub(super) fn new(seen: &Visibility, period: &Period) -> Self {
         let foreign = seen.foreign().iter().map(|site| (site.clone(), NEVER_MS));
         let own = seen.own().iter().map(|own| (own.site.clone(), own.visible_from_ms.unwrap_or(FIRST_MS)));
+        let everything = || seen.own().iter().map(|own| own.site.clone()).collect();
         let end = |ms: Option<i64>, otherwise: i64| ms.unwrap_or(otherwise).clamp(FIRST_MS, LAST_MS);
         Self {
             deciders: foreign.chain(own).collect(),
-            domains: seen.own().iter().flat_map(|own| own.site.candidates()).collect(),
-            asked: seen.asked().cloned(),
+            asked: seen.asked().map_or_else(everything, |site| vec![site.clone()]),
             window: (end(period.from_ms, FIRST_MS), end(period.before_ms, LAST_MS)),
             outcome: None,
         }
@@ -56,35 +48,29 @@ impl Scope {
         Self { outcome, ..self }
     }
 
-    /// Sets the parameters and tables of a statement. `is_dated` is whether only later events of some host are visible.
-    pub(super) fn bind(self, statement: Statement) -> Statement {
-        let own = || self.deciders.iter().filter(|(_, since_ms)| **since_ms != NEVER_MS);
-        let is_dated = own().any(|(_, since_ms)| *since_ms != FIRST_MS);
-        let first = own().next().map_or("", |(host, _)| host.as_str()).to_owned();
-        // The byte after the dot, so that everything beneath is before it.
-        let end = own().map(|(host, _)| format!("{}/", host.as_str())).max().unwrap_or_default();
+    /// Sets the parameters and tables of a statement. `is_shared` is whether events of some host are not all the owner's.
+    pub(super) fn bind(&self, statement: Statement) -> Statement {
+        let is_shared = self.deciders.values().any(|since_ms| *since_ms != FIRST_MS);
+        // Otherwise ClickHouse doesn't resolve the call.
+        let statement = if is_shared { statement.expand(OWNED_SINCE) } else { statement };
         statement
-            .with_table("owner_hosts", OWNER_HOSTS, [lists(&self.deciders, &self.domains)])
-            .with("first", first)
-            .with("end", end)
-            .with("asked", self.asked.as_ref().map_or("", Site::as_str))
-            .with("is_dated", is_dated)
+            .with_table("owner_hosts", OWNER_HOSTS, [self.owner_hosts()])
+            .with_table("asked_hosts", "host String", self.asked.iter().map(|host| [host.as_str().into()]))
+            .with("is_shared", is_shared)
             .with("never_ms", NEVER_MS)
             .with("since_ms", self.window.0)
             .with("until_ms", self.window.1)
             .with("outcome", self.outcome.map_or("", Outcome::as_str))
     }
-}
 
-/// The row of `owner_hosts`.
-fn lists(deciders: &BTreeMap<Site, i64>, domains: &BTreeSet<Site>) -> [Value; 3] {
-    let names = |sites: &mut dyn Iterator<Item = &Site>| sites.map(|site| site.as_str().to_owned()).collect::<Vec<_>>();
-    let mut hosts = names(&mut deciders.keys());
-    let mut since: Vec<i64> = deciders.values().copied().collect();
-    // ClickHouse's `transform` requires lists that are not empty. No host is called so.
-    hosts.push("-".to_owned());
-    since.push(NEVER_MS);
-    [hosts.into(), since.into(), names(&mut domains.iter()).into()]
+    /// The row of `owner_hosts`: hosts with a dot at their end, those below others first, and since when they are the owner's. The
+    /// last one is above all hosts.
+    fn owner_hosts(&self) -> [Value; 2] {
+        // In this order a host follows those above it.
+        let hosts = self.deciders.iter().rev().map(|(host, since_ms)| (format!("{}.", host.as_str()), *since_ms));
+        let (hosts, since): (Vec<String>, Vec<i64>) = hosts.chain([(String::new(), NEVER_MS)]).unzip();
+        [hosts.into(), since.into()]
+    }
 }
 
 #[cfg(test)]
@@ -92,7 +78,6 @@ mod tests {
     use super::*;
     use chrono::DateTime;
     use schemas::ids::OrgId;
-    use schemas::site::registrable_domain;
     use service_kit::directory::OwnedSite;
     use service_kit::stores;
     use service_kit::testing::TestStores;
@@ -111,52 +96,55 @@ mod tests {
         }
     }
 
-    /// What `hosts.sql` finds.
-    #[derive(Debug, PartialEq, Eq, clickhouse::Row, serde::Deserialize)]
-    struct Hosts {
-        owned: Vec<(String, i64)>,
-        asked: Vec<String>,
+    /// The hosts that the read is about, and since when they are the owner's; those that are never are missing.
+    async fn hosts(stores: &TestStores, seen: &Visibility) -> Vec<(String, i64)> {
+        const HOSTS: &str = "SELECT DISTINCT site, if({is_shared:UInt8}, owned_since(site), toInt64(-2208988800000)) AS since FROM sites \
+                             WHERE above IN (SELECT host FROM asked_hosts) AND if({is_shared:UInt8}, owned_since(site) != {never_ms:Int64}, 1) ORDER BY site";
+        let client = stores::clickhouse(&stores.clickhouse).unwrap().with_setting("readonly", "1");
+        Scope::new(seen, &Period::default()).bind(Statement::new(HOSTS)).query(&client).fetch_all().await.unwrap()
     }
 
-    async fn hosts(stores: &TestStores, seen: &Visibility) -> Hosts {
-        const HOSTS: &str = concat!(
-            include_str!("../../sql/hosts.sql"),
-            "SELECT arraySort(arrayZip(hosts.sites, hosts.since)) AS owned, arraySort(hosts.asked) AS asked"
-        );
+    /// Since when clicks by a link to this host show whose agent it was.
+    async fn told_since(stores: &TestStores, seen: &Visibility, link: &str) -> i64 {
+        const SINCE: &str = "WITH (SELECT (hosts, since) FROM owner_hosts) AS deciders, {link:String} AS link_site \
+                             SELECT deciders.2[arrayFirstIndex(host -> startsWith(link_site || '.', host), deciders.1)]";
         let client = stores::clickhouse(&stores.clickhouse).unwrap().with_setting("readonly", "1");
-        Scope::new(seen, &Period::default()).bind(Statement::new(HOSTS)).query(&client).fetch_one().await.unwrap()
+        let statement = Scope::new(seen, &Period::default()).bind(Statement::new(SINCE)).with("link", site(link).as_str());
+        statement.query(&client).fetch_one().await.unwrap()
     }
+
+    const STORED: [&str; 12] = [
+        "a.test",
+        "x.a.test",
+        "b.a.test",
+        "x.b.a.test",
+        "c.b.a.test",
+        "x.c.b.a.test",
+        "xa.test",
+        "a-x.test",
+        "a.test2",
+        "mythic-beasts.com",
+        "shop.mythic-beasts.com",
+        "x.vs.mythic-beasts.com",
+    ];
 
     #[tokio::test]
     async fn the_longest_verified_host_decides() {
         let stores = TestStores::fresh().await;
-        let stored = [
-            "a.test",
-            "x.a.test",
-            "b.a.test",
-            "x.b.a.test",
-            "c.b.a.test",
-            "x.c.b.a.test",
-            "xa.test",
-            "a-x.test",
-            "mythic-beasts.com",
-            "shop.mythic-beasts.com",
-            "x.vs.mythic-beasts.com",
-        ];
         let client = stores::clickhouse(&stores.clickhouse).unwrap();
-        for site in stored.map(site) {
-            // Twice, because rows of one host can be there until they are merged.
-            for _ in 0..2 {
-                let insert = client.query("INSERT INTO sites VALUES (?, ?)");
-                insert.bind(registrable_domain(site.as_str())).bind(site.as_str()).execute().await.unwrap();
+        for site in STORED.map(site) {
+            for above in site.candidates() {
+                // Twice, because rows of one host can be there until they are merged.
+                for _ in 0..2 {
+                    let insert = client.query("INSERT INTO sites (above, site) VALUES (?, ?)");
+                    insert.bind(above.as_str()).bind(site.as_str()).execute().await.unwrap();
+                }
             }
         }
         let owner = OrgId(uuid::Uuid::nil());
-        let all =
+        let shared =
             [owned("a.test", &["b.a.test"], None), owned("c.b.a.test", &[], Some(7)), owned("mythic-beasts.com", &[], None)];
-        let found = hosts(&stores, &Visibility::of_everything(owner, &all)).await;
-        let expected = [
-            ("-", NEVER_MS),
+        let expected: BTreeMap<&str, i64> = [
             ("com.mythic-beasts", FIRST_MS),
             ("com.mythic-beasts.shop", FIRST_MS),
             ("com.mythic-beasts.vs.x", FIRST_MS),
@@ -164,22 +152,26 @@ mod tests {
             ("test.a.b.c", 7),
             ("test.a.b.c.x", 7),
             ("test.a.x", FIRST_MS),
-        ];
-        assert_eq!(found.owned, expected.map(|(host, since)| (host.to_owned(), since)));
-        assert_eq!(found.asked, expected[1..].iter().map(|(host, _)| (*host).to_owned()).collect::<Vec<_>>());
-        for (domain, asked) in [
-            ("a.test", ["test.a", "test.a.b.c", "test.a.b.c.x", "test.a.x"].as_slice()),
-            ("c.b.a.test", &["test.a.b.c", "test.a.b.c.x"]),
-            ("y.x.a.test", &[]),
-            ("vs.mythic-beasts.com", &["com.mythic-beasts.vs.x"]),
-        ] {
-            let narrowed = hosts(&stores, &Visibility::of_domain(owner, &all, domain).unwrap()).await;
-            assert_eq!(
-                (narrowed.owned, narrowed.asked),
-                (found.owned.clone(), asked.iter().map(|host| (*host).to_owned()).collect())
-            );
+        ]
+        .into();
+        let all = Visibility::of_everything(owner, &shared);
+        let named = |hosts: &mut dyn Iterator<Item = (&&str, &i64)>| -> Vec<(String, i64)> {
+            hosts.map(|(host, since)| ((*host).to_owned(), *since)).collect()
+        };
+        assert_eq!(hosts(&stores, &all).await, named(&mut expected.iter()));
+        for domain in ["a.test", "c.b.a.test", "y.x.a.test", "vs.mythic-beasts.com"] {
+            let narrowed = Visibility::of_domain(owner, &shared, domain).unwrap();
+            let beneath = |host: &str| Site::from_stored(host).is_within(&site(domain));
+            let expected = named(&mut expected.iter().filter(|(host, _)| beneath(host)));
+            assert_eq!(hosts(&stores, &narrowed).await, expected, "{domain}");
         }
-        let nothing = hosts(&stores, &Visibility::of_everything(owner, &[])).await;
-        assert_eq!((nothing.owned, nothing.asked), (vec![("-".to_owned(), NEVER_MS)], vec![]));
+        for host in STORED {
+            let expected = expected.get(site(host).as_str()).copied().unwrap_or(NEVER_MS);
+            assert_eq!(told_since(&stores, &all, host).await, expected, "{host}");
+        }
+        let alone = Visibility::of_everything(owner, &[owned("a.test", &[], None)]);
+        let expected = ["test.a", "test.a.b", "test.a.b.c", "test.a.b.c.x", "test.a.b.x", "test.a.x"];
+        assert_eq!(hosts(&stores, &alone).await, expected.map(|host| (host.to_owned(), FIRST_MS)));
+        assert_eq!(hosts(&stores, &Visibility::of_everything(owner, &[])).await, []);
     }
 }

@@ -2,17 +2,17 @@
 
 use super::Reads;
 use super::cells::Cells;
-use super::scope::{Scope, owners};
+use super::scope::Scope;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::Outcome;
 use crate::parameters::period::Period;
 use service_kit::http::ApiError;
 
-const SERIES: &str = owners!("series.sql");
-const SERIES_REQUESTS: &str = owners!("series_requests.sql");
-const SERIES_ROLE: &str = owners!("series_role.sql");
-const SERIES_AGENT: &str = owners!("series_agent.sql");
+const SERIES: &str = include_str!("../../sql/series.sql");
+const SERIES_REQUESTS: &str = include_str!("../../sql/series_requests.sql");
+const SERIES_ROLE: &str = include_str!("../../sql/series_role.sql");
+const SERIES_AGENT: &str = include_str!("../../sql/series_agent.sql");
 
 /// The length of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

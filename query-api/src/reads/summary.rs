@@ -1,6 +1,6 @@
 //! The figures of a summary.
 
-use super::scope::{Scope, owners};
+use super::scope::Scope;
 use super::statement::Statement;
 use super::{Reads, caps};
 use crate::access::visibility::Visibility;
@@ -10,8 +10,8 @@ use schemas::event::SourceRole;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 
-const SUMMARY: &str = owners!("summary.sql");
-const SUMMARY_ALL: &str = owners!("summary_all.sql");
+const SUMMARY: &str = include_str!("../../sql/summary.sql");
+const SUMMARY_ALL: &str = include_str!("../../sql/summary_all.sql");
 
 /// One figure of a summary, or a part of it.
 pub(crate) enum SummaryRow {

@@ -3,7 +3,7 @@
 use super::Reads;
 use super::order::Order;
 use super::rows::{FoundPage, page_row};
-use super::scope::{Scope, owners};
+use super::scope::Scope;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::Outcome;
@@ -14,8 +14,8 @@ use crate::parameters::sort::Sortable;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 
-const URLS: &str = owners!("urls.sql");
-const SECTIONS: &str = owners!("sections.sql");
+const URLS: &str = include_str!("../../sql/urls.sql");
+const SECTIONS: &str = include_str!("../../sql/sections.sql");
 
 /// Members of an item, and event types for the number of its events of that type.
 pub(crate) const URLS_SORTABLE: &Sortable = &[

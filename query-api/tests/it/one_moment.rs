@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fmt::Write as _;
 
-const EVENTS: &str = "WHERE site IN (SELECT arrayJoin(hosts.asked))";
-const HOSTS: &str = "AND owned_since != {never_ms:Int64}";
+const EVENTS: &str = "WHERE site IN (SELECT site FROM sites WHERE above";
+const SITES: &str = "FROM sites WHERE ";
 const READS: usize = 5;
 
 /// Makes the server wait while it plans, wherever events or hosts are read: after their snapshots. Each time for another while: it
@@ -23,7 +23,7 @@ fn planned_slowly(request: &mut ClickHouseRequest) {
     for (number, part) in parts.enumerate() {
         write!(slow, "WHERE (SELECT sleep(0.2{number})) = 0 AND {}{part}", EVENTS.trim_start_matches("WHERE ")).unwrap();
     }
-    request.statement = slow.replace(HOSTS, &format!("AND (SELECT sleep(0.19)) = 0 {HOSTS}"));
+    request.statement = slow.replace(SITES, &format!("{SITES}(SELECT sleep(0.19)) = 0 AND "));
 }
 
 /// Inserts requests and merges them, again and again: if a page's total and its events are not of one moment, they differ. Each

@@ -11,7 +11,7 @@ use super::state::{State, Written};
 use crate::consume::{Block, Origin};
 use crate::metrics;
 use crate::record::decode::guarded;
-use schemas::site::registrable_domain;
+use schemas::site::Site;
 use service_kit::clock::Clock;
 use service_kit::crash_point;
 use std::time::Duration;
@@ -116,8 +116,10 @@ async fn merge_and_insert(
             return Ok(None);
         };
         for site in &sites {
-            bodies.sites.text(&registrable_domain(site));
-            bodies.sites.text(site);
+            for above in Site::from_stored(site).candidates() {
+                bodies.sites.text(above.as_str());
+                bodies.sites.text(site);
+            }
         }
         batch.failed_fetches.iter().for_each(|(_, row)| row.encode(&mut bodies.failed_fetches));
         Ok(Some((changes, sites, bodies)))

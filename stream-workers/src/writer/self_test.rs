@@ -12,7 +12,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Larger than what the server reads before it begins a statement by default.
 const LARGE_BODY_BYTES: usize = 2 * 1024 * 1024;
 /// Inserts nothing.
-const INSERT_NOTHING: &str = "INSERT INTO sites (domain, site) SELECT domain, site FROM input('domain String, site String') WHERE 0 \
+const INSERT_NOTHING: &str = "INSERT INTO sites (above, site) SELECT above, site FROM input('above String, site String') WHERE 0 \
                               FORMAT RowBinary\n";
 
 /// A server that is busy or restarts may fail a test for another reason.

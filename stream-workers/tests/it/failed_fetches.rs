@@ -48,8 +48,9 @@ async fn every_member_of_a_line_is_in_its_column() {
         )
     };
     assert_eq!(rows, [row(1, 304), row(2, 404)]);
-    let sites: Vec<(String, String)> = app.clickhouse.query("SELECT domain, site FROM sites FINAL").fetch_all().await.unwrap();
-    assert_eq!(sites, [("com.example".to_owned(), "com.example.shop".to_owned())], "reads find its host");
+    let sites: Vec<(String, String)> = app.clickhouse.query("SELECT above, site FROM sites FINAL").fetch_all().await.unwrap();
+    let host = "com.example.shop".to_owned();
+    assert_eq!(sites, [("com.example".to_owned(), host.clone()), (host.clone(), host)], "reads find its host");
     assert_eq!(app.events().await, 0, "a line is no event");
 }
 

@@ -74,7 +74,7 @@ const FORBIDDEN: [&str; 29] = [
     "CREATE USER mine",
     "GRANT SELECT ON *.* TO telemetry_query",
     "ALTER TABLE sites DELETE WHERE 1",
-    "ALTER TABLE sites UPDATE domain = '' WHERE 1",
+    "ALTER TABLE sites UPDATE above = '' WHERE 1",
     "ALTER TABLE sites ADD COLUMN x UInt8",
     "ALTER TABLE writers MODIFY TTL at + toIntervalDay(1)",
     "ALTER TABLE sites DROP PARTITION tuple()",
@@ -107,7 +107,7 @@ async fn s16_the_accounts_of_clickhouse_do_what_the_services_do_and_nothing_else
     {
         admin.query(statement).execute().await.unwrap();
     }
-    let row = "INSERT INTO sites (domain, site) VALUES ('com.example', 'com.example')";
+    let row = "INSERT INTO sites (above, site) VALUES ('com.example', 'com.example')";
     for role in [Role::Worker, Role::Query] {
         stores::check_clickhouse(&server.settings(role)).await.unwrap();
         for statement in FORBIDDEN {

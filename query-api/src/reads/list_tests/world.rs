@@ -28,7 +28,9 @@ impl World {
         let (server, database) = (&stores.clickhouse.clickhouse_url, &stores.clickhouse.clickhouse_database);
         let url = format!("{server}/?database={database}&async_insert=0&wait_end_of_query=1");
         let world = Self { url, rows: BTreeMap::new(), issuers: BTreeMap::new(), version: 0 };
-        let stored = HOSTS.map(|host| json!({"domain": domain(host), "site": stored_site(host)}));
+        let above = |host| Site::from_stored(&stored_site(host)).candidates();
+        let rows = |host| above(host).into_iter().map(move |above| json!({"above": above.as_str(), "site": stored_site(host)}));
+        let stored: Vec<Value> = HOSTS.into_iter().flat_map(rows).collect();
         world.insert("sites", &stored).await;
         world
     }
@@ -211,10 +213,4 @@ pub(super) fn received(accepted: &Acceptance) -> u64 {
 
 fn text(at_ms: i64) -> String {
     DateTime::from_timestamp_millis(at_ms).unwrap().format("%Y-%m-%d %H:%M:%S%.3f").to_string()
-}
-
-/// The registrable domain of a host, reversed.
-fn domain(host: &str) -> String {
-    let labels: Vec<&str> = host.rsplit('.').take(2).collect();
-    labels.join(".")
 }

@@ -94,12 +94,12 @@ impl Stored {
         let sites: BTreeSet<&str> = hosts.chain(links).chain(lines).filter(|site| !matches!(*site, "" | "-")).collect();
         let mut body = Encoder::default();
         for site in sites {
-            // All generated hosts have registrable domains of two labels.
-            let domain: Vec<&str> = site.splitn(3, '.').take(2).collect();
-            body.text(&domain.join("."));
-            body.text(site);
+            for above in Site::from_stored(site).candidates() {
+                body.text(above.as_str());
+                body.text(site);
+            }
         }
-        self.insert("INSERT INTO sites (domain, site) FORMAT RowBinary", body.0).await;
+        self.insert("INSERT INTO sites (above, site) FORMAT RowBinary", body.0).await;
     }
 
     async fn insert_events(&self, writes: &[EventWrite<Facts>], version: u64) {

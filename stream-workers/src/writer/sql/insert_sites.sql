@@ -1,10 +1,10 @@
--- Hosts that occur for the first time.
+-- Hosts that occur for the first time, each also under the hosts above it.
 INSERT INTO sites
 (
-    domain, site
+    above, site
 )
 SELECT * FROM input('
-    `domain` String, `site` String
+    `above` String, `site` String
 ')
 WHERE throwIf((SELECT max(epoch) FROM writers) != {epoch:UInt64}, 'fenced') = 0
 FORMAT RowBinary

@@ -1,2 +1,2 @@
-SELECT DISTINCT site FROM sites
+SELECT DISTINCT site FROM sites WHERE above = site
 FORMAT RowBinary
