@@ -250,7 +250,7 @@ impl Request {
         let (at, user_agent, path) = (self.unix(), self.escaped_user_agent(), path.trim_start_matches('/'));
         let (id, telemetry_id) = (dash(&self.id), dash(&self.telemetry_id));
         format!(
-            r#"{{"version":"1","reqId":"{id}","reqTimeSec":"{at}","cliIP":"{address}","reqHost":"{host}","reqPath":"{path}","queryStr":"-","reqMethod":"GET","proto":"HTTP/2","statusCode":"{status}","bytes":"{bytes}","UA":"{user_agent}","referer":"-","cacheStatus":"1","country":"{country}","asn":"8075","rspContentType":"text/html","customField":"{telemetry_id}"}}"#
+            r#"{{"version":"1","reqId":"{id}","reqTimeSec":"{at}","cliIP":"{address}","reqHost":"{host}","reqPath":"{path}","queryStr":"-","reqMethod":"GET","proto":"HTTP/2","statusCode":"{status}","bytes":"{bytes}","UA":"{user_agent}","referer":"-","cacheStatus":"1","country":"{country}","asn":"8075","rspContentType":"text/html","customField":"content-telemetry-id={telemetry_id}"}}"#
         )
     }
 
