@@ -9,7 +9,7 @@
 //! escape only quotes. Traefik escapes nothing, so a Traefik line with two times is bad.
 
 use super::super::line::{Field, Fields, Reason, address_in};
-use super::{FormatId, put_request_line, put_target_host, text};
+use super::{FormatId, put_request_line, put_target_host};
 use data_encoding::HEXLOWER_PERMISSIVE;
 use schemas::site::Site;
 use std::borrow::Cow;
@@ -24,7 +24,6 @@ pub(super) fn parse<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Result
     let mut fields = Fields::of(FormatId::Combined);
     put_before(before, &mut fields);
     fields.put(Field::Time, Cow::Borrowed(time));
-    let after_time = rest;
     let (request, rest) = request(rest).ok_or("not_combined")?;
     put_request_line(unescaped_target(last_text(request)), &mut fields);
     put_target_host(&mut fields);
@@ -33,14 +32,6 @@ pub(super) fn parse<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Result
     fields.put(Field::Status, Cow::Borrowed(status));
     fields.put(Field::Bytes, Cow::Borrowed(bytes));
     put_agent(rest, &mut fields)?;
-    if fields.format == Some(FormatId::TraefikClf) {
-        // A forwarded header or a user name can contain the beginning of another line.
-        if text::has_common_log_time(after_time) {
-            return Err("wrong_columns");
-        }
-        // Its lines begin with the client, and a host there is from a forwarded header.
-        fields.take(Field::Host);
-    }
     Ok(fields)
 }
 
@@ -316,7 +307,7 @@ mod tests {
         let line = format!(
             r#"{host}192.0.2.1 - - {at} "{request}" 200 10 "-" "{user_agent}" "t-1" "other.test" "529a007902362a5f51385a5fa7049884""#
         );
-        text::parse(&line).unwrap().text(field).to_owned()
+        super::super::text::parse(&line).unwrap().text(field).to_owned()
     }
 
     #[test]

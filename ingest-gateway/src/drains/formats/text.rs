@@ -21,15 +21,21 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
         return bunny(line).filter(|_| !is_forged).ok_or_else(|| "wrong_columns".into());
     }
     if let Some((before, time, rest)) = cut_at_time(line, COMMON_LOG_TIME) {
-        return Ok(combined::parse(before, time, rest)?);
+        let fields = combined::parse(before, time, rest)?;
+        return if fields.format == Some(FormatId::TraefikClf) { traefik(fields, rest) } else { Ok(fields) };
     }
     let parts = cut_at_time(line, HAPROXY_TIME);
     parts.and_then(|(before, time, rest)| haproxy(before, time, rest)).ok_or_else(|| "not_combined".into())
 }
 
-/// Whether a text has a second time in the place of a line's own.
-pub(super) fn has_common_log_time(text: &str) -> bool {
-    cut_at_time(text, COMMON_LOG_TIME).is_some()
+/// A line of Traefik, which escapes nothing: a forwarded header or a user name can contain the beginning of another line.
+fn traefik<'a>(mut fields: Fields<'a>, after_time: &str) -> Result<Fields<'a>, NoRequest> {
+    if cut_at_time(after_time, COMMON_LOG_TIME).is_some() {
+        return Err("wrong_columns".into());
+    }
+    // Its lines begin with the client, and a host there is from a forwarded header.
+    fields.take(Field::Host);
+    Ok(fields)
 }
 
 /// Cuts a line at the first ` [` before a text of this shape, in which `d` is a digit and `a` a letter: before, the time, and what
