@@ -31,7 +31,7 @@ measures! {
     OVERLOADED = Measure::counter("gateway_requests_overloaded_total", "requests", "requests refused because too many were in progress");
     SPILLED = Measure::counter("gateway_spilled_records_total", "records", "records made durable in the spill");
     SPILL_SYNC = Measure::duration("gateway_spill_sync_duration_seconds", "one write and fsync of the spill, shared by the records that waited");
-    SPILL_FULL = Measure::counter("gateway_spill_full_total", "records", "records refused because the spill's quota was used up");
+    SPILL_FULL = Measure::counter("gateway_spill_full_total", "records", "records refused because the spill's quota was used up, or what is left of it is for other organizations");
     SPILL_FAILED = Measure::counter("gateway_spill_write_failures_total", "writes", "writes that the spill's disk refused");
     SPILL_SET_ASIDE = Measure::counter("gateway_spill_set_aside_total", "files", "damaged parts of the spill, and records the log refused for good, kept in files").by(&[WHAT]);
     SPILL_QUOTA = Measure::gauge("gateway_spill_quota_bytes", "bytes", "most disk space that the spill may take, TELEMETRY_SPILL_MAX_BYTES");

@@ -53,26 +53,22 @@ pub(super) struct Report {
 pub(super) enum Stored {
     /// None: a content owner without a verified domain, which anyone can create.
     Nothing,
-    /// What the budget of a content owner allows.
+    /// What the organization's budget allows.
     WithinBudget,
-    /// All, for platforms, which an operator has approved.
-    All,
 }
 
 impl Stored {
     /// By the hosts that the organization has verified; `None` for one that may report for every host.
     pub(super) fn of(owned: Option<&[OwnedSite]>) -> Self {
         match owned {
-            None => Self::All,
             Some([]) => Self::Nothing,
-            Some(_) => Self::WithinBudget,
+            None | Some(_) => Self::WithinBudget,
         }
     }
 
     /// Whether to store a report; what the budget doesn't allow counts as lost.
     pub(super) fn allows(self, budgets: &SelfServe, report: &Report) -> bool {
         match self {
-            Self::All => true,
             Self::Nothing => false,
             Self::WithinBudget => {
                 let is_allowed = budgets.spend_late(report.org, report.rows(), report.received_at);

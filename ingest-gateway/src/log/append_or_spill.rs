@@ -59,11 +59,15 @@ impl Log {
         let Some(spill) = &self.0.spill else {
             return Err(unavailable("The log does not acknowledge right now. Send the request again: repeats are counted once."));
         };
-        match spill.append(&message.to_bytes(), u64::from(message.events)).await {
+        match spill.append(message.organization(), &message.to_bytes(), u64::from(message.events)).await {
             Ok(()) => Ok(()),
             Err(Refusal::Full) => {
                 metrics::spill_full();
                 Err(unavailable("The log is away and the space to wait for it is used up. Send the request again later."))
+            }
+            Err(Refusal::OwnShare) => {
+                metrics::spill_full();
+                Err(unavailable("The log is unavailable, and the space left in the spill is for other organizations. Send the request again later."))
             }
             Err(Refusal::Disk | Refusal::Slow) => Err(unavailable(
                 "The log is away and the request could not be kept for it. Send it again: repeats are counted once.",

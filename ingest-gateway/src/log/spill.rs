@@ -10,6 +10,9 @@
 //! A process never appends to what another has left, so a torn end is only ever read, not written over. An entry is
 //! known to the backlog only after its fsync, and a segment goes when every entry in it is on the log.
 //!
+//! An eighth of the quota is a reserve, in which no organization has more bytes than it leaves to others
+//! (docs/api/http.md#shares).
+//!
 //! Must not know what an entry means: payloads are bytes.
 
 mod backlog;
@@ -19,6 +22,7 @@ mod frame;
 mod inventory;
 #[cfg(test)]
 mod power;
+mod shares;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -29,6 +33,7 @@ pub(crate) use inventory::{Inventory, Pending};
 
 use disk::{Disk, RealDisk};
 use folder::Folder;
+use schemas::ids::OrgId;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -47,6 +52,8 @@ const SYNC_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) enum Refusal {
     /// The quota is used up.
     Full,
+    /// What is left of the quota is for organizations that have less here.
+    OwnShare,
     /// The disk refuses, and nothing of the entry is left.
     Disk,
     /// The disk does not answer; the entry may become durable later.
@@ -75,11 +82,11 @@ impl Spill {
     }
 
     /// Makes a payload durable. It is read again in the order of these calls, unless they overlap.
-    pub(crate) async fn append(&self, payload: &[u8], events: u64) -> Result<(), Refusal> {
+    pub(crate) async fn append(&self, org: OrgId, payload: &[u8], events: u64) -> Result<(), Refusal> {
         let bytes = frame::encode(payload);
-        self.inventory.claim(bytes.len() as u64)?;
+        self.inventory.claim(org, bytes.len() as u64)?;
         let (answer, answered) = oneshot::channel();
-        self.writer.send(Entry { bytes, events, answer }).map_err(|_| Refusal::Disk)?;
+        self.writer.send(Entry { org, bytes, events, answer }).map_err(|_| Refusal::Disk)?;
         match tokio::time::timeout(SYNC_PATIENCE, answered).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(Refusal::Disk),
@@ -87,7 +94,7 @@ impl Spill {
         }
     }
 
-    /// Whether a payload of `bytes` would fit now.
+    /// Whether an organization that has nothing here could append a payload of `bytes` now.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.inventory.has_room((bytes + frame::OVERHEAD_BYTES) as u64)
     }

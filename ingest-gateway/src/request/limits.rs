@@ -27,7 +27,7 @@ pub struct Limits {
     /// Bytes an hour that an organization without a verified domain may write; platforms and agents have no such limit; 0: no limit
     #[arg(long, env = "TELEMETRY_UNVERIFIED_BYTES", default_value_t = 4 * 1024 * 1024, value_name = "BYTES")]
     pub unverified_bytes: u64,
-    /// Bytes an hour that a content owner may add to PostgreSQL by sessions and coverage of its drains; 0: no limit
+    /// Bytes an hour that a content owner may add to PostgreSQL by sessions, and any organization by coverage of its drains; 0: no limit
     #[arg(long, env = "TELEMETRY_OWNER_BYTES", default_value_t = 256 * 1024 * 1024, value_name = "BYTES")]
     pub owner_bytes: u64,
     /// Largest `data` of one event, in bytes

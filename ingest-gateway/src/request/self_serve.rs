@@ -1,5 +1,5 @@
 //! Budgets of content owners, whose accounts anyone can create (docs/api/http.md#budgets). Operators approve platforms and agents,
-//! which have none.
+//! which have one only for the coverage of their drains.
 
 use super::limits::Limits;
 use crate::State;

@@ -76,11 +76,14 @@ async fn f50_many_bodies_of_an_hour_are_one_row() {
 async fn f50_coverage_beyond_the_budget_is_left_out_and_events_are_not() {
     let limits = Limits { owner_bytes: 50_000, ..Limits::default() };
     let gateway = Gateway::start_with(limits).await;
-    let owner = gateway.seed().owner_of("a.test").await;
-    let sent = gateway.drain("cloudflare", &owner.key, log("a.test", BOT, 100)).await;
-    assert_eq!((sent.status, &sent.body["kept"]), (200, &json!(100)), "{}", sent.body);
+    let seed = gateway.seed();
+    let (owner, platform) = (seed.owner_of("a.test").await, seed.org("platform", OrgType::Platform).await);
+    for key in [&owner.key, &platform.key] {
+        let sent = gateway.drain("cloudflare", key, log("a.test", BOT, 100)).await;
+        assert_eq!((sent.status, &sent.body["kept"]), (200, &json!(100)), "{}", sent.body);
+    }
     assert_eq!(count(&gateway.stores.pool, "drain_hours").await, 0);
-    assert_eq!(gateway.records(1).await[0].events.len(), 100);
+    assert!(gateway.records(2).await.iter().all(|record| record.events.len() == 100));
 }
 
 #[tokio::test]

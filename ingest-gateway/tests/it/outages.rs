@@ -115,6 +115,39 @@ async fn c9_a_full_quota_refuses_at_once_and_leaves_no_phantom() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn f53_one_organization_leaves_a_reserve_of_the_spill() {
+    const QUOTA_BYTES: usize = 1024 * 1024;
+    const NOTE_BYTES: usize = 50_000;
+    let mut site = Site::new().await;
+    let gateway = site.start(&[("TELEMETRY_SPILL_MAX_BYTES", &QUOTA_BYTES.to_string())]).await;
+    let other = gateway.sender.with_key(&Seed(&site.stores.pool).org("other", OrgType::Agent).await.key);
+    site.kill_broker().await;
+    assert_eq!(gateway.sender.post("opens-the-breaker").await.status, 201);
+    // Several times what one organization may have.
+    let (mut greedy, mut modest) = (Vec::new(), Vec::new());
+    for number in 0..3 * QUOTA_BYTES / NOTE_BYTES {
+        let id = format!("greedy-{number}");
+        let event = with(retrieval("https://a.test/"), json!({"id": id, "data": {"own.note": "x".repeat(NOTE_BYTES)}}));
+        greedy.push(gateway.sender.post_event(&id, &event).await);
+        if number % 4 == 0 {
+            modest.push(other.post(&format!("modest-{number}")).await);
+        }
+    }
+    assert_all_acked(&modest);
+    let most = QUOTA_BYTES / 8 * 7 / NOTE_BYTES;
+    assert!((most - 2..=most).contains(&acked(&greedy).len()), "{} of at most {most}", acked(&greedy).len());
+    for outcome in greedy.iter().filter(|outcome| outcome.status != 201) {
+        assert_eq!((outcome.status, outcome.says_when), (503, true), "{outcome:?}");
+    }
+    site.restart_broker().await;
+    site.drained().await;
+    let mut expected = acked(&[greedy, modest].concat());
+    expected.insert("opens-the-breaker".to_owned());
+    assert_eq!(ids(&site).await, expected);
+    assert_eq!(gateway.sender.post("room-again").await.status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn c9_a_paused_broker_costs_one_wait_and_no_2xx() {
     let site = Site::new().await;
     let gateway = site.start(&[]).await;

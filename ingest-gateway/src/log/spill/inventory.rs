@@ -4,11 +4,15 @@
 
 use super::Refusal;
 use super::folder::Position;
+use super::shares::Shares;
 use crate::metrics;
-use std::collections::VecDeque;
+use schemas::ids::OrgId;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
+/// The part of the quota that is a reserve: an eighth. A deployment with one organization can use the rest.
+const RESERVE: u64 = 8;
 /// Most memory that waits for a slow disk.
 const MAX_WAITING_BYTES: u64 = 64 * 1024 * 1024;
 
@@ -42,6 +46,10 @@ struct State {
     is_writing: bool,
     /// Of the segments, and of what was let in but is not yet written.
     used_bytes: u64,
+    /// The organizations' parts of `used_bytes`.
+    shares: Shares,
+    /// The organizations' parts of each segment that this process wrote, by its number.
+    segment_shares: HashMap<u64, Shares>,
     /// What was let in but is not yet written, in memory.
     waiting_bytes: u64,
     pending: Pending,
@@ -54,37 +62,55 @@ impl Inventory {
         let used_bytes = found.iter().map(|(_, bytes)| bytes).sum();
         let segments =
             found.into_iter().map(|(number, durable_bytes)| Segment { number, durable_bytes, is_closed: true }).collect();
-        let state = State { segments, next_number, is_writing: false, used_bytes, waiting_bytes: 0, pending: Pending::default() };
+        let state = State {
+            segments,
+            next_number,
+            is_writing: false,
+            used_bytes,
+            shares: Shares::default(),
+            segment_shares: HashMap::new(),
+            waiting_bytes: 0,
+            pending: Pending::default(),
+        };
         metrics::spill_quota(max_bytes);
         metrics::spill_bytes(used_bytes);
         Self { max_bytes, state: Mutex::new(state), grown: Notify::new() }
     }
 
-    /// Claims a part of the quota, and of the memory that may wait for the disk.
-    pub(super) fn claim(&self, bytes: u64) -> Result<(), Refusal> {
+    /// Claims a part of the quota, and of the memory that may wait for the disk. Where that needs some of the reserve, at least as
+    /// many bytes are free afterwards as the organization has.
+    pub(super) fn claim(&self, org: OrgId, bytes: u64) -> Result<(), Refusal> {
         let mut state = self.lock();
-        if state.used_bytes.saturating_add(bytes) > self.max_bytes {
-            return Err(Refusal::Full);
+        let free = self.free_after(&state, bytes).ok_or(Refusal::Full)?;
+        if free < self.max_bytes / RESERVE && state.shares.of(org).saturating_add(bytes) > free {
+            return Err(Refusal::OwnShare);
         }
         if state.waiting_bytes > MAX_WAITING_BYTES {
             return Err(Refusal::Slow);
         }
         state.used_bytes += bytes;
+        state.shares.add(org, bytes);
         state.waiting_bytes += bytes;
         Ok(())
     }
 
     /// Gives back what was claimed for entries that were not written.
-    pub(super) fn give_back(&self, bytes: u64) {
+    pub(super) fn give_back(&self, bytes: u64, shares: &Shares) {
         let mut state = self.lock();
+        state.shares.subtract_all(shares);
         state.used_bytes = state.used_bytes.saturating_sub(bytes);
         state.waiting_bytes = state.waiting_bytes.saturating_sub(bytes);
         metrics::spill_bytes(state.used_bytes);
     }
 
-    /// Whether at least `bytes` more fit.
+    /// Whether an organization that has nothing here could claim `bytes`.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
-        self.lock().used_bytes.saturating_add(bytes) <= self.max_bytes
+        self.free_after(&self.lock(), bytes).is_some_and(|free| bytes <= free)
+    }
+
+    /// Bytes of the quota that are free once `bytes` more are used; none if they don't fit.
+    fn free_after(&self, state: &State, bytes: u64) -> Option<u64> {
+        self.max_bytes.checked_sub(state.used_bytes.checked_add(bytes)?)
     }
 
     /// The open segment, kept open until [`Self::end_write`]; none when a new one is due.
@@ -113,18 +139,20 @@ impl Inventory {
     }
 
     /// After the fsync of `bytes` more, or of none when it failed.
-    pub(super) fn end_write(&self, bytes: u64, written: Pending) {
-        let mut state = self.lock();
+    pub(super) fn end_write(&self, bytes: u64, written: Pending, shares: &Shares) {
+        let mut guard = self.lock();
+        let state = &mut *guard;
         state.is_writing = false;
         state.waiting_bytes = state.waiting_bytes.saturating_sub(bytes);
         if let Some(segment) = state.segments.back_mut() {
             segment.durable_bytes += bytes;
+            state.segment_shares.entry(segment.number).or_default().add_all(shares);
         }
         state.pending.records += written.records;
         state.pending.events += written.events;
         metrics::spill_bytes(state.used_bytes);
         metrics::spill_pending(state.pending.records, state.pending.events);
-        drop(state);
+        drop(guard);
         self.grown.notify_one();
     }
 
@@ -162,12 +190,20 @@ impl Inventory {
         }
         state.segments.pop_front();
         state.used_bytes = state.used_bytes.saturating_sub(first.durable_bytes);
+        let shares = state.segment_shares.remove(&first.number).unwrap_or_default();
+        state.shares.subtract_all(&shares);
         if state.segments.is_empty() {
             state.pending = Pending::default();
             metrics::spill_pending(0, 0);
         }
         metrics::spill_bytes(state.used_bytes);
         Some(first.number)
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_no_shares(&self) -> bool {
+        let state = self.lock();
+        state.shares.is_empty() && state.segment_shares.is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,7 +1,7 @@
 //! The power fails: what was answered is there afterwards, on a disk that forgets whatever was not synced.
 
 use super::disk::{Disk, RealDisk, Segment};
-use super::tests::{QUOTA, gone, payload, read_all};
+use super::tests::{ORG, QUOTA, org, gone, payload, read_all};
 use super::{Refusal, Spill};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ async fn c9_what_the_spill_has_answered_outlives_a_power_failure() {
         // Several segments: the quota is small.
         let mut large = payload(number);
         large.resize(30_000, b'x');
-        spill.append(&large, 1).await.unwrap();
+        spill.append(ORG, &large, 1).await.unwrap();
     }
     disk.lose_power();
     gone(spill, backlog);
@@ -94,13 +94,29 @@ async fn c9_what_the_spill_has_answered_outlives_a_power_failure() {
 async fn c9_what_a_failed_fsync_left_is_not_answered_and_not_there() {
     let (folder, disk) = (tempfile::tempdir().unwrap(), Forgetful::default());
     let (spill, backlog) = Spill::open_on(Box::new(disk.clone()), folder.path(), QUOTA).unwrap();
-    spill.append(&payload(0), 1).await.unwrap();
+    spill.append(ORG, &payload(0), 1).await.unwrap();
     disk.0.lock().unwrap().refuses = true;
-    assert_eq!(spill.append(&payload(1), 1).await, Err(Refusal::Disk));
+    assert_eq!(spill.append(ORG, &payload(1), 1).await, Err(Refusal::Disk));
     disk.0.lock().unwrap().refuses = false;
-    spill.append(&payload(2), 1).await.unwrap();
+    spill.append(ORG, &payload(2), 1).await.unwrap();
     disk.lose_power();
     gone(spill, backlog);
     let (_spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
     assert_eq!(read_all(&mut backlog), [payload(0), payload(2)]);
+}
+
+#[tokio::test]
+async fn f53_what_a_disk_refuses_is_in_no_share() {
+    let (folder, disk) = (tempfile::tempdir().unwrap(), Forgetful::default());
+    let (spill, _backlog) = Spill::open_on(Box::new(disk.clone()), folder.path(), QUOTA).unwrap();
+    let large = vec![b'x'; 400_000];
+    disk.0.lock().unwrap().refuses = true;
+    for _ in 0..3 {
+        assert_eq!(spill.append(ORG, &large, 1).await, Err(Refusal::Disk));
+    }
+    disk.0.lock().unwrap().refuses = false;
+    assert_eq!(spill.append(org(2), &vec![b'x'; 900_000], 1).await, Ok(()));
+    // Needs some of the reserve.
+    assert_eq!(spill.append(ORG, &large[..50_000], 1).await, Ok(()), "nothing else is in its share");
+    assert_eq!(spill.append(ORG, &large[..50_000], 1).await, Err(Refusal::OwnShare));
 }

@@ -1,10 +1,17 @@
 //! The spill on a real disk: order, crashes, damage, quota, a disk that refuses.
 
-use super::{Backlog, Pending, Refusal, Spill};
+use super::{Backlog, Pending, Refusal, Spill, frame};
+use schemas::ids::OrgId;
 use std::fs;
 use std::path::{Path, PathBuf};
+use uuid::Uuid;
 
 pub(super) const QUOTA: u64 = 1024 * 1024;
+pub(super) const ORG: OrgId = org(1);
+
+pub(super) const fn org(number: u128) -> OrgId {
+    OrgId(Uuid::from_u128(number))
+}
 
 pub(super) fn read_all(backlog: &mut Backlog) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
@@ -35,7 +42,7 @@ async fn left_behind(count: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let (spill, backlog) = Spill::open(folder.path(), QUOTA).unwrap();
     for number in 0..count {
-        spill.append(&payload(number), 1).await.unwrap();
+        spill.append(ORG, &payload(number), 1).await.unwrap();
     }
     gone(spill, backlog);
     folder
@@ -53,7 +60,7 @@ pub(super) fn gone(spill: Spill, backlog: Backlog) {
 async fn entries_are_read_in_order_before_and_after_a_restart() {
     let folder = left_behind(100).await;
     let (spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
-    spill.append(&payload(100), 1).await.unwrap();
+    spill.append(ORG, &payload(100), 1).await.unwrap();
     assert_eq!(read_all(&mut backlog), (0..101).map(payload).collect::<Vec<_>>());
 }
 
@@ -65,7 +72,7 @@ async fn many_callers_share_an_fsync() {
     let callers: Vec<_> = (0..1_000)
         .map(|number| {
             let spill = std::sync::Arc::clone(&spill);
-            tokio::spawn(async move { spill.append(&payload(number), 1).await })
+            tokio::spawn(async move { spill.append(ORG, &payload(number), 1).await })
         })
         .collect();
     for caller in callers {
@@ -84,13 +91,13 @@ async fn what_is_released_is_gone_after_a_restart_and_frees_the_quota() {
     let (spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
     let large = vec![b'x'; 100_000];
     for _ in 0..100 {
-        spill.append(&large, 1).await.unwrap();
+        spill.append(ORG, &large, 1).await.unwrap();
         let read = backlog.read().unwrap();
         backlog.release(read[0].end, Pending { records: 1, events: 1 }).unwrap();
         backlog.release_all().unwrap();
     }
     assert!(files(folder.path(), "spill").is_empty());
-    spill.append(b"last", 1).await.unwrap();
+    spill.append(ORG, b"last", 1).await.unwrap();
     gone(spill, backlog);
     let (_spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
     assert_eq!(read_all(&mut backlog), [b"last".to_vec()]);
@@ -148,12 +155,11 @@ async fn a_full_quota_refuses_and_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let (spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
     let large = vec![b'x'; 300_000];
-    let mut taken = 0;
-    while spill.append(&large, 1).await.is_ok() {
-        taken += 1;
+    for number in 1..=3 {
+        assert_eq!(spill.append(org(number), &large, 1).await, Ok(()));
     }
-    assert_eq!((taken, spill.append(&large, 1).await), (3, Err(Refusal::Full)));
-    assert_eq!(spill.append(b"small", 1).await, Ok(()), "what fits is taken");
+    assert_eq!(spill.append(org(4), &large, 1).await, Err(Refusal::Full));
+    assert_eq!(spill.append(org(4), b"small", 1).await, Ok(()), "what fits is taken");
     assert_eq!(read_all(&mut backlog).len(), 4);
     let on_disk: u64 = files(folder.path(), "spill").iter().map(|path| fs::metadata(path).unwrap().len()).sum();
     assert!(on_disk <= QUOTA);
@@ -173,8 +179,67 @@ async fn a_disk_that_refuses_is_an_error_and_recovers() {
     let (spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
     let moved = folder.path().with_extension("moved");
     fs::rename(folder.path(), &moved).unwrap();
-    assert_eq!(spill.append(b"refused", 1).await, Err(Refusal::Disk));
+    assert_eq!(spill.append(ORG, b"refused", 1).await, Err(Refusal::Disk));
     fs::rename(&moved, folder.path()).unwrap();
-    assert_eq!(spill.append(b"taken", 1).await, Ok(()));
+    assert_eq!(spill.append(ORG, b"taken", 1).await, Ok(()));
     assert_eq!(read_all(&mut backlog), [b"taken".to_vec()]);
+}
+
+/// How many entries of 1,000 bytes an organization gets if it takes all it can.
+async fn take_all(spill: &Spill, number: u128) -> usize {
+    for taken in 0..1_000 {
+        if let Err(refusal) = spill.append(org(number), &[b'x'; 1_000], 1).await {
+            assert_eq!(refusal, Refusal::OwnShare);
+            return taken;
+        }
+    }
+    panic!("the spill has no end")
+}
+
+/// A quota of so many entries of 1,000 bytes, in eight segments.
+fn quota_of(entries: usize) -> u64 {
+    (entries * (1_000 + frame::OVERHEAD_BYTES)) as u64
+}
+
+#[tokio::test]
+async fn f53_an_eighth_of_the_spill_is_a_reserve_for_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let (spill, mut backlog) = Spill::open(folder.path(), quota_of(64)).unwrap();
+    let mut taken = Vec::new();
+    for number in 1..=5 {
+        taken.push(take_all(&spill, number).await);
+    }
+    assert_eq!(taken, [56, 4, 2, 1, 0]);
+    assert!(!spill.has_room(1_000), "no organization could add as much");
+    assert_eq!(read_all(&mut backlog).len(), 63);
+    backlog.release_all().unwrap();
+    assert!(spill.inventory.has_no_shares(), "organizations without bytes are not remembered");
+    assert_eq!(take_all(&spill, 7).await, 56);
+}
+
+#[tokio::test]
+async fn f53_a_deleted_segment_gives_its_bytes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (spill, mut backlog) = Spill::open(folder.path(), quota_of(64)).unwrap();
+    assert_eq!((take_all(&spill, 1).await, take_all(&spill, 2).await), (56, 4));
+    let mut ends = Vec::new();
+    while ends.len() < 60 {
+        ends.extend(backlog.read().unwrap().into_iter().map(|spilled| spilled.end));
+    }
+    // A segment has eight entries.
+    backlog.release(ends[6], Pending::default()).unwrap();
+    assert_eq!(take_all(&spill, 1).await, 0, "nothing is deleted yet");
+    backlog.release(ends[7], Pending::default()).unwrap();
+    assert_eq!(take_all(&spill, 1).await, 4, "eight are free beside the reserve, of which four are used");
+}
+
+#[tokio::test]
+async fn f53_what_an_earlier_process_left_is_in_no_share() {
+    let folder = tempfile::tempdir().unwrap();
+    let (spill, backlog) = Spill::open(folder.path(), quota_of(64)).unwrap();
+    assert_eq!(take_all(&spill, 1).await, 56);
+    gone(spill, backlog);
+    let (spill, mut backlog) = Spill::open(folder.path(), quota_of(64)).unwrap();
+    assert_eq!((take_all(&spill, 1).await, take_all(&spill, 2).await), (4, 2));
+    assert_eq!(read_all(&mut backlog).len(), 62);
 }

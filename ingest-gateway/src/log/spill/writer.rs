@@ -4,7 +4,9 @@ use super::Refusal;
 use super::disk::Segment;
 use super::folder::Folder;
 use super::inventory::{Inventory, Pending};
+use super::shares::Shares;
 use crate::metrics;
+use schemas::ids::OrgId;
 use service_kit::crash_point;
 use service_kit::log_throttle::LogThrottle;
 use std::io;
@@ -18,6 +20,7 @@ const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
 /// An entry that wants to be durable.
 pub(super) struct Entry {
+    pub(super) org: OrgId,
     /// As it will stand in the file.
     pub(super) bytes: Vec<u8>,
     pub(super) events: u64,
@@ -67,16 +70,19 @@ impl Writer {
         while let Ok(first) = entries.recv() {
             let mut bytes = first.bytes;
             let mut count = Pending { records: 1, events: first.events };
+            let mut shares = Shares::default();
+            shares.add(first.org, bytes.len() as u64);
             let mut waiting = vec![first.answer];
             while bytes.len() < MAX_BATCH_BYTES
                 && let Ok(next) = entries.try_recv()
             {
                 bytes.extend_from_slice(&next.bytes);
+                shares.add(next.org, next.bytes.len() as u64);
                 count.records += 1;
                 count.events += next.events;
                 waiting.push(next.answer);
             }
-            let answer = self.commit(&bytes, count);
+            let answer = self.commit(&bytes, count, &shares);
             for waiting in waiting {
                 // Nobody listening means that the caller is gone; what is durable stays.
                 let _ = waiting.send(answer);
@@ -84,13 +90,13 @@ impl Writer {
         }
     }
 
-    fn commit(&mut self, bytes: &[u8], count: Pending) -> Result<(), Refusal> {
+    fn commit(&mut self, bytes: &[u8], count: Pending, shares: &Shares) -> Result<(), Refusal> {
         let length = bytes.len() as u64;
         let started = Instant::now();
         match self.make_durable(bytes) {
             Ok(()) => {
                 metrics::spilled(count.records, started.elapsed());
-                self.inventory.end_write(length, count);
+                self.inventory.end_write(length, count, shares);
                 Ok(())
             }
             Err(error) => {
@@ -99,8 +105,8 @@ impl Writer {
                     tracing::error!("the spill cannot be written: {error}");
                 }
                 self.abandon();
-                self.inventory.end_write(0, Pending::default());
-                self.inventory.give_back(length);
+                self.inventory.end_write(0, Pending::default(), &Shares::default());
+                self.inventory.give_back(length, shares);
                 Err(Refusal::Disk)
             }
         }
