@@ -3,43 +3,38 @@
 -- bot, with what it claims and the clicks that came back from it. Status 0 is unknown for a fetch; a refused request with status 0
 -- wasn't answered. Claims count as in corroboration.sql. The parts that read events read one snapshot.
 SELECT
-    toString(operator) AS operator_name,
-    toString(bot) AS bot_name,
-    toString(purpose) AS purpose_name,
-    toInt8(verified) AS verified_code,
+    toString(operator) AS operator_name, toString(bot) AS bot_name, toString(purpose) AS purpose_name, toInt8(verified) AS verified_code,
     groupArrayIf((one_status, requests), is_fetch) AS statuses,
     groupArrayIf((one_status, requests), NOT is_fetch) AS refused,
-    sumIf(requests, is_fetch) AS retrievals,
-    sumIf(sent, is_fetch) AS bytes_sent,
-    sumIf(confirmed, is_fetch) AS corroborated,
-    '' AS agent_name,
-    toUInt64(0) AS claimed,
-    toUInt64(0) AS cited,
-    toUInt64(0) AS presented,
-    toUInt64(0) AS clicks
+    sumIf(requests, is_fetch) AS retrievals, sumIf(sent, is_fetch) AS bytes_sent, sumIf(confirmed, is_fetch) AS corroborated,
+    '' AS agent_name, toUInt64(0) AS claimed, toUInt64(0) AS cited, toUInt64(0) AS presented, toUInt64(0) AS clicks
 FROM (
     WITH
-        (SELECT (hosts, since) FROM owner_hosts) AS deciders,
-        link_site = ''
-            OR toUnixTimestamp64Milli(at) >= deciders.2[arrayFirstIndex(host -> startsWith(link_site || '.', host), deciders.1)] AS is_told
+        (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
+        host -> arrayFirst(since -> since != {undecided:Int64}, arrayPushBack(arrayMap(
+            end -> transform(left(host, end - 1), deciders.1, deciders.2, {undecided:Int64}),
+            arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))), {never_ms:Int64})) AS owned_since,
+        link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told
     SELECT operator, bot, purpose, verified, status AS one_status, outcome = 'fetch' AS is_fetch, count() AS requests,
         sum(bytes) AS sent, countIf(is_claimed AND (is_told OR role = 1) AND is_seen) AS confirmed
     FROM events FINAL
-    WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
+    WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site
+        HAVING argMax(above NOT IN (SELECT host FROM foreign_hosts), length(above)))
         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-        AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
-        AND type = 'content_retrieved'
-        AND bot != ''
+        AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64} OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
+        AND type = 'content_retrieved' AND bot != ''
         AND if({outcome:String} = '', 1, outcome = {outcome:String})
     GROUP BY operator, bot, purpose, verified, one_status, is_fetch
 )
 GROUP BY operator, bot, purpose, verified
 UNION ALL
 WITH
-    (SELECT (hosts, since) FROM owner_hosts) AS deciders,
-    link_site = ''
-        OR toUnixTimestamp64Milli(at) >= deciders.2[arrayFirstIndex(host -> startsWith(link_site || '.', host), deciders.1)] AS is_told,
+    (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
+    host -> arrayFirst(since -> since != {undecided:Int64}, arrayPushBack(arrayMap(
+        end -> transform(left(host, end - 1), deciders.1, deciders.2, {undecided:Int64}),
+        arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))), {never_ms:Int64})) AS owned_since,
+    link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told,
     outcome = 'fetch' AND is_claimed AND (is_told OR role = 1) AS has_claim,
     is_claim AND (is_told OR role = 1) AS is_agents,
     -- It goes by another organization's token and leads to the host of the token's link.
@@ -52,10 +47,11 @@ SELECT '', '', '', toInt8(0), CAST([], 'Array(Tuple(UInt16, UInt64))'), CAST([],
     countIf(type = 'content_presented') AS presented,
     countIf(is_click) AS clicks
 FROM events FINAL
-WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
+WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site
+    HAVING argMax(above NOT IN (SELECT host FROM foreign_hosts), length(above)))
     AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
     AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-    AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
+    AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64} OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
     AND (is_click OR type IN ('content_cited', 'content_presented') OR has_claim)
     AND if({outcome:String} = '', 1, outcome = {outcome:String})
 GROUP BY agent_name
@@ -63,12 +59,18 @@ UNION ALL
 SELECT toString(operator), toString(bot), toString(purpose), toInt8(verified), CAST([], 'Array(Tuple(UInt16, UInt64))'),
     groupArray((one_status, requests)), toUInt64(0), toUInt64(0), toUInt64(0), '', toUInt64(0), toUInt64(0), toUInt64(0), toUInt64(0)
 FROM (
+    WITH
+        (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
+        host -> arrayFirst(since -> since != {undecided:Int64}, arrayPushBack(arrayMap(
+            end -> transform(left(host, end - 1), deciders.1, deciders.2, {undecided:Int64}),
+            arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))), {never_ms:Int64})) AS owned_since
     SELECT operator, bot, purpose, verified, status AS one_status, count() AS requests
     FROM failed_fetches FINAL
-    WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
+    WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site
+        HAVING argMax(above NOT IN (SELECT host FROM foreign_hosts), length(above)))
         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-        AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
+        AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64} OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
         AND if({outcome:String} = '', 1, outcome = {outcome:String})
     GROUP BY operator, bot, purpose, verified, one_status
     -- Copies of a line can be in several partitions.

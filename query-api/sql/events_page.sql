@@ -4,10 +4,12 @@
 -- One pass over all events counts them by ten minutes, so that only those down to the page's end have to be sorted. Arrays are read
 -- around the events on the page only. All parts of a statement read one snapshot, so total and page agree.
 WITH
-    (SELECT (hosts, since) FROM owner_hosts) AS deciders,
+    (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
+    host -> arrayFirst(since -> since != {undecided:Int64}, arrayPushBack(arrayMap(
+        end -> transform(left(host, end - 1), deciders.1, deciders.2, {undecided:Int64}),
+        arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))), {never_ms:Int64})) AS owned_since,
     -- A click on another host than its token's link belongs to its reporter, unless the link's host is the reader's too.
-    link_site = ''
-        OR toUnixTimestamp64Milli(at) >= deciders.2[arrayFirstIndex(host -> startsWith(link_site || '.', host), deciders.1)] AS shows_agent,
+    link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS shows_agent,
     listed AS (
         SELECT
             site,
@@ -17,11 +19,12 @@ WITH
             -- What follows the last event of the previous page; on the first page everything.
             if({is_next:UInt8}, at_ms < {after_ms:Int64} OR (at_ms = {after_ms:Int64} AND key > {after_key:UInt128}), 1) AS is_after
         FROM events FINAL
-        WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
+        WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site
+            HAVING argMax(above NOT IN (SELECT host FROM foreign_hosts), length(above)))
             AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
             -- Of hosts that had another owner, what happened since then.
-            AND if({is_shared:UInt8}, at_ms >= owned_since(site), 1)
+            AND if({is_dated:UInt8}, at_ms >= {dated_ms:Int64} OR at_ms >= owned_since(site), 1)
             AND NOT startsWith(type, 'turn_')
             -- Filters compare what the owner sees. Each is off unless it is set; ClickHouse doesn't resolve what `if` leaves out.
             AND if({is_filtered:UInt8},

@@ -1,10 +1,16 @@
 -- The hours, as numbers since 1970, in which an edge, an origin or an index reported an event; one row with all of them. An event
 -- is in the hour of its own time.
+WITH
+    (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
+    host -> arrayFirst(since -> since != {undecided:Int64}, arrayPushBack(arrayMap(
+        end -> transform(left(host, end - 1), deciders.1, deciders.2, {undecided:Int64}),
+        arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))), {never_ms:Int64})) AS owned_since
 SELECT arraySort(groupUniqArray(intDiv(toUnixTimestamp64Milli(at), 3600000))) AS hours
 FROM events FINAL
-WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
+WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site
+    HAVING argMax(above NOT IN (SELECT host FROM foreign_hosts), length(above)))
     AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
     AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-    AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
+    AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64} OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
     AND bitAnd(roles, 28) != 0
     AND NOT startsWith(type, 'turn_')

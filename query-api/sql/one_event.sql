@@ -1,9 +1,12 @@
 -- An owner's events that have one of these keys, newest first, with the places of their reports. PREWHERE is
 -- safe for columns of the sorting key only: other columns are read around the events that have one of the keys.
 WITH
-    (SELECT (hosts, since) FROM owner_hosts) AS deciders,
+    (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
+    host -> arrayFirst(since -> since != {undecided:Int64}, arrayPushBack(arrayMap(
+        end -> transform(left(host, end - 1), deciders.1, deciders.2, {undecided:Int64}),
+        arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))), {never_ms:Int64})) AS owned_since,
     -- From when on events on this host are the owner's.
-    if({is_shared:UInt8}, owned_since(site), toInt64(-2208988800000)) AS owned_from
+    if({is_dated:UInt8}, owned_since(site), {first_ms:Int64}) AS owned_from
 SELECT
     key,
     toUnixTimestamp64Milli(at) AS at_ms,
@@ -12,7 +15,7 @@ SELECT
     is_claimed,
     is_seen,
     -- As in events_page.sql.
-    toUInt8(link_site = '' OR at_ms >= deciders.2[arrayFirstIndex(host -> startsWith(link_site || '.', host), deciders.1)]) AS shows_agent,
+    toUInt8(link_site = '' OR at_ms >= owned_since(link_site)) AS shows_agent,
     -- Organization, time and identity of each report that the owner may see. Reports from before the host was the owner's are left
     -- out, but for the one that represents the event, which the list shows too.
     arrayMap(
@@ -27,7 +30,8 @@ SELECT
         )
     ) AS visible_reports
 FROM events FINAL
-PREWHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
+PREWHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site
+    HAVING argMax(above NOT IN (SELECT host FROM foreign_hosts), length(above)))
     AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
     AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
     AND key IN (SELECT toUInt128(arrayJoin({keys:Array(String)})))

@@ -3,8 +3,8 @@
 SELECT DISTINCT identity, group_key
 FROM reports
 WHERE event_id = {event_id:String}
-    AND site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
-    AND if({is_shared:UInt8}, owned_since(site) != {never_ms:Int64}, 1)
+    AND site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site
+        HAVING argMax(above NOT IN (SELECT host FROM foreign_hosts), length(above)))
     AND is_issuers = 0
     AND NOT startsWith(type, 'turn_')
 LIMIT {limit:UInt64}

@@ -30,13 +30,14 @@ FROM (
             max(one_bucket) AS last_cell
         FROM (
             WITH
-                (SELECT (hosts, since) FROM owner_hosts) AS deciders,
+                (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
+                host -> arrayFirst(since -> since != {undecided:Int64}, arrayPushBack(arrayMap(
+                    end -> transform(left(host, end - 1), deciders.1, deciders.2, {undecided:Int64}),
+                    arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))), {never_ms:Int64})) AS owned_since,
                 '' AS nothing,
                 if(verified = 'unknown', '', toString(verified)) AS verified_name,
                 if(status = 0, '', toString(status)) AS status_name,
-                link_site = ''
-                    OR toUnixTimestamp64Milli(at)
-                        >= deciders.2[arrayFirstIndex(host -> startsWith(link_site || '.', host), deciders.1)] AS is_told,
+                link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told,
                 if(empty(other_agents.session), if(session = 0, [], [session]),
                     arrayFilter(one -> one != 0, arrayPushFront(other_agents.session, session))) AS sessions
             SELECT
@@ -45,10 +46,12 @@ FROM (
                 count() AS one_events,
                 uniqExactArrayIf(sessions, is_told) AS one_sessions
             FROM events FINAL
-            WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
+            WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site
+                HAVING argMax(above NOT IN (SELECT host FROM foreign_hosts), length(above)))
                 AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                 AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
+                AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64}
+                    OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                 AND NOT startsWith(type, 'turn_')
                 AND if({outcome:String} = '', 1, outcome = {outcome:String})
             GROUP BY one_bucket, one_value

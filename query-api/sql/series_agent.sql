@@ -27,16 +27,17 @@ FROM (
                 uniqExactIf(one_session, is_told AND one_session != 0) AS of_sessions
                 FROM (
                     WITH
-                        (SELECT (hosts, since) FROM owner_hosts) AS deciders,
+                        (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
+                        host -> arrayFirst(since -> since != {undecided:Int64}, arrayPushBack(arrayMap(
+                            end -> transform(left(host, end - 1), deciders.1, deciders.2, {undecided:Int64}),
+                            arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))),
+                            {never_ms:Int64})) AS owned_since,
                         arrayPushFront(other_agents.agent, agent) AS agent_names,
                         arrayMap(one -> '', roles) AS no_names
                     SELECT
                         intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS of_bucket,
                         organization,
-                        link_site = ''
-                            OR toUnixTimestamp64Milli(at)
-                                >= deciders.2[arrayFirstIndex(host -> startsWith(link_site || '.', host), deciders.1)]
-                            AS is_told,
+                        link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told,
                         arrayPushFront(other_agents.role, role) AS roles,
                         arrayPushFront(other_agents.platform, platform) AS platforms,
                         arrayPushFront(other_agents.session, session) AS sessions,
@@ -45,10 +46,12 @@ FROM (
                         -- Numbering the reports of each agent is slow, and needed only if several have one.
                         if(arraySum(have_agent) < 2, have_agent, arrayEnumerateUniq(have_agent, platforms, agents)) AS numbers
                     FROM events FINAL
-                    WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
+                    WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site
+                        HAVING argMax(above NOT IN (SELECT host FROM foreign_hosts), length(above)))
                         AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
                         AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                        AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
+                        AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64}
+                            OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                         AND NOT startsWith(type, 'turn_')
                         AND if({outcome:String} = '', 1, outcome = {outcome:String})
                 )

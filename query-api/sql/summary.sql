@@ -26,11 +26,12 @@ FROM (
             if(has_agent, [('agent', toUInt8(0), toString(shown_platform), if(may_name, toString(own_agent), ''))], []))) AS figure
     FROM (
         WITH
-            (SELECT (hosts, since) FROM owner_hosts) AS deciders,
+            (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
+            host -> arrayFirst(since -> since != {undecided:Int64}, arrayPushBack(arrayMap(
+                end -> transform(left(host, end - 1), deciders.1, deciders.2, {undecided:Int64}),
+                arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))), {never_ms:Int64})) AS owned_since,
             -- A click on another host than that of its token's link is its reporter's, unless the reader may see that host.
-            link_site = ''
-                OR toUnixTimestamp64Milli(at)
-                    >= deciders.2[arrayFirstIndex(host -> startsWith(link_site || '.', host), deciders.1)] AS is_told,
+            link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told,
             is_told * session AS shown_session
         SELECT
             role AS own_role,
@@ -44,10 +45,11 @@ FROM (
             [countIf(bitTest(roles, 1)), countIf(bitTest(roles, 2)), countIf(bitTest(roles, 3)), countIf(bitTest(roles, 4))] AS by_role,
             countIf(notEmpty(other_agents.role)) AS others
         FROM events FINAL
-        WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
+        WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site
+            HAVING argMax(above NOT IN (SELECT host FROM foreign_hosts), length(above)))
             AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-            AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
+            AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64} OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
             AND NOT startsWith(type, 'turn_')
             AND if({outcome:String} = '', 1, outcome = {outcome:String})
         GROUP BY own_role, has_agent, may_name, shown_platform, own_agent

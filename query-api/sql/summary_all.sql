@@ -24,10 +24,11 @@ FROM (
         place = 1 AND figure.1 = 'total' AS is_total
     FROM (
         WITH
-            (SELECT (hosts, since) FROM owner_hosts) AS deciders,
-            link_site = ''
-                OR toUnixTimestamp64Milli(at)
-                    >= deciders.2[arrayFirstIndex(host -> startsWith(link_site || '.', host), deciders.1)] AS is_told,
+            (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
+            host -> arrayFirst(since -> since != {undecided:Int64}, arrayPushBack(arrayMap(
+                end -> transform(left(host, end - 1), deciders.1, deciders.2, {undecided:Int64}),
+                arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))), {never_ms:Int64})) AS owned_since,
+            link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told,
             is_told * session AS shown_session
         SELECT
             role AS own_role,
@@ -47,10 +48,11 @@ FROM (
             arrayPushFront(arrayMap(of -> toString(of.2), others), toString(shown_platform)) AS platforms,
             arrayPushFront(arrayMap(of -> toString(of.3), others), if(may_name, toString(own_agent), '')) AS agents
         FROM events FINAL
-        WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts))
+        WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site
+            HAVING argMax(above NOT IN (SELECT host FROM foreign_hosts), length(above)))
             AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-            AND if({is_shared:UInt8}, toUnixTimestamp64Milli(at) >= owned_since(site), 1)
+            AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64} OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
             AND NOT startsWith(type, 'turn_')
             AND if({outcome:String} = '', 1, outcome = {outcome:String})
         GROUP BY own_role, is_agents, shown_platform, may_name, own_agent, others

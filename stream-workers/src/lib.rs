@@ -7,8 +7,8 @@
 //! 2. Write the sessions and look up the click tokens and agents that the gateway could not (`resolve`). While PostgreSQL is
 //!    unavailable, blocks that need it wait.
 //! 3. Wait until the brokers have acknowledged the block's dead letters.
-//! 4. Merge the block with the current rows of its events (`store::merge`) and insert `sites`, `reports`, `events` and `progress`, in
-//!    this order (`writer`). Repeat a statement until its outcome is known.
+//! 4. Merge the block with the current rows of its events (`store::merge`) and insert `sites`, `reports`, `events`, `failed_fetches` and
+//!    `progress`, in this order (`writer`). Repeat a statement until its outcome is known.
 //!
 //! Between blocks, the active writer processes replays: requests to store a part of the log again (`replay`, `writer::replay`).
 //!

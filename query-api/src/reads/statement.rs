@@ -2,14 +2,13 @@
 
 use clickhouse::Client;
 use clickhouse::query::Query;
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use uuid::Uuid;
 
-/// The text of a file, values by name, and tables. No value is put into the text; a test compares what ClickHouse receives with the
-/// files (tests/it/statement_files.rs).
+/// The text of a file, values by name, and tables. The text is sent as it is; a test compares what ClickHouse receives with the files
+/// (tests/it/statement_files.rs).
 pub(super) struct Statement {
-    text: Cow<'static, str>,
+    text: &'static str,
     parameters: Vec<(&'static str, Value)>,
     tables: Vec<Table>,
 }
@@ -87,15 +86,7 @@ fn escape(text: &str, to: &mut String) {
 impl Statement {
     /// A statement without values.
     pub(super) fn new(text: &'static str) -> Self {
-        Self { text: Cow::Borrowed(text), parameters: Vec::new(), tables: Vec::new() }
-    }
-
-    /// Replaces a call by the text of a file that stands for it.
-    pub(super) fn expand(mut self, (call, text): (&str, &str)) -> Self {
-        if self.text.contains(call) {
-            self.text = Cow::Owned(self.text.replace(call, text));
-        }
-        self
+        Self { text, parameters: Vec::new(), tables: Vec::new() }
     }
 
     /// Sets the parameter `name`. A parameter that the statement doesn't have is ignored.
@@ -138,7 +129,7 @@ impl Statement {
         let mut field = |disposition: &str, content: &str| {
             _ = write!(form, "--{boundary}\r\nContent-Disposition: form-data; {disposition}\r\n\r\n{content}\r\n");
         };
-        field("name=\"query\"", &self.text);
+        field("name=\"query\"", self.text);
         for (name, Value(value)) in &self.parameters {
             field(&format!("name=\"param_{name}\""), value);
         }

@@ -59,6 +59,7 @@ async fn ask(app: &TestApp, key: &str) {
 async fn c3_r13_a_read_is_of_one_moment_however_long_it_is_planned() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
+    app.seed().owner_of("blog.example.com").await;
     app.insert(&[seen("example.com", u128::MAX).role(Agent).session(u128::MAX)]).await;
     let proxy = ClickHouseProxy::before(&app.stores.clickhouse.clickhouse_url, planned_slowly).await;
     let clickhouse = ClickHouseSettings { clickhouse_url: proxy.url().to_owned(), ..app.stores.clickhouse.clone() };

@@ -16,19 +16,15 @@ pub(crate) fn statement_of(body: &str) -> &str {
     statement.trim()
 }
 
-/// The names of the files by their texts, also with the text of owned_since.sql for its calls.
+/// The names of the files by their texts.
 pub(crate) fn files() -> BTreeMap<String, String> {
-    let owned_since = include_str!("../../sql/owned_since.sql");
     let folders = ["/sql", "/../store/clickhouse"].map(|folder| format!("{}{folder}", env!("CARGO_MANIFEST_DIR")));
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
     let file = |path: std::path::PathBuf| {
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        let text = fs::read_to_string(&path).unwrap();
-        (text.trim().to_owned(), name)
+        (fs::read_to_string(&path).unwrap().trim().to_owned(), name)
     };
-    let files: BTreeMap<String, String> = files.map(|entry| file(entry.unwrap().path())).collect();
-    let expanded = |(text, name): (&String, &String)| (text.replace("owned_since(site)", owned_since), name.clone());
-    files.iter().map(expanded).chain(files.clone()).collect()
+    files.map(|entry| file(entry.unwrap().path())).collect()
 }
 
 /// The files whose texts were received. Every text has to be one.
@@ -49,8 +45,7 @@ async fn every_statement_of_a_read_is_a_file_and_every_file_is_a_statement_of_a_
     let received = received(read.map(|(path, request)| (path, statement_of(&request.statement))));
     let folder = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/sql")).unwrap();
     let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let unused: Vec<String> =
-        names.filter(|name| !name.starts_with("analysts_") && name != "owned_since.sql" && !received.contains(name)).collect();
+    let unused: Vec<String> = names.filter(|name| !name.starts_with("analysts_") && !received.contains(name)).collect();
     assert!(unused.is_empty(), "no read sends {unused:?}");
     let long: BTreeSet<&str> = requests()
         .filter(|(_, request)| request.statement.len() > LONGEST_PARAMETER)

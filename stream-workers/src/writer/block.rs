@@ -120,6 +120,10 @@ async fn merge_and_insert(
                 bodies.sites.text(above.as_str());
                 bodies.sites.text(site);
             }
+            // A host has up to 31 others above it.
+            if most_bytes.is_some_and(|most| bodies.sites.0.len() > most) {
+                return Ok(None);
+            }
         }
         batch.failed_fetches.iter().for_each(|(_, row)| row.encode(&mut bodies.failed_fetches));
         Ok(Some((changes, sites, bodies)))

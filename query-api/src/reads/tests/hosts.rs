@@ -11,13 +11,31 @@ use schemas::site::Site;
 use service_kit::directory::OwnedSite;
 use uuid::Uuid;
 
-/// The events in total of the owner of a domain.
-async fn total(world: &World, domain: &str, from_ms: Option<i64>) -> u64 {
-    let visible_from = from_ms.and_then(DateTime::from_timestamp_millis);
-    let owned = OwnedSite { site: Site::from_domain(domain).unwrap(), visible_from, except: Vec::new(), formerly: Vec::new() };
-    let seen = Visibility::of_everything(OrgId(Uuid::nil()), &[owned]);
+/// The events in total that an owner sees, of everything or of one domain.
+async fn total_of(world: &World, owned: &[OwnedSite], domain: Option<&str>) -> u64 {
+    let owner = OrgId(Uuid::nil());
+    let all = || Visibility::of_everything(owner, owned);
+    let seen = domain.map_or_else(all, |domain| Visibility::of_domain(owner, owned, domain).unwrap());
     let rows = world.reads.summary(&seen, &Period::default(), None).await.unwrap();
     rows.iter().map(|row| if let SummaryRow::Total { events, .. } = row { *events } else { 0 }).sum()
+}
+
+fn owned(domain: &str, except: &[&str], from_ms: Option<i64>) -> OwnedSite {
+    let site = |domain: &str| Site::from_domain(domain).unwrap();
+    let visible_from = from_ms.and_then(DateTime::from_timestamp_millis);
+    let except = except.iter().map(|host| site(host)).collect();
+    OwnedSite { site: site(domain), visible_from, except, formerly: Vec::new() }
+}
+
+async fn total(world: &World, domain: &str, from_ms: Option<i64>) -> u64 {
+    total_of(world, &[owned(domain, &[], from_ms)], None).await
+}
+
+/// Two events on a host, and the host in `sites` as the writer inserts it.
+async fn insert_host(world: &World, host: &str) {
+    let above = Site::from_stored(host).candidates();
+    let above: Vec<&str> = above.iter().map(Site::as_str).collect();
+    insert(world, (&above, &format!("'{host}'")), 1).await;
 }
 
 /// Two events per host, one of them from before new year, for hosts as an expression of `number`.
@@ -49,11 +67,53 @@ async fn hosts_beneath_a_public_suffix_are_found() {
     for host in
         ["com.mythic-beasts", "com.mythic-beasts.x.a", "com.mythic-beasts.x.a.b", "com.mythic-beasts-x", "com.mythic-beastsx.y"]
     {
-        let above = Site::from_stored(host).candidates();
-        let above: Vec<&str> = above.iter().map(Site::as_str).collect();
-        insert(&world, (&above, &format!("'{host}'")), 1).await;
+        insert_host(&world, host).await;
     }
     for (domain, expected) in [("mythic-beasts.com", 6), ("a.x.mythic-beasts.com", 4), ("b.a.x.mythic-beasts.com", 2)] {
         assert_eq!(total(&world, domain, None).await, expected, "{domain}");
     }
+}
+
+#[tokio::test]
+async fn the_longest_verified_host_decides_whose_events_are_read() {
+    let world = World::new().await;
+    for host in [
+        "test.a",
+        "test.a.x",
+        "test.a.b",
+        "test.a.b.x",
+        "test.a.b.c",
+        "test.a.b.c.x",
+        "test.xa",
+        "test.a-x",
+        "test2.a",
+        "com.mythic-beasts",
+        "com.mythic-beasts.shop",
+        "com.mythic-beasts.vs.x",
+    ] {
+        // Twice, because several rows of a host are there until they are merged.
+        insert_host(&world, host).await;
+        insert_host(&world, host).await;
+    }
+    let hosts = [
+        owned("a.test", &["b.a.test"], None),
+        owned("c.b.a.test", &[], Some(NEW_YEAR_MS)),
+        owned("mythic-beasts.com", &[], None),
+    ];
+    // Two events per host; of hosts beneath c.b.a.test one, the later.
+    for (domain, expected) in [
+        (None, 4 + 2 + 6),
+        (Some("a.test"), 4 + 2),
+        (Some("x.a.test"), 2),
+        (Some("y.x.a.test"), 0),
+        (Some("c.b.a.test"), 2),
+        (Some("x.c.b.a.test"), 1),
+        (Some("mythic-beasts.com"), 6),
+        (Some("vs.mythic-beasts.com"), 2),
+    ] {
+        assert_eq!(total_of(&world, &hosts, domain).await, expected, "{domain:?}");
+    }
+    assert_eq!(total_of(&world, &hosts[..1], None).await, 4, "what another owner has is not read");
+    assert_eq!(total_of(&world, &[owned("a.test", &[], None)], None).await, 12);
+    assert_eq!(total_of(&world, &[], None).await, 0);
 }

@@ -126,6 +126,29 @@ async fn a_block_that_is_divided_is_stored_exactly_once() {
     world.assert_no_orphans().await;
 }
 
+/// A host with 30 others above it has 31 rows in `sites`, some 12 KB.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_with_too_many_new_hosts_is_divided() {
+    const HOSTS: u128 = 6_000;
+    let above = "abcdefg.".repeat(29);
+    let deep = |n: u128| {
+        let mut deep = event(n);
+        deep["site"] = json!(format!("test.{above}{n:06}"));
+        // The block is full, and its other rows are still small enough for one statement.
+        deep["data"] = json!({"padding": "x".repeat(6_000)});
+        deep
+    };
+    let records: Vec<_> = (0..HOSTS).collect::<Vec<_>>().chunks(500).map(|part| part.iter().map(|n| deep(n + 1)).collect::<Vec<_>>()).collect();
+    let records: Vec<_> = records.iter().map(|events| (0, record(1, NEW_YEAR_US, events))).collect();
+    let mut world = World::new().await;
+    world.put(&records).await;
+    let _writer = world.writer_with([("TELEMETRY_BLOCK_AGE_MS", "60000".to_owned())]);
+    world.is_stored().await;
+    assert_eq!(world.count("SELECT count() FROM sites WHERE above = site").await, HOSTS as u64);
+    assert_eq!(world.count("SELECT count() FROM sites WHERE above = 'test.abcdefg'").await, HOSTS as u64);
+    assert!(world.count("SELECT uniqExact(version) FROM events").await > 1, "parts of the block");
+}
+
 /// The index takes some 22 bytes per key. A response that is read as a whole takes 28 more, twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_index_is_read_without_holding_the_response() {
