@@ -3,7 +3,9 @@
 //! Must not outlive the line: it borrows, and what it holds of a person goes with it.
 
 use super::format_table::FormatId;
+use crate::request::limits::EARLIEST_AT_MS;
 use schemas::instant::{self, Spelling};
+use schemas::site::Site;
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,7 +16,7 @@ pub(crate) type Reason = &'static str;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     Time,
-    /// The day, if the time is a time of day.
+    /// The day, if the time is a time of day; a whole time in the lines of Fluent Bit.
     Date,
     Host,
     /// A host that may be the requested one, if [`Field::Host`] has none.
@@ -43,7 +45,10 @@ pub(crate) enum Field {
     Cache,
     Asn,
     Country,
+    /// Media type of the response.
     MediaType,
+    /// A media type whose name doesn't say whether it is the response's. That of the request is the visitor's choice.
+    ContentType,
     Category,
     SignatureAgent,
     /// The request that this one was made for.
@@ -74,6 +79,8 @@ pub(crate) struct Fields<'a> {
     ranks: [u8; FIELDS],
     /// The format that was recognized.
     pub(crate) format: Option<FormatId>,
+    /// The formats whose names the line has, one bit each.
+    signs: u32,
     /// Whether a member of a JSON line that is a field occurs twice.
     pub(super) has_repeated_member: bool,
     /// The fields with several different values, one bit each.
@@ -86,13 +93,13 @@ impl<'a> Fields<'a> {
         Self { format: Some(format), ..Self::default() }
     }
 
-    /// Sets a field. The first value that isn't empty counts.
+    /// Sets a field. The first value that isn't empty counts, as in [`Fields::put_ranked`].
     pub(crate) fn put(&mut self, field: Field, value: Cow<'a, str>) {
         self.put_ranked(field, 0, value);
     }
 
     /// Sets a field that a line can have several times. The value with the lowest rank counts, and of equal ones the first that
-    /// isn't empty.
+    /// isn't empty. A value that can't be the field's, such as a host that nobody can own, counts only if there is no other one.
     pub(crate) fn put_ranked(&mut self, field: Field, rank: u8, value: Cow<'a, str>) {
         let at = field as usize;
         if !says_nothing(&value) && self.get(field).is_some_and(|known| is_other(field, known, &value)) {
@@ -100,7 +107,12 @@ impl<'a> Fields<'a> {
         }
         let is_better = match self.get(field) {
             None => !says_nothing(&value) || self.values[at].is_none(),
-            Some(_) => rank < self.ranks[at] && !says_nothing(&value),
+            Some(_) if says_nothing(&value) => false,
+            Some(known) => match (is_possible(field, known), is_possible(field, &value)) {
+                (true, false) => false,
+                (false, true) => true,
+                _ => rank < self.ranks[at],
+            },
         };
         if is_better {
             self.values[at] = Some(value);
@@ -129,7 +141,13 @@ impl<'a> Fields<'a> {
 
     /// Notes a format; of several the first of the table counts.
     pub(crate) fn sign(&mut self, format: FormatId) {
+        self.signs |= 1 << (format as u32);
         self.format = Some(self.format.map_or(format, |known| known.min(format)));
+    }
+
+    /// Whether the line has names of a format, even if it is recognized as another one.
+    pub(crate) fn has_sign(&self, format: FormatId) -> bool {
+        self.signs & (1 << (format as u32)) != 0
     }
 
     /// The same fields without what they borrow.
@@ -139,6 +157,7 @@ impl<'a> Fields<'a> {
             values,
             ranks: self.ranks,
             format: self.format,
+            signs: self.signs,
             has_repeated_member: self.has_repeated_member,
             disputed: self.disputed,
         }
@@ -168,12 +187,12 @@ impl<'a> Fields<'a> {
 
     /// When it was, in milliseconds UTC.
     pub(crate) fn at_ms(&self) -> Result<i64, Reason> {
-        let time = self.get(Field::Time).ok_or("no_time")?;
-        let at_ms = match self.get(Field::Date).filter(|_| time.contains(':')) {
-            Some(day) => instant::read_day(day, time),
-            None => instant::read(time, Spelling::Log),
-        };
-        at_ms.ok_or("bad_time")
+        let (time, date) = (self.get(Field::Time), self.get(Field::Date));
+        if time.or(date).is_none() {
+            return Err("no_time");
+        }
+        let of_day = || instant::read_day(date?, time?);
+        time.and_then(time_in).or_else(of_day).or_else(|| time_in(date?)).ok_or("bad_time")
     }
 
     /// The status; 0 if the request wasn't answered: logs have -1, 0, 000 or - then.
@@ -208,17 +227,41 @@ pub(crate) fn address_in(text: &str) -> Option<IpAddr> {
     text.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
 }
 
-/// Whether two values of a field contradict each other. Logs have the port of an address in one of them, the query of a path, or the
-/// end of a request beside its beginning.
+/// Returns a host whose name somebody can own, without what is no port.
+pub(super) fn ownable(host: &str) -> Option<&str> {
+    let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
+    Site::from_domain(name).ok()?;
+    Some(if port.parse::<u16>().is_ok() { host } else { name })
+}
+
+/// Whether a value can be that of a field.
+fn is_possible(field: Field, value: &str) -> bool {
+    match field {
+        Field::Time => time_in(value).is_some(),
+        Field::Host => ownable(value).is_some(),
+        _ => true,
+    }
+}
+
+/// A time in milliseconds since 1970. What reads as one before 2000 is a duration.
+fn time_in(text: &str) -> Option<i64> {
+    instant::read(text, Spelling::Log).filter(|at_ms| *at_ms >= EARLIEST_AT_MS)
+}
+
+/// The site of a host with or without a port.
+fn site_in(host: &str) -> Option<Site> {
+    Site::from_domain(host.rsplit_once(':').map_or(host, |(name, _)| name)).ok()
+}
+
+/// Whether two values of a field contradict each other. Logs have the port of an address or a host in one of them, the query of a
+/// path, or the end of a request beside its beginning.
 fn is_other(field: Field, one: &str, other: &str) -> bool {
     if one == other {
         return false;
     }
     match field {
-        Field::Time => {
-            let read = |text| instant::read(text, Spelling::Log);
-            read(one).zip(read(other)).is_some_and(|(one, other)| one.abs_diff(other) > MAX_REQUEST_MS)
-        }
+        Field::Time => time_in(one).zip(time_in(other)).is_some_and(|(one, other)| one.abs_diff(other) > MAX_REQUEST_MS),
+        Field::Host => site_in(one).zip(site_in(other)).is_some_and(|(one, other)| one != other),
         Field::Path => path_in(one) != path_in(other),
         Field::Status => {
             let read = |text: &str| text.parse::<i32>().ok();

@@ -2,7 +2,7 @@
 
 use super::format_table::FormatId;
 use super::formats::{Heading, NoRequest, parse};
-use super::line::{Field, Fields, Reason};
+use super::line::{Field, Fields, Reason, ownable};
 use super::line_id::{line_id, mark};
 use crate::record::normalise::{Origin, normalise};
 use crate::request::limits::{EARLIEST_AT_MS, Limits};
@@ -52,8 +52,16 @@ const ASSET_TYPES: &[&str] = &[
     "application/mp4",
     "application/ogg",
 ];
-/// Media types that servers send for files of any kind.
-const VAGUE_TYPES: &[&str] = &["application/octet-stream", "binary/octet-stream"];
+/// Media types that servers send for files of any kind, or for files whose kind they don't know.
+const VAGUE_TYPES: &[&str] = &[
+    "application/octet-stream",
+    "binary/octet-stream",
+    "application/unknown",
+    "text/plain",
+    "application/json",
+    "application/xml",
+    "text/xml",
+];
 
 /// Reason of a line whose host the sender has not verified, or that the drain is not for.
 pub(super) const OTHER_HOST: Reason = "other_host";
@@ -170,7 +178,9 @@ impl Judge {
         let url = self.url(fields).map_err(Outcome::Bad)?;
         let status = fields.status();
         let is_success = status.is_ok_and(|status| (200..300).contains(&status));
-        let is_asset = is_asset(&url, fields.text(Field::MediaType), is_success);
+        // A revalidation has the media type of the page.
+        let is_of_page = is_success || status == Ok(304);
+        let is_asset = is_asset(&url, fields.text(Field::MediaType), is_of_page);
         let url = fitting(url);
         let content = ContentUrl::parse(&url).map_err(|_| Outcome::Bad("bad_url"))?;
         let is_own = |owned: &Vec<OwnedSite>| content.site.as_ref().is_some_and(|site| owned.iter().any(|own| own.covers(site)));
@@ -319,22 +329,15 @@ fn readable(line: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// A host whose name somebody can own, without what is no port.
-fn ownable(host: &str) -> Option<&str> {
-    let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
-    Site::from_domain(name).ok()?;
-    Some(if port.parse::<u16>().is_ok() { host } else { name })
-}
-
 /// Whether a response serves a page's looks. The media type decides, because the server chooses it and the visitor the path. Without
-/// one, or if there was no success and it is that of an error page, the ending of the path decides.
-fn is_asset(url: &str, media_type: &str, is_success: bool) -> bool {
+/// one, if it says nothing, or if it is that of an error page and not of the requested page, the ending of the path decides.
+fn is_asset(url: &str, media_type: &str, is_of_page: bool) -> bool {
     let media_type = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if ASSET_TYPES.iter().any(|kind| media_type.starts_with(kind)) {
         return true;
     }
-    let is_known = !media_type.is_empty() && !VAGUE_TYPES.contains(&media_type.as_str());
-    if is_known && is_success {
+    let is_known = media_type.contains('/') && !VAGUE_TYPES.contains(&media_type.as_str());
+    if is_known && is_of_page {
         return false;
     }
     let path = url.split(['?', '#']).next().unwrap_or_default();
@@ -383,19 +386,19 @@ pub(super) fn outline(line: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::format_table::FORMATS;
     use super::*;
 
     #[test]
     fn media_types_decide_what_is_an_asset_before_path_endings() {
         for asset in ["https://a.test/x.CSS?v=1", "https://a.test/a/b.min.js", "https://a.test/i.webp#x"] {
-            for vague in ["", "Application/Octet-Stream", " ; charset=utf-8"] {
+            for vague in ["", "Application/Octet-Stream", " ; charset=utf-8", "html", "null", "undefined"] {
                 assert!(is_asset(asset, vague, true), "{asset} {vague}");
             }
             assert!(is_asset(asset, "text/html", false), "{asset}: the media type is that of an error page");
         }
         for page in ["https://a.test/article/x.css", "https://a.test/wiki/Node.js", "https://a.test/a;b.png"] {
-            for media_type in ["text/html", "TEXT/HTML; charset=utf-8", "application/xhtml+xml", "text/plain", "application/json"]
-            {
+            for media_type in ["text/html", "TEXT/HTML; charset=utf-8", "application/xhtml+xml", "text/markdown"] {
                 assert!(!is_asset(page, media_type, true), "{page} {media_type}");
             }
         }
@@ -406,6 +409,45 @@ mod tests {
         }
         for media_type in ["Image/PNG", "application/x-javascript", "font/woff2", "application/font-woff"] {
             assert!(is_asset("https://a.test/photo", media_type, true), "{media_type}");
+        }
+    }
+
+    /// Servers that don't know an ending send these for it.
+    #[test]
+    fn endings_decide_where_media_types_are_vague() {
+        for media_type in ["text/plain", "Application/JSON; charset=utf-8", "application/octet-stream", "text/xml", "html", ""] {
+            for asset in ["https://a.test/x.mjs", "https://a.test/x.avif", "https://a.test/x.js.map", "https://a.test/x.svg"] {
+                assert!(is_asset(asset, media_type, true), "{asset} {media_type}");
+            }
+            for content in ["https://a.test/robots.txt", "https://a.test/data.json", "https://a.test/feed.xml", "https://a.test/"]
+            {
+                assert!(!is_asset(content, media_type, true), "{content} {media_type}");
+            }
+        }
+    }
+
+    /// Without a media type, pages with an asset's ending are lost, so users must know which formats have none.
+    #[test]
+    fn documentation_names_formats_without_media_types() {
+        let page = include_str!("../../../docs/drains/README.md");
+        let line = page.lines().find(|line| line.contains("by the media type of the response")).unwrap();
+        let named = |id: &FormatId| match id {
+            FormatId::Combined | FormatId::Common | FormatId::Vector => Some("combined and common log formats"),
+            FormatId::TraefikClf => Some("Traefik's text format"),
+            FormatId::IngressNginx => Some("ingress-nginx"),
+            FormatId::AwsAlb => Some("AWS's load balancer"),
+            FormatId::GoogleLoadBalancer => Some("Google's load balancer"),
+            FormatId::Haproxy => Some("HAProxy"),
+            FormatId::W3c => Some("IIS"),
+            FormatId::Bunny => Some("Bunny"),
+            FormatId::Vercel => Some("Vercel"),
+            FormatId::FluentBit => Some("Fluent Bit's parsers"),
+            FormatId::Cloudflare | FormatId::Fastly | FormatId::AkamaiJson | FormatId::AkamaiText => None,
+            FormatId::CloudFrontJson | FormatId::CloudFrontRealTime | FormatId::CloudFrontStandard => None,
+            FormatId::TraefikJson | FormatId::Ecs | FormatId::Caddy | FormatId::Json => None,
+        };
+        for name in FORMATS.iter().filter_map(|format| named(&format.id)) {
+            assert!(line.contains(name), "{name}: {line}");
         }
     }
 

@@ -1,9 +1,14 @@
 //! JSON lines whose members their sender or server names: Fastly's format string, nginx, Caddy, Traefik, Google's load balancer,
 //! the Elastic Common Schema, Fluent Bit and Vector.
 
+mod escapes;
+#[cfg(test)]
+mod tests;
+
 use super::super::json::{Member, Names, Node, fields};
-use super::super::line::{Field, Fields};
+use super::super::line::{Field, Fields, Reason};
 use super::{FormatId, NoRequest, put_request_line, put_target_host, text};
+use escapes::with_json_escapes;
 use std::borrow::Cow;
 
 /// A format whose lines Caddy marks so; its other loggers write about something else.
@@ -21,7 +26,9 @@ pub(super) fn parse_fastly(line: &str) -> Result<Fields<'_>, NoRequest> {
 }
 
 fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
-    let mut fields = fields(line, NAMES)?;
+    let mut fields = members(line)?;
+    recognize(&mut fields, otherwise);
+    put_media_type(&mut fields, otherwise);
     put_request(&mut fields);
     if otherwise == FormatId::Fastly && has_added_members(&fields) {
         return Err("repeated_member".into());
@@ -41,6 +48,38 @@ fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
         None => fields.format = Some(otherwise),
     }
     Ok(fields)
+}
+
+/// Reads the fields of a line. nginx without `escape=json` writes its own escapes into JSON.
+fn members(line: &str) -> Result<Fields<'_>, Reason> {
+    match fields(line, NAMES) {
+        Err("not_json") => {
+            let line = with_json_escapes(line).ok_or("not_json")?;
+            fields(&line, NAMES).map(Fields::into_owned)
+        }
+        read => read,
+    }
+}
+
+/// Removes formats that don't say who wrote the line: nginx's names can be in all of them, and the `date` of Fluent Bit in a format
+/// for Fastly.
+fn recognize(fields: &mut Fields<'_>, otherwise: FormatId) {
+    let is_fastly = otherwise == FormatId::Fastly || fields.get(Field::Connection).is_some();
+    let is_open = fields.format == Some(FormatId::Json) || (is_fastly && fields.format == Some(FormatId::FluentBit));
+    if is_open {
+        fields.format = None;
+    }
+}
+
+/// `$content_type` of nginx is the request's, and its logs often have it under this name. Otherwise it is the response's, as in
+/// Fastly's formats and ours.
+fn put_media_type(fields: &mut Fields<'_>, otherwise: FormatId) {
+    let content_type = fields.take(Field::ContentType);
+    let has_request_line = fields.get(Field::RequestLine).is_some_and(|line| line.contains(' '));
+    let is_of_response = otherwise == FormatId::Fastly || !(has_request_line || fields.has_sign(FormatId::Json));
+    if let Some(content_type) = content_type.filter(|_| is_of_response) {
+        fields.put(Field::MediaType, content_type);
+    }
 }
 
 /// Whether a visitor can have added members to a line of Fastly's: a field has another value under another name, too. The default
@@ -91,7 +130,49 @@ fn response_header(name: &str) -> Member {
     if name.eq_ignore_ascii_case("content-type") { Member::is(Field::MediaType) } else { Member::NONE }
 }
 
+/// Names of nginx's variables that other loggers hardly use.
+fn is_of_nginx(name: &str) -> bool {
+    const VARIABLES: [&str; 26] = [
+        "body_bytes_sent",
+        "connection_requests",
+        "gzip_ratio",
+        "http_content_telemetry_id",
+        "http_cookie",
+        "http_host",
+        "http_origin",
+        "http_referer",
+        "http_referrer",
+        "http_signature_agent",
+        "http_user_agent",
+        "msec",
+        "remote_addr",
+        "remote_user",
+        "request_completion",
+        "request_length",
+        "request_time",
+        "request_uri",
+        "server_addr",
+        "server_name",
+        "server_port",
+        "server_protocol",
+        "ssl_cipher",
+        "ssl_protocol",
+        "time_iso8601",
+        "time_local",
+    ];
+    let is_variable = VARIABLES.binary_search(&name).is_ok();
+    is_variable || ["http_x_", "proxy_protocol_", "sent_http_", "upstream_"].iter().any(|start| name.starts_with(start))
+}
+
+/// A header of the response after `resp_`, such as `resp_content_type` or `resp_http_Content-Type`.
+fn of_response(name: &str) -> Option<Member> {
+    let name = ["resp_", "response_"].iter().find_map(|start| name.strip_prefix(start))?;
+    let name = ["header_", "http_"].iter().find_map(|start| name.strip_prefix(start)).unwrap_or(name);
+    Some(response_header(&name.replace('_', "-")))
+}
+
 const NAMES: Names = |node, name| match node {
+    Node::Root if is_of_nginx(name) => root(name).of(FormatId::Json),
     Node::Root => root(name),
     Node::Request => match name {
         "uri" => Member::is(Field::Path).of(FormatId::Caddy),
@@ -137,14 +218,17 @@ const NAMES: Names = |node, name| match node {
 };
 
 /// The usual names of each field, and those of formats that no other format uses otherwise. Of several times the one of the
-/// request counts, not when a shipper read the line.
+/// request counts, not when a shipper read the line. Of several hosts the requested one counts: `host` can be the shipper's, and
+/// `server_name` is a name that the server is configured with.
 fn root(name: &str) -> Member {
     match name {
         "time_local" | "time_iso8601" | "msec" | "time_start" => Member::is(Field::Time),
         "timestamp" | "@timestamp" | "time" | "ts" | "start" => Member::ranked(Field::Time, 1),
-        "date" => Member::ranked(Field::Time, 1).of(FormatId::FluentBit),
-        "http_host" | "server_name" | "vhost" => Member::is(Field::Host),
-        "host" => Member::ranked(Field::Host, 1),
+        "date" => Member::is(Field::Date).of(FormatId::FluentBit),
+        "http_host" => Member::is(Field::Host),
+        "vhost" => Member::ranked(Field::Host, 1),
+        "host" => Member::ranked(Field::Host, 2),
+        "server_name" => Member::ranked(Field::Host, 3),
         "scheme" => Member::is(Field::Scheme),
         "request_uri" => Member::is(Field::Path),
         "url" => Member::ranked(Field::Path, 1).or_into(Node::EcsUrl),
@@ -164,7 +248,8 @@ fn root(name: &str) -> Member {
         "cache_status" | "upstream_cache_status" => Member::is(Field::Cache),
         "asn" | "client_asn" => Member::is(Field::Asn),
         "country" | "geo_country" => Member::is(Field::Country),
-        "media_type" | "content_type" | "sent_http_content_type" => Member::is(Field::MediaType),
+        "media_type" | "sent_http_content_type" | "upstream_http_content_type" => Member::is(Field::MediaType),
+        "content_type" => Member::is(Field::ContentType),
         "verified_bot_category" => Member::is(Field::Category),
         "signature_agent" | "http_signature_agent" => Member::is(Field::SignatureAgent),
         "fastly_is_edge" => Member::is(Field::IsEdge),
@@ -177,7 +262,7 @@ fn root(name: &str) -> Member {
         "http" => Member::into(Node::Http),
         "httpRequest" => Member::into(Node::HttpRequest).of(FormatId::GoogleLoadBalancer),
         "insertId" => Member::is(Field::RequestId).of(FormatId::GoogleLoadBalancer),
-        _ => traefik(name).or_ecs(name),
+        _ => of_response(name).unwrap_or_else(|| traefik(name).or_ecs(name)),
     }
 }
 

@@ -1,0 +1,211 @@
+//! JSON lines as servers and people who configure them write them, and what visitors can write into them.
+
+use super::super::super::dry_run::DryLine;
+use super::super::outcomes;
+use super::*;
+use crate::drains::line_outcome::Outcome;
+use schemas::log::LogEvent;
+use serde_json::{Value, json};
+
+const BOT: &str = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
+const AT_MS: i64 = 1_793_527_200_000;
+
+fn outcome(format: FormatId, log: &str) -> Outcome {
+    let [line] = <[DryLine; 1]>::try_from(outcomes(format.row(), None, log)).ok().unwrap_or_else(|| panic!("{log}"));
+    line.outcome
+}
+
+/// The event of a line that is kept.
+fn kept(format: FormatId, log: &str) -> LogEvent {
+    match outcome(format, log) {
+        Outcome::Kept(event) => *event,
+        other => panic!("{log}: {other:?}"),
+    }
+}
+
+fn url(format: FormatId, log: &str) -> String {
+    kept(format, log).content_url.unwrap()
+}
+
+/// A line of nginx with its own names, these members before them.
+fn nginx(members: &Value) -> String {
+    let mut line = json!({"time_iso8601": "2026-11-01T10:00:00+00:00", "request_uri": "/article", "request_method": "GET",
+        "http_user_agent": BOT, "status": "200", "body_bytes_sent": "10"});
+    line.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    if line.get("host").is_none() && line.get("server_name").is_none() {
+        line["host"] = "www.example.com".into();
+    }
+    line.to_string()
+}
+
+/// A line of Fastly with these members at its beginning, and with them at its end.
+fn fastly(members: &str) -> [String; 2] {
+    let sample = FormatId::Fastly.row().sample.trim_end();
+    [sample.replacen('{', &format!("{{{members},"), 1), sample.replace('}', &format!(",{members}}}"))]
+}
+
+/// `$server_name` is the first name of the block that responded, and `_` by convention where that is the default one.
+#[test]
+fn requested_host_counts_before_configured_names() {
+    for (hosts, expected) in [
+        (r#""host":"www.example.com","server_name":"_""#, "www.example.com"),
+        (r#""server_name":"_","host":"www.example.com""#, "www.example.com"),
+        (r#""server_name":"example.com","host":"blog.example.net""#, "blog.example.net"),
+        (r#""host":"blog.example.net","server_name":"example.com""#, "blog.example.net"),
+        (r#""server_name":"example.com","http_host":"blog.example.net""#, "blog.example.net"),
+        (r#""host":"web-1","http_host":"blog.example.net","server_name":"_""#, "blog.example.net"),
+        (r#""vhost":"example.com","http_host":"blog.example.net""#, "blog.example.net"),
+        (r#""vhost":"_","host":"blog.example.net""#, "blog.example.net"),
+        (r#""http_host":"203.0.113.5","host":"blog.example.net""#, "blog.example.net"),
+        (r#""http_host":"","host":"blog.example.net""#, "blog.example.net"),
+        (r#""host":"web-1","server_name":"example.com""#, "example.com"),
+        (r#""server_name":"example.com","host":"192.0.2.7""#, "example.com"),
+        (r#""host":"web-1","server_name":"~^(?<sub>.+)\\.example\\.com$","vhost":"a.example.com:443""#, "a.example.com:443"),
+    ] {
+        let log = format!("{{{hosts},{}", nginx(&json!({"host": "x"})).replace(r#""host":"x","#, "").trim_start_matches('{'));
+        let expected = format!("https://{}/article", expected.trim_end_matches(":443"));
+        assert_eq!(url(FormatId::Json, &log).replace(":443/", "/"), expected, "{log}");
+    }
+    let nobodys = nginx(&json!({"host": "web-1", "server_name": "_"}));
+    assert!(matches!(outcome(FormatId::Json, &nobodys), Outcome::Bad("bad_host")), "{nobodys}");
+}
+
+/// `$content_type` of nginx is a header that visitors send.
+#[test]
+fn media_types_of_requests_hide_no_page() {
+    for members in [json!({}), json!({"sent_http_content_type": "text/html"}), json!({"resp_content_type": "text/html"})] {
+        let mut members = members;
+        members["content_type"] = "image/png".into();
+        let event = kept(FormatId::Json, &nginx(&members));
+        assert_eq!(event.content_url.as_deref(), Some("https://www.example.com/article"), "{members}");
+        assert_ne!(event.crawler.unwrap().media_type, "image/png", "{members}");
+    }
+    let sample = FormatId::Json.row().sample.replacen('{', "{\"content_type\":\"image/png\",", 1);
+    for (name, value) in [
+        ("http_referer", "-"),
+        ("request_time", "0.003"),
+        ("upstream_addr", "192.0.2.5:80"),
+        ("http_x_forwarded_for", "-"),
+        ("time_local", "01/Nov/2026:10:00:00 +0000"),
+        ("remote_addr", "132.196.86.7"),
+        ("server_name", "_"),
+        ("request", "GET /article?page=2 HTTP/1.1"),
+    ] {
+        let log = sample.replacen('{', &format!("{{\"{name}\":\"{value}\","), 1);
+        assert_eq!(url(FormatId::Json, &log), "https://www.example.com/article?page=2", "{log}");
+    }
+    assert!(matches!(outcome(FormatId::Json, &sample), Outcome::Dropped("asset")), "our own formats have the response's here");
+    for log in fastly(r#""content_type":"image/png","request_uri":"/article?page=2""#) {
+        assert!(matches!(outcome(FormatId::Fastly, &log), Outcome::Dropped("asset")), "{log}");
+    }
+}
+
+#[test]
+fn media_types_of_responses_are_read() {
+    for name in [
+        "media_type",
+        "sent_http_content_type",
+        "upstream_http_content_type",
+        "resp_content_type",
+        "response_content_type",
+        "resp_http_content_type",
+        "resp_header_Content-Type",
+    ] {
+        let log = |media_type| nginx(&json!({name: media_type, "content_type": "", "request_uri": "/wiki/Node.js"}));
+        assert_eq!(kept(FormatId::Json, &log("text/html")).crawler.unwrap().media_type, "text/html", "{name}");
+        assert!(matches!(outcome(FormatId::Json, &log("image/png")), Outcome::Dropped("asset")), "{name}");
+    }
+}
+
+/// A visitor asks again with `If-None-Match`. The media type is that of the page, if the server repeats it.
+#[test]
+fn revalidations_of_pages_are_not_assets() {
+    let log = |status, media_type| {
+        nginx(&json!({"request_uri": "/wiki/Node.js", "status": status, "sent_http_content_type": media_type}))
+    };
+    let refused = |log: &str| match outcome(FormatId::Json, log) {
+        Outcome::Refused(fetch) => (fetch.path, fetch.status),
+        other => panic!("{log}: {other:?}"),
+    };
+    assert_eq!(refused(&log("304", "text/html")), ("/wiki/Node.js".to_owned(), 304));
+    for (status, media_type) in [("304", ""), ("304", "text/css"), ("304", "text/plain"), ("404", "text/html")] {
+        let log = log(status, media_type);
+        assert!(matches!(outcome(FormatId::Json, &log), Outcome::Dropped("asset")), "{log}");
+    }
+}
+
+/// Formats log how long a request took as `time`.
+#[test]
+fn durations_are_not_times() {
+    for duration in ["0.003", "3421", "\"3421\"", "1500000", "\"0.003\"", "\"3ms\"", "0"] {
+        for log in fastly(&format!("\"time\":{duration}")) {
+            assert_eq!(kept(FormatId::Fastly, &log).at_ms, AT_MS, "{log}");
+            assert_eq!(kept(FormatId::Json, &log).at_ms, AT_MS, "{log}");
+        }
+        let sample = FormatId::Json.row().sample;
+        let alone = sample.replace("\"timestamp\":\"2026-11-01T10:00:00Z\"", &format!("\"time\":{duration}"));
+        assert_ne!(alone, sample);
+        assert!(matches!(outcome(FormatId::Json, &alone), Outcome::Bad("bad_time")), "{alone}");
+    }
+    for log in fastly("\"time\":\"2026-10-01T10:00:00Z\"") {
+        assert!(matches!(outcome(FormatId::Fastly, &log), Outcome::Bad("repeated_member")), "{log}");
+    }
+}
+
+#[test]
+fn spellings_of_one_host_do_not_contradict() {
+    for host in ["WWW.Example.COM", "www.example.com:443", "www.example.com.", "example.com", "-", "cache-fra1", "192.0.2.5"] {
+        for log in fastly(&format!("\"http_host\":\"{host}\"")) {
+            assert!(url(FormatId::Fastly, &log).to_ascii_lowercase().contains("example.com/article?page=2"), "{log}");
+        }
+    }
+    for host in ["victim.test", "www.example.com.victim.test", "blog.example.com", "victim.test:443"] {
+        for log in fastly(&format!("\"http_host\":\"{host}\"")) {
+            assert!(matches!(outcome(FormatId::Fastly, &log), Outcome::Bad("repeated_member")), "{log}");
+        }
+    }
+}
+
+/// Fluent Bit adds `date` to what it sends, and formats of customers have it too.
+#[test]
+fn dates_do_not_make_lines_of_fastly_fluent_bits() {
+    let day_and_time = fastly("\"x\":1").map(|log| {
+        log.replace(r#""timestamp":"2026-11-01T10:00:00+0000""#, r#""date":"2026-11-01","time":"10:00:00","fastly_server":"a""#)
+    });
+    for log in day_and_time {
+        assert_eq!(kept(FormatId::Fastly, &log).at_ms, AT_MS, "{log}");
+    }
+    for members in [
+        r#""fastly_server":"cache-fra1","date":"2026-11-01""#,
+        r#""fastly_server":"cache-fra1","date":"2026-11-02""#,
+        r#""fastly_server":"cache-fra1","date":1793527200.0"#,
+        r#""date":"2026-11-01""#,
+        r#""fastly_server":"cache-fra1","remote_user":"-","server_name":"www.example.com""#,
+    ] {
+        for log in fastly(members) {
+            let [line] = <[DryLine; 1]>::try_from(outcomes(FormatId::Fastly.row(), None, &log)).ok().unwrap();
+            assert_eq!(line.format.map(|format| format.id), Some(FormatId::Fastly), "{log}");
+            let Outcome::Kept(event) = line.outcome else { panic!("{log}: {:?}", line.outcome) };
+            assert_eq!(event.at_ms, AT_MS, "{log}");
+        }
+    }
+}
+
+/// nginx escapes quotes, backslashes and bytes that aren't ASCII as `\xHH` unless its format has `escape=json`.
+#[test]
+fn escapes_of_nginx_in_json_hide_no_fetch() {
+    let log = nginx(&json!({"request_uri": "/caf~C3~A9?a=~22b~E9", "http_user_agent": format!("{BOT} ~22x~22 ~5Cx ~C3")}));
+    let log = log.replace('~', r"\x");
+    let event = kept(FormatId::Json, &log);
+    assert_eq!(event.content_url.as_deref(), Some("https://www.example.com/caf%C3%A9?a=%22b%E9"), "{log}");
+    let data: Value = serde_json::from_str(event.data.as_ref().unwrap().get()).unwrap();
+    assert_eq!(data["user_agent"], format!("{BOT} \"x\" \\x %C3"), "{log}");
+    for forged in [r"\x22,\x22host\x22:\x22victim.test", r"\x22}", r"\x5C", r"\x5Cx22,\x22a\x22:\x22", r"\x0A{", r"\x00"] {
+        let log = nginx(&json!({"http_user_agent": format!("{BOT} ~")})).replace('~', forged);
+        assert_eq!(url(FormatId::Json, &log), "https://www.example.com/article", "{log}");
+    }
+    for bad in [r#""a":\x22"#, r#""a":"\xZZ""#, r#""a":"\x2""#] {
+        let log = format!("{{{bad},{}", nginx(&json!({})).trim_start_matches('{'));
+        assert!(matches!(outcome(FormatId::Json, &log), Outcome::Bad("not_json")), "{log}");
+    }
+}
