@@ -129,24 +129,27 @@ async fn a_block_that_is_divided_is_stored_exactly_once() {
 /// A host with 30 others above it has 31 rows in `sites`, some 12 KB.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_block_with_too_many_new_hosts_is_divided() {
-    const HOSTS: u128 = 6_000;
+    const RECORDS: u128 = 13;
+    const HOSTS: u128 = 500;
     let above = "abcdefg.".repeat(29);
     let deep = |n: u128| {
         let mut deep = event(n);
         deep["site"] = json!(format!("test.{above}{n:06}"));
-        // The block is full, and its other rows are still small enough for one statement.
-        deep["data"] = json!({"padding": "x".repeat(6_000)});
+        // Their other rows are small enough for one statement.
+        deep["data"] = json!({"padding": "x".repeat(100)});
         deep
     };
-    let records: Vec<_> = (0..HOSTS).collect::<Vec<_>>().chunks(500).map(|part| part.iter().map(|n| deep(n + 1)).collect::<Vec<_>>()).collect();
-    let records: Vec<_> = records.iter().map(|events| (0, record(1, NEW_YEAR_US, events))).collect();
+    let events = |from: u128| (from..from + HOSTS).map(deep).collect::<Vec<_>>();
+    let records: Vec<_> = (0..RECORDS).map(|n| (0, record(1, NEW_YEAR_US, &events(1 + n * HOSTS)))).collect();
     let mut world = World::new().await;
     world.put(&records).await;
-    let _writer = world.writer_with([("TELEMETRY_BLOCK_AGE_MS", "60000".to_owned())]);
+    let _writer = world.writer_with([("TELEMETRY_BLOCK_AGE_MS", "10000".to_owned())]);
     world.is_stored().await;
-    assert_eq!(world.count("SELECT count() FROM sites WHERE above = site").await, HOSTS as u64);
-    assert_eq!(world.count("SELECT count() FROM sites WHERE above = 'test.abcdefg'").await, HOSTS as u64);
-    assert!(world.count("SELECT uniqExact(version) FROM events").await > 1, "parts of the block");
+    let hosts = u64::try_from(RECORDS * HOSTS).unwrap();
+    assert_eq!(world.count("SELECT count() FROM sites WHERE above = site").await, hosts);
+    assert_eq!(world.count("SELECT count() FROM sites WHERE above = 'test.abcdefg'").await, hosts);
+    let blocks = world.count("SELECT uniqExact(version) FROM events").await;
+    assert!(blocks > 1, "{blocks}");
 }
 
 /// The index takes some 22 bytes per key. A response that is read as a whole takes 28 more, twice.
