@@ -7,6 +7,7 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use schemas::identity::DrainProvider;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// One line in so many is of an AI agent.
 pub const BOT_EVERY: u32 = 50;
@@ -214,25 +215,28 @@ impl Request {
             "" => "{}".to_owned(),
             id => format!(r#"{{"content-telemetry-id":"{id}"}}"#),
         };
+        let media_type = self.media_type();
         format!(
-            r#"{{"ClientRequestHost":"{host}","ClientRequestScheme":"https","ClientRequestURI":"{path}","ClientRequestMethod":"GET","ClientRequestUserAgent":"{user_agent}","ClientRequestSource":"eyeball","EdgeStartTimestamp":"{at}","EdgeResponseStatus":{status},"EdgeResponseBytes":{bytes},"EdgeResponseContentType":"text/html","CacheCacheStatus":"{cache}","ClientASN":8075,"ClientCountry":"{country}","ClientIP":"{address}","RayID":"{id}","ParentRayID":"00","VerifiedBotCategory":"","RequestHeaders":{headers}}}"#
+            r#"{{"ClientRequestHost":"{host}","ClientRequestScheme":"https","ClientRequestURI":"{path}","ClientRequestMethod":"GET","ClientRequestUserAgent":"{user_agent}","ClientRequestSource":"eyeball","EdgeStartTimestamp":"{at}","EdgeResponseStatus":{status},"EdgeResponseBytes":{bytes},"EdgeResponseContentType":"{media_type}","CacheCacheStatus":"{cache}","ClientASN":8075,"ClientCountry":"{country}","ClientIP":"{address}","RayID":"{id}","ParentRayID":"00","VerifiedBotCategory":"","RequestHeaders":{headers}}}"#
         )
     }
 
     fn fastly(&self) -> String {
         let Self { id, address, user_agent, host, path, status, bytes, country, cache, telemetry_id, .. } = self;
         let at = self.at.format("%Y-%m-%dT%H:%M:%S+00:00");
+        let media_type = self.media_type();
         format!(
-            r#"{{"timestamp":"{at}","host":"{host}","scheme":"https","url":"{path}","request_method":"GET","request_user_agent":"{user_agent}","response_status":{status},"response_body_size":{bytes},"content_type":"text/html; charset=utf-8","cache_status":"{cache}","client_ip":"{address}","country":"{country}","asn":8075,"request_id":"{id}","content_telemetry_id":"{telemetry_id}","signature_agent":""}}"#
+            r#"{{"timestamp":"{at}","host":"{host}","scheme":"https","url":"{path}","request_method":"GET","request_user_agent":"{user_agent}","response_status":{status},"response_body_size":{bytes},"content_type":"{media_type}; charset=utf-8","cache_status":"{cache}","client_ip":"{address}","country":"{country}","asn":8075,"request_id":"{id}","content_telemetry_id":"{telemetry_id}","signature_agent":""}}"#
         )
     }
 
     fn cloudfront_tsv(&self) -> String {
         let Self { address, host, path, status, bytes, country, cache, .. } = self;
         let (id, at, user_agent, headers) = (dash(&self.id), self.unix(), self.escaped_user_agent(), self.headers());
+        let media_type = self.media_type();
         format!(
             "{at}\t{address}\t-\t{status}\t{bytes}\tGET\tHTTPS\td111111abcdef8.cloudfront.net\t{path}\t-\t-\t{id}\t{host}\t-\t-\t-\t\
-             {user_agent}\t-\t-\t-\t-\t-\t-\t-\t{cache}\t-\t-\ttext/html\t-\t-\t-\t-\t-\t{country}\t-\t-\t-\t{headers}\t\
+             {user_agent}\t-\t-\t-\t-\t-\t-\t-\t{cache}\t-\t-\t{media_type}\t-\t-\t-\t-\t-\t{country}\t-\t-\t-\t{headers}\t\
              -\t-\t-\t-\t-\t-\t8075\t-"
         )
     }
@@ -240,8 +244,9 @@ impl Request {
     fn cloudfront_json(&self) -> String {
         let Self { address, host, path, status, bytes, country, cache, .. } = self;
         let (id, at, user_agent, headers) = (dash(&self.id), self.unix(), self.escaped_user_agent(), self.headers());
+        let media_type = self.media_type();
         format!(
-            r#"{{"timestamp":"{at}","c-ip":"{address}","sc-status":"{status}","sc-bytes":"{bytes}","cs-method":"GET","cs-protocol":"https","cs-host":"d111111abcdef8.cloudfront.net","x-host-header":"{host}","cs-uri-stem":"{path}","cs-uri-query":"-","x-edge-request-id":"{id}","cs-user-agent":"{user_agent}","x-edge-result-type":"{cache}","sc-content-type":"text/html","c-country":"{country}","asn":"8075","cs-headers":"{headers}"}}"#
+            r#"{{"timestamp":"{at}","c-ip":"{address}","sc-status":"{status}","sc-bytes":"{bytes}","cs-method":"GET","cs-protocol":"https","cs-host":"d111111abcdef8.cloudfront.net","x-host-header":"{host}","cs-uri-stem":"{path}","cs-uri-query":"-","x-edge-request-id":"{id}","cs-user-agent":"{user_agent}","x-edge-result-type":"{cache}","sc-content-type":"{media_type}","c-country":"{country}","asn":"8075","cs-headers":"{headers}"}}"#
         )
     }
 
@@ -249,8 +254,9 @@ impl Request {
         let Self { address, host, path, status, bytes, country, .. } = self;
         let (at, user_agent, path) = (self.unix(), self.escaped_user_agent(), path.trim_start_matches('/'));
         let (id, telemetry_id) = (dash(&self.id), dash(&self.telemetry_id));
+        let media_type = self.media_type();
         format!(
-            r#"{{"version":"1","reqId":"{id}","reqTimeSec":"{at}","cliIP":"{address}","reqHost":"{host}","reqPath":"{path}","queryStr":"-","reqMethod":"GET","proto":"HTTP/2","statusCode":"{status}","bytes":"{bytes}","UA":"{user_agent}","referer":"-","cacheStatus":"1","country":"{country}","asn":"8075","rspContentType":"text/html","customField":"content-telemetry-id={telemetry_id}"}}"#
+            r#"{{"version":"1","reqId":"{id}","reqTimeSec":"{at}","cliIP":"{address}","reqHost":"{host}","reqPath":"{path}","queryStr":"-","reqMethod":"GET","proto":"HTTP/2","statusCode":"{status}","bytes":"{bytes}","UA":"{user_agent}","referer":"-","cacheStatus":"1","country":"{country}","asn":"8075","rspContentType":"{media_type}","customField":"content-telemetry-id={telemetry_id}"}}"#
         )
     }
 
@@ -258,8 +264,9 @@ impl Request {
         let Self { address, host, path, status, bytes, country, .. } = self;
         let (at, user_agent, path) = (self.unix(), self.escaped_user_agent(), path.trim_start_matches('/'));
         let (id, telemetry_id) = (dash(&self.id), dash(&self.telemetry_id));
+        let media_type = self.media_type();
         format!(
-            "1 {id} {at} {address} {host} {path} - GET HTTP/2 {status} {bytes} {user_agent} - 1 {country} 8075 text/html {telemetry_id}"
+            "1 {id} {at} {address} {host} {path} - GET HTTP/2 {status} {bytes} {user_agent} - 1 {country} 8075 {media_type} {telemetry_id}"
         )
     }
 
@@ -274,18 +281,38 @@ impl Request {
     fn ndjson(&self) -> String {
         let Self { id, address, user_agent, host, path, status, bytes, telemetry_id, .. } = self;
         let at = self.at.to_rfc3339_opts(SecondsFormat::Millis, true);
+        let media_type = self.media_type();
         format!(
-            r#"{{"time_iso8601":"{at}","host":"{host}","scheme":"https","request_uri":"{path}","request_method":"GET","http_user_agent":"{user_agent}","status":{status},"body_bytes_sent":{bytes},"remote_addr":"{address}","request_id":"{id}","http_content_telemetry_id":"{telemetry_id}","sent_http_content_type":"text/html"}}"#
+            r#"{{"time_iso8601":"{at}","host":"{host}","scheme":"https","request_uri":"{path}","request_method":"GET","http_user_agent":"{user_agent}","status":{status},"body_bytes_sent":{bytes},"remote_addr":"{address}","request_id":"{id}","http_content_telemetry_id":"{telemetry_id}","sent_http_content_type":"{media_type}"}}"#
         )
     }
 
     fn combined(&self) -> String {
         let Self { address, user_agent, host, path, status, bytes, .. } = self;
-        let (id, telemetry_id) = (dash(&self.id), dash(&self.telemetry_id));
+        let (id, telemetry_id) = (self.hexadecimal_id(), dash(&self.telemetry_id));
         let at = self.at.format("%d/%b/%Y:%H:%M:%S +0000");
         format!(
             r#"{address} - - [{at}] "GET {path} HTTP/2.0" {status} {bytes} "-" "{user_agent}" "{telemetry_id}" "{host}" "{id}""#
         )
+    }
+
+    /// An id as nginx makes it for every request: of the id, or of what the line says.
+    fn hexadecimal_id(&self) -> String {
+        let Self { id, address, user_agent, host, path, status, telemetry_id, .. } = self;
+        let halves = [0_u8, 1].map(|half| {
+            let mut hasher = DefaultHasher::new();
+            match id.as_str() {
+                "" => (half, self.at, address, user_agent, host, path, status, telemetry_id).hash(&mut hasher),
+                id => (half, id).hash(&mut hasher),
+            }
+            hasher.finish()
+        });
+        format!("{:016x}{:016x}", halves[0], halves[1])
+    }
+
+    /// The media type of the response.
+    fn media_type(&self) -> &'static str {
+        if self.path.ends_with(".css") { "text/css" } else { "text/html" }
     }
 
     /// Seconds since 1970 with milliseconds.

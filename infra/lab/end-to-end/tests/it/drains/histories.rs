@@ -96,7 +96,7 @@ impl History<'_> {
     async fn deliver(&mut self, random: &mut StdRng, log: &Log, keys: &[String; 2], of: &[usize]) {
         let (key, lines) = (random.random_range(0..keys.len()), log.lines(of));
         let taken = self.demo.feed(log.format, &keys[key], &log.format.body(&lines), random.random_bool(0.5)).await;
-        assert_eq!(taken.status, 200, "{}: {}", self.trace, taken.body);
+        assert_eq!(taken.status, 200, "{}: {} {lines:?}", self.trace, taken.body);
         self.accepted(log, key, of, lines);
     }
 
