@@ -79,7 +79,7 @@ formats! {
         "https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/standard-logging.html" ""
     CloudFrontRealTime "cloudfront_real_time" "CloudFront real-time logs" Firehose
         "https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/real-time-logs.html"
-        "Choose every field, in its order."
+        "Choose every field, in its order: a line that lacks one is bad."
     CloudFrontStandard "cloudfront_standard" "CloudFront standard log files" Firehose
         "https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/standard-logs-reference.html"
         "The `#Fields` line names the columns."
@@ -111,24 +111,24 @@ formats! {
         "The [names](../api/drains.md#fields) of nginx and of most loggers."
     Combined "combined" "Combined log format (nginx, Apache, Lighttpd)" Combined
         "https://httpd.apache.org/docs/current/logs.html#combined"
-        "Also with the host before it. What follows the user agent is ignored, unless it is [ours](nginx.md#the-combined-format)."
+        "Also with the host before it. What follows the user agent is ignored, unless it is [ours](nginx.md#the-combined-format). The server has to escape quotes, as these three do. Express (morgan) doesn't: a line with a second request in it is bad, but visitors can write a host after their user agent, so log JSON."
     Common "common" "Common log format (Apache, nginx)" Combined
         "https://httpd.apache.org/docs/current/logs.html#common"
         "Has no user agent, so no agent can be recognized. Log in the combined format."
     TraefikClf "traefik_clf" "Traefik, common log format" Combined
         "https://doc.traefik.io/traefik/observability/access-logs/"
-        "Prefer its JSON format: this one escapes nothing, so a line with a second time in it is bad. With `forwardedHeaders.insecure`, visitors choose the address. Traefik drops headers unless told otherwise: set `accessLog.fields.headers.names.User-Agent: keep`."
+        "Prefer its JSON format: this one escapes nothing, so a line with a second request in it is bad. With `forwardedHeaders.insecure`, visitors choose the address. Traefik drops headers unless told otherwise: set `accessLog.fields.headers.names.User-Agent: keep`."
     IngressNginx "ingress_nginx" "ingress-nginx" Combined
         "https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/log-format/" ""
     AwsAlb "aws_alb" "AWS Application Load Balancer" Combined
         "https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-access-logs.html" ""
     Haproxy "haproxy" "HAProxy, HTTP log format" Combined
         "https://docs.haproxy.org/3.0/configuration.html#8.2.3"
-        "Capture `Host` and `User-Agent`, in this order. Times are read as UTC."
+        "Capture `Host` and `User-Agent`, in this order; further captures are ignored. Times are read as UTC."
     W3c "w3c" "W3C extended log format (IIS)" Combined
         "https://learn.microsoft.com/en-us/windows/win32/http/w3c-logging"
         "The `#Fields` line names the columns. Select `cs-host` and `cs(User-Agent)`."
     Bunny "bunny" "Bunny" Combined
         "https://docs.bunny.net/docs/cdn-log-format"
-        "Addresses are anonymized by default, and don't verify agents then."
+        "Addresses are anonymized by default, and don't verify agents then. A line with a request of the combined format in it is bad."
 }

@@ -52,9 +52,9 @@ pub(super) fn parse<'a>(provider: DrainProvider, line: &'a str, heading: &Headin
     if is_trial {
         return Err(NoRequest::Trial);
     }
-    match (provider, columns) {
+    let mut fields = match (provider, columns) {
         (DrainProvider::Combined | DrainProvider::Firehose, Some(Some(columns))) => Ok(columns.read(line)?),
-        (DrainProvider::Combined | DrainProvider::Firehose, Some(None)) => Err("no_columns".into()),
+        (DrainProvider::Combined | DrainProvider::Firehose, Some(None)) => return Err("no_columns".into()),
         (DrainProvider::Cloudflare, _) => cloudflare::parse(line),
         (DrainProvider::Fastly, _) => ndjson::parse_fastly(line),
         (DrainProvider::Ndjson, _) => ndjson::parse(line),
@@ -62,7 +62,10 @@ pub(super) fn parse<'a>(provider: DrainProvider, line: &'a str, heading: &Headin
         (DrainProvider::Akamai, _) => akamai::parse(line),
         (DrainProvider::Vercel, _) => vercel::parse(line),
         (DrainProvider::Combined, None) => text::parse(line),
-    }
+    }?;
+    // The host of a whole URL is what the visitor wrote, whichever site responded.
+    put_url_host(Field::TargetHost, &mut fields);
+    Ok(fields)
 }
 
 /// Sets method and path of `method target protocol`. Spaces can be part of the target; HTTP/0.9 has no protocol. What isn't HTTP has
@@ -83,8 +86,9 @@ fn put_request_line<'a>(request: Cow<'a, str>, fields: &mut Fields<'a>) {
     }
 }
 
-/// Splits a target that is a whole URL, as in a request to a proxy. Its host is what the visitor wrote, whichever site responded.
-fn put_target_host(fields: &mut Fields<'_>) {
+/// Splits a target that is a whole URL, and sets this field to its host. Formats whose servers write the URL themselves set
+/// [`Field::Host`].
+fn put_url_host(field: Field, fields: &mut Fields<'_>) {
     let Some((scheme, rest)) = fields.get(Field::Path).and_then(|target| target.split_once("://")) else { return };
     if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
         return;
@@ -95,7 +99,7 @@ fn put_target_host(fields: &mut Fields<'_>) {
     fields.take(Field::Path);
     fields.put(Field::Path, Cow::Owned(if path.is_empty() { "/".to_owned() } else { path }));
     fields.put(Field::Scheme, Cow::Owned(scheme));
-    fields.put(Field::TargetHost, Cow::Owned(host));
+    fields.put(field, Cow::Owned(host));
 }
 
 fn method_and_target(request: &str) -> (&str, &str) {

@@ -25,7 +25,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Longest user agent that is kept; the rest is cut off.
-const MAX_USER_AGENT_BYTES: usize = 512;
+pub(super) const MAX_USER_AGENT_BYTES: usize = 512;
 /// Endings of paths that serve a page's looks and not its content. Visitors can put one behind any path.
 const ASSETS: &[&str] = &[
     "css", "js", "mjs", "map", "wasm", "png", "jpg", "jpeg", "gif", "webp", "avif", "svg", "ico", "bmp", "woff", "woff2", "ttf",
@@ -366,7 +366,7 @@ fn is_absolute(target: &str) -> bool {
     begins_with("http://") || begins_with("https://")
 }
 
-fn cut(text: &str, bytes: usize) -> &str {
+pub(super) fn cut(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 

@@ -1,5 +1,7 @@
 //! C14: whatever visitors write into their requests, each accepted line stays one report, and none joins another's event.
 
+mod other_places;
+
 use super::dry_run::{DrainDryRun, DryLine};
 use super::format_table::{FORMATS, FormatId, LogFormat};
 use super::formats::outcomes;
@@ -107,64 +109,149 @@ impl Escapes {
             }
             Self::Server => text.replace('\\', r"\x5C").replace('"', r"\x22"),
             Self::Raw => text,
-            Self::Hash => text.replace('"', "#22").replace('{', "#7B").replace('}', "#7D"),
+            Self::Hash => {
+                text.replace('#', "#23").replace('"', "#22").replace('{', "#7B").replace('|', "#7C").replace('}', "#7D")
+            }
             Self::Percent => percent_encoding::utf8_percent_encode(&text, percent_encoding::NON_ALPHANUMERIC).to_string(),
             Self::Plus => text.replace(' ', "+"),
         }
     }
 }
 
-/// The line of the table's sample for another time and page, with a user agent and a referer that end with what the visitor chose.
-fn of_sample(format: &LogFormat, second: i64, page: &str, value: &str) -> String {
+/// What a visitor chooses in a request besides its page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// The end of the user agent, and the referer.
+    Agent,
+    /// The user of HTTP Basic.
+    User,
+    /// `X-Forwarded-For`, to which a proxy appends an address, before other fields or after them.
+    Forwarded,
+    Appended,
+    Host,
+    /// `Content-Type`, which nginx logs as `$content_type`.
+    MediaType,
+}
+
+impl Part {
+    const ALL: [Self; 6] = [Self::Agent, Self::User, Self::Forwarded, Self::Appended, Self::Host, Self::MediaType];
+
+    /// The line with this part replaced by an escaped text; the same line if the format doesn't have it.
+    fn put(self, line: &str, format: FormatId, text: &str) -> String {
+        let text = if text.is_empty() { "-" } else { text };
+        let member = |name: &str| line.replacen('{', &format!("{{\"{name}\":\"{text}\","), 1);
+        let is_json = matches!(Escapes::of(format), Escapes::Json);
+        match (self, format) {
+            (Self::Agent, _) if is_json => member("referer"),
+            (Self::Agent, _) => line.replacen("\"-\" ", &format!("\"{text}\" "), 1),
+            (Self::User, FormatId::W3c) => line.replace(" 443 - ", &format!(" 443 {text} ")),
+            (Self::User, FormatId::FluentBit) => line.replace("\"user\":\"-\"", &format!("\"user\":\"{text}\"")),
+            (Self::User, FormatId::TraefikJson) => member("ClientUsername"),
+            (Self::User, FormatId::Json | FormatId::Ecs) => member("remote_user"),
+            (Self::User, _) => line.replace("132.196.86.7 - - [", &format!("132.196.86.7 - {text} [")),
+            (Self::Forwarded, FormatId::Vector) => line.replace("\"132.196.86.7 - -", &format!("\"{text}, 132.196.86.7 - -")),
+            (Self::Forwarded, FormatId::TraefikJson) => member("request_X-Forwarded-For"),
+            (Self::Forwarded, FormatId::Cloudflare) => {
+                line.replacen('{', &format!("{{\"RequestHeaders\":{{\"x-forwarded-for\":\"{text}\"}},"), 1)
+            }
+            (Self::Forwarded, FormatId::Caddy) => {
+                line.replace("[\"*/*\"]", &format!("[\"*/*\"],\"X-Forwarded-For\":[\"{text}\"]"))
+            }
+            (Self::Forwarded, _) if is_json => member("http_x_forwarded_for"),
+            (Self::Forwarded, _) => line.replace("132.196.86.7 - -", &format!("{text}, 132.196.86.7 - -")),
+            (Self::Appended, FormatId::Combined) => format!("{} \"{text}, 132.196.86.7\"", line.trim_end()),
+            (Self::Appended, FormatId::CloudFrontRealTime) => format!("{}\t{text}", line.trim_end()),
+            (Self::Appended, FormatId::Haproxy) => line.replace(")}", &format!(")|{text}}}")),
+            (Self::Appended, _) if is_json => {
+                line.trim_end().strip_suffix('}').unwrap().to_owned() + &format!(",\"x\":\"{text}\"}}")
+            }
+            (Self::Host, FormatId::Combined) => format!("{text} {line}"),
+            // Their hosts are in URLs.
+            (Self::Host, FormatId::AwsAlb | FormatId::Bunny | FormatId::GoogleLoadBalancer) => line.to_owned(),
+            // They name another host, too.
+            (Self::Host, FormatId::CloudFrontRealTime | FormatId::CloudFrontStandard | FormatId::Vercel) => line.to_owned(),
+            (Self::Host, _) => line.replace("www.example.com", text),
+            (Self::MediaType, FormatId::Json) => {
+                member("http_referer").replacen("http_referer", "http_referer\":\"-\",\"content_type", 1)
+            }
+            (Self::Appended | Self::MediaType, _) => line.to_owned(),
+        }
+    }
+
+    /// Whether a format can log this value here at all.
+    fn fits(self, format: FormatId, value: &str) -> bool {
+        let is_text = matches!(format, FormatId::Combined | FormatId::Vector | FormatId::IngressNginx | FormatId::TraefikClf);
+        let begins = |samples: &[FormatId]| samples.iter().any(|id| value == last_line(*id));
+        match self {
+            Self::User | Self::Agent | Self::Appended | Self::MediaType => true,
+            // A log that begins with a visitor's text: a line that looks like another format's is bad.
+            Self::Forwarded => !is_text || !begins(&[FormatId::AwsAlb, FormatId::Bunny]),
+            Self::Host => !value.contains(char::is_whitespace),
+        }
+    }
+}
+
+fn last_line(format: FormatId) -> &'static str {
+    format.row().sample.lines().last().unwrap()
+}
+
+/// The line of the table's sample for another time and page, with what the visitor chose.
+fn of_sample(format: &LogFormat, second: i64, page: &str, part: Part, value: &str) -> String {
     let escapes = Escapes::of(format.id);
     // Vector has a line of a server within its JSON.
     let inner = |text: &str| if format.id == FormatId::Vector { Escapes::Server.escape(text) } else { text.to_owned() };
     let escape = |text: &str| escapes.escape(&inner(text));
-    let user_agent = escape(&format!("{BOT} {value}"));
     let samples = [BOT.to_owned(), BOT.replace(' ', "%20"), BOT.replace(' ', "+"), AKAMAI_BOT.to_owned()];
     let mut line = format.sample.replace("10:00:00", &format!("10:00:0{second}"));
     line = line.replace("1793527200", &(1_793_527_200 + second).to_string()).replace("article", page);
-    for sample in samples {
-        line = line.replace(&sample, &user_agent);
+    if part == Part::Agent {
+        let user_agent = escape(&format!("{BOT} {value}"));
+        for sample in samples {
+            line = line.replace(&sample, &user_agent);
+        }
     }
-    match escapes {
-        Escapes::Json => line.replacen('{', &format!("{{\"referer\":\"{}\",", escape(value)), 1),
-        _ => line.replacen("\"-\" ", &format!("\"{}\" ", escape(value)), 1),
-    }
+    part.put(&line, format.id, &escape(value))
 }
 
 /// Values of headers stay in their place in every format of the table.
 #[test]
 fn c14_visitors_cannot_merge_or_drop_lines_of_any_format() {
     for format in FORMATS.iter().filter(|format| format.id != FormatId::Common) {
-        let mut lines_of_others: Vec<String> =
-            FORMATS.iter().map(|other| other.sample.lines().last().unwrap().to_owned()).collect();
+        let mut lines_of_others: Vec<String> = FORMATS.iter().map(|other| last_line(other.id).to_owned()).collect();
         if format.id == FormatId::Bunny {
             // Its documentation doesn't say how a `|` is written. Such a line is bad rather than misread.
             lines_of_others.retain(|line| !line.contains('|'));
         }
         lines_of_others.push("192.0.2.1 - a [01/Nov/2026:10:00:00 +0000] \"GET /z HTTP/1.1\" 200 1 \"-\" \"curl/8\"".to_owned());
-        if format.id == FormatId::TraefikClf {
-            // It escapes nothing. Lines with two times are bad, see `traefik_lines_with_two_times_are_bad`.
+        if matches!(format.id, FormatId::TraefikClf | FormatId::Bunny) {
+            // They escape nothing. Lines with two requests are bad, see `lines_with_two_requests_are_bad`.
             lines_of_others.retain(|line| !line.contains("+0000] \""));
         }
-        for value in hostile_values().into_iter().chain(lines_of_others) {
-            let kept = |second, page| {
-                let log = of_sample(format, second, page, &value);
-                let lines = outcomes(format, Some("www.example.com"), &log);
-                let what = format!("{} {value:.60}: {log:.600}", format.name);
-                let [line] = <[DryLine; 1]>::try_from(lines).ok().unwrap_or_else(|| panic!("{what}"));
-                let Outcome::Kept(event) = line.outcome else { panic!("{what}: {:?}", line.outcome) };
-                let url = format!("https://www.example.com/{page}?page=2");
-                assert_eq!(event.content_url.as_deref(), Some(url.as_str()), "{what}");
-                assert_eq!(event.crawler.as_deref().unwrap().bot, "GPTBot", "{what}");
-                assert_eq!(event.content_telemetry_id, None, "{what}: neither of the two is a correlation id");
-                ReportKeys::new(ORG, None, &event).identity
-            };
-            let all: HashSet<EventKey> = [kept(0, "a"), kept(0, "b"), kept(1, "a"), kept(1, "b")].into();
-            assert_eq!(all.len(), 4, "{} {value:.60}", format.name);
+        let values: Vec<String> = hostile_values().into_iter().chain(lines_of_others).collect();
+        for part in Part::ALL {
+            for value in values.iter().filter(|value| part.fits(format.id, value)) {
+                four_lines_are_four(format, part, value);
+            }
         }
     }
+}
+
+/// Two pages at two times, whose visitor chose the same value.
+fn four_lines_are_four(format: &LogFormat, part: Part, value: &str) {
+    let kept = |second, page| {
+        let log = of_sample(format, second, page, part, value);
+        let lines = outcomes(format, Some("www.example.com"), &log);
+        let what = format!("{} {part:?} {value:.60}: {log:.600}", format.name);
+        let [line] = <[DryLine; 1]>::try_from(lines).ok().unwrap_or_else(|| panic!("{what}"));
+        let Outcome::Kept(event) = line.outcome else { panic!("{what}: {:?}", line.outcome) };
+        let url = format!("https://www.example.com/{page}?page=2");
+        assert_eq!(event.content_url.as_deref(), Some(url.as_str()), "{what}");
+        assert_eq!(event.crawler.as_deref().unwrap().bot, "GPTBot", "{what}");
+        assert_eq!(event.content_telemetry_id, None, "{what}: none of them is a correlation id");
+        ReportKeys::new(ORG, None, &event).identity
+    };
+    let all: HashSet<EventKey> = [kept(0, "a"), kept(0, "b"), kept(1, "a"), kept(1, "b")].into();
+    assert_eq!(all.len(), 4, "{} {part:?} {value:.60}", format.name);
 }
 
 /// nginx doesn't escape spaces and brackets in the user of HTTP Basic, which any visitor can send.
@@ -286,7 +373,8 @@ fn identities(events: &[LogEvent]) -> HashSet<EventKey> {
 /// What a visitor may write into a header.
 fn hostile_values() -> Vec<String> {
     let another_lines = "198.51.100.7, 203.0.113.9".to_owned();
-    let named = ["", "-", "constant", FETCH, "\"quo\\\"te\\", "\"", "a\nb", "' OR 1=1 --", "\u{202e}é"].map(str::to_owned);
+    let named =
+        ["", "-", "constant", FETCH, "\"quo\\\"te\\", "\"", "a\nb", "' OR 1=1 --", "\u{202e}é", "image/png"].map(str::to_owned);
     named.into_iter().chain([another_lines, "x".repeat(10_000), FETCH.repeat(300)]).collect()
 }
 

@@ -235,8 +235,8 @@ impl Request {
         let (id, at, user_agent, headers) = (dash(&self.id), self.unix(), self.escaped_user_agent(), self.headers());
         let media_type = self.media_type();
         format!(
-            "{at}\t{address}\t-\t{status}\t{bytes}\tGET\tHTTPS\td111111abcdef8.cloudfront.net\t{path}\t-\t-\t{id}\t{host}\t-\t-\t-\t\
-             {user_agent}\t-\t-\t-\t-\t-\t-\t-\t{cache}\t-\t-\t{media_type}\t-\t-\t-\t-\t-\t{country}\t-\t-\t-\t{headers}\t\
+            "{at}\t{address}\t-\t{status}\t{bytes}\tGET\tHTTPS\td111111abcdef8.cloudfront.net\t{path}\t-\t-\t{id}\t{host}\t-\tHTTP/2.0\tIPv4\t\
+             {user_agent}\t-\t-\t-\t{cache}\t-\t-\t-\t{cache}\t-\t-\t{media_type}\t-\t-\t-\t-\t-\t{country}\t-\t-\t-\t{headers}\t\
              -\t-\t-\t-\t-\t-\t8075\t-"
         )
     }

@@ -6,10 +6,10 @@
 //! ```
 //!
 //! Must not let what visitors write move a cut: before the time they choose the user (HTTP Basic), in which most servers
-//! escape only quotes. Traefik escapes nothing, so a Traefik line with two times is bad.
+//! escape only quotes. Traefik and Express escape nothing, so a line with two requests is bad.
 
 use super::super::line::{Field, Fields, Reason, address_in};
-use super::{FormatId, put_request_line, put_target_host};
+use super::{FormatId, put_request_line};
 use data_encoding::HEXLOWER_PERMISSIVE;
 use schemas::site::Site;
 use std::borrow::Cow;
@@ -26,7 +26,6 @@ pub(super) fn parse<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Result
     fields.put(Field::Time, Cow::Borrowed(time));
     let (request, rest) = request(rest).ok_or("not_combined")?;
     put_request_line(unescaped_target(last_text(request)), &mut fields);
-    put_target_host(&mut fields);
     let (status, rest) = rest.split_once(' ').ok_or("not_combined")?;
     let (bytes, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     fields.put(Field::Status, Cow::Borrowed(status));
@@ -108,7 +107,7 @@ fn is_host_name(text: &str) -> bool {
 }
 
 /// Whether a part is an address, a list of them, or what servers write instead.
-pub(super) fn is_address(part: &str) -> bool {
+fn is_address(part: &str) -> bool {
     let part = part.strip_suffix(',').unwrap_or(part);
     matches!(part, "unix:" | "localhost")
         || part.starts_with('"')
@@ -172,7 +171,9 @@ fn put_agent<'a>(text: &'a str, fields: &mut Fields<'a>) -> Result<(), Reason> {
     fields.put(Field::UserAgent, unescaped_text(user_agent));
     if let Some(id) = of_ingress_nginx(more) {
         fields.format = Some(FormatId::IngressNginx);
-        fields.put(Field::RequestId, Cow::Borrowed(id));
+        if is_request_id(id) {
+            fields.put(Field::RequestId, Cow::Borrowed(id));
+        }
         return Ok(());
     }
     put_more(more, fields);
@@ -181,7 +182,8 @@ fn put_agent<'a>(text: &'a str, fields: &mut Fields<'a>) -> Result<(), Reason> {
 
 /// The texts in quotes that our formats have after the user agent; other texts are ignored. Servers also log headers there, which
 /// visitors choose, so the second is a host only if an id follows that is like nginx's `$request_id`. A time, an address, a cache
-/// status or `-` isn't one. A log with two other headers and then such an id can't be told from ours (docs/drains/nginx.md).
+/// status or `-` isn't one, and isn't read. A log with two other headers and then such an id can't be told from ours
+/// (docs/drains/nginx.md).
 fn put_more<'a>(more: &'a str, fields: &mut Fields<'a>) {
     let (mut values, mut rest) = ([None; MORE.len()], more);
     for value in &mut values {
@@ -190,7 +192,7 @@ fn put_more<'a>(more: &'a str, fields: &mut Fields<'a>) {
         }
     }
     if !values[2].is_some_and(is_request_id) {
-        values[1] = None;
+        (values[1], values[2]) = (None, None);
     }
     if rest.is_empty() {
         for (field, value) in MORE.into_iter().zip(values) {
@@ -199,9 +201,9 @@ fn put_more<'a>(more: &'a str, fields: &mut Fields<'a>) {
     }
 }
 
-/// Whether a text is an id that a server makes: a UUID, or at least 16 hexadecimal digits.
+/// Whether a text is an id that a server makes: a UUID, or 32 hexadecimal digits. 16 digits can be a time in microseconds.
 fn is_request_id(text: &str) -> bool {
-    Uuid::try_parse(text).is_ok() || (text.len() >= 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    Uuid::try_parse(text).is_ok()
 }
 
 /// The user agent before `N "router" "server" Nms`. Traefik doesn't escape quotes, so its own columns are counted from the end.

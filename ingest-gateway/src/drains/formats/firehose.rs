@@ -29,8 +29,22 @@ const PLACES: [(usize, Field); 15] = [
 ];
 const HEADERS: usize = 38;
 const ASN: usize = 45;
-/// What a line must have to say anything.
-const MIN_VALUES: usize = 20;
+/// A place, and whether a text can be its value.
+type Anchor = (usize, fn(&str) -> bool);
+/// Places whose values are like those of no place beside them. If a field before one of them isn't logged, its value is another's.
+const ANCHORS: [Anchor; 9] = [
+    (4, is_status),
+    (6, is_method),
+    (7, is_protocol),
+    (9, |text| text.starts_with('/')),
+    (15, |text| text.starts_with("HTTP/")),
+    (16, |text| matches!(text, "IPv4" | "IPv6")),
+    (21, is_result_type),
+    (25, is_result_type),
+    (34, is_country),
+];
+/// Number of values up to the result type after the query, which no line may lack.
+const MIN_VALUES: usize = 21;
 /// More than any edition of real-time logs has.
 const MAX_VALUES: usize = 100;
 
@@ -91,6 +105,10 @@ fn between_tabs(line: &str) -> Result<Fields<'_>, Reason> {
         MIN_VALUES..=MAX_VALUES => {}
         _ => return Err("too_many_fields"),
     }
+    let is_in_place = |&(place, is_like): &Anchor| values.get(place - 1).is_none_or(|value| is_like(value));
+    if !ANCHORS.iter().all(is_in_place) {
+        return Err("wrong_columns");
+    }
     let mut fields = Fields::of(FormatId::CloudFrontRealTime);
     for (place, field) in PLACES.into_iter().chain([(HEADERS, Field::Headers), (ASN, Field::Asn)]) {
         if let Some(value) = values.get(place - 1) {
@@ -98,6 +116,28 @@ fn between_tabs(line: &str) -> Result<Fields<'_>, Reason> {
         }
     }
     Ok(fields)
+}
+
+/// Three digits, or `-` if the request wasn't answered.
+fn is_status(text: &str) -> bool {
+    text == "-" || (text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn is_method(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-')
+}
+
+fn is_protocol(text: &str) -> bool {
+    ["http", "https", "ws", "wss", "grpcs"].iter().any(|protocol| text.eq_ignore_ascii_case(protocol))
+}
+
+/// `Hit`, `Miss`, `LambdaExecutionError` and so on. No address, version of TLS or number is one.
+fn is_result_type(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphabetic())
+}
+
+fn is_country(text: &str) -> bool {
+    text == "-" || (text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_alphabetic()))
 }
 
 const NAMES: Names = |node, name| match node {

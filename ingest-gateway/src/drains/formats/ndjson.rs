@@ -7,7 +7,7 @@ mod tests;
 
 use super::super::json::{Member, Names, Node, fields};
 use super::super::line::{Field, Fields, Reason};
-use super::{FormatId, NoRequest, put_request_line, put_target_host, text};
+use super::{FormatId, NoRequest, put_request_line, put_url_host, text};
 use escapes::with_json_escapes;
 use std::borrow::Cow;
 
@@ -43,7 +43,10 @@ fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
     }
     match fields.format {
         // Protocol buffers leave out what is empty: the visitor sent no user agent.
-        Some(FormatId::GoogleLoadBalancer) => fields.put(Field::UserAgent, Cow::Borrowed("")),
+        Some(FormatId::GoogleLoadBalancer) => {
+            fields.put(Field::UserAgent, Cow::Borrowed(""));
+            put_url_host(Field::Host, &mut fields);
+        }
         Some(_) => {}
         None => fields.format = Some(otherwise),
     }
@@ -94,10 +97,7 @@ fn has_added_members(fields: &Fields<'_>) -> bool {
 fn put_request(fields: &mut Fields<'_>) {
     let Some(request) = fields.take(Field::RequestLine) else { return };
     match request.contains(' ') || fields.get(Field::Path).is_none() {
-        true => {
-            put_request_line(request, fields);
-            put_target_host(fields);
-        }
+        true => put_request_line(request, fields),
         false => fields.put(Field::Method, request),
     }
 }

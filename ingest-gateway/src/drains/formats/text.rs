@@ -1,7 +1,7 @@
 //! Access logs in lines of text, each format recognized by what only the server writes.
 
 use super::super::line::{Field, Fields};
-use super::{FormatId, NoRequest, combined, put_request_line, put_target_host};
+use super::{FormatId, NoRequest, combined, put_request_line, put_url_host};
 use std::borrow::Cow;
 
 /// What the lines of a load balancer of AWS begin with.
@@ -13,29 +13,37 @@ const HAPROXY_TIME: &str = "dd/aaa/dddd:dd:dd:dd.ddd] ";
 
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     let is_alb = line.split_once(' ').is_some_and(|(kind, rest)| ALB_TYPES.contains(&kind) && begins_with_day(rest));
-    if is_alb {
-        return application_load_balancer(line).ok_or_else(|| "wrong_columns".into());
-    }
-    if is_bunny(line) {
-        let is_forged = begins_with_host(line);
-        return bunny(line).filter(|_| !is_forged).ok_or_else(|| "wrong_columns".into());
+    if is_alb || is_bunny(line) {
+        // A combined line can begin with a text of a visitor's that looks like the columns of another format.
+        let read = if is_alb { application_load_balancer } else { bunny };
+        return read(line).filter(|_| !has_request(line)).ok_or_else(|| "wrong_columns".into());
     }
     if let Some((before, time, rest)) = cut_at_time(line, COMMON_LOG_TIME) {
-        let fields = combined::parse(before, time, rest)?;
-        return if fields.format == Some(FormatId::TraefikClf) { traefik(fields, rest) } else { Ok(fields) };
+        if has_request(rest) {
+            return Err("wrong_columns".into());
+        }
+        let mut fields = combined::parse(before, time, rest)?;
+        if fields.format == Some(FormatId::TraefikClf) {
+            // Its lines begin with the client, and a host there is from a forwarded header.
+            fields.take(Field::Host);
+        }
+        return Ok(fields);
     }
     let parts = cut_at_time(line, HAPROXY_TIME);
     parts.and_then(|(before, time, rest)| haproxy(before, time, rest)).ok_or_else(|| "not_combined".into())
 }
 
-/// A line of Traefik, which escapes nothing: a forwarded header or a user name can contain the beginning of another line.
-fn traefik<'a>(mut fields: Fields<'a>, after_time: &str) -> Result<Fields<'a>, NoRequest> {
-    if cut_at_time(after_time, COMMON_LOG_TIME).is_some() {
-        return Err("wrong_columns".into());
+/// Whether a text contains a time with a request behind it. After the time of a line it is forged: nginx, Apache and Lighttpd escape
+/// quotes, so a quote ends what a visitor wrote, and a space or nothing follows. Traefik, Express (morgan) and others don't: a user
+/// name or a forwarded header can contain the beginning of a line, and the server's own follows later.
+fn has_request(mut text: &str) -> bool {
+    while let Some((_, _, rest)) = cut_at_time(text, COMMON_LOG_TIME) {
+        if rest.as_bytes().get(1).is_some_and(|byte| *byte != b' ') {
+            return true;
+        }
+        text = rest;
     }
-    // Its lines begin with the client, and a host there is from a forwarded header.
-    fields.take(Field::Host);
-    Ok(fields)
+    false
 }
 
 /// Cuts a line at the first ` [` before a text of this shape, in which `d` is a digit and `a` a letter: before, the time, and what
@@ -81,6 +89,7 @@ fn application_load_balancer(line: &str) -> Option<Fields<'_>> {
     put(2, Field::Bytes)?;
     let (request, rest) = combined::quoted(words.next()?)?;
     put_request_line(Cow::Borrowed(request), &mut fields);
+    put_url_host(Field::Host, &mut fields);
     let (user_agent, _) = combined::quoted(rest)?;
     fields.put(Field::UserAgent, combined::unescaped_text(user_agent));
     Some(fields)
@@ -95,12 +104,6 @@ fn is_bunny(line: &str) -> bool {
     cache.is_some_and(is_cache_status)
         && status.is_some_and(|status| status == "-" || is_number(status, 3))
         && time.is_some_and(|time| is_number(time, 13))
-}
-
-/// Whether a line can be a combined one whose host, which a visitor chose, looks like the columns of another format.
-fn begins_with_host(line: &str) -> bool {
-    let (before, ..) = cut_at_time(line, COMMON_LOG_TIME).unwrap_or_default();
-    before.split(' ').nth(1).is_some_and(|word| word == "-" || combined::is_address(word))
 }
 
 /// `cache|status|time|bytes|pull zone|address|referer|url|edge|user agent|request id|country`, and three more columns if they are
@@ -121,6 +124,7 @@ fn bunny(line: &str) -> Option<Fields<'_>> {
     for (field, at) in [(Field::Cache, 0), (Field::Status, 1), (Field::Time, 2), (Field::Bytes, 3), (Field::Path, url)] {
         fields.put(field, Cow::Borrowed(columns[at]));
     }
+    put_url_host(Field::Host, &mut fields);
     // An address is anonymized by default, and proves nothing then.
     if !columns[5].ends_with(".0") && !columns[5].ends_with("::") {
         fields.put(Field::Address, Cow::Borrowed(columns[5]));
@@ -133,14 +137,13 @@ fn bunny(line: &str) -> Option<Fields<'_>> {
 }
 
 /// `client:port [time] frontend backend/server timers status bytes … [{captures}] "request"` (HAProxy, "HTTP log format"). Captured
-/// headers have no names: the first is read as `Host`, and what follows it as `User-Agent`.
+/// headers have no names: the first is read as `Host`, the second as `User-Agent`, and others aren't read. A `|` in one is escaped.
 fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'a>> {
     let mut fields = Fields::of(FormatId::Haproxy);
     fields.put(Field::Time, Cow::Borrowed(time));
     fields.put(Field::Address, Cow::Borrowed(before.rsplit(' ').next()?));
     let (words, request) = rest.split_once(" \"")?;
     put_request_line(Cow::Borrowed(request.strip_suffix('"')?), &mut fields);
-    put_target_host(&mut fields);
     let (words, captures) = match words.split_once(" {") {
         Some((words, captures)) => (words, captures.split_once('}').map(|(captures, _)| captures)),
         None => (words, None),
@@ -152,12 +155,13 @@ fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'
         .find(|word| word.split('/').count() == 5 && word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'/' | b'-' | b'+')))?;
     fields.put(Field::Status, Cow::Borrowed(words.next()?));
     fields.put(Field::Bytes, Cow::Borrowed(words.next()?.trim_start_matches('+')));
-    if let Some((host, user_agent)) = captures.and_then(|captures| captures.split_once('|')) {
+    let mut captures = captures.unwrap_or_default().split('|');
+    if let (Some(host), Some(user_agent)) = (captures.next(), captures.next()) {
         fields.put(Field::Host, Cow::Borrowed(host));
-        // A capture that is a URL is another header, and several empty ones aren't a user agent.
+        // A capture that is a URL is another header, and an empty one before others can be.
         let is_other = user_agent.contains("://") && !user_agent.contains(' ');
-        let is_several = user_agent.contains('|') && user_agent.trim_matches('|').is_empty();
-        if !is_other && !is_several {
+        let is_one_of_several = user_agent.is_empty() && captures.next().is_some();
+        if !is_other && !is_one_of_several {
             fields.put(Field::UserAgent, Cow::Borrowed(user_agent));
         }
     }
