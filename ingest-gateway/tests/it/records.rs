@@ -174,6 +174,44 @@ async fn c14_one_correlation_id_leaves_reports_apart() {
     }
 }
 
+/// C14: neither does anything else that visitors and agents write into their requests.
+#[tokio::test]
+async fn c14_values_of_visitors_leave_reports_apart() {
+    const OTHER: &str = "0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f";
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let long = "x".repeat(10_000);
+    let seen = |path: &str, value: &str| {
+        let telemetry_id = (!value.is_empty() && value.len() <= 2_048).then_some(value);
+        let data = json!({"user_agent": format!("GPTBot/1.2 {value}"), "signature_agent": value, "referer": value});
+        let members = json!({"content_telemetry_id": telemetry_id, "referer": value, "data": data});
+        with(retrieval(&format!("https://a.test/{path}")), members)
+    };
+    let [one, two] = [1, 2].map(|end| format!("{}{end}", "p".repeat(8_000)));
+    let values = ["", "-", "quo\"te'\\", "\u{202e}", OTHER, "\"https://chatgpt.com\"", &long];
+    for (at, value) in values.into_iter().enumerate() {
+        let mut events = ["a", "a", "b", &one, &two].map(|path| seen(path, value)).to_vec();
+        events.push(with(retrieval("https://a.test/c"), json!({"id": format!("e-{at}"), "content_telemetry_id": OTHER})));
+        let accepted = gateway.post(&key, &json!({"events": events})).await;
+        assert_eq!((accepted.status, &accepted.body["events_created"]), (201, &json!(6)), "{value:.20}");
+    }
+    let mut identities = HashSet::new();
+    for record in gateway.records(values.len()).await {
+        let keys: Vec<_> = record.events.iter().map(|event| ReportKeys::new(record.org, record.drain, event)).collect();
+        let (other, all) = keys.split_last().expect("six of them");
+        assert!(all.iter().all(|keys| keys.shared != other.shared), "an id of another page joins nothing");
+        let shared: HashSet<_> = all.iter().filter_map(|keys| keys.shared).collect();
+        assert!(matches!(shared.len(), 0 | 4), "one for each page");
+        identities.extend(keys.iter().map(|keys| keys.identity));
+    }
+    assert_eq!(identities.len(), 6 * values.len());
+    for refused in ["", &long] {
+        let event = with(retrieval("https://a.test/a"), json!({"content_telemetry_id": refused}));
+        assert_eq!(gateway.post(&key, &json!({"events": [event]})).await.status, 422, "it is no silent loss");
+    }
+    assert_eq!(usize::try_from(gateway.record_count()), Ok(values.len()));
+}
+
 /// Otherwise a reporter could hide an event of one owner behind another owner's.
 #[tokio::test]
 async fn same_id_on_another_host_is_another_event() {
