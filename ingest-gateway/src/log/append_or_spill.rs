@@ -67,7 +67,9 @@ impl Log {
             }
             Err(Refusal::OwnShare) => {
                 metrics::spill_full();
-                Err(unavailable("The log is unavailable, and the space left in the spill is for other organizations. Send the request again later."))
+                Err(unavailable(
+                    "The log is unavailable, and the space left in the spill is for other organizations. Send the request again later.",
+                ))
             }
             Err(Refusal::Disk | Refusal::Slow) => Err(unavailable(
                 "The log is away and the request could not be kept for it. Send it again: repeats are counted once.",

@@ -1,7 +1,7 @@
 //! The power fails: what was answered is there afterwards, on a disk that forgets whatever was not synced.
 
 use super::disk::{Disk, RealDisk, Segment};
-use super::tests::{ORG, QUOTA, org, gone, payload, read_all};
+use super::tests::{ORG, QUOTA, gone, org, payload, read_all};
 use super::{Refusal, Spill};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
