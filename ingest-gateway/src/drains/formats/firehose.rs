@@ -118,9 +118,9 @@ fn between_tabs(line: &str) -> Result<Fields<'_>, Reason> {
     Ok(fields)
 }
 
-/// Three digits, or `-` if the request wasn't answered.
+/// Three digits, or `-` or `0` if the request wasn't answered.
 fn is_status(text: &str) -> bool {
-    text == "-" || (text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit()))
+    matches!(text, "-" | "0") || (text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn is_method(text: &str) -> bool {
