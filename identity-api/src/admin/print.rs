@@ -74,6 +74,21 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn tables_replace_every_control_character() {
+        for acting in ['\u{1b}', '\u{7}', '\u{7f}', '\u{9b}', '\u{85}', '\u{202e}', '\u{2066}', '\u{200f}', '\u{61c}', '\u{2028}'] {
+            let item = json!({"name": format!("a{acting}b"), "list": [{"name": acting}], "names": [acting]});
+            let tables = [
+                Printed::list(&[&item], &["name", "list", "names"]).unwrap().table(),
+                Printed::one(&item).unwrap().table(),
+                Printed::one(acting).unwrap().table(),
+            ];
+            for table in tables {
+                assert!(table.contains('\u{fffd}') && !table.contains(acting), "{table:?}");
+            }
+        }
+    }
+
+    #[test]
     fn x12_what_is_stored_does_not_act_on_a_terminal() {
         let rows = [json!({"name": "a\u{1b}[2Jb\u{202e}\nc", "scopes": ["x", "y"], "gone": null})];
         let table = Printed::list(&rows, &["name", "scopes", "gone"]).unwrap().table();

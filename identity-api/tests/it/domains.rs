@@ -118,6 +118,23 @@ async fn each_of_the_three_ways_proves_a_domain() {
 }
 
 #[tokio::test]
+async fn txt_records_with_their_quotes_verify_a_domain() {
+    let internet = Internet::new().await;
+    let app = app_on(&internet).await;
+    let (_, key) = app.org("owner").await;
+    let registered = register(&app, &key, "a.test").await;
+    let token = registered.text("verification_token");
+    internet.publish_text("_content-telemetry.a.test", "\"svc-verify=0123\"");
+    let refused = verify(&app, &key, &registered, &["dns_txt"]).await;
+    assert_eq!(codes(&refused), [("dns_txt", "no_token")]);
+    let detail = refused.body["errors"][0]["detail"].as_str().unwrap();
+    assert!(detail.contains("found svc-verify=0123; expected"), "{detail}");
+    internet.publish_text("_content-telemetry.a.test", &format!("\"svc-verify={token}\""));
+    let verified = verify(&app, &key, &registered, &["dns_txt"]).await;
+    assert_eq!((verified.status, verified.text("verification_method")), (200, "dns_txt"), "{}", verified.body);
+}
+
+#[tokio::test]
 async fn what_does_not_prove_a_domain_is_said_by_way_and_in_coarse_words() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;

@@ -68,6 +68,9 @@ pub(crate) enum Field {
 /// Longest request whose beginning and end one line can have.
 const MAX_REQUEST_MS: u64 = 3_600_000;
 
+/// Longest user agent that is kept; the rest is cut off.
+pub(super) const MAX_USER_AGENT_BYTES: usize = 512;
+
 /// How many fields there are.
 const FIELDS: usize = Field::Message as usize + 1;
 
@@ -220,6 +223,11 @@ impl<'a> Fields<'a> {
             (None, None) => None,
         }
     }
+}
+
+/// Cuts a text at a character's boundary.
+pub(super) fn cut(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
 }
 
 /// An address, with or without a port.

@@ -1,7 +1,6 @@
 //! What tells a log line from others: the id of its event, and the mark by which coverage knows its body again.
 
-use super::line::{Field, Fields};
-use super::line_outcome::{MAX_USER_AGENT_BYTES, cut};
+use super::line::{Field, Fields, MAX_USER_AGENT_BYTES, cut};
 use schemas::event_key::telemetry_id_of_line;
 use schemas::identity::DrainProvider;
 use schemas::ids::OrgId;

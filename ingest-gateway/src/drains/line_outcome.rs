@@ -2,7 +2,7 @@
 
 use super::format_table::FormatId;
 use super::formats::{Heading, NoRequest, parse};
-use super::line::{Field, Fields, Reason, ownable};
+use super::line::{Field, Fields, MAX_USER_AGENT_BYTES, Reason, cut, ownable};
 use super::line_id::{line_id, mark};
 use crate::record::normalise::{Origin, normalise};
 use crate::request::limits::{EARLIEST_AT_MS, Limits};
@@ -24,8 +24,6 @@ use service_kit::directory::OwnedSite;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Longest user agent that is kept; the rest is cut off.
-pub(super) const MAX_USER_AGENT_BYTES: usize = 512;
 /// Endings of paths that serve a page's looks and not its content. Visitors can put one behind any path.
 const ASSETS: &[&str] = &[
     "css", "js", "mjs", "map", "wasm", "png", "jpg", "jpeg", "gif", "webp", "avif", "svg", "ico", "bmp", "woff", "woff2", "ttf",
@@ -364,10 +362,6 @@ fn path_of(url: &str) -> &str {
 fn is_absolute(target: &str) -> bool {
     let begins_with = |scheme: &str| target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     begins_with("http://") || begins_with("https://")
-}
-
-pub(super) fn cut(text: &str, bytes: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes)]
 }
 
 /// The outline of a line for who looks for what is wrong with it: letters and digits are hidden, so that nobody's name or address is
