@@ -75,7 +75,8 @@ mod tests {
 
     #[test]
     fn tables_replace_every_control_character() {
-        for acting in ['\u{1b}', '\u{7}', '\u{7f}', '\u{9b}', '\u{85}', '\u{202e}', '\u{2066}', '\u{200f}', '\u{61c}', '\u{2028}'] {
+        for acting in ['\u{1b}', '\u{7}', '\u{7f}', '\u{9b}', '\u{85}', '\u{202e}', '\u{2066}', '\u{200f}', '\u{61c}', '\u{2028}']
+        {
             let item = json!({"name": format!("a{acting}b"), "list": [{"name": acting}], "names": [acting]});
             let tables = [
                 Printed::list(&[&item], &["name", "list", "names"]).unwrap().table(),

@@ -15,6 +15,7 @@ mod golden;
 mod imports;
 mod listening;
 mod nouns;
+mod printing;
 mod receiver;
 mod reference;
 mod service;

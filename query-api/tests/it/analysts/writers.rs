@@ -25,8 +25,11 @@ async fn busy_accounts_neither_stop_nor_delay_the_writer() {
     let slots: Vec<String> = world.app.clickhouse().query("SELECT slot FROM writers").fetch_all().await.unwrap();
     assert!(slots.iter().all(|slot| slot.len() >= 32), "query ids of writers can be guessed: {slots:?}");
 
-    let names = ["writer", "telemetry", "0", "1"];
-    let running: Vec<_> = names.iter().map(|name| analyst.start(name)).collect();
+    // Names that writers and their tasks have, and the fixed query id of the first epoch.
+    let names: Vec<String> =
+        world.app.clickhouse().query("SELECT writer FROM writers WHERE epoch > 0").fetch_all().await.unwrap();
+    let names = names.iter().map(String::as_str).take(1).chain(["compact-telemetry", "content-telemetry-first-epoch", "1"]);
+    let running: Vec<_> = names.map(|name| analyst.start(name)).collect();
     let count = "SELECT count() FROM system.processes WHERE user = ?";
     eventually("four statements run", async || {
         let running: u64 = world.app.clickhouse().query(count).bind(&analyst.login).fetch_one().await.unwrap();
