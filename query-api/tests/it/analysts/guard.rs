@@ -328,6 +328,33 @@ async fn conditions_on_day_and_site_use_the_primary_key() {
     }
 }
 
+/// docs/operating/analytics.md#what-an-account-can-learn-about-others
+#[tokio::test(flavor = "multi_thread")]
+async fn sizes_of_reads_count_only_granules_next_to_own_rows() {
+    const GRANULE: u64 = 256;
+    let (world, analyst, other) = guarded().await;
+    let others = (0..20_000).map(|key| seen("b.test", key).after(3 * DAY_MS));
+    world.app.insert(&others.collect::<Vec<_>>()).await;
+    world.app.insert(&theirs()).await;
+    world.app.merge().await;
+    for view in ["events", "reports"] {
+        let sizes = async |analyst: &Analyst| {
+            let statement = format!("SELECT content_url FROM {view}");
+            // Columns: database, table, parts, rows, marks.
+            let estimate = analyst.ask(&format!("EXPLAIN ESTIMATE {statement}")).await;
+            let rows = |line: &str| line.split('\t').nth(3).unwrap().parse::<u64>().unwrap();
+            let response: serde_json::Value =
+                serde_json::from_str(&analyst.ask(&format!("{statement} FORMAT JSON")).await).unwrap();
+            (estimate.lines().map(rows).sum::<u64>(), response["statistics"]["rows_read"].as_u64().unwrap())
+        };
+        let (estimated, read) = sizes(&analyst).await;
+        assert!((1..=2 * GRANULE).contains(&estimated), "{view}: {estimated} rows estimated");
+        assert!((1..=4 * GRANULE).contains(&read), "{view}: {read} rows read");
+        let (estimated, read) = sizes(&other).await;
+        assert!(estimated >= 20_000 && read >= 20_000, "{view}: {estimated} and {read} rows of the other account");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn plans_and_definitions_name_no_host_of_others() {
     let (world, analyst, _) = guarded().await;
