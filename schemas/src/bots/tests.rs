@@ -78,6 +78,26 @@ fn a_suffix_is_a_variant_of_the_bot() {
     assert_eq!(variant("Googlebot-Image/1.0"), ("Googlebot-Image".into(), None));
 }
 
+/// Rows of the corpus that must be right one by one: the corpus as a whole tolerates a few errors.
+#[test]
+fn variants_in_browser_wrappers_keep_their_own_names() {
+    let chrome = "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible;";
+    for (user_agent, expected) in [
+        ("Mozilla/5.0 (compatible) AI2Bot (+https://www.allenai.org/crawler)", Some("AI2Bot")),
+        ("Mozilla/5.0 (compatible) AI2Bot-DeepResearchEval (+https://www.allenai.org/crawler)", Some("AI2Bot-DeepResearchEval")),
+        (&*format!("{chrome} GoogleOther-Video/1.0) Chrome/140.0.0.0 Safari/537.36"), Some("GoogleOther-Video")),
+        (&*format!("{chrome} GoogleOther) Chrome/140.0.0.0 Safari/537.36"), Some("GoogleOther")),
+        // A person's phone.
+        (
+            "Mozilla/5.0 (Linux; Android 9; CUBOT_P20 Build/P00610) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0.0.0 \
+             Mobile Safari/537.36",
+            None,
+        ),
+    ] {
+        assert_eq!(bot(user_agent).as_deref(), expected, "{user_agent}");
+    }
+}
+
 #[test]
 fn every_pattern_counts_as_a_product_and_nowhere_else() {
     let file: serde_json::Value = serde_json::from_str(BUNDLED).unwrap();
