@@ -14,7 +14,8 @@ use uuid::Uuid;
 
 const IDENTITY: &str = "/api/v1/identity";
 /// No limit may answer for the service.
-const UNLIMITED: [&str; 7] = [
+const UNLIMITED: [&str; 8] = [
+    "TELEMETRY_IDENTITY_BYTES",
     "TELEMETRY_IDENTITY_RATE",
     "TELEMETRY_SIGN_IN_RATE",
     "TELEMETRY_KEY_RATE",
