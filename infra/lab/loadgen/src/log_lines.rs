@@ -266,7 +266,7 @@ impl Request {
         let (id, telemetry_id) = (dash(&self.id), dash(&self.telemetry_id));
         let media_type = self.media_type();
         format!(
-            "1 {id} {at} {address} {host} {path} - GET HTTP/2 {status} {bytes} {user_agent} - 1 {country} 8075 {media_type} {telemetry_id}"
+            "1 {id} {at} {address} {host} {path} - GET HTTP/2 {status} {bytes} {user_agent} - 1 {country} 8075 {media_type} content-telemetry-id={telemetry_id}"
         )
     }
 
