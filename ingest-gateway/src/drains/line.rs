@@ -238,7 +238,7 @@ pub(crate) fn address_in(text: &str) -> Option<IpAddr> {
 /// Returns a host whose name somebody can own, without what is no port.
 pub(super) fn ownable(host: &str) -> Option<&str> {
     let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
-    Site::from_domain(name).ok()?;
+    site_in(host)?;
     Some(if port.parse::<u16>().is_ok() { host } else { name })
 }
 

@@ -5,8 +5,9 @@
 //! accepted joins an event, the others are events of their own, and a report doesn't say which it is.
 
 use super::Reads;
-use super::event_page::{EventPage, FIRST_MS, Item, LAST_MS, on_page};
+use super::event_page::{EventPage, Item, on_page};
 use super::report_content::Place;
+use super::scope::{FIRST_MS, LAST_MS};
 use super::statement::Statement;
 use crate::access::visibility::OwnReports;
 use crate::parameters::cursor::Cursor;

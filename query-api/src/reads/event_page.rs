@@ -7,7 +7,7 @@
 use super::Reads;
 use super::report_content::{Place, ReportContent, Reports, missing};
 use super::rows::{ListPage, Rows};
-use super::scope::Scope;
+use super::scope::{FIRST_MS, LAST_MS, Scope};
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
 use crate::parameters::cursor::{Cursor, Position};
@@ -208,10 +208,6 @@ fn narrowed(statement: Statement, filter: &EventFilter) -> Statement {
         .with("has_platform", filter.platform_id.is_some())
         .with("platform", filter.platform_id.unwrap_or_default().to_string())
 }
-
-/// The years 1900 and 2299: what a column of times can hold. No accepted event reaches them.
-pub(super) const FIRST_MS: i64 = -2_208_988_800_000;
-pub(super) const LAST_MS: i64 = 10_413_791_999_999;
 
 /// Sets which part of a list a statement returns. The first page comes after nothing: its time is later than all.
 pub(super) fn on_page(statement: Statement, at: Paging, walk: &Cursor) -> Statement {

@@ -78,7 +78,7 @@ impl Reads {
         event_id: &str,
     ) -> Result<Option<FoundEvent>, ApiError> {
         let scope = Scope::new(seen, period);
-        let candidates = self.reports_with_id(scope.clone(), event_id).await?;
+        let candidates = self.reports_with_id(&scope, event_id).await?;
         let key = key_of(event_id);
         let keys = candidates.iter().flat_map(|report| [report.identity, report.group_key]).chain(key);
         let keys: Vec<String> = keys.filter(|key| *key != 0).map(|key| key.to_string()).collect();
@@ -100,7 +100,7 @@ impl Reads {
         Ok(Some(found(of_this_id, &newest, reports)))
     }
 
-    async fn reports_with_id(&self, scope: Scope, event_id: &str) -> Result<Vec<Candidate>, ApiError> {
+    async fn reports_with_id(&self, scope: &Scope, event_id: &str) -> Result<Vec<Candidate>, ApiError> {
         let statement = Statement::new(include_str!("../../sql/one_event_candidates.sql"));
         let statement = scope.bind(statement).with("event_id", event_id).with("limit", MAX_OF_ID + 1);
         let found: Vec<Candidate> = self.all(statement).await?;

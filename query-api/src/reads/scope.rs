@@ -1,4 +1,4 @@
-//! What an owner's statements read: hosts, from when on each of them, the period, and whose agents may be shown.
+//! Parameters and tables of an owner's statements: its hosts, the start time of each, the period and the outcome.
 
 use super::statement::{Statement, Value};
 use crate::access::visibility::Visibility;
@@ -7,20 +7,19 @@ use crate::parameters::period::Period;
 use schemas::site::Site;
 use std::collections::BTreeMap;
 
-/// The years 1900 and 2299: what the column `at` can hold. No accepted event reaches them.
-const FIRST_MS: i64 = -2_208_988_800_000;
-const LAST_MS: i64 = 10_413_791_999_999;
+/// First and last milliseconds that the column `at` can hold: the years 1900 to 2299. Every accepted event is between them.
+pub(super) const FIRST_MS: i64 = -2_208_988_800_000;
+pub(super) const LAST_MS: i64 = 10_413_791_999_999;
 /// Later than every event: the start time for hosts of other owners.
 const NEVER_MS: i64 = i64::MAX;
-/// Earlier than every time: a host that decides nothing.
+/// Marks a host that isn't a decider; earlier than every start time.
 const UNDECIDED_MS: i64 = i64::MIN;
 
 /// The parameters and tables that all statements of an owner have.
-#[derive(Clone)]
 pub(super) struct Scope {
-    /// Of the hosts that somebody has verified, the longest one above a host decides since when its events are the owner's.
+    /// Start times of the owner's events by verified host. A subdomain has the start time of the longest host above it.
     deciders: BTreeMap<Site, i64>,
-    /// The deciders beneath the host that is read, and this host.
+    /// The deciders within the requested host, and that host itself.
     asked: BTreeMap<Site, i64>,
     window: (i64, i64),
     outcome: Option<Outcome>,
@@ -40,13 +39,13 @@ impl Scope {
         }
     }
 
-    /// Narrows it to fetches with this outcome; no other events have one.
+    /// Limits the statements to fetches with this outcome. Other events have none.
     pub(super) fn narrowed(self, outcome: Option<Outcome>) -> Self {
         Self { outcome, ..self }
     }
 
-    /// Sets the parameters and tables of a statement. Where `is_dated`, only later events of some hosts are the owner's; those from
-    /// `dated_ms` on are for all of its hosts.
+    /// Sets the parameters and tables of a statement. `is_dated` means that some hosts have a start time, of which `dated_ms` is the
+    /// latest.
     pub(super) fn bind(&self, statement: Statement) -> Statement {
         let host = |(host, _): (&Site, &i64)| [host.as_str().into()];
         let foreign = self.asked.iter().filter(|(_, since_ms)| **since_ms == NEVER_MS);
@@ -71,7 +70,7 @@ fn since((host, since_ms): (&Site, &i64)) -> [Value; 2] {
     [host.as_str().into(), (*since_ms).into()]
 }
 
-/// The deciders beneath a host, and the host itself with what is decided above it.
+/// Returns the deciders within a host, and the host itself with the start time of the longest decider above it.
 fn beneath(site: &Site, deciders: &BTreeMap<Site, i64>) -> BTreeMap<Site, i64> {
     let since_ms = site.candidates().iter().find_map(|above| deciders.get(above)).copied().unwrap_or(NEVER_MS);
     let beneath = deciders.iter().filter(|(host, _)| host.is_within(site)).map(|(host, since_ms)| (host.clone(), *since_ms));
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrowed_read_keeps_what_decides_above_it() {
+    fn narrowed_reads_inherit_the_start_time_above() {
         let deciders = [("a.test", 3), ("b.a.test", NEVER_MS), ("c.b.a.test", 7), ("x.test", 5)];
         let deciders = deciders.map(|(domain, since_ms)| (site(domain), since_ms)).into();
         for (domain, expected) in [

@@ -65,15 +65,15 @@ impl Reads {
         outcome: Option<Outcome>,
     ) -> Result<Vec<SummaryRow>, ApiError> {
         let scope = Scope::new(seen, period).narrowed(outcome);
-        let mut figures = self.figures(SUMMARY, scope.clone()).await?;
+        let mut figures = self.figures(SUMMARY, &scope).await?;
         // All figures come from one of the two statements, so from one moment.
         if figures.iter().any(|figure| figure.with_others > 0) {
-            figures = self.figures(SUMMARY_ALL, scope).await?;
+            figures = self.figures(SUMMARY_ALL, &scope).await?;
         }
         Ok(figures.into_iter().flat_map(rows_of).collect())
     }
 
-    async fn figures(&self, sql: &'static str, scope: Scope) -> Result<Vec<Figure>, ApiError> {
+    async fn figures(&self, sql: &'static str, scope: &Scope) -> Result<Vec<Figure>, ApiError> {
         self.all_of(caps::of_any_size(scope.bind(Statement::new(sql)).query(&self.client))).await
     }
 }
