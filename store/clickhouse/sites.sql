@@ -1,9 +1,8 @@
--- Every host that occurs in `events`, once for itself and once for each host above it that somebody could own: statements about an
--- owner's hosts look up which hosts at or beneath them have events. A host is inserted before its first event. Rows are never
--- deleted.
+-- Every host in `events`, with one row for the host itself and one for each parent that an organization can verify. Reads look up
+-- which of an owner's hosts and subdomains have events. A host is inserted before its first event. Rows are never deleted.
 CREATE TABLE IF NOT EXISTS sites
 (
-    above String COMMENT 'reversed canonical host: the host itself, or a host above it',
+    above String COMMENT 'reversed canonical host: the host itself or one of its parents',
     site  String COMMENT 'reversed canonical host'
 )
 ENGINE = ReplacingMergeTree

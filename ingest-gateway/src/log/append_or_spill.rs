@@ -68,7 +68,7 @@ impl Log {
             Err(Refusal::OwnShare) => {
                 metrics::spill_full();
                 Err(unavailable(
-                    "The log is unavailable, and the space left in the spill is for other organizations. Send the request again later.",
+                    "The log is unavailable, and your organization has used its share of the buffer. Send the request again later.",
                 ))
             }
             Err(Refusal::Disk | Refusal::Slow) => Err(unavailable(

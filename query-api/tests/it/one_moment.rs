@@ -56,7 +56,7 @@ async fn ask(app: &TestApp, key: &str) {
 }
 
 #[tokio::test]
-async fn c3_r13_a_read_is_of_one_moment_however_long_it_is_planned() {
+async fn c3_r13_reads_see_one_snapshot_however_long_they_are_planned() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     app.seed().owner_of("blog.example.com").await;

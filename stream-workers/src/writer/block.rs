@@ -120,7 +120,7 @@ async fn merge_and_insert(
                 bodies.sites.text(above.as_str());
                 bodies.sites.text(site);
             }
-            // A host has up to 31 others above it.
+            // A host can have 30 parents, so its rows can take 12 KB.
             if most_bytes.is_some_and(|most| bodies.sites.0.len() > most) {
                 return Ok(None);
             }

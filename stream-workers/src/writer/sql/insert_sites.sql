@@ -1,4 +1,4 @@
--- Hosts that occur for the first time, each also under the hosts above it.
+-- New hosts, each with its parents.
 INSERT INTO sites
 (
     above, site
