@@ -21,6 +21,7 @@ mod line;
 mod line_id;
 mod line_outcome;
 mod reader;
+mod requested_host;
 mod settings;
 mod signature;
 mod split;
@@ -47,6 +48,7 @@ use fed::{Fed, KnownDrains};
 use inflate::Encoding;
 use intake::{Intake, Taken, too_large};
 use line_outcome::{Judge, only_host};
+use requested_host::HostParser;
 use schemas::identity::{DrainProvider, DrainRole, OrgType};
 use schemas::problem::Code;
 use serde::Deserialize;
@@ -180,7 +182,7 @@ async fn judge(
     let hosts = fed.map(|fed| fed.hosts).unwrap_or_default();
     let (bots, limits, now) = (Arc::clone(&state.bots), state.limits.clone(), state.clock.now());
     let host = told.host.or_else(|| only_host(&hosts));
-    Ok(Judge { provider, caller, role, drain, owned, hosts, host, bots, limits, now })
+    Ok(Judge { provider, caller, role, drain, owned, hosts, host, bots, limits, now, parser: HostParser::default() })
 }
 
 fn content_length(parts: &Parts) -> Option<u64> {

@@ -9,6 +9,7 @@ use super::inflate::Encoding;
 use super::intake::work_off;
 use super::line_outcome::{Judge, Judged, Outcome, only_host};
 use super::reader::BodyReader;
+use super::requested_host::HostParser;
 use super::settings::DrainSettings;
 use super::split::{Item, Splitter};
 use crate::request::limits::Limits;
@@ -79,6 +80,7 @@ impl DrainDryRun {
             bots: self.bots,
             limits: Limits::default(),
             now: self.now,
+            parser: HostParser::default(),
         }
     }
 }
@@ -96,6 +98,7 @@ fn nobody() -> Caller {
 
 #[cfg(test)]
 mod tests {
+    use super::super::formats::Heading;
     use super::*;
 
     fn dry_run(provider: DrainProvider, host: Option<&str>, hosts: &[&str], log: &str) -> Vec<Outcome> {
@@ -132,6 +135,21 @@ mod tests {
             Outcome::Kept(event) => event.content_telemetry_id,
             other => panic!("{custom}: {other:?}"),
         }
+    }
+
+    /// Marks are part of a digest that is stored for days.
+    #[test]
+    fn marks_contain_no_address_in_the_place_of_a_host() {
+        let now = DateTime::from_timestamp(1_793_527_200, 0).unwrap();
+        let (provider, bots) = (DrainProvider::Ndjson, BotTable::bundled());
+        let judge = DrainDryRun { provider, host: None, hosts: Vec::new(), bots, now }.judge();
+        let mark = |host: &str| {
+            let line = format!(r#"{{"time":1793527100,"host":"{host}","path":"/","user_agent":"GPTBot/1.2"}}"#);
+            judge.judge(line.as_bytes(), &Heading::default()).mark
+        };
+        assert_ne!(mark("a.test"), [0; 16]);
+        assert_ne!(mark("a.test"), mark("b.test"));
+        assert_eq!(mark("203.0.113.5"), mark("198.51.100.9:443"));
     }
 
     #[test]

@@ -116,7 +116,10 @@ const MAX_ESCAPES: usize = 3;
 
 /// A text without its percent escapes, if it has any. Some logs escape twice or three times.
 fn unescaped(text: &str) -> Option<String> {
-    let once = |text: &str| percent_decode_str(text).decode_utf8_lossy().replace('\0', "\u{fffd}");
+    let once = |text: &str| match percent_decode_str(text).decode_utf8_lossy() {
+        text if text.contains('\0') => text.replace('\0', "\u{fffd}"),
+        text => text.into_owned(),
+    };
     let mut read = text.contains('%').then(|| once(text))?;
     for _ in 1..MAX_ESCAPES {
         if !read.contains('%') {

@@ -80,6 +80,9 @@ pub(super) fn fields(line: &str, names: Names) -> Result<Fields<'_>, Reason> {
     if fields.has_repeated_member { Err("repeated_member") } else { Ok(fields) }
 }
 
+/// How many members of an object are fields in most formats.
+const USUAL_MEMBERS: usize = 16;
+
 struct Object<'f, 'a> {
     node: Node,
     names: Names,
@@ -102,7 +105,7 @@ impl<'de> Visitor<'de> for Object<'_, 'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut seen = Vec::new();
+        let mut seen = Vec::with_capacity(USUAL_MEMBERS);
         while let Some(Text(name)) = map.next_key::<Text<'de>>()? {
             let member = (self.names)(self.node, &name);
             member.format.into_iter().for_each(|format| self.fields.sign(format));

@@ -105,11 +105,15 @@ impl<'a> Fields<'a> {
     /// isn't empty. A value that can't be the field's, such as a host that nobody can own, counts only if there is no other one.
     pub(crate) fn put_ranked(&mut self, field: Field, rank: u8, value: Cow<'a, str>) {
         let at = field as usize;
+        if self.values[at].is_none() {
+            (self.values[at], self.ranks[at]) = (Some(value), rank);
+            return;
+        }
         if !says_nothing(&value) && self.get(field).is_some_and(|known| is_other(field, known, &value)) {
             self.disputed |= 1 << at;
         }
         let is_better = match self.get(field) {
-            None => !says_nothing(&value) || self.values[at].is_none(),
+            None => !says_nothing(&value),
             Some(_) if says_nothing(&value) => false,
             Some(known) => match (is_possible(field, known), is_possible(field, &value)) {
                 (true, false) => false,

@@ -4,13 +4,12 @@ use super::line::{Field, Fields, MAX_USER_AGENT_BYTES, cut};
 use schemas::event_key::telemetry_id_of_line;
 use schemas::identity::DrainProvider;
 use schemas::ids::OrgId;
-use schemas::site::Site;
 use sha1::{Digest, Sha1};
 use uuid::{Builder, Uuid};
 
 /// The id of a line: a `UUIDv5` of the organization, the provider, and time, host and path with the provider's id of the request,
 /// which is unique per server at best; without one, with everything else that the line says of the request. Lines of text can have
-/// something else in the place of an id, so it doesn't replace the rest. `host` is that of lines that name none. A visitor can copy
+/// something else in the place of an id, so it doesn't replace the rest. `host` is the name of the requested host. A visitor can copy
 /// all that an agent sends, but not its address: a verified request is another one.
 ///
 /// Must not contain a text that can be a visitor's address and isn't stored: logs have other fields in the places of ids and hosts,
@@ -19,15 +18,14 @@ pub(super) fn line_id(
     org: OrgId,
     provider: DrainProvider,
     fields: &Fields<'_>,
-    host: Option<&str>,
+    host: &str,
     at_ms: i64,
     is_verified: bool,
 ) -> Uuid {
     let said = |field| fields.text(field);
-    let host = requested_host(fields.hosts().chain(host).chain(fields.get(Field::TargetHost)));
     let telemetry_id = fields.get(Field::TelemetryId).and_then(telemetry_id_of_line).unwrap_or_default();
     let at = at_ms.to_string();
-    let request = [at.as_str(), host.as_str(), said(Field::Path), said(Field::Query)];
+    let request = [at.as_str(), host, said(Field::Path), said(Field::Query)];
     let user_agent = cut(said(Field::UserAgent), MAX_USER_AGENT_BYTES);
     let rest = [said(Field::Method), user_agent, said(Field::Status), said(Field::Bytes), &telemetry_id];
     let verified = if is_verified { "verified" } else { "" };
@@ -41,23 +39,12 @@ pub(super) fn line_id(
     named_id(org.0, &name)
 }
 
-/// The first of these hosts that is a name, without `www.`: a drain names hosts so, and who sends the same line by hand need not.
-fn requested_host<'a>(mut named: impl Iterator<Item = &'a str>) -> String {
-    let own = named.find_map(|host| {
-        let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
-        let port = port.parse::<u16>().map(|port| format!(":{port}")).unwrap_or_default();
-        Some(format!("{}{port}", Site::from_domain(name).ok()?.domain()))
-    });
-    own.unwrap_or_default()
-}
-
 /// Tells a batch of lines from another one: the bot is in it, and neither address nor user agent.
-pub(super) fn mark(fields: &Fields<'_>, at_ms: i64, bot: &str) -> [u8; 16] {
+pub(super) fn mark(fields: &Fields<'_>, host: &str, at_ms: i64, bot: &str) -> [u8; 16] {
     let said = [Field::RequestId, Field::Path, Field::Query, Field::Method, Field::Status, Field::Bytes];
-    let host = requested_host(fields.hosts());
     let mut digest = Sha1::new();
     digest.update(at_ms.to_be_bytes());
-    for text in said.into_iter().map(|field| fields.text(field)).chain([host.as_str(), bot]) {
+    for text in said.into_iter().map(|field| fields.text(field)).chain([host, bot]) {
         digest.update(text.as_bytes());
         digest.update([0]);
     }
@@ -77,18 +64,6 @@ pub(super) fn named_id(namespace: Uuid, name: &str) -> Uuid {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// It is part of a digest that is stored for days.
-    #[test]
-    fn a_mark_contains_no_address_in_the_place_of_a_host() {
-        let mark_of = |host: &'static str| {
-            let mut fields = Fields::default();
-            fields.put(Field::Host, host.into());
-            mark(&fields, 0, "GPTBot")
-        };
-        assert_eq!(mark_of("203.0.113.5"), mark_of("198.51.100.9:443"));
-        assert_ne!(mark_of("a.test"), mark_of("b.test"));
-    }
 
     #[test]
     fn the_id_of_a_name_is_the_one_of_rfc_9562() {

@@ -4,6 +4,7 @@ use super::format_table::FormatId;
 use super::formats::{Heading, NoRequest, parse};
 use super::line::{Field, Fields, MAX_USER_AGENT_BYTES, Reason, cut, ownable};
 use super::line_id::{line_id, mark};
+use super::requested_host::{HostParser, RequestedHost};
 use crate::record::normalise::{Origin, normalise};
 use crate::request::limits::{EARLIEST_AT_MS, Limits};
 use crate::request::raw::require_clean_text;
@@ -109,6 +110,7 @@ pub(super) struct Judge {
     pub(super) bots: Arc<BotTable>,
     pub(super) limits: Limits,
     pub(super) now: DateTime<Utc>,
+    pub(super) parser: HostParser,
 }
 
 /// The host of lines that name none, where all are of one host and of those beneath it.
@@ -129,7 +131,9 @@ impl Judge {
         let judged = match self.instant(&fields) {
             Ok(at_ms) => {
                 let bot = self.bots.classify(&sender(&fields));
-                let mark = mark(&fields, at_ms, bot.as_ref().map_or("", |bot| bot.bot.as_ref()));
+                let host = self.parser.first(fields.hosts());
+                let bot_name = bot.as_ref().map_or("", |bot| bot.bot.as_ref());
+                let mark = mark(&fields, host.as_ref().map_or("", |host| &host.name), at_ms, bot_name);
                 judged(self.outcome(&fields, at_ms, bot), Some(at_ms), mark)
             }
             Err(reason) => bad(reason),
@@ -159,8 +163,7 @@ impl Judge {
     /// Of a person's line: only the host is read.
     fn of_person(&self, fields: &Fields<'_>) -> Outcome {
         let Some(owned) = &self.owned else { return Outcome::Person };
-        let site = self.host_of(fields).ok().and_then(|host| Site::from_domain(host.split(':').next()?).ok());
-        let is_foreign = site.is_some_and(|site| !owned.iter().any(|own| own.covers(&site)));
+        let is_foreign = self.requested_host(fields).is_some_and(|host| !owned.iter().any(|own| own.covers(&host.site)));
         if is_foreign { Outcome::Dropped(OTHER_HOST) } else { Outcome::Person }
     }
 
@@ -213,15 +216,22 @@ impl Judge {
     /// Returns the requested host with its port. Only a name that somebody can own is a host: addresses of visitors or servers
     /// can be logged where a host is expected, and visitors choose their `Host` headers.
     fn host_of<'f>(&'f self, fields: &'f Fields<'_>) -> Result<&'f str, Reason> {
-        let named = fields.hosts().chain(self.host.as_deref()).chain(fields.get(Field::TargetHost));
         let mut reason = "no_host";
-        for host in named {
+        for host in self.named_hosts(fields) {
             if let Some(host) = ownable(host) {
                 return Ok(host);
             }
             reason = "bad_host";
         }
         Err(reason)
+    }
+
+    fn named_hosts<'f>(&'f self, fields: &'f Fields<'_>) -> impl Iterator<Item = &'f str> {
+        fields.hosts().chain(self.host.as_deref()).chain(fields.get(Field::TargetHost))
+    }
+
+    fn requested_host(&self, fields: &Fields<'_>) -> Option<Arc<RequestedHost>> {
+        self.parser.first(self.named_hosts(fields))
     }
 
     fn failed_fetch(
@@ -247,7 +257,9 @@ impl Judge {
 
     fn line_id(&self, fields: &Fields<'_>, at_ms: i64, bot: &Classified) -> String {
         let is_verified = bot.verified == Some(true);
-        line_id(self.caller.org_id, self.provider, fields, self.host.as_deref(), at_ms, is_verified).to_string()
+        let host = self.requested_host(fields);
+        let host = host.as_ref().map_or("", |host| &host.name);
+        line_id(self.caller.org_id, self.provider, fields, host, at_ms, is_verified).to_string()
     }
 
     /// The event, by the rules of every other one.

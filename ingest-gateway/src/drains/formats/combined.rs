@@ -39,7 +39,7 @@ fn put_before<'a>(before: &'a str, fields: &mut Fields<'a>) {
     let mut rest = before;
     let (first, after) = word(rest);
     // A name without an address after it is the visitor's own, if the server looks names up.
-    let is_host = is_host_name(first) && (is_address(word(after).0) || first.contains(':'));
+    let is_host = (is_address(word(after).0) || first.contains(':')) && is_host_name(first);
     if is_host {
         fields.put(Field::Host, Cow::Borrowed(without_usual_port(first)));
         rest = after;
@@ -51,7 +51,7 @@ fn put_before<'a>(before: &'a str, fields: &mut Fields<'a>) {
     // `X-Forwarded-For` in this place can contain more than addresses. Then its end, which a proxy wrote, is not among them.
     let ends_as_usual = rest.split(' ').count() <= 2 && !rest.contains(',');
     if let Some(address) = address.filter(|_| ends_as_usual) {
-        fields.put(Field::Address, Cow::Owned(address.to_string()));
+        fields.put(Field::Address, Cow::Borrowed(address));
     }
     // Lighttpd writes the requested host where others write an identity, which has no dot.
     let (identity, user) = word(rest);
@@ -62,7 +62,7 @@ fn put_before<'a>(before: &'a str, fields: &mut Fields<'a>) {
 
 /// The address that the last of the owner's proxies saw, and what follows the addresses. In a list it is the rightmost. One that
 /// isn't public after others is that of a proxy or of a container's network; before it in a list, there is what the visitor sent.
-fn address_seen(mut rest: &str) -> (Option<IpAddr>, &str) {
+fn address_seen(mut rest: &str) -> (Option<&str>, &str) {
     let (mut seen, mut is_first) = (None, true);
     loop {
         let (list, after) = addresses(rest);
@@ -72,8 +72,9 @@ fn address_seen(mut rest: &str) -> (Option<IpAddr>, &str) {
             return (seen, rest);
         }
         let last = list.trim_matches('"').rsplit([',', ' ']).find(|part| !part.is_empty());
-        let last = last.and_then(address_in);
-        let is_proxy = last.is_some_and(is_private) && !list.contains(',');
+        let last = last.and_then(|text| Some((text, address_in(text)?)));
+        let is_proxy = last.is_some_and(|(_, address)| is_private(address)) && !list.contains(',');
+        let last = last.map(|(text, _)| text);
         seen = if is_proxy { seen.or(last) } else { last };
         (rest, is_first) = (after, false);
     }
@@ -103,7 +104,7 @@ fn word(text: &str) -> (&str, &str) {
 /// Whether a text is a name that somebody can own, with or without a port.
 fn is_host_name(text: &str) -> bool {
     let (name, port) = text.rsplit_once(':').unwrap_or((text, ""));
-    (port == "*" || port.bytes().all(|byte| byte.is_ascii_digit())) && Site::from_domain(name).is_ok()
+    (port == "*" || port.bytes().all(|byte| byte.is_ascii_digit())) && name.contains('.') && Site::from_domain(name).is_ok()
 }
 
 /// Whether a part is an address, a list of them, or what servers write instead.

@@ -48,6 +48,9 @@ const MIN_VALUES: usize = 21;
 /// More than any edition of real-time logs has.
 const MAX_VALUES: usize = 100;
 
+/// Ending of the hosts of CloudFront's distributions.
+const DISTRIBUTION_DOMAIN: &str = ".cloudfront.net";
+
 #[derive(Deserialize)]
 struct Record<'a> {
     #[serde(borrow)]
@@ -80,7 +83,8 @@ pub(super) fn finished(mut fields: Fields<'_>) -> Fields<'_> {
     if fields.text(Field::Path).contains('?') {
         fields.rewrite(Field::Query, |_| Some(String::new()));
     }
-    fields.rewrite(Field::Scheme, |protocol| Some(protocol.to_ascii_lowercase()));
+    let is_upper = |text: &str| text.bytes().any(|byte| byte.is_ascii_uppercase());
+    fields.rewrite(Field::Scheme, |protocol| is_upper(protocol).then(|| protocol.to_ascii_lowercase()));
     put_requested_host(&mut fields);
     fields
 }
@@ -90,9 +94,13 @@ pub(super) fn finished(mut fields: Fields<'_>) -> Fields<'_> {
 /// `x-host-header` (AWS, "Understand real-time log configurations" and "Standard logging reference"). A name that isn't the
 /// distribution's wins.
 fn put_requested_host(fields: &mut Fields<'_>) {
-    let hosts = [Field::Host, Field::OtherHost, Field::DistributionHost].map(|field| fields.get(field).map(str::to_owned));
-    let is_own = |host: &&String| !host.to_ascii_lowercase().ends_with(".cloudfront.net");
-    if let Some(own) = hosts.iter().flatten().find(is_own) {
+    let is_distribution = |host: &str| {
+        let end = host.len().checked_sub(DISTRIBUTION_DOMAIN.len()).and_then(|at| host.as_bytes().get(at..));
+        end.is_some_and(|end| end.eq_ignore_ascii_case(DISTRIBUTION_DOMAIN.as_bytes()))
+    };
+    let own = fields.hosts().find(|host| !is_distribution(host));
+    let is_first = own == fields.get(Field::Host) && own == fields.get(Field::OtherHost);
+    if let Some(own) = own.filter(|_| !is_first).map(str::to_owned) {
         fields.rewrite(Field::OtherHost, |_| Some(own.clone()));
         fields.rewrite(Field::Host, |_| Some(own.clone()));
     }

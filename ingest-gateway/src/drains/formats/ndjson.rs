@@ -132,36 +132,35 @@ fn response_header(name: &str) -> Member {
 
 /// Names of nginx's variables that other loggers hardly use.
 fn is_of_nginx(name: &str) -> bool {
-    const VARIABLES: [&str; 26] = [
-        "body_bytes_sent",
-        "connection_requests",
-        "gzip_ratio",
-        "http_content_telemetry_id",
-        "http_cookie",
-        "http_host",
-        "http_origin",
-        "http_referer",
-        "http_referrer",
-        "http_signature_agent",
-        "http_user_agent",
-        "msec",
-        "remote_addr",
-        "remote_user",
-        "request_completion",
-        "request_length",
-        "request_time",
-        "request_uri",
-        "server_addr",
-        "server_name",
-        "server_port",
-        "server_protocol",
-        "ssl_cipher",
-        "ssl_protocol",
-        "time_iso8601",
-        "time_local",
-    ];
-    let is_variable = VARIABLES.binary_search(&name).is_ok();
-    is_variable || ["http_x_", "proxy_protocol_", "sent_http_", "upstream_"].iter().any(|start| name.starts_with(start))
+    match name {
+        "body_bytes_sent"
+        | "connection_requests"
+        | "gzip_ratio"
+        | "http_content_telemetry_id"
+        | "http_cookie"
+        | "http_host"
+        | "http_origin"
+        | "http_referer"
+        | "http_referrer"
+        | "http_signature_agent"
+        | "http_user_agent"
+        | "msec"
+        | "remote_addr"
+        | "remote_user"
+        | "request_completion"
+        | "request_length"
+        | "request_time"
+        | "request_uri"
+        | "server_addr"
+        | "server_name"
+        | "server_port"
+        | "server_protocol"
+        | "ssl_cipher"
+        | "ssl_protocol"
+        | "time_iso8601"
+        | "time_local" => true,
+        _ => ["http_x_", "proxy_protocol_", "sent_http_", "upstream_"].iter().any(|start| name.starts_with(start)),
+    }
 }
 
 /// A header of the response after `resp_`, such as `resp_content_type` or `resp_http_Content-Type`.
