@@ -166,6 +166,8 @@ impl LaunchConfig {
         command.stdout(Stdio::null()).stderr(output);
         if service == Service::Gateway {
             command.env("TELEMETRY_SPILL_DIR", self.folder.join(format!("{}.spill", slot.name)));
+            // One address stands for many clients.
+            command.env("TELEMETRY_CONNECTIONS_PER_ADDRESS", "0");
             command.envs(self.gateway_settings.iter().map(|(name, value)| (name, value)));
         }
         let child = command.envs(besides.iter().map(|(name, value)| (name, value))).spawn();
