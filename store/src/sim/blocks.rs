@@ -1,8 +1,8 @@
 //! Blocks of records, and the statements that a block becomes.
 
-use super::Rules;
 use super::log::{Log, Offsets, Origin, later};
 use super::server::{Divided, Progress, ReportInsert, Statement, StoredReport};
+use super::{Rule, Rules};
 use crate::merge::{Changes, Current, keys_to_look_up, merge_within};
 use crate::model::Facts;
 use crate::report::{Home, Report};
@@ -43,7 +43,7 @@ impl Block {
                 }
             }
         }
-        if is_covering && rules.keeps_groups_whole {
+        if is_covering && rules.keep(Rule::KeepsGroupsWhole) {
             to = with_whole_groups(log, from, to, needs);
         }
         (to != *from).then(|| Self { from: from.clone(), to })
@@ -143,12 +143,12 @@ impl Plan {
         let block = Block { from: Offsets::new(), to: Offsets::new() };
         let attempt = Rc::new(Attempt { block, homes: BTreeSet::new() });
         let (events, reports): (Vec<EventPlace>, Vec<_>) = divided.into_iter().unzip();
-        let reports = reports.into_iter().flatten().filter(|(_, survives)| !survives || !rules.keeps_moved_reports);
+        let reports = reports.into_iter().flatten().filter(|(_, survives)| !survives || !rules.keep(Rule::KeepsMovedReports));
         let reports = by_home(reports.map(|(place, _)| (place, None)).collect(), |(place, _)| place.home);
         let events = by_home(events.into_iter().map(EventWrite::Tombstone).collect(), |write| write.place().home);
         let mut statements = vec![Statement::Reports { version, parts: reports, attempt: attempt.clone() }];
         statements.push(Statement::Events { version, parts: events, attempt, is_first: false });
-        statements.retain(|statement| statement.parts() > 0 && rules.deletes_divided);
+        statements.retain(|statement| statement.parts() > 0 && rules.keep(Rule::DeletesDivided));
         statements.extend([false, true].map(|is_events| Statement::Drop { first_month, is_events }));
         let statements = statements.into_iter().map(Rc::new).collect();
         Self { statements, events: Vec::new(), progress: Progress::default(), kind: Kind::Deletion }
@@ -166,7 +166,7 @@ impl Plan {
         let all: Vec<EventWrite<Facts>> = first.iter().chain(&events).cloned().collect();
         let homes = all.iter().map(EventWrite::place).map(|place| (place.key, place.home)).collect();
         let attempt = Rc::new(Attempt { block: block.clone(), homes });
-        if !rules.writes_moves_first {
+        if !rules.keep(Rule::WritesMovesFirst) {
             events.append(&mut first);
         }
         let parts = by_home(reports?, |(place, _)| place.home);
@@ -175,7 +175,7 @@ impl Plan {
             let parts = by_home(events, |write| write.place().home);
             statements.push(Statement::Events { version, parts, attempt: attempt.clone(), is_first });
         }
-        if !rules.writes_reports_first {
+        if !rules.keep(Rule::WritesReportsFirst) {
             statements.rotate_left(1);
         }
         statements.retain(|statement| statement.parts() > 0);

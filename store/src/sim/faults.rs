@@ -1,5 +1,6 @@
 //! What goes wrong in a schedule.
 
+use super::Rule;
 use super::log::Log;
 use super::schedule::World;
 use super::server::Reply;
@@ -27,7 +28,7 @@ impl World {
         if !waiting.is_empty() {
             let id = waiting[self.random.random_range(0..waiting.len())];
             self.writers[id].reply = Some(Reply::TimedOut);
-            self.happened.unknown_outcomes += 1;
+            self.count("an unknown outcome");
         }
         Ok(())
     }
@@ -54,7 +55,7 @@ impl World {
     /// Statements end where they are; nobody gets a reply.
     pub(super) fn kill_server(&mut self) -> Result<(), String> {
         self.server.running.clear();
-        self.happened.server_kills += 1;
+        self.count("a killed server");
         Ok(())
     }
 
@@ -71,7 +72,7 @@ impl World {
     }
 
     fn back_up(&mut self) -> Result<(), String> {
-        self.backup.copy_next(&self.server.tables, &self.checks, self.rules.backs_up_progress_first);
+        self.backup.copy_next(&self.server.tables, &self.checks, self.rules.keep(Rule::BacksUpProgressFirst));
         Ok(())
     }
 
@@ -83,7 +84,7 @@ impl World {
         self.server.running.clear();
         self.network.clear();
         self.writers.iter_mut().for_each(|writer| writer.phase = Phase::Dead);
-        self.happened.restores += 1;
+        self.count("a restore");
         self.add_writer()?;
         self.checks.check(&self.log, &self.server.tables)
     }

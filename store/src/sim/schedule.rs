@@ -1,44 +1,34 @@
 //! A schedule: everything that happens, in an order that the seed determines.
 
-use super::Rules;
 use super::backup::Backup;
 use super::checks::Checks;
 use super::log::{Log, Offsets};
 use super::server::{Advanced, Reply, Request, Server, Statement};
 use super::takeover::Takeover;
 use super::writer::{Context, Phase, Writer};
+use super::{Rule, Rules};
 use crate::report::Home;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use std::ops::AddAssign;
+use std::collections::BTreeMap;
 
 /// A schedule that is not finished after so many steps never will be.
 const MOST_STEPS: usize = 50_000;
 
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Happened {
-    pub(super) takeovers: u64,
-    pub(super) fenced_inserts: u64,
-    pub(super) unknown_outcomes: u64,
-    pub(super) interrupted_blocks: u64,
-    pub(super) moves_between_partitions: u64,
-    pub(super) server_kills: u64,
-    pub(super) restores: u64,
-    pub(super) drops: u64,
-}
+/// How often each of [`KINDS`] has happened.
+pub(super) type Happened = BTreeMap<&'static str, usize>;
 
-impl AddAssign for Happened {
-    fn add_assign(&mut self, other: Self) {
-        self.takeovers += other.takeovers;
-        self.fenced_inserts += other.fenced_inserts;
-        self.unknown_outcomes += other.unknown_outcomes;
-        self.interrupted_blocks += other.interrupted_blocks;
-        self.moves_between_partitions += other.moves_between_partitions;
-        self.server_kills += other.server_kills;
-        self.restores += other.restores;
-        self.drops += other.drops;
-    }
-}
+/// What every kind of schedule must have.
+pub(super) const KINDS: [&str; 8] = [
+    "a takeover",
+    "a fenced insert",
+    "an unknown outcome",
+    "an interrupted block",
+    "a move between partitions",
+    "a killed server",
+    "a restore",
+    "a drop",
+];
 
 pub(super) struct World {
     pub(super) log: Log,
@@ -62,7 +52,7 @@ pub(super) fn run(seed: u64, rules: Rules) -> Result<Happened, String> {
     let mut random = StdRng::seed_from_u64(seed);
     let log = Log::generate(&mut random);
     let start = log.start();
-    let server = Server::new(start.clone(), random.random(), rules.has_fence);
+    let server = Server::new(start.clone(), random.random(), rules.keep(Rule::Fence));
     let (checks, writers) = (Checks::new(&log), vec![Writer::new(0, start.clone()), Writer::new(1, start.clone())]);
     let (network, backup, happened) = (Vec::new(), Backup::default(), Happened::default());
     let mut world = World {
@@ -107,6 +97,10 @@ impl World {
         }
     }
 
+    pub(super) fn count(&mut self, what: &'static str) {
+        *self.happened.entry(what).or_default() += 1;
+    }
+
     fn settle(&mut self) -> Result<Happened, String> {
         self.is_settling = true;
         self.writers.iter_mut().for_each(|writer| writer.is_paused = false);
@@ -118,8 +112,8 @@ impl World {
             }
             if self.is_done() {
                 self.checks.check_end(&self.log, &self.server.tables)?;
-                self.happened.takeovers = self.server.tables.writers.len() as u64 - 1;
-                return Ok(self.happened);
+                *self.happened.entry("a takeover").or_default() += self.server.tables.writers.len() - 1;
+                return Ok(std::mem::take(&mut self.happened));
             }
         }
         Err("nobody finishes".to_owned())
@@ -135,16 +129,12 @@ impl World {
     }
 
     fn step(&mut self, id: usize) -> Result<(), String> {
-        let is_standby = |writer: &Writer| matches!(writer.phase, Phase::TakingOver(Takeover::Standby));
-        let is_leaderless = self.writers.iter().all(|writer| writer.is_dead() || is_standby(writer));
-        let mut violation = None;
-        let Self { log, rules, random, network, kafka, writers, first_month, .. } = self;
-        let mut context =
-            Context { log, rules, random, network, kafka, first_month: *first_month, is_leaderless, violation: &mut violation };
-        let was_taking_over = matches!(writers[id].phase, Phase::TakingOver(_));
-        writers[id].step(&mut context);
-        let has_taken_over = was_taking_over && matches!(writers[id].phase, Phase::Ready);
-        self.happened.interrupted_blocks += u64::from(has_taken_over && !writers[id].interrupted.is_empty());
+        let was_taking_over = matches!(self.writers[id].phase, Phase::TakingOver(_));
+        let violation = self.with_context(id, Writer::step);
+        let has_taken_over = was_taking_over && matches!(self.writers[id].phase, Phase::Ready);
+        if has_taken_over && !self.writers[id].interrupted.is_empty() {
+            self.count("an interrupted block");
+        }
         // What a writer that is no longer the leader read may be torn, but it can't write anything.
         let epoch = self.server.tables.writers.iter().map(|claim| claim.epoch).max();
         let is_leader = epoch == Some(self.writers[id].claim.epoch);
@@ -154,18 +144,19 @@ impl World {
     /// A writer that is writing a block sends a heartbeat.
     fn beat(&mut self) {
         let id = self.random.random_range(0..self.writers.len());
-        let (is_leaderless, violation) = (false, &mut None);
+        self.with_context(id, Writer::beat_beside);
+    }
+
+    /// Lets a writer do something; returns the violation that it has found.
+    fn with_context(&mut self, id: usize, act: fn(&mut Writer, &mut Context<'_>)) -> Option<String> {
+        let is_standby = |writer: &Writer| matches!(writer.phase, Phase::TakingOver(Takeover::Standby));
+        let is_leaderless = self.writers.iter().all(|writer| writer.is_dead() || is_standby(writer));
+        let mut violation = None;
         let Self { log, rules, random, network, kafka, writers, first_month, .. } = self;
-        writers[id].beat_beside(&mut Context {
-            log,
-            rules,
-            random,
-            network,
-            kafka,
-            first_month: *first_month,
-            is_leaderless,
-            violation,
-        });
+        let first_month = *first_month;
+        let mut context = Context { log, rules, random, network, kafka, first_month, is_leaderless, violation: &mut violation };
+        act(&mut writers[id], &mut context);
+        violation
     }
 
     fn begin(&mut self, n: usize) {
@@ -188,13 +179,15 @@ impl World {
         match self.server.advance(n, &mut self.random) {
             Advanced::Evaluated => {
                 self.checks.evaluated(&statement);
-                let is_move = matches!(&*statement, Statement::Events { is_first: true, .. });
-                self.happened.moves_between_partitions += u64::from(is_move);
-                self.happened.drops += u64::from(matches!(&*statement, Statement::Drop { .. }));
+                match &*statement {
+                    Statement::Events { is_first: true, .. } => self.count("a move between partitions"),
+                    Statement::Drop { .. } => self.count("a drop"),
+                    _ => {}
+                }
                 Ok(())
             }
             Advanced::Committed => {
-                if !self.rules.keeps_tombstones && self.random.random_bool(0.2) {
+                if !self.rules.keep(Rule::KeepsTombstones) && self.random.random_bool(0.2) {
                     self.server.tables.events.clean_up();
                 }
                 if !self.is_settling && self.random.random_bool(0.03) {
@@ -207,8 +200,9 @@ impl World {
                 self.checks.check(&self.log, &self.server.tables)
             }
             Advanced::Ended(request, reply) => {
-                let is_claim = matches!(&*statement, Statement::Claim { .. });
-                self.happened.fenced_inserts += u64::from(!is_claim && matches!(reply, Reply::Fenced));
+                if matches!(reply, Reply::Fenced) && !matches!(&*statement, Statement::Claim { .. }) {
+                    self.count("a fenced insert");
+                }
                 self.reply(&request, reply);
                 Ok(())
             }

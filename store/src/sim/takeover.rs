@@ -8,6 +8,7 @@
 //!
 //! When to take over is a matter of time, and safety never depends on it: standbys of the simulator do it at random.
 
+use super::Rule;
 use super::blocks::Plan;
 use super::log::later;
 use super::server::{Claim, Head, Reply, Slot, Statement};
@@ -81,10 +82,11 @@ impl Writer {
     /// behind.
     fn claim_epoch(&mut self, head: &Head, context: &mut Context<'_>) -> Takeover {
         let expected = head.epoch();
-        let stored = if context.rules.exceeds_stored_versions { head.largest_version >> 40 } else { 0 };
+        let stored = if context.rules.keep(Rule::ExceedsStoredVersions) { head.largest_version >> 40 } else { 0 };
         let epoch = expected.max(stored) + 1;
         self.claim = Claim { epoch, writer: self.id, slot: context.random.random() };
-        let slot_of_claims = if context.rules.claims_exclude_each_other { head.writers[0].slot } else { context.random.random() };
+        let slot_of_claims =
+            if context.rules.keep(Rule::ClaimsExcludeEachOther) { head.writers[0].slot } else { context.random.random() };
         let claim = Rc::new(Statement::Claim { expected, claim: self.claim });
         self.send(slot_of_claims, claim.clone(), context);
         Takeover::Claiming(claim, slot_of_claims, expected)
@@ -111,7 +113,7 @@ impl Writer {
             return Takeover::Draining(slots);
         }
         self.forget_tables(context.log);
-        match context.first_month.filter(|_| context.rules.deletes_before_it_reads) {
+        match context.first_month.filter(|_| context.rules.keep(Rule::DeletesBeforeItReads)) {
             Some(first_month) => self.delete_before(first_month, context),
             None => self.begin_to_read(context),
         }
@@ -135,13 +137,13 @@ impl Writer {
         };
         self.progress = progress;
         self.progress.beat = 0;
-        if !context.rules.starts_at_progress {
+        if !context.rules.keep(Rule::StartsAtProgress) {
             self.progress.next.clone_from(context.kafka);
         }
-        if context.rules.knows_interrupted {
+        if context.rules.keep(Rule::KnowsInterrupted) {
             self.interrupted.clone_from(&interrupted);
         }
-        if context.rules.covers_interrupted {
+        if context.rules.keep(Rule::CoversInterrupted) {
             let mut cover = context.log.start();
             for row in &interrupted {
                 let mut needed = context.log.start();
@@ -163,7 +165,7 @@ impl Writer {
         if let Some(Reply::Places(places)) = reply {
             self.index.extend(places.into_iter().map(|place| (place.key, place)));
             chunk += 1;
-            if chunk == CHUNKS || !context.rules.waits_for_index {
+            if chunk == CHUNKS || !context.rules.keep(Rule::WaitsForIndex) {
                 return Phase::Ready;
             }
         }

@@ -4,11 +4,11 @@
 //! writer that is fenced dies. If it doesn't know the outcome of an insert, it takes its own query id, so that no
 //! earlier copy runs, and sends the same bytes again.
 
-use super::Rules;
 use super::blocks::{Block, Gathering, Kind, Needs, Plan};
 use super::log::{Log, Offsets};
 use super::server::{Claim, Progress, Reply, Request, Slot, Statement, StoredReport};
 use super::takeover::Takeover;
+use super::{Rule, Rules};
 use crate::model::Facts;
 use crate::report::Home;
 use crate::row::{EventPlace, EventRow, EventWrite, WrittenReport};
@@ -144,13 +144,13 @@ impl Writer {
         let is_settled = self.interrupted.is_empty();
         if chance == 0 {
             let mut progress = self.next_progress();
-            if !context.rules.heartbeats_settle_nothing {
+            if !context.rules.keep(Rule::HeartbeatsSettleNothing) {
                 progress.settled = self.claim.epoch << 40 | self.block;
             }
             return self.write(Plan::heartbeat(progress), 0, context);
         }
         if let Some(first_month) = context.first_month.filter(|of| chance < 4 && is_settled && *of != self.first_month) {
-            if !context.rules.deletes_before_it_reads {
+            if !context.rules.keep(Rule::DeletesBeforeItReads) {
                 return Phase::TakingOver(self.delete_before(first_month, context));
             }
             // A month has expired: it takes over from itself.
@@ -184,7 +184,7 @@ impl Writer {
     }
 
     fn kept_from(&self, rules: &Rules) -> Home {
-        if rules.skips_expired { self.first_month } else { Home(0) }
+        if rules.keep(Rule::SkipsExpired) { self.first_month } else { Home(0) }
     }
 
     fn interrupted(&self) -> Vec<WrittenReport> {
@@ -263,17 +263,17 @@ impl Writer {
     /// Sends the statement with this number, or ends the block.
     pub(super) fn write(&mut self, mut plan: Plan, n: usize, context: &mut Context<'_>) -> Phase {
         let is_progress = n + 1 == plan.statements.len() && plan.kind != Kind::Deletion;
-        if is_progress && self.progress.beat >= plan.progress.beat && context.rules.numbers_progress_last {
+        if is_progress && self.progress.beat >= plan.progress.beat && context.rules.keep(Rule::NumbersProgressLast) {
             plan.progress.beat = self.progress.beat + 1;
             plan.statements[n] = Rc::new(Statement::Progress(plan.progress.clone()));
         }
         if let Some(statement) = plan.statements.get(n) {
-            let slot = if context.rules.inserts_have_one_query_id { self.claim.slot } else { context.random.random() };
+            let slot = if context.rules.keep(Rule::InsertsHaveOneQueryId) { self.claim.slot } else { context.random.random() };
             self.send(slot, statement.clone(), context);
             return Phase::Writing(plan, n);
         }
         if plan.kind == Kind::Deletion {
-            if !context.rules.deletes_before_it_reads {
+            if !context.rules.keep(Rule::DeletesBeforeItReads) {
                 return Phase::Ready;
             }
             return Phase::TakingOver(self.begin_to_read(context));
@@ -293,7 +293,7 @@ impl Writer {
 
     /// Sends a statement again whose outcome is unknown.
     fn repeat(&mut self, plan: Plan, n: usize, context: &mut Context<'_>) -> Phase {
-        if context.rules.repeats_same_bytes || plan.kind != Kind::Block {
+        if context.rules.keep(Rule::RepeatsSameBytes) || plan.kind != Kind::Block {
             return self.write(plan, n, context);
         }
         Phase::Ready
