@@ -30,7 +30,7 @@ pub use consume::partition_stats;
 pub use dead_letters::RejectedCommand;
 pub use keep::Keep;
 pub use metrics::MEASURES;
-pub use record::dry_run::dry_run;
+pub use record::dry_run;
 pub use replay::rebuild::{RebuildOptions, rebuild};
 pub use replay::{ReplayOptions, replay};
 pub use settled::standing;

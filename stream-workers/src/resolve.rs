@@ -10,7 +10,7 @@ pub(crate) mod session_writer;
 use crate::consume::{Block, DeadLetter, NamedSession, Unresolved};
 use crate::metrics;
 use crate::record::decode::guarded;
-use crate::record::row::ReportRow;
+use crate::record::new_report::NewReport;
 use anyhow::Context;
 use back_off::BackOff;
 use chrono::DateTime;
@@ -61,7 +61,7 @@ impl Resolver {
         }
     }
 
-    /// Turns each unresolved record of a block into rows or a dead letter. Waits while PostgreSQL is unavailable.
+    /// Turns each unresolved record of a block into reports or a dead letter. Waits while PostgreSQL is unavailable.
     pub(crate) async fn resolve(&mut self, block: &mut Block) {
         if block.unresolved.is_empty() {
             return;
@@ -72,18 +72,18 @@ impl Resolver {
         let refusals: Vec<Option<String>> = unresolved.iter_mut().map(refused).collect();
         let agents = self.look_up_agents(unresolved.iter().flat_map(|one| nameless_sessions_of(&one.record)).collect()).await;
         for (Unresolved { mut record, letter }, refusal) in unresolved.into_iter().zip(refusals) {
-            let (place, events) = ((letter.partition, letter.offset), record.events.len());
-            let rows = || {
+            let (origin, events) = ((letter.partition, letter.offset), record.events.len());
+            let reports = || {
                 refusal.map_or(Ok(()), Err)?;
                 name_agents(&mut record, &agents);
-                Ok(ReportRow::of(record, place))
+                Ok(NewReport::of(record, origin))
             };
-            match guarded(rows) {
-                Ok(rows) => {
-                    metrics::resolved(rows.len());
-                    block.take(rows);
+            match guarded(reports) {
+                Ok(reports) => {
+                    metrics::resolved(reports.len());
+                    block.reports.extend(reports);
                 }
-                Err(reason) => block.reject(DeadLetter { reason, events, ..letter }),
+                Err(reason) => block.dead_letters.push(DeadLetter { reason, events, ..letter }),
             }
         }
     }

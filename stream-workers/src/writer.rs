@@ -13,7 +13,6 @@ mod epoch;
 mod gather;
 mod hot_rows;
 mod loader;
-mod new_report;
 mod parts;
 mod progress;
 pub(crate) mod replay;

@@ -1,19 +1,26 @@
 //! Rows of `events` and `reports` as they are inserted.
 
+use super::{EVENT_COLUMNS, REPORT_COLUMNS};
 use crate::facts::{CONTENT_RETRIEVED, Facts, Fetch, ReportFacts, role};
-use crate::report::Acceptance;
+use crate::report::Report;
 use crate::row::{Entry, EventPlace, EventRow, EventWrite, ReportPlace};
 use crate::row_binary::Encoder;
-use schemas::event_key::EventKey;
+use schemas::clicks::ClickLink;
+use schemas::crawler::Crawler;
+use schemas::event::SourceRole;
 use schemas::ids::OrgId;
+use schemas::log::LogEvent;
 use schemas::site::Site;
-use uuid::Uuid;
+use serde_json::value::RawValue;
 
-/// Appends a row of `events`, in the order of [`EVENT_COLUMNS`](super::EVENT_COLUMNS).
+/// Appends a row of `events`, in the order of [`EVENT_COLUMNS`].
 pub fn encode_event(write: &EventWrite<Facts>, version: u64, body: &mut Encoder) {
     match write {
         EventWrite::Row(row) => live_event(row, body),
-        EventWrite::Tombstone(place) => deleted_event(place, body),
+        EventWrite::Tombstone(at) => {
+            place(at, body);
+            defaults(&EVENT_COLUMNS[4..EVENT_COLUMNS.len() - 2], body);
+        }
     }
     body.u64(version);
     body.u8(u8::from(matches!(write, EventWrite::Tombstone(_))));
@@ -26,19 +33,17 @@ fn place(place: &EventPlace, body: &mut Encoder) {
     body.u32(place.home.0);
 }
 
-fn deleted_event(at: &EventPlace, body: &mut Encoder) {
-    place(at, body);
-    body.text("");
-    body.text("");
-    [0; 4].into_iter().for_each(|zero| body.u8(zero));
-    [Uuid::nil(); 2].into_iter().for_each(|nil| body.uuid(nil));
-    body.text("");
-    body.u64(0);
-    body.text("");
-    [0; 2].into_iter().for_each(|zero| body.u8(zero));
-    fetch(&Fetch::default(), body);
-    // The columns of `other_agents` and `reports`.
-    [0; 15].into_iter().for_each(|none| body.length(none));
+/// Appends the default value of each of these columns: zero bytes, whatever its type.
+fn defaults(columns: &[(&str, &str)], body: &mut Encoder) {
+    let bytes = |(_, of): &(&str, &str)| match *of {
+        "UInt16" => 2_usize,
+        "UInt32" | "Int32" => 4,
+        "UInt64" | "Int64" => 8,
+        "UInt128" | "UUID" => 16,
+        // The length of a text or of an array, or a small number.
+        _ => 1,
+    };
+    body.0.resize(body.0.len() + columns.iter().map(bytes).sum::<usize>(), 0);
 }
 
 fn live_event(row: &EventRow<Facts>, body: &mut Encoder) {
@@ -146,46 +151,14 @@ fn details(facts: &Facts, url_of_event: &str) -> Vec<u8> {
 /// What a row of `reports` contains besides its place.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportContent<'a> {
-    pub accepted: Acceptance,
-    /// The key that it shares with other observers.
-    pub group_key: Option<EventKey>,
-    pub source_role: u8,
-    /// Drain of a log line with a correlation id.
-    pub drain: Uuid,
-    /// What `events` has too.
-    pub facts: &'a Facts,
-    /// Canonical host, reversed; empty if it can't be owned.
-    pub site: &'a str,
-    /// All zero if there is none.
-    pub session: Uuid,
-    /// Code of the click token's link.
-    pub link: u8,
-    /// Host of the click token's link, reversed.
-    pub link_site: &'a str,
-    /// As reported.
-    pub content_id: &'a str,
-    pub content_telemetry_id: &'a str,
-    pub event_id: &'a str,
-    pub turn_id: &'a str,
-    pub output_id: &'a str,
-    /// JSON.
-    pub data: &'a str,
-    /// JSON.
-    pub extra: &'a str,
-    /// As the reporter names it.
-    pub cache_status: &'a str,
-    /// Autonomous system of the request.
-    pub asn: u32,
-    pub country: &'a str,
-    /// Media type of the response.
-    pub media_type: &'a str,
-    /// Edition of the table of bots.
-    pub bots_version: &'a str,
+    pub report: &'a Report<Facts>,
+    /// What the report consists of, but for what the facts have.
+    pub event: &'a LogEvent,
     /// Partition and offset of the record in the log.
     pub origin: (i32, i64),
 }
 
-/// Appends a row of `reports`, in the order of [`REPORT_COLUMNS`](super::REPORT_COLUMNS): a live one, or without content
+/// Appends a row of `reports`, in the order of [`REPORT_COLUMNS`]: a live one, or without content
 /// one that deletes. In the row of an issuer, `issuer` takes the place of the reporting organization.
 pub fn encode_report(
     place: &ReportPlace,
@@ -201,49 +174,35 @@ pub fn encode_report(
     body.u8(u8::from(issuer.is_some()));
     match content {
         Some(content) => live_report(content, body),
-        None => deleted_report(body),
+        None => defaults(&REPORT_COLUMNS[5..REPORT_COLUMNS.len() - 2], body),
     }
     body.u64(version);
     body.u8(u8::from(content.is_none()));
 }
 
 fn live_report(content: &ReportContent<'_>, body: &mut Encoder) {
-    let ReportContent { facts, .. } = content;
-    body.u128(content.group_key.map_or(0, |key| key.0));
-    body.u64(content.accepted.stored());
-    body.text(content.site);
+    let ReportContent { report: Report { shared_key, accepted, observer, facts, .. }, event, origin } = content;
+    body.u128(shared_key.map_or(0, |key| key.0));
+    body.u64(accepted.stored());
+    body.text(&event.site);
     body.text(&facts.event_type);
-    body.u8(content.source_role);
+    body.u8(SourceRole::code(observer.role));
     body.u8(facts.role);
-    body.uuid(content.drain);
+    body.uuid(observer.drain.map(|drain| drain.0).unwrap_or_default());
     body.uuid(facts.platform.0);
-    body.uuid(content.session);
-    body.u8(content.link);
-    body.text(content.link_site);
-    body.text(&facts.agent);
-    body.text(&facts.url);
-    let texts = [content.content_id, content.content_telemetry_id, content.event_id, content.turn_id, content.output_id];
-    texts.into_iter().chain([content.data, content.extra]).for_each(|text| body.text(text));
+    body.uuid(event.session_id.map(|session| session.0).unwrap_or_default());
+    body.u8(u8::try_from(ClickLink::code(event.link)).unwrap_or(0));
+    [&event.link_site, &facts.agent, &facts.url].into_iter().for_each(|text| body.text(text));
+    for text in [&event.content_id, &event.content_telemetry_id, &event.id, &event.turn_id, &event.output_id] {
+        body.text(text.as_deref().unwrap_or_default());
+    }
+    [&event.data, &event.extra].into_iter().for_each(|json| body.text(json.as_deref().map_or("", RawValue::get)));
     fetch(&facts.fetch.clone().unwrap_or_default(), body);
-    body.text(content.cache_status);
-    body.u32(content.asn);
-    [content.country, content.media_type, content.bots_version].into_iter().for_each(|text| body.text(text));
-    body.i32(content.origin.0);
-    body.i64(content.origin.1);
-}
-
-fn deleted_report(body: &mut Encoder) {
-    body.u128(0);
-    body.u64(0);
-    [""; 2].into_iter().for_each(|empty| body.text(empty));
-    [0; 2].into_iter().for_each(|zero| body.u8(zero));
-    [Uuid::nil(); 3].into_iter().for_each(|nil| body.uuid(nil));
-    body.u8(0);
-    [""; 10].into_iter().for_each(|empty| body.text(empty));
-    fetch(&Fetch::default(), body);
-    body.text("");
-    body.u32(0);
-    [""; 3].into_iter().for_each(|empty| body.text(empty));
-    body.i32(0);
-    body.i64(0);
+    let unknown = Crawler::default();
+    let Crawler { cache_status, asn, country, media_type, bots_version, .. } = event.crawler.as_deref().unwrap_or(&unknown);
+    body.text(cache_status);
+    body.u32(*asn);
+    [country, media_type, bots_version].into_iter().for_each(|text| body.text(text));
+    body.i32(origin.0);
+    body.i64(origin.1);
 }

@@ -1,11 +1,12 @@
-//! A block: records that are read from the log and stored together, as rows, records with lookups to do, and dead letters.
+//! A block: records that are read from the log and stored together, as reports, records with lookups to do, and dead letters.
 //!
 //! Accepts any bytes. A record that can't be read, or that causes a panic, becomes a dead letter; the others are stored.
 
+use super::Origin;
 use super::dead_letter::DeadLetter;
 use super::partition_stats::CountsByPartition;
 use crate::record::decode::{count_events, decode, guarded};
-use crate::record::row::ReportRow;
+use crate::record::new_report::NewReport;
 use chrono::{DateTime, Utc};
 use rdkafka::message::{Headers, Message, OwnedHeaders};
 use schemas::event::MAX_STRING_BYTES;
@@ -39,7 +40,7 @@ pub(crate) type Offsets = BTreeMap<i32, (i64, i64)>;
 /// Decoded records and their offsets.
 #[derive(Default)]
 pub(crate) struct Block {
-    pub(crate) rows: Vec<ReportRow>,
+    pub(crate) reports: Vec<NewReport>,
     pub(crate) failed_fetches: Vec<FailedFetchRow>,
     /// Records with click tokens or agents to look up in PostgreSQL.
     pub(crate) unresolved: Vec<Unresolved>,
@@ -60,7 +61,7 @@ impl Block {
     }
 
     pub(crate) fn events(&self) -> usize {
-        self.rows.len() + self.unresolved_events
+        self.reports.len() + self.unresolved_events
     }
 
     /// Takes the sessions to write, in the order of each partition.
@@ -68,7 +69,7 @@ impl Block {
         std::mem::take(&mut self.named_sessions)
     }
 
-    /// Takes the records with lookups to do. The caller adds their rows ([`take`](Self::take)) or rejects them.
+    /// Takes the records with lookups to do. The caller adds their reports or rejects them.
     pub(crate) fn take_unresolved(&mut self) -> Vec<Unresolved> {
         self.unresolved_events = 0;
         std::mem::take(&mut self.unresolved)
@@ -87,7 +88,7 @@ impl Block {
             Some(Read::of(record, (message.partition(), message.offset())))
         };
         match guarded(|| decode(payload).map(read)) {
-            Ok(Some(Read::Rows(rows))) => self.take(rows),
+            Ok(Some(Read::Reports(reports))) => self.reports.extend(reports),
             Ok(Some(Read::Unresolved(record))) => {
                 self.unresolved_events += record.events.len();
                 self.bytes += most_added(&record);
@@ -96,7 +97,7 @@ impl Block {
             Ok(None) => {}
             Err(reason) => {
                 let events = count_events(payload);
-                self.reject(DeadLetter { reason, events, ..letter(message) });
+                self.dead_letters.push(DeadLetter { reason, events, ..letter(message) });
             }
         }
         self.count(message);
@@ -104,18 +105,8 @@ impl Block {
 
     /// Adds one record as a dead letter, without decoding it.
     pub(crate) fn push_unread(&mut self, message: &impl Message, reason: String) {
-        self.reject(DeadLetter { reason, ..letter(message) });
+        self.dead_letters.push(DeadLetter { reason, ..letter(message) });
         self.count(message);
-    }
-
-    /// Adds the rows of one record.
-    pub(crate) fn take(&mut self, rows: Vec<ReportRow>) {
-        self.rows.extend(rows);
-    }
-
-    /// Adds one dead letter.
-    pub(crate) fn reject(&mut self, letter: DeadLetter) {
-        self.dead_letters.push(letter);
     }
 
     fn count(&mut self, message: &impl Message) {
@@ -146,7 +137,7 @@ fn named_sessions(record: &mut LogRecord) -> impl Iterator<Item = NamedSession> 
     std::mem::take(&mut record.named_sessions).into_iter().map(move |report| NamedSession { org, accepted_at, report })
 }
 
-/// Returns the most bytes that lookups add to the rows of a record: URLs or sites of tokens, and agents.
+/// Returns the most bytes that lookups add to the reports of a record: URLs or sites of tokens, and agents.
 fn most_added(record: &LogRecord) -> usize {
     let added = |event: &LogEvent| match (event.is_unresolved(), event.is_nameless()) {
         (true, _) => MAX_URL_BYTES + MAX_STRING_BYTES,
@@ -157,15 +148,15 @@ fn most_added(record: &LogRecord) -> usize {
 }
 
 enum Read {
-    Rows(Vec<ReportRow>),
+    Reports(Vec<NewReport>),
     Unresolved(Box<LogRecord>),
 }
 
 impl Read {
-    fn of(record: LogRecord, place: (i32, i64)) -> Self {
+    fn of(record: LogRecord, origin: Origin) -> Self {
         match record.is_unresolved() {
             true => Self::Unresolved(Box::new(record)),
-            false => Self::Rows(ReportRow::of(record, place)),
+            false => Self::Reports(NewReport::of(record, origin)),
         }
     }
 }
@@ -220,7 +211,7 @@ mod tests {
         });
         let link = format!("https://example.com/{}", "l".repeat(MAX_URL_BYTES - 20));
         for record in [bound, nameless] {
-            let (mut block, mut rows) = (Block::default(), Vec::new());
+            let (mut block, mut reports) = (Block::default(), Vec::new());
             for offset in 0.. {
                 if block.is_full() {
                     break;
@@ -237,9 +228,12 @@ mod tests {
                     }
                     event.agent_id = Some("a".repeat(MAX_STRING_BYTES));
                 }
-                rows.extend(ReportRow::of(record, (0, 0)));
+                reports.extend(NewReport::of(record, (0, 0)));
             }
-            let added: usize = rows.iter().map(|row| row.content_url.len() + row.link_site.len() + row.agent_id.len()).sum();
+            let added = |NewReport { report, event, .. }: &NewReport| {
+                report.facts.url.len() + event.link_site.len() + report.facts.agent.len()
+            };
+            let added: usize = reports.iter().map(added).sum();
             let of_one = added / records;
             assert!(added <= BLOCK_BYTES + of_one, "{added} bytes of {records} records");
             assert!(added + 3 * of_one >= BLOCK_BYTES, "and it is not cut short: {added} bytes of {records} records");

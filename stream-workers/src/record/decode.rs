@@ -67,12 +67,15 @@ pub(crate) fn count_events(payload: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::row::ReportRow;
+    use crate::record::new_report::NewReport;
+    use schemas::event::SourceRole;
     use schemas::event_key::EventKey;
     use schemas::ids::OrgId;
 
-    fn rows(text: &str) -> Vec<ReportRow> {
-        ReportRow::of(decode(text.as_bytes()).unwrap(), (0, 0))
+    fn report(text: &str) -> NewReport {
+        let mut reports = NewReport::of(decode(text.as_bytes()).unwrap(), (0, 0));
+        assert_eq!(reports.len(), 1);
+        reports.remove(0)
     }
 
     const CORRELATION: &str = r#""correlation_key":"0000000000000000000000000000000b","#;
@@ -81,18 +84,18 @@ mod tests {
         "source_role":"edge","site":"com.example","content_url":"https://example.com/","data":{"n":1.10}}]}"#;
 
     #[test]
-    fn a_record_becomes_one_row_per_event() {
-        let rows = rows(GOOD);
-        assert_eq!(rows.len(), 1);
-        assert_eq!((rows[0].shared_key, rows[0].source_role), (Some(EventKey::shared("com.example", EventKey(11))), 2));
-        assert_eq!((rows[0].received_at_us, rows[0].data.as_str()), (1_790_000_000_000_000, r#"{"n":1.10}"#));
+    fn a_record_becomes_one_report_per_event() {
+        let NewReport { report, event, .. } = report(GOOD);
+        let shared = EventKey::shared("com.example", EventKey(11));
+        assert_eq!((report.shared_key, report.observer.role), (Some(shared), Some(SourceRole::Edge)));
+        assert_eq!((report.accepted.at_us, event.data.unwrap().get()), (1_790_000_000_000_000, r#"{"n":1.10}"#));
     }
 
     #[test]
     fn only_correlated_events_have_a_shared_key() {
-        let rows = rows(&GOOD.replace(CORRELATION, ""));
+        let report = report(&GOOD.replace(CORRELATION, "")).report;
         let identity = EventKey::of_report(OrgId(uuid::Uuid::from_u128(1)), "com.example", EventKey(10));
-        assert_eq!((rows[0].shared_key, rows[0].identity, rows[0].source_role), (None, identity, 2));
+        assert_eq!((report.shared_key, report.accepted.identity), (None, identity));
     }
 
     #[test]

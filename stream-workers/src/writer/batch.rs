@@ -1,8 +1,8 @@
 //! The reports of some records, stored as one block, and how a batch that is too large is divided.
 
-use super::new_report::NewReport;
 use crate::consume::partition_stats::CountsByPartition;
 use crate::consume::{Block, DeadLetter, Offsets, Origin, QUARANTINED, named_buckets};
+use crate::record::new_report::NewReport;
 use schemas::shard::{Bucket, Duty, Shard};
 use store::row_binary::Encoder;
 use store::tables::FailedFetchRow;
@@ -35,17 +35,16 @@ const NO_RECORD: Origin = (-1, -1);
 impl Batch {
     /// What a shard stores of a block.
     pub(super) fn new(block: Block, records: Records, shard: Shard) -> Self {
-        let Block { mut rows, failed_fetches, offsets, mut tally, dead_letters, .. } = block;
-        rows.retain(|row| shard.has(Bucket::new(&row.site, || row.shared_key.unwrap_or(row.identity))));
+        let Block { mut reports, failed_fetches, offsets, mut tally, dead_letters, .. } = block;
+        reports.retain(|new| shard.has(Bucket::new(&new.event.site, || new.report.group())));
         let origins = records.of_failed_fetches.into_iter().chain(std::iter::repeat(NO_RECORD));
         let is_own = |(_, row): &(Origin, FailedFetchRow)| shard.has(Bucket::new(&row.fetch.site, || row.accepted.identity));
         let failed_fetches = origins.zip(failed_fetches).filter(is_own).collect();
-        rows.iter().for_each(|row| tally.of(row.partition).stored += 1);
+        reports.iter().for_each(|new| tally.of(new.origin.0).stored += 1);
         let is_counted = |letter: &&DeadLetter| is_counted(letter, shard);
         let letters = dead_letters.iter().filter(is_counted);
         let letters: Vec<_> = letters.map(|letter| ((letter.partition, letter.offset), letter.events as u64)).collect();
         count(&letters, &mut tally);
-        let reports = rows.into_iter().map(NewReport::from).collect();
         Self { reports, failed_fetches, records: records.all, offsets, tally, letters }
     }
 
@@ -57,7 +56,7 @@ impl Batch {
             tally.of(*partition).records += 1;
         }
         count(&letters, &mut tally);
-        reports.iter().for_each(|new| tally.of(new.origin().0).stored += 1);
+        reports.iter().for_each(|new| tally.of(new.origin.0).stored += 1);
         Self { reports, failed_fetches: Vec::new(), records, offsets, tally, letters }
     }
 
@@ -65,11 +64,11 @@ impl Batch {
     pub(super) fn halves(self) -> Option<[Self; 2]> {
         let Self { mut reports, failed_fetches, mut records, mut letters, .. } = self;
         records.sort_unstable();
-        reports.sort_by_key(NewReport::origin);
+        reports.sort_by_key(|new| new.origin);
         // A partition before it is in the first half, and one after it in the second: of each partition, what comes first is stored first.
-        let middle = reports.get(reports.len() / 2).map_or(records[records.len() / 2], NewReport::origin);
+        let middle = reports.get(reports.len() / 2).map_or(records[records.len() / 2], |new| new.origin);
         let boundary = middle.max(*records.get(1)?);
-        let later_reports = reports.split_off(reports.partition_point(|new| new.origin() < boundary));
+        let later_reports = reports.split_off(reports.partition_point(|new| new.origin < boundary));
         let later_records = records.split_off(records.partition_point(|record| *record < boundary));
         let later_letters = letters.extract_if(.., |(record, _)| *record >= boundary).collect();
         let first = Self { failed_fetches, ..Self::of(reports, records, letters) };
@@ -78,10 +77,10 @@ impl Batch {
 
     /// Sorts reports and failed fetches by record, and returns the records that have some.
     pub(super) fn sort_by_record(&mut self) -> Vec<Origin> {
-        self.reports.sort_by_key(NewReport::origin);
+        self.reports.sort_by_key(|new| new.origin);
         self.failed_fetches.sort_by_key(|(record, _)| *record);
         let of_failed_fetches = self.failed_fetches.iter().map(|(record, _)| *record);
-        let mut records: Vec<Origin> = self.reports.iter().map(NewReport::origin).chain(of_failed_fetches).collect();
+        let mut records: Vec<Origin> = self.reports.iter().map(|new| new.origin).chain(of_failed_fetches).collect();
         records.sort_unstable();
         records.dedup();
         records
@@ -89,7 +88,7 @@ impl Batch {
 
     /// Returns the sorted reports of the records up to this one.
     pub(super) fn reports_up_to(&self, last: Origin) -> &[NewReport] {
-        &self.reports[..self.reports.partition_point(|new| new.origin() <= last)]
+        &self.reports[..self.reports.partition_point(|new| new.origin <= last)]
     }
 
     /// Returns the rows of the sorted failed fetches of the records up to this one.
@@ -101,7 +100,7 @@ impl Batch {
 
     /// Removes what a record has reported.
     pub(super) fn remove(&mut self, record: Origin) {
-        self.reports.retain(|new| new.origin() != record);
+        self.reports.retain(|new| new.origin != record);
         self.failed_fetches.retain(|(own, _)| *own != record);
     }
 }
@@ -124,7 +123,6 @@ mod tests {
     use super::*;
     use crate::consume::partition_stats::Counts;
     use crate::record::decode::decode;
-    use crate::record::row::ReportRow;
     use rdkafka::Timestamp;
     use rdkafka::message::{Header, OwnedHeaders, OwnedMessage};
     use schemas::log::header;
@@ -132,7 +130,7 @@ mod tests {
     const EVENTS: usize = 60;
 
     fn reports(origin: Origin, events: usize) -> Vec<NewReport> {
-        ReportRow::of(decode(record_of(events, false).as_bytes()).unwrap(), origin).into_iter().map(NewReport::from).collect()
+        NewReport::of(decode(record_of(events, false).as_bytes()).unwrap(), origin)
     }
 
     /// So many events, each on a host of its own or on none.
@@ -180,7 +178,7 @@ mod tests {
             if batch.records.len() == 1 {
                 counts += batch.tally.all();
                 assert_eq!(batch.offsets.len(), 1);
-                assert!(batch.reports.iter().all(|new| new.origin() == batch.records[0]));
+                assert!(batch.reports.iter().all(|new| new.origin == batch.records[0]));
                 stored.push((batch.records[0], batch.reports.len()));
                 continue;
             }

@@ -2,12 +2,12 @@
 
 use super::cover::Interrupted;
 use super::hot_rows::bytes_of;
-use super::new_report::NewReport;
 use super::progress::NextOffsets;
 use super::server::{Ended, Server};
 use super::state::State;
 use crate::consume::Origin;
 use crate::metrics;
+use crate::record::new_report::NewReport;
 use schemas::event_key::EventKey;
 use std::collections::{HashMap, HashSet};
 use store::facts::Facts;
@@ -168,7 +168,7 @@ fn lost(reports: &[NewReport], next: &NextOffsets, state: &State) -> HashMap<Eve
     if read_again.peek().is_none() {
         return HashMap::new();
     }
-    let came: HashSet<(Origin, EventKey)> = reports.iter().map(|new| (new.origin(), new.report.accepted.identity)).collect();
+    let came: HashSet<(Origin, EventKey)> = reports.iter().map(|new| (new.origin, new.report.accepted.identity)).collect();
     let identity = |row: &Interrupted| row.written.place.identity;
     let lost = read_again.filter(|row| !came.contains(&(row.origin, identity(row))));
     lost.map(|row| (identity(row), row.clone())).collect()

@@ -6,7 +6,7 @@ use super::server::Server;
 use super::state::State;
 use super::{block, takeover};
 use crate::consume::Block;
-use crate::record::row::ReportRow;
+use crate::record::new_report::NewReport;
 use anyhow::Context as _;
 use schemas::log::LogRecord;
 use schemas::shard::Shard;
@@ -47,7 +47,7 @@ impl EventLoader {
         let mut block = Block::default();
         for mut record in records {
             block.failed_fetches.extend(FailedFetchRow::take(&mut record));
-            block.rows.extend(ReportRow::of(record, FROM_NO_LOG));
+            block.reports.extend(NewReport::of(record, FROM_NO_LOG));
         }
         let destination = Destination { server: &self.server, topic: TOPIC, beat_every: HEARTBEAT_EVERY };
         Ok(block::write(block, Records::default(), (&mut self.state, destination)).await?)

@@ -116,11 +116,11 @@ impl Replays {
 
     async fn store(&mut self, chunk: Chunk, state: &mut State, to: Destination<'_>) -> Result<(), Ended> {
         let Some(running) = &mut self.running else { return Ok(()) };
-        let Chunk { rows, failed_fetches, next, figures, unexpected } = chunk;
+        let Chunk { reports, failed_fetches, next, figures, unexpected } = chunk;
         let before = state.changed;
-        if !rows.is_empty() || !failed_fetches.is_empty() {
+        if !reports.is_empty() || !failed_fetches.is_empty() {
             let mut block = Block::default();
-            (block.rows, block.failed_fetches) = (rows, failed_fetches);
+            (block.reports, block.failed_fetches) = (reports, failed_fetches);
             block::write(block, Records::default(), (state, to)).await?;
         }
         crash_point::reached("before_replay");

@@ -1,10 +1,10 @@
 //! The rows of a block's statements.
 
 use super::gather::Gathered;
-use super::new_report::{NewReport, issuer};
 use super::server::Stage;
 use super::state::State;
 use crate::consume::Origin;
+use crate::record::new_report::{NewReport, issuer};
 use schemas::event_key::EventKey;
 use schemas::ids::OrgId;
 use schemas::site::Site;

@@ -9,7 +9,7 @@ use super::state::State;
 use crate::Settings;
 use crate::consume::{Block, Lag, Origin, QUARANTINED, Unresolved, named_buckets};
 use crate::dead_letters::KnownLetters;
-use crate::record::row::ReportRow;
+use crate::record::new_report::NewReport;
 use anyhow::Context as _;
 use rdkafka::consumer::{CommitMode, Consumer, StreamConsumer};
 use rdkafka::error::KafkaError;
@@ -192,7 +192,7 @@ impl Source {
         let Some(message) = &self.received else { return Ok(()) };
         let (partition, offset) = (message.partition(), message.offset());
         self.lag.read(message.timestamp());
-        let (rows, unresolved) = (self.block.rows.len(), self.block.unresolved.len());
+        let (reports, unresolved) = (self.block.reports.len(), self.block.unresolved.len());
         let advice = self.advice(message, server.shard()).unwrap_or_else(|| state.caution.advise(partition, offset));
         match (narrowing.reason((partition, offset)), advice) {
             (_, Advice::Skip) => self.block.skip(message),
@@ -212,8 +212,8 @@ impl Source {
             }
         }
         if !state.cover.is_empty() {
-            let (rows, unresolved) = (&self.block.rows[rows..], &self.block.unresolved[unresolved..]);
-            cover_groups(&mut state.cover, (partition, offset), (rows, unresolved));
+            let (reports, unresolved) = (&self.block.reports[reports..], &self.block.unresolved[unresolved..]);
+            cover_groups(&mut state.cover, (partition, offset), (reports, unresolved));
         }
         self.pushed((partition, offset));
         Ok(())
@@ -356,7 +356,7 @@ impl Source {
 }
 
 /// Extends the block to the interrupted reports that share a group with a record.
-fn cover_groups(cover: &mut Cover, record: Origin, (rows, unresolved): (&[ReportRow], &[Unresolved])) {
+fn cover_groups(cover: &mut Cover, record: Origin, (reports, unresolved): (&[NewReport], &[Unresolved])) {
     // The host of an event with a click token to look up is a part of its keys.
     if unresolved.iter().any(|one| one.record.events.iter().any(LogEvent::is_unresolved)) {
         cover.read_unknown();
@@ -364,7 +364,7 @@ fn cover_groups(cover: &mut Cover, record: Origin, (rows, unresolved): (&[Report
     let unresolved = unresolved.iter().flat_map(|Unresolved { record, .. }| {
         record.events.iter().map(|event| ReportKeys::new(record.org, record.drain, event).event())
     });
-    cover.read(record, rows.iter().map(|row| row.shared_key.unwrap_or(row.identity)).chain(unresolved));
+    cover.read(record, reports.iter().map(|new| new.report.group()).chain(unresolved));
 }
 
 /// Lists the partitions and their ends, again and again. Beside reading, because brokers may take long to respond.

@@ -5,7 +5,7 @@ use crate::Settings;
 use crate::consume::Block;
 use crate::consume::topic_reader::{Part, TopicReader};
 use crate::dead_letters::KnownLetters;
-use crate::record::row::ReportRow;
+use crate::record::new_report::NewReport;
 use crate::resolve::Resolver;
 use rdkafka::message::Message as _;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const MOST_EXAMPLES: usize = 3;
 /// Decoded records whose click tokens and agents were looked up.
 #[derive(Default)]
 pub(crate) struct Chunk {
-    pub(super) rows: Vec<ReportRow>,
+    pub(super) reports: Vec<NewReport>,
     pub(super) failed_fetches: Vec<FailedFetchRow>,
     /// Offset behind the last record, by partition.
     pub(super) next: BTreeMap<i32, i64>,
@@ -68,7 +68,7 @@ impl Reader {
         chunk.figures.unreadable = block.dead_letters.len() as u64;
         let unexpected = block.dead_letters.iter().filter(|letter| !self.letters.contains(letter.partition, letter.offset));
         chunk.unexpected = unexpected.map(|letter| format!("{}: {}", letter.origin, letter.reason)).collect();
-        Ok(Some(Chunk { rows: block.rows, failed_fetches: block.failed_fetches, ..chunk }))
+        Ok(Some(Chunk { reports: block.reports, failed_fetches: block.failed_fetches, ..chunk }))
     }
 
     fn most_events(&self) -> usize {
