@@ -28,42 +28,6 @@ impl Encoder {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Appends a UInt8 or an Enum8.
-    pub fn u8(&mut self, value: u8) {
-        self.0.push(value);
-    }
-
-    /// Appends a UInt16.
-    pub fn u16(&mut self, value: u16) {
-        self.0.extend_from_slice(&value.to_le_bytes());
-    }
-
-    /// Appends a UInt32.
-    pub fn u32(&mut self, value: u32) {
-        self.0.extend_from_slice(&value.to_le_bytes());
-    }
-
-    /// Appends an Int32.
-    pub fn i32(&mut self, value: i32) {
-        self.0.extend_from_slice(&value.to_le_bytes());
-    }
-
-    /// Appends a UInt64.
-    pub fn u64(&mut self, value: u64) {
-        self.0.extend_from_slice(&value.to_le_bytes());
-    }
-
-    /// Appends an Int64 or a DateTime64.
-    pub fn i64(&mut self, value: i64) {
-        self.0.extend_from_slice(&value.to_le_bytes());
-    }
-
-    /// Appends a UInt128.
-    pub fn u128(&mut self, value: u128) {
-        self.0.extend_from_slice(&value.to_le_bytes());
-    }
-
-    /// Appends a UUID.
     pub fn uuid(&mut self, value: Uuid) {
         let (high, low) = value.as_u64_pair();
         self.u64(high);
@@ -87,7 +51,6 @@ pub struct Decoder<'a>(pub &'a [u8]);
 pub struct Malformed;
 
 impl<'a> Decoder<'a> {
-    /// Returns whether nothing is left.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -101,7 +64,6 @@ impl<'a> Decoder<'a> {
         Ok(rows)
     }
 
-    /// Reads this many bytes.
     pub fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
         self.0 = rest;
@@ -135,42 +97,6 @@ impl<'a> Decoder<'a> {
         String::from_utf8(self.bytes()?.to_vec()).map_err(|_| Malformed)
     }
 
-    /// Reads a UInt8 or an Enum8.
-    pub fn u8(&mut self) -> Result<u8, Malformed> {
-        self.fixed().map(|[byte]| byte)
-    }
-
-    /// Reads a UInt16.
-    pub fn u16(&mut self) -> Result<u16, Malformed> {
-        self.fixed().map(u16::from_le_bytes)
-    }
-
-    /// Reads a UInt32.
-    pub fn u32(&mut self) -> Result<u32, Malformed> {
-        self.fixed().map(u32::from_le_bytes)
-    }
-
-    /// Reads an Int32.
-    pub fn i32(&mut self) -> Result<i32, Malformed> {
-        self.fixed().map(i32::from_le_bytes)
-    }
-
-    /// Reads a UInt64.
-    pub fn u64(&mut self) -> Result<u64, Malformed> {
-        self.fixed().map(u64::from_le_bytes)
-    }
-
-    /// Reads an Int64 or a DateTime64.
-    pub fn i64(&mut self) -> Result<i64, Malformed> {
-        self.fixed().map(i64::from_le_bytes)
-    }
-
-    /// Reads a UInt128.
-    pub fn u128(&mut self) -> Result<u128, Malformed> {
-        self.fixed().map(u128::from_le_bytes)
-    }
-
-    /// Reads a UUID.
     pub fn uuid(&mut self) -> Result<Uuid, Malformed> {
         Ok(Uuid::from_u64_pair(self.u64()?, self.u64()?))
     }
@@ -185,6 +111,25 @@ impl<'a> Decoder<'a> {
         (0..length).map(|_| take(self)).collect()
     }
 }
+
+/// Numbers, of as many bytes as their types have: u8 also is an Enum8, and i64 a DateTime64.
+macro_rules! numbers {
+    ($($number:ident)*) => {
+        impl Encoder {
+            $(pub fn $number(&mut self, value: $number) {
+                self.0.extend_from_slice(&value.to_le_bytes());
+            })*
+        }
+
+        impl Decoder<'_> {
+            $(pub fn $number(&mut self) -> Result<$number, Malformed> {
+                self.fixed().map($number::from_le_bytes)
+            })*
+        }
+    };
+}
+
+numbers!(u8 u16 u32 i32 u64 i64 u128);
 
 #[cfg(test)]
 mod tests {
