@@ -1,12 +1,12 @@
 //! PostgreSQL away: what holds an unresolved click token waits for it, and nothing else does.
 
 use crate::clicks::{REPORTER, by_token, engaged, issue, session};
-use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, Working, column, event, record};
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, Watched, Working, column, event, ids, record, stream};
 use local::private::Postgres;
 use serde_json::{Value, json};
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
-use service_kit::testing::{TestProcess, TestStores, client, free_address};
+use service_kit::testing::{TestStores, client, free_address};
 use std::path::Path;
 use std::time::Duration;
 use tokio::task::spawn_blocking;
@@ -38,10 +38,6 @@ async fn put_portion(app: &TestApp, first: u128) {
     app.put(&(first + 1..first + 60).map(on_its_partition).collect::<Vec<_>>()).await;
 }
 
-fn ids(up_to: u128) -> Vec<String> {
-    (0..up_to).map(|n| format!("event-{n:06}")).collect()
-}
-
 /// Several attempts long; that nothing is committed meanwhile is the point.
 async fn waits(app: &TestApp, worker: &Working, visible: u128) {
     for _ in 0..12 {
@@ -49,7 +45,7 @@ async fn waits(app: &TestApp, worker: &Working, visible: u128) {
         assert!(worker.is_running(), "the worker waits for PostgreSQL");
         assert_eq!(app.not_stored().await, 60, "what is not resolved is not committed");
     }
-    assert_eq!(app.visible().await, ids(visible));
+    assert_eq!(app.visible().await, ids(0..visible));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,14 +62,14 @@ async fn a_block_with_an_unresolved_token_waits_for_postgres_and_loses_nothing()
     waits(&app, &worker, 0).await;
     server.resume();
     app.caught_up().await;
-    assert_eq!(app.visible().await, ids(60));
+    assert_eq!(app.visible().await, ids(0..60));
 
     server.kill_9();
     put_portion(&app, 60).await;
     waits(&app, &worker, 60).await;
     let mut server = spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
     app.caught_up().await;
-    assert_eq!(app.visible().await, ids(120));
+    assert_eq!(app.visible().await, ids(0..120));
 
     // A token whose session has named its agent cannot change any more: it is not asked about again.
     app.put(&[(0, record(REPORTER, NEW_YEAR_US, &[by_token(120, "ctx_known")]))]).await;
@@ -81,7 +77,7 @@ async fn a_block_with_an_unresolved_token_waits_for_postgres_and_loses_nothing()
     server.kill_9();
     app.put(&[(0, record(REPORTER, NEW_YEAR_US, &[by_token(121, "ctx_known")]))]).await;
     app.caught_up().await;
-    assert_eq!(app.visible().await, ids(122));
+    assert_eq!(app.visible().await, ids(0..122));
     worker.stop().await;
 
     let by_agent = |agent: &'static str, session: String| (agent.to_owned(), session);
@@ -102,11 +98,10 @@ async fn a_worker_without_postgres_starts_says_so_and_stores_all_that_needs_no_l
     let fresh = TestStores::fresh().await;
     let nobody = PostgresSettings { database_url: format!("postgres://telemetry@{}/telemetry", free_address()) };
     let app = TestApp::on(TestStores { postgres: nobody, ..fresh });
-    let (listen, metrics) = (free_address().to_string(), free_address().to_string());
-    let mut process: TestProcess = app.process_at(&listen, &metrics).await;
-    app.put(&(0..60).map(|n| (0, record(1, NEW_YEAR_US, &[event(n)]))).collect::<Vec<_>>()).await;
+    let Watched { mut process, listen, .. } = app.watched([]).await;
+    app.put(&stream(0..60)).await;
     app.caught_up().await;
-    assert_eq!(app.visible().await, ids(60));
+    assert_eq!(app.visible().await, ids(0..60));
     let ready = client().get(format!("http://{listen}/ready")).send().await.unwrap();
     assert_eq!(ready.status(), 503);
     let body: Value = ready.json().await.unwrap();

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
-use service_kit::testing::{TestProcess, eventually, free_address, random_seed};
+use service_kit::testing::{eventually, random_seed};
 
 /// Microseconds of a month.
 const MONTH_US: i64 = 31 * 86_400_000_000;
@@ -70,10 +70,7 @@ async fn the_first_accepted_copy_of_a_line_counts_whatever_dies() {
         records.shuffle(&mut random);
         let placed: Vec<(i32, Value)> = (0..).map(|n| n % 3).zip(records.clone()).collect();
         app.put(&placed).await;
-        let mut environment = app.environment(&free_address().to_string(), &free_address().to_string());
-        environment.push(("FAIL_POINT", format!("{point}:1/1")));
-        let mut worker = TestProcess::service(&[], &environment);
-        assert_eq!(worker.exit_code().await, None, "seed {seed}: it dies there: {}", worker.stderr());
+        app.dies_at(point).await;
     }
     app.work_off().await;
     let expected: Vec<String> = (1..=9).map(|key| format!("/{key} 404")).collect();

@@ -1,13 +1,13 @@
 //! C1 and C10: the worker dies at any moment, or its store does. `C10_SECONDS=600` keeps it away as long as C10 says.
 
 use crate::scrape;
-use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, Working, event, record};
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, Watched, Working, event, ids, record, stream};
 use local::private::ClickHouse;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use service_kit::settings::ClickHouseSettings;
 use service_kit::stores;
-use service_kit::testing::{TestStores, eventually, free_address, random_seed, size};
+use service_kit::testing::{TestStores, eventually, random_seed, size};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -37,9 +37,9 @@ async fn a_worker_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
     writing.await.unwrap();
     let mut last = app.process().await;
     app.caught_up().await;
-    let expected: Vec<String> = (0..written.load(Ordering::Relaxed)).map(|n| format!("event-{n:06}")).collect();
-    assert_eq!(app.visible().await, expected, "seed {seed}");
-    assert_eq!(app.settled().await.events(), expected.len() as u64, "seed {seed}: what was inserted twice is counted once");
+    let written = written.load(Ordering::Relaxed);
+    assert_eq!(app.visible().await, ids(0..written.into()), "seed {seed}");
+    assert_eq!(app.settled().await.events(), written, "seed {seed}: what was inserted twice is counted once");
     assert_eq!(last.terminate().await, Some(0));
 }
 
@@ -87,9 +87,9 @@ async fn workers_that_come_and_go_lose_nothing_and_keep_going() {
     stop.cancel();
     writing.await.unwrap();
     app.caught_up().await;
-    let expected: Vec<String> = (0..written.load(Ordering::Relaxed)).map(|n| format!("event-{n:06}")).collect();
-    assert_eq!(app.visible().await, expected, "seed {seed}");
-    assert_eq!(app.settled().await.events(), expected.len() as u64, "seed {seed}: each event is counted once");
+    let written = written.load(Ordering::Relaxed);
+    assert_eq!(app.visible().await, ids(0..written.into()), "seed {seed}");
+    assert_eq!(app.settled().await.events(), written, "seed {seed}: each event is counted once");
     assert_eq!(app.log.set_aside().await, [], "seed {seed}: no record is blamed for a process that was killed");
 }
 
@@ -97,10 +97,7 @@ async fn workers_that_come_and_go_lose_nothing_and_keep_going() {
 async fn write(app: Arc<TestApp>, written: Arc<AtomicU64>, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let first = written.load(Ordering::Relaxed);
-        let records: Vec<_> = (first..first + 10)
-            .map(|n| (i32::try_from(n).unwrap() % PARTITIONS, record(1, NEW_YEAR_US, &[event(u128::from(n))])))
-            .collect();
-        app.put(&records).await;
+        app.put(&stream(first.into()..(first + 10).into())).await;
         written.fetch_add(10, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -116,14 +113,6 @@ async fn with_own_clickhouse(folder: &std::path::Path) -> (TestApp, ClickHouse) 
     (TestApp::on(TestStores { clickhouse, ..fresh }), server)
 }
 
-fn portion(first: u128) -> Vec<(i32, serde_json::Value)> {
-    (first..first + 60).map(|n| (i32::try_from(n).unwrap() % PARTITIONS, record(1, NEW_YEAR_US, &[event(n)]))).collect()
-}
-
-fn ids(up_to: u128) -> Vec<String> {
-    (0..up_to).map(|n| format!("event-{n:06}")).collect()
-}
-
 async fn waits(worker: &Working) {
     for _ in 0..8 {
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -136,22 +125,22 @@ async fn a_store_that_is_away_holds_the_worker_up_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (app, mut server) = with_own_clickhouse(folder.path()).await;
     let worker = app.worker();
-    app.put(&portion(0)).await;
+    app.put(&stream(0..60)).await;
     app.caught_up().await;
 
     server.kill_9();
-    app.put(&portion(60)).await;
+    app.put(&stream(60..120)).await;
     waits(&worker).await;
     let server = spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
     app.caught_up().await;
-    assert_eq!(app.visible().await, ids(120));
+    assert_eq!(app.visible().await, ids(0..120));
 
     server.pause();
-    app.put(&portion(120)).await;
+    app.put(&stream(120..180)).await;
     waits(&worker).await;
     server.resume();
     app.caught_up().await;
-    assert_eq!(app.visible().await, ids(180));
+    assert_eq!(app.visible().await, ids(0..180));
     worker.stop().await;
 }
 
@@ -162,10 +151,9 @@ async fn a_worker_whose_store_is_away_continues_by_itself() {
     let away_seconds = size("C10_SECONDS", 15);
     let folder = tempfile::tempdir().unwrap();
     let (app, mut server) = with_own_clickhouse(folder.path()).await;
-    let (listen, metrics) = (free_address().to_string(), free_address().to_string());
-    let mut worker = app.process_at(&listen, &metrics).await;
+    let Watched { process: mut worker, metrics, .. } = app.watched([]).await;
     let lag = async || scrape::series::<f64>(&metrics, "worker_lag_seconds").await;
-    app.put(&portion(0)).await;
+    app.put(&stream(0..60)).await;
     app.caught_up().await;
 
     server.kill_9();
@@ -184,7 +172,7 @@ async fn a_worker_whose_store_is_away_continues_by_itself() {
 
     let server = spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
     app.caught_up().await;
-    assert_eq!(app.visible().await, ids(60 + RECORDS));
+    assert_eq!(app.visible().await, ids(0..60 + RECORDS));
     assert_eq!(u128::from(app.settled().await.events()), 60 + RECORDS);
     eventually("nothing is behind", || async { (lag().await? == 0.0).then_some(()) }).await;
     assert_eq!(worker.terminate().await, Some(0), "{}", worker.stderr());

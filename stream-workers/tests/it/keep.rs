@@ -1,4 +1,4 @@
-//! Retention of dead letters. That of events: writer.rs, `months_older_than_the_setting_are_deleted`.
+//! Retention of dead letters. That of events: `writer::recovery::retention_leaves_no_part_of_an_event`.
 
 use crate::test_app::TestApp;
 use service_kit::kafka::{self, Retention};

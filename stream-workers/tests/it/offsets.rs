@@ -1,12 +1,12 @@
 //! F28: lost offsets, and a log that drops records before they are read: the rest is read, and the gap is counted.
 
 use crate::scrape::says;
-use crate::test_app::{NEW_YEAR_US, TestApp, event, record};
+use crate::test_app::{NEW_YEAR_US, TestApp, Watched, event, ids, record};
 use rdkafka::Offset;
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
 use serde_json::Value;
 use service_kit::kafka;
-use service_kit::testing::{eventually, free_address};
+use service_kit::testing::eventually;
 use std::time::Duration;
 use tokio::task::spawn_blocking;
 
@@ -33,8 +33,7 @@ async fn f28_lost_offsets_of_the_group_change_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn f28_a_gap_that_a_worker_meets_on_its_way_is_said_too() {
     let app = TestApp::new().await;
-    let metrics = free_address().to_string();
-    let mut worker = app.process_at(&free_address().to_string(), &metrics).await;
+    let Watched { process: mut worker, metrics, .. } = app.watched([]).await;
     app.put(&records(2, 0..5)).await;
     app.caught_up().await;
     // Nothing in the middle of a log goes but with a transaction: its end is an offset without a record.
@@ -72,9 +71,8 @@ async fn f28_what_the_log_dropped_unread_is_said_and_all_the_rest_is_read() {
     app.put(&[records(0, 10..20), records(5, 20..24)].concat()).await;
     app.log.drop_before([(0, Offset::Offset(15)), (5, Offset::Offset(2))]).await;
 
-    let metrics = free_address().to_string();
-    let mut worker = app.process_at(&free_address().to_string(), &metrics).await;
-    let left = [0..10, 15..20, 22..24_u128].into_iter().flatten().map(|n| format!("event-{n:06}")).collect::<Vec<_>>();
+    let Watched { process: mut worker, metrics, .. } = app.watched([]).await;
+    let left = [ids(0..10), ids(15..20), ids(22..24)].concat();
     eventually("what is left is visible", || async { (app.visible().await == left).then_some(()) }).await;
     app.caught_up().await;
     let found = app.standing().await;

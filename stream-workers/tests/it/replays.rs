@@ -4,7 +4,7 @@ use crate::clicks::{REPORTER, by_token, issue, session};
 use crate::rebuilds::worked_off;
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, event, record};
 use serde_json::json;
-use service_kit::testing::{TestProcess, eventually, free_address};
+use service_kit::testing::eventually;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -16,13 +16,6 @@ async fn lose(app: &TestApp) {
     for table in ["events", "reports"] {
         app.clickhouse.query(&format!("TRUNCATE TABLE {table}")).execute().await.unwrap();
     }
-}
-
-/// A worker as a process.
-fn worker(app: &TestApp, fail_point: Option<&str>) -> TestProcess {
-    let mut environment = app.environment(&free_address().to_string(), &free_address().to_string());
-    environment.extend(fail_point.map(|point| ("FAIL_POINT", format!("{point}:1/1"))));
-    TestProcess::service(&[], &environment)
 }
 
 /// Records that the replays have read so far.
@@ -164,10 +157,9 @@ async fn a_replay_continues_when_writers_die_at_any_statement() {
     lose(&app).await;
     let dying = async {
         for point in CRASH_POINTS {
-            let mut worker = worker(&app, Some(point));
-            assert_eq!(worker.exit_code().await, None, "{point}: {}", worker.stderr());
+            app.dies_at(point).await;
         }
-        worker(&app, None)
+        app.start([])
     };
     let ((code, stdout, stderr), mut last) = tokio::join!(app.command(&["replay"]), dying);
     assert_eq!(code, Some(0), "{stdout}{stderr}");
@@ -183,12 +175,12 @@ async fn a_paused_writer_continues_no_replay_that_another_has_taken_over() {
     let app = worked_off(2_000).await;
     let whole = app.table().await;
     lose(&app).await;
-    let mut former = worker(&app, None);
+    let mut former = app.start([]);
     let takeover = async {
         eventually("the replay has begun", || async { (replayed(&app).await > 200).then_some(()) }).await;
         former.pause();
         let at_pause = replayed(&app).await;
-        let standby = worker(&app, None);
+        let standby = app.start([]);
         eventually("the standby continues", || async { (replayed(&app).await > at_pause).then_some(()) }).await;
         former.resume();
         standby
@@ -231,8 +223,7 @@ async fn a_replay_that_ends_every_writer_fails() {
     let app = worked_off(12).await;
     let dying = async {
         for _ in 0..5 {
-            let mut worker = worker(&app, Some("before_replay"));
-            assert_eq!(worker.exit_code().await, None, "{}", worker.stderr());
+            app.dies_at("before_replay").await;
         }
         app.worker()
     };
@@ -275,25 +266,4 @@ async fn a_quarantined_record_is_not_decoded_again() {
     let (code, stdout, stderr) = app.replay(&["--expect-unchanged"]).await;
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.contains("0 records are unreadable, 1 quarantined"), "{stdout}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn every_command_has_help_and_refuses_unknown_options() {
-    let app = TestApp::new().await;
-    for command in
-        [&["replay"][..], &["rebuild"], &["rejected"], &["rejected", "list"], &["rejected", "show"], &["rejected", "retry"]]
-    {
-        let (code, help, stderr) = app.command(&[command, &["--help"]].concat()).await;
-        assert_eq!((code, stderr.as_str()), (Some(0), ""), "{command:?}");
-        assert!(help.contains("Usage: stream-workers"), "{help}");
-        let (code, _, stderr) = app.command(&[command, &["--unknown"]].concat()).await;
-        assert_eq!((code, stderr.trim().lines().count()), (Some(2), 1), "{command:?}: {stderr}");
-        assert!(stderr.contains("--unknown"), "{stderr}");
-    }
-    for bad in
-        [&["replay", "--from", "yesterday"][..], &["replay", "--rate", "0"], &["replay", "--org", "me"], &["rejected", "retry"]]
-    {
-        let (code, _, stderr) = app.command(bad).await;
-        assert_eq!((code, stderr.trim().lines().count()), (Some(2), 1), "{bad:?}: {stderr}");
-    }
 }

@@ -3,11 +3,11 @@
 //! `SETTLED_ROUNDS=50` lets so many workers die.
 
 use crate::scrape::says;
-use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, event, record};
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, Watched, event, record};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
-use service_kit::testing::{TestProcess, free_address, random_seed, size};
+use service_kit::testing::{random_seed, size};
 use std::time::Duration;
 use stream_workers::partition_stats::Counts;
 
@@ -42,20 +42,15 @@ async fn every_event_is_stored_or_rejected_once_whatever_dies() {
     let rounds = size("SETTLED_ROUNDS", 4);
     for round in 0..rounds {
         app.put(&portion(u128::try_from(round).unwrap())).await;
-        let mut environment = app.environment(&free_address().to_string(), &free_address().to_string());
-        let point = POINTS.get(round % 4);
-        environment.extend(point.map(|point| ("FAIL_POINT", format!("{point}:1/1"))));
-        let mut worker = TestProcess::service(&[], &environment);
-        match point {
-            Some(_) => assert_eq!(worker.exit_code().await, None, "seed {seed}: it dies there: {}", worker.stderr()),
-            None => {
-                tokio::time::sleep(Duration::from_millis(random.random_range(0..2_000))).await;
-                worker.kill_9().await;
-            }
+        if let Some(point) = POINTS.get(round % 4) {
+            app.dies_at(point).await;
+        } else {
+            let mut worker = app.start([]);
+            tokio::time::sleep(Duration::from_millis(random.random_range(0..2_000))).await;
+            worker.kill_9().await;
         }
     }
-    let (listen, metrics) = (free_address().to_string(), free_address().to_string());
-    let mut last = app.process_at(&listen, &metrics).await;
+    let Watched { process: mut last, metrics, .. } = app.watched([]).await;
     app.caught_up().await;
     let settled = app.settled().await;
     assert_eq!(settled, counts(rounds as u64), "seed {seed}");

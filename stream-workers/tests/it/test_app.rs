@@ -8,6 +8,7 @@ use service_kit::roles::Role;
 use service_kit::stores;
 use service_kit::testing::{TestLog, TestProcess, TestStores, eventually, free_address};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use stream_workers::partition_stats::{Counts, PartitionStats};
 use stream_workers::{Keep, Settings, Tuning, standing, work};
 use tokio::task::JoinHandle;
@@ -19,11 +20,21 @@ const TAKEOVER_AFTER_MS: u64 = 1_000;
 /// 2026-01-01T00:00:00Z in microseconds.
 pub(crate) const NEW_YEAR_US: i64 = 1_767_225_600_000_000;
 
+/// Name and value.
+pub(crate) type Setting = (&'static str, String);
+
 /// Stores of one test.
 pub(crate) struct TestApp {
     pub(crate) stores: TestStores,
     pub(crate) log: TestLog,
     pub(crate) clickhouse: Client,
+}
+
+/// The binary, and where it listens.
+pub(crate) struct Watched {
+    pub(crate) process: TestProcess,
+    pub(crate) listen: String,
+    pub(crate) metrics: String,
 }
 
 /// A worker inside the test's process; stops when dropped.
@@ -73,26 +84,42 @@ impl TestApp {
         eventually("the servers respond", standing).await
     }
 
-    /// The real binary, answering.
+    /// Starts the binary with these settings besides the usual ones.
+    pub(crate) fn start(&self, besides: impl IntoIterator<Item = Setting>) -> TestProcess {
+        TestProcess::service(&[], &self.environment(besides))
+    }
+
+    /// The binary, answering.
     pub(crate) async fn process(&self) -> TestProcess {
-        self.process_at(&free_address().to_string(), &free_address().to_string()).await
+        self.watched([]).await.process
     }
 
-    pub(crate) async fn process_at(&self, listen: &str, metrics: &str) -> TestProcess {
-        self.process_in(listen, &self.environment(listen, metrics)).await
-    }
-
-    /// The real binary in an environment that says that it listens here.
-    pub(crate) async fn process_in(&self, listen: &str, environment: &[(&'static str, String)]) -> TestProcess {
-        let mut process = TestProcess::service(&[], environment);
+    /// The binary with these settings besides the usual ones, answering.
+    pub(crate) async fn watched(&self, besides: impl IntoIterator<Item = Setting>) -> Watched {
+        let (listen, metrics) = (free_address().to_string(), free_address().to_string());
+        let own = [("TELEMETRY_LISTEN", listen.clone()), ("TELEMETRY_METRICS_LISTEN", metrics.clone())];
+        let mut process = self.start(own.into_iter().chain(besides));
         process.answers(&format!("http://{listen}/health")).await;
-        process
+        Watched { process, listen, metrics }
+    }
+
+    /// Lets a worker die at a place.
+    pub(crate) async fn dies_at(&self, point: &str) {
+        let mut worker = self.start([("FAIL_POINT", format!("{point}:1/1"))]);
+        assert_eq!(worker.exit_code().await, None, "it dies at {point}: {}", worker.stderr());
     }
 
     /// Lets the binary do something that ends by itself; its exit code, stdout and stderr.
     pub(crate) async fn command(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
-        let environment = self.environment(&free_address().to_string(), &free_address().to_string());
-        let mut process = TestProcess::service(arguments, &environment);
+        self.command_with(arguments, []).await
+    }
+
+    pub(crate) async fn command_with(
+        &self,
+        arguments: &[&str],
+        besides: impl IntoIterator<Item = Setting>,
+    ) -> (Option<i32>, String, String) {
+        let mut process = TestProcess::service(arguments, &self.environment(besides));
         let code = process.exit_code().await;
         (code, process.stdout(), process.stderr())
     }
@@ -105,17 +132,17 @@ impl TestApp {
         ended
     }
 
-    /// What the binary needs to run on these stores.
-    pub(crate) fn environment(&self, listen: &str, metrics: &str) -> Vec<(&'static str, String)> {
+    /// What the binary needs to run on these stores; of two settings with one name, the last counts.
+    fn environment(&self, besides: impl IntoIterator<Item = Setting>) -> Vec<Setting> {
         let own = [
-            ("TELEMETRY_LISTEN", listen.to_owned()),
-            ("TELEMETRY_METRICS_LISTEN", metrics.to_owned()),
+            ("TELEMETRY_LISTEN", free_address().to_string()),
+            ("TELEMETRY_METRICS_LISTEN", free_address().to_string()),
             ("TELEMETRY_GROUP", self.stores.name.clone()),
             ("TELEMETRY_TAKEOVER_AFTER_MS", TAKEOVER_AFTER_MS.to_string()),
         ];
         // ClickHouse by the account that may also make tables: some of what the binary is told to do is that.
         let stores = TestStores { postgres: self.stores.signed_in_as(Role::Worker).postgres, ..self.stores.clone() };
-        own.into_iter().chain(stores.environment()).collect()
+        own.into_iter().chain(stores.environment()).chain(besides).collect()
     }
 
     /// Puts records on the log, each on its partition.
@@ -206,6 +233,16 @@ pub(crate) fn record(org: u128, received_at_us: i64, events: &[Value]) -> Value 
 pub(crate) fn event(key: u128) -> Value {
     json!({"own_key": format!("{key:032x}"), "id": format!("event-{key:06}"), "type": "content_retrieved",
         "at_ms": NEW_YEAR_US / 1_000, "site": "com.example", "content_url": "https://example.com/"})
+}
+
+/// One record for each of these events, over all partitions.
+pub(crate) fn stream(keys: Range<u128>) -> Vec<(i32, Value)> {
+    keys.map(|n| (i32::try_from(n).unwrap() % PARTITIONS, record(1, NEW_YEAR_US, &[event(n)]))).collect()
+}
+
+/// The ids of these events.
+pub(crate) fn ids(keys: Range<u128>) -> Vec<String> {
+    keys.map(|n| format!("event-{n:06}")).collect()
 }
 
 /// The values of a column of `reports`, as text, ordered by event id and role.

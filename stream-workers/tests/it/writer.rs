@@ -8,21 +8,19 @@ mod recovery;
 mod refused;
 mod sizes;
 
-use crate::test_app::{NEW_YEAR_US, TestApp, record};
+use crate::test_app::{NEW_YEAR_US, Setting, TestApp, record};
 use history::History;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
-use service_kit::testing::{TestProcess, eventually, free_address, random_seed, size};
+use service_kit::testing::{TestProcess, eventually, random_seed, size};
 use std::time::Duration;
 use uuid::Uuid;
 
 /// Places where a writer dies, see stream-workers/src/writer/block.rs.
 const CRASH_POINTS: [&str; 6] =
     ["after_sites", "after_reports", "after_events_first", "after_events", "after_failed_fetches", "after_progress"];
-/// A standby takes over soon, so that tests are short.
-const TAKEOVER_AFTER_MS: &str = "1000";
 
 /// Every column that the model has; 64-bit integers as strings.
 const EVENTS: &str = "REPLACE (toUnixTimestamp64Milli(at) AS at, arrayMap(at -> toUnixTimestamp64Milli(at), reports.at) AS `reports.at`, \
@@ -51,18 +49,20 @@ impl World {
         self.records.extend_from_slice(records);
     }
 
-    /// A writer as a process, which may die at a place.
-    fn writer(&self, fail_point: Option<String>) -> TestProcess {
-        self.writer_with(fail_point.map(|point| ("FAIL_POINT", point)))
+    /// A writer as a process.
+    fn writer(&self) -> TestProcess {
+        self.writer_with([])
     }
 
     /// A writer with these settings besides the usual ones.
-    fn writer_with(&self, besides: impl IntoIterator<Item = (&'static str, String)>) -> TestProcess {
-        let mut environment = self.app.environment(&free_address().to_string(), &free_address().to_string());
-        environment.push(("TELEMETRY_BLOCK_AGE_MS", "20".to_owned()));
-        environment.push(("TELEMETRY_TAKEOVER_AFTER_MS", TAKEOVER_AFTER_MS.to_owned()));
-        environment.extend(besides);
-        TestProcess::service(&[], &environment)
+    fn writer_with(&self, besides: impl IntoIterator<Item = Setting>) -> TestProcess {
+        self.app.start([("TELEMETRY_BLOCK_AGE_MS", "20".to_owned())].into_iter().chain(besides))
+    }
+
+    /// Lets a writer die at a place.
+    async fn dies_at(&self, point: &str) {
+        let mut writer = self.writer_with([("FAIL_POINT", format!("{point}:1/1"))]);
+        assert_eq!(writer.exit_code().await, None, "it dies at {point}: {}", writer.stderr());
     }
 
     /// Waits until all records are in the store.
@@ -122,7 +122,7 @@ async fn a_history_becomes_the_events_of_the_model() {
     let mut world = World::new().await;
     let history = History { records: 300, events_per_record: 5, padding: 10, ids: 60 };
     world.put(&history.records(random_seed())).await;
-    let mut writer = world.writer(None);
+    let mut writer = world.writer();
     world.is_stored().await;
     world.assert_equals_model().await;
     world.assert_origins().await;
@@ -137,11 +137,10 @@ async fn f9_a_writer_killed_between_statements_loses_nothing() {
     let history = History { records: 40, events_per_record: 5, padding: 10, ids: 40 };
     for (n, point) in CRASH_POINTS.iter().enumerate() {
         world.put(&history.records(seed.wrapping_add(n as u64))).await;
-        let mut writer = world.writer(Some(format!("{point}:1/1")));
-        assert_eq!(writer.exit_code().await, None, "{point}: {}", writer.stderr());
+        world.dies_at(point).await;
         world.assert_no_duplicates().await;
     }
-    let _writer = world.writer(None);
+    let _writer = world.writer();
     world.is_stored().await;
     world.assert_equals_model().await;
     world.assert_no_duplicates().await;
@@ -166,14 +165,14 @@ async fn a_paused_writer_writes_nothing_after_a_takeover() {
 async fn pause_and_resume(schedules: usize, random: &mut StdRng) {
     let mut world = World::new().await;
     let history = History { records: 120, events_per_record: 20, padding: 1_800, ids: 3_000 };
-    let mut writer = world.writer(None);
+    let mut writer = world.writer();
     world.put(&history.records(random.random())).await;
     world.is_stored().await;
     for schedule in 0..schedules {
         world.put(&history.records(random.random())).await;
         tokio::time::sleep(Duration::from_millis(random.random_range(0..400))).await;
         writer.pause();
-        let standby = world.writer(None);
+        let standby = world.writer();
         world.is_stored().await;
         world.assert_equals_model().await;
         let mut fenced = std::mem::replace(&mut writer, standby);
@@ -197,7 +196,7 @@ async fn an_issuer_loses_the_row_of_a_replaced_report() {
         (0, record(1, received_at_us, &[event]))
     };
     let token = json!({"session_id": Uuid::from_u128(3), "session_org": Uuid::from_u128(4), "link": "same"});
-    let _writer = world.writer(None);
+    let _writer = world.writer();
     let issuers_rows = async |world: &World| -> u64 {
         let count = "SELECT count() FROM reports FINAL WHERE is_issuers = 1";
         world.app.clickhouse.query(count).fetch_one().await.unwrap()
@@ -222,7 +221,7 @@ async fn a_record_that_kills_writers_is_set_aside() {
     // Each writer dies; each start brings its successor nearer.
     for starts in 1.. {
         assert!(starts <= 12, "the record is never set aside");
-        let mut writer = world.writer(None);
+        let mut writer = world.writer();
         let died = tokio::time::timeout(Duration::from_secs(20), writer.exit_code()).await;
         if died.is_err() {
             break;
@@ -244,26 +243,6 @@ fn days_since_mid_january() -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn months_older_than_the_setting_are_deleted() {
-    let mut world = World::new().await;
-    let history = History { records: 60, events_per_record: 2, padding: 10, ids: 10_000 };
-    world.put(&history.records(random_seed())).await;
-    let mut writer = world.writer(None);
-    world.is_stored().await;
-    writer.kill_9().await;
-    let homes = "SELECT groupUniqArray(home) FROM (SELECT home FROM events UNION ALL SELECT home FROM reports)";
-    let found = async || {
-        let mut homes: Vec<u32> = world.app.clickhouse.query(homes).fetch_one().await.unwrap();
-        homes.sort_unstable();
-        homes
-    };
-    assert!(found().await.contains(&202_512) && found().await.contains(&202_601));
-    let _writer = world.writer_with([("TELEMETRY_EVENTS_KEEP", days_since_mid_january().to_string())]);
-    eventually("December is deleted", || async { found().await.first().is_none_or(|home| *home >= 202_601).then_some(()) }).await;
-    assert!(found().await.contains(&202_601));
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_log_created_anew_is_read_from_its_beginning() {
     let mut world = World::new().await;
     // As a writer left it that had read a longer log.
@@ -272,7 +251,7 @@ async fn a_log_created_anew_is_read_from_its_beginning() {
     world.app.clickhouse.query(progress).bind(&world.app.stores.kafka.topic).execute().await.unwrap();
     let history = History { records: 30, events_per_record: 2, padding: 10, ids: 30 };
     world.put(&history.records(random_seed())).await;
-    let _writer = world.writer(None);
+    let _writer = world.writer();
     world.is_stored().await;
     world.assert_equals_model().await;
 }

@@ -12,14 +12,14 @@ async fn the_index_is_shown_from_a_writer_s_start_to_its_end() {
     let (mut world, metrics) = (World::new().await, free_address().to_string());
     let records: Vec<_> = (0..RECORDS).map(|key| (0, record(1, NEW_YEAR_US, &[event(key)]))).collect();
     world.put(&records).await;
-    let mut former = world.writer(None);
+    let mut former = world.writer();
     world.is_stored().await;
     former.kill_9().await;
     let writer = world.writer_with([("TELEMETRY_METRICS_LISTEN", metrics.clone())]);
     // It has stored nothing yet.
     scrape::says(&metrics, &["worker_active 1", "worker_index_keys 3", "worker_parts_of_month 1"]).await;
     writer.pause();
-    let _successor = world.writer(None);
+    let _successor = world.writer();
     world.put(&[(0, record(1, NEW_YEAR_US, &[event(RECORDS)]))]).await;
     world.is_stored().await;
     writer.resume();

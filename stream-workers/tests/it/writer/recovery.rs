@@ -32,7 +32,7 @@ async fn a_restored_backup_is_caught_up_with() {
     let (mut world, seed) = (World::new().await, random_seed());
     let history = History { records: 100, events_per_record: 5, padding: 10, ids: 60 };
     world.put(&history.records(seed)).await;
-    let mut writer = world.writer(None);
+    let mut writer = world.writer();
     world.is_stored().await;
     writer.kill_9().await;
     let statements = [
@@ -43,19 +43,17 @@ async fn a_restored_backup_is_caught_up_with() {
     world.run(&statements).await;
     world.run(&["INSERT INTO writers_backup SELECT * FROM writers"]).await;
     world.put(&history.records(seed.wrapping_add(1))).await;
-    let mut writer = world.writer(None);
+    let mut writer = world.writer();
     world.is_stored().await;
     writer.kill_9().await;
     world.put(&history.records(seed.wrapping_add(2))).await;
-    let mut writer = world.writer(Some("after_reports:1/1".to_owned()));
-    assert_eq!(writer.exit_code().await, None, "{}", writer.stderr());
+    world.dies_at("after_reports").await;
     let restore = ["TRUNCATE TABLE progress", "TRUNCATE TABLE writers", "INSERT INTO progress SELECT * FROM backup"];
     world.run(&restore).await;
     world.run(&["INSERT INTO writers SELECT * FROM writers_backup"]).await;
     // Dies in the middle of covering what is newer than `progress`.
-    let mut writer = world.writer(Some("after_reports:1/1".to_owned()));
-    assert_eq!(writer.exit_code().await, None, "{}", writer.stderr());
-    let _writer = world.writer(None);
+    world.dies_at("after_reports").await;
+    let _writer = world.writer();
     world.is_stored().await;
     world.assert_equals_model().await;
     world.assert_no_duplicates().await;
@@ -69,12 +67,12 @@ async fn graceful_stops_without_a_block_make_no_writer_careful() {
     world.run(&["SYSTEM STOP MERGES progress"]).await;
     let newest = "SELECT max(bitShiftRight(beat, 40)) FROM progress";
     for epoch in 1..=5 {
-        let mut writer = world.writer(None);
+        let mut writer = world.writer();
         eventually("it is active", || async { (world.count(newest).await == epoch).then_some(()) }).await;
         assert_eq!(writer.terminate().await, Some(0), "{}", writer.stderr());
     }
     world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
-    let _writer = world.writer(None);
+    let _writer = world.writer();
     world.is_stored().await;
     assert_eq!(world.count("SELECT uniqExact(bitShiftRight(beat, 40)) FROM progress").await, 6, "writers that stored progress");
     assert_eq!(world.count("SELECT count() FROM progress WHERE suspect_partition >= 0").await, 0, "notes of a careful writer");
@@ -86,7 +84,7 @@ async fn a_table_that_cleans_deleted_rows_up_is_refused() {
     for table in ["events", "reports"] {
         let world = World::new().await;
         world.run(&[&format!("ALTER TABLE {table} MODIFY SETTING allow_experimental_replacing_merge_with_cleanup = 1")]).await;
-        let mut writer = world.writer(None);
+        let mut writer = world.writer();
         assert_eq!(writer.exit_code().await, Some(1), "{}", writer.stderr());
         let fix = format!("ALTER TABLE {table} MODIFY SETTING allow_experimental_replacing_merge_with_cleanup = 0");
         assert!(writer.stderr().contains(&fix), "{}", writer.stderr());
@@ -98,11 +96,10 @@ async fn a_table_that_cleans_deleted_rows_up_is_refused() {
 async fn reports_of_dropped_records_are_deleted() {
     let mut world = World::new().await;
     world.app.put(&[(0, record(1, NEW_YEAR_US, &[event(1)])), (1, record(1, NEW_YEAR_US, &[event(2)]))]).await;
-    let mut writer = world.writer(Some("after_reports:1/1".to_owned()));
-    assert_eq!(writer.exit_code().await, None, "{}", writer.stderr());
+    world.dies_at("after_reports").await;
     assert!(world.count("SELECT count() FROM reports FINAL").await > 0);
     world.app.log.drop_before([(0, Offset::Offset(1)), (1, Offset::Offset(1))]).await;
-    let _writer = world.writer(None);
+    let _writer = world.writer();
     world.put(&[(2, record(1, NEW_YEAR_US, &[event(3)]))]).await;
     eventually("the new record is stored", || async {
         (world.count("SELECT count() FROM events FINAL").await == 1).then_some(())
@@ -131,7 +128,7 @@ async fn a_topic_that_is_created_again_is_read_from_its_beginning() {
     // So many that every partition ends before its offset when the topic has 20 records.
     let history = History { records: 240, events_per_record: 2, padding: 10, ids: 30 };
     world.put(&history.records(seed)).await;
-    let writer = world.writer(None);
+    let writer = world.writer();
     world.is_stored().await;
     create_topic_again(&world.app).await;
     let later = History { records: 20, ..history }.records(seed.wrapping_add(1));
@@ -153,7 +150,7 @@ async fn retention_leaves_no_part_of_an_event() {
     let mut world = World::new().await;
     let history = History { records: 200, events_per_record: 3, padding: 10, ids: 40 };
     world.put(&history.records(random_seed())).await;
-    let mut writer = world.writer(None);
+    let mut writer = world.writer();
     world.is_stored().await;
     let divided = "SELECT count() FROM events FINAL WHERE arrayExists(own -> own != 0, reports.home)";
     assert!(world.count(divided).await > 0, "no event has reports of two months");

@@ -258,7 +258,7 @@ async fn events_of_a_replaced_writer_are_refused() {
     world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
     let (url, statement) = held.recv().await.unwrap();
     replaced.kill_9().await;
-    let _writer = world.writer(None);
+    let _writer = world.writer();
     world.is_stored().await;
     let response = ask_clickhouse(reqwest::Method::POST, &url).body(statement).send().await.unwrap();
     assert!(response.text().await.unwrap().contains("fenced"), "a replaced writer has inserted into events");

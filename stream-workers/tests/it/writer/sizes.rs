@@ -21,7 +21,7 @@ const MANY_PARTITIONS: u64 = 5_000;
 async fn partitions_added_while_a_writer_runs_are_read() {
     let mut world = World::new().await;
     world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
-    let _writer = world.writer(None);
+    let _writer = world.writer();
     world.is_stored().await;
     let (admin, options) = (kafka::admin(&world.app.stores.kafka).unwrap(), AdminOptions::new());
     let more = NewPartitions::new(&world.app.stores.kafka.topic, usize::try_from(PARTITIONS).unwrap() + 2);
@@ -51,7 +51,7 @@ async fn a_block_of_more_than_a_hundred_months_is_stored() {
         })
         .collect();
     world.put(&records).await;
-    let _writer = world.writer(None);
+    let _writer = world.writer();
     world.is_stored().await;
     world.assert_equals_model().await;
     let homes = "SELECT uniqExact(home) FROM events";
@@ -72,7 +72,7 @@ async fn progress_of_thousands_of_partitions_is_continued() {
     let seed = random_seed();
     for round in 0..3 {
         world.put(&history.records(seed.wrapping_add(round))).await;
-        let mut writer = world.writer(None);
+        let mut writer = world.writer();
         world.is_stored().await;
         match round {
             0 => assert_eq!(writer.terminate().await, Some(0), "{}", writer.stderr()),
@@ -116,7 +116,7 @@ async fn a_block_that_is_divided_is_stored_exactly_once() {
         assert_eq!(writer.exit_code().await, None, "{}", writer.stderr());
         let stored = u128::from(world.count(next).await) - n * LARGE_EVENTS;
         assert!((1..LARGE_EVENTS).contains(&stored), "{point}: {stored} records are stored");
-        let mut writer = world.writer(None);
+        let mut writer = world.writer();
         world.is_stored().await;
         writer.kill_9().await;
     }
@@ -160,7 +160,7 @@ async fn the_index_is_read_without_holding_the_response() {
     let keys = size("INDEX_KEYS", 1_000_000) as u64;
     let mut world = World::new().await;
     world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
-    let mut writer = world.writer(None);
+    let mut writer = world.writer();
     world.is_stored().await;
     let before = writer.peak_memory_bytes();
     writer.kill_9().await;
@@ -170,7 +170,7 @@ async fn the_index_is_read_without_holding_the_response() {
          FROM numbers({keys}) SETTINGS max_insert_threads = 1"
     );
     world.run(&[&rows]).await;
-    let writer = world.writer(None);
+    let writer = world.writer();
     world.put(&[(0, record(1, NEW_YEAR_US, &[event(2)]))]).await;
     world.is_stored().await;
     let after = writer.peak_memory_bytes();
