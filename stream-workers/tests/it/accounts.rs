@@ -1,10 +1,11 @@
 //! A9: in production a worker runs as nobody who could do more than it needs, also where that turns out after the start.
 
+use crate::clicks_away::with_own_postgres;
 use crate::test_app::settings;
 use clap::ValueEnum as _;
-use local::private::{ClickHouse, Postgres};
+use local::private::ClickHouse;
 use service_kit::roles::Role;
-use service_kit::settings::{ClickHouseSettings, LogFormat, PostgresSettings, ProcessSettings, Profile};
+use service_kit::settings::{ClickHouseSettings, LogFormat, ProcessSettings, Profile};
 use service_kit::stores;
 use service_kit::testing::{TestStores, client, eventually, free_address};
 use std::path::Path;
@@ -61,10 +62,8 @@ async fn clickhouse_of_production(folder: &Path) -> (ClickHouse, ClickHouseSetti
 #[tokio::test(flavor = "multi_thread")]
 async fn a9_a_worker_that_started_while_postgres_was_away_ends_once_its_account_turns_out_to_be_privileged() {
     let (folder, fresh) = (tempfile::tempdir().unwrap(), TestStores::fresh().await);
-    let at = folder.path().to_owned();
-    let mut server = spawn_blocking(move || Postgres::start(&at)).await.unwrap().unwrap();
-    let postgres = PostgresSettings { database_url: server.url() };
-    stores::migrate_postgres(&stores::postgres(&postgres).unwrap()).await.unwrap();
+    let (fresh, mut server) = with_own_postgres(folder.path(), fresh).await;
+    let postgres = fresh.postgres.clone();
     server.kill_9();
 
     let (_clickhouse, clickhouse) = clickhouse_of_production(folder.path()).await;

@@ -13,15 +13,14 @@ use tokio::task::spawn_blocking;
 
 const ISSUER: u128 = 9;
 
-/// A world whose PostgreSQL can be killed and paused.
-pub(crate) async fn with_own_postgres(folder: &Path) -> (TestApp, Postgres) {
+/// Stores whose PostgreSQL can be killed and paused.
+pub(crate) async fn with_own_postgres(folder: &Path, fresh: TestStores) -> (TestStores, Postgres) {
     let at = folder.to_owned();
     let server = spawn_blocking(move || Postgres::start(&at)).await.unwrap().unwrap();
-    let fresh = TestStores::fresh().await;
     let postgres = PostgresSettings { database_url: server.url() };
     let pool = stores::postgres(&postgres).unwrap();
     stores::migrate_postgres(&pool).await.unwrap();
-    (TestApp::on(TestStores { postgres, pool, ..fresh }), server)
+    (TestStores { postgres, pool, ..fresh }, server)
 }
 
 /// A record with a token, and once it is on the log 59 more on every partition: each third with a token too, or with an agent to
@@ -51,7 +50,8 @@ async fn waits(app: &TestApp, worker: &Working, visible: u128) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_block_with_an_unresolved_token_waits_for_postgres_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let (app, mut server) = with_own_postgres(folder.path()).await;
+    let (stores, mut server) = with_own_postgres(folder.path(), TestStores::fresh().await).await;
+    let app = TestApp::on(stores);
     let until_us = NEW_YEAR_US + 1;
     issue(&app.stores.pool, "ctx_nameless", ISSUER, session(1), None, until_us).await;
     issue(&app.stores.pool, "ctx_known", ISSUER, session(2), Some("bot"), until_us).await;

@@ -29,9 +29,7 @@ fn one_value<T: Ord>(letters: &[Letter], of: impl Fn(&Letter) -> T) -> bool {
 
 #[tokio::test]
 async fn v8_a_delivery_arrives_signed_with_the_headers_of_the_specification_and_once() {
-    let office = Office::new().await;
-    let inbox = Inbox::open(&office, |_| Some(204)).await;
-    let endpoint = office.endpoint(&inbox.server).await;
+    let (office, inbox, endpoint) = Inbox::alone(|_| Some(204)).await;
     let deliverer = office.deliverer();
     let ids = office.post_all(&endpoint, 3).await;
     office.delivered(&ids).await;
@@ -60,9 +58,7 @@ async fn v8_a_delivery_arrives_signed_with_the_headers_of_the_specification_and_
 
 #[tokio::test]
 async fn v6_an_attempt_looks_the_name_up_anew_and_keeps_no_connection_of_the_one_before() {
-    let office = Office::new().await;
-    let inbox = Inbox::open(&office, |_| Some(204)).await;
-    let endpoint = office.endpoint(&inbox.server).await;
+    let (office, inbox, endpoint) = Inbox::alone(|_| Some(204)).await;
     let deliverer = office.deliverer();
     office.delivered(&office.post_all(&endpoint, 2).await).await;
     assert_eq!(inbox.server.connects(), 2, "each attempt has a connection of its own");
@@ -170,9 +166,7 @@ async fn s7_a_receiver_that_an_attempt_reached_late_does_not_see_the_next_one_ea
 
 #[tokio::test]
 async fn s7_a_delivery_that_fails_first_is_delivered_when_the_receiver_is_well_again() {
-    let office = Office::new().await;
-    let inbox = Inbox::open(&office, |number| Some(if number < 2 { 503 } else { 202 })).await;
-    let endpoint = office.endpoint(&inbox.server).await;
+    let (office, inbox, endpoint) = Inbox::alone(|number| Some(if number < 2 { 503 } else { 202 })).await;
     let ahead = Ahead::default();
     let deliverer = office.deliverer_ahead(&ahead);
     let id = office.post(&endpoint).await;
@@ -192,9 +186,7 @@ async fn s7_a_delivery_that_fails_first_is_delivered_when_the_receiver_is_well_a
 /// `TEST_ROUNDS=1000` as it is meant, or so many.
 #[tokio::test]
 async fn v13_what_was_rolled_back_is_not_sent() {
-    let office = Office::new().await;
-    let inbox = Inbox::open(&office, |_| Some(204)).await;
-    let endpoint = office.endpoint(&inbox.server).await;
+    let (office, inbox, endpoint) = Inbox::alone(|_| Some(204)).await;
     let deliverer = office.deliverer();
     let (mut rolled_back, rounds) = (Vec::new(), size("TEST_ROUNDS", 20));
     for _ in 0..rounds {
@@ -275,9 +267,7 @@ async fn w8_no_attempt_begins_once_an_endpoint_is_disabled_and_what_was_pending_
 
 #[tokio::test]
 async fn the_secret_that_signs_is_the_one_of_the_moment_and_a_key_that_does_not_open_it_costs_no_attempt() {
-    let office = Office::new().await;
-    let inbox = Inbox::open(&office, |_| Some(204)).await;
-    let endpoint = office.endpoint(&inbox.server).await;
+    let (office, inbox, endpoint) = Inbox::alone(|_| Some(204)).await;
     let ahead = Ahead::default();
     let mut settings = office.settings();
     settings.secrets.secrets_key = Some(service_kit::sealing::SecretsKey::mint());

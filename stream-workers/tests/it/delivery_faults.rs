@@ -1,17 +1,14 @@
 //! Deliverers and their database go at bad moments; every message arrives, and repeats are the same message (S7, F19, F34,
 //! V14). Deliverers that are killed again and again are in `kills`.
 
+use crate::clicks_away::with_own_postgres;
 use crate::inbox::{Inbox, Letter};
 use crate::post_office::{Endpoint, Office};
-use local::private::Postgres;
 use schemas::webhook::verify::Receiver;
 use service_kit::clock::Clock;
-use service_kit::settings::PostgresSettings;
-use service_kit::stores;
-use service_kit::testing::{TestProcess, TestStores, eventually, size};
+use service_kit::testing::{TestProcess, TestStores, size};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use stream_workers::deliver::Ahead;
 use tokio::task::spawn_blocking;
@@ -31,9 +28,7 @@ fn bodies(letters: &[Letter], endpoint: &Endpoint) -> BTreeMap<Uuid, BTreeSet<Ve
 /// The receiver has read the whole request when its sender dies, so nothing says how the attempt ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn s7_f34_a_delivery_survives_the_kill_of_its_deliverer_and_comes_again_as_it_was() {
-    let office = Office::new().await;
-    let inbox = Inbox::open(&office, |number| (number > 0).then_some(204)).await;
-    let endpoint = office.endpoint(&inbox.server).await;
+    let (office, inbox, endpoint) = Inbox::alone(|number| (number > 0).then_some(204)).await;
     let id = office.post(&endpoint).await;
     let mut first = office.process().await;
     inbox.gets(1).await;
@@ -62,9 +57,7 @@ async fn s7_f34_a_delivery_survives_the_kill_of_its_deliverer_and_comes_again_as
 /// The exit code 0 also says that it took less than ten seconds: a slower drain gives up with another code.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deliverer_that_is_asked_to_stop_leaves_receivers_that_hang_and_gives_their_deliveries_back() {
-    let office = Office::new().await;
-    let inbox = Inbox::open(&office, |_| None).await;
-    let endpoint = office.endpoint(&inbox.server).await;
+    let (office, inbox, endpoint) = Inbox::alone(|_| None).await;
     let ids = office.post_all(&endpoint, 3).await;
     let mut process = office.process().await;
     inbox.gets(3).await;
@@ -120,9 +113,7 @@ async fn v14_of_three_deliverers_each_message_has_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn v14_who_has_lost_a_lease_writes_nothing_however_its_attempt_ends() {
     let office = Office::new().await;
-    let release = Arc::new(AtomicBool::new(false));
-    let released = Arc::clone(&release);
-    let slow = held_until(&office, released).await;
+    let (slow, release) = Inbox::held(&office, 1, |number| if number == 0 { 500 } else { 204 }).await;
     let endpoint = office.endpoint(&slow.server).await;
     let late = office.deliverer();
     let id = office.post(&endpoint).await;
@@ -142,34 +133,14 @@ async fn v14_who_has_lost_a_lease_writes_nothing_however_its_attempt_ends() {
     quick.stop().await;
 }
 
-/// Answers the first request with 500 once it is released, every other one with 204 at once.
-async fn held_until(office: &Office, released: Arc<AtomicBool>) -> Inbox {
-    Inbox::open_with(office, move |number| {
-        let released = Arc::clone(&released);
-        async move {
-            if number > 0 {
-                return 204;
-            }
-            eventually("it is released", || async { released.load(Ordering::SeqCst).then_some(()) }).await;
-            500
-        }
-    })
-    .await
-}
-
 /// `F19_RESTARTS=100` as it is meant, or so many.
 #[tokio::test(flavor = "multi_thread")]
 async fn f19_postgres_restarts_while_the_outbox_drains_and_nothing_is_missing() {
     let restarts = size("F19_RESTARTS", 3);
     let count = 40 * restarts;
     let folder = tempfile::tempdir().unwrap();
-    let at = folder.path().to_owned();
-    let mut server = spawn_blocking(move || Postgres::start(&at)).await.unwrap().unwrap();
-    let fresh = TestStores::unprepared().await;
-    let postgres = PostgresSettings { database_url: server.url() };
-    let pool = stores::postgres(&postgres).unwrap();
-    stores::migrate_postgres(&pool).await.unwrap();
-    let office = Office::on(TestStores { postgres, pool, ..fresh }).await;
+    let (stores, mut server) = with_own_postgres(folder.path(), TestStores::unprepared().await).await;
+    let office = Office::on(stores).await;
     // Slow enough that there is something to interrupt.
     let inbox = Inbox::open_with(&office, |_| async {
         tokio::time::sleep(Duration::from_millis(40)).await;

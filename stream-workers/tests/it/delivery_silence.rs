@@ -9,8 +9,7 @@ use service_kit::settings::PostgresSettings;
 use service_kit::stores;
 use service_kit::testing::{eventually, free_address};
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use stream_workers::deliver::Ahead;
 use tokio::task::JoinSet;
@@ -29,21 +28,6 @@ async fn waits(office: &Office, statements: i64) {
         (waiting >= statements).then_some(())
     })
     .await;
-}
-
-/// Answers nothing until it is released, then 204.
-async fn held(office: &Office) -> (Inbox, Arc<AtomicBool>) {
-    let release = Arc::new(AtomicBool::new(false));
-    let released = Arc::clone(&release);
-    let inbox = Inbox::open_with(office, move |_| {
-        let released = Arc::clone(&released);
-        async move {
-            eventually("it is released", || async { released.load(Ordering::SeqCst).then_some(()) }).await;
-            204
-        }
-    })
-    .await;
-    (inbox, release)
 }
 
 /// As many statements as a pool has connections, all of them left in the middle.
@@ -69,9 +53,7 @@ async fn f18_connections_that_the_network_has_swallowed_keep_no_place_in_their_p
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f18_a_deliverer_whose_look_for_what_is_due_is_never_answered_looks_again() {
-    let office = Office::new().await;
-    let inbox = Inbox::open(&office, |_| Some(204)).await;
-    let endpoint = office.endpoint(&inbox.server).await;
+    let (office, inbox, endpoint) = Inbox::alone(|_| Some(204)).await;
     let network = BlackHole::before(&office.stores.postgres.database_url).await;
     let mut settings = office.settings();
     settings.postgres.database_url = network.url(&settings.postgres.database_url, APPLICATION);
@@ -91,7 +73,7 @@ async fn f18_a_deliverer_whose_look_for_what_is_due_is_never_answered_looks_agai
 #[tokio::test(flavor = "multi_thread")]
 async fn f18_a_deliverer_whose_end_of_an_attempt_is_never_confirmed_gives_its_lanes_back_and_counts_it_once() {
     let office = Office::new().await;
-    let (inbox, release) = held(&office).await;
+    let (inbox, release) = Inbox::held(&office, usize::MAX, |_| 204).await;
     let endpoint = office.endpoint(&inbox.server).await;
     let network = BlackHole::before(&office.stores.postgres.database_url).await;
     let mut ids = office.post_all(&endpoint, 2).await;
@@ -130,7 +112,7 @@ async fn f18_a_deliverer_whose_end_of_an_attempt_is_never_confirmed_gives_its_la
 #[tokio::test(flavor = "multi_thread")]
 async fn f18_a_deliverer_to_which_postgresql_says_nothing_more_says_so_and_stops_in_time() {
     let office = Office::new().await;
-    let (inbox, release) = held(&office).await;
+    let (inbox, release) = Inbox::held(&office, usize::MAX, |_| 204).await;
     let endpoint = office.endpoint(&inbox.server).await;
     let network = BlackHole::before(&office.stores.postgres.database_url).await;
     office.post(&endpoint).await;
@@ -153,9 +135,7 @@ async fn f18_a_deliverer_to_which_postgresql_says_nothing_more_says_so_and_stops
 /// It has the lease, and hears of it seconds later: meanwhile the endpoint was disabled.
 #[tokio::test(flavor = "multi_thread")]
 async fn w8_a_deliverer_that_was_stopped_between_a_lease_and_its_attempt_gives_the_lease_back_instead() {
-    let office = Office::new().await;
-    let inbox = Inbox::open(&office, |_| Some(204)).await;
-    let endpoint = office.endpoint(&inbox.server).await;
+    let (office, inbox, endpoint) = Inbox::alone(|_| Some(204)).await;
     let url = format!("{}?application_name={APPLICATION}", office.stores.postgres.database_url);
     // So long that it has not run out when the process goes on.
     let settings = [("DATABASE_URL", url), ("TELEMETRY_DELIVERY_LEASE", "600".to_owned())];

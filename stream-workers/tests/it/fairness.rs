@@ -2,7 +2,7 @@
 //! F35).
 
 use crate::inbox::{Inbox, Letter};
-use crate::post_office::{Delivering, HOST, Office};
+use crate::post_office::{HOST, Office};
 use chrono::{DateTime, TimeDelta, Utc};
 use service_kit::clock::Clock;
 use service_kit::testing::{TestAuthority, TestReceiver, eventually, size};
@@ -56,8 +56,7 @@ async fn s6_v5_an_attempt_at_each_of_nine_slow_or_endless_receivers_ends_by_itse
         waiting.push((name, expected, office.post(&endpoint).await));
         receivers.push(receiver);
     }
-    let mute = TestReceiver::silent().await;
-    office.open_port(&mute);
+    let mute = office.hanging().await;
     waiting.push(("no TLS", "timeout", office.post(&office.endpoint(&mute).await).await));
     let deliverer = office.deliverer();
     for (name, expected, id) in waiting {
@@ -74,8 +73,7 @@ async fn s6_v5_an_attempt_at_each_of_nine_slow_or_endless_receivers_ends_by_itse
 async fn s6_v11_f35_a_hundred_hanging_endpoints_delay_nobody_and_hold_no_connection() {
     const HEALTHY: usize = 25;
     let office = Office::new().await;
-    let hanging = TestReceiver::silent().await;
-    office.open_port(&hanging);
+    let hanging = office.hanging().await;
     let inbox = Inbox::open(&office, |_| Some(204)).await;
     for _ in 0..10 {
         let org = office.org().await;
@@ -87,9 +85,7 @@ async fn s6_v11_f35_a_hundred_hanging_endpoints_delay_nobody_and_hold_no_connect
     for _ in 0..HEALTHY {
         healthy.push(office.endpoint(&inbox.server).await);
     }
-    let mut settings = office.settings();
-    settings.postgres.database_url.push_str("?application_name=deliverer");
-    let deliverer = Delivering::start(settings, Ahead::default());
+    let deliverer = office.deliverer_with(|settings| settings.postgres.database_url.push_str("?application_name=deliverer"));
     // Four at a time of each endpoint, and not one more.
     eventually("the hanging ones hang", || async { (hanging.connects() >= 400).then_some(()) }).await;
     let busy = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'deliverer' AND datname = current_database() \
@@ -103,8 +99,7 @@ async fn s6_v11_f35_a_hundred_hanging_endpoints_delay_nobody_and_hold_no_connect
             posted.insert(office.post(endpoint).await, at);
         }
         inbox.gets(wave * HEALTHY).await;
-        let given_up = "SELECT count(*) FROM webhook_queue WHERE last_outcome = 'timeout'";
-        let given_up: i64 = sqlx::query_scalar(given_up).fetch_one(&office.pool).await.unwrap();
+        let given_up = office.given_up().await;
         assert!(wave > 1 || (given_up, hanging.connects()) == (0, 400), "nobody waited for a hanging one: {given_up} given up");
     }
     let mut took: Vec<TimeDelta> = inbox.letters().iter().map(|letter| letter.at - posted[&letter.id()]).collect();
@@ -150,9 +145,7 @@ async fn v11_one_that_answers_late_and_one_that_cannot_be_reached_get_one_attemp
         let endpoint = office.endpoint_on(office.org().await, address).await;
         waiting.push((expected, office.post_all(&endpoint, 4).await));
     }
-    let mut settings = office.settings();
-    settings.pace.deliveries_per_endpoint = 2;
-    let deliverer = Delivering::start(settings, Ahead::default());
+    let deliverer = office.deliverer_with(|settings| settings.pace.deliveries_per_endpoint = 2);
     for (expected, ids) in waiting {
         let mut attempts = Vec::new();
         for id in ids {
@@ -223,8 +216,7 @@ async fn what_waits_behind_an_attempt_that_hangs_is_not_overdue_and_what_nobody_
     let office = Office::new().await;
     let waiting = async || Waiting::look(&office.pool, &Ahead::default()).await.unwrap();
     assert_eq!(waiting().await, Waiting { pending: 0, overdue_seconds: None });
-    let hanging = TestReceiver::silent().await;
-    office.open_port(&hanging);
+    let hanging = office.hanging().await;
     let endpoint = office.endpoint(&hanging).await;
     office.post_all(&endpoint, 6).await;
     let deliverer = office.deliverer();
@@ -240,22 +232,17 @@ async fn what_waits_behind_an_attempt_that_hangs_is_not_overdue_and_what_nobody_
 #[tokio::test(flavor = "multi_thread")]
 async fn f53_an_organization_with_hanging_receivers_leaves_lanes() {
     let office = Office::new().await;
-    let hanging = TestReceiver::silent().await;
-    office.open_port(&hanging);
+    let hanging = office.hanging().await;
     let inbox = Inbox::open(&office, |_| Some(204)).await;
     let busy = office.org().await;
     for _ in 0..4 {
         office.post_all(&office.endpoint_of(busy, &hanging).await, 4).await;
     }
-    let mut settings = office.settings();
-    settings.pace.deliveries_at_once = 8;
-    let deliverer = Delivering::start(settings, Ahead::default());
+    let deliverer = office.deliverer_with(|settings| settings.pace.deliveries_at_once = 8);
     eventually("the organization has its share", || async { (hanging.connects() >= 4).then_some(()) }).await;
     let endpoint = office.endpoint(&inbox.server).await;
     office.post(&endpoint).await;
     inbox.gets(1).await;
-    let given_up = "SELECT count(*) FROM webhook_queue WHERE last_outcome = 'timeout'";
-    let given_up: i64 = sqlx::query_scalar(given_up).fetch_one(&office.pool).await.unwrap();
-    assert_eq!((given_up, hanging.connects()), (0, 4), "half of eight lanes, and no attempt has ended");
+    assert_eq!((office.given_up().await, hanging.connects()), (0, 4), "half of eight lanes, and no attempt has ended");
     drop(deliverer);
 }

@@ -2,11 +2,12 @@
 //!
 //! Must take apart by hand what arrives: no HTTP library may make it better than it is.
 
-use crate::post_office::{HOST, Office};
+use crate::post_office::{Endpoint, HOST, Office};
 use chrono::{DateTime, Utc};
 use service_kit::clock::Clock;
 use service_kit::testing::{TestReceiver, eventually};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -59,6 +60,14 @@ impl Letter {
 }
 
 impl Inbox {
+    /// One of a new office, with an endpoint that it is.
+    pub(crate) async fn alone(answer: impl Fn(usize) -> Option<u16> + Clone + Send + Sync + 'static) -> (Office, Self, Endpoint) {
+        let office = Office::new().await;
+        let inbox = Self::open(&office, answer).await;
+        let endpoint = office.endpoint(&inbox.server).await;
+        (office, inbox, endpoint)
+    }
+
     /// Answers the n-th request, from 0 on, with the status that `answer` has for it; with none it says nothing for ever.
     pub(crate) async fn open(office: &Office, answer: impl Fn(usize) -> Option<u16> + Clone + Send + Sync + 'static) -> Self {
         Self::open_with(office, move |number| {
@@ -98,6 +107,22 @@ impl Inbox {
         .await;
         office.open_port(&server);
         Self { server, letters }
+    }
+
+    /// Answers the first `held` requests once they are released, and the others at once.
+    pub(crate) async fn held(office: &Office, held: usize, status: fn(usize) -> u16) -> (Self, Arc<AtomicBool>) {
+        let release = Arc::new(AtomicBool::new(false));
+        let released = Arc::clone(&release);
+        let inbox = Self::open_with(office, move |number| {
+            let released = Arc::clone(&released);
+            async move {
+                let is_released = || async { (number >= held || released.load(Ordering::SeqCst)).then_some(()) };
+                eventually("it is released", is_released).await;
+                status(number)
+            }
+        })
+        .await;
+        (inbox, release)
     }
 
     pub(crate) fn letters(&self) -> Vec<Letter> {

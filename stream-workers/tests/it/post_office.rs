@@ -84,6 +84,13 @@ impl Office {
         self.open(receiver.address);
     }
 
+    /// A receiver that takes connections and says nothing.
+    pub(crate) async fn hanging(&self) -> TestReceiver {
+        let receiver = TestReceiver::silent().await;
+        self.open_port(&receiver);
+        receiver
+    }
+
     pub(crate) fn open(&self, address: SocketAddr) {
         self.ports.lock().unwrap().push(address.port());
     }
@@ -211,6 +218,12 @@ impl Office {
         .await;
     }
 
+    /// How many deliveries were given up by their last attempt.
+    pub(crate) async fn given_up(&self) -> i64 {
+        let given_up = "SELECT count(*) FROM webhook_queue WHERE last_outcome = 'timeout'";
+        sqlx::query_scalar(given_up).fetch_one(&self.pool).await.unwrap()
+    }
+
     fn allow(&self) -> String {
         let ports = self.ports.lock().unwrap();
         ports.iter().map(|port| format!("{HOST}:{port}")).collect::<Vec<_>>().join(",")
@@ -233,6 +246,13 @@ impl Office {
     /// One for which time is as far ahead as the test moves it.
     pub(crate) fn deliverer_ahead(&self, ahead: &Ahead) -> Delivering {
         Delivering::start(self.settings(), ahead.clone())
+    }
+
+    /// One with other settings.
+    pub(crate) fn deliverer_with(&self, change: impl FnOnce(&mut DeliverSettings)) -> Delivering {
+        let mut settings = self.settings();
+        change(&mut settings);
+        Delivering::start(settings, Ahead::default())
     }
 
     /// The real binary, answering, with the shortest lease there is.

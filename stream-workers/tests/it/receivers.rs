@@ -81,9 +81,7 @@ fn misspelled(signature: &str) -> Vec<String> {
 
 /// Three letters that a real deliverer brought.
 async fn real_letters() -> (Vec<Letter>, Endpoint) {
-    let office = Office::new().await;
-    let inbox = Inbox::open(&office, |_| Some(204)).await;
-    let endpoint = office.endpoint(&inbox.server).await;
+    let (office, inbox, endpoint) = Inbox::alone(|_| Some(204)).await;
     let ids = office.post_all(&endpoint, 3).await;
     let deliverer = office.deliverer();
     office.delivered(&ids).await;

@@ -5,6 +5,7 @@ use crate::clicks_away::with_own_postgres;
 use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, column, record};
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
+use service_kit::testing::TestStores;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -27,7 +28,8 @@ async fn written(app: &TestApp, session: Uuid) -> Option<Row> {
 #[tokio::test(flavor = "multi_thread")]
 async fn f17_sessions_are_written_once_postgres_is_back() {
     let folder = tempfile::tempdir().unwrap();
-    let (app, mut server) = with_own_postgres(folder.path()).await;
+    let (stores, mut server) = with_own_postgres(folder.path(), TestStores::fresh().await).await;
+    let app = TestApp::on(stores);
     let start: DateTime<Utc> = "2026-01-01T08:00:00Z".parse().unwrap();
     let said = json!({"session_id": session(1), "privacy_level": "summary", "parent_session_id": "p", "started_at": start,
         "manifest_ref": "m", "agent_id": "bot"});

@@ -1,24 +1,18 @@
 //! Whose turn it is when more waits than there are lanes: whoever has the least under way, whatever waits behind others (threat
 //! row V12).
 
-use crate::inbox::{Inbox, Letter};
-use crate::post_office::{Delivering, HOST, Office};
-use service_kit::testing::{TestReceiver, eventually};
+use crate::inbox::Inbox;
+use crate::post_office::Office;
+use service_kit::testing::eventually;
 use std::time::Duration;
-use stream_workers::deliver::Ahead;
-use tokio::io::AsyncWriteExt;
 
 /// Takes what comes, each time after a second.
-async fn taking_a_second(office: &Office) -> TestReceiver {
-    let receiver = TestReceiver::start(office.authority.server_for(&[HOST]), |mut stream| async move {
-        if Letter::read(&mut stream).await.is_some() {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await;
-        }
+async fn taking_a_second(office: &Office) -> Inbox {
+    Inbox::open_with(office, |_| async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        204
     })
-    .await;
-    office.open_port(&receiver);
-    receiver
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -31,10 +25,8 @@ async fn v12_an_organisation_that_floods_the_queue_waits_behind_itself_alone() {
         office.post_all(&office.endpoint_of(flooder, &flooded.server).await, 60).await;
     }
     let other = office.endpoint(&inbox.server).await;
-    let mut settings = office.settings();
-    settings.pace.deliveries_at_once = 6;
     let ids = office.post_all(&other, 4).await;
-    let deliverer = Delivering::start(settings, Ahead::default());
+    let deliverer = office.deliverer_with(|settings| settings.pace.deliveries_at_once = 6);
     office.delivered(&ids).await;
     let before = flooded.letters().len();
     assert!(before < 300, "{before} of 600 of the flood went before four of another organisation that came after them");
@@ -48,16 +40,14 @@ async fn v12_whoever_has_the_fewest_attempts_under_way_is_next_however_old_the_b
     let slow = taking_a_second(&office).await;
     let inbox = Inbox::open(&office, |_| Some(204)).await;
     for _ in 0..8 {
-        office.post_all(&office.endpoint(&slow).await, 20).await;
+        office.post_all(&office.endpoint(&slow.server).await, 20).await;
     }
-    let mut settings = office.settings();
-    settings.pace.deliveries_at_once = 4;
-    let deliverer = Delivering::start(settings, Ahead::default());
-    eventually("the slow ones are tried", || async { (slow.connects() >= 8).then_some(()) }).await;
+    let deliverer = office.deliverer_with(|settings| settings.pace.deliveries_at_once = 4);
+    eventually("the slow ones are tried", || async { (slow.server.connects() >= 8).then_some(()) }).await;
     let healthy = office.endpoint(&inbox.server).await;
     office.post(&healthy).await;
     inbox.gets(1).await;
-    let tried = slow.connects();
+    let tried = slow.server.connects();
     assert!(tried < 100, "it waited behind {tried} of the 160 that were there before");
     deliverer.stop().await;
 }
@@ -67,8 +57,7 @@ async fn v12_whoever_has_the_fewest_attempts_under_way_is_next_however_old_the_b
 #[tokio::test(flavor = "multi_thread")]
 async fn v12_an_organisation_whose_endpoints_have_hung_and_rest_is_not_put_behind_others() {
     let office = Office::new().await;
-    let hanging = TestReceiver::silent().await;
-    office.open_port(&hanging);
+    let hanging = office.hanging().await;
     let slow = taking_a_second(&office).await;
     let inbox = Inbox::open(&office, |_| Some(204)).await;
     let org = office.org().await;
@@ -76,21 +65,19 @@ async fn v12_an_organisation_whose_endpoints_have_hung_and_rest_is_not_put_behin
     for _ in 0..9 {
         once.push(office.post(&office.endpoint_of(org, &hanging).await).await);
     }
-    let mut settings = office.settings();
-    settings.pace.deliveries_at_once = 9;
-    let deliverer = Delivering::start(settings, Ahead::default());
+    let deliverer = office.deliverer_with(|settings| settings.pace.deliveries_at_once = 9);
     for id in once {
         office.stands("it has hung", id, |standing| standing.attempts == 1).await;
     }
     for _ in 0..2 {
         for _ in 0..4 {
-            office.post_all(&office.endpoint(&slow).await, 30).await;
+            office.post_all(&office.endpoint(&slow.server).await, 30).await;
         }
     }
-    eventually("the others are at it", || async { (slow.connects() >= 9).then_some(()) }).await;
+    eventually("the others are at it", || async { (slow.server.connects() >= 9).then_some(()) }).await;
     office.post(&office.endpoint_of(org, &inbox.server).await).await;
     inbox.gets(1).await;
-    let tried = slow.connects();
+    let tried = slow.server.connects();
     assert!(tried < 120, "it waited behind {tried} of 240");
     deliverer.stop().await;
 }
@@ -99,8 +86,7 @@ async fn v12_an_organisation_whose_endpoints_have_hung_and_rest_is_not_put_behin
 #[tokio::test(flavor = "multi_thread")]
 async fn s6_an_organisations_own_hanging_endpoints_delay_none_of_its_healthy_ones() {
     let office = Office::new().await;
-    let hanging = TestReceiver::silent().await;
-    office.open_port(&hanging);
+    let hanging = office.hanging().await;
     let inbox = Inbox::open(&office, |_| Some(204)).await;
     let org = office.org().await;
     for _ in 0..100 {
@@ -116,8 +102,6 @@ async fn s6_an_organisations_own_hanging_endpoints_delay_none_of_its_healthy_one
         office.post(endpoint).await;
     }
     inbox.gets(healthy.len()).await;
-    let given_up = "SELECT count(*) FROM webhook_queue WHERE last_outcome = 'timeout'";
-    let given_up: i64 = sqlx::query_scalar(given_up).fetch_one(&office.pool).await.unwrap();
-    assert_eq!((given_up, hanging.connects()), (0, 400), "nobody waited for a hanging one");
+    assert_eq!((office.given_up().await, hanging.connects()), (0, 400), "nobody waited for a hanging one");
     drop(deliverer);
 }
