@@ -107,7 +107,10 @@ mod tests {
         let failed = r#""failed_fetches":[{"own_key":"0000000000000000000000000000000a","at_ms":99999999999999,"path":"/","bot":"b",
             "operator":"o","purpose":"user","status":404}],"events""#;
         let late_failure = GOOD.replace("\"events\":[", &format!("{failed}:["));
-        for bad in ["", "{}", "[]", "\u{0}", &newer, &none, &early, &late, &late_failure, &GOOD[..GOOD.len() - 1]] {
+        // One bad event keeps its whole record out: a batch is visible whole or not at all.
+        let mixed = GOOD
+            .replace("\"events\":[", "\"events\":[{\"own_key\":\"not hexadecimal\",\"type\":\"content_retrieved\",\"at_ms\":0},");
+        for bad in ["", "{}", "[]", "\u{0}", &newer, &none, &early, &late, &late_failure, &mixed, &GOOD[..GOOD.len() - 1]] {
             assert!(decode(bad.as_bytes()).is_err(), "{bad}");
         }
         assert!(decode(&[0xff, 0xfe]).is_err());

@@ -2,8 +2,6 @@
 
 use crate::test_app::{NEW_YEAR_US, TestApp, column, event, record};
 use chrono::DateTime;
-use schemas::event_key::EventKey;
-use schemas::ids::OrgId;
 use schemas::secrets::{PlainClickToken, SecretHash};
 use serde_json::{Value, json};
 use sqlx::PgPool;
@@ -174,27 +172,6 @@ async fn a_token_that_is_not_good_sets_its_whole_record_aside_and_nothing_else()
     let letters = app.log.set_aside().await;
     let found: Vec<_> = letters.into_iter().map(|letter| (letter.origin, letter.payload, letter.reason)).collect();
     assert_eq!(found, expected);
-}
-
-/// The host of a click without a URL is that of its token's link: without the token its key can't be made again.
-#[tokio::test(flavor = "multi_thread")]
-async fn replay_after_a_token_is_deleted_stores_no_other_event() {
-    let app = TestApp::new().await;
-    issue(&app.stores.pool, "ctx_gone", ISSUER, session(1), None, NEW_YEAR_US + SECOND_US).await;
-    let without_url = engaged(2, &json!({"ctx_hash": hash("ctx_gone"), "content_url": null, "site": ""}));
-    for event in [by_token(1, "ctx_gone"), without_url] {
-        app.put(&[(0, record(REPORTER, NEW_YEAR_US, &[event]))]).await;
-    }
-    app.work_off().await;
-    let identity = |own| EventKey::of_report(OrgId(Uuid::from_u128(REPORTER)), "com.example", EventKey(own)).0.to_string();
-    assert_eq!(column(&app, "identity").await, [identity(1), identity(2)], "the host of both is that of the link");
-    let whole = app.table().await;
-
-    sqlx::query("DELETE FROM click_tokens").execute(&app.stores.pool).await.unwrap();
-    let (code, _, stderr) = app.replay(&[]).await;
-    assert_eq!(code, Some(1));
-    assert!(stderr.contains("2 records can't be read") && stderr.contains("the click token is unknown"), "{stderr}");
-    assert_eq!(app.table().await, whole);
 }
 
 #[tokio::test(flavor = "multi_thread")]

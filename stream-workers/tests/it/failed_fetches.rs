@@ -82,23 +82,6 @@ async fn the_first_accepted_copy_of_a_line_counts_whatever_dies() {
     assert_eq!(rows, 18, "seed {seed}");
 }
 
-/// A host's clock names any number of months; the partitions are those of acceptance.
-#[tokio::test(flavor = "multi_thread")]
-async fn lines_of_many_months_go_into_one_partition() {
-    let app = TestApp::new().await;
-    let of_month = |months: i64| {
-        let mut line = line(months.unsigned_abs().into(), 404);
-        line["at_ms"] = json!((NEW_YEAR_US - months * MONTH_US) / 1_000);
-        line
-    };
-    let lines: Vec<Value> = (0..150).map(of_month).collect();
-    app.put(&[(0, failing(NEW_YEAR_US, &lines))]).await;
-    app.work_off().await;
-    assert_eq!(shown(&app).await.len(), 150);
-    let homes: Vec<u32> = app.clickhouse.query("SELECT DISTINCT home FROM failed_fetches").fetch_all().await.unwrap();
-    assert_eq!(homes, [202_601]);
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn months_are_deleted_with_those_of_events() {
     let app = TestApp::new().await;

@@ -1,6 +1,6 @@
-//! What a record becomes, and which of two repeats stays.
+//! What a record becomes.
 
-use crate::test_app::{NEW_YEAR_US, TestApp, column, event, record};
+use crate::test_app::{NEW_YEAR_US, TestApp, record};
 use serde_json::json;
 
 const NONE: &str = "00000000-0000-0000-0000-000000000000";
@@ -79,44 +79,4 @@ async fn every_member_of_a_record_is_in_its_column() {
     let names: Vec<&str> = COLUMNS.iter().map(|(name, ..)| *name).collect();
     let others: Vec<String> = app.clickhouse.query(others).bind(names).fetch_all().await.unwrap();
     assert_eq!(others, ["origin_offset", "version", "is_deleted"], "a column was added: give it a value here");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_first_of_two_repeats_stays_whichever_arrives_first() {
-    let app = TestApp::new().await;
-    let report = |key: u128, accepted: &str, received_at_us| {
-        let mut event = event(key);
-        event["agent_id"] = json!(accepted);
-        record(1, received_at_us, &[event])
-    };
-    // One partition, so that the order of the log is the order of reading; key 1 in one block, key 2 in two.
-    app.put(&[(0, report(1, "second", NEW_YEAR_US + 1)), (0, report(1, "first", NEW_YEAR_US))]).await;
-    app.put(&[(0, report(2, "second", NEW_YEAR_US + 1)), (1, report(3, "first", NEW_YEAR_US))]).await;
-    app.work_off().await;
-    app.put(&[(0, report(2, "first", NEW_YEAR_US)), (1, report(3, "second", NEW_YEAR_US + 1))]).await;
-    app.work_off().await;
-    assert_eq!(column(&app, "agent").await, ["first", "first", "first"]);
-    assert_eq!(app.events().await, 3);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn observers_of_a_retrieval_are_one_event_of_one_report_each() {
-    let app = TestApp::new().await;
-    let seen = |role: &str| {
-        let mut event = event(1);
-        event["correlation_key"] = event["own_key"].clone();
-        event["source_role"] = json!(role);
-        event
-    };
-    let roles = ["agent", "edge", "origin", "index"];
-    for round in 0..3 {
-        let records: Vec<_> =
-            (0..4).map(|n| (n, record(1, NEW_YEAR_US + i64::from(round), &[seen(roles[n as usize])]))).collect();
-        app.put(&records).await;
-        app.work_off().await;
-    }
-    app.put(&[(0, record(2, NEW_YEAR_US, &[seen("edge")]))]).await;
-    app.work_off().await;
-    assert_eq!(column(&app, "source_role").await, ["1", "2", "2", "3", "4"], "and one more edge of another organization");
-    assert_eq!(app.events().await, 1);
 }

@@ -83,18 +83,6 @@ async fn poison_of_any_size_is_set_aside_and_holds_nobody_up() {
     assert!(code == Some(1) && stdout.contains("refused"), "{stdout}");
 }
 
-/// A JSON record with a defect anywhere inside is set aside whole: a batch is visible whole or not at all.
-#[tokio::test(flavor = "multi_thread")]
-async fn one_bad_event_keeps_its_whole_record_out() {
-    let app = TestApp::new().await;
-    let mut bad = event(2);
-    bad["own_key"] = serde_json::json!("not hexadecimal");
-    app.put(&[(0, record(1, NEW_YEAR_US, &[event(1), bad, event(3)])), (0, record(1, NEW_YEAR_US, &[event(4)]))]).await;
-    app.work_off().await;
-    assert_eq!(app.visible().await, ["event-000004"]);
-    assert_eq!(app.log.set_aside().await.len(), 1);
-}
-
 /// Threat F21: a letter that cannot be written holds its partition up, for otherwise its record would be lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn while_no_letter_can_be_written_nothing_is_skipped() {

@@ -239,7 +239,11 @@ async fn a_replay_that_ends_every_writer_fails() {
 async fn an_unreadable_record_without_a_dead_letter_is_an_error() {
     let app = worked_off(30).await;
     issue(&app.stores.pool, "ctx_gone", 9, session(1), None, NEW_YEAR_US + 1).await;
-    app.put(&[(0, record(REPORTER, NEW_YEAR_US, &[by_token(40, "ctx_gone")]))]).await;
+    // The host of a click without a URL is that of its token's link: without the token its key can't be made again.
+    let mut without_url = by_token(41, "ctx_gone");
+    (without_url["content_url"], without_url["site"]) = (json!(null), json!(""));
+    let clicks = [by_token(40, "ctx_gone"), without_url];
+    app.put(&clicks.map(|click| (0, record(REPORTER, NEW_YEAR_US, &[click])))).await;
     app.log.put(0, b"poison").await;
     app.work_off().await;
     let whole = app.table().await;
@@ -249,7 +253,8 @@ async fn an_unreadable_record_without_a_dead_letter_is_an_error() {
     sqlx::query("DELETE FROM click_tokens").execute(&app.stores.pool).await.unwrap();
     let (code, stdout, stderr) = app.replay(&[]).await;
     assert_eq!(code, Some(1), "{stdout}");
-    assert!(stderr.contains("1 records can't be read and have no dead letter"), "{stderr}");
+    assert!(stderr.contains("2 records can't be read and have no dead letter"), "{stderr}");
+    assert!(stderr.contains("the click token is unknown"), "{stderr}");
     assert_eq!((app.table().await, app.log.set_aside().await.len()), (whole, 1));
 }
 
