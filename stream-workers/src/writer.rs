@@ -8,12 +8,11 @@ mod caution;
 mod contact;
 mod cover;
 mod culprits;
-mod duplicates;
 mod epoch;
+mod figures;
 mod gather;
 mod hot_rows;
 mod loader;
-mod parts;
 mod progress;
 pub(crate) mod replay;
 mod retention;
@@ -172,9 +171,9 @@ async fn work(
     metrics::is_active(true);
     tokio::select! {
         ended = Work::connect(settings, server, state, (source, known))?.run(narrowing, stop) => ended,
-        () = report_lag(&lag) => unreachable!("it has no end"),
-        () = duplicates::check_daily(server) => unreachable!("it has no end"),
-        () = parts::keep_counting(server) => unreachable!("it has no end"),
+        never = report_lag(&lag) => match never {},
+        never = figures::keep_checking_keys(server) => match never {},
+        never = figures::keep_counting_parts(server) => match never {},
     }
 }
 
@@ -337,7 +336,7 @@ impl<'a> Work<'a> {
     }
 }
 
-async fn report_lag(lag: &Lag) {
+async fn report_lag(lag: &Lag) -> Infallible {
     let mut second = tokio::time::interval(Duration::from_secs(1));
     loop {
         second.tick().await;

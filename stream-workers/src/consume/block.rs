@@ -117,7 +117,7 @@ impl Block {
     /// Skips a record of other shards.
     pub(crate) fn skip(&mut self, message: &impl Message) {
         let offset = message.offset();
-        self.tally.of(message.partition()).records += 1;
+        self.tally.entry(message.partition()).or_default().records += 1;
         self.opened.get_or_insert_with(Instant::now);
         let range = self.offsets.entry(message.partition()).or_insert((offset, offset));
         *range = (range.0.min(offset), range.1.max(offset));

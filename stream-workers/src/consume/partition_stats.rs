@@ -32,26 +32,8 @@ impl AddAssign for Counts {
     }
 }
 
-/// Counts by partition.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CountsByPartition(BTreeMap<i32, Counts>);
+pub(crate) type CountsByPartition = BTreeMap<i32, Counts>;
 
-impl CountsByPartition {
-    pub(crate) fn of(&mut self, partition: i32) -> &mut Counts {
-        self.0.entry(partition).or_default()
-    }
-
-    pub(crate) fn get(&self, partition: i32) -> Counts {
-        self.0.get(&partition).copied().unwrap_or_default()
-    }
-
-    /// Returns the sum over all partitions.
-    pub(crate) fn all(&self) -> Counts {
-        sum(self.0.values())
-    }
-}
-
-/// Returns the sum of counts.
 pub(crate) fn sum<'a>(counts: impl Iterator<Item = &'a Counts>) -> Counts {
     counts.fold(Counts::default(), |mut all, counts| {
         all += *counts;

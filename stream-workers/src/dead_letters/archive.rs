@@ -11,7 +11,7 @@ use service_kit::settings::KafkaSettings;
 use std::collections::{BTreeMap, HashMap};
 
 /// Where a record stood: topic, partition, offset.
-pub(crate) type Origin = (String, i32, i64);
+type Origin = (String, i32, i64);
 
 /// A record that was set aside.
 pub(super) struct Letter {
@@ -29,20 +29,11 @@ pub(super) struct Letter {
 
 /// The letters by where their records stood.
 #[derive(Default)]
-pub(crate) struct Archive(BTreeMap<Origin, Letter>);
+pub(super) struct Archive(BTreeMap<Origin, Letter>);
 
 impl Archive {
-    /// What letters there are, without what they hold.
-    pub(crate) async fn of_heads(settings: &KafkaSettings) -> anyhow::Result<Self> {
-        Self::read(settings, false).await
-    }
-
-    /// Every letter with what it holds.
-    pub(super) async fn whole(settings: &KafkaSettings) -> anyhow::Result<Self> {
-        Self::read(settings, true).await
-    }
-
-    async fn read(settings: &KafkaSettings, is_whole: bool) -> anyhow::Result<Self> {
+    /// Reads every letter; its payload only if the archive is to be `whole`.
+    pub(super) async fn read(settings: &KafkaSettings, is_whole: bool) -> anyhow::Result<Self> {
         let mut reader = TopicReader::open(settings, &settings.rejected_topic)?;
         let whole = reader.whole().await?;
         reader.assign(&whole)?;
@@ -76,7 +67,7 @@ impl Archive {
     }
 
     /// Returns which records of a topic have a dead letter.
-    pub(crate) fn known(&self, topic: &str) -> KnownLetters {
+    fn known(&self, topic: &str) -> KnownLetters {
         let of_topic = self.0.iter().filter(|((of, ..), _)| of == topic);
         let places = of_topic.map(|((_, partition, offset), letter)| ((*partition, *offset), letter));
         let is_quarantined = |letter: &Letter| letter.reason.starts_with(QUARANTINED);
@@ -91,7 +82,7 @@ pub(crate) struct KnownLetters(HashMap<(i32, i64), bool>);
 impl KnownLetters {
     /// Reads the topic of dead letters.
     pub(crate) async fn read(settings: &KafkaSettings) -> anyhow::Result<Self> {
-        Ok(Archive::of_heads(settings).await?.known(&settings.topic))
+        Ok(Archive::read(settings, false).await?.known(&settings.topic))
     }
 
     pub(crate) fn contains(&self, partition: i32, offset: i64) -> bool {

@@ -54,10 +54,7 @@ pub struct Retry {
 impl RejectedCommand {
     /// Does it, and prints what came of it.
     pub async fn run(&self, settings: &Settings) -> anyhow::Result<()> {
-        let archive = match self {
-            Self::List(_) => Archive::of_heads(&settings.kafka).await?,
-            Self::Show { .. } | Self::Retry(_) => Archive::whole(&settings.kafka).await?,
-        };
+        let archive = Archive::read(&settings.kafka, !matches!(self, Self::List(_))).await?;
         match self {
             Self::List(output) => list(&archive, output.form()),
             Self::Show { origin, raw, output } => show(archive.find(origin)?, *raw, output.form()),

@@ -40,7 +40,7 @@ impl Batch {
         let origins = records.of_failed_fetches.into_iter().chain(std::iter::repeat(NO_RECORD));
         let is_own = |(_, row): &(Origin, FailedFetchRow)| shard.has(Bucket::new(&row.fetch.site, || row.accepted.identity));
         let failed_fetches = origins.zip(failed_fetches).filter(is_own).collect();
-        reports.iter().for_each(|new| tally.of(new.origin.0).stored += 1);
+        reports.iter().for_each(|new| tally.entry(new.origin.0).or_default().stored += 1);
         let is_counted = |letter: &&DeadLetter| is_counted(letter, shard);
         let letters = dead_letters.iter().filter(is_counted);
         let letters: Vec<_> = letters.map(|letter| ((letter.partition, letter.offset), letter.events as u64)).collect();
@@ -53,10 +53,10 @@ impl Batch {
         for (partition, offset) in &records {
             let range = offsets.entry(*partition).or_insert((*offset, *offset));
             *range = (range.0.min(*offset), range.1.max(*offset));
-            tally.of(*partition).records += 1;
+            tally.entry(*partition).or_default().records += 1;
         }
         count(&letters, &mut tally);
-        reports.iter().for_each(|new| tally.of(new.origin.0).stored += 1);
+        reports.iter().for_each(|new| tally.entry(new.origin.0).or_default().stored += 1);
         Self { reports, failed_fetches: Vec::new(), records, offsets, tally, letters }
     }
 
@@ -112,7 +112,7 @@ fn is_counted(letter: &DeadLetter, shard: Shard) -> bool {
 
 fn count(letters: &[(Origin, u64)], tally: &mut CountsByPartition) {
     for ((partition, _), events) in letters {
-        let counts = tally.of(*partition);
+        let counts = tally.entry(*partition).or_default();
         counts.rejected_records += 1;
         counts.rejected += events;
     }
@@ -121,7 +121,7 @@ fn count(letters: &[(Origin, u64)], tally: &mut CountsByPartition) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::consume::partition_stats::Counts;
+    use crate::consume::partition_stats::{Counts, sum};
     use crate::record::decode::decode;
     use rdkafka::Timestamp;
     use rdkafka::message::{Header, OwnedHeaders, OwnedMessage};
@@ -159,8 +159,11 @@ mod tests {
             block.skip(&message(3, "{"));
             Batch::new(block, Records::default(), shard.parse().unwrap())
         };
-        assert_eq!(batch("1/1").tally.all(), Counts { records: 4, stored: EVENTS as u64, rejected_records: 2, rejected: 0 });
-        let parts = ["1/3", "2/3", "3/3"].map(|shard| batch(shard).tally.all());
+        assert_eq!(
+            sum(batch("1/1").tally.values()),
+            Counts { records: 4, stored: EVENTS as u64, rejected_records: 2, rejected: 0 }
+        );
+        let parts = ["1/3", "2/3", "3/3"].map(|shard| sum(batch(shard).tally.values()));
         assert_eq!(parts.map(|counts| counts.records), [4, 4, 4], "every shard passes all offsets");
         assert_eq!(parts.map(|counts| counts.rejected_records), [2, 1, 1]);
         let stored = parts.map(|counts| counts.stored);
@@ -176,7 +179,7 @@ mod tests {
             (vec![Batch::of(all, records, vec![((1, 3), 4)])], Vec::new(), Counts::default());
         while let Some(batch) = waiting.pop() {
             if batch.records.len() == 1 {
-                counts += batch.tally.all();
+                counts += sum(batch.tally.values());
                 assert_eq!(batch.offsets.len(), 1);
                 assert!(batch.reports.iter().all(|new| new.origin == batch.records[0]));
                 stored.push((batch.records[0], batch.reports.len()));

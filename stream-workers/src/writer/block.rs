@@ -8,6 +8,7 @@ use super::progress::{NextOffsets, Progress};
 use super::rows::{self, Bodies};
 use super::server::{Ended, FailedBlock, Server, Stage};
 use super::state::{State, Written};
+use crate::consume::partition_stats::sum;
 use crate::consume::{Block, Origin};
 use crate::metrics;
 use crate::record::decode::guarded;
@@ -141,7 +142,7 @@ fn measure(batch: &Batch, (former, progress): (&Progress, &Progress), begun: Ins
     if batch.offsets.is_empty() {
         return;
     }
-    metrics::stored(batch.tally.all(), begun.elapsed());
+    metrics::stored(sum(batch.tally.values()), begun.elapsed());
     let received = batch.reports.iter().map(|new| new.report.accepted.at_us);
     metrics::readable(received, Clock::System.now().timestamp_micros());
     let ((_, missing_before), (counts, missing)) = (former.all(), progress.all());

@@ -161,7 +161,9 @@ impl State {
         let mut progress = Progress { suspect: None, ..self.progress.clone() };
         for (partition, (first, last)) in offsets {
             let stats = progress.partitions.get(partition).copied().unwrap_or_else(|| PartitionStats::anew(0));
-            progress.partitions.insert(*partition, stats.at(*first).past(tally.get(*partition), last + 1));
+            progress
+                .partitions
+                .insert(*partition, stats.at(*first).past(tally.get(partition).copied().unwrap_or_default(), last + 1));
         }
         if self.cover.is_complete(&progress.next()) {
             progress.complete = self.next_version();

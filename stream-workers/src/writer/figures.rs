@@ -1,22 +1,36 @@
-//! Checks that no key has two live rows. ClickHouse would never remove the second one.
+//! Figures of `events` that the active writer exports beside its work.
 
 use super::server::Server;
 use crate::metrics;
+use std::convert::Infallible;
 use std::time::Duration;
 use store::row_binary::Decoder;
 
-/// Interval between checks.
-const EVERY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Interval between counts of the parts.
+const PARTS_EVERY: Duration = Duration::from_secs(60);
+/// Interval between checks for keys with two live rows.
+const KEYS_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The first check, when a takeover is over and the log has been caught up with.
-const FIRST_AFTER: Duration = Duration::from_secs(10 * 60);
+const KEYS_FIRST_AFTER: Duration = Duration::from_secs(10 * 60);
 /// Number of statements that share the keys, so that each needs less memory.
 const RUNS: u64 = 16;
 
-/// Counts them every day and exports the number as a metric. Never returns.
-pub(super) async fn check_daily(server: &Server) {
-    tokio::time::sleep(FIRST_AFTER).await;
+/// Exports the parts of the month that has the most: reads become slow with many, and ClickHouse refuses inserts with too many.
+pub(super) async fn keep_counting_parts(server: &Server) -> Infallible {
     loop {
-        match count(server).await {
+        match parts(server).await {
+            Ok(parts) => metrics::parts_of_month(parts),
+            Err(error) => tracing::warn!("failed to count the parts of events: {error:#}"),
+        }
+        tokio::time::sleep(PARTS_EVERY).await;
+    }
+}
+
+/// Exports how many keys have two live rows. ClickHouse would never remove the second one.
+pub(super) async fn keep_checking_keys(server: &Server) -> Infallible {
+    tokio::time::sleep(KEYS_FIRST_AFTER).await;
+    loop {
+        match duplicate_keys(server).await {
             Ok(keys) => {
                 metrics::duplicate_keys(keys);
                 if keys > 0 {
@@ -25,11 +39,15 @@ pub(super) async fn check_daily(server: &Server) {
             }
             Err(error) => tracing::warn!("failed to check for events with two live rows: {error:#}"),
         }
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(KEYS_EVERY).await;
     }
 }
 
-async fn count(server: &Server) -> anyhow::Result<u64> {
+async fn parts(server: &Server) -> anyhow::Result<u64> {
+    Ok(Decoder(&server.read_soon(include_str!("sql/parts.sql"), &[]).await?).u64()?)
+}
+
+async fn duplicate_keys(server: &Server) -> anyhow::Result<u64> {
     let mut keys = 0;
     for run in 0..RUNS {
         let parameters = [("runs", RUNS.to_string()), ("run", run.to_string())];
@@ -56,10 +74,10 @@ mod tests {
         insert("SELECT 202601, 'test.a', number, 1, 0 FROM numbers(100)").await;
         insert("SELECT 202601, 'test.a', number, 2, number = 7 FROM numbers(10)").await;
         insert("SELECT 202601, 'test.b', 7, 2, 0").await;
-        assert_eq!(count(&server).await.unwrap(), 0);
+        assert_eq!(duplicate_keys(&server).await.unwrap(), 0);
         // At another place and in another partition.
         insert("SELECT 202601, 'test.b', number, 3, 0 FROM numbers(20, 5)").await;
         insert("SELECT 202602, 'test.a', number, 3, 0 FROM numbers(40, 3)").await;
-        assert_eq!(count(&server).await.unwrap(), 8);
+        assert_eq!(duplicate_keys(&server).await.unwrap(), 8);
     }
 }
