@@ -20,18 +20,19 @@ mod waiting;
 pub use metrics::MEASURES;
 pub use waiting::{Waiting, WithoutRoom};
 
+use crate::serve_probes;
 use attempt::Sender;
 use clap::Args;
 use lanes::Lanes;
 use queue::Queue;
 use schemas::ids::OrgId;
 use service_kit::egress::Egress;
-use service_kit::health::{self, Probe};
+use service_kit::health::Probe;
 use service_kit::measures;
 use service_kit::roles::{self, Role};
 use service_kit::sealing::SecretsSettings;
 use service_kit::settings::{PostgresSettings, ProcessSettings, WebhookSettings};
-use service_kit::{http, openapi, server, stores};
+use service_kit::stores;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -126,13 +127,8 @@ pub async fn run(process: &ProcessSettings, settings: &DeliverSettings, stop: Ca
         roles::refuse_privileged(&settings.postgres, Role::Deliverer).await?;
     }
     settings.webhooks.warn_if_open();
-    let listener = server::listen(process.listen, "TELEMETRY_LISTEN").await?;
     let probes = vec![Probe::database(stores::postgres(&settings.postgres)?)];
-    let _watch = health::watch(probes.clone());
-    let own = health::routes(probes).merge(openapi::routes(&[]));
-    let transport = process.profile.transport();
-    let (router, limits) = (http::with_boundary_over(transport, own), server::Limits::default().over(transport));
-    let serving = tokio::spawn(server::serve(listener, router, limits, stop.clone()));
+    let serving = serve_probes(process, probes, stop.clone()).await?;
     tracing::info!(listen = %process.listen, "stream-workers delivers webhooks");
     deliver(settings, Ahead::default(), stop).await?;
     serving.await.map_err(anyhow::Error::from)

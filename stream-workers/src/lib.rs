@@ -48,6 +48,7 @@ use service_kit::settings::{ClickHouseSettings, KafkaSettings, Needed, PostgresS
 use service_kit::{http, kafka, openapi, process, server, stores, telemetry};
 use std::process::ExitCode;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// Merges the log into ClickHouse: one row per event
@@ -239,19 +240,25 @@ pub async fn run(process: &ProcessSettings, settings: &Settings, stop: Cancellat
         account = roles::refuse_privileged_if_there(&settings.postgres, Role::Worker).await?;
         roles::refuse_privileged_clickhouse(&settings.clickhouse, Role::Worker).await?;
     }
-    let listener = server::listen(process.listen, "TELEMETRY_LISTEN").await?;
-    let probes = probes(settings)?;
-    let _watch = health::watch(probes.clone());
-    let own = health::routes(probes).merge(openapi::routes(&[]));
-    let transport = process.profile.transport();
-    let (router, limits) = (http::with_boundary_over(transport, own), server::Limits::default().over(transport));
-    let serving = tokio::spawn(server::serve(listener, router, limits, stop.clone()));
+    let serving = serve_probes(process, probes(settings)?, stop.clone()).await?;
     tracing::info!(topic = settings.kafka.topic, "worker started");
     tokio::select! {
         worked = work(settings, stop) => worked?,
         refused = refuse_later(account, &settings.postgres) => return Err(refused),
     }
     serving.await.map_err(anyhow::Error::from)
+}
+
+/// Serves `/health`, `/ready` and their OpenAPI document until `stop`.
+async fn serve_probes(process: &ProcessSettings, probes: Vec<Probe>, stop: CancellationToken) -> anyhow::Result<JoinHandle<()>> {
+    let listener = server::listen(process.listen, "TELEMETRY_LISTEN").await?;
+    let (transport, watch) = (process.profile.transport(), health::watch(probes.clone()));
+    let own = health::routes(probes).merge(openapi::routes(&[]));
+    let (router, limits) = (http::with_boundary_over(transport, own), server::Limits::default().over(transport));
+    Ok(tokio::spawn(async move {
+        server::serve(listener, router, limits, stop).await;
+        drop(watch);
+    }))
 }
 
 /// Ends once PostgreSQL, which was away at the start, has come back and knows the account as one that could do too much.
