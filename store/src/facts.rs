@@ -20,10 +20,8 @@ pub mod role {
 /// The columns of `events` that describe one report. Reports are cloned while they are merged, so it is shared.
 pub type Facts = Arc<ReportFacts>;
 
-/// See [`Facts`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportFacts {
-    /// Name of the event type.
     pub event_type: String,
     /// Canonical URL; empty if none was reported.
     pub url: String,
@@ -64,7 +62,6 @@ impl ReportFacts {
         self.role == role::AGENT || (self.role == role::NONE && self.session != 0)
     }
 
-    /// Returns whether a CDN or a web server reports it.
     pub fn is_seen_by_server(&self) -> bool {
         matches!(self.role, role::EDGE | role::ORIGIN)
     }

@@ -13,7 +13,6 @@ use std::hash::{BuildHasher, RandomState};
 const SHARDS: usize = 256;
 /// Bits of a fingerprint that choose the shard.
 const SHARD_BITS: u32 = 8;
-/// Slots of an empty shard.
 const MIN_SLOTS: usize = 16;
 /// The first representable time: 1900-01-01 UTC in milliseconds. The tables hold no earlier one.
 const FIRST_MS: i64 = -2_208_988_800_000;
@@ -97,12 +96,10 @@ impl KeyIndex {
         }
     }
 
-    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.used).sum::<usize>() + self.collided.len()
     }
 
-    /// Returns whether it has no key.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

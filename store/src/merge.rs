@@ -60,11 +60,9 @@ impl<F> Default for Current<F> {
 /// A list has at most one row for each place.
 #[derive(Clone, Debug)]
 pub struct Changes<F> {
-    /// Rows of `reports`.
     pub reports: Vec<ReportWrite>,
     /// Rows of `events` to insert before the others; nearly always empty.
     pub events_first: Vec<EventWrite<F>>,
-    /// Rows of `events`.
     pub events: Vec<EventWrite<F>>,
 }
 

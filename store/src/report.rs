@@ -20,7 +20,6 @@ pub struct Report<F> {
     /// Key of the event that this report may join, if it has a correlation id. The canonical host, the correlation id
     /// and the URL (else the `content_id`) determine it, so reports about different hosts never share a key.
     pub shared_key: Option<EventKey>,
-    /// When the report was accepted, and its identity.
     pub accepted: Acceptance,
     pub observer: Observer,
     /// The canonical host; `None` if it is not a host that can be owned. All reports with one key have the same.
@@ -42,7 +41,6 @@ impl<F> Report<F> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Observer {
     pub org: OrgId,
-    /// Its role, if the report has one.
     pub role: Option<SourceRole>,
     /// The log drain, for log lines that carry a correlation id.
     pub drain: Option<DrainId>,

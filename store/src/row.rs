@@ -12,7 +12,6 @@ use schemas::event_key::EventKey;
 use schemas::ids::OrgId;
 use schemas::site::Site;
 
-/// One event as stored.
 #[derive(Clone, Debug)]
 pub struct EventRow<F> {
     /// The key that its reports share, or the identity of the report if it stands alone.
@@ -46,7 +45,6 @@ impl<F> EventRow<F> {
 /// A report within an event.
 #[derive(Clone, Debug)]
 pub struct Entry<F> {
-    /// When the report was accepted, and its identity.
     pub accepted: Acceptance,
     pub observer: Observer,
     /// When the event happened according to the report, in milliseconds UTC.
@@ -85,7 +83,6 @@ pub struct ReportPlace {
     pub identity: EventKey,
 }
 
-/// A row to insert into `events`.
 #[derive(Clone, Debug)]
 pub enum EventWrite<F> {
     Row(EventRow<F>),
@@ -102,7 +99,6 @@ impl<F> EventWrite<F> {
     }
 }
 
-/// A row to insert into `reports`.
 #[derive(Clone, Debug)]
 pub enum ReportWrite {
     /// A live row. Its content is that of the new report with this acceptance; a row of `reports` depends on nothing

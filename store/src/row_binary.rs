@@ -2,7 +2,6 @@
 
 use uuid::Uuid;
 
-/// Appends values to a body.
 #[derive(Debug, Default)]
 pub struct Encoder(pub Vec<u8>);
 
@@ -34,7 +33,6 @@ impl Encoder {
         self.u64(low);
     }
 
-    /// Appends an array, element by element.
     pub fn array<T>(&mut self, values: impl ExactSizeIterator<Item = T>, mut append: impl FnMut(&mut Self, T)) {
         self.length(values.len());
         values.for_each(|value| append(self, value));
@@ -101,7 +99,6 @@ impl<'a> Decoder<'a> {
         Ok(Uuid::from_u64_pair(self.u64()?, self.u64()?))
     }
 
-    /// Reads an array, element by element.
     pub fn array<T>(&mut self, mut take: impl FnMut(&mut Self) -> Result<T, Malformed>) -> Result<Vec<T>, Malformed> {
         let length = self.length()?;
         // An element has at least one byte.

@@ -30,7 +30,6 @@ const HEAD_BYTES: usize = 1024 * 1024;
 pub(crate) struct RejectedTopic {
     producer: FutureProducer,
     topic: String,
-    /// Letters that are there already.
     known: KnownLetters,
 }
 

@@ -94,7 +94,6 @@ impl Default for Pace {
 pub struct Ahead(Arc<AtomicI64>);
 
 impl Ahead {
-    /// Moves time on.
     pub fn advance(&self, by: Duration) {
         self.0.fetch_add(i64::try_from(by.as_micros()).unwrap_or(i64::MAX), Ordering::SeqCst);
     }
@@ -190,7 +189,6 @@ impl Deliverer {
     }
 }
 
-/// Again and again, for ever.
 async fn sweep(queue: Queue) {
     let mut sweeps = interval(SWEEP);
     sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);

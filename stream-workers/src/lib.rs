@@ -271,7 +271,6 @@ async fn refuse_later(account: Judged, settings: &PostgresSettings) -> anyhow::E
     std::future::pending().await
 }
 
-/// What `/ready` asks.
 pub fn probes(settings: &Settings) -> anyhow::Result<Vec<Probe>> {
     let producer = kafka::producer(&settings.kafka)?;
     Ok(vec![

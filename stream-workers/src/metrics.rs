@@ -39,7 +39,6 @@ measures! {
     AGE = Measure::duration("worker_event_age_seconds", "Time from acceptance at the gateway until the event can be read, of every stored event");
 }
 
-/// Counts a block that is stored.
 pub(crate) fn stored(counts: Counts, took: Duration) {
     counter!(RECORDS.name).increment(counts.records);
     counter!(STORED.name).increment(counts.stored);

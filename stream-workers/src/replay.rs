@@ -90,7 +90,6 @@ async fn dry_run(settings: &Settings, plan: &Plan, range: &Range) -> anyhow::Res
     Ok((figures, message(&unexpected)))
 }
 
-/// Requests a replay and returns its figures and message.
 async fn follow(settings: &Settings, plan: Plan, range: &Range) -> anyhow::Result<(Figures, String)> {
     let requested_ms = Clock::System.now().timestamp_millis();
     let request = Replay::new(&settings.kafka.topic, requested_ms, plan, range.parts.clone());

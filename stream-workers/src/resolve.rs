@@ -29,14 +29,12 @@ use std::hash::Hash;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-/// Most agents in memory.
 const REMEMBERED: usize = 100_000;
 /// Most tokens or sessions of one query, so that it ends before its deadline.
 const MAX_ASKED: usize = 20_000;
 /// Deadline of one query, also if PostgreSQL hangs during it.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Looks up tokens and agents, and caches them.
 pub(crate) struct Resolver {
     pool: PgPool,
     clicks: RememberedClicks,

@@ -194,7 +194,6 @@ async fn known_letters(settings: &Settings, server: &Server, state: &State) -> R
     }))
 }
 
-/// What an active writer works with.
 struct Work<'a> {
     settings: &'a Settings,
     server: &'a Server,
@@ -359,7 +358,6 @@ fn writer_name() -> &'static str {
     &NAME
 }
 
-/// Host name of this machine.
 fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "unknown host".to_owned(), |name| name.trim().to_owned())
 }

@@ -170,7 +170,6 @@ impl World {
         }
     }
 
-    /// Takes a running statement one step further.
     fn advance(&mut self, n: usize) -> Result<(), String> {
         if self.server.running[n].is_slow && self.random.random_bool(0.95) {
             return Ok(());

@@ -226,7 +226,6 @@ impl Server {
         Some((request, reply))
     }
 
-    /// Takes a running statement one step further.
     pub(super) fn advance(&mut self, n: usize, random: &mut StdRng) -> Advanced {
         let highest = self.head().epoch();
         let running = &mut self.running[n];

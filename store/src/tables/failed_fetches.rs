@@ -37,7 +37,6 @@ pub struct FailedFetchRow {
 }
 
 impl FailedFetchRow {
-    /// Takes the failed fetches out of a record.
     pub fn take(record: &mut LogRecord) -> Vec<Self> {
         let (organization, drain, at_us) = (record.org, record.drain, record.received_at_us);
         let row = |(place, fetch): (usize, FailedFetch)| {

@@ -74,14 +74,19 @@ fn value<'a>(of: &str, from: &mut Decoder<'a>) -> &'a [u8] {
     &before[..before.len() - from.0.len()]
 }
 
-/// What a fetch of the row would respond.
-fn fetched(row: &EventRow<Facts>) -> Vec<u8> {
+/// Name and value of each column.
+fn values(row: &EventRow<Facts>) -> Vec<(&'static str, Vec<u8>)> {
     let mut body = Encoder::default();
     encode_event(&EventWrite::Row(row.clone()), 7, &mut body);
     let mut from = Decoder(&body.0);
-    let values = EVENT_COLUMNS.iter().map(|(name, of)| (*name, value(of, &mut from))).collect::<Vec<_>>();
+    let values = EVENT_COLUMNS.iter().map(|(name, of)| (*name, value(of, &mut from).to_vec())).collect();
     assert!(from.is_empty());
-    values.into_iter().filter(|(name, _)| FETCHED_COLUMNS.contains(name)).flat_map(|(_, bytes)| bytes).copied().collect()
+    values
+}
+
+/// What a fetch of the row would respond.
+fn fetched(row: &EventRow<Facts>) -> Vec<u8> {
+    values(row).into_iter().filter(|(name, _)| FETCHED_COLUMNS.contains(name)).flat_map(|(_, bytes)| bytes).collect()
 }
 
 fn entry(n: u128, role: SourceRole, fetch: Option<Fetch>) -> Entry<Facts> {
@@ -138,13 +143,8 @@ fn an_events_url_is_stored_once() {
     assert!(fetched(&many).len() < 2 * long.len(), "{} bytes", fetched(&many).len());
 }
 
-/// The value of a column.
 fn column(row: &EventRow<Facts>, wanted: &str) -> Vec<u8> {
-    let mut body = Encoder::default();
-    encode_event(&EventWrite::Row(row.clone()), 7, &mut body);
-    let mut from = Decoder(&body.0);
-    let values: Vec<_> = EVENT_COLUMNS.iter().map(|(name, of)| (*name, value(of, &mut from).to_vec())).collect();
-    values.into_iter().find(|(name, _)| *name == wanted).unwrap().1
+    values(row).into_iter().find(|(name, _)| *name == wanted).unwrap().1
 }
 
 #[test]

@@ -29,7 +29,6 @@ const BLOCK_BYTES: usize = 32 * 1024 * 1024;
 pub(crate) struct NamedSession {
     /// The reporter, whose session it is.
     pub(crate) org: OrgId,
-    /// When the record was accepted.
     pub(crate) accepted_at: DateTime<Utc>,
     pub(crate) report: SessionReport,
 }
@@ -37,14 +36,12 @@ pub(crate) struct NamedSession {
 /// First and last offset by partition.
 pub(crate) type Offsets = BTreeMap<i32, (i64, i64)>;
 
-/// Decoded records and their offsets.
 #[derive(Default)]
 pub(crate) struct Block {
     pub(crate) reports: Vec<NewReport>,
     pub(crate) failed_fetches: Vec<FailedFetchRow>,
     /// Records with click tokens or agents to look up in PostgreSQL.
     pub(crate) unresolved: Vec<Unresolved>,
-    /// Sessions that the events name.
     named_sessions: Vec<NamedSession>,
     pub(crate) dead_letters: Vec<DeadLetter>,
     pub(crate) offsets: Offsets,
@@ -131,7 +128,6 @@ pub(crate) struct Unresolved {
     pub(crate) letter: DeadLetter,
 }
 
-/// Takes the sessions that a record names.
 fn named_sessions(record: &mut LogRecord) -> impl Iterator<Item = NamedSession> {
     let (org, accepted_at) = (record.org, DateTime::from_timestamp_micros(record.received_at_us).unwrap_or_default());
     std::mem::take(&mut record.named_sessions).into_iter().map(move |report| NamedSession { org, accepted_at, report })
@@ -161,7 +157,6 @@ impl Read {
     }
 }
 
-/// Returns the buckets that a record's headers name.
 pub(crate) fn named_buckets(headers: Option<&impl Headers>) -> Buckets {
     let named = headers.and_then(|headers| headers.iter().find(|header| header.key == header::BUCKETS));
     Buckets::from_header(named.and_then(|header| header.value))

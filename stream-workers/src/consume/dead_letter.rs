@@ -11,7 +11,6 @@ pub(crate) struct DeadLetter {
     pub(crate) payload: Vec<u8>,
     /// As the gateway wrote them.
     pub(crate) headers: OwnedHeaders,
-    /// Where the record is on the log.
     pub(crate) partition: i32,
     pub(crate) offset: i64,
     /// `topic/partition/offset`.

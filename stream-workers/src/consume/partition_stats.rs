@@ -48,12 +48,10 @@ pub struct PartitionStats {
     pub since: i64,
     /// Offset of the next record to read.
     pub next: i64,
-    /// What has become of the records in between.
     pub counts: Counts,
 }
 
 impl PartitionStats {
-    /// Begins to count at an offset.
     pub fn anew(next: i64) -> Self {
         Self { since: next, next, counts: Counts::default() }
     }

@@ -1,6 +1,4 @@
-//! A topic read by hand: parts of its partitions, from here to there.
-//!
-//! Must not join a group and must not commit: whoever works off the log does not notice.
+//! A topic read by hand, without a group: parts of its partitions, from here to there.
 
 use anyhow::Context;
 use rdkafka::consumer::{Consumer, StreamConsumer};
@@ -34,7 +32,6 @@ impl Part {
     }
 }
 
-/// A consumer of its own.
 pub(crate) struct TopicReader {
     consumer: Arc<StreamConsumer>,
     brokers: String,
@@ -104,7 +101,6 @@ impl TopicReader {
         })
     }
 
-    /// Begins to read these parts.
     pub(crate) fn assign(&mut self, parts: &[Part]) -> anyhow::Result<()> {
         let mut list = TopicPartitionList::new();
         self.missing.clear();

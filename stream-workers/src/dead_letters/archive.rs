@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, HashMap};
 /// Where a record stood: topic, partition, offset.
 type Origin = (String, i32, i64);
 
-/// A record that was set aside.
 pub(super) struct Letter {
     pub(super) origin: String,
     pub(super) reason: String,
@@ -27,7 +26,6 @@ pub(super) struct Letter {
     pub(super) retried: Option<String>,
 }
 
-/// The letters by where their records stood.
 #[derive(Default)]
 pub(super) struct Archive(BTreeMap<Origin, Letter>);
 
@@ -66,7 +64,6 @@ impl Archive {
         Ok(letter.ok_or_else(|| CommandError::missing(format!("{origin}: no such dead letter; `rejected list` shows all")))?)
     }
 
-    /// Returns which records of a topic have a dead letter.
     fn known(&self, topic: &str) -> KnownLetters {
         let of_topic = self.0.iter().filter(|((of, ..), _)| of == topic);
         let places = of_topic.map(|((_, partition, offset), letter)| ((*partition, *offset), letter));
@@ -80,7 +77,6 @@ impl Archive {
 pub(crate) struct KnownLetters(HashMap<(i32, i64), bool>);
 
 impl KnownLetters {
-    /// Reads the topic of dead letters.
     pub(crate) async fn read(settings: &KafkaSettings) -> anyhow::Result<Self> {
         Ok(Archive::read(settings, false).await?.known(&settings.topic))
     }

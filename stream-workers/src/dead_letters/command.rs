@@ -52,7 +52,6 @@ pub struct Retry {
 }
 
 impl RejectedCommand {
-    /// Does it, and prints what came of it.
     pub async fn run(&self, settings: &Settings) -> anyhow::Result<()> {
         let archive = Archive::read(&settings.kafka, !matches!(self, Self::List(_))).await?;
         match self {

@@ -9,14 +9,12 @@ use rdkafka::producer::{FutureProducer, FutureRecord};
 use schemas::log::header;
 use service_kit::kafka;
 
-/// What became of a letter that was to be put back.
 pub(super) enum Outcome {
     PutBack(String),
     PutBackBefore(String),
     Refused(String),
 }
 
-/// What putting records back takes.
 pub(super) struct Requeue<'a> {
     settings: &'a Settings,
     producer: FutureProducer,

@@ -14,7 +14,6 @@ const MAX_HANGING: usize = 4_096;
 /// Attempts at a time to an endpoint whose last one hung.
 const OF_HANGING: usize = 1;
 
-/// The lanes of one deliverer.
 #[derive(Clone)]
 pub(super) struct Lanes {
     slots: Arc<Slots>,

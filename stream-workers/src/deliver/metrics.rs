@@ -1,6 +1,4 @@
-//! Every metric of the deliverer, named, with unit and help.
-//!
-//! Must not take a label from an endpoint: outcomes are a closed set.
+//! Every metric of the deliverer. No label comes from an endpoint.
 
 use super::waiting::{Waiting, WithoutRoom};
 use metrics::{counter, gauge, histogram};
@@ -62,7 +60,6 @@ pub(super) fn unsigned() {
     counter!(UNSIGNED.name).increment(1);
 }
 
-/// Whether a look for what is due has failed.
 pub(super) fn claimed(has_failed: bool) {
     counter!(CLAIMS_FAILED.name).increment(u64::from(has_failed));
     gauge!(CLAIMS_FAILING.name).set(if has_failed { 1.0 } else { 0.0 });

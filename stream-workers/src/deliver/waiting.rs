@@ -39,7 +39,6 @@ pub struct WithoutRoom {
 }
 
 impl WithoutRoom {
-    /// Looks at the queue.
     pub async fn look(pool: &PgPool, ahead: &Ahead) -> Result<Self, sqlx::Error> {
         sqlx::query_as(
             "SELECT count(*) AS deliveries, count(DISTINCT organization_id) AS organizations FROM webhook_queue \

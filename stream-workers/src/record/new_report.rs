@@ -27,7 +27,6 @@ pub(crate) struct NewReport {
 }
 
 impl NewReport {
-    /// Returns the reports of a record.
     pub(crate) fn of(record: LogRecord, origin: (i32, i64)) -> Vec<Self> {
         let LogRecord { org, drain, received_at_us, events, .. } = record;
         let report = |(place, mut event): (usize, LogEvent)| {

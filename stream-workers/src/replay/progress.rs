@@ -4,7 +4,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
-/// Interval between lines.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Shows a replay until it is dropped.
@@ -33,7 +32,6 @@ impl Progress {
         self.bar.suspend(|| eprintln!("{seconds:.1} s, {:.0} events/s", events as f64 / seconds.max(0.001)));
     }
 
-    /// Shows how many records and events were read.
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
     pub(super) fn show(&mut self, records: u64, events: u64) {
         self.bar.set_position(records);

@@ -48,7 +48,6 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// Finds the parts on the log as it is now.
     pub(crate) async fn find(reader: &TopicReader, from: Option<&Bound>, to: Option<&Bound>) -> anyhow::Result<Self> {
         let whole = reader.whole().await?;
         let (starts, ends) = (Ends::ask(reader, from, &whole).await?, Ends::ask(reader, to, &whole).await?);

@@ -15,7 +15,6 @@ use service_kit::{kafka, stores};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// How often the stored progress is read.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Number of looks between two lines on standard error.
 const LOOKS_PER_LINE: u32 = 10;

@@ -5,7 +5,6 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Pause before the next retry.
 pub(crate) struct BackOff(Duration);
 
 impl Default for BackOff {
@@ -15,7 +14,6 @@ impl Default for BackOff {
 }
 
 impl BackOff {
-    /// Waits, and doubles the next pause.
     pub(crate) async fn pause(&mut self) {
         tokio::time::sleep(self.0).await;
         self.0 = (self.0 * 2).min(LONGEST);

@@ -16,7 +16,6 @@ pub(super) struct Records {
     pub(super) of_failed_fetches: Vec<Origin>,
 }
 
-/// Reports, and what becomes of their records in `progress`.
 pub(super) struct Batch {
     pub(super) reports: Vec<NewReport>,
     /// Of all records that a block has read: their rows depend on nothing else, so the first half of a batch has all of them.

@@ -95,7 +95,6 @@ impl Cover {
         self.are_reached(&self.needed, next)
     }
 
-    /// Returns whether a block up to here is complete.
     pub(super) fn is_complete(&self, next: &NextOffsets) -> bool {
         self.are_reached(&self.ends, next)
     }

@@ -5,7 +5,6 @@ use rand::RngExt as _;
 /// Bits of a version for the number of the block.
 const BLOCK_BITS: u32 = 40;
 
-/// What a writer has claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Epoch {
     pub(super) number: u64,
@@ -13,7 +12,6 @@ pub(crate) struct Epoch {
     pub(super) slot: String,
 }
 
-/// Returns the version of the rows of a block.
 pub(super) fn version(epoch: u64, block: u64) -> u64 {
     epoch << BLOCK_BITS | block
 }

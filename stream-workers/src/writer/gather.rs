@@ -114,7 +114,6 @@ impl Gathered {
         self.rows.insert(row.key, row);
     }
 
-    /// Keys that have a row.
     pub(super) fn known(&self) -> HashSet<EventKey> {
         self.rows.keys().copied().collect()
     }
@@ -128,7 +127,6 @@ impl Gathered {
         self.lost.values()
     }
 
-    /// Returns the rows to write.
     pub(super) fn merge(&self, state: &State) -> Changes<Facts> {
         let mut changes = Changes::default();
         for (group, new) in &self.groups {

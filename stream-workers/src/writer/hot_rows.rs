@@ -23,7 +23,6 @@ pub(super) fn bytes_of(row: &EventRow<Facts>) -> usize {
     size_of::<EventRow<Facts>>() + row.reports.iter().map(entry).sum::<usize>()
 }
 
-/// The rows, by key.
 #[derive(Default)]
 pub(super) struct HotRows {
     rows: HashMap<EventKey, (u64, EventRow<Facts>)>,

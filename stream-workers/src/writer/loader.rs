@@ -15,9 +15,7 @@ use std::time::Duration;
 use store::report::Home;
 use store::tables::FailedFetchRow;
 
-/// Its rows of `progress`.
 const TOPIC: &str = "no log";
-/// Partition and offset of its records.
 const FROM_NO_LOG: (i32, i64) = (0, -1);
 /// There is no standby.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(60);

@@ -15,7 +15,6 @@ pub(crate) type NextOffsets = BTreeMap<i32, i64>;
 pub(crate) struct Progress {
     /// Epoch of the writer and number of the row; grows with each row, so a standby sees that a writer is alive.
     pub(crate) beat: u64,
-    /// Version of the last complete block.
     pub(crate) complete: u64,
     /// How far each partition is in the store; absent ones haven't been read.
     pub(crate) partitions: BTreeMap<i32, PartitionStats>,
@@ -72,12 +71,10 @@ impl Progress {
         (sum(stats().map(|stats| &stats.counts)), stats().map(PartitionStats::missing).sum())
     }
 
-    /// Returns where to read on.
     pub(crate) fn next(&self) -> NextOffsets {
         self.partitions.iter().map(|(partition, stats)| (*partition, stats.next)).collect()
     }
 
-    /// Inserts it as a writer's newest row.
     pub(super) async fn insert(&self, server: &Server, epoch: &Epoch, topic: &str) -> Result<(), Ended> {
         let parameters = [("epoch", epoch.number.to_string())];
         server.insist(epoch, include_str!("sql/insert_progress.sql"), &parameters, &self.encode(topic)).await

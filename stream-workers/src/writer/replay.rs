@@ -28,14 +28,12 @@ use tokio_util::task::AbortOnDropHandle;
 const MOST_STARTS: u32 = 5;
 
 pub(super) enum Step {
-    /// See whether there is a replay.
     Look,
     Store(Chunk),
     /// Everything that was available was read, or reading failed.
     End(Result<(), String>),
 }
 
-/// The replays of a topic.
 pub(super) struct Replays {
     settings: Settings,
     look_every: Duration,
@@ -43,14 +41,11 @@ pub(super) struct Replays {
     running: Option<Running>,
 }
 
-/// The replay that is being processed.
 struct Running {
     replay: Replay,
-    /// Where reading ends this time.
     end: NextOffsets,
     chunks: mpsc::Receiver<anyhow::Result<Chunk>>,
     _reading: AbortOnDropHandle<()>,
-    /// When the next chunk may be stored.
     due: Instant,
     unexpected: Vec<String>,
 }

@@ -19,7 +19,6 @@ use store::tables::{FailedFetchRow, encode_event, encode_report};
 /// Version of rows that are only tried. Those of blocks have larger ones.
 const TRIAL: u64 = 0;
 
-/// The bodies of a block's statements.
 #[derive(Default)]
 pub(super) struct Bodies {
     pub(super) sites: Encoder,
@@ -29,7 +28,6 @@ pub(super) struct Bodies {
     pub(super) failed_fetches: Encoder,
 }
 
-/// Merges these reports with the current rows.
 pub(super) fn changes(reports: &[NewReport], gathered: &Gathered, state: &State) -> Changes<Facts> {
     reports.iter().for_each(|new| crate::record::deadly_records::while_merging(&new.report.facts.url));
     gathered.merge(state)

@@ -17,7 +17,6 @@ const INSERT_NOTHING: &str = "INSERT INTO sites (above, site) SELECT above, site
 
 /// A server that is busy or restarts may fail a test for another reason.
 const TRIES: u32 = 5;
-/// Pause between two tries.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Refuses a server on which two writers could write at the same time.

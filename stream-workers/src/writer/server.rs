@@ -46,7 +46,6 @@ const INSERT_SETTINGS: &[(&str, &str)] = &[
     ("max_partitions_per_insert_block", "0"),
 ];
 
-/// Settings of statements that read rows.
 const READ_SETTINGS: &[(&str, &str)] = &[
     // Exceptions after the first rows are status codes, too.
     ("wait_end_of_query", "1"),
@@ -59,16 +58,13 @@ const READ_SETTINGS: &[(&str, &str)] = &[
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Ended {
-    /// Another writer has taken over.
     #[error("another writer took over from epoch {0}")]
     Fenced(u64),
-    /// The process is shutting down.
     #[error("the writer was stopped")]
     Stopped,
     /// A month has expired. The writer takes over from itself, which deletes it.
     #[error("a month of events expired")]
     MonthExpired,
-    /// A block can't be merged or inserted.
     #[error("a block failed: {}", .0.reason)]
     Block(FailedBlock),
     /// Something that no retry helps against.
@@ -95,7 +91,6 @@ pub(crate) struct FailedBlock {
     pub(super) reason: String,
     /// False if one of its statements needs more memory than a statement may use.
     pub(super) is_data: bool,
-    /// Where it has failed.
     pub(super) stage: Stage,
     /// Its records, in the order in which they were read.
     pub(super) records: Vec<Origin>,
@@ -130,7 +125,6 @@ const OF_ONE_STATEMENT: &str = "Query memory limit";
 const MAX_REASON_CHARS: usize = 400;
 
 impl Ended {
-    /// Says where a block has failed.
     pub(super) fn at(self, stage: Stage) -> Self {
         match self {
             Self::Block(failed) => Self::Block(FailedBlock { stage, ..failed }),
@@ -169,7 +163,6 @@ impl From<Malformed> for Ended {
 }
 
 impl Server {
-    /// The server of the only shard.
     pub(crate) fn connect(settings: &ClickHouseSettings) -> anyhow::Result<Self> {
         Self::of_shard(settings, Shard::default())
     }
@@ -182,7 +175,6 @@ impl Server {
         self.shard
     }
 
-    /// Returns the result of a read.
     pub(super) async fn read(&self, sql: &str, parameters: Parameters<'_>) -> Result<Bytes, StatementError> {
         self.send(None, (sql, &[]), (parameters, READ_SETTINGS), None, LONG_DEADLINE).await
     }

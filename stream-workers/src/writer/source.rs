@@ -30,7 +30,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Longest wait for the brokers to list the partitions.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often new partitions are looked for.
 const METADATA_EVERY: Duration = Duration::from_secs(30);
 /// Pause after an error of the consumer; most pass by themselves.
 const ERROR_PAUSE: Duration = Duration::from_millis(200);
@@ -52,9 +51,7 @@ pub(super) struct Source {
     topic: String,
     block_age: Duration,
     block: Block,
-    /// The records of the block.
     records: Records,
-    /// Offset of the next record to read, by partition.
     next: NextOffsets,
     /// Where a block that failed ended: the records before have waited for a block.
     failed: NextOffsets,
@@ -187,7 +184,6 @@ impl Source {
         self.next.remove(&partition)
     }
 
-    /// Decodes the record that was received last.
     async fn push(&mut self, state: &mut State, narrowing: &Narrowing, server: &Server) -> Result<(), Ended> {
         let Some(message) = &self.received else { return Ok(()) };
         let (partition, offset) = (message.partition(), message.offset());

@@ -22,13 +22,11 @@ use store::report::Home;
 use store::row::{EventPlace, EventRow, EventWrite};
 use tokio::time::Instant;
 
-/// State of the active writer.
 pub(super) struct State {
     pub(super) epoch: Epoch,
     /// The first month that retention keeps: nothing is stored in earlier ones.
     pub(super) first_month: Home,
     pub(super) progress: Progress,
-    /// The number of the last block.
     block: u64,
     /// Rows that this writer has inserted.
     pub(super) changed: Changed,
@@ -38,7 +36,6 @@ pub(super) struct State {
     /// Rows of `reports` that an interrupted block wrote.
     pub(super) cover: Cover,
     pub(super) caution: Caution,
-    /// Number of the last row of `progress`.
     beat: AtomicU64,
     /// Whether the newest row of `progress` may name a record that is being decoded.
     is_noted: bool,
@@ -69,7 +66,6 @@ impl State {
         }
     }
 
-    /// Stores what was read from the tables.
     pub(super) fn begin(&mut self, interrupted: Vec<Interrupted>, index: KeyIndex, sites: Sites) {
         self.cover = Cover::new(interrupted);
         self.index = index;
@@ -84,7 +80,6 @@ impl State {
         self.cover = Cover::new(interrupted);
     }
 
-    /// The version of the next block.
     pub(super) fn next_version(&self) -> u64 {
         version(self.epoch.number, self.block + 1)
     }
@@ -95,7 +90,6 @@ impl State {
         version(self.epoch.number, self.block)
     }
 
-    /// Removes a key that was deleted.
     fn forget(&mut self, key: EventKey) {
         self.hot.remove(key);
         self.index.remove(key);
@@ -133,7 +127,6 @@ impl State {
         self.progress.insert(server, &self.epoch, topic).await
     }
 
-    /// Notes that a record is being decoded.
     pub(super) async fn note(&mut self, suspect: Suspect, server: &Server, topic: &str) -> Result<(), Ended> {
         self.is_noted = true;
         self.progress.suspect = Some(suspect);
@@ -171,7 +164,6 @@ impl State {
         progress
     }
 
-    /// Stores what a block has changed.
     pub(super) fn complete(&mut self, progress: Progress, written: Written, now: Instant) {
         self.block += 1;
         self.cover.stored(&progress.next());

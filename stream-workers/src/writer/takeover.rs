@@ -29,12 +29,10 @@ use tokio::time::Instant;
 
 /// Query id of the statement that creates epoch 0.
 const FIRST_EPOCH_SLOT: &str = "content-telemetry-first-epoch";
-/// Pause before a claim is repeated.
 const CLAIM_PAUSE: Duration = Duration::from_millis(500);
 /// Pause between tries to create it.
 const FIRST_EPOCH_PAUSE: Duration = Duration::from_millis(100);
 
-/// One row of `writers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Claim {
     epoch: u64,
@@ -285,7 +283,6 @@ mod tests {
         assert_eq!([0, 2, 3, 5, 7].map(|last| starts_since(last, &claims)), [4, 3, 3, 2, 0]);
     }
 
-    /// A row of `events` of this epoch.
     async fn insert_event(server: &Server, key: u64, epoch: u64) {
         let row = "INSERT INTO events (key, version) SELECT {key:UInt64}, {version:UInt64}";
         let parameters = [("key", key.to_string()), ("version", super::super::epoch::version(epoch, 1).to_string())];

@@ -16,7 +16,6 @@ use uuid::Uuid;
 pub(crate) struct Replay {
     pub(crate) topic: String,
     pub(crate) id: Uuid,
-    /// Milliseconds.
     pub(crate) requested_ms: i64,
     pub(crate) plan: Plan,
     /// Parts that are still to be read, some of them empty.
@@ -38,7 +37,6 @@ pub(crate) struct Plan {
     pub(crate) rate: u32,
 }
 
-/// What a replay has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     pub(crate) records: u64,
@@ -47,9 +45,7 @@ pub(crate) struct Figures {
     pub(crate) unreadable: u64,
     /// Records that were skipped because processes have died while they decoded them.
     pub(crate) quarantined: u64,
-    /// Rows that were inserted into `events`.
     pub(crate) changed_events: u64,
-    /// Rows that were inserted into `reports`.
     pub(crate) changed_reports: u64,
 }
 
@@ -73,13 +69,11 @@ impl Replay {
         Self { topic, id, requested_ms, plan, parts, figures, starts: 0, status, message: String::new() }
     }
 
-    /// Returns the replay to process next.
     pub(super) async fn pending(server: &Server, topic: &str) -> anyhow::Result<Option<Self>> {
         let response = server.read_soon(include_str!("../sql/pending_replay.sql"), &[("topic", topic.to_owned())]).await?;
         Ok(Decoder(&response).rows(Self::decode)?.pop())
     }
 
-    /// Returns its newest row.
     pub(crate) async fn read(&self, settings: &ClickHouseSettings) -> anyhow::Result<Self> {
         let parameters = [("topic", self.topic.clone()), ("id", self.id.to_string())];
         let response = Server::connect(settings)?.read_soon(include_str!("../sql/replay.sql"), &parameters).await?;
@@ -109,7 +103,6 @@ impl Replay {
         clipped.filter(|part| part.from < part.to).collect()
     }
 
-    /// Returns whether everything was read.
     pub(super) fn is_read(&self) -> bool {
         self.parts.iter().all(|part| part.len() == 0)
     }
