@@ -1,6 +1,7 @@
 //! A replay: a row of `replays`.
 
 use super::super::epoch::{Epoch, random_slot};
+use super::super::inserts;
 use super::super::progress::NextOffsets;
 use super::super::server::{Ended, Outcome, Server};
 use crate::consume::topic_reader::Part;
@@ -58,7 +59,6 @@ pub(crate) enum Status {
     Failed,
 }
 
-const INSERT: &str = include_str!("../sql/insert_replay.sql");
 const STATUSES: [Status; 4] = [Status::Waiting, Status::Running, Status::Done, Status::Failed];
 
 impl Replay {
@@ -83,9 +83,8 @@ impl Replay {
 
     /// Inserts the first row.
     pub(crate) async fn request(&self, settings: &ClickHouseSettings) -> anyhow::Result<()> {
-        // It changes no other table, so it needs no fence.
-        let sql = INSERT.lines().filter(|line| !line.starts_with("WHERE")).collect::<Vec<_>>().join("\n");
-        let outcome = Server::connect(settings)?.run(&random_slot(), &(sql + "\n"), &[], &self.encode(0)).await;
+        let sql = &inserts::REPLAY_REQUEST;
+        let outcome = Server::connect(settings)?.run(&random_slot(), sql, &[], &self.encode(0)).await;
         ensure!(outcome == Outcome::Done, "CLICKHOUSE_URL: failed to insert into the table replays");
         Ok(())
     }
@@ -93,7 +92,7 @@ impl Replay {
     /// Inserts the active writer's newest row.
     pub(super) async fn insert(&self, version: u64, (server, epoch): (&Server, &Epoch)) -> Result<(), Ended> {
         let parameters = [("epoch", epoch.number.to_string())];
-        server.insist(epoch, INSERT, &parameters, &self.encode(version)).await
+        server.insist(epoch, &inserts::REPLAY, &parameters, &self.encode(version)).await
     }
 
     /// Returns the parts before these offsets that are still to be read: the writer has stored what lies before them.
