@@ -1,8 +1,8 @@
 //! Current rows of events that were written lately. The second report of an event nearly always comes within minutes, and fetching a row
 //! costs ClickHouse more than inserting one.
 
+use lru::LruCache;
 use schemas::event_key::EventKey;
-use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use store::facts::{Facts, ReportFacts};
 use store::row::{Entry, EventRow};
@@ -23,44 +23,43 @@ pub(super) fn bytes_of(row: &EventRow<Facts>) -> usize {
     size_of::<EventRow<Facts>>() + row.reports.iter().map(entry).sum::<usize>()
 }
 
-#[derive(Default)]
 pub(super) struct HotRows {
-    rows: HashMap<EventKey, (u64, EventRow<Facts>)>,
+    /// In the order of their last write: nothing but a write moves them.
+    rows: LruCache<EventKey, (Instant, EventRow<Facts>)>,
     bytes: usize,
-    /// Oldest first; a row that was written again is in it several times, and only its last number counts.
-    written: VecDeque<(Instant, u64, EventKey)>,
-    count: u64,
+}
+
+impl Default for HotRows {
+    fn default() -> Self {
+        Self { rows: LruCache::unbounded(), bytes: 0 }
+    }
 }
 
 impl HotRows {
     pub(super) fn get(&self, key: EventKey) -> Option<&EventRow<Facts>> {
-        self.rows.get(&key).map(|(_, row)| row)
+        self.rows.peek(&key).map(|(_, row)| row)
     }
 
     pub(super) fn put(&mut self, row: EventRow<Facts>, now: Instant) {
         self.remove(row.key);
-        self.count += 1;
-        self.written.push_back((now, self.count, row.key));
         self.bytes += bytes_of(&row);
-        self.rows.insert(row.key, (self.count, row));
+        self.rows.put(row.key, (now, row));
     }
 
     pub(super) fn remove(&mut self, key: EventKey) {
-        if let Some((_, row)) = self.rows.remove(&key) {
+        if let Some((_, row)) = self.rows.pop(&key) {
             self.bytes -= bytes_of(&row);
         }
     }
 
     /// Removes rows that are too old or too many.
     pub(super) fn expire(&mut self, now: Instant) {
-        while let Some((written, number, key)) = self.written.front().copied() {
-            if now.duration_since(written) < KEEP && self.bytes <= MAX_BYTES {
+        while let Some((key, (written, _))) = self.rows.peek_lru() {
+            if now.duration_since(*written) < KEEP && self.bytes <= MAX_BYTES {
                 return;
             }
-            self.written.pop_front();
-            if self.rows.get(&key).is_some_and(|(last, _)| *last == number) {
-                self.remove(key);
-            }
+            let key = *key;
+            self.remove(key);
         }
     }
 }

@@ -39,11 +39,8 @@ async fn put_portion(app: &TestApp, first: u128) {
 
 /// Several attempts long; that nothing is committed meanwhile is the point.
 async fn waits(app: &TestApp, worker: &Working, visible: u128) {
-    for _ in 0..12 {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        assert!(worker.is_running(), "the worker waits for PostgreSQL");
-        assert_eq!(app.not_stored().await, 60, "what is not resolved is not committed");
-    }
+    let is_not_committed = async || assert_eq!(app.not_stored().await, 60, "what is not resolved is not committed");
+    worker.waits(Duration::from_secs(6), is_not_committed).await;
     assert_eq!(app.visible().await, ids(0..visible));
 }
 

@@ -1,7 +1,7 @@
 //! What receivers get, and when: signatures, the schedule, dead letters, disabled endpoints (S7; V8 to V10, V13, W8).
 
 use crate::inbox::{Inbox, Letter};
-use crate::post_office::{HOST, Office, Standing};
+use crate::post_office::{HOST, Office, Standing, delivering};
 use chrono::{DateTime, TimeDelta, Utc};
 use schemas::webhook::schedule::{GAPS, MAX_ATTEMPTS};
 use schemas::webhook::verify::{Receiver, Rejection, verify};
@@ -271,7 +271,7 @@ async fn the_secret_that_signs_is_the_one_of_the_moment_and_a_key_that_does_not_
     let ahead = Ahead::default();
     let mut settings = office.settings();
     settings.secrets.secrets_key = Some(service_kit::sealing::SecretsKey::mint());
-    let wrong = crate::post_office::Delivering::start(settings, ahead.clone());
+    let wrong = delivering(settings, ahead.clone());
     let id = office.post(&endpoint).await;
     let put_off =
         |standing: &Standing| standing.lease.is_none() && standing.due_at > Clock::System.now() + TimeDelta::seconds(40);

@@ -3,7 +3,7 @@
 
 use crate::black_hole::BlackHole;
 use crate::inbox::Inbox;
-use crate::post_office::{Delivering, Office};
+use crate::post_office::{Office, delivering};
 use crate::scrape::says;
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
@@ -57,7 +57,7 @@ async fn f18_a_deliverer_whose_look_for_what_is_due_is_never_answered_looks_agai
     let network = BlackHole::before(&office.stores.postgres.database_url).await;
     let mut settings = office.settings();
     settings.postgres.database_url = network.url(&settings.postgres.database_url, APPLICATION);
-    let deliverer = Delivering::start(settings, Ahead::default());
+    let deliverer = delivering(settings, Ahead::default());
     office.delivered(&[office.post(&endpoint).await]).await;
     for _ in 0..2 {
         let mut lock = office.pool.begin().await.unwrap();

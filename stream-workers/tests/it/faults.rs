@@ -113,13 +113,6 @@ async fn with_own_clickhouse(folder: &std::path::Path) -> (TestApp, ClickHouse) 
     (TestApp::on(TestStores { clickhouse, ..fresh }), server)
 }
 
-async fn waits(worker: &Working) {
-    for _ in 0..8 {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        assert!(worker.is_running(), "the worker waits for its store");
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_is_away_holds_the_worker_up_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -130,14 +123,14 @@ async fn a_store_that_is_away_holds_the_worker_up_and_loses_nothing() {
 
     server.kill_9();
     app.put(&stream(60..120)).await;
-    waits(&worker).await;
+    worker.waits(Duration::from_secs(4), async || {}).await;
     let server = spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
     app.caught_up().await;
     assert_eq!(app.visible().await, ids(0..120));
 
     server.pause();
     app.put(&stream(120..180)).await;
-    waits(&worker).await;
+    worker.waits(Duration::from_secs(4), async || {}).await;
     server.resume();
     app.caught_up().await;
     assert_eq!(app.visible().await, ids(0..180));

@@ -1,5 +1,6 @@
 //! The vocabulary of the delivery tests: an outbox with endpoints and messages in it, and deliverers.
 
+use crate::test_app::Working;
 use chrono::{DateTime, Utc};
 use schemas::identity::OrgType;
 use schemas::ids::{DeliveryId, InviteId, OrgId};
@@ -15,11 +16,8 @@ use service_kit::testing::{
 use sqlx::PgPool;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use stream_workers::deliver::{Ahead, DeliverSettings, Pace, deliver};
 use tempfile::NamedTempFile;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// Every receiver is called so; ports tell them apart.
@@ -55,12 +53,6 @@ pub(crate) struct Standing {
     pub(crate) last_outcome: Option<String>,
     pub(crate) last_status_code: Option<i32>,
     pub(crate) last_duration_ms: Option<i64>,
-}
-
-/// A deliverer inside the test's process; stops when dropped.
-pub(crate) struct Delivering {
-    stop: CancellationToken,
-    task: JoinHandle<anyhow::Result<()>>,
 }
 
 impl Office {
@@ -239,20 +231,20 @@ impl Office {
         DeliverSettings { postgres: self.stores.signed_in_as(Role::Deliverer).postgres, secrets, webhooks, pace: Pace::default() }
     }
 
-    pub(crate) fn deliverer(&self) -> Delivering {
+    pub(crate) fn deliverer(&self) -> Working {
         self.deliverer_ahead(&Ahead::default())
     }
 
     /// One for which time is as far ahead as the test moves it.
-    pub(crate) fn deliverer_ahead(&self, ahead: &Ahead) -> Delivering {
-        Delivering::start(self.settings(), ahead.clone())
+    pub(crate) fn deliverer_ahead(&self, ahead: &Ahead) -> Working {
+        delivering(self.settings(), ahead.clone())
     }
 
     /// One with other settings.
-    pub(crate) fn deliverer_with(&self, change: impl FnOnce(&mut DeliverSettings)) -> Delivering {
+    pub(crate) fn deliverer_with(&self, change: impl FnOnce(&mut DeliverSettings)) -> Working {
         let mut settings = self.settings();
         change(&mut settings);
-        Delivering::start(settings, Ahead::default())
+        delivering(settings, Ahead::default())
     }
 
     /// The real binary, answering, with the shortest lease there is.
@@ -280,23 +272,7 @@ impl Office {
     }
 }
 
-impl Delivering {
-    pub(crate) fn start(settings: DeliverSettings, ahead: Ahead) -> Self {
-        let stop = CancellationToken::new();
-        let stopped = stop.clone();
-        Self { stop, task: tokio::spawn(async move { deliver(&settings, ahead, stopped).await }) }
-    }
-
-    /// Stops it; it must not have failed.
-    pub(crate) async fn stop(mut self) {
-        self.stop.cancel();
-        let ended = tokio::time::timeout(Duration::from_secs(60), &mut self.task).await.expect("it ends");
-        ended.expect("the deliverer does not panic").expect("the deliverer does not fail");
-    }
-}
-
-impl Drop for Delivering {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
+/// A deliverer inside the test's process.
+pub(crate) fn delivering(settings: DeliverSettings, ahead: Ahead) -> Working {
+    Working::until_stopped(|stop| async move { deliver(&settings, ahead, stop).await })
 }

@@ -39,11 +39,8 @@ async fn f17_sessions_are_written_once_postgres_is_back() {
     server.kill_9();
     app.put(&records).await;
     let worker = app.worker();
-    for _ in 0..6 {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        assert!(worker.is_running(), "the worker waits for PostgreSQL");
-        assert_eq!(app.not_stored().await, 3, "what is not written is not committed");
-    }
+    let is_not_committed = async || assert_eq!(app.not_stored().await, 3, "what is not written is not committed");
+    worker.waits(Duration::from_secs(3), is_not_committed).await;
     assert_eq!(app.visible().await.len(), 0, "an event that can be read has its session");
     let _server = tokio::task::spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
     app.caught_up().await;

@@ -9,6 +9,7 @@ use service_kit::stores;
 use service_kit::testing::{TestLog, TestProcess, TestStores, eventually, free_address};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::{Duration, Instant};
 use stream_workers::partition_stats::{Counts, PartitionStats};
 use stream_workers::{Keep, Settings, Tuning, standing, work};
 use tokio::task::JoinHandle;
@@ -37,7 +38,7 @@ pub(crate) struct Watched {
     pub(crate) metrics: String,
 }
 
-/// A worker inside the test's process; stops when dropped.
+/// A worker or a deliverer inside the test's process; stops when dropped.
 pub(crate) struct Working {
     stop: CancellationToken,
     task: JoinHandle<anyhow::Result<()>>,
@@ -203,19 +204,31 @@ pub(crate) fn settings(stores: &TestStores) -> Settings {
 
 impl Working {
     pub(crate) fn start(settings: Settings) -> Self {
+        Self::until_stopped(|stop| async move { work(&settings, stop).await })
+    }
+
+    pub(crate) fn until_stopped<F: Future<Output = anyhow::Result<()>> + Send + 'static>(
+        run: impl FnOnce(CancellationToken) -> F,
+    ) -> Self {
         let stop = CancellationToken::new();
-        let stopped = stop.clone();
-        Self { stop, task: tokio::spawn(async move { work(&settings, stopped).await }) }
+        Self { task: tokio::spawn(run(stop.clone())), stop }
     }
 
     /// Stops it; it must not have failed.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
-        (&mut self.task).await.expect("the worker does not panic").expect("the worker does not fail");
+        let ended = tokio::time::timeout(Duration::from_secs(60), &mut self.task).await.expect("it ends");
+        ended.expect("it does not panic").expect("it does not fail");
     }
 
-    pub(crate) fn is_running(&self) -> bool {
-        !self.task.is_finished()
+    /// It runs for so long, and each look at what it does passes.
+    pub(crate) async fn waits(&self, how_long: Duration, look: impl AsyncFn()) {
+        let begun = Instant::now();
+        while begun.elapsed() < how_long {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            assert!(!self.task.is_finished(), "it waits for its store");
+            look().await;
+        }
     }
 }
 

@@ -56,7 +56,6 @@ async fn a_restored_backup_is_caught_up_with() {
     let _writer = world.writer();
     world.is_stored().await;
     world.assert_equals_model().await;
-    world.assert_no_duplicates().await;
     world.assert_no_orphans().await;
 }
 

@@ -80,7 +80,6 @@ async fn progress_of_thousands_of_partitions_is_continued() {
         }
     }
     world.assert_equals_model().await;
-    world.assert_no_duplicates().await;
     let partitions = "SELECT toUInt64(length(partitions)) FROM progress ORDER BY beat DESC LIMIT 1";
     assert_eq!(world.count(partitions).await, MANY_PARTITIONS);
 }
@@ -122,7 +121,6 @@ async fn a_block_that_is_divided_is_stored_exactly_once() {
     }
     world.assert_equals_model().await;
     world.assert_origins().await;
-    world.assert_no_duplicates().await;
     world.assert_no_orphans().await;
 }
 
