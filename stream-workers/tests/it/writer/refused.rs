@@ -4,7 +4,7 @@ use super::history::History;
 use super::{World, model};
 use crate::test_app::{NEW_YEAR_US, event, record};
 use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Bytes, to_bytes};
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -12,6 +12,7 @@ use axum::response::{IntoResponse as _, Response};
 use rand::seq::IndexedRandom as _;
 use serde_json::{Value, json};
 use service_kit::testing::{TestServer, ask_clickhouse, eventually, random_seed};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -94,7 +95,7 @@ async fn a_record_that_makes_the_merge_panic_is_set_aside() {
 async fn a_block_waits_for_the_memory_of_the_server() {
     static INSERTS: AtomicUsize = AtomicUsize::new(0);
     let mut world = World::new().await;
-    let proxy = proxy(&world.app.stores.clickhouse.clickhouse_url, |statement| {
+    let proxy = proxy(&world, |_, statement| {
         let is_first = contains(statement, "INSERT INTO events\n") && INSERTS.fetch_add(1, Ordering::Relaxed) == 0;
         if is_first { Disturbance::NoMemory } else { Disturbance::None }
     })
@@ -108,8 +109,8 @@ async fn a_block_waits_for_the_memory_of_the_server() {
     world.assert_equals_model().await;
 }
 
-/// What happens to a request whose body begins like this.
-type Disturb = fn(&[u8]) -> Disturbance;
+/// What happens to a request with this address and body.
+type Disturb = Arc<dyn Fn(&str, &Bytes) -> Disturbance + Send + Sync>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Disturbance {
@@ -121,12 +122,15 @@ enum Disturbance {
     LostAndRepeated,
     /// The server refuses it, because all statements together need too much memory.
     NoMemory,
+    /// It does not arrive, and there is no response.
+    Held,
 }
 
 /// Passes requests on to ClickHouse, some of them disturbed.
-async fn proxy(upstream: &str, disturb: Disturb) -> TestServer {
-    let upstream = upstream.trim_end_matches('/').to_owned();
-    let forward = move |request: Request| pass_on(format!("{upstream}{}", request.uri()), request, disturb);
+async fn proxy(world: &World, disturb: impl Fn(&str, &Bytes) -> Disturbance + Send + Sync + 'static) -> TestServer {
+    let upstream = world.app.stores.clickhouse.clickhouse_url.trim_end_matches('/').to_owned();
+    let disturb: Disturb = Arc::new(disturb);
+    let forward = move |request: Request| pass_on(format!("{upstream}{}", request.uri()), request, Arc::clone(&disturb));
     TestServer::start(Router::new().fallback(forward)).await
 }
 
@@ -140,7 +144,10 @@ async fn pass_on(url: String, request: Request, disturb: Disturb) -> Response {
         let asked = ask_clickhouse(reqwest::Method::POST, &url).body(body.clone());
         content_type.iter().fold(asked, |asked, value| asked.header(CONTENT_TYPE, value)).send()
     };
-    let disturbance = disturb(&body[..body.len().min(400)]);
+    let disturbance = disturb(&url, &body);
+    if disturbance == Disturbance::Held {
+        return std::future::pending().await;
+    }
     if let Disturbance::Delay(delay) = disturbance {
         tokio::time::sleep(delay).await;
     }
@@ -163,8 +170,9 @@ async fn pass_on(url: String, request: Request, disturb: Disturb) -> Response {
     passed
 }
 
+/// Whether a statement begins with or soon has these words.
 fn contains(statement: &[u8], part: &str) -> bool {
-    statement.windows(part.len()).any(|window| window == part.as_bytes())
+    statement[..statement.len().min(400)].windows(part.len()).any(|window| window == part.as_bytes())
 }
 
 /// More divided events than one statement deletes.
@@ -172,7 +180,7 @@ fn contains(statement: &[u8], part: &str) -> bool {
 async fn a_deletion_looks_for_surviving_reports_once() {
     static READS: AtomicUsize = AtomicUsize::new(0);
     let mut world = World::new().await;
-    let proxy = proxy(&world.app.stores.clickhouse.clickhouse_url, |statement| {
+    let proxy = proxy(&world, |_, statement| {
         READS.fetch_add(usize::from(contains(statement, "-- Reports of divided events")), Ordering::Relaxed);
         Disturbance::None
     })
@@ -194,7 +202,7 @@ async fn a_deletion_looks_for_surviving_reports_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_responses_change_nothing() {
     let mut world = World::new().await;
-    let proxy = proxy(&world.app.stores.clickhouse.clickhouse_url, |statement| {
+    let proxy = proxy(&world, |_, statement| {
         let lost = [Disturbance::Lost, Disturbance::LostAndRepeated, Disturbance::None, Disturbance::None, Disturbance::None];
         if contains(statement, "INSERT INTO ") { *lost.choose(&mut rand::rng()).unwrap() } else { Disturbance::None }
     })
@@ -212,12 +220,11 @@ async fn lost_responses_change_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_block_does_not_end_an_epoch() {
     let mut world = World::new().await;
-    let proxy =
-        proxy(&world.app.stores.clickhouse.clickhouse_url, |statement| match contains(statement, "INSERT INTO reports\n") {
-            true => Disturbance::Delay(Duration::from_secs(10)),
-            false => Disturbance::None,
-        })
-        .await;
+    let proxy = proxy(&world, |_, statement| match contains(statement, "INSERT INTO reports\n") {
+        true => Disturbance::Delay(Duration::from_secs(10)),
+        false => Disturbance::None,
+    })
+    .await;
     let settings = || [("CLICKHOUSE_URL", proxy.url.clone()), ("TELEMETRY_TAKEOVER_AFTER_MS", "4000".to_owned())];
     let (writer, standby) = (world.writer_with(settings()), world.writer_with(settings()));
     let epochs = async |world: &World| world.count("SELECT max(epoch) FROM writers").await;
@@ -228,30 +235,19 @@ async fn a_long_block_does_not_end_an_epoch() {
     assert_eq!(epochs(&world).await, before, "a standby took over: {} {}", writer.stderr(), standby.stderr());
 }
 
-/// Passes requests on to ClickHouse, but for inserts into `events`: it sends their addresses and bodies here, and never responds.
-async fn proxy_without_events(upstream: &str, held: mpsc::Sender<(String, Bytes)>) -> TestServer {
-    let upstream = upstream.trim_end_matches('/').to_owned();
-    let forward = move |request: Request| {
-        let (url, held) = (format!("{upstream}{}", request.uri()), held.clone());
-        async move {
-            let (parts, body) = request.into_parts();
-            let body = to_bytes(body, usize::MAX).await.unwrap();
-            if contains(&body[..body.len().min(400)], "INSERT INTO events\n") {
-                held.send((url, body)).await.unwrap();
-                return std::future::pending().await;
-            }
-            pass_on(url, Request::from_parts(parts, Body::from(body)), |_| Disturbance::None).await
-        }
-    };
-    TestServer::start(Router::new().fallback(forward)).await
-}
-
 /// The statement arrives when another writer has stored the same records.
 #[tokio::test(flavor = "multi_thread")]
 async fn events_of_a_replaced_writer_are_refused() {
     let mut world = World::new().await;
-    let (hold, mut held) = mpsc::channel(1);
-    let proxy = proxy_without_events(&world.app.stores.clickhouse.clickhouse_url, hold).await;
+    let (hold, mut held) = mpsc::unbounded_channel();
+    let proxy = proxy(&world, move |url, statement| {
+        if !contains(statement, "INSERT INTO events\n") {
+            return Disturbance::None;
+        }
+        hold.send((url.to_owned(), statement.clone())).unwrap();
+        Disturbance::Held
+    })
+    .await;
     let mut replaced = world.writer_with([("CLICKHOUSE_URL", proxy.url.clone())]);
     world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
     let (url, statement) = held.recv().await.unwrap();
