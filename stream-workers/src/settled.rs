@@ -1,7 +1,7 @@
 //! `telemetry stream-workers settled`: how far the log is in the store, and what has become of its records.
 
 use crate::Settings;
-use crate::consume::partition_stats::{Counts, PartitionStats, sum};
+use crate::consume::partition_stats::{Counts, PartitionStats, total};
 use crate::consume::topic_reader::TopicReader;
 use crate::writer::progress_of;
 use anyhow::{Context as _, ensure};
@@ -69,6 +69,5 @@ fn row(places: [String; 4], counts: &Counts, missing: u64) -> Vec<String> {
 }
 
 fn all_of(standing: &BTreeMap<i32, (PartitionStats, i64)>) -> (Counts, u64) {
-    let stats = || standing.values().map(|(stats, _)| stats);
-    (sum(stats().map(|stats| &stats.counts)), stats().map(PartitionStats::missing).sum())
+    total(standing.values().map(|(stats, _)| stats))
 }

@@ -41,6 +41,11 @@ pub(crate) fn sum<'a>(counts: impl Iterator<Item = &'a Counts>) -> Counts {
     })
 }
 
+/// Returns what has become of the records of some partitions, and how many offsets had none.
+pub(crate) fn total<'a>(stats: impl Iterator<Item = &'a PartitionStats> + Clone) -> (Counts, u64) {
+    (sum(stats.clone().map(|stats| &stats.counts)), stats.map(PartitionStats::missing).sum())
+}
+
 /// What has become of the records between two offsets of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartitionStats {

@@ -1,7 +1,7 @@
 //! `telemetry stream-workers rejected list|show|retry`: what operators do about dead letters.
 
 use super::archive::{Archive, Letter};
-use super::put_back::{Outcome, Requeue};
+use super::put_back::{Outcome, REFUSED, Requeue};
 use crate::Settings;
 use anyhow::bail;
 use chrono::SecondsFormat;
@@ -121,20 +121,12 @@ fn harmless(text: &str) -> String {
 
 impl Outcome {
     fn row(&self, origin: &str) -> Vec<String> {
-        let (became, detail) = match self {
-            Self::PutBack(place) => ("put back", place),
-            Self::PutBackBefore(place) => ("put back before", place),
-            Self::Refused(reason) => ("refused", reason),
-        };
-        [origin, became, detail].map(harmless).to_vec()
+        [origin, self.became, &self.detail].map(harmless).to_vec()
     }
 
     fn document(&self, origin: &str) -> Value {
-        match self {
-            Self::PutBack(place) => json!({"origin": origin, "became": "put_back", "place": place}),
-            Self::PutBackBefore(place) => json!({"origin": origin, "became": "put_back_before", "place": place}),
-            Self::Refused(reason) => json!({"origin": origin, "became": "refused", "reason": reason}),
-        }
+        let detail = if self.became == REFUSED { "reason" } else { "place" };
+        json!({"origin": origin, "became": self.became.replace(' ', "_"), detail: self.detail})
     }
 }
 
@@ -160,7 +152,7 @@ async fn retry(settings: &Settings, letters: &[&Letter], form: Form) -> anyhow::
         }
     }
     failed?;
-    let refused = outcomes.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Refused(_))).count();
+    let refused = outcomes.iter().filter(|(_, outcome)| outcome.became == REFUSED).count();
     if refused > 0 {
         bail!(
             "{refused} of {} records were not put back: a worker would set them aside again; `rejected show` shows them",

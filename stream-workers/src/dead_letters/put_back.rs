@@ -9,11 +9,13 @@ use rdkafka::producer::{FutureProducer, FutureRecord};
 use schemas::log::header;
 use service_kit::kafka;
 
-pub(super) enum Outcome {
-    PutBack(String),
-    PutBackBefore(String),
-    Refused(String),
+/// What became of a letter, and the place of its copy or the reason.
+pub(super) struct Outcome {
+    pub(super) became: &'static str,
+    pub(super) detail: String,
 }
+
+pub(super) const REFUSED: &str = "refused";
 
 pub(super) struct Requeue<'a> {
     settings: &'a Settings,
@@ -30,11 +32,11 @@ impl<'a> Requeue<'a> {
     /// Puts a letter back that can be read, once.
     pub(super) async fn retry(&self, letter: &Letter) -> anyhow::Result<Outcome> {
         if let Some(copy) = &letter.retried {
-            return Ok(Outcome::PutBackBefore(copy.clone()));
+            return Ok(Outcome { became: "put back before", detail: copy.clone() });
         }
         Ok(match self.refusal(letter).await? {
-            Some(reason) => Outcome::Refused(reason),
-            None => Outcome::PutBack(self.put_back(letter).await?),
+            Some(detail) => Outcome { became: REFUSED, detail },
+            None => Outcome { became: "put back", detail: self.put_back(letter).await? },
         })
     }
 

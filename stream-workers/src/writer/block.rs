@@ -9,7 +9,7 @@ use super::progress::{NextOffsets, Progress};
 use super::rows::{self, Bodies};
 use super::server::{Ended, FailedBlock, Server, Stage};
 use super::state::{State, Written};
-use crate::consume::partition_stats::sum;
+use crate::consume::partition_stats::{sum, total};
 use crate::consume::{Block, Origin};
 use crate::metrics;
 use crate::record::decode::guarded;
@@ -146,7 +146,7 @@ fn measure(batch: &Batch, (former, progress): (&Progress, &Progress), begun: Ins
     metrics::stored(sum(batch.tally.values()), begun.elapsed());
     let received = batch.reports.iter().map(|new| new.report.accepted.at_us);
     metrics::readable(received, Clock::System.now().timestamp_micros());
-    let ((_, missing_before), (counts, missing)) = (former.all(), progress.all());
+    let ((_, missing_before), (counts, missing)) = (total(former.partitions.values()), total(progress.partitions.values()));
     metrics::settled(counts, missing);
     let missed = missing.saturating_sub(missing_before);
     if missed > 0 {

@@ -4,7 +4,7 @@ use super::caution::Suspect;
 use super::epoch::{Epoch, random_slot};
 use super::inserts;
 use super::server::{Ended, Outcome, Server};
-use crate::consume::partition_stats::{Counts, PartitionStats, sum};
+use crate::consume::partition_stats::{Counts, PartitionStats};
 use std::collections::BTreeMap;
 use store::row_binary::{Decoder, Encoder, Malformed};
 
@@ -64,12 +64,6 @@ impl Progress {
             partitions: numbers.into_iter().enumerate().map(partition).collect(),
             suspect: Some(suspect).filter(|suspect| suspect.partition >= 0),
         })
-    }
-
-    /// Returns what has become of the records of all partitions, and how many offsets had none.
-    pub(super) fn all(&self) -> (Counts, u64) {
-        let stats = || self.partitions.values();
-        (sum(stats().map(|stats| &stats.counts)), stats().map(PartitionStats::missing).sum())
     }
 
     pub(crate) fn next(&self) -> NextOffsets {
