@@ -132,7 +132,7 @@ impl Connection {
 }
 
 /// A connection of HTTP/1.1.
-pub(crate) async fn dial(place: &Endpoint) -> Result<SendRequest<Full<Bytes>>, &'static str> {
+async fn dial(place: &Endpoint) -> Result<SendRequest<Full<Bytes>>, &'static str> {
     let stream = TcpStream::connect(place.address).await.map_err(|_| "connection refused")?;
     let _ = stream.set_nodelay(true);
     let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| "connection broken")?;

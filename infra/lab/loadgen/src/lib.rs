@@ -18,7 +18,6 @@ pub mod chaos;
 pub mod client;
 pub mod drains;
 pub mod drive;
-pub mod fuzz_api;
 pub mod linear;
 pub mod log_lines;
 pub mod options;
@@ -33,8 +32,7 @@ pub mod stage;
 pub mod tenants;
 pub mod workload;
 
-use anyhow::Context as _;
-use options::{Cli, Command, FuzzApiOptions, RunOptions};
+use options::{Cli, Command, RunOptions};
 use session::{Session, Workload};
 use stage::TestBed;
 use tokio_util::sync::CancellationToken;
@@ -56,7 +54,7 @@ impl Cli {
         match &self.command {
             Command::Run(options) => &options.conduct,
             Command::Bench(options) => &options.conduct,
-            Command::Reads(_) | Command::FuzzApi(_) | Command::Linear(_) | Command::Drains(_) => return 1,
+            Command::Reads(_) | Command::Linear(_) | Command::Drains(_) => return 1,
             Command::Chaos(_) => return CHAOS_THREADS,
         }
         .threads
@@ -70,7 +68,6 @@ pub async fn run(cli: &Cli, stop: CancellationToken) -> anyhow::Result<Verdict> 
         Command::Run(options) => run_once(options, stop).await,
         Command::Bench(options) => bench::run(options, stop).await,
         Command::Reads(options) => read_bench::run(options, stop).await,
-        Command::FuzzApi(options) => fuzz(options, &stop).await,
         Command::Linear(options) => {
             linear::run(options);
             Ok(Verdict::Clean)
@@ -93,16 +90,4 @@ async fn run_once(options: &RunOptions, stop: CancellationToken) -> anyhow::Resu
     let verdict = report.oracle.verdict();
     stage.strike(verdict == Verdict::Broken).await?;
     Ok(verdict)
-}
-
-async fn fuzz(options: &FuzzApiOptions, stop: &CancellationToken) -> anyhow::Result<Verdict> {
-    let env = fuzz_api::read_env(&options.env_file)?;
-    let base = options.base_url.clone().or_else(|| env.get("BASE_URL").cloned());
-    let base = base.with_context(|| format!("{}: has no BASE_URL", options.env_file.display()))?;
-    let seed = options.seed.unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);
-    println!("seed {seed}");
-    let plan = fuzz_api::Plan { base, env, requests: options.requests, seed, connections: options.connections };
-    let findings = fuzz_api::run(&plan, stop).await?;
-    println!("{findings}");
-    Ok(if findings.failed == 0 { Verdict::Clean } else { Verdict::Broken })
 }

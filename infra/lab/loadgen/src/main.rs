@@ -1,4 +1,4 @@
-//! The load generator as a process: `cargo load -- run …`, `cargo load -- bench`, `cargo load -- fuzz-api`.
+//! The load generator as a process: `cargo load -- run …`, `cargo load -- bench`.
 //!
 //! Must stay a table of contents: everything it does is in the library.
 

@@ -26,8 +26,6 @@ pub enum Command {
     Bench(BenchOptions),
     /// What reads cost on a store of its own, filled with a year of reports
     Reads(ReadBenchOptions),
-    /// Requests made from the served OpenAPI document, right and wrong; ends with 1 when an answer is not as documented
-    FuzzApi(FuzzApiOptions),
     /// What a body costs its service, and a manifest, by size, shape and nesting, in CPU; needs no server
     Linear(LinearOptions),
     /// What logs of CDNs cost the gateway: lines a second of one core by format, and the memory that a body of 1 GiB takes
@@ -211,26 +209,6 @@ pub struct BenchOptions {
     /// How it is carried out
     #[command(flatten)]
     pub conduct: Conduct,
-}
-
-/// Requests made from the document.
-#[derive(Args, Clone, Debug)]
-pub struct FuzzApiOptions {
-    /// File that names a running stack: BASE_URL, and credentials as *_KEY and *_SESSION
-    #[arg(long, value_name = "FILE", default_value = ".local/demo.env")]
-    pub env_file: PathBuf,
-    /// Another address than that of the file
-    #[arg(long, value_name = "URL")]
-    pub base_url: Option<String>,
-    /// How many requests
-    #[arg(long, default_value_t = 10_000)]
-    pub requests: u64,
-    /// Repeats an earlier run
-    #[arg(long)]
-    pub seed: Option<u64>,
-    /// Connections at a time
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1024))]
-    pub connections: u64,
 }
 
 impl BenchOptions {

@@ -10,6 +10,7 @@ mod backup_hooks;
 mod clicks_away;
 mod clients;
 mod console;
+mod contract;
 mod counting;
 mod crash;
 mod demo;
@@ -23,7 +24,6 @@ mod first_screen;
 #[expect(dead_code, reason = "what only attacks on sign-in need; those are identity-api's")]
 #[path = "../../../../../identity-api/tests/it/forged_provider.rs"]
 mod forged_provider;
-mod fuzzed_api;
 mod histories;
 mod initiators;
 mod lookalikes;

@@ -2,8 +2,8 @@
 //!
 //! Must not know a route: what is served is read from the route tables and asked of the running process.
 
+use crate::contract::Contract;
 use crate::demo::Demo;
-use loadgen::fuzz_api::contract::Contract;
 use schemas::openapi::{self, Surface};
 use serde_json::Value;
 use service_kit::testing::npm_package;

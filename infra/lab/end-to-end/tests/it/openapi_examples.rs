@@ -5,11 +5,11 @@
 //!
 //! Must not write a request of its own: what is sent is what the document says.
 
+use crate::contract::{Contract, Operation, Parameter};
 use crate::demo::Demo;
 use crate::forged_provider::{ForgedProvider, SECRET};
 use crate::openapi::told;
 use identity_api::api_keys::mint_api_key;
-use loadgen::fuzz_api::contract::{Contract, Operation, Parameter};
 use reqwest::header::{HeaderMap, HeaderName};
 use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder, Url};
@@ -134,10 +134,10 @@ impl Story {
         let body = response.bytes().await.unwrap();
         let (&success, documented) = operation.answers.range(200..400).next().unwrap();
         assert_eq!(status, success, "{id}: {}", String::from_utf8_lossy(&body));
-        let checked = self.contract.check(operation, status, &content_type, &body);
+        let checked = operation.check(status, &content_type, &body);
         assert_eq!(checked, Ok(()), "{id}: {}", String::from_utf8_lossy(&body));
         assert_eq!(instant::foreign_in(&String::from_utf8_lossy(&body)), None, "{id}: an instant in another format");
-        assert_eq!(self.contract.check_headers(operation, status, headers.keys().map(HeaderName::as_str)), Ok(()), "{id}");
+        assert_eq!(operation.check_headers(status, headers.keys().map(HeaderName::as_str)), Ok(()), "{id}");
         let (mut learnt, answer) = (BTreeMap::new(), serde_json::from_slice(&body).unwrap_or(Value::Null));
         for (media, example) in documented.examples().filter(|(media, _)| LISTS.contains(media)) {
             self.execute_as(operation, who, media, example, &answer).await;
@@ -158,10 +158,10 @@ impl Story {
         let at = format!("{} as {media}", operation.id);
         let (status, content_type) = (response.status().as_u16(), text_of(response.headers(), "content-type"));
         assert!((status, content_type.starts_with(media)) == (200, true), "{at}: {status} {content_type}");
-        assert_eq!(self.contract.check_headers(operation, status, response.headers().keys().map(HeaderName::as_str)), Ok(()));
+        assert_eq!(operation.check_headers(status, response.headers().keys().map(HeaderName::as_str)), Ok(()));
         assert_eq!(text_of(response.headers(), "x-total-count"), page["total"].to_string(), "{at}");
         let body = response.text().await.unwrap();
-        assert_eq!(self.contract.check(operation, status, &content_type, body.as_bytes()), Ok(()), "{at}: {body}");
+        assert_eq!(operation.check(status, &content_type, body.as_bytes()), Ok(()), "{at}: {body}");
         let (example, items) = (example.and_then(Value::as_str).unwrap(), page["items"].as_array().unwrap());
         assert!(!items.is_empty(), "{at}: an example shows something");
         assert_eq!(told(media, &body, items), *items, "{at}");

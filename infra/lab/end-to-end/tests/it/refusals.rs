@@ -1,4 +1,4 @@
-//! What callers are refused, in the one error shape, whichever surface answers.
+//! Errors have one shape on every surface. S8: `infra/lab/schemathesis/run.sh` checks random requests.
 
 use crate::demo::{Answer, Demo, answer, retrieval};
 use schemas::identity::OrgType;

@@ -13,7 +13,6 @@ const EXECUTED: &[(&str, &str)] = &[
     ("cargo up", "the_last_screen_works_when_pasted"),
     ("cargo verify", ITSELF),
     ("cargo local", ITSELF),
-    ("cargo load -- fuzz-api", "every_answer_to_requests_made_from_the_document_is_documented"),
     ("cargo load -- bench", "a_bench_on_binaries_at_hand_measures_every_figure"),
     ("cargo load -- reads", "both_ways_to_fill_the_store_leave_the_same_rows"),
     ("cargo load -- reads --reports 12000000 --growth", "growth_compares_with_a_tenth_of_the_others_and_of_the_owner"),

@@ -1,65 +1,52 @@
-//! The served document, ready to judge answers by: every operation, and a validator for every documented body.
-//!
-//! Must not forgive: what is not in the document is not allowed.
+//! The served OpenAPI document, with a validator for each documented body.
 
 use anyhow::Context as _;
 use jsonschema::Validator;
-use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 const METHODS: [&str; 7] = ["get", "post", "put", "patch", "delete", "head", "options"];
-const PROBLEM: &str = "application/problem+json";
 /// On every answer, whatever the handler.
 const SHARED_HEADERS: [&str; 3] = ["x-request-id", "x-content-type-options", "x-frame-options"];
 
-pub struct Contract {
+pub(crate) struct Contract {
     /// In the order of the document.
-    pub operations: Vec<Operation>,
+    pub(crate) operations: Vec<Operation>,
     components: Value,
-    problem: Arc<Validator>,
 }
 
 /// A method of a path.
-pub struct Operation {
+pub(crate) struct Operation {
     /// `operationId`.
-    pub id: String,
+    pub(crate) id: String,
     /// Upper case.
-    pub method: String,
+    pub(crate) method: String,
     /// With `{names}`.
-    pub path: String,
-    /// As documented.
-    pub parameters: Vec<Parameter>,
-    /// Schema and example of the body, when there is one.
-    pub body: Option<Body>,
+    pub(crate) path: String,
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) body: Option<Body>,
     /// Names of the security schemes that open it; none means that it is open.
-    pub opened_by: Vec<String>,
+    pub(crate) opened_by: Vec<String>,
     /// By status.
-    pub answers: BTreeMap<u16, Documented>,
+    pub(crate) answers: BTreeMap<u16, Documented>,
 }
 
-#[derive(Clone, Debug)]
-pub struct Parameter {
-    pub name: String,
+pub(crate) struct Parameter {
+    pub(crate) name: String,
     /// `path`, `query` or `header`.
-    pub place: String,
-    /// Whether it must be there.
-    pub is_required: bool,
-    pub schema: Value,
-    /// One that works.
-    pub example: Option<Value>,
+    pub(crate) place: String,
+    pub(crate) is_required: bool,
+    pub(crate) example: Option<Value>,
 }
 
-#[derive(Clone, Debug)]
-pub struct Body {
-    pub schema: Value,
-    /// One that works.
-    pub example: Value,
+pub(crate) struct Body {
+    pub(crate) schema: Value,
+    pub(crate) example: Value,
 }
 
 /// A documented answer: its bodies by media type; none means that there is no body.
-pub struct Documented {
+pub(crate) struct Documented {
     bodies: BTreeMap<String, (Arc<Validator>, Option<Value>)>,
     /// Names of its headers, in lower case.
     headers: BTreeSet<String>,
@@ -67,19 +54,19 @@ pub struct Documented {
 
 impl Documented {
     /// The example of the body in JSON.
-    pub fn example(&self) -> Option<&Value> {
+    pub(crate) fn example(&self) -> Option<&Value> {
         self.bodies.get("application/json").and_then(|(_, example)| example.as_ref())
     }
 
     /// Media types of the body, each with its example.
-    pub fn examples(&self) -> impl Iterator<Item = (&str, Option<&Value>)> {
+    pub(crate) fn examples(&self) -> impl Iterator<Item = (&str, Option<&Value>)> {
         self.bodies.iter().map(|(media, (_, example))| (media.as_str(), example.as_ref()))
     }
 }
 
 impl Contract {
     /// Reads a document; whatever it refers to must be there.
-    pub fn of(document: &Value) -> anyhow::Result<Self> {
+    pub(crate) fn of(document: &Value) -> anyhow::Result<Self> {
         let components = document.get("components").cloned().unwrap_or_default();
         let mut validators = Validators { components: &components, made: HashMap::new() };
         let mut operations = Vec::new();
@@ -91,31 +78,25 @@ impl Contract {
                 }
             }
         }
-        let problem = validators.make(&json!({"$ref": "#/components/schemas/Problem"}))?;
-        Ok(Self { operations, components, problem })
+        Ok(Self { operations, components })
     }
 
     /// A schema, or what it refers to.
-    pub fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
+    pub(crate) fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
         let target = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix("#/components"));
         target.and_then(|target| self.components.pointer(target)).unwrap_or(schema)
     }
 
     /// The operation of this name.
-    pub fn operation(&self, id: &str) -> Option<&Operation> {
+    pub(crate) fn operation(&self, id: &str) -> Option<&Operation> {
         self.operations.iter().find(|operation| operation.id == id)
     }
+}
 
-    /// Whether an answer of an operation is documented, else why not.
-    pub fn check(&self, operation: &Operation, status: u16, content_type: &str, body: &[u8]) -> Result<(), String> {
-        // which methods a path has is said by the document as a whole
-        if status == 405 {
-            return self.check_problem(status, content_type, body);
-        }
-        let documented = operation.answers.get(&status).ok_or_else(|| format!("status {status} is not documented"))?;
-        if status >= 400 && content_type == PROBLEM {
-            self.check_problem(status, content_type, body)?;
-        }
+impl Operation {
+    /// Whether an answer is documented, else why not.
+    pub(crate) fn check(&self, status: u16, content_type: &str, body: &[u8]) -> Result<(), String> {
+        let documented = self.answers.get(&status).ok_or_else(|| format!("status {status} is not documented"))?;
         if documented.bodies.is_empty() {
             return if body.is_empty() { Ok(()) } else { Err("a body where none is documented".to_owned()) };
         }
@@ -124,27 +105,12 @@ impl Contract {
         accept_as(media_type(content_type), validator, body)
     }
 
-    /// Whether every header of the service's own (`x-`) that an answer has is documented, else which is not. Those of
-    /// every answer need not be.
-    pub fn check_headers<'a>(
-        &self,
-        operation: &Operation,
-        status: u16,
-        names: impl IntoIterator<Item = &'a str>,
-    ) -> Result<(), String> {
-        let documented = operation.answers.get(&status);
+    /// Whether the answer's own (`x-`) headers are documented, else which is not. Those of every answer need not be.
+    pub(crate) fn check_headers<'a>(&self, status: u16, names: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
+        let documented = self.answers.get(&status);
         let is_known = |name: &str| documented.is_some_and(|answer| answer.headers.contains(name));
         let own = names.into_iter().filter(|name| name.starts_with("x-") && !SHARED_HEADERS.contains(name));
         own.filter(|name| !is_known(name)).try_for_each(|name| Err(format!("header {name} of {status} is not documented")))
-    }
-
-    /// Whether an error has the one shape.
-    pub fn check_problem(&self, status: u16, content_type: &str, body: &[u8]) -> Result<(), String> {
-        if content_type != PROBLEM {
-            return Err(format!("an error as {content_type:?}"));
-        }
-        let problem = accept(&self.problem, body)?;
-        if problem["status"] == status { Ok(()) } else { Err(format!("status {status} tells of {}", problem["status"])) }
     }
 }
 
@@ -157,22 +123,17 @@ fn accept_as(media: &str, validator: &Validator, body: &[u8]) -> Result<(), Stri
     match media {
         media if media.ends_with("ndjson") => {
             let mut lines = body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-            lines.try_for_each(|line| accept(validator, line).map(drop))
+            lines.try_for_each(|line| accept(validator, line))
         }
-        media if media.ends_with("json") => accept(validator, body).map(drop),
+        media if media.ends_with("json") => accept(validator, body),
         _ => Ok(()),
     }
 }
 
-fn accept(validator: &Validator, body: &[u8]) -> Result<Value, String> {
-    let value: Value = match serde_json::from_slice(body) {
-        Ok(value) => value,
-        // A number that no f64 holds is JSON, and reported ones are kept as they came; this validator cannot hold one.
-        Err(_) if serde_json::from_slice::<IgnoredAny>(body).is_ok() => return Ok(Value::Null),
-        Err(error) => return Err(format!("the body is not JSON: {error}")),
-    };
+fn accept(validator: &Validator, body: &[u8]) -> Result<(), String> {
+    let value: Value = serde_json::from_slice(body).map_err(|error| format!("the body is not JSON: {error}"))?;
     let faults: Vec<_> = validator.iter_errors(&value).map(|fault| format!("{}: {fault}", fault.instance_path())).collect();
-    if faults.is_empty() { Ok(value) } else { Err(format!("the body breaks its schema: {}", faults.join("; "))) }
+    if faults.is_empty() { Ok(()) } else { Err(format!("the body breaks its schema: {}", faults.join("; "))) }
 }
 
 struct Validators<'a> {
@@ -244,21 +205,6 @@ fn parameter(documented: &Value) -> Option<Parameter> {
         name: documented["name"].as_str()?.to_owned(),
         place: documented["in"].as_str()?.to_owned(),
         is_required: documented["required"] == true,
-        schema: documented["schema"].clone(),
         example: documented.get("example").cloned(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_number_that_no_f64_holds_is_json_and_what_is_none_or_breaks_its_schema_is_told() {
-        let validator = jsonschema::validator_for(&json!({"type": "object"})).unwrap();
-        let told = |body: &str| accept(&validator, body.as_bytes()).err();
-        assert_eq!((told(r#"{"a":1}"#), told(r#"{"a":1e400}"#)), (None, None));
-        assert!(told("{\"a\":1e400").unwrap().starts_with("the body is not JSON"));
-        assert!(told("[]").unwrap().starts_with("the body breaks its schema"));
-    }
 }
