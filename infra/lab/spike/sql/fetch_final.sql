@@ -1,2 +1,0 @@
-SELECT * FROM events FINAL PREWHERE key IN (SELECT key FROM keys) AND (site, at, key) IN keys
-FORMAT RowBinary

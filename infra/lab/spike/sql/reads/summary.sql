@@ -1,6 +1,0 @@
-SELECT type, roles, agent, count() AS events, uniqExactIf(session, session != 0) AS sessions
-FROM events FINAL
-WHERE site IN {sites:Array(String)}
-    AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC') AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-GROUP BY type, roles, agent
-ORDER BY events DESC

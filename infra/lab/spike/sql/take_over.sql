@@ -1,2 +1,0 @@
-INSERT INTO writers SELECT $epoch + 1, '$writer', '$slot', now64(3, 'UTC')
-WHERE throwIf((SELECT max(epoch) FROM writers) != $epoch, 'fenced') = 0
