@@ -1,4 +1,4 @@
-//! A fixed list of loads on a stack of its own, service and baseline in turn, in one run on one machine.
+//! A fixed list of loads on a stack of its own.
 //!
 //! The gateway is measured without the worker (P1, P5, P11), which then finds a full log (P3); last, the whole pipeline
 //! works at once (P2, P4), also while its whole log is replayed (P10). One oracle judges all of it.
@@ -6,7 +6,6 @@
 //! Must not assert a figure: what was measured is printed as it is.
 
 mod freshness;
-mod reference;
 mod replay;
 mod table;
 
@@ -19,8 +18,6 @@ use crate::report::{LoadReport, write_json};
 use crate::session::{Session, Workload};
 use crate::stage::{Service, TestBed};
 use crate::workload::Mix;
-use anyhow::Context as _;
-use reference::Reference;
 use std::time::Duration;
 use table::{BenchReport, Comparison, Drain, Pipeline, median};
 use tokio::time::sleep;
@@ -52,10 +49,9 @@ pub async fn run(options: &BenchOptions, stop: CancellationToken) -> anyhow::Res
     let workload = Workload { mix: mix(1), skew: 0.0, late_percent: 0 };
     let conduct = Conduct { read_every: options.conduct.read_every.max(READ_EVERY), ..options.conduct.clone() };
     let mut session = Session::begin(&stage, workload, &conduct, stop.clone()).await?;
-    let reference = Reference::create(stage.database_url().context("a bench has a stack of its own")?, 64).await?;
     let mut bench = Bench { options, session: &mut session, stage: &stage };
 
-    let throughput = bench.throughput(&reference).await?;
+    let throughput = bench.throughput().await;
     let peak = throughput.first().map_or(0.0, |row| median(&row.service));
     let half_load = bench.open("half load", peak / 2.0).await;
     let steady = bench.open("steady", peak * STEADY).await;
@@ -85,20 +81,17 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    async fn throughput(&mut self, reference: &Reference) -> anyhow::Result<Vec<Comparison>> {
+    async fn throughput(&mut self) -> Vec<Comparison> {
         let mut rows = Vec::new();
         for (batch, incumbent, wanted) in THROUGHPUT {
-            let mut row = Comparison { batch, service: Vec::new(), reference: Vec::new(), incumbent, wanted };
+            let mut row = Comparison { batch, service: Vec::new(), incumbent, wanted };
             for round in 1..=self.options.rounds {
                 let load = self.closed(&format!("batch {batch}, round {round}"), batch).await;
                 row.service.push(load.acked_events_per_second);
-                eprintln!("batch {batch}, round {round}, reference: {:.0?}", self.options.duration);
-                row.reference.push(reference.measure(CONNECTIONS, batch, self.options.duration).await?);
-                sleep(PAUSE).await;
             }
             rows.push(row);
         }
-        Ok(rows)
+        rows
     }
 
     /// Batch 100 with every service at work, until all of it can be read: what it costs is not done when it is acknowledged.

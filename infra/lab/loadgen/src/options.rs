@@ -22,7 +22,7 @@ pub struct Cli {
 pub enum Command {
     /// One load, as given; ends with 1 when an answer broke a rule
     Run(Box<RunOptions>),
-    /// A fixed list of loads on a stack of its own, printed as one table beside a baseline from the same run
+    /// A fixed list of loads on a stack of its own, printed as one table
     Bench(BenchOptions),
     /// What reads cost on a store of its own, filled with a year of reports
     Reads(ReadBenchOptions),
@@ -203,7 +203,7 @@ pub struct BenchOptions {
     /// Length of every load
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub duration: Duration,
-    /// How often service and baseline alternate; the table shows medians
+    /// How often each batch size is measured; the table shows medians
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=99))]
     pub rounds: u8,
     /// How it is carried out

@@ -12,14 +12,12 @@ use std::fmt;
 const INCUMBENT_AT_100: f64 = 55_000.0;
 const INCUMBENT_CORES: f64 = 2.0;
 
-/// Throughput at one batch size, service and baseline interleaved.
+/// Throughput at one batch size.
 #[derive(Debug, Serialize)]
 pub(super) struct Comparison {
     pub(super) batch: usize,
     /// Acked events a second of the service, by round.
     pub(super) service: Vec<f64>,
-    /// Events a second of the baseline, by round.
-    pub(super) reference: Vec<f64>,
     /// The incumbent's published figure: a constant, measured on another machine of this class.
     pub(super) incumbent: f64,
     /// The ratio to the incumbent to be reached.
@@ -77,12 +75,6 @@ impl Pipeline {
     }
 }
 
-impl Comparison {
-    fn ratios(&self) -> Vec<f64> {
-        self.service.iter().zip(&self.reference).map(|(service, reference)| service / reference).collect()
-    }
-}
-
 /// The middle value; 0 of none.
 pub(super) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
@@ -98,18 +90,13 @@ impl fmt::Display for BenchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.run)?;
         writeln!(f, "\nP1  acked events/s, gateway and broker, 64 connections, medians of {} rounds", self.rounds())?;
-        writeln!(f, "    batch   service  reference¹  service ÷ reference  incumbent²  service ÷ incumbent  wanted")?;
+        writeln!(f, "    batch   service  incumbent¹  service ÷ incumbent  wanted")?;
         for row in &self.throughput {
-            let (service, reference) = (median(&row.service), median(&row.reference));
+            let service = median(&row.service);
             let Comparison { batch, incumbent, wanted, .. } = row;
-            write!(f, "    {batch:>5}{service:>10.0}{reference:>12.0}{:>21.2}", median(&row.ratios()))?;
-            writeln!(f, "{incumbent:>12.0}{:>21.2}{wanted:>8.1}", service / incumbent)?;
+            writeln!(f, "    {batch:>5}{service:>10.0}{incumbent:>12.0}{:>21.2}{wanted:>8.1}", service / incumbent)?;
         }
-        writeln!(
-            f,
-            "    ¹ one durable INSERT into PostgreSQL for each request, without HTTP or validation, on the shared server"
-        )?;
-        writeln!(f, "    ² a constant: its published figure on another machine of this class")?;
+        writeln!(f, "    ¹ a constant: its published figure on another machine of this class")?;
         self.fmt_latencies(f)?;
         self.fmt_pipeline(f)
     }
