@@ -55,17 +55,3 @@ fn a_circle_is_found_wherever_a_path_stands() {
         assert_eq!(circles_in(&format!("{one} {other}")), [["a", "b"]], "{other}");
     }
 }
-
-#[test]
-fn arrows_that_point_one_way_and_what_only_tests_compile_are_no_circle() {
-    for text in [
-        "mod a { use crate::b::B; } mod b { pub struct B; }",
-        "mod a { use crate::b::B; } mod b { pub struct B; #[cfg(test)] mod tests { use crate::a::A; } }",
-        "mod a { use crate::b::B; } mod b { use crate::c::C; } mod c { use other::a::A; }",
-        "mod a { use crate::b::B; mod inner { use super::B; } } mod b { pub struct B; }",
-    ] {
-        assert_eq!(circles_in(text), Vec::<Vec<String>>::new(), "{text}");
-    }
-    let nested = "mod o { mod a { use super::b::B; pub struct A; } mod b { use super::a::A; pub struct B; } }";
-    assert_eq!(circles_in(nested), [["o::a", "o::b"]]);
-}

@@ -68,14 +68,3 @@ impl fmt::Display for Replays {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_word_of_a_replay_is_found_among_its_progress() {
-        assert_eq!(last_word("1/2 records, 7 events/s\n12.5 s, 250000 events/s\n").unwrap(), (12.5, 250_000.0));
-        assert!(last_word("1/2 records, 7 events/s\n").is_err());
-    }
-}

@@ -14,7 +14,6 @@ mod proxy;
 mod read_bench;
 mod real_service;
 mod small_bench;
-mod workload;
 
 /// A folder with the program of the product, as `--binaries` takes it.
 fn binaries() -> tempfile::TempDir {

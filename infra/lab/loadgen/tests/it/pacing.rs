@@ -44,13 +44,6 @@ async fn requests_that_never_left_are_counted_with_their_age() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closed_loop_keeps_one_request_on_each_connection() {
-    let closed = Pace { max_requests: Some(500), ..pace(Arrivals::Closed { connections: 8 }) };
-    let ridden = ridden(Manner { status: 201, stall: None }, closed).await;
-    assert_eq!((ridden.tally.requests(Fate::Acked), ridden.tally.connections), (500, 8));
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn every_answer_has_its_fate() {
     let ten = Pace { max_requests: Some(10), ..pace(Arrivals::Closed { connections: 2 }) };
     for (status, fate) in [

@@ -30,14 +30,3 @@ fn before_a_name(line: &str) -> impl Iterator<Item = String> {
     let is_lower = |part: &&str| !part.contains(|character: char| character.is_ascii_uppercase());
     name.split('_').take_while(is_lower).map(str::to_uppercase).take_while(|part| is_id(part))
 }
-
-#[test]
-fn ids_are_found_in_names_and_comments_and_nowhere_else() {
-    let code = concat!(
-        "//! S12: forty callers (G3), of U+1F600.\n  (\"X1\", HOSTILE, \"A9\"),\n  \"V13\",\n[\"F9\"]\n",
-        "async fn s7_v10_a_delivery() { let h2_x = \"A9, B8\"; }\nfn e2e_x() {}\n"
-    );
-    assert_eq!(code.lines().flat_map(named).collect::<Vec<_>>(), ["S12", "G3", "S7", "V10"]);
-    let document = "| id |\n|---|\n| SE4 | it holds |\n| Every | E5 |\nsee C1 |\n";
-    assert_eq!(explained(document).collect::<Vec<_>>(), ["SE4"]);
-}

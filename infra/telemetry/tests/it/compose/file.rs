@@ -116,9 +116,3 @@ fn filled(text: &str, env: &BTreeMap<String, String>) -> String {
     let value = env.get(name).map(String::as_str).or(default).unwrap_or_else(|| panic!("{name} is in no .env"));
     format!("{before}{value}{}", filled(after, env))
 }
-
-#[test]
-fn settings_are_filled_in_as_compose_does() {
-    let env = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
-    assert_eq!(filled("x://${A:?why}@${B:-b:2}/${A}", &env), "x://1@b:2/1");
-}

@@ -72,7 +72,7 @@ const EXECUTED: &[(&str, &str)] = &[
     ("telemetry events import", "events_are_sent_imported_once_and_read_in_every_form"),
     ("telemetry crawlers", "events_are_sent_imported_once_and_read_in_every_form"),
     ("telemetry urls", "events_are_sent_imported_once_and_read_in_every_form"),
-    ("telemetry summary", "a_page_uses_the_running_service"),
+    ("telemetry summary", "events_are_sent_imported_once_and_read_in_every_form"),
     ("telemetry series", "events_are_sent_imported_once_and_read_in_every_form"),
     ("promtool check", "promtool_takes_the_rules_and_the_configuration"),
     ("promtool test", "every_alert_fires_in_one_case_of_promtool_and_stays_silent_in_another"),

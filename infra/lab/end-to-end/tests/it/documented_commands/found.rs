@@ -4,7 +4,6 @@ use super::blocks::Page;
 use super::pasted::DOCUMENTS;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Programs whose code spans are commands.
 const PROGRAMS: [&str; 5] = ["cargo", "telemetry", "docker", "promtool", "openssl"];
@@ -47,17 +46,6 @@ fn add_documents(folder: &Path, prefix: &str, found: &mut Vec<(String, String)>)
         } else if path.extension().is_some_and(|extension| extension == "md") {
             found.push((format!("{prefix}{name}"), std::fs::read_to_string(path).expect("a document is text")));
         }
-    }
-}
-
-/// No document lies where this test does not look.
-#[test]
-fn every_document_is_looked_at() {
-    let listed = Command::new("git").args(["ls-files", "*.md"]).current_dir(root()).output();
-    let Some(listed) = listed.ok().filter(|ran| ran.status.success()) else { return };
-    let known: Vec<String> = documents().into_iter().map(|(file, _)| file).collect();
-    for file in String::from_utf8_lossy(&listed.stdout).lines() {
-        assert!(known.iter().any(|name| name == file), "{file} is not looked at");
     }
 }
 
@@ -145,12 +133,4 @@ fn words_of(line: &str) -> Vec<String> {
     }
     words.extend(word);
     words
-}
-
-#[test]
-fn lines_are_read_as_a_shell_reads_them() {
-    assert_eq!(words_of("a --name 'My Network' \"x y\" # no"), ["a", "--name", "My Network", "x y"]);
-    let found = Found::of("f", "N=1 cargo test -p a  # no", true).unwrap();
-    assert_eq!((found.variables, found.words), (vec!["N".to_owned()], ["cargo", "test", "-p", "a"].map(str::to_owned).to_vec()));
-    assert_eq!(alternatives("cargo local a|b"), ["cargo local a", "cargo local b"]);
 }
