@@ -49,12 +49,6 @@ pub struct ReadBenchOptions {
     /// Days in which the events happened, the last of them today
     #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub days: u16,
-    /// Fill through the log and worker processes instead of a writer in this process
-    #[arg(long)]
-    pub through_log: bool,
-    /// With --through-log: folder of the program `telemetry`, instead of building it
-    #[arg(long, value_name = "DIR", requires = "through_log")]
-    pub binaries: Option<PathBuf>,
     /// Reports per second that arrive during the last part of the run, in two blocks
     #[arg(long, default_value_t = 3_000)]
     pub ingest: u64,
@@ -62,11 +56,11 @@ pub struct ReadBenchOptions {
     #[arg(long)]
     pub windows: bool,
     /// Then measure with a tenth of the others' reports and with a tenth of the owner's, and print how reads grow (P7)
-    #[arg(long, conflicts_with = "through_log")]
+    #[arg(long)]
     pub growth: bool,
     /// Instead, the CPU of ClickHouse for each read of an owner without events, as the mean of so many runs
     #[arg(long, value_name = "RUNS", num_args = 0..=1, default_missing_value = "100", value_parser = clap::value_parser!(u32).range(1..),
-        conflicts_with_all = ["growth", "windows", "through_log", "owner_reports"])]
+        conflicts_with_all = ["growth", "windows", "owner_reports"])]
     pub plan: Option<u32>,
     /// Timed runs of each read, over windows of all lengths
     #[arg(long, default_value_t = 200)]

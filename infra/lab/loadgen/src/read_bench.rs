@@ -1,17 +1,15 @@
 //! What reads cost: a year of reports, written by the writer into the real store, then read over HTTP with windows of different
 //! lengths, beside plainer ways to ask for the same in the same run.
 //!
-//! The reports go past the log: quicker, and the same rows. `--through-log` goes through the topic and worker processes.
+//! The reports go past the log: quicker, and the same rows.
 //!
 //! Must not assert a figure: what was measured is printed as it is.
 
-mod filler;
 mod growth;
 mod history;
 mod manifests;
 mod own;
 mod plan;
-mod through_log;
 mod windows;
 
 use crate::Verdict;
@@ -22,7 +20,6 @@ use crate::report::Quantiles;
 use crate::stage::FreshStores;
 use crate::tenants;
 use anyhow::{Context as _, ensure};
-use filler::Filler;
 use history::{History, Span};
 use hyper::header::HeaderValue;
 use local::stack::Endpoints;
@@ -34,6 +31,7 @@ use schemas::ids::OrgId;
 use schemas::log::LogRecord;
 use service_kit::server;
 use std::time::{Duration, Instant};
+use stream_workers::EventLoader;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -119,16 +117,10 @@ async fn measure_all(
 ) -> anyhow::Result<Vec<Measured>> {
     let tenant = tenants::seed(&stores.pool, name, 1).await?.pop().context("one tenant was asked for")?;
     let client = service_kit::stores::clickhouse(&stores.addresses.clickhouse)?;
-    let mut filler = Filler::start(options, stores, name).await?;
-    let filled = async {
-        fill(options, &mut filler, &tenant.domain, stop).await?;
-        print_size(&client).await?;
-        repeat(options, &mut filler, &tenant.domain).await
-    };
-    if let Err(error) = filled.await {
-        filler.stop().await?;
-        return Err(error);
-    }
+    let mut loader = EventLoader::connect(&stores.addresses.clickhouse).await?;
+    fill(options, &mut loader, &tenant.domain, stop).await?;
+    print_size(&client).await?;
+    repeat(options, &mut loader, &tenant.domain).await?;
 
     let (place, serving) = serve_reads(stores, stop).await?;
     let mut connection = Connection::new(place, Duration::from_secs(90));
@@ -153,13 +145,12 @@ async fn measure_all(
         reader.measure_window(days, "", &OTHERS).await?;
     }
     let end_of_arrivals = stop.child_token();
-    let arriving = tokio::spawn(arrive(options.clone(), filler, tenant.domain.clone(), end_of_arrivals.clone()));
+    let arriving = tokio::spawn(arrive(options.clone(), loader, tenant.domain.clone(), end_of_arrivals.clone()));
     let measured = reader.measure_window(EVERYTHING, ", rows arriving", &READS).await;
     end_of_arrivals.cancel();
-    let mut filler = arriving.await??;
-    let claimed = claim_twice(options, &mut filler, &tenant.domain).await;
-    filler.stop().await?;
-    measured.and(claimed)?;
+    let mut loader = arriving.await??;
+    measured?;
+    claim_twice(options, &mut loader, &tenant.domain).await?;
     for days in [EVERYTHING, 30] {
         reader.measure_window(days, ", one claimed twice", &READS).await?;
     }
@@ -256,10 +247,10 @@ impl Reader {
 /// Hands over more reports of the same kind until stopped; returns the way into the store.
 async fn arrive(
     options: ReadBenchOptions,
-    mut filler: Filler,
+    mut loader: EventLoader,
     domain: String,
     stop: CancellationToken,
-) -> anyhow::Result<Filler> {
+) -> anyhow::Result<EventLoader> {
     let more = ReadBenchOptions { seed: options.seed.wrapping_add(1), reports: u64::MAX / 2, ..options };
     let (mut block, mut reports) = (Vec::new(), 0);
     let mut tick = tokio::time::interval(Duration::from_millis(500));
@@ -269,53 +260,55 @@ async fn arrive(
         if reports >= more.ingest / 2 {
             tokio::select! {
                 () = stop.cancelled() => break,
-                _ = tick.tick() => filler.insert(std::mem::take(&mut block)).await?,
+                _ = tick.tick() => loader.insert(std::mem::take(&mut block)).await?,
             }
             reports = 0;
         }
     }
-    filler.finish().await?;
-    Ok(filler)
+    Ok(loader)
 }
 
-async fn fill(options: &ReadBenchOptions, filler: &mut Filler, domain: &str, stop: &CancellationToken) -> anyhow::Result<()> {
+async fn fill(
+    options: &ReadBenchOptions,
+    loader: &mut EventLoader,
+    domain: &str,
+    stop: &CancellationToken,
+) -> anyhow::Result<()> {
     let (begun, mut block, mut reports, mut filled) = (Instant::now(), Vec::new(), 0, 0);
     for records in History::new(options, domain) {
         ensure!(!stop.is_cancelled(), "stopped");
         reports += events_of(&records);
         block.extend(records);
         if reports >= BLOCK as u64 {
-            filler.insert(std::mem::take(&mut block)).await?;
+            loader.insert(std::mem::take(&mut block)).await?;
             filled += std::mem::take(&mut reports);
             eprint!("\rfilled {filled} of {} in {:.0?} ", options.reports, begun.elapsed());
         }
     }
-    filler.insert(block).await?;
-    filler.finish().await?;
+    loader.insert(block).await?;
     eprintln!("\rfilled {} in {:.0?}          ", filled + reports, begun.elapsed());
     Ok(())
 }
 
 /// Reports one batch in [`REPEATED`] again, a second later, spread over the whole time.
-async fn repeat(options: &ReadBenchOptions, filler: &mut Filler, domain: &str) -> anyhow::Result<()> {
+async fn repeat(options: &ReadBenchOptions, loader: &mut EventLoader, domain: &str) -> anyhow::Result<()> {
     let (mut block, mut reports, mut repeated) = (Vec::new(), 0, 0);
     for mut records in History::new(options, domain).step_by(REPEATED) {
         records.iter_mut().for_each(|record| record.received_at_us += 1_000_000);
         reports += events_of(&records);
         block.extend(records);
         if reports >= BLOCK as u64 {
-            filler.insert(std::mem::take(&mut block)).await?;
+            loader.insert(std::mem::take(&mut block)).await?;
             repeated += std::mem::take(&mut reports);
         }
     }
-    filler.insert(block).await?;
-    filler.finish().await?;
+    loader.insert(block).await?;
     println!("{} reports sent again", repeated + reports);
     Ok(())
 }
 
 /// Has a second agent claim a fetch of the owner's content.
-async fn claim_twice(options: &ReadBenchOptions, filler: &mut Filler, domain: &str) -> anyhow::Result<()> {
+async fn claim_twice(options: &ReadBenchOptions, loader: &mut EventLoader, domain: &str) -> anyhow::Result<()> {
     let is_owners = |record: &LogRecord| {
         record.events.iter().position(|event| event.correlation_key.is_some() && event.site.starts_with(&reversed(domain)))
     };
@@ -327,8 +320,7 @@ async fn claim_twice(options: &ReadBenchOptions, filler: &mut Filler, domain: &s
     (event.id, event.source_role) = (Some(id), Some(SourceRole::Agent));
     (record.org, record.events) = (SECOND_CLAIMANT, vec![event]);
     record.received_at_us += 1_000_000;
-    filler.insert(vec![record]).await?;
-    filler.finish().await
+    loader.insert(vec![record]).await
 }
 
 fn events_of(records: &[LogRecord]) -> u64 {

@@ -33,7 +33,7 @@ async fn with_stand_in(folder: &Path, arguments: &[&str]) -> Output {
 
 #[tokio::test]
 async fn what_chaos_and_a_bench_build_first_exists_with_its_features() {
-    for arguments in [&["chaos"][..], &["bench"], &["run", "--start"], &["reads", "--through-log", "--reports", "1000"]] {
+    for arguments in [&["chaos"][..], &["bench"], &["run", "--start"]] {
         let folder = tempfile::tempdir().expect("a folder is made");
         let ended = with_stand_in(folder.path(), arguments).await;
         let outcome = std::fs::read_to_string(folder.path().join("outcome"));
