@@ -2,7 +2,7 @@
 
 use crate::chaos::ChaosOptions;
 use crate::drive::{Arrivals, Pace};
-use crate::stage::place::{Where, assignment, several};
+use crate::stage::place::Where;
 use crate::workload::Mix;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -188,12 +188,6 @@ pub struct BenchOptions {
     /// Folder of the program `telemetry`, instead of building it
     #[arg(long, value_name = "DIR")]
     pub binaries: Option<PathBuf>,
-    /// A setting of the gateway, as in TELEMETRY_MAX_EVENTS=100; can be repeated
-    #[arg(long = "gateway-setting", value_name = "NAME=VALUE", value_parser = assignment)]
-    pub gateway_settings: Vec<(String, String)>,
-    /// So many workers, one of which is active [default: 1]
-    #[arg(long, value_name = "COUNT", value_parser = several())]
-    pub workers: Option<u8>,
     /// Length of every load
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub duration: Duration,
@@ -208,13 +202,7 @@ pub struct BenchOptions {
 impl BenchOptions {
     /// A bench always runs on a stack of its own.
     pub fn place(&self) -> Where {
-        Where {
-            start: true,
-            binaries: self.binaries.clone(),
-            gateway_settings: self.gateway_settings.clone(),
-            workers: self.workers,
-            ..Where::default()
-        }
+        Where { start: true, binaries: self.binaries.clone(), ..Where::default() }
     }
 }
 

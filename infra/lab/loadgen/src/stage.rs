@@ -43,7 +43,6 @@ struct Own {
     launch: LaunchConfig,
     stores: FreshStores,
     running: Vec<Running>,
-    workers: usize,
 }
 
 impl TestBed {
@@ -59,8 +58,7 @@ impl TestBed {
         let folder = folder_of_run(&root, &name)?;
         let stores = FreshStores::create(Endpoints::of_running_stack()?, &name).await?;
         let tenants = tenants::seed(&stores.pool, &name, tenants).await?;
-        let (addresses, gateway_settings) = (stores.addresses.clone(), options.gateway_settings.clone());
-        let launch = LaunchConfig { binaries, folder, stores: addresses, gateway_settings };
+        let launch = LaunchConfig { binaries, folder, stores: stores.addresses.clone() };
         let mut running = Vec::new();
         for service in Service::ALL.into_iter().filter(|service| *service != Service::Worker) {
             running.push(launch.start(service).await?);
@@ -69,16 +67,14 @@ impl TestBed {
         let ingest = Endpoint::parse(url(Service::Gateway).context("there is a gateway")?)?;
         let base = Endpoint::parse(url(Service::Query).context("there is a query-api")?)?;
         let outside = servers(&root);
-        let own = Own { launch, stores, running, workers: options.workers.unwrap_or(1).into() };
-        Ok(Self { name, ingest, base, tenants, own: Some(own), outside })
+        Ok(Self { name, ingest, base, tenants, own: Some(Own { launch, stores, running }), outside })
     }
 
     async fn find(options: &Where, name: String, tenants: usize) -> anyhow::Result<Self> {
         let root = workspace_root();
-        let file = options.env_file.clone().unwrap_or_else(|| root.join(".local/demo.env"));
-        // a stack that is named is another one than the file's, unless the file is named too
-        let is_meant = options.base_url.is_none() || options.env_file.is_some();
-        let known = if is_meant { demo_env::read(&file) } else { BTreeMap::new() };
+        let file = root.join(".local/demo.env");
+        // a stack that is named is another one than the file's
+        let known = if options.base_url.is_none() { demo_env::read(&file) } else { BTreeMap::new() };
         let value = |given: &Option<String>, variable: &str| given.clone().or_else(|| known.get(variable).cloned());
         let base_url = value(&options.base_url, "BASE_URL").with_context(|| {
             format!("no stack found: run `cargo up` (it writes {}), give --base-url, or use --start", file.display())
@@ -86,16 +82,9 @@ impl TestBed {
         let ingest_url = value(&options.ingest_url, "INGEST_URL").unwrap_or_else(|| base_url.clone());
         let ingest = Endpoint::parse(&ingest_url)?;
         let base = Endpoint::parse(&base_url)?;
-        let tenants = match (&options.key, &options.owner_key, &options.domain) {
-            (Some(key), Some(owner_key), Some(domain)) => vec![Tenant::given(domain, key, owner_key)?],
-            _ => {
-                let database_url = value(&options.database_url, "DATABASE_URL");
-                let database_url =
-                    database_url.context("give --database-url to seed tenants, or --key, --owner-key and --domain to use one")?;
-                let pool = service_kit::stores::postgres(&PostgresSettings { database_url })?;
-                tenants::seed(&pool, &name, tenants).await?
-            }
-        };
+        let database_url = value(&options.database_url, "DATABASE_URL").context("give --database-url to seed tenants")?;
+        let pool = service_kit::stores::postgres(&PostgresSettings { database_url })?;
+        let tenants = tenants::seed(&pool, &name, tenants).await?;
         let mut outside = Vec::new();
         let surfaces = [("reads", base.address), ("ingest", ingest.address)];
         for (surface, address) in surfaces.into_iter().filter(|(_, address)| address.ip().is_loopback()) {
@@ -109,11 +98,11 @@ impl TestBed {
         Ok(Self { name, ingest, base, tenants, own: None, outside })
     }
 
-    /// Starts the workers of a stack of our own; a stack that was found has some.
+    /// Starts the worker of a stack of our own; a stack that was found has some.
     pub async fn add_workers(&mut self) -> anyhow::Result<()> {
         let Some(own) = &mut self.own else { return Ok(()) };
         if !own.running.iter().any(|running| running.service == Service::Worker) {
-            own.running.extend(own.launch.start_several(Service::Worker, own.workers).await?);
+            own.running.push(own.launch.start(Service::Worker).await?);
         }
         Ok(())
     }

@@ -28,15 +28,6 @@ pub struct Tenant {
     pub keys: [HeaderValue; ROLES.len()],
 }
 
-impl Tenant {
-    /// A tenant that exists: its agent reports with one key and it reads with another, and no more observers.
-    pub fn given(domain: &str, agent_key: &str, owner_key: &str) -> anyhow::Result<Self> {
-        let (agent, owner) = (header(agent_key)?, header(owner_key)?);
-        let keys = ROLES.map(|role| if role == SourceRole::Origin { owner.clone() } else { agent.clone() });
-        Ok(Self { name: domain.to_owned(), domain: domain.to_owned(), owner: None, network: None, owner_key: owner, keys })
-    }
-}
-
 /// Creates `count` content owners, each with a verified domain and an agent of its own; one edge network and one index
 /// report for all of them, as they do in life.
 pub async fn seed(pool: &PgPool, run: &str, count: usize) -> anyhow::Result<Vec<Tenant>> {

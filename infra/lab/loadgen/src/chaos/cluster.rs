@@ -160,7 +160,7 @@ fn through_proxies(direct: &Addresses, stores: &Stores, name: &str) -> anyhow::R
 
 fn launch(binaries: &Path, folder: &Path, stores: &Addresses) -> LaunchConfig {
     let (binaries, folder, stores) = (binaries.to_owned(), folder.to_owned(), stores.clone());
-    LaunchConfig { binaries, folder, stores, gateway_settings: Vec::new() }
+    LaunchConfig { binaries, folder, stores }
 }
 
 /// Returns the same stores for each shard, with the ClickHouse server of that shard.

@@ -98,8 +98,6 @@ pub(crate) struct LaunchConfig {
     pub(crate) folder: PathBuf,
     /// Where services find their stores.
     pub(crate) stores: Addresses,
-    /// `NAME=VALUE` settings of the gateway besides the usual ones.
-    pub(crate) gateway_settings: Vec<(String, String)>,
 }
 
 /// The place of one process: a name and ports that it keeps when it is started again.
@@ -140,20 +138,6 @@ impl LaunchConfig {
         Ok(running)
     }
 
-    /// Starts so many of a service at once, and waits until all are ready.
-    pub(super) async fn start_several(&self, service: Service, count: usize) -> anyhow::Result<Vec<Running>> {
-        let mut ports = Ports::default();
-        let mut all = Vec::new();
-        for number in 1..=count {
-            let name = format!("{}-{number}", service.name());
-            all.push(self.spawn(&ProcessSlot::free(service, &name, &mut ports)?, &[])?);
-        }
-        for running in &mut all {
-            running.until_ready().await?;
-        }
-        Ok(all)
-    }
-
     /// Starts a service at its place, with these settings besides the usual ones; it is not ready yet.
     pub(crate) fn spawn(&self, slot: &ProcessSlot, besides: &[(&str, String)]) -> anyhow::Result<Running> {
         let ProcessSlot { service, port, metrics_port, .. } = *slot;
@@ -168,7 +152,6 @@ impl LaunchConfig {
             command.env("TELEMETRY_SPILL_DIR", self.folder.join(format!("{}.spill", slot.name)));
             // One address stands for many clients.
             command.env("TELEMETRY_CONNECTIONS_PER_ADDRESS", "0");
-            command.envs(self.gateway_settings.iter().map(|(name, value)| (name, value)));
         }
         let child = command.envs(besides.iter().map(|(name, value)| (name, value))).spawn();
         let child = child.with_context(|| format!("{} cannot be started", service.name()))?;

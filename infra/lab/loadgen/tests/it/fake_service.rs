@@ -3,7 +3,7 @@
 //! Must not be mistaken for the real one: it stores nothing.
 
 use axum::Json;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::IntoResponse as _;
 use loadgen::client::Endpoint;
 use loadgen::drive::Course;
@@ -41,7 +41,9 @@ pub(crate) async fn start(manner: Manner) -> TestServer {
 
 pub(crate) fn course(url: &str, deadline: Duration) -> Arc<Course> {
     let shape = Shape { seed: 1, run: 1, started_at_ms: 1_790_000_000_000, late_percent: 0, request_lengths: Vec::new() };
-    let tenant = Tenant::given("example.com", "agent", "owner").expect("the keys are valid headers");
+    let (name, key) = ("example.com".to_owned(), HeaderValue::from_static("key"));
+    let keys = std::array::from_fn(|_| key.clone());
+    let tenant = Tenant { domain: name.clone(), name, owner: None, network: None, owner_key: key, keys };
     let mix = Mix { batch: 1, observers: 1, duplicate_percent: 0 };
     Arc::new(Course {
         ingest: Endpoint::parse(url).expect("a test names a valid address"),

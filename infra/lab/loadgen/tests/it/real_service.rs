@@ -3,7 +3,6 @@
 
 use axum::Router;
 use clap::Parser;
-use loadgen::tenants;
 use service_kit::clock::Clock;
 use service_kit::http;
 use service_kit::testing::{TestServer, TestStores};
@@ -80,20 +79,6 @@ async fn a_run_with_every_complication_is_clean() {
     assert_eq!(report["oracle"]["acked"], report["oracle"]["possible"]);
     assert!(report["oracle"]["acked"].as_u64().unwrap() > 500, "{}", said(&output));
     assert!(report["oracle"]["checks"].as_u64().unwrap() > 6, "{}", said(&output));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn one_tenant_can_be_given_and_what_it_has_already_is_left_aside() {
-    let service = Service::start().await;
-    let tenant = tenants::seed(&service.stores.pool, "given", 1).await.unwrap().remove(0);
-    let (key, owner_key) = (tenant.keys[0].to_str().unwrap(), tenant.owner_key.to_str().unwrap());
-    for _ in 0..2 {
-        let arguments = ["--key", key, "--owner-key", owner_key, "--domain", &tenant.domain];
-        let load = "--rate 100 --duration 2s --observers 3 --seed 5".split(' ');
-        let output = service.load(&arguments.into_iter().chain(load).collect::<Vec<&str>>()).await;
-        assert!(output.status.success(), "{}", said(&output));
-        assert!(said(&output).contains("200 acked, 0 refused, 0 unknown"), "{}", said(&output));
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
