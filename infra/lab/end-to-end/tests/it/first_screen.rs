@@ -120,16 +120,10 @@ async fn the_last_screen_works_when_pasted() {
     assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(file).is_file(), "{file}");
 }
 
-#[tokio::test]
-async fn defaults_log_no_warning() {
-    let demo = Demo::start().await;
-    let said = demo.process.stdout() + &demo.process.stderr();
-    assert!(!said.lines().any(|line| line.contains(" WARN ")), "{said}");
-}
-
 /// What a terminal shows may end up in a log that others read.
 #[tokio::test]
 async fn a17_no_key_and_no_password_is_on_the_screen_or_in_the_log() {
+    use std::os::unix::fs::PermissionsExt;
     let demo = Demo::start().await;
     let said = demo.process.stdout() + &demo.process.stderr();
     let secret = |name: &str| name.ends_with("_KEY") || name.ends_with("_SESSION") || name.ends_with("_URL");
@@ -141,13 +135,7 @@ async fn a17_no_key_and_no_password_is_on_the_screen_or_in_the_log() {
         assert!(!said.contains(value), "{name} is shown:\n{said}");
     }
     assert!(said.contains("$OWNER_KEY") && !said.contains("svc_pub_") && !said.contains("svc_pk_"), "{said}");
-}
-
-/// The demo keys are for the developer's eyes only.
-#[tokio::test]
-async fn demo_env_is_readable_by_its_owner_only() {
-    use std::os::unix::fs::PermissionsExt;
-    let demo = Demo::start().await;
+    assert!(!said.lines().any(|line| line.contains(" WARN ")), "the defaults log no warning: {said}");
     let mode = std::fs::metadata(demo.folder().join("demo.env")).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(mode & 0o777, 0o600, "demo.env is readable by its owner only");
 }

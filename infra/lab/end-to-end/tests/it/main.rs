@@ -18,7 +18,6 @@ mod demo_data;
 mod documented_commands;
 mod drains;
 mod edge;
-mod end_to_end;
 mod excerpt;
 mod first_screen;
 #[expect(dead_code, reason = "what only attacks on sign-in need; those are identity-api's")]

@@ -4,7 +4,6 @@ use crate::demo::{Answer, Demo, answer, retrieval};
 use schemas::identity::OrgType;
 use schemas::secrets::PlainApiKey;
 use serde_json::{Value, json};
-use service_kit::testing::eventually;
 
 /// Every member of a problem, and nothing beyond the request id that differs between two equal refusals.
 fn assert_problem(refused: &Answer, status: u16, code: &str) {
@@ -55,29 +54,4 @@ async fn every_refusal_has_the_one_shape() {
     let as_text = demo.client.post(demo.url("/events")).header("x-api-key", agent).header("content-type", "text/plain");
     assert_problem(&answer(as_text.body("x")).await, 415, "unsupported_media_type");
     assert_eq!(demo.total_events().await, Some(0), "nothing of a refused request is visible");
-}
-
-#[tokio::test]
-async fn a_key_revoked_over_http_is_refused_everywhere() {
-    let demo = Demo::start().await;
-    let owner = demo.env("OWNER_KEY");
-    let keys_url = demo.url("/api/v1/identity/api-keys");
-    let create = demo.client.post(&keys_url).header("x-api-key", owner).header("content-type", "application/json").body("{}");
-    let created = answer(create).await;
-    assert_eq!(created.status, 201, "{}", created.body);
-    let (id, key) = (created.body["id"].as_str().unwrap(), created.body["key"].as_str().unwrap());
-    assert_eq!(demo.get(key, "/content-owners/summary").await.status, 200);
-    assert_eq!(demo.post(key, &retrieval("origin", "before")).await.status, 201);
-
-    let revoked = answer(demo.client.delete(format!("{keys_url}/{id}")).header("x-api-key", owner)).await;
-    assert_eq!(revoked.status, 200, "{}", revoked.body);
-    assert_problem(&demo.get(key, "/content-owners/summary").await, 401, "unauthenticated");
-    assert_problem(&demo.get(key, "/api/v1/identity/api-keys").await, 401, "unauthenticated");
-    // The gateway remembers its callers for a moment; the same event again, so that the figure cannot move meanwhile.
-    let refused = eventually("the gateway forgets the key", || async {
-        Some(demo.post(key, &retrieval("origin", "before")).await).filter(|answer| answer.status != 201)
-    })
-    .await;
-    assert_problem(&refused, 401, "unauthenticated");
-    demo.counts(1).await;
 }

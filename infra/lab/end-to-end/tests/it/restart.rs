@@ -1,6 +1,6 @@
 //! The all-in-one is killed or stopped and started again on the same stores.
 
-use crate::demo::{Demo, answer, retrieval};
+use crate::demo::{Demo, retrieval};
 use service_kit::stores;
 use service_kit::testing::{TestLog, eventually};
 use std::collections::BTreeSet;
@@ -72,21 +72,4 @@ async fn send(sender: usize, (client, url, key): (reqwest::Client, String, Strin
         }
     }
     ids
-}
-
-#[tokio::test]
-async fn a_service_that_fails_to_start_says_why_in_one_line() {
-    let demo = Demo::start().await;
-    let taken = demo.env("BASE_URL").trim_start_matches("http://").to_owned();
-    let folder = tempfile::tempdir().unwrap();
-    let mut settings = crate::demo::settings(&demo.stores, folder.path());
-    settings.retain(|(name, _)| *name != "TELEMETRY_LISTEN");
-    settings.push(("TELEMETRY_LISTEN", taken.clone()));
-    let mut second = service_kit::testing::TestProcess::start(std::path::Path::new(crate::demo::BINARY), &[], &settings);
-    assert_eq!(second.exit_code().await, Some(1));
-    let said = second.stderr();
-    assert!(said.contains(&format!("TELEMETRY_LISTEN={taken}: cannot listen")), "{said}");
-    assert_eq!(said.trim().lines().count(), 1, "{said}");
-    let health = answer(demo.client.get(demo.url("/health"))).await;
-    assert_eq!(health.status, 200, "the first one is not disturbed");
 }
