@@ -183,29 +183,6 @@ async fn every_surface_is_behind_the_front(front: &Front, key: &str) {
     }
 }
 
-/// Every path of every service, as its OpenAPI document or its router names it, with something in the place of its parameters.
-fn paths_of_services() -> Vec<String> {
-    let mut paths = Vec::new();
-    for service in ["ingest-gateway", "query-api", "identity-api"] {
-        let described: Value = serde_json::from_str(&file::read(&format!("schemas/openapi/{service}.json"))).expect("it is JSON");
-        paths.extend(described["paths"].as_object().expect("it has paths").keys().cloned());
-    }
-    let routes = file::read("console/src/routes.rs");
-    paths.extend(routes.split(".route(\"").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned));
-    paths.into_iter().map(|path| path.replace(['{', '}'], "")).collect()
-}
-
-/// The front has no page of its own for any path that a service serves.
-async fn every_path_reaches_its_service(front: &Front, key: &str) {
-    let paths = paths_of_services();
-    assert!(paths.len() > 100 && paths.iter().any(|path| path == "/sign-in/arrived"), "{paths:?}");
-    for path in paths {
-        let (status, said) = front.get(&path, key).await;
-        let is_own = said.contains("<center>nginx") || status >= 502;
-        assert!(!is_own, "{path}: {status} {said}");
-    }
-}
-
 fn event(url: &str, more: &str) -> String {
     json!({"events": [{"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "edge", "content_url": url,
         "content_telemetry_id": "6a0d7c52-51a0-4c0b-9d35-1f3f1f0a7d11", "data": {"note": more}}]})
@@ -230,7 +207,6 @@ async fn what_compose_starts_is_healthy_takes_an_event_shows_it_and_stops_when_a
     })
     .await;
     every_surface_is_behind_the_front(front, &key).await;
-    every_path_reaches_its_service(front, &key).await;
     let profiles = deployment.folder.path().join("no-profiles").display().to_string();
     let settings = [("TELEMETRY_CONFIG", profiles.as_str()), ("TELEMETRY_KEY", &key)];
     let (code, told, said) = ended(&["doctor", "--url", &front.url("")], &settings).await;

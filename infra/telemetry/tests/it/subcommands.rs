@@ -33,19 +33,3 @@ async fn without_a_subcommand_or_with_an_unknown_one_it_says_so_and_does_nothing
         assert!(said.contains("--help"), "{words:?}: {said}");
     }
 }
-
-#[tokio::test]
-async fn a_subcommand_refuses_a_setting_that_nobody_knows() {
-    for service in SERVICES {
-        let settings = [
-            ("TELEMETRY_LISTEM", "127.0.0.1:1"),
-            ("KAFKA_BROKERS", "127.0.0.1:1"),
-            ("CLICKHOUSE_URL", "http://127.0.0.1:1"),
-            ("DATABASE_URL", "postgres://telemetry@127.0.0.1:1/telemetry"),
-            ("TELEMETRY_API_URL", "http://127.0.0.1:1"),
-        ];
-        let (code, _, said) = ended(&[service], &settings).await;
-        assert_eq!(code, Some(2), "{service}: {said}");
-        assert!(said.starts_with("unknown setting TELEMETRY_LISTEM: "), "{service}: {said}");
-    }
-}

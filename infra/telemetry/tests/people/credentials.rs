@@ -1,32 +1,14 @@
 //! Which credential is shown to which address, and where credentials are kept.
 
+use crate::stub::{Stub, ok};
 use crate::terminal::Terminal;
 use schemas::identity::OrgType;
 use schemas::secrets::PlainApiKey;
-use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::mpsc;
 
-/// A server that answers every request alike, and tells which key was shown.
-fn server() -> (String, mpsc::Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let (shown, keys) = mpsc::channel();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let (mut head, mut byte) = (Vec::new(), [0]);
-            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
-                head.push(byte[0]);
-            }
-            let head = String::from_utf8(head).unwrap();
-            let key = head.lines().find_map(|line| line.strip_prefix("x-api-key: ")).unwrap_or("none");
-            let _ = shown.send(key.to_owned());
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}");
-        }
-    });
-    (url, keys)
+/// A server that answers every request alike.
+fn server() -> Stub {
+    Stub::start(|_, _| ok("{}"))
 }
 
 fn key() -> String {
@@ -36,39 +18,36 @@ fn key() -> String {
 #[test]
 fn an_option_goes_before_the_environment_and_that_before_the_profile() {
     let (of_file, of_environment, of_profile) = (key(), key(), key());
-    let (url, shown) = server();
+    let (here, elsewhere) = (server(), server());
     let terminal = Terminal::new();
     let file = terminal.file("profile.key", &of_profile);
-    terminal.run(&["profile", "set", "--url", &url, "--key-file", file.to_str().unwrap()]).ok();
+    terminal.run(&["profile", "set", "--url", &here.url, "--key-file", file.to_str().unwrap()]).ok();
     terminal.run(&["summary"]).ok();
-    assert_eq!(shown.recv().unwrap(), of_profile);
+    assert_eq!(here.keys(), [of_profile]);
 
-    let (elsewhere, shown_elsewhere) = server();
-    let terminal = terminal.with("TELEMETRY_KEY", &of_environment).with("TELEMETRY_URL", &elsewhere);
+    let terminal = terminal.with("TELEMETRY_KEY", &of_environment).with("TELEMETRY_URL", &elsewhere.url);
     terminal.run(&["summary"]).ok();
-    assert_eq!(shown_elsewhere.recv().unwrap(), of_environment);
+    assert_eq!(elsewhere.keys(), [of_environment]);
 
     let file = terminal.file("option.key", &format!("{of_file}\n"));
-    terminal.run(&["summary", "--url", &url, "--key-file", file.to_str().unwrap()]).ok();
-    assert_eq!(shown.recv().unwrap(), of_file);
+    terminal.run(&["summary", "--url", &here.url, "--key-file", file.to_str().unwrap()]).ok();
+    assert_eq!(here.keys(), [of_file]);
 }
 
 #[test]
 fn a_key_of_a_profile_is_not_shown_to_another_address() {
-    let (url, _) = server();
-    let (elsewhere, shown_elsewhere) = server();
+    let (here, elsewhere) = (server(), server());
     let terminal = Terminal::new();
     let file = terminal.file("key", &key());
-    terminal.run(&["profile", "set", "--url", &url, "--key-file", file.to_str().unwrap()]).ok();
-    let said = terminal.run(&["summary", "--url", &elsewhere]);
+    terminal.run(&["profile", "set", "--url", &here.url, "--key-file", file.to_str().unwrap()]).ok();
+    let said = terminal.run(&["summary", "--url", &elsewhere.url]);
     assert_eq!(said.code, 3, "{said:?}");
     assert!(said.stderr.contains("are not sent to"), "{said:?}");
-    assert!(shown_elsewhere.try_recv().is_err(), "nothing was sent");
 
-    let said = terminal.run(&["profile", "set", "default", "--url", &elsewhere]).ok();
+    let said = terminal.run(&["profile", "set", "default", "--url", &elsewhere.url]).ok();
     assert!(said.stderr.contains("were deleted"), "{said:?}");
     assert_eq!(terminal.run(&["summary"]).code, 3);
-    assert!(shown_elsewhere.try_recv().is_err(), "nothing was sent");
+    assert_eq!(elsewhere.keys(), [""; 0], "nothing was sent");
 }
 
 #[test]

@@ -9,7 +9,6 @@ mod credentials;
 mod deliveries;
 mod documents;
 mod drains;
-mod exit_codes;
 mod figures;
 mod golden;
 mod imports;

@@ -91,6 +91,16 @@ impl Service {
             .max_by_key(|path| std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok());
         std::fs::read_to_string(newest?).ok()
     }
+
+    /// The link in the first mail after this one.
+    pub(crate) async fn mailed_link(&self, before: Option<&String>) -> String {
+        eventually("the mail is there", || async {
+            let mail = self.mail().filter(|mail| Some(mail) != before)?;
+            let plain = mail.replace("=\r\n", "").replace("=3D", "=");
+            plain.split_whitespace().find(|word| word.contains("token=")).map(str::to_owned)
+        })
+        .await
+    }
 }
 
 fn store_settings(stores: &TestStores) -> Vec<(&'static str, String)> {

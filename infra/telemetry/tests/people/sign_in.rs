@@ -2,7 +2,6 @@
 
 use crate::service::Service;
 use crate::terminal::Terminal;
-use service_kit::testing::eventually;
 use std::io::{Read, Write};
 
 #[test]
@@ -20,13 +19,7 @@ async fn a_person_signs_in_by_the_link_of_the_mail_and_out_again() {
     let person = Terminal::new().with("TELEMETRY_URL", service.url());
     let before = service.mail();
     let mut login = person.start(&["login", "--email", "owner@example.com"]);
-    let link = eventually("the mail is there", || async {
-        let mail = service.mail().filter(|mail| Some(mail) != before.as_ref())?;
-        let plain = mail.replace("=\r\n", "").replace("=3D", "=");
-        let link = plain.split_whitespace().find(|word| word.contains("token="))?;
-        Some(link.to_owned())
-    })
-    .await;
+    let link = service.mailed_link(before.as_ref()).await;
     login.stdin.take().unwrap().write_all(format!("{link}\n").as_bytes()).unwrap();
     assert!(login.wait().unwrap().success());
     let mut said = String::new();

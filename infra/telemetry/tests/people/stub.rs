@@ -8,6 +8,8 @@ use std::sync::mpsc;
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) target: String,
+    /// Empty if none was shown.
+    key: String,
     pub(crate) body: String,
 }
 
@@ -39,6 +41,11 @@ impl Stub {
     pub(crate) fn bodies(&self) -> String {
         self.requests.try_iter().map(|request| request.body).collect()
     }
+
+    /// The keys that were shown since then.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.requests.try_iter().map(|request| request.key).collect()
+    }
 }
 
 /// An answer with this JSON.
@@ -60,6 +67,7 @@ fn read(stream: &TcpStream) -> Option<Request> {
         }
     }
     let target = head.split(' ').nth(1)?.to_owned();
+    let key = head.lines().find_map(|line| line.strip_prefix("x-api-key: ")).unwrap_or_default().to_owned();
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or(Some(0), |text| text.parse().ok());
     let mut sent = vec![0; length?];
     reader.read_exact(&mut sent).ok()?;
@@ -69,5 +77,5 @@ fn read(stream: &TcpStream) -> Option<Request> {
     } else {
         body = String::from_utf8(sent).ok()?;
     }
-    Some(Request { target, body })
+    Some(Request { target, key, body })
 }

@@ -101,6 +101,8 @@ async fn golden_an_error_for_each_exit_code() {
     kept.run(&owner, &["series", "--by", "hour", "--since", "2000-01-01", "--until", "2026-01-01"]);
     kept.run(&owner, &["urls", "--path", "blog/*"]);
     kept.run(&owner, &["summary", "--since", "lately"]);
+    kept.run(&owner, &["summary", "--nonsense"]);
+    kept.run(&owner, &["events", "send", "gone.json"]);
     kept.run(&owner, &["summary", "--domain", "other.example"]);
     kept.run(&Terminal::new(), &["summary", "--url", "https://telemetry.example"]);
     kept.run(&owner, &["key", "show", "nobody's"]);
