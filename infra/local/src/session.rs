@@ -10,10 +10,8 @@ use anyhow::Result;
 use crate::fetch;
 use crate::interrupt::Interrupt;
 use crate::kind::Kind;
-use crate::nginx;
-use crate::postgres_tools;
+use crate::programs;
 use crate::progress::Progress;
-use crate::prometheus;
 use crate::settings::Given;
 use crate::stack::{Endpoints, Stack};
 use crate::workspace::Workspace;
@@ -79,19 +77,9 @@ impl Session {
         self.progress.say(line);
     }
 
-    /// Fetches what the tests of rules and alerts need.
-    pub(crate) fn fetch_prometheus(&self) -> Result<()> {
-        prometheus::fetch_if_missing(&self.progress, &self.interrupt).map(drop)
-    }
-
-    /// Fetches what the test of the containers needs.
-    pub(crate) fn fetch_nginx(&self) -> Result<()> {
-        nginx::fetch_if_missing(&self.progress, &self.interrupt).map(drop)
-    }
-
-    /// Brings PostgreSQL's own tools if they are missing, so that no test has to.
-    pub(crate) fn fetch_postgres_tools(&self) -> Result<()> {
-        postgres_tools::fetch_if_missing(&self.progress, &self.interrupt).map(drop)
+    /// Fetches the programs that tests need.
+    pub(crate) fn fetch_programs(&self) -> Result<()> {
+        programs::fetch_all(&self.progress, &self.interrupt)
     }
 
     pub(crate) fn start(&self) -> Result<Endpoints> {

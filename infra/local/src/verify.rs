@@ -65,9 +65,7 @@ fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()
     report.step("deny", || deny::check(session))?;
     let mut endpoints = None;
     report.step("servers", || {
-        session.fetch_prometheus()?;
-        session.fetch_nginx()?;
-        session.fetch_postgres_tools()?;
+        session.fetch_programs()?;
         endpoints = Some(session.start()?);
         Ok(true)
     })?;

@@ -125,8 +125,7 @@ fn ask(address: &str, statement: &str, limit: Duration) -> std::io::Result<Strin
 
 #[test]
 fn prometheus_is_fetched_once_and_both_of_its_programs_run() {
-    let programs = local::prometheus::programs().unwrap();
-    for program in [&programs.prometheus, &programs.promtool] {
+    for program in local::programs::prometheus().unwrap() {
         let output = Command::new(program).arg("--version").output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && said.contains(", version "), "{said}");

@@ -160,18 +160,18 @@ async fn make_anew(url: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dump_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte() {
-    let tools = tokio::task::spawn_blocking(local::postgres_tools::programs).await.unwrap().unwrap();
+    let [pg_dump, pg_restore] = tokio::task::spawn_blocking(local::programs::postgres_tools).await.unwrap().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (pipeline, database) = on_own_postgres(folder.path()).await;
     let before = Before::of(&pipeline).await;
     let (url, dump) = (database.url(), folder.path().join("telemetry.dump"));
     let dump = dump.to_str().unwrap();
-    postgres_tool(&tools.pg_dump, &["--format=custom", &format!("--file={dump}"), &url]);
+    postgres_tool(&pg_dump, &["--format=custom", &format!("--file={dump}"), &url]);
 
     make_anew(&url).await;
     lose_clickhouse(&pipeline).await;
     let into = format!("--dbname={url}");
-    postgres_tool(&tools.pg_restore, &["--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges", &into, dump]);
+    postgres_tool(&pg_restore, &["--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges", &into, dump]);
     stores::migrate_postgres(&pipeline.stores.pool).await.unwrap();
     before.is_back_after_a_rebuild(&pipeline).await;
 }

@@ -129,7 +129,7 @@ async fn d6_a_worker_compute_and_servers_in_node_and_python_tell_of_agents_and_o
 /// Visitors forge every header. Each line contains what the server saw, and its drain reads every line.
 #[tokio::test(flavor = "multi_thread")]
 async fn forged_headers_change_no_field_of_the_server() {
-    let nginx = tokio::task::spawn_blocking(local::nginx::program).await.unwrap().unwrap();
+    let nginx = tokio::task::spawn_blocking(local::programs::nginx).await.unwrap().unwrap();
     let demo = Demo::start().await;
     for provider in ["ndjson", "fastly", "combined"] {
         let drain = drain(&demo, provider).await;

@@ -22,7 +22,7 @@ impl Front {
         let folder = folder.join("front");
         std::fs::create_dir(&folder).expect("a folder is made");
         std::fs::write(folder.join("nginx.conf"), settled(&folder, address, services)).expect("it is written");
-        let program = tokio::task::spawn_blocking(local::nginx::program).await.expect("fetching does not panic");
+        let program = tokio::task::spawn_blocking(local::programs::nginx).await.expect("fetching does not panic");
         let program = program.unwrap_or_else(|error| panic!("{error:#}"));
         let file = folder.join("nginx.conf").display().to_string();
         let process = TestProcess::start(&program, &["-e", "stderr", "-c", &file, "-g", "daemon off;"], &[] as &[(&str, &str)]);

@@ -265,7 +265,7 @@ fn prometheus(folder: &Path, addresses: &BTreeMap<&'static str, (String, String)
     );
     std::fs::write(folder.join("prometheus.yml"), config).unwrap();
     std::fs::write(folder.join("rules.yml"), quickened(&rules::text())).unwrap();
-    let (program, address) = (rules::programs().prometheus, free_address());
+    let ([program, _], address) = (rules::programs(), free_address());
     let process = TestProcess::start(
         &program,
         &[

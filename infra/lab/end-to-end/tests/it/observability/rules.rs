@@ -4,13 +4,13 @@ use super::promql::{faults_of, scraped};
 use super::rule_names::all;
 pub(crate) use super::rule_names::{alerts_in_the_rules, recorded_names, text};
 use super::{file, read};
-use local::prometheus::Programs;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Prometheus and promtool, fetched when they are missing.
-pub(crate) fn programs() -> Programs {
-    local::prometheus::programs().unwrap_or_else(|error| panic!("{error:#}"))
+pub(crate) fn programs() -> [PathBuf; 2] {
+    local::programs::prometheus().unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 /// Alerts that say something of the minutes or the hour before now, by themselves or by what is recorded: they go on for
@@ -43,7 +43,8 @@ fn expressions() -> Vec<String> {
 
 fn promtool(arguments: &[&str]) {
     let folder = file("infra/observability/prometheus");
-    let output = Command::new(programs().promtool).args(arguments).current_dir(folder).output().unwrap();
+    let [_, promtool] = programs();
+    let output = Command::new(promtool).args(arguments).current_dir(folder).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "promtool {}:\n{said}", arguments.join(" "));
 }
