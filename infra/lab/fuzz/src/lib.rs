@@ -1,7 +1,5 @@
 //! Where outside bytes enter, one module for each place, and what must hold for all of them: no panic, and the laws
 //! that the module lists.
-//!
-//! Must not need a server, a clock or randomness in a target: an input that failed once fails again.
 
 pub mod address;
 pub mod drain;

@@ -1,6 +1,4 @@
 //! `cargo run --manifest-path infra/lab/Cargo.toml -p fuzz -- --seconds 60`: every target on a stable toolchain, without coverage as a guide.
-//!
-//! Must leave behind what failed: the input as a file, and the number that makes the same inputs again.
 
 use anyhow::Context;
 use clap::Parser;

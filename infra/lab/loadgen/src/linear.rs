@@ -2,8 +2,6 @@
 //! token, for every shape and nesting.
 //!
 //! In this process and without a server: what is measured is everything a request goes through but its I/O.
-//!
-//! Must not judge: the test beside it counts bytes gone over, which no busy machine changes.
 
 mod body;
 mod line;

@@ -1,6 +1,4 @@
 //! The load generator as a process: `cargo load -- run …`, `cargo load -- bench`.
-//!
-//! Must stay a table of contents: everything it does is in the library.
 
 use clap::Parser as _;
 use loadgen::options::Cli;

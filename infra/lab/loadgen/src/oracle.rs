@@ -3,8 +3,6 @@
 //! Every event is acked (2xx), refused (4xx, or never sent) or unknown (timeout, 5xx, reset). At any instant a read
 //! may count no more than what was sent and not refused, must agree with itself, and must not fall. After quiesce it
 //! must count all that was acked.
-//!
-//! Must not talk to the service: it is told what was sent and what was read.
 
 mod figures;
 mod ledger;

@@ -1,6 +1,4 @@
 //! What processes cost: CPU-seconds and resident memory, read from `/proc`.
-//!
-//! Must count a process together with its children: PostgreSQL works in one process per connection.
 
 use crate::drive::lock;
 use rustix::time::{ClockId, clock_gettime};

@@ -2,8 +2,6 @@
 //! lengths, beside plainer ways to ask for the same in the same run.
 //!
 //! The reports go past the log: quicker, and the same rows.
-//!
-//! Must not assert a figure: what was measured is printed as it is.
 
 mod growth;
 mod history;

@@ -1,6 +1,4 @@
 //! A run: one course, any number of loads on it, reads throughout, and the oracle's word at the end.
-//!
-//! Must hold every load against the same oracle: what one load broke, a later one may show.
 
 use crate::client::Endpoint;
 use crate::drive::{Course, Pace, Tally, lock, ride};

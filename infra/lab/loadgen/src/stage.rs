@@ -1,6 +1,4 @@
 //! What a run is driven against: a stack that runs, or one of its own; with tenants, and the processes to watch.
-//!
-//! Must leave nothing behind: processes and stores that it made go when it ends.
 
 mod demo_env;
 mod leftovers;

@@ -1,7 +1,5 @@
 //! What docker-compose.yml and the Dockerfile promise: images by digest, accounts that exist, and every path of the API behind the
 //! one address.
-//!
-//! Must read the files as text: no Docker is needed to know what they say.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,4 @@
 //! The program as people and scripts use it: started as a process, against the real service on real servers.
-//!
-//! Must look at what they see alone: standard output, standard error, the exit code, and what the service counts.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,6 +1,4 @@
 //! A webhook and what waits for it, before PostgreSQL is lost and after: the same lists, and a secret that still signs.
-//!
-//! Must know the secret from before only: it is told once.
 
 use crate::pipeline::Pipeline;
 use crate::webhooks::{Letters, accept, receiver};

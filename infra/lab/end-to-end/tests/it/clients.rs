@@ -1,7 +1,5 @@
 //! The JavaScript and Python clients of `infra/clients`, unchanged, against the running service: refused, cut off and repeated, every
 //! event counts once, and what breaks a rule holds nothing else up.
-//!
-//! Must not skip: without Node or Python it fails and says so.
 
 use crate::demo::Demo;
 use serde_json::Value;

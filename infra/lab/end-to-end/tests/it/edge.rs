@@ -1,8 +1,6 @@
 //! What a customer pastes (`infra/edge`), against the running service: lines that nginx has written by our log formats, a Worker, a
 //! service of Fastly Compute, a server of one's own in Node.js and Python, and what the scripts set up at Cloudflare and Vercel.
 //! `tests/node/hostile` renders every format for visitors who forge their headers.
-//!
-//! Must use the files as they are, and must not skip: without Node.js or Python it fails and says so.
 
 use crate::demo::{Demo, answer};
 use chrono::DateTime;

@@ -1,8 +1,6 @@
 //! S1: random histories of organisations, domains, delegations, settings, sessions and events; every read equals a model
 //! in memory, and every total equals every other. How many: `MODEL_ROUNDS` (10000 before a release). A failure names the
 //! seed and the number of its history: `TEST_SEED=… MODEL_FIRST=<number> MODEL_ROUNDS=1` replays that one alone.
-//!
-//! Must not ask a history's reads while its own step changes something: what is compared is what each answer says.
 
 mod answers;
 mod judge;

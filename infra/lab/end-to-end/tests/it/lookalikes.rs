@@ -1,6 +1,4 @@
 //! Whose page it is, and how often it was seen, however it is written: threats E5 to E7 and E10 to E12, end to end.
-//!
-//! Must ask `/resolve` and the owners' summaries both: they must agree.
 
 use crate::demo::{Demo, answer};
 use serde_json::{Value, json};

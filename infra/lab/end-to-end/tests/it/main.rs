@@ -1,6 +1,4 @@
 //! The whole service on real servers, asked over HTTP as its users ask it.
-//!
-//! Must not look inside any crate: what is tested is what a caller and an operator see.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,7 +1,5 @@
 //! A rolling upgrade, seen from the processes of before: the stores have been brought up to a build that is newer than this
 //! one, and everything goes on.
-//!
-//! Must change the stores as a newer build would: additions only.
 
 use crate::pipeline::Pipeline;
 use schemas::identity::OrgType;

@@ -1,6 +1,4 @@
 //! K6: the published npm client, unchanged, through its whole API against the running service.
-//!
-//! Must use the package as it is in the registry, and must not skip: without Node or the registry it fails and says so.
 
 use crate::demo::Demo;
 use service_kit::testing::{eventually, npm_package};

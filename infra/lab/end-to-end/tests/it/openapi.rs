@@ -1,6 +1,4 @@
 //! The served document against the route tables: nothing left out, nothing made up, and valid by the standard's own schema.
-//!
-//! Must not know a route: what is served is read from the route tables and asked of the running process.
 
 use crate::contract::Contract;
 use crate::demo::Demo;

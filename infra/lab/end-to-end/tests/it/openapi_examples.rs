@@ -2,8 +2,6 @@
 //!
 //! Ids and secrets of the examples belong together over the whole document: where the answer to one example shows `0195…10`,
 //! the real answer shows the id that stands for it in every later request.
-//!
-//! Must not write a request of its own: what is sent is what the document says.
 
 use crate::contract::{Contract, Operation, Parameter};
 use crate::demo::Demo;

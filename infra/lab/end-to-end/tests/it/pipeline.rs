@@ -1,6 +1,4 @@
 //! Gateway and reads in this process on stores of their own, and workers when they are wanted.
-//!
-//! Must not look inside any of them: records go in over HTTP or onto the log, answers come out over HTTP.
 
 use crate::demo::{Answer, answer};
 use ingest_gateway::Durability;

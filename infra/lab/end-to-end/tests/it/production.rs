@@ -1,7 +1,5 @@
 //! `TELEMETRY_PROFILE=production`: what each binary then refuses to start with, each time in one line that names the setting,
 //! its value and the fix. And what a log of three brokers must keep, whatever the profile.
-//!
-//! Must not look inside the services: real binaries, and real brokers where brokers are asked.
 
 use crate::pipeline::process;
 use local::private::Kafka;

@@ -1,6 +1,4 @@
 //! S15 on the process as it is: whoever asks and does not read is cut off, on every listener, at the pace that is built in.
-//!
-//! Must not shorten a deadline: what is short is tested beside the server.
 
 use crate::demo::Demo;
 use service_kit::testing::eventually;

@@ -1,7 +1,5 @@
 //! Starting with settings that cannot work: every binary, every mode, every setting. What comes out is one line that names the
 //! setting and the value, and says what to do.
-//!
-//! Must not look inside the services, and must learn of settings from the commands themselves: a new one is tested unasked.
 
 use crate::pipeline::process;
 use crate::settings_table::{binaries, modes};

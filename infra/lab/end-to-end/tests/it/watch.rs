@@ -1,6 +1,4 @@
 //! Somebody who asks for the summary over and over, and checks every answer.
-//!
-//! Must not forgive a single wrong figure: "wrong for a moment and right later" is what it looks for.
 
 use schemas::reads::Summary;
 use service_kit::testing::{client, eventually};

@@ -1,7 +1,5 @@
 //! The whole story over HTTP only: a publisher, an agent, an operator and a partner, from the first mail to the revoked
 //! delegation. Besides HTTP there are only the mailbox and the publisher's own DNS.
-//!
-//! Must not touch a store or call a crate: a step that only a test could take is no step of the story.
 
 mod clicks;
 

@@ -1,6 +1,4 @@
 //! S13 on every run: each target with its seeds and a fixed number of changed ones.
-//!
-//! Must be bounded by a number, not by time: a slow machine tests as much as a fast one.
 
 use fuzz::mutate::Inputs;
 use fuzz::{TARGETS, Target};

@@ -1,6 +1,4 @@
 //! P4: how long after its 2xx an event can be read, while others report.
-//!
-//! Must use a tenant of its own: the oracle of the run knows nothing of these events.
 
 use super::Bench;
 use crate::client::{Connection, Endpoint, Exchange};

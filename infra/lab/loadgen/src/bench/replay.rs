@@ -1,6 +1,4 @@
 //! P10: what a replay of the whole log reaches, and what it does to those who report meanwhile.
-//!
-//! Must measure the live load without a replay in the same run: only the ratio says anything.
 
 use super::Bench;
 use crate::report::LoadReport;

@@ -1,6 +1,4 @@
 //! A gibibyte of NDJSON sent to a gateway process with Kafka: the memory and the CPU that it took.
-//!
-//! Must compress before it sends: what this process does meanwhile is not the gateway's.
 
 use super::{MIB, float};
 use crate::client::{Connection, Endpoint, Exchange};

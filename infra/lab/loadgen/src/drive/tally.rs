@@ -1,6 +1,4 @@
 //! What came of the requests of one phase: counts, and latencies as histograms.
-//!
-//! Must not drop a latency: what is too slow for the histogram counts as its largest value.
 
 use crate::client::Exchange;
 use crate::oracle::Fate;

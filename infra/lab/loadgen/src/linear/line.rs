@@ -1,6 +1,4 @@
 //! What is measured: one line for each route that takes a body, one for each provider of logs, and the manifest.
-//!
-//! Must take what runs from the services themselves: their dry runs are the paths that requests take.
 
 use super::body::{LEVELS, Shape, body, change, log, session};
 use super::work_off;

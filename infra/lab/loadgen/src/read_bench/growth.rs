@@ -1,7 +1,5 @@
 //! P7, how reads grow: the same reads over a store, over one with a tenth of the others' reports, and over one with a tenth of
 //! the owner's, one after the other; the ratios of the medians.
-//!
-//! Must not assert a figure: what was measured is printed as it is.
 
 use super::Measured;
 use crate::options::ReadBenchOptions;

@@ -1,7 +1,5 @@
 //! The reports of one store: one in `share` about one owner, with sites, pages, agents and session lengths by Zipf. Three in ten
 //! events are reported by a server, too.
-//!
-//! Must stay a function of the seed: two runs of one size read the same reports.
 
 use super::{DAY_MS, instant};
 use crate::options::ReadBenchOptions;

@@ -1,6 +1,4 @@
 //! What looking a click token up costs (P8): tokens of sessions that the history holds, of agents that share.
-//!
-//! Must write its rows straight into the fresh stores: identity and gateway are not what is measured.
 
 use crate::client::{Connection, Exchange};
 use crate::drive::Latencies;

@@ -1,6 +1,4 @@
 //! What reading one's own reports costs: `GET /agent/events` and a session's document, of the platform that has reported most.
-//!
-//! Must write its rows straight into the fresh stores: identity and gateway are not what is measured.
 
 use crate::client::{Connection, Exchange};
 use crate::drive::Latencies;

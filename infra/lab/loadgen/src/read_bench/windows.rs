@@ -1,7 +1,5 @@
 //! Every read over ten windows, from ten minutes to everything, with the largest pages: that none is refused for its size, how long
 //! it took and how much memory its statements held.
-//!
-//! Must not be a part of the timings: the store is asked for its memory fifty times a second meanwhile.
 
 use super::history::Span;
 use super::{DAY_MS, OTHERS};

@@ -1,6 +1,4 @@
 //! `demo.env`, as the all-in-one writes it: where a running stack is.
-//!
-//! Must not be required: every value in it can be given on the command line.
 
 use std::collections::BTreeMap;
 use std::path::Path;

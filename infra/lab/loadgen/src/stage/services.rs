@@ -1,6 +1,4 @@
 //! The four services as processes of their own, on free ports, with a store of their own each run.
-//!
-//! Must not inherit a setting: what the developer's shell exports is not the run's.
 
 use super::stores::Addresses;
 use crate::client::{Connection, Endpoint, Exchange};

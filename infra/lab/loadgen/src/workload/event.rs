@@ -1,7 +1,5 @@
 //! An event as a function of (seed, tenant, number): whoever knows the number can send it again, byte for byte, and
 //! the oracle knows its type, session and time without keeping any of them.
-//!
-//! Must stay pure: no clock, no random source of its own.
 
 use super::{AGENT, ROLES};
 use chrono::{DateTime, SecondsFormat, Utc};

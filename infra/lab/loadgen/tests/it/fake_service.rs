@@ -1,6 +1,4 @@
 //! A service that answers as it is told to, and a course to it.
-//!
-//! Must not be mistaken for the real one: it stores nothing.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode};

@@ -1,7 +1,5 @@
 //! The load generator from outside: does its oracle find what it must, does its clock hide nothing, does it get along
 //! with the real service.
-//!
-//! Must not time the service: figures come from benches.
 
 mod chaos;
 mod documented_build;

@@ -1,6 +1,4 @@
 //! The modules of a crate, as its sources declare them: what each defines, imports and names.
-//!
-//! Must leave out what only tests compile: a test may look at anything.
 
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};

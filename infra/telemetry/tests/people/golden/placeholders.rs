@@ -1,6 +1,4 @@
 //! What stands for ids, times, secrets and ports in what is kept.
-//!
-//! Must give the same placeholder to the same id, so that an answer about another thing is seen.
 
 /// Times of these days are those of the events that tests send, and stay.
 const KEPT_DAYS: [&str; 2] = ["2026-11-01", "2026-11-02"];

@@ -1,6 +1,4 @@
 //! Pastes every block of a document from top to bottom, in bash and in zsh, and compares the output with what the document shows.
-//!
-//! Must leave no block out silently: `blocks` lists the commands that no test can paste, with the reason.
 
 use super::blocks::Page;
 use super::expected::missing;

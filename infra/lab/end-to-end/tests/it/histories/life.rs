@@ -1,6 +1,4 @@
 //! One random history: what its parties do, step by step, to the service and to the model alike.
-//!
-//! Must be a function of its seed: a history replays alone.
 
 use super::model::{Model, Window};
 use super::town::{Cast, NEW_YEAR_MS, OWNERS, Observation, PARTNERS, Party, STEP_US, TestApp};
