@@ -14,7 +14,6 @@ use crate::subprocess::{self, Outcome};
 /// How often a log is told how far it has come.
 const TELL_EVERY: Duration = Duration::from_secs(15);
 
-/// Runs a cargo that builds.
 pub(crate) fn build(mut cargo: Command, launcher: &Path, interrupt: &Interrupt) -> Result<Outcome> {
     if std::io::stderr().is_terminal() {
         return subprocess::run(cargo, launcher, interrupt);

@@ -22,7 +22,6 @@ pub(crate) fn write(path: &Path, text: impl AsRef<[u8]>) -> io::Result<()> {
     file.write_all(text.as_ref())
 }
 
-/// Opens a log at its end.
 pub(crate) fn open_log(path: &Path) -> io::Result<File> {
     let log = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
     log.set_permissions(Permissions::from_mode(0o600))?;

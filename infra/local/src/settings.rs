@@ -5,11 +5,8 @@ use std::path::PathBuf;
 /// Servers the user already has, named by the same settings the services read. Each one given is used as it is.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
-    /// `KAFKA_BROKERS`
     pub kafka_brokers: Option<String>,
-    /// `CLICKHOUSE_URL`
     pub clickhouse_url: Option<String>,
-    /// `DATABASE_URL`
     pub database_url: Option<String>,
 }
 

@@ -18,7 +18,6 @@ pub struct Target {
     pub enter: fn(&[u8]) -> bool,
 }
 
-/// All of them.
 pub const TARGETS: [Target; 6] = [
     Target { name: "address", enter: address::enter },
     Target { name: "drain", enter: drain::enter },

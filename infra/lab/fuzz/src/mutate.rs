@@ -47,7 +47,6 @@ impl Inputs {
         Ok(Self { seeds, random: StdRng::seed_from_u64(seed) })
     }
 
-    /// The seeds as they are.
     pub fn seeds(&self) -> &[Vec<u8>] {
         &self.seeds
     }

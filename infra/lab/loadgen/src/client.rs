@@ -89,7 +89,6 @@ impl Connection {
         self.exchange(request.body(Full::new(body))).await
     }
 
-    /// `GET`.
     pub async fn get(&mut self, path: &str, key: &HeaderValue) -> Exchange {
         let request = self.request(Method::GET, path, key);
         self.exchange(request.body(Full::default())).await

@@ -113,7 +113,6 @@ impl Format {
         }
     }
 
-    /// Lines as a body of this format.
     pub fn body(self, lines: &[String]) -> String {
         let is_delivery = matches!(self, Self::FirehoseTsv | Self::FirehoseJson);
         let whole = |(nth, line): (usize, &String)| match is_delivery {
@@ -310,7 +309,6 @@ impl Request {
         format!("{:016x}{:016x}", halves[0], halves[1])
     }
 
-    /// The media type of the response.
     fn media_type(&self) -> &'static str {
         if self.path.ends_with(".css") { "text/css" } else { "text/html" }
     }

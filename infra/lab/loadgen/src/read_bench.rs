@@ -335,7 +335,6 @@ fn instant(ms: i64) -> String {
     at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
 }
 
-/// Prints the size of each table.
 async fn print_size(client: &clickhouse::Client) -> anyhow::Result<()> {
     let statement = "SELECT table, count(), sum(rows), sum(bytes_on_disk) FROM system.parts \
                      WHERE active AND database = currentDatabase() GROUP BY table ORDER BY table";

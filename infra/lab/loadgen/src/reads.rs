@@ -34,7 +34,6 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A reader of `base`.
     pub fn new(course: &Arc<Course>, base: &Endpoint, tally: &Arc<Mutex<ReadTally>>) -> Self {
         let window = format!("/content-owners/summary?since={}", course.shape.window_start());
         let connection = Connection::new(base.clone(), course.deadline);

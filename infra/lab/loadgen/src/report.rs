@@ -30,7 +30,6 @@ pub struct Machine {
     pub load_average_before: f64,
 }
 
-/// One load.
 #[derive(Clone, Debug, Serialize)]
 pub struct LoadReport {
     /// As the table names it.

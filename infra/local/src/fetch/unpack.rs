@@ -20,7 +20,6 @@ pub(super) fn txz_inside_jar(jar: &Path, target: &Path) -> Result<()> {
     tar::Archive::new(XzDecoder::new(inner)).unpack(target).context("cannot unpack the .txz")
 }
 
-/// Unpacks one file of a `.tgz`.
 pub(super) fn one_file_of_tgz(tarball: &Path, wanted: &str, target: &Path) -> Result<()> {
     let input = BufReader::with_capacity(1 << 20, File::open(tarball).context("the tarball is missing")?);
     let mut archive = tar::Archive::new(GzDecoder::new(input));

@@ -17,11 +17,8 @@ use crate::workspace::Workspace;
 /// The addresses of the stack, in the form in which the services read them.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Endpoints {
-    /// `KAFKA_BROKERS`
     pub kafka_brokers: String,
-    /// `CLICKHOUSE_URL`
     pub clickhouse_url: String,
-    /// `DATABASE_URL`
     pub database_url: String,
 }
 

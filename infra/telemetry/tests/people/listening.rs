@@ -23,14 +23,12 @@ impl Listening {
         Self { process, first_line, said, address }
     }
 
-    /// The next line that it says.
     pub(crate) fn next_line(&mut self) -> String {
         let mut line = String::new();
         self.said.read_line(&mut line).unwrap();
         line
     }
 
-    /// Everything it said, at its end.
     pub(crate) fn ended(mut self) -> Said {
         let mut stderr = self.first_line;
         self.said.read_to_string(&mut stderr).unwrap();

@@ -53,7 +53,6 @@ pub(crate) fn ok(json: &str) -> String {
     answer(200, json)
 }
 
-/// An answer with this status and JSON.
 pub(crate) fn answer(status: u16, json: &str) -> String {
     format!("HTTP/1.1 {status} Said\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{json}", json.len())
 }

@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 
 const SESSION: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 
-/// A pipeline on a PostgreSQL of its own under `folder`.
 pub(crate) async fn on_own_postgres(folder: &std::path::Path) -> (Pipeline, Postgres) {
     let at = folder.to_owned();
     let database = tokio::task::spawn_blocking(move || Postgres::start(&at)).await.unwrap().unwrap();

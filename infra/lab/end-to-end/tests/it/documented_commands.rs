@@ -67,7 +67,6 @@ fn option<'a>(words: &'a [String], names: &[&str]) -> Option<&'a str> {
     words.get(place + 1).map(String::as_str)
 }
 
-/// What is wrong with `cargo …`.
 fn wrong_with_cargo(found: &Found, packages: &Packages) -> Option<String> {
     let typed = &found.words[1..];
     let alias = typed.first().and_then(|name| aliases().remove(name));

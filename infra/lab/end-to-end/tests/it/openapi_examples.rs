@@ -74,7 +74,6 @@ const LISTS: [&str; 2] = ["text/csv", "application/x-ndjson"];
 
 /// How the ids of examples begin.
 const EXAMPLE_ID: &str = "0195f3a0-";
-/// The click token of the examples.
 const EXAMPLE_TOKEN: &str = "ctx_0000000000000000000000000000000000000000000";
 
 struct Story {
@@ -168,7 +167,6 @@ impl Story {
         assert_eq!(columns(&body), columns(example), "{at}");
     }
 
-    /// The example of one operation as a request.
     fn request(&self, operation: &Operation, who: &str) -> RequestBuilder {
         let method = operation.method.parse().unwrap();
         let mut request = self.client.request(method, self.demo.url(&self.target(operation)));

@@ -33,7 +33,6 @@ fn taken_apart(document: &Value) -> Vec<Value> {
     events.iter().map(envelope).collect()
 }
 
-/// The events of an envelope.
 fn events_in(envelope: &Value) -> Vec<Value> {
     let batch = envelope["events"].as_array().cloned().unwrap_or_default();
     batch.into_iter().chain(envelope.get("event").cloned()).collect()

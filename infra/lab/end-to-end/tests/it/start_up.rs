@@ -252,7 +252,6 @@ fn special(nobody: SocketAddr) -> Vec<Case> {
     ]
 }
 
-/// Settings with which a service starts.
 fn good(service: &str, stores: &TestStores, folder: &Path) -> Settings {
     let everybody = "ingest-gateway stream-workers query-api identity-api";
     let all = [

@@ -13,7 +13,6 @@ const DIGITS: u8 = 3;
 
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Requests of each fate.
     pub requests: BTreeMap<Fate, u64>,
     /// Events of each fate; a repeat counts every time it is sent.
     pub events: BTreeMap<Fate, u64>,
@@ -60,7 +59,6 @@ impl Latencies {
         Duration::from_micros(self.0.value_at_quantile(part))
     }
 
-    /// The longest.
     pub fn longest(&self) -> Duration {
         Duration::from_micros(self.0.max())
     }

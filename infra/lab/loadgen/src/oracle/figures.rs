@@ -26,7 +26,6 @@ pub struct Observed {
     pub sum_of_types: u64,
     /// Sum over every role.
     pub sum_of_roles: u64,
-    /// Sum over every agent.
     pub sum_of_agents: u64,
     /// Sessions of the agents' reports.
     pub agent_sessions: u64,

@@ -52,7 +52,6 @@ impl Reporter {
         Ok(Self { key: HeaderValue::from_str(key.reveal())?, sessions })
     }
 
-    /// Times `runs` documents.
     pub(super) async fn documents(&self, connection: &mut Connection, runs: usize) -> anyhow::Result<Latencies> {
         let mut latencies = Latencies::default();
         let warm_up = self.sessions.len().min(runs);

@@ -81,7 +81,6 @@ impl Service {
 /// A running service; killed when dropped.
 #[derive(Debug)]
 pub struct Running {
-    /// Which one.
     pub service: Service,
     pub url: String,
     child: Child,
@@ -109,7 +108,6 @@ pub(crate) struct ProcessSlot {
 }
 
 impl ProcessSlot {
-    /// A place on free ports.
     pub(crate) fn free(service: Service, name: &str, ports: &mut Ports) -> anyhow::Result<Self> {
         Ok(Self { service, name: name.to_owned(), port: ports.choose(&[])?, metrics_port: ports.choose(&[])? })
     }

@@ -114,17 +114,14 @@ impl Shape {
         }
     }
 
-    /// The id under which `role` reports an event.
     pub fn report_id(&self, tenant: usize, role: usize, number: u32) -> Uuid {
         self.id(Aspect::Report, tenant, (number << 2) | u32::try_from(role).unwrap_or(0))
     }
 
-    /// The id of a session.
     pub fn session_id(&self, tenant: usize, session: u32) -> Uuid {
         self.id(Aspect::Session, tenant, session)
     }
 
-    /// Numbers of the events of a session.
     pub fn numbers_of_session(session: u32) -> Range<u32> {
         session * SESSION_LENGTH..(session + 1) * SESSION_LENGTH
     }

@@ -44,7 +44,6 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// A generator for `tenants` tenants.
     pub fn new(shape: Shape, mix: Mix, tenants: usize, skew: Skew) -> Self {
         let random = SmallRng::seed_from_u64(shape.seed);
         Self { shape, mix, skew, random, next: vec![0; tenants], waiting: Vec::new() }

@@ -71,7 +71,6 @@ pub(crate) fn top_folder(span: &str) -> Option<&str> {
     span.split_once('/').map(|(top, _)| top).filter(|top| !top.is_empty() && span.chars().all(is_plain))
 }
 
-/// Whether a code span is the name of a test.
 pub(crate) fn is_name_of_a_test(span: &str) -> bool {
     let is_name = span.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
     is_name && span.split('_').count() >= WORDS_OF_A_TEST

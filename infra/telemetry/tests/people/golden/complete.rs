@@ -28,7 +28,6 @@ fn leaves(command: &Command, name: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The command that words begin with.
 fn command_of(program: &Command, words: &str) -> String {
     let (mut command, mut name) = (program, Vec::new());
     for word in words.split(' ') {

@@ -63,7 +63,6 @@ fn posted(random: &mut StdRng, request: &Request) -> (Report, Value) {
     (report, json!({"events": [event]}))
 }
 
-/// One history.
 struct History<'a> {
     demo: &'a Demo,
     model: Model,

@@ -296,7 +296,6 @@ impl TestApp {
         .await
     }
 
-    /// A change by a key.
     pub(super) async fn change(&self, method: Method, key: &str, path: &str, body: &Value) -> (u16, Value) {
         let url = format!("{}/api/v1/identity{path}", self.server.url);
         let request = self.client.request(method, url).header("x-api-key", key).header("content-type", "application/json");

@@ -32,7 +32,6 @@ pub(super) enum Kind {
     Key,
     Delegation,
     Request,
-    /// The id of a verified domain.
     DomainId,
     /// The name of a verified domain.
     Domain,
