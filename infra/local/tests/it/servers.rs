@@ -1,4 +1,4 @@
-//! Private servers against the real releases: killed, paused and brought back with their data.
+//! Private servers of the real releases.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,22 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use local::private::{ClickHouse, Kafka, Postgres};
-
-#[test]
-fn kafka_comes_back_on_its_port_after_kill_9() {
-    install_launcher();
-    let folder = tempfile::tempdir().unwrap();
-    let mut kafka = Kafka::start(folder.path()).unwrap();
-    let address = kafka.address();
-    kafka.kill_9();
-    assert!(TcpStream::connect(&address).is_err(), "a killed server still listens");
-    kafka.restart().unwrap();
-    assert_eq!(kafka.address(), address);
-    TcpStream::connect(&address).unwrap();
-    drop(kafka);
-    assert!(TcpStream::connect(&address).is_err(), "a dropped server still listens");
-}
+use local::private::{ClickHouse, Kafka};
 
 #[test]
 fn a_broker_starts_with_the_classes_that_another_has_left() {
@@ -32,43 +17,6 @@ fn a_broker_starts_with_the_classes_that_another_has_left() {
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", kafka.pid())).unwrap();
     // Java has an archive of its own classes besides.
     assert!(maps.contains("/kafka-classes-"), "they are mapped into its memory: {maps}");
-}
-
-#[test]
-fn postgres_comes_back_on_its_port_after_kill_9() {
-    install_launcher();
-    let folder = tempfile::tempdir().unwrap();
-    let mut postgres = Postgres::start(folder.path()).unwrap();
-    let url = postgres.url();
-    let address = url.split(['@', '/']).nth(3).unwrap().to_owned();
-    postgres.kill_9();
-    assert!(TcpStream::connect(&address).is_err(), "a killed server still listens");
-    postgres.restart().unwrap();
-    assert_eq!(postgres.url(), url);
-    TcpStream::connect(&address).unwrap();
-    drop(postgres);
-    assert!(TcpStream::connect(&address).is_err(), "a dropped server still listens");
-}
-
-#[test]
-fn clickhouse_keeps_its_rows_through_pause_and_kill_9() {
-    install_launcher();
-    let folder = tempfile::tempdir().unwrap();
-    let mut clickhouse = ClickHouse::start(folder.path()).unwrap();
-    let address = clickhouse.url().trim_start_matches("http://").to_owned();
-    let long = Duration::from_secs(120);
-    ask(&address, "CREATE TABLE telemetry.t (n UInt8) ENGINE = MergeTree ORDER BY n", long).unwrap();
-    ask(&address, "INSERT INTO telemetry.t VALUES (1), (2)", long).unwrap();
-
-    clickhouse.pause();
-    ask(&address, "SELECT 1", Duration::from_millis(300)).unwrap_err();
-    clickhouse.resume();
-    ask(&address, "SELECT 1", long).unwrap();
-
-    clickhouse.kill_9();
-    ask(&address, "SELECT 1", long).unwrap_err();
-    clickhouse.restart().unwrap();
-    assert!(ask(&address, "SELECT sum(n) FROM telemetry.t", long).unwrap().ends_with("\r\n3\n"));
 }
 
 /// Every file and folder below one that others may do something with.
@@ -121,13 +69,4 @@ fn ask(address: &str, statement: &str, limit: Duration) -> std::io::Result<Strin
     stream.read_to_string(&mut answer)?;
     assert!(answer.contains(" 200 "), "{answer}");
     Ok(answer)
-}
-
-#[test]
-fn prometheus_is_fetched_once_and_both_of_its_programs_run() {
-    for program in local::programs::prometheus().unwrap() {
-        let output = Command::new(program).arg("--version").output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.contains(", version "), "{said}");
-    }
 }
