@@ -47,7 +47,7 @@ struct Ride {
     course: Arc<Course>,
     schedule: Mutex<Schedule>,
     end: Instant,
-    tally: Arc<Mutex<Tally>>,
+    tally: Mutex<Tally>,
     /// Connections that wait for a due time, not for an answer.
     waiting: AtomicUsize,
     connections: AtomicUsize,
@@ -55,8 +55,8 @@ struct Ride {
     riders: TaskTracker,
 }
 
-/// Sends requests at `pace` until it ends; `tally` can be watched meanwhile.
-pub async fn ride(course: &Arc<Course>, pace: Pace, tally: &Arc<Mutex<Tally>>) -> Ridden {
+/// Sends requests at `pace` until it ends.
+pub async fn ride(course: &Arc<Course>, pace: Pace) -> Ridden {
     let (first, most) = pace.arrivals.connections();
     let schedule = Schedule::begin(pace);
     let (begun, end) = (schedule.start(), schedule.end());
@@ -64,7 +64,7 @@ pub async fn ride(course: &Arc<Course>, pace: Pace, tally: &Arc<Mutex<Tally>>) -
         course: Arc::clone(course),
         schedule: Mutex::new(schedule),
         end,
-        tally: Arc::clone(tally),
+        tally: Mutex::default(),
         waiting: AtomicUsize::new(0),
         connections: AtomicUsize::new(0),
         max_connections: most,
@@ -76,7 +76,7 @@ pub async fn ride(course: &Arc<Course>, pace: Pace, tally: &Arc<Mutex<Tally>>) -
     ride.riders.close();
     ride.riders.wait().await;
     let elapsed = begun.elapsed().min(pace.duration).max(Duration::from_millis(1));
-    let mut tally = std::mem::take(&mut *lock(tally));
+    let mut tally = std::mem::take(&mut *lock(&ride.tally));
     tally.connections = ride.connections.load(Ordering::Relaxed) as u64;
     for due in lock(&ride.schedule).take_overdue().into_iter().filter(|_| !course.stop.is_cancelled()) {
         tally.never_left += 1;

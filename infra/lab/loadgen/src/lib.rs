@@ -23,7 +23,6 @@ pub mod log_lines;
 pub mod options;
 pub mod oracle;
 pub mod processes;
-pub mod progress;
 pub mod read_bench;
 pub mod reads;
 pub mod report;

@@ -1,11 +1,10 @@
 //! A run: one course, any number of loads on it, reads throughout, and the oracle's word at the end.
 
 use crate::client::Endpoint;
-use crate::drive::{Course, Pace, Tally, lock, ride};
+use crate::drive::{Course, Pace, lock, ride};
 use crate::options::Conduct;
 use crate::oracle::Oracle;
 use crate::processes::Watch;
-use crate::progress::Progress;
 use crate::reads::{ReadTally, Reader};
 use crate::report::{LoadReport, Machine, OracleReport, Report};
 use crate::stage::TestBed;
@@ -74,13 +73,10 @@ impl Session {
     /// Carries out one load.
     pub async fn load(&mut self, name: &str, stage: &TestBed, mix: Mix, pace: Pace) -> LoadReport {
         lock(&self.course.generator).set_mix(mix);
-        let tally: Arc<Mutex<Tally>> = Arc::default();
-        let progress = Progress::show(name, pace.duration, &self.course, &tally);
+        eprintln!("{name}: {:.0?}", pace.duration);
         let watch = Watch::begin(&stage.watched());
-        let ridden = ride(&self.course, pace, &tally).await;
-        let costs = watch.end();
-        drop(progress);
-        let report = LoadReport::of(name, &ridden, costs);
+        let ridden = ride(&self.course, pace).await;
+        let report = LoadReport::of(name, &ridden, watch.end());
         self.loads.push(report.clone());
         report
     }

@@ -3,7 +3,6 @@
 use crate::fake_service::{Manner, course, start};
 use loadgen::drive::{Arrivals, Pace, Ridden, lock, ride};
 use loadgen::oracle::Fate;
-use std::sync::Arc;
 use std::time::Duration;
 
 const STALL: Duration = Duration::from_secs(1);
@@ -15,7 +14,7 @@ fn pace(arrivals: Arrivals) -> Pace {
 
 async fn ridden(manner: Manner, pace: Pace) -> Ridden {
     let server = start(manner).await;
-    ride(&course(&server.url, Duration::from_secs(10)), pace, &Arc::default()).await
+    ride(&course(&server.url, Duration::from_secs(10)), pace).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,12 +64,12 @@ async fn every_answer_has_its_fate() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_never_left_is_refused_and_what_was_not_answered_is_unknown() {
     let one = Pace { max_requests: Some(1), ..pace(Arrivals::Closed { connections: 1 }) };
-    let nobody = ride(&course("http://127.0.0.1:1", STALL), one, &Arc::default()).await;
+    let nobody = ride(&course("http://127.0.0.1:1", STALL), one).await;
     assert_eq!(nobody.tally.requests(Fate::Refused), 1, "{:?}", nobody.tally.answers);
 
     let server = start(Manner { status: 201, stall: Some((Duration::ZERO, STALL * 30)) }).await;
     let course = course(&server.url, Duration::from_millis(200));
-    let silent = ride(&course, one, &Arc::default()).await;
+    let silent = ride(&course, one).await;
     assert_eq!(silent.tally.requests(Fate::Unknown), 1, "{:?}", silent.tally.answers);
     let oracle = lock(&course.oracle);
     let (acked, possible) = oracle.bounds(0);
