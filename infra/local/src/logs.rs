@@ -8,26 +8,18 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::interrupt::Interrupt;
+use crate::kind::Kind;
 use crate::stack::Stack;
 use crate::workspace::Workspace;
 
 /// How much is shown of what was said before.
 const TAIL_BYTES: u64 = 16 * 1024;
 
-/// Whose log.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
-enum Source {
-    Kafka,
-    Postgres,
-    Clickhouse,
-    Service,
-}
-
 /// What can be typed after `cargo local logs`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Server whose log to show; all servers by default
-    source: Option<Source>,
+    source: Option<Kind>,
     /// Keep printing new lines until Ctrl-C
     #[arg(short, long)]
     follow: bool,
@@ -37,15 +29,15 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let interrupt = Interrupt::listen()?;
     let stack = Stack::of(Workspace::find()?)?;
-    let sources = options.source.map_or_else(|| vec![Source::Kafka, Source::Postgres, Source::Clickhouse], |one| vec![one]);
-    let has_many = sources.len() > 1;
-    let log = |source: Source| stack.state().join(source.folder()).join("server.log");
-    let mut logs: Vec<Log> = sources.into_iter().map(|source| Log { source, path: log(source), position: None }).collect();
+    let kinds = options.source.map_or_else(|| Kind::ALL.to_vec(), |one| vec![one]);
+    let has_many = kinds.len() > 1;
+    let log = |kind: Kind| Log { kind, path: stack.home(kind).join("server.log"), position: None };
+    let mut logs: Vec<Log> = kinds.into_iter().map(log).collect();
     if let [log] = logs.as_slice()
         && !log.path.exists()
         && !options.follow
     {
-        bail!("{}", log.source.absence());
+        bail!("{} has no log yet: run `cargo local start`", log.kind.name());
     }
     loop {
         for log in &mut logs {
@@ -59,7 +51,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 struct Log {
-    source: Source,
+    kind: Kind,
     path: PathBuf,
     /// How far it was shown; none before the first look.
     position: Option<u64>,
@@ -86,29 +78,11 @@ impl Log {
             let starts_in_a_line = is_first_look && from > 0;
             let skipped = if starts_in_a_line { news.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1) } else { 0 };
             if with_heading {
-                println!("== {}", self.source.folder());
+                println!("== {}", self.kind.name());
             }
             std::io::stdout().write_all(news.get(skipped..).unwrap_or_default())?;
         }
         self.position = Some(length);
         Ok(())
-    }
-}
-
-impl Source {
-    fn folder(self) -> &'static str {
-        match self {
-            Self::Kafka => "kafka",
-            Self::Postgres => "postgres",
-            Self::Clickhouse => "clickhouse",
-            Self::Service => "service",
-        }
-    }
-
-    fn absence(self) -> String {
-        match self {
-            Self::Service => "the service has no log file: it logs to the terminal of `cargo up`".to_owned(),
-            _ => format!("{} has no log yet: run `cargo local start`", self.folder()),
-        }
     }
 }
