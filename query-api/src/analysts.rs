@@ -33,7 +33,6 @@ const NOW: &str = include_str!("../sql/analysts_now.sql");
 const VALID_MS: i64 = 120_000;
 /// Rights that end sooner than this are prolonged.
 const PROLONG_BEFORE_MS: i64 = 90_000;
-/// Maximum duration of a round.
 const ROUND_DEADLINE: Duration = Duration::from_secs(60);
 /// `telemetry identity-api admin analyst create` refuses unless this is recent.
 const RECORD_ROUND: &str =
@@ -93,7 +92,6 @@ impl Upkeep {
         Ok(Self { directory: Directory::new(pool.clone()), pool, clickhouse, users_file })
     }
 
-    /// Probes for `/ready`.
     pub(crate) fn probes(&self) -> Vec<Probe> {
         vec![Probe::database(self.pool.clone()), Probe::clickhouse(self.clickhouse.clone())]
     }

@@ -26,7 +26,6 @@ pub(crate) enum Audience {
     Issuer,
 }
 
-/// What was stored of an event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoredEvent<'a> {
     pub(crate) event_type: &'a str,

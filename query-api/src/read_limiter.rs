@@ -70,7 +70,6 @@ impl ReadSettings {
     }
 }
 
-/// The reads under way.
 pub(crate) struct ReadLimiter {
     per_key: usize,
     per_organization: usize,
@@ -132,7 +131,6 @@ impl ReadPermit {
         self.read_limiter.time_to_send
     }
 
-    /// The organization that reads.
     pub(crate) fn organization(&self) -> OrgId {
         self.slot.key()
     }

@@ -17,13 +17,11 @@ const DEADLINE: Duration = Duration::from_millis(2_500);
 
 /// A click token that may be looked up.
 pub(crate) struct Clicked {
-    /// Whose session, and which.
     pub(crate) scope: SessionScope,
     /// The link it was made for.
     pub(crate) content_url: String,
     /// When the session began, else when it was first heard of.
     pub(crate) started_at: DateTime<Utc>,
-    /// What the session has declared.
     pub(crate) level: Option<PrivacyLevel>,
 }
 
@@ -91,7 +89,6 @@ pub(crate) async fn consents(pool: &PgPool, sites: BTreeSet<&str>) -> Result<Con
     Ok(Consents(sites.iter().filter_map(decided).collect()))
 }
 
-/// An organisation's time with a verified host.
 #[derive(Clone, Debug)]
 struct Tenure {
     organization: Uuid,

@@ -21,7 +21,6 @@ impl SessionScope {
         self.org
     }
 
-    /// Which one.
     pub(crate) fn session(self) -> SessionId {
         self.session
     }

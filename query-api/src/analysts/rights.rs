@@ -10,7 +10,6 @@ const NEVER_MS: i64 = i64::MAX;
 /// In `visible_from_ms`: all events are visible. The year 1900, the first that the column `at` of events can have.
 const ALWAYS_MS: i64 = -2_208_988_800_000;
 
-/// A row as it is inserted.
 #[derive(Row, Serialize)]
 pub(super) struct AccessRow {
     login: String,
@@ -21,7 +20,6 @@ pub(super) struct AccessRow {
     until: i64,
 }
 
-/// What an account may see, by the rules of the reads.
 pub(super) struct Rights {
     login: String,
     hosts: Vec<String>,

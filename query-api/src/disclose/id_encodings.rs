@@ -31,7 +31,6 @@ impl IdEncodings {
         Self { digits: searcher([simple.into_bytes()].into_iter()), exact: searcher(exact) }
     }
 
-    /// Whether the text holds the id.
     pub(crate) fn are_in(&self, text: &str) -> bool {
         self.look(text).0
     }

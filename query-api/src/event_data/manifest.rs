@@ -60,7 +60,6 @@ pub(crate) fn members_of_data() -> impl Iterator<Item = &'static str> {
     SHOWN.iter().filter(|(_, place, ..)| *place == Location::Data).map(|(name, ..)| *name)
 }
 
-/// Whether `level` shows the member.
 pub(crate) fn is_shown(name: &str, place: Location, level: PrivacyLevel) -> Option<Kind> {
     let found = SHOWN.iter().find(|(shown, at, _, least)| *shown == name && *at == place && level >= *least)?;
     Some(found.2)

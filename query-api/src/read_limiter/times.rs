@@ -5,10 +5,8 @@ use clickhouse::query::Query;
 use service_kit::http::ApiError;
 use std::time::Duration;
 
-/// How long a read may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
-    /// Until the first row.
     start: Duration,
     /// Until the last byte of a streamed response.
     whole: Duration,

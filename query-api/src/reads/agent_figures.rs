@@ -10,7 +10,6 @@ use crate::parameters::period::Period;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 
-/// One figure of an organization's own.
 #[derive(clickhouse::Row, Deserialize)]
 pub(crate) struct OwnFigure {
     /// `total`, `type`, `role`, `agent`, `clicks` or `click`.

@@ -8,10 +8,8 @@ use crate::access::visibility::OwnReports;
 use crate::parameters::period::Period;
 use service_kit::http::ApiError;
 
-/// What a bucket of an organization's own series is split by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnSplit {
-    /// Not split.
     Nothing,
     Type,
     /// Role in which it was reported.

@@ -25,7 +25,6 @@ pub(crate) struct Cell {
     pub(crate) amount: u128,
 }
 
-/// The size of a whole series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent {
     /// First and last bucket with an event, also if it is under no value.
@@ -94,7 +93,6 @@ impl Cells {
 }
 
 impl Reads {
-    /// Returns the cells of a statement as they arrive.
     pub(super) async fn cells(&self, statement: Statement) -> Result<Cells, ApiError> {
         let (first, rest) = self.begun::<StoredCell>(statement).await?;
         let extent = first.as_ref().map(StoredCell::extent).unwrap_or_default();

@@ -16,7 +16,6 @@ use uuid::Uuid;
 
 const CORROBORATION: &str = include_str!("../../sql/corroboration.sql");
 
-/// What a row of corroboration is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CorroborationBy {
     /// A UTC day and an agent.

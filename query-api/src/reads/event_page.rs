@@ -32,16 +32,13 @@ pub(crate) struct EventRow {
     pub(crate) agent: String,
     pub(crate) url: String,
     pub(crate) telemetry_id: String,
-    /// The role it counts for.
     pub(crate) role: u8,
     /// 1 if another organization reported it with a click token of the reader.
     pub(crate) by_other: u8,
     pub(crate) at_ms: i64,
-    /// The object `data`.
     pub(crate) reported: String,
     /// The object of unknown members.
     pub(crate) unknown: String,
-    /// The roles that reported it.
     pub(crate) roles: Vec<u8>,
 }
 
@@ -93,12 +90,10 @@ impl ListPage for EventPage {
     }
 }
 
-/// The roles of a bit set.
 pub(super) fn roles_of(bits: u8) -> Vec<u8> {
     (0..8).filter(|role| bits >> role & 1 == 1).collect()
 }
 
-/// A key as an id.
 pub(super) fn id_of(key: u128) -> String {
     Uuid::from_u128(key).to_string()
 }
@@ -161,7 +156,6 @@ struct ListedEvents {
 }
 
 impl Reads {
-    /// Returns a page of the events that an owner may see.
     pub(crate) async fn owners_events(
         &self,
         seen: &Visibility,
@@ -196,7 +190,6 @@ impl Reads {
     }
 }
 
-/// Sets the filters of an owner's list.
 fn narrowed(statement: Statement, filter: &EventFilter) -> Statement {
     let is_filtered =
         filter.event_type.is_some() || filter.outcome.is_some() || filter.agent_id.is_some() || filter.platform_id.is_some();

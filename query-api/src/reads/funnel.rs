@@ -16,7 +16,6 @@ use uuid::Uuid;
 
 const FUNNEL: &str = include_str!("../../sql/funnel.sql");
 
-/// What a row of a funnel is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FunnelBy {
     Agent,
@@ -36,7 +35,6 @@ impl FunnelBy {
     }
 }
 
-/// The steps of a funnel, each with its column.
 const STEPS: [(&str, &str); 5] = [
     ("retrieved", "retrieved"),
     ("grounded", "grounded"),
@@ -45,7 +43,6 @@ const STEPS: [(&str, &str); 5] = [
     ("engaged", "engaged"),
 ];
 
-/// Events of each step.
 #[derive(clickhouse::Row, Deserialize)]
 pub(crate) struct FunnelRow {
     total: u64,

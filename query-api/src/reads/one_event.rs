@@ -32,7 +32,6 @@ pub(crate) struct FoundEvent {
     pub(crate) reports: Vec<EventRow>,
 }
 
-/// A report with the id.
 #[derive(clickhouse::Row, Deserialize)]
 struct Candidate {
     identity: u128,

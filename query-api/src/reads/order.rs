@@ -29,7 +29,6 @@ impl Order {
         Ok(asked.and_then(order))
     }
 
-    /// Sets the parameters of a statement.
     pub(super) fn bind(self, statement: Statement) -> Statement {
         statement.with("sort", self.column).with("is_descending", self.is_descending)
     }

@@ -10,7 +10,6 @@ const OVERLOADED: &[u32] = &[158, 159, 202, 241, 307, 394];
 const SERVER_AWAY: &[u32] = &[32, 198, 209, 210, 279];
 /// ClickHouse's error code if the database doesn't exist: dropped, or not created yet.
 const NO_DATABASE: u32 = 81;
-/// Detail of a 413.
 const LARGE: &str = "The response would be too large. Use a smaller limit, a shorter period or one domain.";
 
 /// Returns 413 if the result is too large, 503 if the read may succeed when repeated, else 500.

@@ -17,7 +17,6 @@ pub(super) struct Place {
     pub(super) identity: u128,
 }
 
-/// A report as stored.
 #[derive(Debug, clickhouse::Row, Deserialize)]
 pub(super) struct ReportContent {
     /// How many reports the statement returns.
@@ -49,7 +48,6 @@ pub(super) struct ReportContent {
     pub(super) extra: String,
 }
 
-/// Reports in the order of their places.
 pub(super) struct Reports {
     first: Option<ReportContent>,
     rest: RowCursor<ReportContent>,

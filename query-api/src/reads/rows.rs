@@ -14,7 +14,6 @@ const ROW_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Items of a response, as they arrive.
 pub(crate) trait Rows: Send + 'static {
-    /// What one item is made of.
     type Row: Send;
 
     fn next(&mut self) -> impl Future<Output = Result<Option<Self::Row>, ApiError>> + Send;
@@ -22,7 +21,6 @@ pub(crate) trait Rows: Send + 'static {
 
 /// Items of a part of a list.
 pub(crate) trait ListPage: Rows {
-    /// Items of the whole list.
     fn total(&self) -> u64;
 
     /// Cursor of the next page, if there may be one and the list has cursors.
@@ -33,9 +31,7 @@ pub(crate) trait ListPage: Rows {
 
 /// A row of a page: an item, or the only row of a page that has none.
 pub(crate) trait PageRow: clickhouse::RowOwned + clickhouse::RowRead + Send + Sync + 'static {
-    /// Items of the whole list.
     fn total(&self) -> u64;
-    /// Whether it is an item.
     fn is_item(&self) -> bool;
 }
 
@@ -56,7 +52,6 @@ macro_rules! page_row {
 
 pub(super) use page_row;
 
-/// A page whose items are still arriving.
 pub(crate) struct FoundPage<R> {
     total: u64,
     first: Option<R>,

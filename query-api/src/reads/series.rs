@@ -14,12 +14,9 @@ const SERIES_REQUESTS: &str = include_str!("../../sql/series_requests.sql");
 const SERIES_ROLE: &str = include_str!("../../sql/series_role.sql");
 const SERIES_AGENT: &str = include_str!("../../sql/series_agent.sql");
 
-/// The length of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
-    /// An hour of UTC.
     Hour,
-    /// A day of UTC.
     Day,
 }
 
@@ -47,7 +44,6 @@ pub(crate) enum Split {
     /// Operator of the bot; this and the next three are empty for events of which no report names a bot.
     Operator,
     Bot,
-    /// What the bot fetches for.
     Purpose,
     /// Whether the request came from an address of the operator: `yes`, `no` or empty.
     Verified,

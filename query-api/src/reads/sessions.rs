@@ -25,7 +25,6 @@ const MAX_VALUE_BYTES: u64 = 512;
 /// The event types that a click token can bind and whose `data` is shown in part.
 const CLICK_TYPES: [&str; 2] = ["content_engaged", "checkout_completed"];
 
-/// One report of a session.
 #[derive(Clone, Debug, Default, clickhouse::Row, Deserialize)]
 pub(crate) struct SessionEvent {
     pub(crate) key: u128,
@@ -48,11 +47,9 @@ pub(crate) struct SessionEvent {
 pub(crate) struct SessionEvents {
     /// Oldest first; for a manifest only what it may need.
     pub(crate) events: Vec<SessionEvent>,
-    /// Whether these are all.
     pub(crate) is_whole: bool,
 }
 
-/// Which reports of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionPart {
     /// What a manifest is made of: grounded, cited and presented content, and the turns for their privacy level.
@@ -88,7 +85,6 @@ fn too_large() -> ApiError {
     ApiError::new(Code::TooLarge, "The session is too large to read at once. Page through its events with GET /agent/events.")
 }
 
-/// The most reports, and the most bytes.
 fn limits(part: SessionPart) -> (u64, u64) {
     match part {
         SessionPart::Disclosable => (MAX_EVENTS, MAX_MANIFEST_BYTES),

@@ -84,7 +84,6 @@ fn escape(text: &str, to: &mut String) {
 }
 
 impl Statement {
-    /// A statement without values.
     pub(super) fn new(text: &'static str) -> Self {
         Self { text, parameters: Vec::new(), tables: Vec::new() }
     }
@@ -113,7 +112,6 @@ impl Statement {
         self
     }
 
-    /// Returns a query that is ready to run.
     pub(super) fn query(self, client: &Client) -> Query {
         // Random, so that no value contains it.
         let boundary = Uuid::new_v4().simple().to_string();

@@ -30,7 +30,6 @@ pub(crate) const URLS_SORTABLE: &Sortable = &[
     ("content_engaged", "engaged"),
 ];
 
-/// A URL or a section.
 #[derive(clickhouse::Row, Deserialize)]
 pub(crate) struct UrlRow {
     total: u64,

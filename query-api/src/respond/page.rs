@@ -22,7 +22,6 @@ use std::vec;
 /// Where the next page begins.
 const NEXT: HeaderName = HeaderName::from_static("x-next-after");
 
-/// How a list is answered.
 pub(crate) struct Answering {
     pub(crate) format: Format,
     /// Of a CSV.

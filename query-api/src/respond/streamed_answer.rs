@@ -22,13 +22,11 @@ const SMALL: usize = 256 * 1024;
 /// Bytes of a piece of what is there already.
 const PIECE: usize = 64 * 1024;
 
-/// What is handed over to the connection.
 enum Part {
     Piece(Bytes),
     End,
 }
 
-/// Why nothing more is handed over.
 enum CutOff {
     Left,
     /// The store fell silent, or refused.
@@ -39,7 +37,6 @@ enum CutOff {
 pub(crate) struct Written<R, F> {
     pub(crate) head: Bytes,
     pub(crate) found: R,
-    /// What stands between two items.
     pub(crate) between: &'static str,
     pub(crate) item: F,
     pub(crate) tail: Bytes,

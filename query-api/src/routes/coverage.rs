@@ -12,7 +12,6 @@ use service_kit::http::ApiError;
 use std::collections::BTreeSet;
 use uuid::Uuid;
 
-/// Milliseconds of an hour.
 const HOUR_MS: i64 = 3_600_000;
 /// Spans of a read of coverage. Reporters choose the times of events, and so how often covered and other hours alternate.
 const SPANS: usize = 10_000;

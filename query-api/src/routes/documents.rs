@@ -39,7 +39,6 @@ struct Facts {
     created_at: DateTime<Utc>,
 }
 
-/// The document of the caller's session.
 pub(crate) async fn read_document(
     Shared(state): Shared<Arc<State>>,
     reading: AdmittedReader,

@@ -57,7 +57,6 @@ impl FromRequestParts<Arc<State>> for Anybody {
     }
 }
 
-/// What may be asked.
 #[derive(Deserialize)]
 pub(crate) struct ResolveParameters {
     domain: Option<String>,

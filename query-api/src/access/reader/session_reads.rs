@@ -16,7 +16,6 @@ const REMEMBERED: NonZeroUsize = NonZeroUsize::new(50_000).expect("is not 0");
 const NOTE: &str = "INSERT INTO session_reads (token_hash, organization_id, user_id, first_read_at) VALUES ($1, $2, $3, $4) \
      ON CONFLICT (token_hash, organization_id) DO NOTHING";
 
-/// The notes of one process.
 pub(crate) struct SessionReads {
     pool: PgPool,
     noted: Mutex<LruCache<(SecretHash, OrgId), ()>>,

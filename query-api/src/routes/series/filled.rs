@@ -28,7 +28,6 @@ impl Source {
     }
 }
 
-/// A series as it is told.
 pub(crate) struct Filled {
     source: Source,
     /// What came and has not had its turn.
@@ -92,7 +91,6 @@ impl Filled {
         self.places.is_some()
     }
 
-    /// How many items there are.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }
