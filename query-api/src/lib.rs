@@ -38,7 +38,7 @@ pub use routes::dry_run::{dry_run_manifest, parse_period};
 pub use routes::resolve::ResolveSettings;
 pub use routes::routes;
 
-use crate::access::reader::key_uses;
+use crate::access::reader::KEY_USES;
 use crate::access::reader::session_reads::SessionReads;
 use crate::read_limiter::ReadLimiter;
 use crate::reads::Reads;
@@ -171,7 +171,7 @@ impl State {
         measures::announce(MEASURES);
         Ok(Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), Probe::clickhouse(stores::clickhouse(&settings.clickhouse)?)],
-            uses: KeyUses::start(pool.clone(), key_uses::TELL),
+            uses: KeyUses::start(pool.clone(), KEY_USES),
             session_reads: SessionReads::new(pool.clone()),
             directory: Directory::asked_by(&settings.clients, pool.clone()),
             telemetry: Reads::new(&stores::clickhouse(&settings.clickhouse)?, &settings.reads),

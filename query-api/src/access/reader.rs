@@ -4,7 +4,6 @@
 //! Must look a session and its memberships up for every request: what ends, ends at once. Must not answer a session before
 //! the audit trail says that it reads for this organisation.
 
-pub(crate) mod key_uses;
 pub(crate) mod session_reads;
 
 use crate::State;
@@ -19,6 +18,11 @@ use service_kit::directory::HasDirectory;
 use service_kit::http::{ApiError, Transport};
 use service_kit::session_cookie;
 use std::sync::Arc;
+
+/// Stores when keys were last used for reading. Of two processes the one with the later use counts.
+pub(crate) const KEY_USES: &str = "INSERT INTO key_uses_reads (key_id, last_used_at) \
+     SELECT key, now() - make_interval(secs => ago) FROM unnest($1::uuid[], $2::float8[]) AS used (key, ago) \
+     ON CONFLICT (key_id) DO UPDATE SET last_used_at = greatest(key_uses_reads.last_used_at, excluded.last_used_at)";
 
 /// Somebody who may read, for one organisation.
 #[derive(Clone, Copy, Debug)]

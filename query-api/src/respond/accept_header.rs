@@ -1,8 +1,8 @@
 //! Which form of a list `Accept` asks for: JSON, CSV or newline-delimited JSON (docs/api/reads.md#formats).
 
 use axum::http::{HeaderMap, HeaderValue, header};
+use service_kit::http::weighted;
 
-/// How a list is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Json,
@@ -13,29 +13,26 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The format that the caller likes best of those served; the envelope when none of them is named.
+    /// The format that the caller likes best of those served, the first of equals; the envelope when none of them is named.
     pub(crate) fn accepted(headers: &HeaderMap) -> Self {
-        let lists = headers.get_all(header::ACCEPT).iter().filter_map(|list| list.to_str().ok());
-        let mut best = (0.0, Self::Json);
-        for (format, weight) in lists.flat_map(|list| list.split(',')).filter_map(Self::weighed) {
-            // The first of equals.
-            if weight > best.0 {
+        let mut best = (0, Self::Json);
+        for (range, weight) in weighted(headers, &header::ACCEPT) {
+            if let Some(format) = Self::named(range)
+                && weight > best.0
+            {
                 best = (weight, format);
             }
         }
         best.1
     }
 
-    fn weighed(range: &str) -> Option<(Self, f32)> {
-        let mut parts = range.split(';').map(str::trim);
-        let format = match parts.next()?.to_ascii_lowercase().as_str() {
-            "application/json" | "application/*" | "*/*" => Self::Json,
-            "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Self::Lines,
-            "text/csv" | "text/*" => Self::Csv,
-            _ => return None,
-        };
-        let weight = parts.find_map(|part| part.strip_prefix("q=")).map_or(Some(1.0), |weight| weight.parse().ok());
-        Some((format, weight?))
+    fn named(range: &str) -> Option<Self> {
+        match range.to_ascii_lowercase().as_str() {
+            "application/json" | "application/*" | "*/*" => Some(Self::Json),
+            "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Some(Self::Lines),
+            "text/csv" | "text/*" => Some(Self::Csv),
+            _ => None,
+        }
     }
 
     pub(super) fn content_type(self) -> HeaderValue {
