@@ -1,8 +1,8 @@
 //! What a caller may see: who asks + `delegated_from` or `seen_by` + `domain`. The only value a telemetry query accepts.
 
 use super::reader::Reader;
+use crate::parameters::ReadParameters;
 use crate::parameters::period::ceil_ms;
-use crate::parameters::view::ViewParameters;
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use schemas::problem::Code;
@@ -31,8 +31,7 @@ pub(crate) struct OwnHost {
 }
 
 impl Visibility {
-    /// Decides what the caller may see, or refuses.
-    pub(crate) async fn establish(directory: &Directory, reader: &Reader, asked: &ViewParameters) -> Result<Self, ApiError> {
+    pub(crate) async fn establish(directory: &Directory, reader: &Reader, asked: &ReadParameters) -> Result<Self, ApiError> {
         let organization_id = match (reader.org_type, &asked.delegated_from, &asked.seen_by) {
             (OrgType::ContentOwner, None, None) => reader.org_id,
             (OrgType::ContentOwner, None, Some(partner)) => shown_to(directory, reader, partner).await?,

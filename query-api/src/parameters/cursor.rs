@@ -6,9 +6,9 @@
 //!
 //! Callers can make up cursors: a cursor is only a place to begin at.
 
+use super::invalid;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use schemas::problem::Code;
 use service_kit::http::ApiError;
 
 const MAX_BYTES: usize = 128;
@@ -35,10 +35,10 @@ impl Cursor {
     pub(crate) fn parse(after: Option<&str>) -> Result<Self, ApiError> {
         let Some(text) = after else { return Ok(Self::default()) };
         // Other spellings of the same place are refused too.
-        Self::read(text).filter(|last| last.encode() == text).map(|last| Self { after: Some(last) }).ok_or_else(|| {
-            let detail = "after must be an x-next-after value from a previous page of this list.";
-            ApiError::new(Code::InvalidParameter, detail)
-        })
+        Self::read(text)
+            .filter(|last| last.encode() == text)
+            .map(|last| Self { after: Some(last) })
+            .ok_or_else(|| invalid("after must be an x-next-after value from a previous page of this list."))
     }
 
     fn read(text: &str) -> Option<Position> {

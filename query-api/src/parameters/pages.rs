@@ -2,7 +2,7 @@
 //!
 //! Must go by the path of the URL that the list shows, and by nothing else: a filter tells no more than the list does.
 
-use schemas::problem::Code;
+use super::invalid;
 use service_kit::http::ApiError;
 
 /// What stands at the end of a path that others begin with.
@@ -24,7 +24,6 @@ pub(crate) enum PagesBy {
     Section,
 }
 
-/// Which pages, and by what.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pages {
     pub(crate) by: PagesBy,
@@ -32,12 +31,11 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// Reads both parameters, or says which one is wrong.
     pub(crate) fn parse(by: Option<&str>, path: Option<&str>) -> Result<Self, ApiError> {
         let by = match by {
             None | Some("url") => PagesBy::Url,
             Some("section") => PagesBy::Section,
-            Some(_) => return Err(refused("by must be one of: url, section.")),
+            Some(_) => return Err(invalid("by must be one of: url, section.")),
         };
         Ok(Self { by, path: path.map(PagePath::parse).transpose()? })
     }
@@ -46,26 +44,22 @@ impl Pages {
 impl PagePath {
     fn parse(path: &str) -> Result<Self, ApiError> {
         if !path.starts_with('/') {
-            return Err(refused("path must start with a slash, for example /blog/a or /blog/*."));
+            return Err(invalid("path must start with a slash, for example /blog/a or /blog/*."));
         }
         let (beginning, is_beginning) = path.strip_suffix(ANYTHING).map_or((path, false), |beginning| (beginning, true));
         if beginning.contains(ANYTHING) {
-            return Err(refused("path can contain * only at its end, for example /blog/*."));
+            return Err(invalid("path can contain * only at its end, for example /blog/*."));
         }
         if beginning.contains(['?', '#']) {
-            return Err(refused("path must not contain ? or #. Leave out the query and the fragment."));
+            return Err(invalid("path must not contain ? or #. Leave out the query and the fragment."));
         }
         // The store takes no NUL in a parameter, and no URL holds one.
         if beginning.contains('\0') {
-            return Err(refused("path must not contain NUL characters."));
+            return Err(invalid("path must not contain NUL characters."));
         }
         let beginning = beginning.to_owned();
         Ok(if is_beginning { Self::Beginning(beginning) } else { Self::Whole(beginning) })
     }
-}
-
-fn refused(detail: &str) -> ApiError {
-    ApiError::new(Code::InvalidParameter, detail)
 }
 
 #[cfg(test)]
@@ -79,8 +73,18 @@ mod tests {
             assert_eq!(parsed(whole), Some(PagePath::Whole(whole.to_owned())));
             assert_eq!(parsed(&format!("{whole}*")), Some(PagePath::Beginning(whole.to_owned())));
         }
-        for bad in ["", "*", "a", "a/*", " /a", "https://example.com/a", "/*/a", "/**", "/a*b*", "/a?", "/a?b*", "/a#b", "/\0"] {
-            assert_eq!(parsed(bad), None, "{bad}");
+        for (bad, said) in [
+            (
+                &["", "*", "a", "a/*", " /a", "https://example.com/a"][..],
+                "must start with a slash, for example /blog/a or /blog/*.",
+            ),
+            (&["/*/a", "/**", "/a*b*"], "can contain * only at its end, for example /blog/*."),
+            (&["/a?", "/a?b*", "/a#b"], "must not contain ? or #. Leave out the query and the fragment."),
+            (&["/\0"], "must not contain NUL characters."),
+        ] {
+            for path in bad {
+                assert_eq!(PagePath::parse(path).unwrap_err().detail(), format!("path {said}"), "{path:?}");
+            }
         }
     }
 

@@ -1,34 +1,27 @@
 //! `limit` and `offset`: which part of a list.
 
+use super::invalid;
 use schemas::pages::MAX_PAGE;
-use schemas::problem::Code;
 use service_kit::http::ApiError;
 
 /// Beyond what any store holds, and within what its engine adds up.
 const MAX_OFFSET: u64 = u64::MAX / 4;
 
-/// Which part of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Paging {
     /// Items at most: 1 to [`MAX_PAGE`].
     pub(crate) limit: u64,
-    /// Items before it.
     pub(crate) offset: u64,
 }
 
 impl Paging {
-    /// Reads both parameters, or says which one is wrong.
     pub(crate) fn parse(limit: Option<&str>, offset: Option<&str>, page: u64) -> Result<Self, ApiError> {
         let limit = limit.map_or(Some(page), whole_number).filter(|limit| *limit > 0);
-        let limit = limit.ok_or_else(|| refused("limit must be a whole number, 1 or more."))?;
+        let limit = limit.ok_or_else(|| invalid("limit must be a whole number, 1 or more."))?;
         let offset = offset.map_or(Some(0), whole_number).filter(|offset| *offset <= MAX_OFFSET);
-        let offset = offset.ok_or_else(|| refused(&format!("offset must be a whole number from 0 to {MAX_OFFSET}.")))?;
+        let offset = offset.ok_or_else(|| invalid(format!("offset must be a whole number from 0 to {MAX_OFFSET}.")))?;
         Ok(Self { limit: limit.min(MAX_PAGE), offset })
     }
-}
-
-fn refused(detail: &str) -> ApiError {
-    ApiError::new(Code::InvalidParameter, detail)
 }
 
 /// Digits only: what `str::parse` also takes, a sign, is no number here. A number that is too large to hold is very

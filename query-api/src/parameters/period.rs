@@ -2,9 +2,9 @@
 //!
 //! Must not know the current time: a period without an end has none.
 
+use super::invalid;
 use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
 use schemas::instant;
-use schemas::problem::Code;
 use service_kit::http::{ApiError, parse_instant};
 
 /// The half-open window [since, until), and both as the answer tells them.
@@ -21,7 +21,6 @@ pub(crate) struct Period {
 }
 
 impl Period {
-    /// Reads both parameters, or says which one is wrong.
     pub(crate) fn parse(since: Option<&str>, until: Option<&str>) -> Result<Self, ApiError> {
         let from = since.map(|text| parse_moment(text, "since")).transpose()?;
         let to = until.map(|text| parse_moment(text, "until")).transpose()?;
@@ -32,7 +31,7 @@ impl Period {
             _ => false,
         };
         if is_reversed {
-            return Err(ApiError::new(Code::InvalidParameter, "since must not be after until."));
+            return Err(invalid("since must not be after until."));
         }
         Ok(Self {
             start: from.as_ref().map(Moment::told),
@@ -78,10 +77,7 @@ impl Moment {
 
 fn parse_moment(text: &str, parameter: &str) -> Result<Moment, ApiError> {
     let moment = parse_day(text).map(Moment::Day).or_else(|| parse_instant(text).map(Moment::Instant));
-    moment.ok_or_else(|| {
-        let detail = format!("{parameter} must be a date (2026-01-31) or an RFC 3339 time with an offset.");
-        ApiError::new(Code::InvalidParameter, detail)
-    })
+    moment.ok_or_else(|| invalid(format!("{parameter} must be a date (2026-01-31) or an RFC 3339 time with an offset.")))
 }
 
 fn parse_day(text: &str) -> Option<NaiveDate> {

@@ -4,11 +4,12 @@
 //! Must tell of other reporters no more than `/agent/events` does. Events are of one moment, outcomes of another: they live in
 //! two stores.
 
-use super::reads::{SummaryParameters, refuse_others};
+use super::reads::PAGES;
 use super::series::filled::{Filled, Source};
-use super::series::{self, KnownSplit, SeriesParameters, buckets, find_split, role_named};
+use super::series::{self, KnownSplit, buckets, find_split, role_named};
 use crate::State;
 use crate::access::visibility::OwnReports;
+use crate::parameters::ReadParameters;
 use crate::parameters::period::Period;
 use crate::read_limiter::AdmittedReader;
 use crate::reads::{By, Cell, Extent, OwnFigure, OwnSplit};
@@ -24,17 +25,14 @@ use service_kit::http::{ApiError, Parameters};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// `GET /agent/summary`.
 pub(crate) async fn read_own_summary(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
     reading: AdmittedReader,
-    Parameters(asked): Parameters<SummaryParameters>,
+    Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    refuse_others(&asked.view.given())?;
-    refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref()), ("sort", asked.sort.as_ref())])?;
-    refuse_others(&asked.filter.given())?;
+    asked.refuse_others(&PAGES)?;
     let own = OwnReports::of(&reading.reader)?;
-    let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
+    let period = asked.period()?;
     let figures = state.telemetry.own_figures(&own, &period).await?;
     let ended = state.ledger.outcomes(&own, &period, None).await?;
     let summary = serde_json::to_vec(&assemble(&own, period, figures, &ended)).map_err(ApiError::internal)?;
@@ -76,7 +74,6 @@ fn assemble(own: &OwnReports, period: Period, figures: Vec<OwnFigure>, ended: &[
     summary
 }
 
-/// Adds up what was counted by type and currency.
 fn outcomes(ended: &[Cell]) -> Outcomes {
     let mut types: BTreeMap<&str, u64> = BTreeMap::new();
     let mut currencies: BTreeMap<&str, (u64, u128)> = BTreeMap::new();
@@ -116,13 +113,12 @@ pub(crate) async fn read_own_series(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
     reading: AdmittedReader,
     headers: HeaderMap,
-    Parameters(asked): Parameters<SeriesParameters>,
+    Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    refuse_others(&asked.view.given())?;
-    asked.refuse_pages()?;
-    let (by, (name, split, columns)) = (asked.by()?, find_split(&SPLITS, asked.split.as_deref())?);
+    asked.refuse_others(&["by", "split"])?;
+    let (by, (name, split, columns)) = (series::length_of(asked.by.as_deref())?, find_split(&SPLITS, asked.split.as_deref())?);
     let own = OwnReports::of(&reading.reader)?;
-    let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
+    let period = asked.period()?;
     // What is too long is refused before anything is counted.
     buckets::of(&period, by, None)?;
 
@@ -204,6 +200,12 @@ fn item(cell: Cell, by: By, split: AgentSplit, outcomes: u64) -> AgentSeriesItem
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::reader::Reader;
+    use schemas::identity::OrgType;
+    use schemas::ids::{ApiKeyId, OrgId};
+    use serde_json::{Value, json};
+    use service_kit::auth::Credential;
+    use uuid::Uuid;
 
     fn ended(bucket: i64, outcome_type: &str, currency: &str, outcomes: u64, amount: u128) -> Cell {
         Cell { bucket, value: (outcome_type.to_owned(), currency.to_owned()), outcomes, amount, ..Cell::default() }
@@ -220,6 +222,68 @@ mod tests {
         assert_eq!(types, [("conversion", 7), ("browse", 1)]);
         let values: Vec<_> = told.by_currency.iter().map(|of| (of.currency.as_str(), of.count, of.value_amount)).collect();
         assert_eq!(values, [("EUR", 3, large), ("USD", 5, 2 * large)]);
+    }
+
+    #[test]
+    fn figures_of_a_summary_stand_in_order_of_their_counts() {
+        let credential = Credential::Key(ApiKeyId(Uuid::nil()));
+        let own = OwnReports::of(&Reader { credential, org_id: OrgId(Uuid::nil()), org_type: OrgType::Agent }).unwrap();
+        let figure = |(figure, name, events, sessions): (&str, &str, u64, u64)| {
+            let (figure, name) = (figure.to_owned(), name.to_owned());
+            OwnFigure { figure, name, events, sessions }
+        };
+        let figures = [
+            ("click", "content_engaged", 5, 2),
+            ("type", "content_cited", 3, 2),
+            ("role", "2", 1, 0),
+            ("agent", "a", 2, 1),
+            ("total", "", 9, 3),
+            ("role", "1", 8, 3),
+            ("type", "content_retrieved", 6, 3),
+            ("agent", "b", 6, 2),
+            ("clicks", "", 5, 2),
+        ];
+        let summary = assemble(&own, Period::default(), figures.map(figure).into(), &[]);
+        let told = serde_json::to_value(&summary).unwrap();
+        let expected = json!({
+            "organization_id": Uuid::nil(),
+            "total_events": 9,
+            "total_sessions": 3,
+            "events_by_type": [{"event_type": "content_retrieved", "count": 6}, {"event_type": "content_cited", "count": 3}],
+            "events_by_source":
+                [{"source_role": "agent", "count": 8, "sessions": 3}, {"source_role": "edge", "count": 1, "sessions": 0}],
+            "agents": [
+                {"agent_id": "b", "event_count": 6, "session_count": 2},
+                {"agent_id": "a", "event_count": 2, "session_count": 1},
+            ],
+            "clicks":
+                {"total_events": 5, "total_sessions": 2, "events_by_type": [{"event_type": "content_engaged", "count": 5}]},
+            "outcomes": {"total": 0, "by_type": [], "by_currency": []},
+            "period_start": null,
+            "period_end": null,
+        });
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn an_item_names_its_value_by_the_columns_of_the_split() {
+        let cell = |whose: &str, name: &str| Cell {
+            value: (whose.to_owned(), name.to_owned()),
+            ..Cell { bucket: 1, events: 7, sessions: 6, clicks: 5, outcomes: 4, amount: 3, ..Cell::default() }
+        };
+        for (split, cell, values) in [
+            ("none", cell("", ""), json!([7, 6, 5, 2])),
+            ("type", cell("", "content_cited"), json!(["content_cited", 7, 6, 5])),
+            ("role", cell("", "1"), json!(["agent", 7, 6])),
+            ("agent", cell("", "a"), json!(["a", 7, 6])),
+            ("outcome", cell("browse", "EUR"), json!(["browse", "EUR", 4, 3])),
+        ] {
+            let (_, split, columns) = find_split(&SPLITS, Some(split)).unwrap();
+            let item = serde_json::to_value(item(cell, By::Hour, split, 2)).unwrap();
+            assert_eq!(item.as_object().unwrap().len(), columns.len(), "{item}");
+            assert_eq!((columns[0], &item["start"]), ("start", &json!("1970-01-01T01:00:00.000Z")));
+            assert_eq!(columns[1..].iter().map(|column| item[*column].clone()).collect::<Value>(), values, "{split:?}");
+        }
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //! (docs/api/reads.md#get-content-ownerscrawlers).
 
 use super::coverage::coverage;
-use super::lists::{ListParameters, ListRequest};
+use super::lists::ListRequest;
 use crate::State;
+use crate::parameters::ReadParameters;
 use crate::read_limiter::AdmittedReader;
 use crate::reads::{AgentCounts, BotRow, Requests};
 use crate::respond::page;
@@ -37,9 +38,10 @@ pub(crate) async fn read_crawlers(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
     reading: AdmittedReader,
     headers: HeaderMap,
-    Parameters(asked): Parameters<ListParameters>,
+    Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    let asked = ListRequest::unsplit(&state, reading, asked, EVENTS_PAGE).await?;
+    asked.refuse_others_of_owner(&["limit", "offset", "outcome"])?;
+    let asked = ListRequest::of(&state, reading, &asked, EVENTS_PAGE).await?;
     let (seen, period, at) = (&asked.visibility, &asked.period, asked.paging);
     let mut claims = Claims { bots: &state.bots, of: BTreeMap::new(), of_nobody: ClaimCounts::default() };
     let requests = state.telemetry.crawlers(seen, period, asked.outcome, |agent, counts| claims.add(agent, counts));

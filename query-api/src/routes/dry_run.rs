@@ -2,11 +2,10 @@
 //!
 //! Must stay the path that requests take, minus everything with state: it is what fuzzing enters.
 
-use super::reads::SummaryParameters;
 use crate::access::consent::{Clicked, Consents};
 use crate::access::session_scope::SessionScope;
 use crate::disclose::manifest;
-use crate::parameters::period::Period;
+use crate::parameters::ReadParameters;
 use crate::reads::{SessionEvent, SessionEvents};
 use axum::http::Uri;
 use chrono::DateTime;
@@ -17,8 +16,8 @@ use uuid::Uuid;
 
 /// The window, in milliseconds from the first inside to the first after, that a summary's query string asks for.
 pub fn parse_period(uri: &Uri) -> Result<(Option<i64>, Option<i64>), ApiError> {
-    let Parameters(asked) = Parameters::<SummaryParameters>::of_uri(uri)?;
-    let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
+    let Parameters(asked) = Parameters::<ReadParameters>::of_uri(uri)?;
+    let period = asked.period()?;
     Ok((period.from_ms, period.before_ms))
 }
 

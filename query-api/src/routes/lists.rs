@@ -1,15 +1,14 @@
 //! The reads that answer lists: parameters in, a page of items out.
 
-use super::reads::refuse_others;
 use crate::State;
 use crate::access::visibility::{OwnReports, Visibility};
 use crate::event_data::{self, Audience, StoredEvent};
 use crate::parameters::cursor::Cursor;
-use crate::parameters::event_filter::{FilterParameters, Outcome, ReportedBy};
+use crate::parameters::event_filter::{EventFilter, Outcome, ReportedBy};
 use crate::parameters::pages::Pages;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
-use crate::parameters::view::ViewParameters;
+use crate::parameters::{ReadParameters, invalid};
 use crate::read_limiter::{AdmittedReader, ReadPermit};
 use crate::reads::{
     CorroborationBy, CorroborationRow, EventRow, FunnelBy, FunnelRow, ListPage as _, Order, URLS_SORTABLE, UrlRow,
@@ -24,39 +23,10 @@ use schemas::ids::OrgId;
 use schemas::pages::{
     AgentEventItem, Corroboration, CorroborationItem, EVENTS_PAGE, EventItem, FunnelItem, Page, URLS_PAGE, UrlMetric,
 };
-use schemas::problem::Code;
 use schemas::reads::TypeCount;
-use serde::Deserialize;
 use service_kit::http::{ApiError, Parameters};
 use std::sync::Arc;
 use uuid::Uuid;
-
-/// What a list may be asked for. Numbers are texts here, so that each fault has its own sentence.
-#[derive(Deserialize)]
-pub(crate) struct ListParameters {
-    pub(crate) since: Option<String>,
-    pub(crate) until: Option<String>,
-    #[serde(flatten)]
-    pub(crate) view: ViewParameters,
-    limit: Option<String>,
-    offset: Option<String>,
-    after: Option<String>,
-    by: Option<String>,
-    split: Option<String>,
-    sort: Option<String>,
-    #[serde(flatten)]
-    filter: FilterParameters,
-}
-
-impl ListParameters {
-    /// What is no list has no parts.
-    pub(crate) fn refuse_parts(&self) -> Result<(), ApiError> {
-        let Self { limit, offset, after, by, split, sort, .. } = self;
-        let others = [("limit", limit), ("offset", offset), ("after", after), ("by", by), ("split", split), ("sort", sort)];
-        refuse_others(&others.map(|(name, value)| (name, value.as_ref())))?;
-        refuse_others(&self.filter.given())
-    }
-}
 
 type Shared = axum::extract::State<Arc<State>>;
 
@@ -74,24 +44,12 @@ impl ListRequest {
         self.permit.organization()
     }
 
-    /// What a list without parts is asked for.
-    pub(crate) async fn unsplit(
-        state: &State,
-        reading: AdmittedReader,
-        asked: ListParameters,
-        page: u64,
-    ) -> Result<Self, ApiError> {
-        refuse_others(&[("by", asked.by.as_ref()), ("after", asked.after.as_ref())])?;
-        Self::of(state, reading, asked, page).await
-    }
-
-    async fn of(state: &State, reading: AdmittedReader, mut asked: ListParameters, page: u64) -> Result<Self, ApiError> {
-        refuse_others(&[("split", asked.split.as_ref()), ("sort", asked.sort.as_ref())])?;
-        let outcome = asked.filter.take_outcome()?;
-        refuse_others(&asked.filter.given())?;
+    /// Reads what the lists of owners have in common.
+    pub(crate) async fn of(state: &State, reading: AdmittedReader, asked: &ReadParameters, page: u64) -> Result<Self, ApiError> {
+        let outcome = Outcome::parse(asked.outcome.as_deref())?;
         let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), page)?;
-        let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
-        let visibility = Visibility::establish(&state.directory, &reading.reader, &asked.view).await?;
+        let period = asked.period()?;
+        let visibility = Visibility::establish(&state.directory, &reading.reader, asked).await?;
         Ok(Self { visibility, period, paging, outcome, permit: reading.permit })
     }
 
@@ -101,9 +59,9 @@ impl ListRequest {
 }
 
 /// Where a walk through events begins or goes on. An offset counts from the newest event; `after` does not.
-fn walk(asked: &ListParameters) -> Result<Cursor, ApiError> {
+fn walk(asked: &ReadParameters) -> Result<Cursor, ApiError> {
     if asked.after.is_some() && asked.offset.as_ref().is_some_and(|offset| offset != "0") {
-        return Err(ApiError::new(Code::InvalidParameter, "Use offset or after, not both."));
+        return Err(invalid("Use offset or after, not both."));
     }
     Cursor::parse(asked.after.as_deref())
 }
@@ -142,14 +100,11 @@ pub(crate) async fn read_events(
     axum::extract::State(state): Shared,
     reading: AdmittedReader,
     headers: HeaderMap,
-    Parameters(mut asked): Parameters<ListParameters>,
+    Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    refuse_others(&[("by", asked.by.as_ref())])?;
-    refuse_others(&asked.filter.given_of_own())?;
-    refuse_others(&asked.filter.given_of_urls())?;
-    let walk = walk(&asked)?;
-    let filter = std::mem::take(&mut asked.filter).parse()?;
-    let asked = ListRequest::of(&state, reading, asked, EVENTS_PAGE).await?;
+    asked.refuse_others_of_owner(&["limit", "offset", "after", "event_type", "agent_id", "platform_id", "outcome"])?;
+    let (walk, filter) = (walk(&asked)?, EventFilter::parse(&asked)?);
+    let asked = ListRequest::of(&state, reading, &asked, EVENTS_PAGE).await?;
     let found = state.telemetry.owners_events(&asked.visibility, &asked.period, &filter, (asked.paging, &walk)).await?;
     let at = asked.paging;
     page::answer(asked.answering(&headers, EVENT_COLUMNS), at, found, |row| event(row, Audience::Owner)).await
@@ -160,12 +115,12 @@ pub(crate) async fn read_urls(
     axum::extract::State(state): Shared,
     reading: AdmittedReader,
     headers: HeaderMap,
-    Parameters(mut asked): Parameters<ListParameters>,
+    Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    let order = Order::parse(asked.sort.take().as_deref(), URLS_SORTABLE)?;
-    let (by, path) = (asked.by.take(), asked.filter.take_path());
-    let pages = Pages::parse(by.as_deref(), path.as_deref())?;
-    let asked = ListRequest::unsplit(&state, reading, asked, URLS_PAGE).await?;
+    asked.refuse_others_of_owner(&["limit", "offset", "by", "sort", "path", "outcome"])?;
+    let order = Order::parse(asked.sort.as_deref(), URLS_SORTABLE)?;
+    let pages = Pages::parse(asked.by.as_deref(), asked.path.as_deref())?;
+    let asked = ListRequest::of(&state, reading, &asked, URLS_PAGE).await?;
     let found = state.telemetry.urls(&asked.visibility, &asked.period, (&pages, order, asked.outcome), asked.paging).await?;
     let at = asked.paging;
     page::answer(asked.answering(&headers, URL_COLUMNS), at, found, url_metric).await
@@ -176,17 +131,14 @@ pub(crate) async fn read_own_events(
     axum::extract::State(state): Shared,
     reading: AdmittedReader,
     headers: HeaderMap,
-    Parameters(asked): Parameters<ListParameters>,
+    Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    refuse_others(&asked.view.given())?;
-    refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref()), ("sort", asked.sort.as_ref())])?;
-    refuse_others(&asked.filter.given_of_owners())?;
-    refuse_others(&asked.filter.given_of_urls())?;
-    let reported_by = asked.filter.reported_by()?;
+    asked.refuse_others(&["limit", "offset", "after", "reported_by"])?;
+    let reported_by = ReportedBy::parse(asked.reported_by.as_deref())?;
     let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), EVENTS_PAGE)?;
     let walk = walk(&asked)?;
     let own = OwnReports::of(&reading.reader)?;
-    let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
+    let period = asked.period()?;
     let found = state.telemetry.own_events(&own, &period, reported_by, (paging, &walk)).await?;
     let (format, permit) = (Format::accepted(&headers), reading.permit);
     page::answer(Answering { format, columns: AGENT_EVENT_COLUMNS, permit }, paging, found, agent_event).await
@@ -206,15 +158,16 @@ pub(crate) async fn read_corroboration(
     axum::extract::State(state): Shared,
     reading: AdmittedReader,
     headers: HeaderMap,
-    Parameters(mut asked): Parameters<ListParameters>,
+    Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    let (by, columns) = match asked.by.take().as_deref() {
+    asked.refuse_others_of_owner(&["limit", "offset", "by", "sort", "outcome"])?;
+    let (by, columns) = match asked.by.as_deref() {
         None | Some("agent") => (CorroborationBy::Agent, BY_AGENT_COLUMNS),
         Some("day") => (CorroborationBy::Day, BY_DAY_COLUMNS),
-        Some(_) => return Err(ApiError::new(Code::InvalidParameter, "by must be one of: agent, day.")),
+        Some(_) => return Err(invalid("by must be one of: agent, day.")),
     };
-    let order = Order::parse(asked.sort.take().as_deref(), by.sortable())?;
-    let asked = ListRequest::unsplit(&state, reading, asked, EVENTS_PAGE).await?;
+    let order = Order::parse(asked.sort.as_deref(), by.sortable())?;
+    let asked = ListRequest::of(&state, reading, &asked, EVENTS_PAGE).await?;
     let found = state.telemetry.corroboration(&asked.visibility, &asked.period, (by, order, asked.outcome), asked.paging).await?;
     let envelope = Corroboration {
         organization_id: asked.visibility.organization_id(),
@@ -237,19 +190,19 @@ pub(crate) async fn read_funnel(
     axum::extract::State(state): Shared,
     reading: AdmittedReader,
     headers: HeaderMap,
-    Parameters(mut asked): Parameters<ListParameters>,
+    Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
+    asked.refuse_others_of_owner(&["limit", "offset", "by", "sort", "outcome"])?;
     let (by, columns): (_, &[&str]) = match asked.by.as_deref() {
         None | Some("agent") => {
             (FunnelBy::Agent, &["platform_id", "agent_id", "retrieved", "grounded", "cited", "presented", "engaged"])
         }
         Some("url") => (FunnelBy::Url, &["content_url", "retrieved", "grounded", "cited", "presented", "engaged"]),
         Some("day") => (FunnelBy::Day, &["day", "retrieved", "grounded", "cited", "presented", "engaged"]),
-        Some(_) => return Err(ApiError::new(Code::InvalidParameter, "by must be one of: agent, url, day.")),
+        Some(_) => return Err(invalid("by must be one of: agent, url, day.")),
     };
-    refuse_others(&[("after", asked.after.as_ref())])?;
-    let order = Order::parse(asked.sort.take().as_deref(), by.sortable())?;
-    let asked = ListRequest::of(&state, reading, asked, EVENTS_PAGE).await?;
+    let order = Order::parse(asked.sort.as_deref(), by.sortable())?;
+    let asked = ListRequest::of(&state, reading, &asked, EVENTS_PAGE).await?;
     let found = state.telemetry.funnel(&asked.visibility, &asked.period, (by, order, asked.outcome), asked.paging).await?;
     let at = asked.paging;
     page::answer(asked.answering(&headers, columns), at, found, move |row| funnel(row, by)).await

@@ -1,10 +1,10 @@
 //! `GET /content-owners/events/{id}`: one event as the list shows it, and what each of its observers said.
 
-use super::lists::{ListParameters, event, id, instant};
+use super::lists::{event, id, instant};
 use crate::State;
 use crate::access::visibility::Visibility;
 use crate::event_data::{self, Audience, StoredEvent};
-use crate::parameters::period::Period;
+use crate::parameters::ReadParameters;
 use crate::read_limiter::AdmittedReader;
 use crate::reads::{EventRow, FoundEvent};
 use crate::respond::streamed_answer;
@@ -21,11 +21,11 @@ pub(crate) async fn read_event(
     Shared(state): Shared<Arc<State>>,
     reading: AdmittedReader,
     Path(event_id): Path<String>,
-    Parameters(asked): Parameters<ListParameters>,
+    Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    asked.refuse_parts()?;
-    let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
-    let visibility = Visibility::establish(&state.directory, &reading.reader, &asked.view).await?;
+    asked.refuse_others_of_owner(&[])?;
+    let period = asked.period()?;
+    let visibility = Visibility::establish(&state.directory, &reading.reader, &asked).await?;
     // The store takes no NUL in a parameter, and no id has one.
     if event_id.contains('\0') {
         return Err(unknown());

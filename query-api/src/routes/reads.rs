@@ -6,56 +6,32 @@
 use super::coverage;
 use crate::State;
 use crate::access::visibility::Visibility;
-use crate::parameters::event_filter::FilterParameters;
+use crate::parameters::ReadParameters;
+use crate::parameters::event_filter::Outcome;
 use crate::parameters::period::Period;
-use crate::parameters::view::ViewParameters;
 use crate::read_limiter::AdmittedReader;
 use crate::reads::{DrainLinesRow, SummaryRow};
 use crate::respond::streamed_answer;
 use axum::response::Response;
 use schemas::crawler_reads::{CoverageRead, DrainLines};
 use schemas::event::SourceRole;
-use schemas::problem::Code;
 use schemas::reads::{AgentCount, SourceCount, Summary, TypeCount};
-use serde::Deserialize;
 use service_kit::http::{ApiError, Parameters};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a summary may be asked for.
-#[derive(Deserialize)]
-pub(crate) struct SummaryParameters {
-    pub(crate) since: Option<String>,
-    pub(crate) until: Option<String>,
-    #[serde(flatten)]
-    pub(crate) view: ViewParameters,
-    pub(crate) by: Option<String>,
-    pub(crate) split: Option<String>,
-    pub(crate) sort: Option<String>,
-    #[serde(flatten)]
-    pub(crate) filter: FilterParameters,
-}
-
-/// Refuses what other reads can be asked for: who narrows or splits a read by it, and is answered as if nothing had been
-/// said, is misled. What no read knows is ignored.
-pub(crate) fn refuse_others(given: &[(&str, Option<&String>)]) -> Result<(), ApiError> {
-    match given.iter().find(|(_, value)| value.is_some()) {
-        Some((name, _)) => Err(ApiError::new(Code::InvalidParameter, format!("{name} is not supported here."))),
-        None => Ok(()),
-    }
-}
+/// What has no pages ignores them.
+pub(crate) const PAGES: [&str; 3] = ["limit", "offset", "after"];
 
 /// Totals by type, by source and by agent.
 pub(crate) async fn read_summary(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
     reading: AdmittedReader,
-    Parameters(mut asked): Parameters<SummaryParameters>,
+    Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref()), ("sort", asked.sort.as_ref())])?;
-    let outcome = asked.filter.take_outcome()?;
-    refuse_others(&asked.filter.given())?;
-    let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
-    let visibility = Visibility::establish(&state.directory, &reading.reader, &asked.view).await?;
+    asked.refuse_others_of_owner(&[&PAGES[..], &["outcome"]].concat())?;
+    let (outcome, period) = (Outcome::parse(asked.outcome.as_deref())?, asked.period()?);
+    let visibility = Visibility::establish(&state.directory, &reading.reader, &asked).await?;
     let coverage = coverage::beside_figures(&state, reading.permit.organization(), &visibility, &period).await?;
     let rows = state.telemetry.summary(&visibility, &period, outcome).await?;
     let summary = Summary { coverage, ..assemble_summary(&visibility, period, rows) };
@@ -67,12 +43,11 @@ pub(crate) async fn read_summary(
 pub(crate) async fn read_coverage(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
     reading: AdmittedReader,
-    Parameters(asked): Parameters<SummaryParameters>,
+    Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref()), ("sort", asked.sort.as_ref())])?;
-    refuse_others(&asked.filter.given())?;
-    let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
-    let visibility = Visibility::establish(&state.directory, &reading.reader, &asked.view).await?;
+    asked.refuse_others_of_owner(&PAGES)?;
+    let period = asked.period()?;
+    let visibility = Visibility::establish(&state.directory, &reading.reader, &asked).await?;
     let coverage = coverage::coverage(&state, reading.permit.organization(), &visibility, &period).await?;
     let drains = state.telemetry.drain_lines(&visibility, &period).await?;
     let read = CoverageRead {

@@ -5,12 +5,10 @@ pub(crate) mod buckets;
 pub(crate) mod filled;
 
 use super::coverage;
-use super::reads::refuse_others;
 use crate::State;
 use crate::access::visibility::Visibility;
-use crate::parameters::event_filter::FilterParameters;
-use crate::parameters::period::Period;
-use crate::parameters::view::ViewParameters;
+use crate::parameters::event_filter::Outcome;
+use crate::parameters::{ReadParameters, invalid};
 use crate::read_limiter::AdmittedReader;
 use crate::reads::{By, Cell, Split};
 use crate::respond::accept_header::Format;
@@ -19,48 +17,20 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use filled::{Filled, Source};
 use schemas::event::SourceRole;
-use schemas::problem::Code;
 use schemas::series::{Series, SeriesItem};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use service_kit::http::{ApiError, Parameters};
 use std::sync::Arc;
 
 /// Whether every value has an item in every bucket, where the body has no place for it.
 const FILLED: HeaderName = HeaderName::from_static("x-series-filled");
 
-/// What a series may be asked for.
-#[derive(Deserialize)]
-pub(crate) struct SeriesParameters {
-    pub(crate) since: Option<String>,
-    pub(crate) until: Option<String>,
-    #[serde(flatten)]
-    pub(crate) view: ViewParameters,
-    pub(crate) by: Option<String>,
-    pub(crate) split: Option<String>,
-    limit: Option<String>,
-    offset: Option<String>,
-    after: Option<String>,
-    sort: Option<String>,
-    #[serde(flatten)]
-    filter: FilterParameters,
-}
-
-impl SeriesParameters {
-    /// A series is told whole: it has no pages and no filter.
-    pub(crate) fn refuse_pages(&self) -> Result<(), ApiError> {
-        let Self { limit, offset, after, sort, .. } = self;
-        let others = [("limit", limit), ("offset", offset), ("after", after), ("sort", sort)];
-        refuse_others(&others.map(|(name, value)| (name, value.as_ref())))?;
-        refuse_others(&self.filter.given())
-    }
-
-    /// How long a bucket is; a day when the caller does not say.
-    pub(crate) fn by(&self) -> Result<By, ApiError> {
-        match self.by.as_deref() {
-            Some("hour") => Ok(By::Hour),
-            None | Some("day") => Ok(By::Day),
-            Some(_) => Err(ApiError::new(Code::InvalidParameter, "by must be one of: hour, day.")),
-        }
+/// How long a bucket is; a day when the caller does not say.
+pub(crate) fn length_of(by: Option<&str>) -> Result<By, ApiError> {
+    match by {
+        Some("hour") => Ok(By::Hour),
+        None | Some("day") => Ok(By::Day),
+        Some(_) => Err(invalid("by must be one of: hour, day.")),
     }
 }
 
@@ -80,7 +50,7 @@ pub(crate) fn find_split<S: Copy>(known: &[KnownSplit<S>], asked: Option<&str>) 
     let found = known.iter().find(|(name, ..)| asked.is_none_or(|asked| asked == *name));
     found.copied().ok_or_else(|| {
         let names = known.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
-        ApiError::new(Code::InvalidParameter, format!("split must be one of: {names}."))
+        invalid(format!("split must be one of: {names}."))
     })
 }
 
@@ -103,15 +73,15 @@ pub(crate) async fn read_series(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
     reading: AdmittedReader,
     headers: HeaderMap,
-    Parameters(mut asked): Parameters<SeriesParameters>,
+    Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
-    let outcome = asked.filter.take_outcome()?;
-    asked.refuse_pages()?;
-    let (by, (name, split, columns)) = (asked.by()?, find_split(&SPLITS, asked.split.as_deref())?);
-    let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
+    asked.refuse_others_of_owner(&["by", "split", "outcome"])?;
+    let outcome = Outcome::parse(asked.outcome.as_deref())?;
+    let (by, (name, split, columns)) = (length_of(asked.by.as_deref())?, find_split(&SPLITS, asked.split.as_deref())?);
+    let period = asked.period()?;
     // What is too long is refused before anything is counted.
     buckets::of(&period, by, None)?;
-    let visibility = Visibility::establish(&state.directory, &reading.reader, &asked.view).await?;
+    let visibility = Visibility::establish(&state.directory, &reading.reader, &asked).await?;
 
     let answering = Answering { format: Format::accepted(&headers), columns, permit: reading.permit };
     // Records and lines have no place for it.
@@ -196,9 +166,11 @@ fn item(cell: Cell, by: By, split: Split) -> SeriesItem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schemas::problem::Code;
+    use serde_json::{Value, json};
 
     #[test]
-    fn a_split_that_is_none_is_refused_with_the_names_of_all() {
+    fn an_unknown_split_is_refused_with_the_names_of_all() {
         let said = find_split(&SPLITS, Some("domain")).unwrap_err();
         assert_eq!(
             (said.code(), said.detail()),
@@ -209,6 +181,36 @@ mod tests {
         );
         for (asked, found) in [(None, Split::Nothing), (Some("none"), Split::Nothing), (Some("platform"), Split::Platform)] {
             assert_eq!(find_split(&SPLITS, asked).unwrap().1, found, "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn an_item_names_its_value_by_the_columns_of_the_split() {
+        let told = |split: &str, whose: &str, name: &str| {
+            let (_, split, columns) = find_split(&SPLITS, Some(split)).unwrap();
+            let cell = Cell { bucket: 1, value: (whose.to_owned(), name.to_owned()), events: 3, sessions: 2, ..Cell::default() };
+            let item = serde_json::to_value(item(cell, By::Day, split)).unwrap();
+            assert_eq!(item.as_object().unwrap().len(), columns.len(), "{item}");
+            columns.iter().map(|column| item[*column].clone()).collect::<Vec<Value>>()
+        };
+        for (split, whose, name, values) in [
+            ("none", "", "", vec![]),
+            ("type", "", "content_cited", vec![json!("content_cited")]),
+            ("role", "", "2", vec![json!("edge")]),
+            ("agent", "p", "a", vec![json!("p"), json!("a")]),
+            ("platform", "p", "", vec![json!("p")]),
+            ("operator", "", "o", vec![json!("o")]),
+            ("bot", "", "b", vec![json!("b")]),
+            ("purpose", "", "user", vec![json!("user")]),
+            ("verified", "", "yes", vec![json!(true)]),
+            ("verified", "", "no", vec![json!(false)]),
+            ("verified", "", "", vec![Value::Null]),
+            ("status", "", "404", vec![json!(404)]),
+            ("status", "", "", vec![json!(0)]),
+            ("outcome", "", "failed", vec![json!("failed")]),
+        ] {
+            let expected = [vec![json!("1970-01-02T00:00:00.000Z")], values, vec![json!(3), json!(2)]].concat();
+            assert_eq!(told(split, whose, name), expected, "{split} {name}");
         }
     }
 }

@@ -6,8 +6,8 @@ use super::stored::Stored;
 use super::{HOUR_MS, NEW_YEAR_MS, random_time};
 use crate::access::reader::Reader;
 use crate::access::visibility::Visibility;
+use crate::parameters::ReadParameters;
 use crate::parameters::period::Period;
-use crate::parameters::view::ViewParameters;
 use crate::read_limiter::ReadSettings;
 use crate::reads::Reads;
 use chrono::DateTime;
@@ -77,7 +77,7 @@ impl World {
             org_id: self.owners[owner],
             org_type: OrgType::ContentOwner,
         };
-        let view = ViewParameters { domain: domain.map(str::to_owned), ..ViewParameters::default() };
+        let view = ReadParameters { domain: domain.map(str::to_owned), ..ReadParameters::default() };
         let seen = Visibility::establish(&self.directory, &reader, &view).await.ok().unwrap();
         let text = |ms: i64| instant::text(DateTime::from_timestamp_millis(ms).unwrap());
         let (since, until) = (window.0.map(text), window.1.map(text));
