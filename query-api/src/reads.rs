@@ -43,7 +43,7 @@ pub(crate) use agent_figures::OwnFigure;
 pub(crate) use agent_series::OwnSplit;
 pub(crate) use cells::{Cell, Cells, Extent, Value};
 pub(crate) use corroboration::{CorroborationBy, CorroborationRow};
-pub(crate) use crawlers::{AgentCounts, BotRow, DrainLinesRow, Requests};
+pub(crate) use crawlers::{BotRow, DrainLinesRow, Requests};
 pub(crate) use event_page::EventRow;
 pub(crate) use funnel::{FunnelBy, FunnelRow};
 pub(crate) use one_event::FoundEvent;
@@ -52,7 +52,7 @@ pub(crate) use refusals::refused;
 pub(crate) use rows::{ListPage, PageRow, Rows};
 pub(crate) use series::{By, Split};
 pub(crate) use sessions::{SessionEvent, SessionEvents, SessionPart};
-pub(crate) use summary::SummaryRow;
+pub(crate) use summary::SummaryFigures;
 pub(crate) use urls::{URLS_SORTABLE, UrlRow};
 
 /// How often the server is asked whether it is alive while a statement runs.

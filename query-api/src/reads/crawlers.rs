@@ -7,6 +7,7 @@ use super::statement::Statement;
 use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::Outcome;
 use crate::parameters::period::Period;
+use schemas::crawler_reads::ClaimCounts;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 use std::collections::BTreeMap;
@@ -14,20 +15,6 @@ use std::collections::BTreeMap;
 const CRAWLERS: &str = include_str!("../../sql/crawlers.sql");
 const HOURS: &str = include_str!("../../sql/hours.sql");
 const DRAIN_LINES: &str = include_str!("../../sql/drain_lines.sql");
-
-/// The fetches of one bot, from addresses of one kind.
-pub(crate) struct BotRow {
-    pub(crate) operator: String,
-    pub(crate) bot: String,
-    pub(crate) purpose: String,
-    /// As stored: unknown, no, yes.
-    pub(crate) verified: i8,
-    pub(crate) retrievals: u64,
-    pub(crate) bytes: u64,
-    pub(crate) corroborated: u64,
-    /// Status and fetches. They add up to `retrievals`.
-    pub(crate) statuses: Vec<(u16, u64)>,
-}
 
 #[derive(Default)]
 pub(crate) struct Requests {
@@ -39,65 +26,40 @@ pub(crate) struct Requests {
 
 impl Requests {
     /// Adds the row of a bot, which has no retrievals if none of its requests returned content.
-    fn add(&mut self, row: StoredRow) {
+    fn add(&mut self, mut row: BotRow) {
         for (status, count) in &row.refused {
             let bot = (row.operator_name.clone(), row.bot_name.clone(), *status);
             *self.refused.entry(bot).or_default() += count;
         }
         if row.retrievals > 0 {
-            self.bots.push(row.bot());
+            row.statuses.sort_unstable();
+            self.bots.push(row);
         }
     }
 }
 
-/// What one agent claims, and the clicks that came back from it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct AgentCounts {
+/// The fetches of one bot, from addresses of one kind; what one agent claims if the bot's name is empty.
+#[derive(Default, clickhouse::Row, Deserialize)]
+pub(crate) struct BotRow {
+    pub(crate) operator_name: String,
+    pub(crate) bot_name: String,
+    pub(crate) purpose_name: String,
+    /// Unknown, no, yes.
+    pub(crate) verified_code: i8,
+    /// Status and fetches, which add up to `retrievals`; 0 is unknown.
+    pub(crate) statuses: Vec<(u16, u64)>,
+    /// Status and requests that returned no content; 0 if the request wasn't answered.
+    pub(crate) refused: Vec<(u16, u64)>,
+    pub(crate) retrievals: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) corroborated: u64,
+    pub(crate) agent_name: String,
     pub(crate) claimed: u64,
     pub(crate) cited: u64,
     pub(crate) presented: u64,
     pub(crate) clicks: u64,
 }
 
-/// A bot, or an agent if the bot's name is empty.
-#[derive(clickhouse::Row, Deserialize)]
-struct StoredRow {
-    operator_name: String,
-    bot_name: String,
-    purpose_name: String,
-    verified_code: i8,
-    /// Status and fetches; 0 is unknown.
-    statuses: Vec<(u16, u64)>,
-    /// Status and requests that returned no content; 0 if the request wasn't answered.
-    refused: Vec<(u16, u64)>,
-    retrievals: u64,
-    bytes_sent: u64,
-    corroborated: u64,
-    agent_name: String,
-    claimed: u64,
-    cited: u64,
-    presented: u64,
-    clicks: u64,
-}
-
-impl StoredRow {
-    fn bot(self) -> BotRow {
-        let mut statuses = self.statuses;
-        statuses.sort_unstable();
-        BotRow {
-            operator: self.operator_name,
-            bot: self.bot_name,
-            purpose: self.purpose_name,
-            verified: self.verified_code,
-            retrievals: self.retrievals,
-            bytes: self.bytes_sent,
-            corroborated: self.corroborated,
-            statuses,
-        }
-    }
-}
-
-/// Hours as numbers since 1970.
 #[derive(clickhouse::Row, Deserialize)]
 struct HoursRow {
     hours: Vec<i64>,
@@ -122,15 +84,15 @@ impl Reads {
         seen: &Visibility,
         period: &Period,
         outcome: Option<Outcome>,
-        mut agent: impl FnMut(&str, AgentCounts) + Send,
+        mut agent: impl FnMut(&str, ClaimCounts) + Send,
     ) -> Result<Requests, ApiError> {
         let scope = Scope::new(seen, period).narrowed(outcome);
-        let (mut row, mut rest) = self.begun::<StoredRow>(scope.bind(Statement::new(CRAWLERS))).await?;
+        let (mut row, mut rest) = self.begun::<BotRow>(scope.bind(Statement::new(CRAWLERS))).await?;
         let mut requests = Requests::default();
         while let Some(stored) = row {
             if stored.bot_name.is_empty() {
-                let StoredRow { claimed, cited, presented, clicks, .. } = stored;
-                agent(&stored.agent_name, AgentCounts { claimed, cited, presented, clicks });
+                let BotRow { claimed, cited, presented, clicks, .. } = stored;
+                agent(&stored.agent_name, ClaimCounts { claimed, cited, presented, clicks });
             } else {
                 requests.add(stored);
             }
@@ -156,5 +118,5 @@ impl Reads {
 }
 
 fn key(row: &BotRow) -> (&str, &str, &str, i8) {
-    (&row.operator, &row.bot, &row.purpose, row.verified)
+    (&row.operator_name, &row.bot_name, &row.purpose_name, row.verified_code)
 }

@@ -9,34 +9,21 @@ use crate::parameters::period::Period;
 use schemas::event::SourceRole;
 use serde::Deserialize;
 use service_kit::http::ApiError;
+use std::collections::BTreeMap;
 
 const SUMMARY: &str = include_str!("../../sql/summary.sql");
 const SUMMARY_ALL: &str = include_str!("../../sql/summary_all.sql");
 
-/// One figure of a summary, or a part of it.
-pub(crate) enum SummaryRow {
-    Total {
-        events: u64,
-        sessions: u64,
-    },
-    /// Of one event type.
-    Type {
-        event_type: String,
-        events: u64,
-    },
-    /// Of one source role.
-    Source {
-        role: SourceRole,
-        events: u64,
-        sessions: u64,
-    },
-    /// Of one reporting agent.
-    Agent {
-        platform_id: String,
-        agent_id: String,
-        events: u64,
-        sessions: u64,
-    },
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct SummaryFigures {
+    pub(crate) events: u64,
+    pub(crate) sessions: u64,
+    /// Events by type.
+    pub(crate) types: BTreeMap<String, u64>,
+    /// Events and sessions of each role that reported any.
+    pub(crate) roles: BTreeMap<SourceRole, (u64, u64)>,
+    /// Events and sessions by platform and agent.
+    pub(crate) agents: BTreeMap<(String, String), (u64, u64)>,
 }
 
 /// One figure; `name` is `total`, `role` or `agent`.
@@ -57,20 +44,21 @@ struct Figure {
 }
 
 impl Reads {
-    /// Returns the figures of a summary, in no order. Figures of one type, role or agent are parts that have to be added.
     pub(crate) async fn summary(
         &self,
         seen: &Visibility,
         period: &Period,
         outcome: Option<Outcome>,
-    ) -> Result<Vec<SummaryRow>, ApiError> {
+    ) -> Result<SummaryFigures, ApiError> {
         let scope = Scope::new(seen, period).narrowed(outcome);
-        let mut figures = self.figures(SUMMARY, &scope).await?;
+        let mut rows = self.figures(SUMMARY, &scope).await?;
         // All figures come from one of the two statements, so from one moment.
-        if figures.iter().any(|figure| figure.with_others > 0) {
-            figures = self.figures(SUMMARY_ALL, &scope).await?;
+        if rows.iter().any(|figure| figure.with_others > 0) {
+            rows = self.figures(SUMMARY_ALL, &scope).await?;
         }
-        Ok(figures.into_iter().flat_map(rows_of).collect())
+        let mut figures = SummaryFigures::default();
+        rows.into_iter().for_each(|row| figures.add(row));
+        Ok(figures)
     }
 
     async fn figures(&self, sql: &'static str, scope: &Scope) -> Result<Vec<Figure>, ApiError> {
@@ -78,22 +66,25 @@ impl Reads {
     }
 }
 
-fn rows_of(figure: Figure) -> Vec<SummaryRow> {
-    let Figure { name, role_code, platform_id, agent_id, agent_events, sessions, types, roles_seen, .. } = figure;
-    match name.as_str() {
-        "total" => {
-            let events = types.iter().map(|(_, events)| events).sum();
-            let types = types.into_iter().map(|(event_type, events)| SummaryRow::Type { event_type, events });
-            let roles = (1..).zip(roles_seen).filter(|(_, events)| *events > 0);
-            let roles = roles.filter_map(|(role, events)| source(role, events, 0));
-            [SummaryRow::Total { events, sessions }].into_iter().chain(types).chain(roles).collect()
+impl SummaryFigures {
+    fn add(&mut self, row: Figure) {
+        let Figure { name, role_code, platform_id, agent_id, agent_events, sessions, types, roles_seen, .. } = row;
+        // Reports without a role are in no figure of a role.
+        match (name.as_str(), SourceRole::from_code(role_code)) {
+            ("total", _) => {
+                self.events = types.iter().map(|(_, events)| events).sum();
+                self.sessions = sessions;
+                self.types = types.into_iter().collect();
+                let seen = (1..).zip(roles_seen).filter(|(_, events)| *events > 0);
+                for (role, events) in seen.filter_map(|(code, events)| Some((SourceRole::from_code(code)?, events))) {
+                    self.roles.entry(role).or_default().0 = events;
+                }
+            }
+            ("role", Some(role)) => self.roles.entry(role).or_default().1 = sessions,
+            ("role", None) => {}
+            _ => {
+                self.agents.insert((platform_id, agent_id), (agent_events, sessions));
+            }
         }
-        "role" => source(role_code, 0, sessions).into_iter().collect(),
-        _ => vec![SummaryRow::Agent { platform_id, agent_id, events: agent_events, sessions }],
     }
-}
-
-/// Reports without a role are in no figure.
-fn source(role: u8, events: u64, sessions: u64) -> Option<SummaryRow> {
-    SourceRole::from_code(role).map(|role| SummaryRow::Source { role, events, sessions })
 }

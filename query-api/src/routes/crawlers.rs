@@ -6,7 +6,7 @@ use super::lists::ListRequest;
 use crate::State;
 use crate::parameters::ReadParameters;
 use crate::read_limiter::AdmittedReader;
-use crate::reads::{AgentCounts, BotRow, Requests};
+use crate::reads::{BotRow, Requests};
 use crate::respond::page;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -33,7 +33,6 @@ const COLUMNS: &[&str] = &[
     "retrievals_per_click",
 ];
 
-/// `GET /content-owners/crawlers`.
 pub(crate) async fn read_crawlers(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
     reading: AdmittedReader,
@@ -49,7 +48,7 @@ pub(crate) async fn read_crawlers(
     let refused = most_first(refused);
     let Claims { of: claims, of_nobody: unattributed, .. } = claims;
     let operators = operators(&bots, claims);
-    let beside = Beside { operators: by_name(&operators), refused: by_bot(&refused) };
+    let beside = Beside::new(&operators, &refused);
     let total = bots.len() as u64;
     let envelope = Crawlers {
         organization_id: seen.organization_id(),
@@ -74,7 +73,7 @@ struct Claims<'a> {
 }
 
 impl Claims<'_> {
-    fn add(&mut self, agent: &str, counts: AgentCounts) {
+    fn add(&mut self, agent: &str, counts: ClaimCounts) {
         let of = match self.bots.classify_text(agent) {
             Some(bot) => self.of.entry(bot.operator.to_string()).or_default(),
             None => &mut self.of_nobody,
@@ -91,7 +90,7 @@ fn operators(bots: &[BotRow], claims: BTreeMap<String, ClaimCounts>) -> Vec<Oper
     let of = |(operator, claims)| (operator, (0, claims));
     let mut operators: BTreeMap<String, (u64, ClaimCounts)> = claims.into_iter().map(of).collect();
     for bot in bots {
-        operators.entry(bot.operator.clone()).or_default().0 += bot.retrievals;
+        operators.entry(bot.operator_name.clone()).or_default().0 += bot.retrievals;
     }
     let counts = |(operator, (retrievals, claims))| OperatorCounts { operator, retrievals, claims };
     let mut operators: Vec<OperatorCounts> = operators.into_iter().map(counts).collect();
@@ -99,14 +98,23 @@ fn operators(bots: &[BotRow], claims: BTreeMap<String, ClaimCounts>) -> Vec<Oper
     operators
 }
 
+/// What the items of bots show beside their own figures.
 struct Beside {
+    /// Retrievals and clicks by operator.
     operators: BTreeMap<String, (u64, u64)>,
-    /// By operator and bot.
+    /// Requests that returned no content, by operator and bot.
     refused: BTreeMap<(String, String), u64>,
 }
 
-fn by_name(operators: &[OperatorCounts]) -> BTreeMap<String, (u64, u64)> {
-    operators.iter().map(|of| (of.operator.clone(), (of.retrievals, of.claims.clicks))).collect()
+impl Beside {
+    fn new(operators: &[OperatorCounts], refused: &[RefusedCount]) -> Self {
+        let mut bots = BTreeMap::new();
+        for RefusedCount { operator, bot, count, .. } in refused {
+            *bots.entry((operator.clone(), bot.clone())).or_default() += count;
+        }
+        let of_operator = |of: &OperatorCounts| (of.operator.clone(), (of.retrievals, of.claims.clicks));
+        Self { operators: operators.iter().map(of_operator).collect(), refused: bots }
+    }
 }
 
 /// Requests that returned no content, in the order of the response.
@@ -117,26 +125,18 @@ fn most_first(refused: BTreeMap<(String, String, u16), u64>) -> Vec<RefusedCount
     refused
 }
 
-fn by_bot(refused: &[RefusedCount]) -> BTreeMap<(String, String), u64> {
-    let mut bots = BTreeMap::new();
-    for RefusedCount { operator, bot, count, .. } in refused {
-        *bots.entry((operator.clone(), bot.clone())).or_default() += count;
-    }
-    bots
-}
-
 fn item(row: BotRow, beside: &Beside) -> CrawlerItem {
-    let (of_operator, operator_clicks) = beside.operators.get(&row.operator).copied().unwrap_or_default();
-    let bot = (row.operator, row.bot);
+    let (of_operator, operator_clicks) = beside.operators.get(&row.operator_name).copied().unwrap_or_default();
+    let bot = (row.operator_name, row.bot_name);
     CrawlerItem {
-        purpose: row.purpose,
-        verified: match row.verified {
+        purpose: row.purpose_name,
+        verified: match row.verified_code {
             1 => Some(false),
             2 => Some(true),
             _ => None,
         },
         retrievals: row.retrievals,
-        bytes: row.bytes,
+        bytes: row.bytes_sent,
         statuses: row.statuses.into_iter().map(|(status, count)| StatusCount { status, count }).collect(),
         corroborated: row.corroborated,
         corroborated_share: share(row.corroborated, row.retrievals),
@@ -151,4 +151,49 @@ fn item(row: BotRow, beside: &Beside) -> CrawlerItem {
 #[expect(clippy::cast_precision_loss, reason = "a share is told beside its two numbers, which are exact")]
 fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bot(operator: &str, bot: &str, retrievals: u64) -> BotRow {
+        let (operator_name, bot_name) = (operator.to_owned(), bot.to_owned());
+        BotRow { operator_name, bot_name, retrievals, corroborated: 1, ..BotRow::default() }
+    }
+
+    #[test]
+    fn bots_stand_beside_the_claims_clicks_and_refusals_of_their_operator() {
+        let table = BotTable::bundled();
+        let mut claims = Claims { bots: &table, of: BTreeMap::new(), of_nobody: ClaimCounts::default() };
+        let counts = ClaimCounts { claimed: 1, cited: 2, presented: 3, clicks: 4 };
+        let twice = ClaimCounts { claimed: 2, cited: 4, presented: 6, clicks: 8 };
+        for agent in ["ChatGPT-User/1.0", "GPTBot", "ClaudeBot", "alpha", ""] {
+            claims.add(agent, counts);
+        }
+        assert_eq!(claims.of_nobody, twice);
+        let bots = [bot("OpenAI", "GPTBot", 3), bot("OpenAI", "ChatGPT-User", 5), bot("Own", "Own bot", 9)];
+        let operators = operators(&bots, claims.of);
+        let told: Vec<_> = operators.iter().map(|of| (of.operator.as_str(), of.retrievals, of.claims)).collect();
+        assert_eq!(told, [("Own", 9, ClaimCounts::default()), ("OpenAI", 8, twice), ("Anthropic", 0, counts)]);
+
+        let refused = |bot: &str, status, count| (("OpenAI".to_owned(), bot.to_owned(), status), count);
+        let refused = most_first([refused("ChatGPT-User", 404, 2), refused("GPTBot", 403, 2), refused("GPTBot", 304, 3)].into());
+        let told: Vec<_> = refused.iter().map(|of| (of.bot.as_str(), of.status, of.count)).collect();
+        assert_eq!(told, [("GPTBot", 304, 3), ("ChatGPT-User", 404, 2), ("GPTBot", 403, 2)]);
+        let beside = Beside::new(&operators, &refused);
+        let told = bots.map(|bot| {
+            let item = item(bot, &beside);
+            (item.refused, item.operator_clicks, item.retrievals_per_click)
+        });
+        assert_eq!(told, [(5, 8, Some(1.0)), (2, 8, Some(1.0)), (0, 0, None)]);
+    }
+
+    #[test]
+    fn a_bot_is_verified_if_it_is_known_to_be() {
+        let beside = Beside::new(&[], &[]);
+        let told = [0, 1, 2].map(|verified_code| item(BotRow { verified_code, ..bot("o", "b", 4) }, &beside));
+        assert_eq!(told.each_ref().map(|item| item.verified), [None, Some(false), Some(true)]);
+        assert_eq!(told[0].corroborated_share.to_string(), "0.25");
+    }
 }

@@ -4,7 +4,8 @@ use super::model::Event;
 use super::world::Read;
 use super::{HOUR_MS, Round, compare};
 use crate::parameters::event_filter::Outcome;
-use crate::reads::{AgentCounts, BotRow, Requests};
+use crate::reads::{BotRow, Requests};
+use schemas::crawler_reads::ClaimCounts;
 use schemas::log::FailedFetch;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,8 +71,8 @@ fn refused(events: &[Event<'_>], lines: &[&FailedFetch]) -> BTreeMap<(String, St
 }
 
 fn found(rows: &[BotRow]) -> BTreeMap<Bot, Counts> {
-    let counts = |row: &BotRow| (row.retrievals, row.bytes, row.corroborated, row.statuses.iter().copied().collect());
-    let bot = |row: &BotRow| (row.operator.clone(), row.bot.clone(), row.purpose.clone(), row.verified);
+    let counts = |row: &BotRow| (row.retrievals, row.bytes_sent, row.corroborated, row.statuses.iter().copied().collect());
+    let bot = |row: &BotRow| (row.operator_name.clone(), row.bot_name.clone(), row.purpose_name.clone(), row.verified_code);
     rows.iter().map(|row| (bot(row), counts(row))).collect()
 }
 
@@ -80,7 +81,7 @@ async fn crawlers_equal_the_model() {
     compare(12, async |round: &Round<'_>, _| {
         let Round { world, read, outcome, events, lines, trace } = round;
         let mut agents = BTreeMap::new();
-        let add = |agent: &str, AgentCounts { claimed, cited, presented, clicks }: AgentCounts| {
+        let add = |agent: &str, ClaimCounts { claimed, cited, presented, clicks }: ClaimCounts| {
             assert!(agents.insert(agent.to_owned(), [claimed, cited, presented, clicks]).is_none());
         };
         let rows = world.reads.crawlers(&read.seen, &read.period, *outcome, add).await;
