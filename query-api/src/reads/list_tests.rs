@@ -1,4 +1,4 @@
-//! Lists, single events, own figures and sessions against a model, over random reports that the merge function has arranged.
+//! S1: lists, single events, own figures and sessions against a model, over random reports that the merge function has arranged.
 
 mod agents;
 mod model;

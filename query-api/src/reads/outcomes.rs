@@ -42,7 +42,6 @@ const OUTCOMES: &str = r#"
     GROUP BY bucket, outcome_type, currency
     LIMIT $5"#;
 
-/// Where outcomes are asked for.
 pub(crate) struct Ledger {
     pool: PgPool,
     slots: Arc<Slots>,
@@ -134,6 +133,11 @@ fn instant(ms: i64) -> Option<DateTime<Utc>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::reader::Reader;
+    use schemas::identity::OrgType;
+    use schemas::ids::ApiKeyId;
+    use service_kit::auth::Credential;
+    use service_kit::testing::{Seed, TestStores};
     use sqlx::postgres::PgPoolOptions;
     use std::future::{pending, ready};
     use uuid::Uuid;
@@ -158,5 +162,43 @@ mod tests {
         let refused = ledger.in_turn(busy, ready(Ok(()))).await.unwrap_err();
         assert_eq!(refused.code(), Code::TooManyRequests);
         questions.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+
+    #[tokio::test]
+    async fn sessions_end_when_they_say_else_when_they_began_else_when_they_were_heard_of() {
+        let pool = TestStores::fresh().await.pool;
+        let [org_id, other] = [Seed(&pool).org("A", OrgType::Agent).await.id, Seed(&pool).org("B", OrgType::Agent).await.id];
+        let day = |day: i64| instant(day * By::Day.ms());
+        // What PostgreSQL takes for no text stands beside what is read.
+        let outcome = |of: &str| format!(r#"{{{of},"extra":{{"metadata":{{"type":"\u0000\ud800","n":"\""}}}}}}"#);
+        let converted = outcome(&format!(r#""type":"conversion","value_amount":{},"currency":"EUR""#, i64::MAX));
+        let browsed = |amount| outcome(&format!(r#""type":"browse","value_amount":{amount},"currency":"USD""#));
+        for (whose, outcome, ended, started, created) in [
+            (org_id, Some(converted.clone()), day(1), day(5), day(6)),
+            (org_id, Some(converted.clone()), day(1), None, day(6)),
+            (org_id, Some(browsed(0)), None, day(2), day(6)),
+            (org_id, Some(browsed(4_999)), None, None, day(3)),
+            (org_id, None, day(1), None, day(1)),
+            (other, Some(converted), day(1), None, day(1)),
+        ] {
+            let insert = "INSERT INTO sessions (organization_id, session_id, outcome, ended_at, started_at, created_at) \
+                          VALUES ($1, gen_random_uuid(), $2, $3, $4, $5)";
+            let insert = sqlx::query(insert).bind(whose.0).bind(outcome).bind(ended).bind(started).bind(created);
+            insert.execute(&pool).await.unwrap();
+        }
+        let credential = Credential::Key(ApiKeyId(Uuid::nil()));
+        let own = OwnReports::of(&Reader { credential, org_id, org_type: OrgType::Agent }).unwrap();
+        let ledger = Ledger::new(pool, Duration::from_secs(20));
+        let cell = |bucket, outcome_type: &str, currency: &str, outcomes, amount| Cell {
+            value: (outcome_type.to_owned(), currency.to_owned()),
+            ..Cell { bucket, outcomes, amount, ..Cell::default() }
+        };
+        let (most, whole) = (2 * u128::try_from(i64::MAX).unwrap(), Period::default());
+        let by_day = [cell(1, "conversion", "EUR", 2, most), cell(2, "browse", "USD", 1, 0), cell(3, "browse", "USD", 1, 4_999)];
+        assert_eq!(ledger.outcomes(&own, &whole, Some(By::Day)).await.unwrap(), by_day);
+        let all = [cell(0, "browse", "USD", 2, 4_999), cell(0, "conversion", "EUR", 2, most)];
+        assert_eq!(ledger.outcomes(&own, &whole, None).await.unwrap(), all);
+        let window = Period { from_ms: Some(2 * By::Day.ms()), before_ms: Some(3 * By::Day.ms()), ..Period::default() };
+        assert_eq!(ledger.outcomes(&own, &window, Some(By::Day)).await.unwrap(), by_day[1..2]);
     }
 }

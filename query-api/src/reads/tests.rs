@@ -1,4 +1,4 @@
-//! Every read against a second, naive reading of the same reports (docs/api/counting.md).
+//! S1: every read against a second, naive reading of the same reports (docs/api/counting.md).
 //!
 //! Reports are merged and encoded as the writer does it, in blocks, with tombstones. The model knows all reports and shares no code
 //! with the merge function.

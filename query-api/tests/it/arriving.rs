@@ -76,7 +76,9 @@ async fn r13_figures_of_random_filters_agree_while_events_arrive() {
                 after.total_events,
             ];
             assert!(counts.is_sorted(), "{counts:?}: {trace}");
-            if app.total(&owner.key, &[]).await == u64::try_from(BLOCKS * 30).unwrap() {
+            let all = app.total(&owner.key, &[]).await;
+            assert_eq!(all % 30, 0, "c3: a block is visible whole or not at all: {trace}");
+            if all == u64::try_from(BLOCKS * 30).unwrap() {
                 return;
             }
         }

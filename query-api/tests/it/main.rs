@@ -18,21 +18,12 @@ mod held_back;
 mod injections;
 mod key_uses;
 mod lists;
-mod many_hosts;
 mod many_reads;
-mod model;
-mod model_agent;
-mod model_lists;
-mod model_series;
-mod model_time;
-mod odd;
 mod one_event;
 mod one_moment;
-mod page_paths;
-mod paging;
-mod paging_ties;
 mod parameters;
 mod permuted;
+mod random;
 mod readiness;
 mod resolve;
 mod routes;
@@ -47,7 +38,6 @@ mod statement_settings;
 mod test_app;
 mod visibility;
 mod walks;
-mod windows;
 
 #[test]
 #[ignore = "the service itself, which other tests start"]

@@ -2,7 +2,7 @@
 //!
 //! With `TEST_SHARDS=2`, the other tests of this program store their reports on two servers, too.
 
-use crate::model::{owners, random_rows, refill};
+use crate::random::{owners, random_rows, refill};
 use crate::test_app::{TestApp, over_shards, seen, start_shards};
 use rand::SeedableRng;
 use rand::rngs::StdRng;

@@ -113,20 +113,6 @@ impl Observation {
         Self { platform_id: issuer.0, link, ..self }
     }
 
-    /// The role it counts as: a type that only agents report is the agent's.
-    pub(crate) fn counted_role(&self) -> i8 {
-        let is_agents = ["content_grounded", "content_cited", "content_presented", "content_engaged", "turn_started"];
-        if self.source_role == 0 && is_agents.contains(&self.event_type.as_str()) { 1 } else { self.source_role }
-    }
-
-    /// Platform, session and agent as an owner is shown them: a click on another host than the token's is its reporter's.
-    pub(crate) fn as_owners_see(&self) -> (Uuid, Uuid, &str) {
-        match self.link {
-            3 => (self.org_id, Uuid::nil(), ""),
-            _ => (self.platform_id, self.session_id, &self.agent_id),
-        }
-    }
-
     pub(crate) fn session(self, session: u128) -> Self {
         Self { session_id: Uuid::from_u128(session), ..self }
     }
@@ -185,11 +171,6 @@ impl Observation {
     /// The keys under which it is stored.
     pub(crate) fn keys(&self) -> ReportKeys {
         ReportKeys::new(self.org(), self.drain, &self.log_event())
-    }
-
-    /// The id of its event in lists of owners, if it represents the event, and was accepted first by its observer.
-    pub(crate) fn shown_id(&self) -> String {
-        if self.event_id.is_empty() { self.key_id() } else { self.event_id.clone() }
     }
 
     /// The key of its event as an id.
