@@ -9,17 +9,17 @@ mod queries;
 mod statements;
 mod writers;
 
-use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, seen};
+use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, seen, serve};
 use local::private::ClickHouse;
+use query_api::Settings;
 use query_api::analysts::{AnalystSettings, Round, Upkeep};
-use query_api::{Settings, State, router};
 use reqwest::StatusCode;
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use service_kit::roles::Role;
 use service_kit::settings::ClickHouseSettings;
 use service_kit::stores;
-use service_kit::testing::{SeededOrg, TestServer, TestStores, client};
+use service_kit::testing::{SeededOrg, TestStores, client};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
@@ -46,8 +46,8 @@ impl World {
         let settings = ClickHouseSettings::at(server.url(), "telemetry");
         stores::apply_clickhouse_ddl(&settings).await.unwrap();
         let stores = TestStores { clickhouse: settings.clone(), ..TestStores::fresh().await };
-        let state = State::connect(&Settings::on(settings.clone(), stores.postgres.clone())).await.unwrap();
-        let app = TestApp::on(stores, TestServer::start(router(state)).await);
+        let api = serve(&Settings::on(settings.clone(), stores.postgres.clone())).await;
+        let app = TestApp::on(stores, api);
         Self { app, server: Some(server), folder, settings }
     }
 
@@ -157,6 +157,15 @@ impl Analyst {
 
 async fn owners(world: &World) -> (SeededOrg, SeededOrg) {
     (world.app.seed().owner_of("a.test").await, world.app.seed().owner_of("b.test").await)
+}
+
+/// An owner with an account, beside another owner.
+async fn single() -> (World, SeededOrg, Analyst) {
+    let mut world = World::start().await;
+    let (owner, _) = owners(&world).await;
+    let analyst = world.account(1, owner.id, None).await;
+    world.settle().await;
+    (world, owner, analyst)
 }
 
 /// Two owners, a partner of the first, and an account of each.

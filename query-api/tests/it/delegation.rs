@@ -1,58 +1,13 @@
 //! `delegated_from`: a partner sees exactly what the grantor sees, or nothing at all.
 
-use crate::test_app::{TestApp, seen};
-use query_api::{Settings, State, router};
+use crate::test_app::{TestApp, seen, serve};
 use reqwest::StatusCode;
-use schemas::event::SourceRole::{Agent, Edge};
 use schemas::identity::{OrgType, Scope};
-use service_kit::testing::{TestServer, client};
+use service_kit::testing::{SeededOrg, client};
 use uuid::Uuid;
 
-#[tokio::test]
-async fn a_delegated_answer_is_the_grantors_byte_for_byte() {
-    let app = TestApp::new().await;
-    let grantor = app.seed().owner_of("example.com").await;
-    app.seed().owner_of("blog.example.com").await;
-    let id = grantor.id.to_string();
-    let hosts = ["example.com", "news.example.com", "blog.example.com", "other.test"];
-    let rows: Vec<_> = (0..40_u128)
-        .flat_map(|key| {
-            let host = hosts[usize::try_from(key % 4).unwrap()];
-            let at = i64::try_from(key).unwrap() * 1_000;
-            [
-                seen(host, key).role(Edge).after(at),
-                seen(host, key).role(Agent).by(key % 3).session(key % 5).agent("a").after(at + 7),
-            ]
-        })
-        .collect();
-    app.insert(&rows).await;
-    let filters: [&[(&str, &str)]; 7] = [
-        &[],
-        &[("domain", "news.example.com")],
-        &[("domain", "blog.example.com")],
-        &[("since", "2026-01-01T00:00:10Z")],
-        &[("until", "2026-01-01T00:00:20Z"), ("domain", "example.com")],
-        &[("since", "bad")],
-        &[("since", "2026-01-02"), ("until", "2026-01-01")],
-    ];
-    for org_type in [OrgType::Platform, OrgType::Agent] {
-        let partner = app.seed().org("Partner", org_type).await;
-        app.seed().delegate(grantor.id, partner.id).await;
-        for filter in filters {
-            let own = app.ask(&grantor.key, filter).await;
-            let delegated = app.ask(&partner.key, &[filter, &[("delegated_from", &id)]].concat()).await;
-            match own.status {
-                StatusCode::OK => assert_eq!(own, delegated, "{filter:?}"),
-                _ => assert_eq!(own.problem(), delegated.problem(), "{filter:?}"),
-            }
-        }
-    }
-    assert_eq!(app.total(&grantor.key, &[]).await, 20);
-}
-
-#[tokio::test]
-async fn r3_r2_refused_delegated_reads_get_one_response() {
-    let app = TestApp::new().await;
+/// An owner, another one, a partner of the first, a stranger, and two whose delegation is revoked or does not include reading.
+async fn cast(app: &TestApp) -> [SeededOrg; 6] {
     let seed = app.seed();
     let grantor = seed.owner_of("example.com").await;
     let other_owner = seed.owner_of("other.test").await;
@@ -60,15 +15,22 @@ async fn r3_r2_refused_delegated_reads_get_one_response() {
     let stranger = seed.org("Stranger", OrgType::Platform).await;
     let revoked = seed.org("Revoked", OrgType::Agent).await;
     let narrow = seed.org("Narrow", OrgType::Platform).await;
-    seed.delegate(grantor.id, partner.id).await;
-    seed.delegate(grantor.id, revoked.id).await;
-    seed.delegate(grantor.id, narrow.id).await;
-    // Identity grants to platforms only; should a row say otherwise, an owner's key is still bound to its own domains.
-    seed.delegate(grantor.id, other_owner.id).await;
+    for grantee in [&partner, &revoked, &narrow] {
+        seed.delegate(grantor.id, grantee.id).await;
+    }
     for (change, org) in [("revoked_at = now()", revoked.id), ("scopes = '{telemetry:write}'", narrow.id)] {
         let statement = format!("UPDATE delegations SET {change} WHERE grantee_org_id = $1");
         sqlx::query(sqlx::AssertSqlSafe(statement)).bind(org.0).execute(&app.stores.pool).await.unwrap();
     }
+    [grantor, other_owner, partner, stranger, revoked, narrow]
+}
+
+#[tokio::test]
+async fn r3_r2_refused_delegated_reads_get_one_response() {
+    let app = TestApp::new().await;
+    let [grantor, other_owner, partner, stranger, revoked, narrow] = cast(&app).await;
+    // Identity grants to platforms only; should a row say otherwise, an owner's key is still bound to its own domains.
+    app.seed().delegate(grantor.id, other_owner.id).await;
     let id = grantor.id.to_string();
     let spellings = [id.to_uppercase(), id.replace('-', ""), format!("{{{id}}}")];
     for grantor in [&id].into_iter().chain(&spellings) {
@@ -102,23 +64,11 @@ async fn r3_r2_refused_delegated_reads_get_one_response() {
 #[tokio::test]
 async fn s2_as_a_partner_only_the_owner_looks_and_only_while_the_delegation_is_in_force() {
     let app = TestApp::new().await;
-    let seed = app.seed();
-    let grantor = seed.owner_of("example.com").await;
-    let other_owner = seed.owner_of("other.test").await;
-    let partner = seed.org("Partner", OrgType::Platform).await;
-    let stranger = seed.org("Stranger", OrgType::Platform).await;
-    let revoked = seed.org("Revoked", OrgType::Agent).await;
-    let narrow = seed.org("Narrow", OrgType::Platform).await;
-    for grantee in [&partner, &revoked, &narrow] {
-        seed.delegate(grantor.id, grantee.id).await;
-    }
-    for (change, org) in [("revoked_at = now()", revoked.id), ("scopes = '{telemetry:write}'", narrow.id)] {
-        let statement = format!("UPDATE delegations SET {change} WHERE grantee_org_id = $1");
-        sqlx::query(sqlx::AssertSqlSafe(statement)).bind(org.0).execute(&app.stores.pool).await.unwrap();
-    }
+    let cast = cast(&app).await;
     app.insert(&[seen("example.com", 1).id("own")]).await;
-    let ids = [&grantor, &other_owner, &partner, &stranger, &revoked, &narrow].map(|org| org.id.to_string());
+    let ids = cast.each_ref().map(|org| org.id.to_string());
     let [own, other, partners, strangers, revokeds, narrows] = &ids;
+    let [grantor, other_owner, partner, stranger, ..] = &cast;
     let reads = ["summary", "events", "events/own", "urls", "corroboration", "funnel", "series", "crawlers", "coverage"];
     for path in reads.map(|read| format!("/content-owners/{read}")) {
         let ask = async |key: &str, query: &[(&str, &str)]| app.get(key, &path, query).await;
@@ -153,23 +103,6 @@ async fn s2_as_a_partner_only_the_owner_looks_and_only_while_the_delegation_is_i
 }
 
 #[tokio::test]
-async fn a_delegation_ends_with_the_next_request() {
-    let app = TestApp::new().await;
-    let grantor = app.seed().owner_of("example.com").await;
-    let partner = app.seed().org("Partner", OrgType::Platform).await;
-    let id = grantor.id.to_string();
-    for _ in 0..3 {
-        app.seed().delegate(grantor.id, partner.id).await;
-        assert_eq!(app.ask(&partner.key, &[("delegated_from", &id)]).await.status, StatusCode::OK);
-        sqlx::query("UPDATE delegations SET revoked_at = now() WHERE revoked_at IS NULL")
-            .execute(&app.stores.pool)
-            .await
-            .unwrap();
-        assert_eq!(app.ask(&partner.key, &[("delegated_from", &id)]).await.status, StatusCode::FORBIDDEN);
-    }
-}
-
-#[tokio::test]
 async fn r6_a_platform_key_needs_scope_and_delegation() {
     let app = TestApp::new().await;
     let grantor = app.seed().owner_of("example.com").await;
@@ -191,8 +124,7 @@ async fn r6_a_platform_key_needs_scope_and_delegation() {
 async fn r5_s4_revoked_credentials_read_nothing_from_then_on() {
     const ROUNDS: usize = 60;
     let app = TestApp::new().await;
-    let settings = Settings::on(app.stores.clickhouse.clone(), app.stores.postgres.clone());
-    let second = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
+    let second = serve(&app.settings()).await;
     let grantor = app.seed().owner_of("example.com").await;
     app.insert(&[1, 2].map(|key| seen("example.com", key))).await;
     let ask = async |server: &str, key: &str, query: &str| {

@@ -2,31 +2,18 @@
 
 use crate::test_app::{TestApp, own_clickhouse, seen};
 use futures::future::join_all;
-use query_api::{ReadSettings, Settings, State, router};
+use query_api::ReadSettings;
 use rand::distr::Alphanumeric;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reqwest::{Response, StatusCode};
-use schemas::event::SourceRole::Edge;
+use schemas::event::SourceRole::{Agent, Edge};
 use schemas::identity::OrgType;
-use service_kit::settings::ClickHouseSettings;
-use service_kit::testing::{TestServer, client, eventually};
+use service_kit::testing::{client, eventually};
 use std::time::Duration;
 
 const FORMATS: [&str; 3] = ["application/json", "application/x-ndjson", "text/csv"];
 const EVENTS: &str = "/content-owners/events?limit=1000";
-
-async fn served(app: TestApp, clickhouse: ClickHouseSettings, reads: ReadSettings) -> TestApp {
-    let settings = Settings { reads, ..Settings::on(clickhouse, app.stores.postgres.clone()) };
-    let server = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
-    app.served_by(server).storing_in(&settings.clickhouse)
-}
-
-async fn app_with(reads: ReadSettings) -> TestApp {
-    let app = TestApp::new().await;
-    let clickhouse = app.stores.clickhouse.clone();
-    served(app, clickhouse, reads).await
-}
 
 /// A thousand events of 30 KB each: more than the buffers on the way hold. No two alike, for what comes from the store is
 /// compressed.
@@ -50,7 +37,7 @@ async fn get_as(app: &TestApp, key: &str, accept: &str, encoding: &str) -> Respo
 
 #[tokio::test]
 async fn r18_a_page_larger_than_one_may_be_is_refused_for_good_in_every_format_and_a_smaller_one_is_answered() {
-    let app = app_with(ReadSettings { read_bytes: 5_000_000, ..ReadSettings::default() }).await;
+    let app = TestApp::limited(ReadSettings { read_bytes: 5_000_000, ..ReadSettings::default() }).await;
     let owner = app.seed().owner_of("example.com").await;
     insert_much(&app).await;
     for accept in FORMATS {
@@ -68,7 +55,7 @@ async fn r18_a_page_larger_than_one_may_be_is_refused_for_good_in_every_format_a
 /// As large as the gateway takes them (`data`, unknown members, URL and ids at their caps), and as many as a page holds.
 #[tokio::test]
 async fn the_largest_page_of_the_largest_events_is_answered() {
-    let app = app_with(ReadSettings::default()).await;
+    let app = TestApp::limited(ReadSettings::default()).await;
     let agent = app.seed().org("Agent", OrgType::Agent).await;
     let member = |name: &str| format!(r#"{{"{name}":"{}"}}"#, "x".repeat(65_536 - name.len() - 7));
     let (data, extra) = (member("note"), member("other"));
@@ -98,7 +85,7 @@ async fn the_largest_page_of_the_largest_events_is_answered() {
 async fn r18_who_reads_slowly_but_steadily_gets_the_whole_page_however_short_the_stores_time_is() {
     const START_SECONDS: u32 = 3;
     let reads = ReadSettings { read_start_seconds: START_SECONDS, read_seconds: 600, ..ReadSettings::default() };
-    let app = app_with(reads).await;
+    let app = TestApp::limited(reads).await;
     let owner = app.seed().owner_of("example.com").await;
     insert_much(&app).await;
     // On a busy machine the first row may take longer than the time it is given here.
@@ -125,7 +112,7 @@ async fn an_answer_whose_store_dies_on_the_way_looks_whole_in_no_format() {
     let owner = app.seed().owner_of("example.com").await;
     let folder = tempfile::tempdir().unwrap();
     let (mut own, clickhouse) = own_clickhouse(folder.path()).await;
-    let app = served(app, clickhouse, ReadSettings { read_seconds: 600, ..ReadSettings::default() }).await;
+    let app = app.through(clickhouse.clone()).await.storing_in(&clickhouse);
     insert_much(&app).await;
     let whole = get(&app, &owner.key, "text/csv").await.bytes().await.unwrap().len();
     let encodings = ["gzip", "br", "zstd", "identity", "identity", "identity"];
@@ -147,5 +134,25 @@ async fn an_answer_whose_store_dies_on_the_way_looks_whole_in_no_format() {
         };
         assert!(broken.is_some(), "{accept:?}: {read} bytes of about {whole} ended like a whole answer");
         assert!(read < whole, "{accept:?}: nothing was missing, so that nothing was tried");
+    }
+}
+
+/// What was reported is read of the events on the page alone.
+#[tokio::test]
+async fn r18_however_much_was_reported_of_one_moment_a_page_costs_a_page() {
+    // Less than half of what was reported.
+    let app = TestApp::limited(ReadSettings { read_memory: 100 << 20, ..ReadSettings::default() }).await;
+    let owner = app.seed().owner_of("example.com").await;
+    let long = format!(r#"{{"n":"{}"}}"#, "x".repeat(60_000));
+    let row = |key: u128| seen("example.com", key).role(Agent).named("content_cited").id(&key.to_string()).data(&long);
+    for block in 0..8 {
+        app.insert(&(block * 500..block * 500 + 500).map(row).collect::<Vec<_>>()).await;
+    }
+    let mut expected: Vec<u128> = (0..4_000).collect();
+    expected.sort_by_cached_key(|key| row(*key).keys().event());
+    for _ in 0..2 {
+        let page = app.page(&owner.key, "/content-owners/events", &[("limit", "1"), ("offset", "4")]).await;
+        assert_eq!((&page["total"], &page["items"][0]["event_id"]), (&4_000.into(), &expected[4].to_string().into()));
+        app.merge().await;
     }
 }

@@ -6,7 +6,6 @@ use axum::body::Bytes;
 use axum::extract::State as Shared;
 use axum::http::{HeaderMap, Method, Uri};
 use axum::response::IntoResponse;
-use query_api::{Settings, State, router};
 use reqwest::StatusCode;
 use schemas::identity::OrgType;
 use serde_json::json;
@@ -81,8 +80,7 @@ async fn overheard() -> (TestApp, Heard, TestServer) {
     let heard = Heard { upstream: app.stores.clickhouse.clickhouse_url.clone(), statements: Arc::default() };
     let listener = TestServer::start(Router::new().fallback(listen).with_state(heard.clone())).await;
     let clickhouse = ClickHouseSettings { clickhouse_url: listener.url.clone(), ..app.stores.clickhouse.clone() };
-    let state = State::connect(&Settings::on(clickhouse, app.stores.postgres.clone())).await.unwrap();
-    (app.served_by(TestServer::start(router(state)).await), heard, listener)
+    (app.through(clickhouse).await, heard, listener)
 }
 
 const OWNERS: [&str; 6] = [

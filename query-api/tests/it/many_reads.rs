@@ -1,4 +1,4 @@
-//! R18: reads that cost much, many at a time. Each is capped (`read_model`), a key has so many under way and no more, and who has
+//! R18: reads that cost much, many at a time. Each is capped, a key has so many under way and no more, and who has
 //! none under way is answered.
 
 use crate::test_app::{TestApp, seen};
@@ -13,11 +13,13 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-async fn app_with(reads: ReadSettings) -> TestApp {
-    let app = TestApp::new().await;
-    let settings = Settings { reads, ..Settings::on(app.stores.clickhouse.clone(), app.stores.postgres.clone()) };
-    let server = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
-    app.served_by(server)
+const LINES: &str = "application/x-ndjson";
+
+/// Events of 30 KB each: a thousand are more than the buffers on the way hold.
+async fn insert_long(app: &TestApp, host: &str, count: u128) {
+    let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
+    let rows: Vec<_> = (0..count).map(|key| seen(host, key).role(Edge).data(&long).id(&key.to_string())).collect();
+    app.insert(&rows).await;
 }
 
 /// Status, `Retry-After` and length of a read of the whole year.
@@ -30,7 +32,7 @@ async fn year(http: &reqwest::Client, app: &TestApp, key: &str, path: &str) -> (
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r18_of_a_hundred_reads_at_once_a_key_has_its_share_and_the_rest_are_told_to_wait() {
-    let app = app_with(ReadSettings { reads_per_key: 3, reads_at_once: 0, ..ReadSettings::default() }).await;
+    let app = TestApp::limited(ReadSettings { reads_per_key: 3, reads_at_once: 0, ..ReadSettings::default() }).await;
     let (owner, other) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
     let rows: Vec<_> = (0..20_000)
         .map(|key| seen("example.com", key).role(Edge).after(i64::try_from(key).unwrap() * 1_500_000).url("https://example.com/"))
@@ -62,12 +64,9 @@ async fn r18_of_a_hundred_reads_at_once_a_key_has_its_share_and_the_rest_are_tol
 
 #[tokio::test]
 async fn r18_a_streamed_answer_counts_until_its_last_item_is_out_or_its_reader_has_left() {
-    let app = app_with(ReadSettings { reads_per_key: 1, reads_at_once: 0, ..ReadSettings::default() }).await;
+    let app = TestApp::limited(ReadSettings { reads_per_key: 1, reads_at_once: 0, ..ReadSettings::default() }).await;
     let owner = app.seed().owner_of("example.com").await;
-    // More than the buffers on the way hold.
-    let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
-    let rows: Vec<_> = (0..1_000).map(|key| seen("example.com", key).role(Edge).data(&long)).collect();
-    app.insert(&rows).await;
+    insert_long(&app, "example.com", 1_000).await;
     let url = format!("{}/content-owners/events?limit=1000", app.server.url);
     let begun = client().get(&url).header("x-api-key", &owner.key).header("accept", "application/x-ndjson");
     let begun = begun.send().await.unwrap();
@@ -77,46 +76,20 @@ async fn r18_a_streamed_answer_counts_until_its_last_item_is_out_or_its_reader_h
     eventually("the place is free again", || async { (app.ask(&owner.key, &[]).await.status == 200).then_some(()) }).await;
 }
 
-#[tokio::test]
-async fn r18_when_nobody_has_a_place_left_it_is_503_and_says_when_to_come_again() {
-    let app = app_with(ReadSettings { reads_per_key: 0, reads_at_once: 1, ..ReadSettings::default() }).await;
-    let (owner, other) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
-    let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
-    let rows: Vec<_> = (0..1_000).map(|key| seen("example.com", key).role(Edge).data(&long)).collect();
-    app.insert(&rows).await;
-    let url = format!("{}/content-owners/events?limit=1000", app.server.url);
-    let begun = client().get(&url).header("x-api-key", &owner.key).header("accept", "text/csv").send().await.unwrap();
-    assert_eq!(begun.status(), 200);
-    let (status, wait, _) = year(&client(), &app, &other.key, "/content-owners/summary").await;
-    assert_eq!((status, wait.as_deref()), (503, Some("1")));
-    assert!(begun.bytes().await.unwrap().len() > 30_000_000);
-    eventually("the place is free again", || async { (app.ask(&other.key, &[]).await.status == 200).then_some(()) }).await;
-}
-
 /// The reader is a socket that asks and then does not read.
 #[tokio::test]
 async fn r18_who_does_not_read_its_answer_loses_it_and_the_place_and_never_takes_a_part_for_the_whole() {
-    for accept in ["application/x-ndjson", "application/json"] {
+    for accept in [LINES, "application/json"] {
         who_does_not_read_loses_its_place(accept).await;
     }
 }
 
 async fn who_does_not_read_loses_its_place(accept: &str) {
-    let app = app_with(ReadSettings { reads_at_once: 1, read_seconds: 3, ..ReadSettings::default() }).await;
+    let app = TestApp::limited(ReadSettings { reads_at_once: 1, read_seconds: 3, ..ReadSettings::default() }).await;
     let (owner, other) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
-    let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
-    let rows: Vec<_> = (0..1_000).map(|key| seen("example.com", key).role(Edge).data(&long)).collect();
-    app.insert(&rows).await;
-    let server = app.server.url.strip_prefix("http://").unwrap();
-    let mut stalled = TcpStream::connect(server).await.unwrap();
-    let request = format!(
-        "GET /content-owners/events?limit=1000 HTTP/1.1\r\nhost: {server}\r\nx-api-key: {}\r\naccept: {accept}\r\n\r\n",
-        owner.key
-    );
-    stalled.write_all(request.as_bytes()).await.unwrap();
-    let mut first = [0; 15];
-    stalled.read_exact(&mut first).await.unwrap();
-    assert_eq!(&first, b"HTTP/1.1 200 OK", "{accept}");
+    insert_long(&app, "example.com", 1_000).await;
+    let (mut stalled, status) = ask_and_do_not_read(&app, &owner.key, accept).await;
+    assert_eq!(status, "200", "{accept}");
     assert_eq!(app.ask(&other.key, &[]).await.status, 503, "{accept}: what is not read yet holds its place");
     eventually("the place is free again", || async { (app.ask(&other.key, &[]).await.status == 200).then_some(()) }).await;
     let mut rest = Vec::new();
@@ -136,14 +109,12 @@ async fn world_of_places(places: usize, window: Duration) -> TestApp {
         ..ReadSettings::default()
     };
     let app = TestApp::new().await;
-    let settings = Settings { reads, ..Settings::on(app.stores.clickhouse.clone(), app.stores.postgres.clone()) };
+    let settings = Settings { reads, ..app.settings() };
     let clients = ClientSettings { connections_per_address: 0, ..ClientSettings::default() };
     let limits = Limits { pace: Pace { window, ..Pace::default() }, ..Limits::of(&clients) };
     let server = TestServer::with(limits, router(State::connect(&settings).await.unwrap())).await;
-    let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
     for host in ["example.com", "other.test"] {
-        let rows: Vec<_> = (0..1_000).map(|key| seen(host, key).role(Edge).data(&long)).collect();
-        app.insert(&rows).await;
+        insert_long(&app, host, 1_000).await;
     }
     app.served_by(server)
 }
@@ -157,7 +128,7 @@ async fn a15_two_organisations_with_slow_readers_leave_places_for_a_third() {
     for (owner, expected) in [(&one, 4), (&two, 2)] {
         let mut begun = 0;
         for _ in 0..8 {
-            let (stream, status) = ask_and_do_not_read(&app, &owner.key).await;
+            let (stream, status) = ask_and_do_not_read(&app, &owner.key, LINES).await;
             begun += usize::from(status == "200");
             stalled.push(stream);
         }
@@ -170,17 +141,17 @@ async fn a15_two_organisations_with_slow_readers_leave_places_for_a_third() {
 async fn a15_who_reads_nothing_of_its_answer_loses_its_place_long_before_its_time_is_over() {
     let app = world_of_places(1, Duration::from_secs(2)).await;
     let (one, two) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
-    let (_stalled, status) = ask_and_do_not_read(&app, &one.key).await;
+    let (_stalled, status) = ask_and_do_not_read(&app, &one.key, LINES).await;
     assert_eq!(status, "200");
     eventually("the place is free", || async { (app.ask(&two.key, &[]).await.status == 200).then_some(()) }).await;
 }
 
 /// A connection that has asked for much and has read the status of the answer alone.
-async fn ask_and_do_not_read(app: &TestApp, key: &str) -> (TcpStream, String) {
+async fn ask_and_do_not_read(app: &TestApp, key: &str, accept: &str) -> (TcpStream, String) {
     let server = app.server.url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(server).await.unwrap();
     let request = format!(
-        "GET /content-owners/events?limit=1000 HTTP/1.1\r\nhost: {server}\r\nx-api-key: {key}\r\naccept: application/x-ndjson\r\n\r\n"
+        "GET /content-owners/events?limit=1000 HTTP/1.1\r\nhost: {server}\r\nx-api-key: {key}\r\naccept: {accept}\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut first = [0; 12];
@@ -191,11 +162,9 @@ async fn ask_and_do_not_read(app: &TestApp, key: &str) -> (TcpStream, String) {
 /// A document and a page of JSON that are larger than what goes out at once.
 #[tokio::test]
 async fn r18_a_large_json_answer_counts_until_it_is_out_and_arrives_whole() {
-    let app = app_with(ReadSettings { reads_at_once: 1, ..ReadSettings::default() }).await;
+    let app = TestApp::limited(ReadSettings { reads_at_once: 1, ..ReadSettings::default() }).await;
     let owner = app.seed().owner_of("example.com").await;
-    let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
-    let rows: Vec<_> = (0..400).map(|key| seen("example.com", key).role(Edge).data(&long).id(&key.to_string())).collect();
-    app.insert(&rows).await;
+    insert_long(&app, "example.com", 400).await;
     let url = format!("{}/content-owners/events?limit=400", app.server.url);
     let begun = client().get(&url).header("x-api-key", &owner.key).send().await.unwrap();
     assert_eq!(begun.status(), 200);

@@ -3,10 +3,9 @@
 //! Must not go by chance: before each part of a statement that reads events the store waits, while reports come and merge.
 
 use crate::test_app::{TestApp, seen};
-use query_api::{Settings, State, router};
 use schemas::event::SourceRole::Agent;
 use service_kit::settings::ClickHouseSettings;
-use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestServer};
+use service_kit::testing::{ClickHouseProxy, ClickHouseRequest};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -63,8 +62,7 @@ async fn c3_r13_reads_see_one_snapshot_however_long_they_are_planned() {
     app.insert(&[seen("example.com", u128::MAX).role(Agent).session(u128::MAX)]).await;
     let proxy = ClickHouseProxy::before(&app.stores.clickhouse.clickhouse_url, planned_slowly).await;
     let clickhouse = ClickHouseSettings { clickhouse_url: proxy.url().to_owned(), ..app.stores.clickhouse.clone() };
-    let state = State::connect(&Settings::on(clickhouse, app.stores.postgres.clone())).await.unwrap();
-    let app = app.served_by(TestServer::start(router(state)).await);
+    let app = app.through(clickhouse).await;
     tokio::select! {
         never = arrive(&app) => match never {},
         () = ask(&app, &owner.key) => {}

@@ -1,14 +1,14 @@
 //! Health, readiness, and what reads answer while a store is away.
 
-use crate::test_app::{TestApp, own_clickhouse, seen};
+use crate::test_app::{TestApp, own_clickhouse, seen, serve};
 use clap::Parser;
 use local::ports::Ports;
 use local::private::Postgres;
-use query_api::{Cli, Settings, State, router};
+use query_api::{Cli, Settings};
 use reqwest::StatusCode;
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
-use service_kit::testing::{TestProcess, TestServer, client, eventually};
+use service_kit::testing::{TestProcess, client, eventually};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -67,9 +67,7 @@ async fn a_clickhouse_that_is_away_or_hangs_is_503_within_seconds() {
     let owner = app.seed().owner_of("example.com").await;
     let folder = tempfile::tempdir().unwrap();
     let (mut own, clickhouse) = own_clickhouse(folder.path()).await;
-    let settings = Settings::on(clickhouse, app.stores.postgres.clone());
-    let server = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
-    let app = app.served_by(server);
+    let app = app.through(clickhouse).await;
 
     assert_eq!(app.ask(&owner.key, &[]).await.status, StatusCode::OK);
     own.pause();
@@ -92,8 +90,7 @@ async fn i8_i7_a_postgres_that_is_away_or_hangs_is_503_within_seconds() {
     stores::migrate_postgres(&pool).await.unwrap();
     let owner = service_kit::testing::Seed(&pool).owner_of("example.com").await;
     let settings = Settings::on(app.stores.clickhouse.clone(), postgres);
-    let server = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
-    let app = app.served_by(server);
+    let app = app.served_by(serve(&settings).await);
     app.insert(&[seen("example.com", 1)]).await;
 
     assert_eq!(app.total(&owner.key, &[]).await, 1);

@@ -1,14 +1,13 @@
 //! Reads by the session of a person, for an organisation that they belong to: what the organisation's key is answered, noted
 //! in the audit trail, and over when the session or the membership is.
 
-use crate::test_app::{Observation, TestApp, seen};
+use crate::test_app::{Observation, TestApp, seen, serve};
 use chrono::TimeDelta;
-use query_api::{Settings, State, router};
 use reqwest::{RequestBuilder, StatusCode};
 use schemas::event::SourceRole::{Agent, Edge};
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
-use service_kit::testing::{SeededOrg, TestServer, client, eventually};
+use service_kit::testing::{SeededOrg, client, eventually};
 use sqlx::PgPool;
 use uuid::Uuid;
 
@@ -195,8 +194,7 @@ async fn a_key_decides_alone_and_two_sessions_are_none() {
 async fn s4_a_session_reads_nothing_from_its_end_or_that_of_the_membership_on_at_any_process() {
     const ROUNDS: usize = 40;
     let (app, owner, ..) = app().await;
-    let settings = Settings::on(app.stores.clickhouse.clone(), app.stores.postgres.clone());
-    let second = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
+    let second = serve(&app.settings()).await;
     let servers = [app.server.url.as_str(), second.url.as_str()];
     let path = format!("/content-owners/summary?organization_id={}", owner.id);
     let reads = async |server: &str, session: &str| ask(server, Shows::Bearer(session), "*/*", &path).await.0;
@@ -232,8 +230,7 @@ async fn audited(pool: &PgPool) -> Vec<(Uuid, Uuid)> {
 async fn each_session_and_organisation_stands_in_the_audit_trail_once_and_before_its_first_answer() {
     let (app, owner, agent, session) = app().await;
     let pool = &app.stores.pool;
-    let settings = Settings::on(app.stores.clickhouse.clone(), app.stores.postgres.clone());
-    let second = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
+    let second = serve(&app.settings()).await;
     let read = async |server: &str, session: &str, org: OrgId, path: &str| {
         ask(server, Shows::Bearer(session), "*/*", &with(path, &format!("organization_id={org}"))).await.0
     };

@@ -2,7 +2,7 @@
 
 use clickhouse::Client;
 use local::private::ClickHouse;
-use query_api::{ResolveSettings, Settings, State, router};
+use query_api::{ReadSettings, ResolveSettings, Settings, State, router};
 use reqwest::StatusCode;
 use schemas::clicks::ClickLink;
 use schemas::crawler::Crawler;
@@ -320,6 +320,24 @@ impl TestApp {
         }
     }
 
+    /// With other limits of reads.
+    pub(crate) async fn limited(reads: ReadSettings) -> Self {
+        let app = Self::new().await;
+        let settings = Settings { reads, ..app.settings() };
+        app.served_by(serve(&settings).await)
+    }
+
+    /// Settings of a service on these stores.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings::on(self.stores.clickhouse.clone(), self.stores.postgres.clone())
+    }
+
+    /// The same stores, read at another address of ClickHouse.
+    pub(crate) async fn through(self, clickhouse: ClickHouseSettings) -> Self {
+        let server = serve(&Settings { clickhouse, ..self.settings() }).await;
+        self.served_by(server)
+    }
+
     /// On one server, whatever the others are on.
     pub(crate) async fn on_one_server() -> Self {
         Self::serving(TestStores::fresh().await, ResolveSettings::default(), BotSettings::default()).await
@@ -328,8 +346,7 @@ impl TestApp {
     async fn serving(stores: TestStores, resolving: ResolveSettings, bots: BotSettings) -> Self {
         let own = stores.signed_in_as(Role::Query);
         let settings = Settings { resolving, bots, ..Settings::on(own.clickhouse, own.postgres) };
-        let state = State::connect(&settings).await.unwrap();
-        Self::on(stores, TestServer::start(router(state)).await)
+        Self::on(stores, serve(&settings).await)
     }
 
     /// These stores, asked through a server that is there.
@@ -472,6 +489,10 @@ impl TestApp {
 /// The id of an organisation that [`Observation::by`] names.
 pub(crate) fn platform(org: u128) -> String {
     OrgId(Uuid::from_u128(org)).to_string()
+}
+
+pub(crate) async fn serve(settings: &Settings) -> TestServer {
+    TestServer::start(router(State::connect(settings).await.unwrap())).await
 }
 
 /// A ClickHouse of the test's own, with the tables: it can be killed and paused.

@@ -1,6 +1,6 @@
 //! Figures of the views equal those of the API for the same owner.
 
-use super::{Analyst, Cast, DAY_MS, World, cast, owners};
+use super::{Analyst, Cast, DAY_MS, World, cast, single};
 use crate::test_app::{Observation, seen};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt as _, SeedableRng as _};
@@ -184,10 +184,7 @@ async fn figures_of_views_equal_those_of_the_api() {
 /// The view for operators' dashboards contains what the owner of these hosts sees.
 #[tokio::test(flavor = "multi_thread")]
 async fn publishers_view_equals_the_owners() {
-    let mut world = World::start().await;
-    let (owner, _) = owners(&world).await;
-    let analyst = world.account(1, owner.id, None).await;
-    world.settle().await;
+    let (world, _, analyst) = single().await;
     let click = seen("a.test", 1_000).named("content_engaged").session(7).agent("secret-agent");
     let click = Observation { link_site: "test.b".to_owned(), ..click.bound(OrgId(Uuid::from_u128(2)), 3) };
     let mut rows = reports(&mut StdRng::seed_from_u64(random_seed()));
@@ -240,10 +237,7 @@ async fn views_separate_owners_by_host_and_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_of_click_tokens_are_shown_as_by_the_api() {
-    let mut world = World::start().await;
-    let (owner, _) = owners(&world).await;
-    let analyst = world.account(1, owner.id, None).await;
-    world.settle().await;
+    let (world, owner, analyst) = single().await;
     let click = |key, link_site: &str| {
         let click = seen("a.test", key).named("content_engaged").by(1).session(7).agent("secret-agent");
         Observation { link_site: link_site.to_owned(), ..click.bound(OrgId(Uuid::from_u128(2)), 3) }
@@ -265,10 +259,7 @@ async fn agents_of_click_tokens_are_shown_as_by_the_api() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn views_contain_no_session_and_describe_each_column() {
-    let mut world = World::start().await;
-    let (owner, _) = owners(&world).await;
-    let analyst = world.account(1, owner.id, None).await;
-    world.settle().await;
+    let (world, _, analyst) = single().await;
     world.app.insert(&[seen("a.test", 3).session(9).agent("open-agent").data(r#"{"query_text": "secret"}"#)]).await;
     for view in ["events", "reports"] {
         let all = analyst.ask(&format!("SELECT * FROM {view} FORMAT JSONEachRow")).await;
@@ -286,10 +277,7 @@ async fn views_contain_no_session_and_describe_each_column() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_behind_an_agents_report_are_hidden_as_by_the_api() {
-    let mut world = World::start().await;
-    let (owner, _) = owners(&world).await;
-    let analyst = world.account(1, owner.id, None).await;
-    world.settle().await;
+    let (world, owner, analyst) = single().await;
     let report = |key, role, org| seen("a.test", key).role(role).by(org);
     let agents = report(1, SourceRole::Agent, 1).session(7).agent("open-agent");
     // A report that represents its event is shown.

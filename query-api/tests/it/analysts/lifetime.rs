@@ -1,6 +1,6 @@
 //! When accounts begin and end.
 
-use super::{Analyst, Cast, World, as_upkeep, cast, owners, theirs};
+use super::{Analyst, Cast, World, as_upkeep, cast, owners, single, theirs};
 use query_api::analysts::Round;
 use reqwest::StatusCode;
 use service_kit::roles::Role;
@@ -51,10 +51,7 @@ async fn accounts_end_with_revocation_delegation_or_domain_in_the_next_round() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unchecked_accounts_fail_and_never_show_less() {
-    let mut world = World::start().await;
-    let (owner, _) = owners(&world).await;
-    let analyst = world.account(1, owner.id, None).await;
-    world.settle().await;
+    let (world, _, analyst) = single().await;
     let left = "SELECT dateDiff('second', now64(3), until) FROM analyst_access FINAL";
     let left = world.app.clickhouse().query(left).fetch_one::<i64>().await.unwrap();
     assert!((1..=120).contains(&left), "{left}");

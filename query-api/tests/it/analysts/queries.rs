@@ -1,7 +1,7 @@
 //! The queries of docs/operating/analytics.md.
 
 use super::figures::reports;
-use super::{World, owners};
+use super::single;
 use rand::SeedableRng as _;
 use service_kit::testing::random_seed;
 
@@ -18,10 +18,7 @@ fn sum(rows: &str, column: usize) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_query_of_the_document_returns_what_it_says() {
-    let mut world = World::start().await;
-    let (owner, _) = owners(&world).await;
-    let analyst = world.account(1, owner.id, None).await;
-    world.settle().await;
+    let (world, owner, analyst) = single().await;
     let mut random = rand::rngs::StdRng::seed_from_u64(random_seed());
     world.app.insert(&reports(&mut random)).await;
     world.app.insert(&reports(&mut random)).await;
