@@ -26,7 +26,6 @@ const LIMITS: &[(&str, &str)] = &[
     ("max_temporary_data_on_disk_size_for_query", "34359738368"),
 ];
 
-/// Returns the client with all settings.
 pub(super) fn capped(client: &Client, settings: &ReadSettings) -> Client {
     let client = LIMITS
         .iter()
@@ -54,7 +53,7 @@ pub(super) fn of_any_size(query: Query) -> Query {
 #[cfg(test)]
 mod tests {
     use super::super::rows::FoundPage;
-    use super::super::{PageRow, Reads, Statement, refused};
+    use super::super::{PageRow, Reads, Statement};
     use super::*;
     use crate::parameters::paging::Paging;
     use axum::Router;
@@ -139,13 +138,6 @@ mod tests {
             asking.abort();
             eventually("the statement of a client that left ends", || async { (count().await == 0).then_some(()) }).await;
         }
-    }
-
-    #[tokio::test]
-    async fn a_small_result_has_as_long_as_the_first_row_of_a_page() {
-        let stores = TestStores::fresh().await;
-        let refusal = refused(hasty(&stores).client.query(NO_ROW).fetch_one::<u64>().await.unwrap_err());
-        assert_eq!(refusal.code(), Code::Unavailable);
     }
 
     #[tokio::test]

@@ -82,46 +82,6 @@ async fn a_document_holds_the_sessions_own_events_in_order_and_nobody_elses_and_
 }
 
 #[tokio::test]
-async fn of_repeats_the_first_report_is_told_whichever_is_stored_first() {
-    let clicks = Clicks::start().await;
-    let session = clicks.session(Some(3)).await;
-    clicks.app.stop_merges().await;
-    let first = reported(clicks.agent.id, session, "content_cited", "https://www.example.com/1").accepted(0);
-    let first = first.data(&json!({"excerpt_tokens": 1}).to_string());
-    let repeat = first.clone().accepted(1).data(&json!({"excerpt_tokens": 2}).to_string());
-    clicks.app.insert(&[repeat]).await;
-    clicks.app.insert(&[first]).await;
-    let token = clicks.token(session, "https://www.example.com/1").await;
-    let path = format!("/sessions/{session}/document");
-    for _ in 0..2 {
-        let document = clicks.get(&path, &[("x-api-key", &clicks.agent.key)]).await.json();
-        let manifest = clicks.manifest(&token).await;
-        for told in [&document, &manifest] {
-            let data: Vec<_> = told["events"].as_array().unwrap().iter().map(|event| &event["data"]).collect();
-            assert_eq!(data, [&json!({"excerpt_tokens": 1})], "{told}");
-        }
-        clicks.app.merge().await;
-    }
-}
-
-#[tokio::test]
-async fn events_of_one_moment_stand_in_the_order_in_which_they_were_accepted() {
-    let clicks = Clicks::start().await;
-    let session = clicks.session(Some(3)).await;
-    let url = |nth: u64| format!("https://www.example.com/{nth}");
-    // The keys are random.
-    let accepted = |nth| reported(clicks.agent.id, session, "content_cited", &url(nth)).accepted(i64::try_from(nth).unwrap());
-    clicks.app.insert(&(0..8).rev().map(accepted).collect::<Vec<_>>()).await;
-    let token = clicks.token(session, "https://www.example.com/").await;
-    let document = clicks.get(&format!("/sessions/{session}/document"), &[("x-api-key", &clicks.agent.key)]).await.json();
-    for told in [document, clicks.manifest(&token).await] {
-        let urls: Vec<_> =
-            told["events"].as_array().unwrap().iter().map(|event| event["content_url"].as_str().unwrap()).collect();
-        assert_eq!(urls, (0..8).map(url).collect::<Vec<_>>(), "{told}");
-    }
-}
-
-#[tokio::test]
 async fn of_a_session_that_is_too_long_no_part_is_shown_as_the_whole_and_the_strictest_level_holds() {
     let clicks = Clicks::start().await;
     let session = clicks.session(None).await;

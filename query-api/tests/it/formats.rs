@@ -70,7 +70,9 @@ async fn records_hold_the_members_of_the_items_and_no_formula() {
 async fn what_corroboration_can_and_cannot_mean_is_said_in_every_format() {
     let (app, owner, _) = world_of_some_events().await;
     let path = "/content-owners/corroboration";
-    let note = app.page(&owner, path, &[]).await["note"].as_str().unwrap().to_owned();
+    let page = app.page(&owner, path, &[]).await;
+    assert_eq!(page["domains"], serde_json::json!(["example.com"]));
+    let note = page["note"].as_str().unwrap().to_owned();
     assert!(note.contains("likely, but not certain"));
     for (accept, told) in [("text/csv", Some(note.as_str())), ("application/x-ndjson", Some(note.as_str())), ("*/*", None)] {
         let request = service_kit::testing::client().get(format!("{}{path}", app.server.url)).header("accept", accept);

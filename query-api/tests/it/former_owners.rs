@@ -54,26 +54,6 @@ async fn r7_events_of_a_host_beneath_count_from_when_its_former_owner_left() {
 }
 
 #[tokio::test]
-async fn r7_a_host_that_another_had_above_ones_own_takes_nothing_from_it_when_it_comes_back() {
-    let app = TestApp::new().await;
-    let owner = app.seed().owner_of("example.com").await;
-    let former = app.seed().org("former", OrgType::ContentOwner).await;
-    owned(&app, former.id, "c.b.a.example.com", 1_000, Some(2_000)).await;
-    owned(&app, owner.id, "b.a.example.com", 2_000, None).await;
-    let rows = [1_500, 2_500, 4_000, 6_000].iter().flat_map(|ms| [("a.example.com", *ms), ("c.b.a.example.com", *ms)]);
-    let rows: Vec<_> = rows.zip(1..).map(|((host, ms), key)| seen(host, key).after(ms)).collect();
-    app.insert(&rows).await;
-    let totals = async || {
-        let of = async |domain| app.total(&owner.key, &[("domain", domain)]).await;
-        (of("a.example.com").await, of("c.b.a.example.com").await)
-    };
-    assert_eq!(totals().await, (7, 3), "all of a.example.com, and beneath it what came after the former owner");
-    // Another had the host above it for a while: that takes that host's events of the time, and no others.
-    owned(&app, former.id, "a.example.com", 3_000, Some(5_000)).await;
-    assert_eq!(totals().await, (4, 3), "a total never falls but by what was another's");
-}
-
-#[tokio::test]
 async fn r7_a_host_that_two_had_in_turn_counts_from_when_the_last_of_them_left() {
     let app = TestApp::new().await;
     let above = app.seed().owner_of("example.com").await;

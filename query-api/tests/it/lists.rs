@@ -1,10 +1,10 @@
 //! What an item is, and whose it is.
 
-use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, platform, seen};
+use crate::test_app::{Observation, TestApp, platform, seen};
 use reqwest::StatusCode;
 use schemas::event::SourceRole::{Agent, Edge, Index, Origin};
 use schemas::identity::{OrgType, Scope};
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 /// Every list of an owner.
@@ -126,104 +126,4 @@ async fn every_list_refuses_as_the_summary_does() {
             assert_eq!(app.get(key, path, query).await.problem(), expected, "{path} {query:?}");
         }
     }
-}
-
-#[tokio::test]
-async fn a_delegated_list_is_the_grantors_byte_for_byte_until_the_grant_ends() {
-    let app = TestApp::new().await;
-    let grantor = app.seed().owner_of("example.com").await;
-    let partner = app.seed().org("Partner", OrgType::Platform).await;
-    app.seed().delegate(grantor.id, partner.id).await;
-    let rows: Vec<_> = (0..60_u128)
-        .flat_map(|key| {
-            let host = ["example.com", "news.example.com", "other.test"][usize::try_from(key % 3).unwrap()];
-            let at = i64::try_from(key % 7).unwrap();
-            [seen(host, key).role(Edge).after(at), seen(host, key).role(Agent).by(key % 4).session(key % 5).after(at + 1)]
-        })
-        .collect();
-    app.insert(&rows).await;
-    let id = grantor.id.to_string();
-    let filters: [&[(&str, &str)]; 3] = [
-        &[],
-        &[("domain", "news.example.com"), ("limit", "3"), ("offset", "2")],
-        &[("since", "2026-01-01T00:00:00.003Z"), ("until", "2026-01-01T00:00:00.006Z")],
-    ];
-    let split: [&[(&str, &str)]; 2] = [&[("by", "url")], &[("by", "day"), ("limit", "1")]];
-    for path in OWNERS {
-        let filters = filters.iter().chain(split.iter().filter(|_| path == "/content-owners/funnel"));
-        for filter in filters.copied() {
-            let own = app.get(&grantor.key, path, filter).await;
-            assert_eq!(own.status, StatusCode::OK, "{path} {filter:?}: {}", own.text);
-            assert_ne!(own.json()["total"], 0);
-            let delegated = [filter, &[("delegated_from", id.as_str())]].concat();
-            assert_eq!(own, app.get(&partner.key, path, &delegated).await, "{path} {filter:?}");
-        }
-    }
-    // Also between two pages of one list (R5).
-    sqlx::query("UPDATE delegations SET revoked_at = now()").execute(&app.stores.pool).await.unwrap();
-    for path in OWNERS {
-        let next = [("delegated_from", id.as_str()), ("limit", "3"), ("offset", "3")];
-        assert_eq!(app.get(&partner.key, path, &next).await.status, StatusCode::FORBIDDEN, "{path}");
-    }
-}
-
-#[tokio::test]
-async fn corroboration_says_who_saw_each_retrieval_and_what_that_cannot_mean() {
-    let app = TestApp::new().await;
-    let owner = app.seed().owner_of("example.com").await;
-    let agent = |key| seen("example.com", key).role(Agent).by(10).session(1).agent("alpha");
-    app.insert(&[
-        agent(1),
-        seen("example.com", 1).role(Edge).by(20),
-        agent(2),
-        agent(3),
-        seen("example.com", 3).role(Index).by(22),
-        seen("example.com", 4).role(Origin).by(21),
-        seen("example.com", 5).role(Index).by(22),
-        agent(6).named("content_cited"),
-    ])
-    .await;
-    let answer = app.page(&owner.key, "/content-owners/corroboration", &[]).await;
-    let item = |platform: &str, agent: &str, counts: [u64; 5]| {
-        let [retrievals, both, claimed, servers, neither] = counts;
-        json!({"day": "2026-01-01", "platform_id": platform, "agent_id": agent, "retrievals": retrievals, "seen_by_both": both,
-               "claimed_by_agent_only": claimed, "seen_by_server_only": servers, "seen_by_neither": neither})
-    };
-    assert_eq!(answer["items"], json!([item(&platform(10), "alpha", [3, 1, 2, 0, 0]), item("", "", [2, 0, 0, 1, 1])]));
-    assert_eq!((&answer["organization_id"], &answer["domains"]), (&json!(owner.id), &json!(["example.com"])));
-    assert!(answer["note"].as_str().unwrap().contains("likely, but not certain"));
-}
-
-#[tokio::test]
-async fn a_funnel_counts_each_content_event_once_by_agent_url_or_day() {
-    let app = TestApp::new().await;
-    let owner = app.seed().owner_of("example.com").await;
-    let steps = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
-    let rows: Vec<_> = (0..5_u128)
-        .flat_map(|step| (0..=step).map(move |nth| (step, nth)))
-        .map(|(step, nth)| {
-            let row = seen("example.com", step * 10 + nth).role(Agent).by(10).session(1).agent("alpha");
-            row.named(steps[4 - usize::try_from(step).unwrap()])
-        })
-        .chain([seen("example.com", 99).role(Edge).after(86_400_000), seen("example.com", 98).named("com.example.shared")])
-        .collect();
-    app.insert(&rows).await;
-    let funnel = async |by: &str| app.page(&owner.key, "/content-owners/funnel", &[("by", by)]).await["items"].clone();
-    let step = |item: Value, counts: [u64; 5]| {
-        let [retrieved, grounded, cited, presented, engaged] = counts;
-        let steps =
-            json!({"retrieved": retrieved, "grounded": grounded, "cited": cited, "presented": presented, "engaged": engaged});
-        let mut item = item;
-        item.as_object_mut().unwrap().extend(steps.as_object().unwrap().clone());
-        item
-    };
-    let alpha = json!({"platform_id": platform(10), "agent_id": "alpha"});
-    let nobody = json!({"platform_id": "", "agent_id": ""});
-    assert_eq!(funnel("agent").await, json!([step(alpha, [5, 4, 3, 2, 1]), step(nobody, [1, 0, 0, 0, 0])]));
-    assert_eq!(funnel("url").await, json!([step(json!({"content_url": "https://example.com/"}), [6, 4, 3, 2, 1])]));
-    let days = [step(json!({"day": "2026-01-02"}), [1, 0, 0, 0, 0]), step(json!({"day": "2026-01-01"}), [5, 4, 3, 2, 1])];
-    assert_eq!(funnel("day").await, json!(days));
-    let refused = app.get(&owner.key, "/content-owners/funnel", &[("by", "agent, url")]).await;
-    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
-    assert_eq!(NEW_YEAR_MS % 86_400_000, 0, "the fixture begins a day");
 }

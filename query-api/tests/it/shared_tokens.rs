@@ -209,49 +209,6 @@ async fn a16_an_owner_learns_whose_click_it_was_only_of_the_host_that_the_tokens
     assert_eq!(items(&clicks, &evil.key, "/content-owners/urls").await[0]["unique_sessions"], 0);
 }
 
-/// Both kinds in one list: what it says of itself must add up however it is read.
-#[tokio::test]
-async fn a16_own_reports_and_clicks_by_others_are_one_list_for_totals_windows_pages_and_walks() {
-    let clicks = Clicks::start().await;
-    let session = clicks.session(Some(3)).await;
-    let rows: Vec<Observation> = (0..60)
-        .map(|key| match key % 3 {
-            0 => seen("example.com", key).of(clicks.agent.id).named("content_cited").after(i64::try_from(key / 2).unwrap()),
-            _ => clicked(&clicks, session, key, "example.com", SAME).after(i64::try_from(key / 2).unwrap()),
-        })
-        .collect();
-    for block in rows.chunks(7) {
-        clicks.app.insert(block).await;
-    }
-    let key = &clicks.agent.key;
-    let all = items(&clicks, key, "/agent/events").await;
-    assert_eq!(all.len(), 60);
-    let early = items(&clicks, key, "/agent/events?until=2026-01-01T00:00:00.010Z").await;
-    let late = items(&clicks, key, "/agent/events?since=2026-01-01T00:00:00.010Z").await;
-    assert_eq!([late, early].concat(), all, "windows add up");
-    let mut paged = Vec::new();
-    for offset in (0..60).step_by(7) {
-        let page: Value =
-            serde_json::from_str(&text(&clicks, key, &format!("/agent/events?limit=7&offset={offset}"), FORMATS[0]).await)
-                .unwrap();
-        assert_eq!(page["total"], 60);
-        paged.extend(page["items"].as_array().unwrap().iter().cloned());
-    }
-    assert_eq!(paged, all);
-    let (mut walked, mut after) = (Vec::new(), String::new());
-    loop {
-        let url = format!("{}/agent/events?limit=7{after}", clicks.app.server.url);
-        let answer = client().get(url).header("x-api-key", key).send().await.unwrap();
-        let next = answer.headers().get("x-next-after").map(|next| next.to_str().unwrap().to_owned());
-        let page: Value = answer.json().await.unwrap();
-        walked.extend(page["items"].as_array().unwrap().iter().cloned());
-        let Some(next) = next else { break };
-        after = format!("&after={next}");
-    }
-    assert_eq!(walked, all);
-    assert_eq!(text(&clicks, key, "/agent/events", FORMATS[1]).await.lines().count(), 60);
-}
-
 /// Who has a token can report any number of clicks: that must not take the session's own document away.
 #[tokio::test]
 async fn a16_a_document_holds_the_first_thousand_clicks_of_others_and_all_of_its_own() {

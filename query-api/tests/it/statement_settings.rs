@@ -9,7 +9,7 @@ use service_kit::settings::ClickHouseSettings;
 use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestServer};
 
 /// What the service says of itself; a read that is added is in it.
-const DESCRIBED: &str = include_str!("../../../schemas/openapi/query-api.json");
+pub(crate) const DESCRIBED: &str = include_str!("../../../schemas/openapi/query-api.json");
 
 /// The path of every read that asks for a key, with what it cannot do without.
 fn reads(token: &str, session: &str, event: &str) -> Vec<String> {

@@ -102,35 +102,6 @@ async fn r12_a_walk_tells_of_each_retrieval_once_and_of_all_that_stood_there_whi
     }
 }
 
-#[tokio::test]
-async fn r12_an_agent_walks_its_own_reports_alike() {
-    let seed = random_seed();
-    let mut random = StdRng::seed_from_u64(seed);
-    let app = TestApp::new().await;
-    let agent = app.seed().org("agent", OrgType::Agent).await;
-    let own = |row: Observation| row.of(agent.id);
-    let stood = 150;
-    let rows: Vec<_> = (0..stood).map(|key| own(told(&mut random, key, Edge, BEFORE))).collect();
-    app.insert(&rows).await;
-    let mut told_of = Vec::new();
-    let mut after = None::<String>;
-    for arriving in 0.. {
-        let mut query = vec![("limit", "11")];
-        query.extend(after.as_deref().map(|after| ("after", after)));
-        let (ids, next) = page(&app, &agent.key, OWN, &query).await;
-        // What it reports meanwhile in another role are other reports.
-        let edges = ids.iter().filter(|id| id.ends_with("-edge"));
-        told_of.extend(edges.map(|id| key_of(id)).filter(|key| *key < stood));
-        let Some(next) = next else { break };
-        after = Some(next);
-        let rows = [told(&mut random, 1_000 + arriving, Edge, DURING), told(&mut random, arriving, Agent, DURING)];
-        app.insert(&rows.map(own)).await;
-    }
-    let mut each: Vec<u128> = told_of.clone();
-    each.sort_unstable();
-    assert_eq!(each, (0..stood).collect::<Vec<_>>(), "seed {seed}: {told_of:?}");
-}
-
 /// Both kinds arrive meanwhile, and each party reports what the other has reported.
 #[tokio::test]
 async fn r12_a_walk_of_what_oneself_or_others_reported_tells_each_of_it_once_and_both_are_the_list() {
@@ -215,48 +186,6 @@ async fn r12_a_report_from_before_that_is_stored_during_a_walk_moves_its_own_ret
         );
     }
     assert!(told_of.keys().all(|key| *key < stood), "{told_of:?} seed {seed}");
-}
-
-#[tokio::test]
-async fn a_walk_of_a_still_list_is_the_list_in_its_order_in_every_format_and_within_a_window() {
-    let app = TestApp::new().await;
-    let owner = app.seed().owner_of("example.com").await;
-    let mut random = StdRng::seed_from_u64(7);
-    let rows: Vec<_> = (0..90).map(|key| told(&mut random, key, Edge, BEFORE)).collect();
-    app.insert(&rows).await;
-    for window in [&[][..], &[("since", "2026-01-01T00:00:00.005Z"), ("until", "2026-01-01T00:00:00.015Z")][..]] {
-        let (all, next) = page(&app, &owner.key, EVENTS, &[window, &[("limit", "1000")]].concat()).await;
-        assert!(next.is_none() && all.len() > 20);
-        for limit in ["11", "30", "90"] {
-            let (mut walked, mut after) = (Vec::new(), None::<String>);
-            loop {
-                let mut query = [window, &[("limit", limit)]].concat();
-                query.extend(after.as_deref().map(|after| ("after", after)));
-                let (ids, next) = page(&app, &owner.key, EVENTS, &query).await;
-                walked.extend(ids);
-                after = next;
-                if after.is_none() {
-                    break;
-                }
-            }
-            assert_eq!(walked, all, "limit {limit}");
-        }
-    }
-    // As lines and as CSV a page names the next one as well.
-    for (accept, head) in [("application/x-ndjson", 0), ("text/csv", 1)] {
-        let (mut items, mut after) = (0, String::new());
-        for _ in 0..4 {
-            let from = if after.is_empty() { String::new() } else { format!("&after={after}") };
-            let request = client().get(format!("{}{EVENTS}?limit=30{from}", app.server.url)).header("accept", accept);
-            let answer = request.header("x-api-key", &owner.key).send().await.unwrap();
-            after = answer.headers().get("x-next-after").map_or_else(String::new, |next| next.to_str().unwrap().to_owned());
-            items += answer.text().await.unwrap().lines().count() - head;
-            if after.is_empty() {
-                break;
-            }
-        }
-        assert_eq!(items, 90, "{accept}");
-    }
 }
 
 #[tokio::test]
