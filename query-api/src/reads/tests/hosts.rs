@@ -59,20 +59,6 @@ async fn owners_of_many_hosts_are_counted() {
 }
 
 #[tokio::test]
-async fn hosts_beneath_a_public_suffix_are_found() {
-    let world = World::new().await;
-    // Of the suffix x.mythic-beasts.com, each name beneath is a registrable domain.
-    for host in
-        ["com.mythic-beasts", "com.mythic-beasts.x.a", "com.mythic-beasts.x.a.b", "com.mythic-beasts-x", "com.mythic-beastsx.y"]
-    {
-        insert_host(&world, host).await;
-    }
-    for (domain, expected) in [("mythic-beasts.com", 6), ("a.x.mythic-beasts.com", 4), ("b.a.x.mythic-beasts.com", 2)] {
-        assert_eq!(total(&world, domain, None).await, expected, "{domain}");
-    }
-}
-
-#[tokio::test]
 async fn the_longest_verified_host_decides_whose_events_are_read() {
     let world = World::new().await;
     for host in [
