@@ -3,7 +3,7 @@
 //! Everything goes through the writer. The random reports use ids again on other hosts and by one observer, and are accepted in several
 //! months, in time, too late and in another order than they are stored in.
 
-use crate::random::{add, owners, random_rows, refill, variety};
+use crate::random::{OWNERS, add, in_window, owners, random_rows, refill, variety};
 use crate::test_app::{Observation, TestApp};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -12,36 +12,18 @@ use reqwest::StatusCode;
 use schemas::identity::OrgType;
 use service_kit::testing::{SeededOrg, random_seed, size};
 
-const OWNERS: [&str; 17] = [
-    "/content-owners/summary",
-    "/content-owners/events?limit=1000",
-    "/content-owners/urls?limit=1000",
-    "/content-owners/corroboration?limit=1000",
-    "/content-owners/funnel?limit=1000",
-    "/content-owners/funnel?limit=1000&by=day",
-    "/content-owners/crawlers?limit=1000",
-    "/content-owners/coverage",
-    "/content-owners/series?by=hour",
-    "/content-owners/series?split=role",
-    "/content-owners/series?split=agent",
-    "/content-owners/series?split=status",
-    "/content-owners/events/a",
-    "/content-owners/summary?since=2026-01-01T00:00:00.003Z&until=2026-01-01T00:00:00.007Z",
-    "/content-owners/events?since=2026-01-01T00:00:00.003Z&until=2026-01-01T00:00:00.007Z",
-    "/content-owners/urls?since=2026-01-01T00:00:00.003Z&until=2026-01-01T00:00:00.007Z",
-    "/content-owners/coverage?since=2026-01-01T00:00:00.003Z&until=2026-01-01T00:00:00.007Z",
-];
 const REPORTERS: [&str; 3] = ["/agent/events?limit=1000", "/agent/summary", "/agent/series?split=type"];
 
 /// Every read of one owner and of one reporter, as bytes.
 async fn everything(app: &TestApp, owner: &SeededOrg, reporter: &SeededOrg) -> Vec<String> {
-    let reads = OWNERS.map(|path| (path, owner)).into_iter().chain(REPORTERS.map(|path| (path, reporter)));
+    let of_owner = OWNERS.iter().flat_map(|path| [(*path).to_owned(), in_window(path)]).map(|path| (path, owner));
+    let of_reporter = REPORTERS.map(|path| (path.to_owned(), reporter));
     let mut answers = Vec::new();
-    for (path, org) in reads {
-        let answer = app.get(&org.key, path, &[]).await;
-        let is_found = answer.status == StatusCode::OK;
-        assert!(is_found || path.contains("/events/"), "{path}: {}", answer.text);
-        answers.push(if is_found { answer.text } else { answer.status.to_string() });
+    for (path, org) in of_owner.chain(of_reporter) {
+        let answer = app.get(&org.key, &path, &[]).await;
+        // One of the owners may not read the domain, and not every event has reports with an id.
+        assert!([200, 403, 404].contains(&answer.status.as_u16()), "{path}: {}", answer.text);
+        answers.push(if answer.status == StatusCode::OK { answer.text } else { answer.status.to_string() });
     }
     answers
 }
@@ -55,7 +37,7 @@ async fn c4_permuted_tripled_and_replayed_reports_read_byte_for_byte_the_same() 
     let reporter = app.seed().org("Agent", OrgType::Agent).await;
     let (mut shown, mut varied, cases) = (0, [0; 4], size("C4_CASES", 4));
     for case in 0.. {
-        if case >= cases && shown > cases * 300 && varied.iter().all(|of| *of > 4) {
+        if case >= cases && shown > cases * 12_000 && varied.iter().all(|of| *of > 4) {
             break;
         }
         assert!(case < cases + 40, "the cases compare hardly anything: {varied:?} seed {seed}");
@@ -75,7 +57,7 @@ async fn c4_permuted_tripled_and_replayed_reports_read_byte_for_byte_the_same() 
         assert_eq!(everything(&app, owner, &reporter).await, expected, "replayed: {trace}");
         app.merge().await;
         assert_eq!(everything(&app, owner, &reporter).await, expected, "merged: {trace}");
-        shown += expected[1].len();
+        shown += expected.iter().map(String::len).sum::<usize>();
         varied.iter_mut().zip(variety(&rows)).for_each(|(sum, of)| *sum += of);
     }
 }

@@ -18,6 +18,33 @@ use uuid::Uuid;
 
 const HOUR_MS: i64 = 3_600_000;
 
+/// Every read of an owner, whole and in part.
+pub(crate) const OWNERS: [&str; 23] = [
+    "/content-owners/summary",
+    "/content-owners/summary?domain=example.com",
+    "/content-owners/summary?outcome=fetch",
+    "/content-owners/events?limit=1000",
+    "/content-owners/events?limit=3&offset=2",
+    "/content-owners/events/a",
+    "/content-owners/events/b",
+    "/content-owners/urls?limit=1000",
+    "/content-owners/urls?limit=2&offset=1&by=section",
+    "/content-owners/corroboration?limit=1000",
+    "/content-owners/corroboration?limit=1000&by=day",
+    "/content-owners/funnel?limit=1000&by=agent",
+    "/content-owners/funnel?limit=1000&by=url",
+    "/content-owners/funnel?limit=1000&by=day",
+    "/content-owners/series?by=hour",
+    "/content-owners/series?split=type",
+    "/content-owners/series?split=role",
+    "/content-owners/series?split=agent",
+    "/content-owners/series?split=platform",
+    "/content-owners/series?split=operator",
+    "/content-owners/series?split=status",
+    "/content-owners/crawlers?limit=1000",
+    "/content-owners/coverage",
+];
+
 /// Verified hosts: owner, host, first visible millisecond.
 const VERIFIED: [(usize, &str, i64); 7] = [
     (0, "example.com", i64::MIN),
@@ -103,6 +130,12 @@ pub(crate) fn variety(rows: &[Observation]) -> [usize; 4] {
     let accepted = rows.iter().filter_map(|row| chrono::DateTime::from_timestamp_micros(row.accepted_us()));
     let months: BTreeSet<String> = accepted.map(|at| at.format("%Y%m").to_string()).collect();
     [fetches.values().filter(|by| by.len() > 1).count(), again, rows.len() - identities.len(), months.len()]
+}
+
+/// The read in a part of the time of random reports.
+pub(crate) fn in_window(path: &str) -> String {
+    let joined = if path.contains('?') { "&" } else { "?" };
+    format!("{path}{joined}since=2026-01-01T00:00:00.003Z&until=2026-01-01T00:00:00.007Z")
 }
 
 /// What one asks for.

@@ -2,7 +2,7 @@
 //!
 //! With `TEST_SHARDS=2`, the other tests of this program store their reports on two servers, too.
 
-use crate::random::{owners, random_rows, refill};
+use crate::random::{OWNERS, in_window, owners, random_rows, refill};
 use crate::test_app::{TestApp, over_shards, seen, start_shards};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -12,31 +12,6 @@ use schemas::event::SourceRole::{Agent, Edge};
 use schemas::identity::OrgType;
 use service_kit::testing::{SeededOrg, client, eventually, random_seed, size};
 
-const OWNERS: [&str; 23] = [
-    "/content-owners/summary",
-    "/content-owners/summary?domain=example.com",
-    "/content-owners/summary?outcome=fetch",
-    "/content-owners/events?limit=1000",
-    "/content-owners/events?limit=3&offset=2",
-    "/content-owners/events/a",
-    "/content-owners/events/b",
-    "/content-owners/urls?limit=1000",
-    "/content-owners/urls?limit=2&offset=1&by=section",
-    "/content-owners/corroboration?limit=1000",
-    "/content-owners/corroboration?limit=1000&by=day",
-    "/content-owners/funnel?limit=1000&by=agent",
-    "/content-owners/funnel?limit=1000&by=url",
-    "/content-owners/funnel?limit=1000&by=day",
-    "/content-owners/series?by=hour",
-    "/content-owners/series?split=type",
-    "/content-owners/series?split=role",
-    "/content-owners/series?split=agent",
-    "/content-owners/series?split=platform",
-    "/content-owners/series?split=operator",
-    "/content-owners/series?split=status",
-    "/content-owners/crawlers?limit=1000",
-    "/content-owners/coverage",
-];
 const REPORTERS: [&str; 5] = [
     "/agent/events?limit=1000",
     "/agent/events?limit=3&offset=1",
@@ -44,7 +19,6 @@ const REPORTERS: [&str; 5] = [
     "/agent/series?by=hour",
     "/sessions/00000000-0000-0000-0000-000000000001/document",
 ];
-const WINDOW: &str = "since=2026-01-01T00:00:00.003Z&until=2026-01-01T00:00:00.007Z";
 
 /// One server, and the same world over two.
 struct Both {
@@ -70,8 +44,7 @@ impl Both {
         let mut compared = 0;
         let of_owners = self.owners.iter().flat_map(|owner| OWNERS.map(|path| (&owner.key, path)));
         for (key, path) in of_owners.chain(REPORTERS.map(|path| (&self.agent.key, path))) {
-            let joined = if path.contains('?') { "&" } else { "?" };
-            for path in ["", WINDOW].map(|window| format!("{path}{joined}{window}")) {
+            for path in [path.to_owned(), in_window(path)] {
                 let (expected, found) = (self.one.get(key, &path, &[]).await, self.two.get(key, &path, &[]).await);
                 assert_eq!(found.status, expected.status, "{path} {trace}: {} {}", found.text, expected.text);
                 if expected.status == StatusCode::OK {
