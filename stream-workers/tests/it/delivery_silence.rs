@@ -53,7 +53,7 @@ async fn f18_connections_that_the_network_has_swallowed_keep_no_place_in_their_p
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f18_a_deliverer_whose_look_for_what_is_due_is_never_answered_looks_again() {
-    let (office, inbox, endpoint) = Inbox::alone(|_| Some(204)).await;
+    let (office, _inbox, endpoint) = Inbox::alone(|_| Some(204)).await;
     let network = BlackHole::before(&office.stores.postgres.database_url).await;
     let mut settings = office.settings();
     settings.postgres.database_url = network.url(&settings.postgres.database_url, APPLICATION);
