@@ -12,7 +12,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use file::{AddressList, BotFile, Entry};
 use ipnet::IpNet;
 use product::product;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -30,25 +30,14 @@ const CATEGORIES: &[(&str, Purpose)] = &[
     ("Search Engine Crawler", Purpose::Search),
 ];
 
-/// What a bot fetches for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Purpose {
-    Training,
-    /// To answer searches from an index.
-    Search,
-    /// Because a person asks at this moment.
-    User,
-}
-
-impl Purpose {
-    /// As it is stored.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Training => "training",
-            Self::Search => "search",
-            Self::User => "user",
-        }
+named_enum! {
+    /// What a bot fetches for.
+    pub enum Purpose {
+        Training = "training",
+        /// To answer searches from an index.
+        Search = "search",
+        /// Because a person asks at this moment.
+        User = "user",
     }
 }
 

@@ -2,7 +2,6 @@
 //!
 //! Must not validate whole events: that is the gateway's, with every fault at once.
 
-use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Longest id, role, name or other short text member, in bytes (docs/api/http.md#size-limits).
@@ -122,34 +121,22 @@ fn is_name(part: &str) -> bool {
     !part.is_empty() && part.len() <= 64 && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SourceRole {
-    Agent,
-    /// A CDN or edge network.
-    Edge,
-    /// The content owner's web server.
-    Origin,
-    /// A content marketplace or licensed repository.
-    Index,
+named_enum! {
+    /// In the order of docs/api/counting.md#5-one-report-represents-the-event.
+    pub enum SourceRole {
+        Agent = "agent",
+        /// A CDN or edge network.
+        Edge = "edge",
+        /// The content owner's web server.
+        Origin = "origin",
+        /// A content marketplace or licensed repository.
+        Index = "index",
+    }
 }
 
 impl SourceRole {
-    /// Every role, in the order of docs/api/counting.md#5-one-report-represents-the-event.
-    pub const ALL: [Self; 4] = [Self::Agent, Self::Edge, Self::Origin, Self::Index];
-
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.as_str() == name)
-    }
-
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Agent => "agent",
-            Self::Edge => "edge",
-            Self::Origin => "origin",
-            Self::Index => "index",
-        }
+        name.parse().ok()
     }
 
     /// The number under which a role is stored: 1 to 4, in the order of [`SourceRole::ALL`]; 0 is "not given".

@@ -1,6 +1,9 @@
 //! What the parts say to each other: ids, sites, secrets, events, the log record, read results, webhooks
 //! and errors.
 
+#[macro_use]
+mod named_enum;
+
 // What everything is named by.
 pub mod ids;
 pub mod instant;

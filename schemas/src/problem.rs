@@ -7,116 +7,61 @@ use serde::{Deserialize, Serialize};
 /// Media type of every error body.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
-/// Every code, with the status it always has. Stable: callers read it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Code {
-    /// 400: the body is not JSON, or not an object.
-    InvalidBody,
-    /// 400: a query parameter does not parse.
-    InvalidParameter,
-    /// 401: no key or session, or one that is not known.
-    Unauthenticated,
-    /// 403: the key lacks the scope.
-    MissingScope,
-    /// 403: not bound to the data asked for.
-    Forbidden,
-    /// 404: no such route or object.
-    NotFound,
-    /// 405: the route exists with another method.
-    MethodNotAllowed,
-    /// 408: the request did not arrive in time.
-    RequestTimeout,
-    /// 409: contradicts what is recorded.
-    Conflict,
-    /// 410: was there, and its time is over.
-    Expired,
-    /// 413: over a size limit.
-    TooLarge,
-    /// 415: content type or encoding not served.
-    UnsupportedMediaType,
-    /// 422: well-formed, but breaks a rule.
-    InvalidEvent,
-    /// 422: well-formed, but breaks a rule.
-    InvalidRequest,
-    /// 429: more requests than the key may send; retry after the named seconds.
-    TooManyRequests,
-    /// 431: the head of the request is over its limit.
-    HeadTooLarge,
-    /// 500: a fault of the service.
-    Internal,
-    /// 503: a dependency is away; retry after the named seconds.
-    Unavailable,
+macro_rules! codes {
+    ($($(#[$says:meta])* $code:ident = $status:literal, $name:literal, $title:literal;)+) => {
+        named_enum! {
+            /// Every code, with the status it always has. Stable: callers read it.
+            pub enum Code {
+                $($(#[$says])* $code = $name,)+
+            }
+        }
+
+        impl Code {
+            pub fn status(self) -> u16 {
+                match self {
+                    $(Self::$code => $status,)+
+                }
+            }
+
+            /// The short name of the kind of problem.
+            pub fn title(self) -> &'static str {
+                match self {
+                    $(Self::$code => $title,)+
+                }
+            }
+        }
+    };
 }
 
-impl Code {
-    pub fn status(self) -> u16 {
-        match self {
-            Self::InvalidBody | Self::InvalidParameter => 400,
-            Self::Unauthenticated => 401,
-            Self::MissingScope | Self::Forbidden => 403,
-            Self::NotFound => 404,
-            Self::MethodNotAllowed => 405,
-            Self::RequestTimeout => 408,
-            Self::Conflict => 409,
-            Self::Expired => 410,
-            Self::TooLarge => 413,
-            Self::UnsupportedMediaType => 415,
-            Self::InvalidEvent | Self::InvalidRequest => 422,
-            Self::TooManyRequests => 429,
-            Self::HeadTooLarge => 431,
-            Self::Internal => 500,
-            Self::Unavailable => 503,
-        }
-    }
-
-    /// The short name of the kind of problem.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::InvalidBody => "Invalid body",
-            Self::InvalidParameter => "Invalid parameter",
-            Self::Unauthenticated => "Not authenticated",
-            Self::MissingScope => "Missing scope",
-            Self::Forbidden => "Forbidden",
-            Self::NotFound => "Not found",
-            Self::MethodNotAllowed => "Method not allowed",
-            Self::RequestTimeout => "Request timeout",
-            Self::Conflict => "Conflict",
-            Self::Expired => "Expired",
-            Self::TooLarge => "Too large",
-            Self::UnsupportedMediaType => "Unsupported media type",
-            Self::InvalidEvent => "Invalid event",
-            Self::InvalidRequest => "Invalid request",
-            Self::TooManyRequests => "Too many requests",
-            Self::HeadTooLarge => "Head too large",
-            Self::Internal => "Internal error",
-            Self::Unavailable => "Temporarily unavailable",
-        }
-    }
-
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::InvalidBody => "invalid_body",
-            Self::InvalidParameter => "invalid_parameter",
-            Self::Unauthenticated => "unauthenticated",
-            Self::MissingScope => "missing_scope",
-            Self::Forbidden => "forbidden",
-            Self::NotFound => "not_found",
-            Self::MethodNotAllowed => "method_not_allowed",
-            Self::RequestTimeout => "request_timeout",
-            Self::Conflict => "conflict",
-            Self::Expired => "expired",
-            Self::TooLarge => "too_large",
-            Self::UnsupportedMediaType => "unsupported_media_type",
-            Self::InvalidEvent => "invalid_event",
-            Self::InvalidRequest => "invalid_request",
-            Self::TooManyRequests => "too_many_requests",
-            Self::HeadTooLarge => "head_too_large",
-            Self::Internal => "internal",
-            Self::Unavailable => "unavailable",
-        }
-    }
+codes! {
+    /// The body is not JSON, or not an object.
+    InvalidBody = 400, "invalid_body", "Invalid body";
+    /// A query parameter does not parse.
+    InvalidParameter = 400, "invalid_parameter", "Invalid parameter";
+    /// No key or session, or one that is not known.
+    Unauthenticated = 401, "unauthenticated", "Not authenticated";
+    MissingScope = 403, "missing_scope", "Missing scope";
+    /// Not bound to the data asked for.
+    Forbidden = 403, "forbidden", "Forbidden";
+    /// No such route or object.
+    NotFound = 404, "not_found", "Not found";
+    MethodNotAllowed = 405, "method_not_allowed", "Method not allowed";
+    RequestTimeout = 408, "request_timeout", "Request timeout";
+    /// Contradicts what is recorded.
+    Conflict = 409, "conflict", "Conflict";
+    /// Was there, and its time is over.
+    Expired = 410, "expired", "Expired";
+    TooLarge = 413, "too_large", "Too large";
+    /// Content type or encoding not served.
+    UnsupportedMediaType = 415, "unsupported_media_type", "Unsupported media type";
+    InvalidEvent = 422, "invalid_event", "Invalid event";
+    InvalidRequest = 422, "invalid_request", "Invalid request";
+    /// Retry after the named seconds.
+    TooManyRequests = 429, "too_many_requests", "Too many requests";
+    HeadTooLarge = 431, "head_too_large", "Head too large";
+    Internal = 500, "internal", "Internal error";
+    /// A dependency is away; retry after the named seconds.
+    Unavailable = 503, "unavailable", "Temporarily unavailable";
 }
 
 /// The body of every error response (docs/api/http.md#errors).
@@ -153,23 +98,4 @@ pub struct Fault {
     /// Stable, for programs.
     pub code: String,
     pub detail: String,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_code_on_the_wire_is_the_serde_name() {
-        for code in [
-            Code::InvalidBody,
-            Code::MissingScope,
-            Code::Expired,
-            Code::UnsupportedMediaType,
-            Code::HeadTooLarge,
-            Code::Unavailable,
-        ] {
-            assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
-        }
-    }
 }

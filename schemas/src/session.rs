@@ -10,34 +10,21 @@ use serde_json::value::RawValue;
 /// Most sessions one session may name as its predecessors.
 pub const MAX_PRIOR_SESSIONS: usize = 100;
 
-/// What of a conversation may be kept and shown; ordered from the strictest (docs/api/click-tokens.md#members-of-a-manifest).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PrivacyLevel {
-    /// Nothing derived from the conversation but token counts.
-    Minimal,
-    /// No raw query or response text.
-    Intent,
-    Summary,
-    Full,
+named_enum! {
+    /// What of a conversation may be kept and shown; ordered from the strictest (docs/api/click-tokens.md#members-of-a-manifest).
+    pub enum PrivacyLevel {
+        /// Nothing derived from the conversation but token counts.
+        Minimal = "minimal",
+        /// No raw query or response text.
+        Intent = "intent",
+        Summary = "summary",
+        Full = "full",
+    }
 }
 
 impl PrivacyLevel {
-    /// Every level, strictest first.
-    pub const ALL: [Self; 4] = [Self::Minimal, Self::Intent, Self::Summary, Self::Full];
-
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Minimal => "minimal",
-            Self::Intent => "intent",
-            Self::Summary => "summary",
-            Self::Full => "full",
-        }
-    }
-
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|level| level.as_str() == name)
+        name.parse().ok()
     }
 
     /// The number that PostgreSQL stores: a stricter level has a lower one.
@@ -56,24 +43,19 @@ impl PrivacyLevel {
     }
 }
 
-/// How a session ended (docs/api/sessions.md#outcome).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OutcomeType {
-    /// The user bought or signed up.
-    Conversion,
-    Abandonment,
-    Browse,
+named_enum! {
+    /// How a session ended (docs/api/sessions.md#outcome).
+    pub enum OutcomeType {
+        /// The user bought or signed up.
+        Conversion = "conversion",
+        Abandonment = "abandonment",
+        Browse = "browse",
+    }
 }
 
 impl OutcomeType {
     pub fn parse(name: &str) -> Option<Self> {
-        match name {
-            "conversion" => Some(Self::Conversion),
-            "abandonment" => Some(Self::Abandonment),
-            "browse" => Some(Self::Browse),
-            _ => None,
-        }
+        name.parse().ok()
     }
 }
 
@@ -180,15 +162,6 @@ impl SessionFacts {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn levels_are_ordered_from_the_strictest() {
-        assert!(PrivacyLevel::ALL.is_sorted());
-        for level in PrivacyLevel::ALL {
-            assert_eq!(PrivacyLevel::parse(level.as_str()), Some(level));
-        }
-        assert_eq!(PrivacyLevel::parse("none"), None);
-    }
 
     #[test]
     fn codes_are_ordered_as_levels_are_and_an_unknown_one_is_the_strictest() {

@@ -55,13 +55,13 @@ pub struct Review {
     pub note: Option<String>,
 }
 
-/// Where a request can stand, by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AccessStatus {
-    Pending,
-    Approved,
-    Rejected,
+named_enum! {
+    /// Where a request can stand.
+    pub enum AccessStatus {
+        Pending = "pending",
+        Approved = "approved",
+        Rejected = "rejected",
+    }
 }
 
 /// The request was reviewed before: 409.
@@ -127,28 +127,6 @@ impl AccessState {
             Self::Approved { org_id, .. } => Some(*org_id),
             Self::Pending | Self::Rejected { .. } => None,
         }
-    }
-}
-
-impl AccessStatus {
-    /// Every status.
-    pub const ALL: [Self; 3] = [Self::Pending, Self::Approved, Self::Rejected];
-
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Approved => "approved",
-            Self::Rejected => "rejected",
-        }
-    }
-}
-
-impl std::str::FromStr for AccessStatus {
-    type Err = super::UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|status| status.as_str() == name).ok_or_else(|| super::UnknownName(name.to_owned()))
     }
 }
 

@@ -2,11 +2,9 @@
 //!
 //! Must not decide who owns a host: that is identity-api's, and in the end the database's.
 
-use super::UnknownName;
 use crate::ids::{DomainId, OrgId};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use std::str::FromStr;
 
 /// Beneath this label of a domain stands the TXT record that proves it.
 pub const TXT_LABEL: &str = "_content-telemetry";
@@ -19,36 +17,13 @@ pub const MANIFEST_MEMBER: &str = "verification_token";
 /// The name of the `<meta>` element in the head of the root page whose `content` is the token.
 pub const META_NAME: &str = "content-telemetry-verification";
 
-/// A way to prove that a domain is one's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum VerificationMethod {
-    /// A TXT record.
-    DnsTxt,
-    WellKnown,
-    /// An element of the root page.
-    MetaTag,
-}
-
-impl VerificationMethod {
-    /// Every way, in the order in which they are believed.
-    pub const ALL: [Self; 3] = [Self::DnsTxt, Self::WellKnown, Self::MetaTag];
-
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::DnsTxt => "dns_txt",
-            Self::WellKnown => "well_known",
-            Self::MetaTag => "meta_tag",
-        }
-    }
-}
-
-impl FromStr for VerificationMethod {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|method| method.as_str() == name).ok_or_else(|| UnknownName(name.to_owned()))
+named_enum! {
+    /// A way to prove that a domain is one's own, in the order in which they are believed.
+    pub enum VerificationMethod {
+        DnsTxt = "dns_txt",
+        WellKnown = "well_known",
+        /// An element of the root page.
+        MetaTag = "meta_tag",
     }
 }
 

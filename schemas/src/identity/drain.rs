@@ -156,34 +156,13 @@ impl FromStr for DrainProvider {
     }
 }
 
-/// Where the lines of a drain were written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DrainRole {
-    /// By a CDN, or a proxy before the server.
-    Edge,
-    /// By the server itself.
-    Origin,
-}
-
-impl DrainRole {
-    /// Every role.
-    pub const ALL: [Self; 2] = [Self::Edge, Self::Origin];
-
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Edge => "edge",
-            Self::Origin => "origin",
-        }
-    }
-}
-
-impl FromStr for DrainRole {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|role| role.as_str() == name).ok_or_else(|| UnknownName(name.to_owned()))
+named_enum! {
+    /// Where the lines of a drain were written.
+    pub enum DrainRole {
+        /// By a CDN, or a proxy before the server.
+        Edge = "edge",
+        /// By the server itself.
+        Origin = "origin",
     }
 }
 

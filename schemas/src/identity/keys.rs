@@ -1,95 +1,43 @@
 //! Scopes, and keys as lists show them.
 
-use super::UnknownName;
 use crate::ids::{ApiKeyId, DrainId, OrgId};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use std::str::FromStr;
 use uuid::Uuid;
 
 /// Most active keys of an organization.
 pub const MAX_KEYS: i64 = 1_000;
 
-/// What a key may do, independent of its prefix (docs/api/http.md#authentication).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Scope {
-    /// List identity objects of the own organisation.
-    #[serde(rename = "identity:read")]
-    IdentityRead,
-    /// Change identity objects of the own organisation.
-    #[serde(rename = "identity:write")]
-    IdentityWrite,
-    /// Provision organisations and attest their domains; the organisation must also be a trusted partner.
-    #[serde(rename = "partner:provision")]
-    PartnerProvision,
-    /// Query `/content-owners/*` and `/agent/*`.
-    #[serde(rename = "telemetry:read")]
-    TelemetryRead,
-    #[serde(rename = "telemetry:write")]
-    TelemetryWrite,
+named_enum! {
+    /// What a key may do, independent of its prefix (docs/api/http.md#authentication). Alphabetical.
+    pub enum Scope {
+        /// List identity objects of the own organisation.
+        IdentityRead = "identity:read",
+        /// Change identity objects of the own organisation.
+        IdentityWrite = "identity:write",
+        /// Provision organisations and attest their domains; the organisation must also be a trusted partner.
+        PartnerProvision = "partner:provision",
+        /// Query `/content-owners/*` and `/agent/*`.
+        TelemetryRead = "telemetry:read",
+        TelemetryWrite = "telemetry:write",
+    }
 }
 
 impl Scope {
-    /// Every scope, alphabetical.
-    pub const ALL: [Self; 5] =
-        [Self::IdentityRead, Self::IdentityWrite, Self::PartnerProvision, Self::TelemetryRead, Self::TelemetryWrite];
     /// What a key gets when nobody asks for more (docs/api/identity.md#api-keys).
     pub const DEFAULT: [Self; 3] = [Self::IdentityRead, Self::TelemetryRead, Self::TelemetryWrite];
-
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::IdentityRead => "identity:read",
-            Self::IdentityWrite => "identity:write",
-            Self::PartnerProvision => "partner:provision",
-            Self::TelemetryRead => "telemetry:read",
-            Self::TelemetryWrite => "telemetry:write",
-        }
-    }
 }
 
-impl FromStr for Scope {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|scope| scope.as_str() == name).ok_or_else(|| UnknownName(name.to_owned()))
-    }
-}
-
-/// How somebody came to make a key, as the audit trail names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MakerKind {
-    /// By another key.
-    Key,
-    /// As an owner of the organisation.
-    User,
-    /// As an operator.
-    Operator,
-    /// At the machine itself, in nobody's name.
-    System,
-}
-
-impl MakerKind {
-    /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Key, Self::User, Self::Operator, Self::System];
-
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Key => "key",
-            Self::User => "user",
-            Self::Operator => "operator",
-            Self::System => "system",
-        }
-    }
-}
-
-impl FromStr for MakerKind {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == name).ok_or_else(|| UnknownName(name.to_owned()))
+named_enum! {
+    /// How somebody came to make a key, as the audit trail names it.
+    pub enum MakerKind {
+        /// By another key.
+        Key = "key",
+        /// As an owner of the organisation.
+        User = "user",
+        Operator = "operator",
+        /// At the machine itself, in nobody's name.
+        System = "system",
     }
 }
 
