@@ -14,6 +14,7 @@ use crate::session::{SessionFacts, SessionReport};
 use crate::site::ContentUrl;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with_macros::skip_serializing_none;
 
 pub const TELEMETRY_TOPIC: &str = "telemetry.v1";
 /// Records no worker could decode, as they were.
@@ -118,6 +119,7 @@ pub struct FailedFetch {
 }
 
 /// One normalised event.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LogEvent {
     /// The reporter's own key of the report, from its id, the `Idempotency-Key` or its content. It contains the organization but
@@ -125,37 +127,28 @@ pub struct LogEvent {
     pub own_key: EventKey,
     /// Correlation id and content of a fetch: observers with the same one report the same fetch, if the host is the same too.
     /// The gateway makes it, because `content_url` may lose click tokens afterwards.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_key: Option<EventKey>,
     /// The reporter's own id, canonical.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     #[serde(rename = "type")]
     pub event_type: String,
     /// When it happened, in milliseconds UTC.
     pub at_ms: i64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_role: Option<SourceRole>,
     /// Reversed host; empty when nobody can own it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub site: String,
     /// Canonical URL.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_url: Option<String>,
     /// Stable content identifier, as reported.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_id: Option<String>,
     /// Correlation id, canonical.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_telemetry_id: Option<String>,
     /// The session it happened in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
     /// Whose session it is, when it is not the reporter's: the organisation that issued the click token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_org: Option<OrgId>,
     /// How its URL stands to the link of the token; said where `session_org` is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<ClickLink>,
     /// Reversed host of that link, where `link` is [`ClickLink::Other`] and somebody can own it: who owns both may learn whose
     /// click it was (docs/api/click-tokens.md#what-a-token-tells).
@@ -164,27 +157,19 @@ pub struct LogEvent {
     /// The hash of a click token that the gateway could not look up; the worker does, as of `received_at_us`. A
     /// `session_id` beside it is what the reporter says: a good token of the reporter's own must turn out to be of that session,
     /// and another organisation's binds nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ctx_hash: Option<SecretHash>,
     /// The hash of a click token that binds nothing: one that stands beside a session and is unknown, expired or another
     /// organisation's, or on a type that no token binds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_ctx_hash: Option<SecretHash>,
     /// The answering agent, as its reporter names it. Without one the worker puts the session's here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_id: Option<String>,
     /// Who fetched it and how it was answered, where an edge or an origin says so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crawler: Option<Box<Crawler>>,
     /// The type-specific object, as written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,
     /// An object of the members this build does not know, as written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra: Option<Box<RawValue>>,
 }
 

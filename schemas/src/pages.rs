@@ -4,6 +4,7 @@ use crate::ids::OrgId;
 use crate::reads::TypeCount;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with_macros::skip_serializing_none;
 use std::collections::BTreeMap;
 
 /// Every page holds at most so many items; a larger `limit` is read as this.
@@ -145,19 +146,16 @@ pub struct Corroboration {
 }
 
 /// What became of content, step by step. Each event counts once, under one key.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunnelItem {
     /// By day: the UTC day.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub day: Option<String>,
     /// By agent: whose agent; empty where no agent reported.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform_id: Option<String>,
     /// By agent: as that platform names it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// By URL.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_url: Option<String>,
     /// Distinct `content_retrieved`.
     pub retrieved: u64,

@@ -4,6 +4,7 @@ use crate::coverage::Coverage;
 use crate::ids::OrgId;
 use crate::reads::{SourceCount, TypeCount};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// `GET /content-owners/series`, and with another item `GET /agent/series`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,39 +34,31 @@ pub struct Series<T> {
 }
 
 /// The figures of one bucket, or of one value in it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeriesItem {
     /// When the bucket begins: a whole hour or day of UTC.
     pub start: String,
     /// Split by type: its name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_type: Option<String>,
     /// Split by role: `agent`, `edge`, `origin` or `index`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_role: Option<String>,
     /// Split by agent or platform: the reporting organisation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform_id: Option<String>,
     /// Split by agent: as the reporter names it; empty when it names none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// Split by operator: whose bot fetched; empty where no server names one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
     /// Split by bot: its name; empty where no server names one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bot: Option<String>,
     /// Split by purpose: `training`, `search` or `user`; empty where no server names a bot.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purpose: Option<String>,
     /// Split by verified: whether the bot asked from an address of its operator; null where that is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "even_null")]
+    #[serde(default, deserialize_with = "even_null")]
     pub verified: Option<Option<bool>>,
     /// Split by status: HTTP status; 0 where it is not known, and for failed fetches if the request wasn't answered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// Split by outcome: `fetch`, `revalidation` or `failed`; empty for events other than fetches.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
     /// Events, each in the bucket of its time.
     pub total_events: u64,
@@ -79,39 +72,30 @@ fn even_null<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<bool>>
 }
 
 /// The own figures of one bucket, or of one value in it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSeriesItem {
     /// When the bucket begins: a whole hour or day of UTC.
     pub start: String,
     /// Split by type: its name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_type: Option<String>,
     /// Split by role: `agent`, `edge`, `origin` or `index`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_role: Option<String>,
     /// Split by agent: as it was named; empty when it was not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// Split by outcome: `conversion`, `abandonment` or `browse`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome_type: Option<String>,
     /// Split by outcome: the currency of its value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub currency: Option<String>,
     /// Distinct events that the organisation reported itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_events: Option<u64>,
     /// Distinct sessions of these events in this bucket.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_sessions: Option<u64>,
     /// Not split, or split by type: distinct events that others bound by the organisation's click tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clicks: Option<u64>,
     /// Not split, or split by outcome: sessions with an outcome.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcomes: Option<u64>,
     /// Split by outcome: the sum of their values in minor units; may exceed 64 bits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_amount: Option<u128>,
 }
 

@@ -6,6 +6,7 @@ use crate::ids::SessionId;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with_macros::skip_serializing_none;
 
 /// Most sessions one session may name as its predecessors.
 pub const MAX_PRIOR_SESSIONS: usize = 100;
@@ -74,21 +75,17 @@ pub struct Outcome {
 }
 
 /// A session that events named, with what their envelope says of it; absent members say nothing.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionReport {
     /// The session, of the organisation that reports the events.
     pub session_id: SessionId,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub privacy_level: Option<PrivacyLevel>,
     /// The session that delegated work to this one, as its reporter names it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_session_id: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<DateTime<Utc>>,
     /// URL of the participant's manifest, unchecked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest_ref: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
 }
 
@@ -105,37 +102,28 @@ impl SessionReport {
 }
 
 /// What one write says about a session; absent members say nothing.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionFacts {
     /// The session, of the organisation that the record is of.
     pub session_id: SessionId,
     /// `user` or `agent`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initiator_type: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// URL of the participant's manifest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest_ref: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_scope: Option<String>,
     /// The caller's own id of the session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_session_id: Option<String>,
     /// Earlier sessions, without repeats.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prior_session_ids: Vec<SessionId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub privacy_level: Option<PrivacyLevel>,
     /// Start, as reported or as the gateway saw it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<DateTime<Utc>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<DateTime<Utc>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     /// An object of the members this build does not know, as written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra: Option<Box<RawValue>>,
 }
 
