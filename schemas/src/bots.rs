@@ -42,16 +42,9 @@ named_enum! {
 }
 
 /// Why a file is no table.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct BotTableError(String);
-
-impl std::fmt::Display for BotTableError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BotTableError {}
 
 /// The parts of a request that identify its sender.
 #[derive(Clone, Copy, Debug, Default)]

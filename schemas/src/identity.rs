@@ -29,16 +29,7 @@ pub use org_type::OrgType;
 pub use organization::Organization;
 pub use settings::OrganizationSettings;
 
-use std::fmt;
-
 /// A stored or sent name that is none of those this build knows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown name {0:?}")]
 pub struct UnknownName(pub(crate) String);
-
-impl fmt::Display for UnknownName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown name {:?}", self.0)
-    }
-}
-
-impl std::error::Error for UnknownName {}

@@ -9,7 +9,7 @@ mod page;
 
 pub use content_url::{ContentUrl, ContentUrlError, MAX_URL_BYTES};
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 use url::{Host, Url};
 
 /// Longest host name DNS allows, in bytes.
@@ -29,27 +29,19 @@ const WWW: &str = "www.";
 pub struct Site(String);
 
 /// Why a text is not a host name somebody can own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SiteError {
-    /// Not a host name by the URL standard.
+    /// By the URL standard.
+    #[error("not a host name")]
     NotAHost,
-    /// An IPv4 or IPv6 address in any spelling.
+    /// IPv4 or IPv6, in any spelling.
+    #[error("an IP address is not a domain")]
     IpLiteral,
-    /// An empty label, `*`, `_`, a label or name over the length that DNS allows, or more labels than anybody needs.
+    #[error("a label is empty, too long or has a character no domain can have, or there are more than 32")]
     BadLabel,
-    /// One label only, such as `localhost` or a bare top-level domain.
+    /// Such as `localhost` or a bare top-level domain.
+    #[error("a domain needs at least two labels")]
     SingleLabel,
-}
-
-impl fmt::Display for SiteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotAHost => "not a host name",
-            Self::IpLiteral => "an IP address is not a domain",
-            Self::BadLabel => "a label is empty, too long or has a character no domain can have, or there are more than 32",
-            Self::SingleLabel => "a domain needs at least two labels",
-        })
-    }
 }
 
 impl Site {

@@ -6,7 +6,6 @@ use super::OrgType;
 use crate::ids::{AccessRequestId, OrgId, UserId};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// A request (docs/api/identity.md#access-requests).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,14 +66,6 @@ named_enum! {
 /// The request was reviewed before: 409.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlreadyReviewed;
-
-impl fmt::Display for AlreadyReviewed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the access request is already reviewed")
-    }
-}
-
-impl std::error::Error for AlreadyReviewed {}
 
 impl AccessRequest {
     /// Pending → approved, with the organisation that comes of it.

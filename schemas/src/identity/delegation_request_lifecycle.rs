@@ -6,7 +6,6 @@ use super::Scope;
 use crate::ids::{DelegationId, DelegationRequestId, OrgId};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// How long a request waits for an answer.
 pub const REQUEST_LIFETIME: TimeDelta = TimeDelta::days(30);
@@ -62,17 +61,6 @@ pub enum InvalidTransition {
     /// Its time is over: 410.
     Expired,
 }
-
-impl fmt::Display for InvalidTransition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::AlreadyResolved => "the request is already resolved",
-            Self::Expired => "the request is expired",
-        })
-    }
-}
-
-impl std::error::Error for InvalidTransition {}
 
 impl DelegationRequest {
     /// As it stands at `now`: time alone turns a pending request into an expired one.

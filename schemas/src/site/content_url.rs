@@ -3,7 +3,6 @@
 //! Must not change what is stored beyond what must not be kept: owners look their pages up by the URL they reported.
 
 use super::{Site, page};
-use std::fmt;
 use url::Url;
 
 /// Longest content URL, in bytes.
@@ -23,24 +22,14 @@ pub struct ContentUrl {
 }
 
 /// Why a text is not a content URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContentUrlError {
-    /// Over [`MAX_URL_BYTES`].
+    #[error("the URL is longer than 8192 bytes")]
     TooLong,
-    /// Not an absolute URL.
+    #[error("not an absolute URL")]
     NotAUrl,
-    /// A scheme other than `http` and `https`.
+    #[error("only http and https URLs are content URLs")]
     Scheme,
-}
-
-impl fmt::Display for ContentUrlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::TooLong => "the URL is longer than 8192 bytes",
-            Self::NotAUrl => "not an absolute URL",
-            Self::Scheme => "only http and https URLs are content URLs",
-        })
-    }
 }
 
 impl ContentUrl {

@@ -18,7 +18,6 @@ use super::{Envelope, EventType};
 use crate::ids::DeliveryId;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::{HashSet, VecDeque};
-use std::fmt;
 
 /// How far the timestamp of an attempt may be from the receiver's clock (docs/api/webhooks.md#verifying).
 pub const TOLERANCE: TimeDelta = TimeDelta::minutes(5);
@@ -44,33 +43,23 @@ impl Delivery {
 }
 
 /// Why a request is not to be acted on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Rejection {
-    /// A header is missing or cannot be read.
+    #[error("a header is missing or cannot be read")]
     Malformed,
     /// Signed with another secret, or changed on the way.
+    #[error("the signature is not that of this body")]
     Forged,
     /// Signed too long ago, or in the future.
+    #[error("the timestamp is too far from now")]
     Stale,
     /// Signed, but not what this version of the library can read.
+    #[error("the body is none of the events known here")]
     Unreadable,
-    /// Seen before. Answer 2xx: the sender did not hear the first one.
+    /// Answer 2xx: the sender did not hear the first one.
+    #[error("the delivery was received before")]
     Repeated,
 }
-
-impl fmt::Display for Rejection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Malformed => "a header is missing or cannot be read",
-            Self::Forged => "the signature is not that of this body",
-            Self::Stale => "the timestamp is too far from now",
-            Self::Unreadable => "the body is none of the events known here",
-            Self::Repeated => "the delivery was received before",
-        })
-    }
-}
-
-impl std::error::Error for Rejection {}
 
 /// Checks signature and age; whether it is new is [`Receiver`]'s, or that of a unique column in your own database.
 /// `header` looks a header up by its lower-case name.
