@@ -103,7 +103,7 @@ impl Resolver {
 
     /// Returns the tokens that exist. Unknown tokens are not cached.
     async fn look_up_clicks(&mut self, hashes: HashSet<SecretHash>) -> HashMap<SecretHash, Clicked> {
-        let (mut answers, missing) = remembered(|hash| self.clicks.get(hash).cloned(), hashes);
+        let (mut answers, missing) = remembered(|hash| self.clicks.get(hash), hashes);
         for asked in missing.chunks(MAX_ASKED) {
             let found = patiently("click tokens", asked.len(), || clicks::find(&self.pool, asked).boxed()).await;
             for (hash, clicked) in &found {

@@ -3,8 +3,9 @@
 //! Must not decide by the clock of whoever asks: a token counts when it was valid as its event was accepted, and an agent when
 //! it had been named by then.
 
-use crate::byte_lru::ByteLru;
+use crate::lru::lru;
 use chrono::{DateTime, Utc};
+use moka::sync::Cache;
 use schemas::ids::{OrgId, SessionId};
 use schemas::secrets::SecretHash;
 use sqlx::PgPool;
@@ -47,7 +48,7 @@ impl Named {
 }
 
 /// Clicks that were looked up before, as many as a budget of memory holds: a link may be long.
-pub struct RememberedClicks(ByteLru<SecretHash, Clicked>);
+pub struct RememberedClicks(Cache<SecretHash, Clicked>);
 
 impl RememberedClicks {
     /// Most bytes; some 100,000 clicks of usual length.
@@ -55,24 +56,22 @@ impl RememberedClicks {
     /// What one takes besides its texts.
     const BESIDE_TEXTS: usize = 192;
 
-    /// Takes one down; the ones asked for least recently give way.
     pub fn put(&mut self, hash: SecretHash, clicked: Clicked) {
-        self.0.put(hash, clicked);
+        self.0.insert(hash, clicked);
     }
 
     /// What the token stands for, if it is remembered.
-    pub fn get(&mut self, hash: &SecretHash) -> Option<&Clicked> {
+    pub fn get(&mut self, hash: &SecretHash) -> Option<Clicked> {
         self.0.get(hash)
-    }
-
-    fn size(clicked: &Clicked) -> usize {
-        Self::BESIDE_TEXTS + clicked.content_url.len()
     }
 }
 
 impl Default for RememberedClicks {
     fn default() -> Self {
-        Self(ByteLru::new(Self::BUDGET, Self::size))
+        let weight = |_: &SecretHash, clicked: &Clicked| {
+            u32::try_from(Self::BESIDE_TEXTS + clicked.content_url.len()).unwrap_or(u32::MAX)
+        };
+        Self(lru(Self::BUDGET).weigher(weight).build())
     }
 }
 
@@ -129,8 +128,9 @@ mod tests {
             remembered.put(hash(n), clicked(8_192));
             remembered.put(hash(n), clicked(8_192));
         }
-        assert!(remembered.0.bytes() <= RememberedClicks::BUDGET && remembered.get(&hash(0)).is_none());
-        assert_eq!(remembered.0.len(), RememberedClicks::BUDGET / (8_192 + RememberedClicks::BESIDE_TEXTS));
+        remembered.0.run_pending_tasks();
+        assert!(remembered.0.weighted_size() <= RememberedClicks::BUDGET as u64 && remembered.get(&hash(0)).is_none());
+        assert_eq!(remembered.0.entry_count() as usize, RememberedClicks::BUDGET / (8_192 + RememberedClicks::BESIDE_TEXTS));
         assert!(remembered.get(&hash(9_999)).is_some());
     }
 }

@@ -3,11 +3,11 @@
 //! Must not be waited for: a request notes the use in memory and goes on. While PostgreSQL is away uses wait here,
 //! bounded; the table is the service's own, and so is the statement that writes it.
 
-use lru::LruCache;
+use crate::lru::lru;
+use moka::sync::Cache;
 use schemas::ids::ApiKeyId;
 use sqlx::PgPool;
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -26,7 +26,7 @@ pub struct KeyUses(Arc<Mutex<Uses>>);
 
 struct Uses {
     waiting: HashMap<ApiKeyId, Instant>,
-    told: LruCache<ApiKeyId, Instant>,
+    told: Cache<ApiKeyId, Instant>,
 }
 
 impl KeyUses {
@@ -39,8 +39,7 @@ impl KeyUses {
     }
 
     fn silent() -> Self {
-        let told = LruCache::new(NonZeroUsize::new(MAX_KEYS).expect("the constant is not zero"));
-        Self(Arc::new(Mutex::new(Uses { waiting: HashMap::new(), told })))
+        Self(Arc::new(Mutex::new(Uses { waiting: HashMap::new(), told: lru(MAX_KEYS).build() })))
     }
 
     /// Notes that a key is used now.
@@ -51,7 +50,7 @@ impl KeyUses {
 
 impl Uses {
     fn note(&mut self, key: ApiKeyId, now: Instant) {
-        let is_told = self.told.get(&key).is_some_and(|told| now.duration_since(*told) < ONCE_IN);
+        let is_told = self.told.get(&key).is_some_and(|told| now.duration_since(told) < ONCE_IN);
         if !is_told && (self.waiting.len() < MAX_KEYS || self.waiting.contains_key(&key)) {
             self.waiting.insert(key, now);
         }
@@ -62,7 +61,7 @@ impl Uses {
         let mut taken: Vec<_> = self.waiting.drain().collect();
         taken.sort_unstable();
         for (key, _) in &taken {
-            self.told.put(*key, now);
+            self.told.insert(*key, now);
         }
         taken
     }
@@ -70,7 +69,7 @@ impl Uses {
     /// What could not be told waits again, unless the key was used since.
     fn put_back(&mut self, taken: Vec<(ApiKeyId, Instant)>) {
         for (key, used) in taken {
-            self.told.pop(&key);
+            self.told.invalidate(&key);
             if self.waiting.len() < MAX_KEYS {
                 self.waiting.entry(key).or_insert(used);
             }

@@ -9,7 +9,7 @@ pub mod clock;
 pub mod telemetry;
 pub mod measures;
 pub mod log_throttle;
-pub mod byte_lru;
+mod lru;
 pub mod private_files;
 pub mod health;
 pub mod housekeeping;

@@ -1,17 +1,17 @@
 //! Look-ups that are kept for a moment, and longer while their store is away.
 //!
-//! Must not be used where a revocation has to count at once (reads, identity): only writes may go on for a while
-//! with what was known, and what was never known is unavailable then, not refused. Must not let questions that have no answer
-//! take the place of what is known: that is what writes go on with.
+//! Not for where a revocation has to count at once (reads, identity): only writes may go on for a while with what was known,
+//! and what was never known is unavailable then, not refused. Questions that have no answer do not take the place of what is
+//! known (`a11_unknown_keys_do_not_take_the_place_of_known_ones`).
 
 use crate::clock::Clock;
 use crate::http::ApiError;
+use crate::lru::lru;
 use crate::measures::common as measures;
 use chrono::{DateTime, TimeDelta, Utc};
-use lru::LruCache;
+use moka::sync::Cache;
 use std::hash::Hash;
-use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// How long an answer is taken for true without asking again: with the time to ask, a revocation reaches every
@@ -29,37 +29,39 @@ const MAX_ENTRIES: usize = 20_000;
 /// Questions without an answer kept at a time: those under way, and those whose answer was that there is nothing.
 const MAX_UNANSWERED: usize = 2_000;
 
-/// Answers by question. Cheap to share; concurrent questions of one key are asked once.
+/// Answers by question; concurrent questions of one key are asked once.
 pub struct StaleCache<K, V> {
     clock: Clock,
-    entries: Entries<K, V>,
-    unanswered: Entries<K, V>,
+    entries: Cache<K, Arc<Entry<V>>>,
+    unanswered: Cache<K, Arc<Entry<V>>>,
 }
 
-type Entries<K, V> = Mutex<LruCache<K, Arc<Entry<Option<V>>>>>;
-
 struct Entry<V> {
-    answer: Mutex<Option<CachedAnswer<V>>>,
-    /// Until then it is known that the store does not answer: who waited behind a failed question does not ask too.
-    failing_until: Mutex<Option<DateTime<Utc>>>,
+    state: Mutex<State<V>>,
     /// Held by whoever asks.
     asking: tokio::sync::Mutex<()>,
 }
 
-#[derive(Clone)]
-struct CachedAnswer<V> {
-    value: V,
-    /// When the question that brought `value` was asked.
-    asked_at: DateTime<Utc>,
-    /// Not to be asked before.
-    ask_at: DateTime<Utc>,
+enum State<V> {
+    /// Nobody asks before `until`: who waited behind a failed question does not ask too.
+    Unknown { until: Option<DateTime<Utc>> },
+    Known {
+        /// `None` when there is nothing of the key.
+        value: Option<V>,
+        /// When the question that brought `value` was asked.
+        asked_at: DateTime<Utc>,
+        /// Not to be asked before.
+        ask_at: DateTime<Utc>,
+    },
 }
 
-impl<K: Hash + Eq + Clone, V: Clone> StaleCache<K, V> {
-    /// Nothing known yet.
+impl<K, V> StaleCache<K, V>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
     pub fn new(clock: Clock) -> Self {
-        let room = |entries| Mutex::new(LruCache::new(NonZeroUsize::new(entries).expect("the constants are not zero")));
-        Self { clock, entries: room(MAX_ENTRIES), unanswered: room(MAX_UNANSWERED) }
+        Self { clock, entries: lru(MAX_ENTRIES).build(), unanswered: lru(MAX_UNANSWERED).build() }
     }
 
     /// The answer for `key`, asked with `ask` when it is not known well enough; none when there is nothing of that key.
@@ -68,73 +70,73 @@ impl<K: Hash + Eq + Clone, V: Clone> StaleCache<K, V> {
         Fut: Future<Output = Result<Option<V>, sqlx::Error>>,
     {
         let entry = self.entry(key);
-        if let Some(value) = entry.usable(self.clock.now()) {
-            return Ok(value);
+        if let Some(answer) = entry.answer(self.clock.now()) {
+            return answer;
         }
         let _asking = entry.asking.lock().await;
         let asked_at = self.clock.now();
-        if let Some(value) = entry.usable(asked_at) {
-            return Ok(value);
+        if let Some(answer) = entry.answer(asked_at) {
+            return answer;
         }
-        if entry.is_failing(asked_at) {
-            return Err(ApiError::unavailable(anyhow::anyhow!("the store did not answer a moment ago")));
-        }
-        match tokio::time::timeout(PATIENCE, ask()).await {
+        let failure = match tokio::time::timeout(PATIENCE, ask()).await {
             Ok(Ok(value)) => {
-                entry.set(CachedAnswer { value: value.clone(), asked_at, ask_at: asked_at + FRESH });
+                *entry.state() = State::Known { value: value.clone(), asked_at, ask_at: asked_at + FRESH };
                 self.keep(key, &entry, value.is_some());
-                Ok(value)
+                return Ok(value);
             }
-            Ok(Err(error)) => entry.stale(self.clock.now()).ok_or_else(|| ApiError::from(error)),
-            Err(_) => {
-                entry.stale(self.clock.now()).ok_or_else(|| ApiError::unavailable(anyhow::anyhow!("a look-up took too long")))
-            }
-        }
+            Ok(Err(error)) => ApiError::from(error),
+            Err(_) => ApiError::unavailable(anyhow::anyhow!("a look-up took too long")),
+        };
+        entry.stale(self.clock.now()).ok_or(failure)
     }
 
-    fn entry(&self, key: &K) -> Arc<Entry<Option<V>>> {
-        if let Some(entry) = self.entries.lock().expect("no holder of the lock panics").get(key) {
-            return Arc::clone(entry);
-        }
-        let mut unanswered = self.unanswered.lock().expect("no holder of the lock panics");
-        let fresh =
-            || Arc::new(Entry { answer: Mutex::new(None), failing_until: Mutex::new(None), asking: tokio::sync::Mutex::new(()) });
-        Arc::clone(unanswered.get_or_insert(key.clone(), fresh))
+    fn entry(&self, key: &K) -> Arc<Entry<V>> {
+        let fresh = || {
+            let state = Mutex::new(State::Unknown { until: None });
+            Arc::new(Entry { state, asking: tokio::sync::Mutex::default() })
+        };
+        self.entries.get(key).unwrap_or_else(|| self.unanswered.get_with(key.clone(), fresh))
     }
 
     /// Puts an entry where its answer belongs.
-    fn keep(&self, key: &K, entry: &Arc<Entry<Option<V>>>, is_answered: bool) {
+    fn keep(&self, key: &K, entry: &Arc<Entry<V>>, is_answered: bool) {
         let (to, other) = if is_answered { (&self.entries, &self.unanswered) } else { (&self.unanswered, &self.entries) };
-        other.lock().expect("no holder of the lock panics").pop(key);
-        to.lock().expect("no holder of the lock panics").put(key.clone(), Arc::clone(entry));
+        other.invalidate(key);
+        to.insert(key.clone(), Arc::clone(entry));
     }
 }
 
 impl<V: Clone> Entry<V> {
-    fn usable(&self, now: DateTime<Utc>) -> Option<V> {
-        let answer = self.answer.lock().expect("no holder of the lock panics");
-        // A clock that was set back makes an answer too young to be true.
-        answer.as_ref().filter(|known| now < known.ask_at && now >= known.asked_at).map(|known| known.value.clone())
+    fn state(&self) -> MutexGuard<'_, State<V>> {
+        self.state.lock().expect("no holder of the lock panics")
     }
 
-    fn is_failing(&self, now: DateTime<Utc>) -> bool {
-        self.failing_until.lock().expect("no holder of the lock panics").is_some_and(|until| now < until)
-    }
-
-    fn set(&self, answer: CachedAnswer<V>) {
-        *self.answer.lock().expect("no holder of the lock panics") = Some(answer);
+    /// What is to be answered without asking; `None` when it has to be asked.
+    fn answer(&self, now: DateTime<Utc>) -> Option<Result<Option<V>, ApiError>> {
+        match &*self.state() {
+            // A clock that was set back makes an answer too young to be true.
+            State::Known { value, asked_at, ask_at } => (now < *ask_at && now >= *asked_at).then(|| Ok(value.clone())),
+            State::Unknown { until: Some(until) } if now < *until => {
+                Some(Err(ApiError::unavailable(anyhow::anyhow!("the store did not answer a moment ago"))))
+            }
+            State::Unknown { .. } => None,
+        }
     }
 
     /// The old answer, while it is young enough to go on with; it is not asked again for a moment.
-    fn stale(&self, now: DateTime<Utc>) -> Option<V> {
-        let mut answer = self.answer.lock().expect("no holder of the lock panics");
-        let Some(known) = answer.as_mut().filter(|known| now - known.asked_at < FAIL_STATIC) else {
-            *self.failing_until.lock().expect("no holder of the lock panics") = Some(now + ASK_AGAIN);
-            return None;
-        };
-        known.ask_at = (now + ASK_AGAIN).min(known.asked_at + FAIL_STATIC);
-        measures::stale();
-        Some(known.value.clone())
+    fn stale(&self, now: DateTime<Utc>) -> Option<Option<V>> {
+        let mut state = self.state();
+        match &mut *state {
+            State::Known { value, asked_at, ask_at } if now - *asked_at < FAIL_STATIC => {
+                *ask_at = (now + ASK_AGAIN).min(*asked_at + FAIL_STATIC);
+                measures::stale();
+                Some(value.clone())
+            }
+            _ => {
+                *state = State::Unknown { until: Some(now + ASK_AGAIN) };
+                None
+            }
+        }
     }
 }
 
@@ -151,7 +153,7 @@ mod tests {
         Err(sqlx::Error::PoolTimedOut)
     }
 
-    async fn ask<V: Clone>(
+    async fn ask<V: Clone + Send + Sync + 'static>(
         known: &StaleCache<u32, V>,
         key: u32,
         answer: Result<Option<V>, sqlx::Error>,
@@ -194,7 +196,8 @@ mod tests {
         for key in 10..10 + 2 * u32::try_from(MAX_ENTRIES).unwrap() {
             assert!(ask(&known, key, Ok(None)).await.unwrap().is_none());
         }
-        assert_eq!(known.unanswered.lock().unwrap().len(), MAX_UNANSWERED);
+        known.unanswered.run_pending_tasks();
+        assert!(known.unanswered.entry_count() <= MAX_UNANSWERED as u64);
         clock.advance(TimeDelta::seconds(30));
         for key in 0..10 {
             assert_eq!(ask(&known, key, away()).await.unwrap(), Some(key), "while the store is away");

@@ -14,14 +14,13 @@
 use crate::client_address::{ClientAddress, ClientSettings};
 use crate::clock::Clock;
 use crate::http::ApiError;
+use crate::lru::lru;
 use crate::measures::common as measures;
 use crate::rates::Rates;
 use axum::http::request::Parts;
 use chrono::{DateTime, TimeDelta, Utc};
-use lru::LruCache;
+use moka::sync::Cache;
 use schemas::secrets::SecretHash;
-use std::num::NonZeroUsize;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How long it counts that nobody holds a credential: one that is made meanwhile works within a second.
 const UNKNOWN_FOR: TimeDelta = TimeDelta::milliseconds(800);
@@ -35,8 +34,9 @@ pub struct Strangers {
     clients: ClientSettings,
     clock: Clock,
     rates: Rates<ClientAddress>,
-    unknown: Mutex<LruCache<SecretHash, DateTime<Utc>>>,
-    recognised: Mutex<LruCache<SecretHash, ()>>,
+    /// When each was asked for.
+    unknown: Cache<SecretHash, DateTime<Utc>>,
+    recognised: Cache<SecretHash, ()>,
 }
 
 impl Strangers {
@@ -46,13 +46,12 @@ impl Strangers {
     }
 
     fn at(clients: &ClientSettings, clock: Clock) -> Self {
-        let room = |entries| NonZeroUsize::new(entries).expect("the constants are not zero");
         Self {
             clients: clients.clone(),
             clock,
             rates: Rates::per_minute(clients.refused_rate),
-            unknown: Mutex::new(LruCache::new(room(MAX_UNKNOWN))),
-            recognised: Mutex::new(LruCache::new(room(MAX_RECOGNISED))),
+            unknown: lru(MAX_UNKNOWN).build(),
+            recognised: lru(MAX_RECOGNISED).build(),
         }
     }
 
@@ -65,23 +64,23 @@ impl Strangers {
     ) -> Result<T, ApiError> {
         let client = self.clients.client(&request.extensions, &request.headers);
         // By a clock that was set back an answer is too young to be true.
-        let is_fresh = |asked: &DateTime<Utc>| (TimeDelta::zero()..UNKNOWN_FOR).contains(&(self.clock.now() - asked));
-        if lock(&self.unknown).get(credential).is_some_and(is_fresh) {
+        let is_fresh = |asked: DateTime<Utc>| (TimeDelta::zero()..UNKNOWN_FOR).contains(&(self.clock.now() - asked));
+        if self.unknown.get(credential).is_some_and(is_fresh) {
             self.pay(client)?;
             measures::stranger(measures::REMEMBERED);
             return Err(ApiError::unauthenticated());
         }
-        let is_recognised = lock(&self.recognised).get(credential).is_some();
+        let is_recognised = self.recognised.get(credential).is_some();
         if !is_recognised {
             self.pay(client)?;
         }
         let asked_at = self.clock.now();
         if let Some(holder) = look_up.await? {
-            lock(&self.recognised).put(*credential, ());
+            self.recognised.insert(*credential, ());
             return Ok(holder);
         }
-        lock(&self.recognised).pop(credential);
-        lock(&self.unknown).put(*credential, asked_at);
+        self.recognised.invalidate(credential);
+        self.unknown.insert(*credential, asked_at);
         measures::stranger(measures::LOOKED_UP);
         // It was somebody's until now.
         if is_recognised {
@@ -99,11 +98,6 @@ impl Strangers {
     fn pay(&self, client: ClientAddress) -> Result<(), ApiError> {
         self.rates.admit(client).inspect_err(|_| measures::stranger(measures::LIMITED))
     }
-}
-
-fn lock<T>(memory: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every change is one step: what a panicking holder left is whole.
-    memory.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -188,8 +182,8 @@ mod tests {
         for _ in 0..2 * MAX_UNKNOWN {
             assert!(ask(&strangers, &client, &credential(), None).await.is_err());
         }
-        assert!(lock(&strangers.recognised).contains(&known));
-        assert_eq!(lock(&strangers.unknown).len(), MAX_UNKNOWN);
+        strangers.unknown.run_pending_tasks();
+        assert!(strangers.recognised.contains_key(&known) && strangers.unknown.entry_count() <= MAX_UNKNOWN as u64);
     }
 
     #[tokio::test]
