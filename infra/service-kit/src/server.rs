@@ -7,13 +7,13 @@
 mod framing;
 mod guarded;
 mod pace;
-mod shares;
 
 pub use pace::Pace;
 
-use crate::client_address::{ClientSettings, Peer};
+use crate::client_address::{ClientAddress, ClientSettings, Peer};
 use crate::http::{Malformed, Transport, refuse};
 use crate::measures::common as measures;
+use crate::slots::{NoSlot, Slot, Slots};
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
@@ -22,7 +22,6 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use shares::{ConnectionPermit, Shares};
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -75,12 +74,12 @@ pub async fn listen(address: SocketAddr, setting: &str) -> anyhow::Result<TcpLis
 /// Serves until `stop` is cancelled, then finishes what is in progress within [`DRAIN_DEADLINE`].
 pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: CancellationToken) {
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let shares = Shares::new(limits.clients);
+    let addresses = Slots::unlimited();
     let graceful = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = accept(&listener, &connections, &shares) => accepted,
+            accepted = accept(&listener, &connections, &addresses, &limits.clients) => accepted,
         };
         let (stream, peer, places) = accepted;
         let service = TowerToHyperService::new(router.clone());
@@ -131,19 +130,53 @@ fn answer(
 async fn accept(
     listener: &TcpListener,
     connections: &Arc<Semaphore>,
-    shares: &Arc<Shares>,
-) -> (TcpStream, IpAddr, (OwnedSemaphorePermit, ConnectionPermit)) {
+    addresses: &Arc<Slots<ClientAddress>>,
+    clients: &ClientSettings,
+) -> (TcpStream, IpAddr, (OwnedSemaphorePermit, Option<Slot<ClientAddress>>)) {
     let permit = Arc::clone(connections).acquire_owned().await.expect("the semaphore is never closed");
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) => match shares.enter(peer.ip()) {
-                Some(place) => return (stream, peer.ip(), (permit, place)),
-                None => measures::cut(measures::ADDRESS_SHARE),
+            Ok((stream, peer)) => match place(addresses, clients, peer.ip()) {
+                Ok(place) => return (stream, peer.ip(), (permit, place)),
+                Err(_) => measures::cut(measures::ADDRESS_SHARE),
             },
             Err(error) => {
                 tracing::warn!("accepting a connection failed: {error}");
                 tokio::time::sleep(ACCEPT_BACK_OFF).await;
             }
         }
+    }
+}
+
+/// A connection's place among those of its address; none of a trusted proxy, behind which stand many clients.
+fn place(
+    addresses: &Arc<Slots<ClientAddress>>,
+    clients: &ClientSettings,
+    peer: IpAddr,
+) -> Result<Option<Slot<ClientAddress>>, NoSlot> {
+    match clients.connections_per_address {
+        0 => Ok(None),
+        _ if clients.trusts(peer) => Ok(None),
+        limit => addresses.take(peer.into(), limit).map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a3_an_address_has_its_share_exactly_gives_it_back_and_a_trusted_proxy_has_no_limit() {
+        let trusted_proxies = "10.0.0.0/8".parse().unwrap();
+        let clients = ClientSettings { connections_per_address: 2, trusted_proxies, ..ClientSettings::default() };
+        let addresses = Slots::unlimited();
+        let enter = |address: &str| place(&addresses, &clients, address.parse().unwrap());
+        let (one, two) = (enter("192.0.2.1").unwrap(), enter("::ffff:192.0.2.1").unwrap());
+        assert!(enter("192.0.2.1").is_err() && enter("192.0.2.2").is_ok());
+        drop(one);
+        assert!(enter("192.0.2.1").is_ok());
+        assert!((0..100).all(|_| enter("10.1.2.3").unwrap().is_none()));
+        drop(two);
+        assert!(addresses.by_key().is_empty(), "who has left is not remembered");
     }
 }

@@ -66,7 +66,8 @@ impl From<NoSlot> for Limit {
 /// The slots of one pool, divided by `K`: an organization, or a client address before anyone has signed in.
 #[derive(Debug)]
 pub struct Slots<K: Copy + Eq + Hash = OrgId> {
-    pool: Pool,
+    /// `None` is in no metric.
+    pool: Option<Pool>,
     size: usize,
     /// Whether a tenant leaves as many slots as it takes.
     has_reserve: bool,
@@ -92,19 +93,25 @@ pub struct Slot<K: Copy + Eq + Hash = OrgId> {
 impl<K: Copy + Eq + Hash> Slots<K> {
     /// Creates a pool of `size` slots.
     pub fn new(pool: Pool, size: usize) -> Arc<Self> {
-        Self::create(pool, size, true)
+        Self::create(Some(pool), size, true)
     }
 
     /// Creates a pool of `size` slots, at least two, all of which a tenant may have while no other waits. The next one that waits has
     /// a slot as soon as any is free.
     pub fn for_short_work(pool: Pool, size: usize) -> Arc<Self> {
-        Self::create(pool, size.max(2), false)
+        Self::create(Some(pool), size.max(2), false)
     }
 
-    fn create(pool: Pool, size: usize, has_reserve: bool) -> Arc<Self> {
-        let state = State { taken: 0, by_key: HashMap::new(), waiting: HashMap::new() };
-        common::slots_taken(pool.label(), 0);
-        Arc::new(Self { pool, size, has_reserve, state: Mutex::new(state), changed: Notify::new() })
+    /// Creates slots without end, of which a tenant has as many as each [`Slots::take`] says. They are in no metric.
+    pub(crate) fn unlimited() -> Arc<Self> {
+        Self::create(None, usize::MAX, false)
+    }
+
+    fn create(pool: Option<Pool>, size: usize, has_reserve: bool) -> Arc<Self> {
+        let state = Mutex::new(State { taken: 0, by_key: HashMap::new(), waiting: HashMap::new() });
+        let slots = Self { pool, size, has_reserve, state, changed: Notify::new() };
+        slots.show(0);
+        Arc::new(slots)
     }
 
     /// Takes a slot for a tenant that may have `most` at a time.
@@ -146,7 +153,15 @@ impl<K: Copy + Eq + Hash> Slots<K> {
     }
 
     fn note(&self, limit: Limit) {
-        common::no_slot(self.pool.label(), common::LIMITS[limit as usize]);
+        if let Some(pool) = self.pool {
+            common::no_slot(pool.label(), common::LIMITS[limit as usize]);
+        }
+    }
+
+    fn show(&self, taken: usize) {
+        if let Some(pool) = self.pool {
+            common::slots_taken(pool.label(), taken);
+        }
     }
 
     fn take_in_turn(self: &Arc<Self>, key: K) -> Result<Slot<K>, NoSlot> {
@@ -168,7 +183,7 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         }
         state.taken += 1;
         state.by_key.insert(key, own + 1);
-        common::slots_taken(self.pool.label(), state.taken);
+        self.show(state.taken);
         Ok(Slot { slots: Arc::clone(self), key })
     }
 
@@ -195,7 +210,7 @@ impl<K: Copy + Eq + Hash> Drop for Slot<K> {
         let mut state = self.slots.lock();
         state.taken -= 1;
         remove_one(&mut state.by_key, self.key);
-        common::slots_taken(self.slots.pool.label(), state.taken);
+        self.slots.show(state.taken);
         drop(state);
         self.slots.changed.notify_waiters();
     }
