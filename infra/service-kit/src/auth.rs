@@ -3,7 +3,7 @@
 pub use crate::caller::{Caller, Credential, Member, Membership, named_organization};
 
 use crate::directory::{Directory, HasDirectory};
-use crate::http::ApiError;
+use crate::http::{ApiError, only};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
@@ -103,18 +103,12 @@ async fn with_scope<S: HasDirectory>(parts: &mut Parts, state: &S, scope: Scope)
 
 /// Exactly one key header, with a key that could have been minted: two headers are as good as none.
 fn presented_key(headers: &HeaderMap) -> Option<PlainApiKey> {
-    let mut values = headers.get_all(API_KEY_HEADER).iter();
-    let value = values.next()?.to_str().ok()?;
-    values.next().is_none().then_some(())?;
-    PlainApiKey::parse(value)
+    PlainApiKey::parse(only(headers, API_KEY_HEADER)?)
 }
 
 /// The bearer value of a user session, when there is exactly one.
 pub fn presented_session(headers: &HeaderMap) -> Option<PlainUserSession> {
-    let mut values = headers.get_all(header::AUTHORIZATION).iter();
-    let value = values.next()?.to_str().ok()?;
-    values.next().is_none().then_some(())?;
-    let (scheme, token) = value.split_once(' ')?;
+    let (scheme, token) = only(headers, header::AUTHORIZATION)?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| PlainUserSession::parse(token))?
 }
 

@@ -120,14 +120,8 @@ impl Egress {
     }
 
     fn may_be_plain(&self, url: &Url) -> bool {
-        let is_of_this_machine = match url.host() {
-            Some(Host::Ipv4(address)) => address.is_loopback(),
-            Some(Host::Ipv6(address)) => address.is_loopback(),
-            Some(Host::Domain(name)) => name == "localhost",
-            None => false,
-        };
         let is_bare = url.username().is_empty() && url.password().is_none();
-        self.takes_plain && url.scheme() == "http" && is_of_this_machine && is_bare
+        self.takes_plain && url.scheme() == "http" && is_this_machine(url) && is_bare
     }
 
     /// The texts that stand in DNS under `name`, each in one piece. Nothing is connected to, so no address is looked at.
@@ -147,5 +141,14 @@ impl Egress {
             return Err(Failure::RefusedAddress);
         }
         attempt::exchange(&url, &addresses, &self.tls, message, cap).await
+    }
+}
+
+pub(crate) fn is_this_machine(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
     }
 }

@@ -13,6 +13,7 @@ pub mod sort;
 mod weighted;
 
 pub use body::{BodyLimits, BodyReader, is_form};
+pub(crate) use body::only;
 pub use boundary::{RequestId, Transport, with_boundary, with_boundary_over};
 pub(crate) use boundary::{refuse, shield};
 pub use error::ApiError;

@@ -8,10 +8,11 @@ mod breadth;
 
 use crate::client_address::{ClientSettings, TrustedProxies};
 use crate::connections;
+use crate::egress::is_this_machine;
 use crate::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings, WebhookSettings};
 use anyhow::ensure;
 use sqlx::postgres::PgSslMode;
-use url::{Host, Url};
+use url::Url;
 
 impl KafkaSettings {
     /// Refuses brokers without TLS or without a client that they know, and wants three copies of each record from now on.
@@ -81,15 +82,6 @@ impl WebhookSettings {
             anyhow::bail!("WEBHOOK_EXTRA_CA={}: production trusts the system's authorities only; remove it", file.display());
         }
         Ok(())
-    }
-}
-
-fn is_this_machine(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost",
-        None => false,
     }
 }
 

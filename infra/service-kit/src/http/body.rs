@@ -101,7 +101,7 @@ fn too_slow() -> ApiError {
 
 fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
     let refuse = |detail: &str| Err(ApiError::new(Code::UnsupportedMediaType, detail));
-    let Some(content_type) = only(headers, &header::CONTENT_TYPE) else {
+    let Some(content_type) = only(headers, header::CONTENT_TYPE) else {
         return refuse("Send the body with one Content-Type: application/json.");
     };
     if is_json(content_type) { Ok(()) } else { refuse("Send the body as application/json in UTF-8.") }
@@ -109,7 +109,7 @@ fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
 
 /// Whether a body is the form of a page.
 pub fn is_form(headers: &HeaderMap) -> bool {
-    let media_type = only(headers, &header::CONTENT_TYPE).and_then(|content_type| content_type.split(';').next());
+    let media_type = only(headers, header::CONTENT_TYPE).and_then(|content_type| content_type.split(';').next());
     media_type.is_some_and(|media_type| media_type.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"))
 }
 
@@ -124,14 +124,15 @@ fn is_json(content_type: &str) -> bool {
         })
 }
 
-fn only<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a str> {
+/// The value of a header that is there exactly once.
+pub(crate) fn only(headers: &HeaderMap, name: impl header::AsHeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)
 }
 
 fn content_length(headers: &HeaderMap) -> Option<usize> {
-    only(headers, &header::CONTENT_LENGTH)?.parse().ok()
+    only(headers, header::CONTENT_LENGTH)?.parse().ok()
 }
 
 #[cfg(test)]

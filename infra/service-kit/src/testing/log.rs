@@ -7,9 +7,10 @@ use crate::stores;
 use rdkafka::admin::AdminOptions;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaResult;
-use rdkafka::message::{Header, Headers, Message, OwnedHeaders};
+use rdkafka::message::{Header, Headers, Message, OwnedHeaders, ToBytes};
 use rdkafka::metadata::MetadataPartition;
-use rdkafka::producer::{FutureProducer, FutureRecord};
+use rdkafka::producer::future_producer::Delivery;
+use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord};
 use rdkafka::{Offset, TopicPartitionList};
 use schemas::log::header;
 use std::collections::BTreeMap;
@@ -52,21 +53,17 @@ impl TestLog {
         let header = buckets.map(|buckets| Header { key: header::BUCKETS, value: Some(buckets) });
         let headers = header.into_iter().fold(OwnedHeaders::new(), OwnedHeaders::insert);
         let record = FutureRecord::<(), [u8]>::to(&self.settings.topic).partition(partition).payload(payload).headers(headers);
-        let sent = self.producer.send_result(record).map_err(|(error, _)| error).expect("the queue has room");
-        sent.await.expect("the producer lives").map_err(|(error, _)| error).expect("the broker acknowledges");
+        acknowledged(self.send(record)).await;
     }
 
     /// Puts records on their partitions, in this order, and returns their origins.
     pub async fn put_all<'a>(&self, records: impl IntoIterator<Item = (i32, &'a [u8])>) -> Vec<String> {
         let topic = &self.settings.topic;
-        let mut sent = Vec::new();
-        for (partition, payload) in records {
-            let record = FutureRecord::<(), [u8]>::to(topic).partition(partition).payload(payload);
-            sent.push(self.producer.send_result(record).map_err(|(error, _)| error).expect("the queue has room"));
-        }
+        let record = |(partition, payload)| FutureRecord::<(), [u8]>::to(topic).partition(partition).payload(payload);
+        let sent: Vec<DeliveryFuture> = records.into_iter().map(|one| self.send(record(one))).collect();
         let mut origins = Vec::new();
         for sent in sent {
-            let place = sent.await.expect("the producer lives").map_err(|(error, _)| error).expect("the broker acknowledges");
+            let place = acknowledged(sent).await;
             origins.push(format!("{topic}/{}/{}", place.partition, place.offset));
         }
         origins
@@ -78,8 +75,11 @@ impl TestLog {
             .insert(Header { key: header::ORIGIN, value: Some(origin) })
             .insert(Header { key: header::REASON, value: Some(reason) });
         let record = FutureRecord::<str, [u8]>::to(&self.settings.rejected_topic).key(origin).payload(payload).headers(headers);
-        let sent = self.producer.send_result(record).map_err(|(error, _)| error).expect("the queue has room");
-        sent.await.expect("the producer lives").map_err(|(error, _)| error).expect("the broker acknowledges");
+        acknowledged(self.send(record)).await;
+    }
+
+    fn send<K: ToBytes + ?Sized>(&self, record: FutureRecord<'_, K, [u8]>) -> DeliveryFuture {
+        self.producer.send_result(record).map_err(|(error, _)| error).expect("the queue has room")
     }
 
     /// Returns how many records of the topic are not stored, as the table `progress` says.
@@ -131,6 +131,10 @@ impl TestLog {
         found.sort();
         found
     }
+}
+
+async fn acknowledged(sent: DeliveryFuture) -> Delivery {
+    sent.await.expect("the producer lives").map_err(|(error, _)| error).expect("the broker acknowledges")
 }
 
 fn read_to_end(settings: &KafkaSettings) -> Vec<SetAside> {

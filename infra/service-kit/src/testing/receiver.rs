@@ -58,7 +58,7 @@ impl TestAuthority {
 
     /// What a server for these names needs.
     pub fn server_for(&self, names: &[&str]) -> Arc<ServerConfig> {
-        self.issue(&params(names))
+        self.issue(names, |_| {})
     }
 
     /// The same as PEM texts, certificate and key, for servers that read files.
@@ -69,29 +69,22 @@ impl TestAuthority {
 
     /// The same with a certificate whose time has not come.
     pub fn early_server_for(&self, names: &[&str]) -> Arc<ServerConfig> {
-        let mut params = params(names);
-        params.not_before = date_time_ymd(2120, 1, 1);
-        params.not_after = date_time_ymd(2120, 2, 1);
-        self.issue(&params)
+        self.issue(names, |params| params.not_before = date_time_ymd(2120, 1, 1))
     }
 
     /// The same with a certificate of an authority, as `openssl req -x509` makes one for a server.
     pub fn authority_as_server_for(&self, names: &[&str]) -> Arc<ServerConfig> {
-        let mut params = params(names);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        self.issue(&params)
+        self.issue(names, |params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained))
     }
 
     /// The same with a certificate whose time is over.
     pub fn expired_server_for(&self, names: &[&str]) -> Arc<ServerConfig> {
-        let mut params = params(names);
-        params.not_before = date_time_ymd(2020, 1, 1);
-        params.not_after = date_time_ymd(2020, 2, 1);
-        self.issue(&params)
+        self.issue(names, |params| params.not_after = date_time_ymd(2020, 2, 1))
     }
 
-    fn issue(&self, params: &CertificateParams) -> Arc<ServerConfig> {
-        let key = key();
+    fn issue(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Arc<ServerConfig> {
+        let (key, mut params) = (key(), params(names));
+        change(&mut params);
         server(&params.signed_by(&key, &self.issuer).expect("it signs"), &key)
     }
 
