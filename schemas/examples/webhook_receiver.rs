@@ -4,7 +4,7 @@
 //! WEBHOOK_SECRET=whsec_… cargo run -p schemas --example webhook_receiver -- 127.0.0.1:9000
 //! ```
 //!
-//! Must stand behind what terminates TLS, because deliveries go to HTTPS only; it must get the body as it was sent.
+//! Put it behind what terminates TLS, because deliveries go to HTTPS only; it has to get the body as it was sent.
 
 use axum::Router;
 use axum::body::Bytes;

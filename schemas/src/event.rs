@@ -1,6 +1,4 @@
 //! Event types, source roles and which role may send which type (docs/api/events.md#event-types).
-//!
-//! Must not validate whole events: that is the gateway's, with every fault at once.
 
 use std::fmt;
 

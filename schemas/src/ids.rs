@@ -1,6 +1,4 @@
 //! The registry of typed ids, alphabetical; doubles as a glossary.
-//!
-//! Must not hold behaviour. To add one: a line in the macro call below, and the noun it names.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};

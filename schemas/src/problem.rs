@@ -1,6 +1,4 @@
 //! The one error shape (RFC 9457) and every code this service emits.
-//!
-//! Must not carry driver text, SQL, host names or secrets: `detail` is a sentence for the caller.
 
 use serde::{Deserialize, Serialize};
 

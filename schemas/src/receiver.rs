@@ -1,7 +1,7 @@
 //! Where webhooks may go: an HTTPS URL with a public host name on port 443, or a receiver that the operator allows.
 //!
-//! Must not resolve a name: what it resolves to is looked at again at every attempt. A name that passes here may
-//! still point inside (docs/api/webhooks.md#webhook-url).
+//! No name is resolved here: what it resolves to is looked at again at every attempt. A name that passes here may still point inside
+//! (docs/api/webhooks.md#webhook-url).
 
 use crate::site::host_name;
 use std::{fmt, str::FromStr};

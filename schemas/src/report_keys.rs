@@ -1,6 +1,6 @@
 //! The keys under which the worker stores a report (docs/api/event-keys.md#keys). Pure.
 //!
-//! Must only be made after click tokens have been looked up, because the host is part of every key.
+//! Make them only after click tokens have been looked up, because the host is part of every key.
 
 use crate::event_key::EventKey;
 use crate::ids::{DrainId, OrgId};

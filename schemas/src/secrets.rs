@@ -1,8 +1,8 @@
 //! API keys, user sessions, sign-in tokens, click tokens and webhook secrets: mint, checksum, hash. A secret is shown once, stored as
 //! a hash (a webhook secret, which must sign, sealed) and never logged.
 //!
-//! Must not offer a way to print a secret by accident: the plain types have no `Debug` and no `Display`. The
-//! prefixes are part of the public contract (docs/api/http.md#authentication) and must never change.
+//! The plain types have no `Debug` and no `Display`, so that none is printed by accident. The prefixes are part of the public contract
+//! (docs/api/http.md#authentication) and never change.
 
 use crate::identity::OrgType;
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};

@@ -1,6 +1,4 @@
 //! Sessions as agents report them: privacy level, outcome, and the facts that go to the log (docs/api/sessions.md#session-members).
-//!
-//! Must not decide who may write a session: an id is only ever the reporting organisation's own.
 
 use crate::ids::SessionId;
 use chrono::{DateTime, Utc};

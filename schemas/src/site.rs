@@ -1,8 +1,6 @@
 //! The canonical host (`site`) and the canonical content URL: one function for ingest, resolve, domains and reads.
 //! What is the same host is told in docs/api/event-keys.md#canonical-host, and what the same page in
 //! docs/api/event-keys.md#key-of-a-retrieval.
-//!
-//! Must not do network I/O and must not guess: a host that nobody can own has no site.
 
 mod content_url;
 mod page;

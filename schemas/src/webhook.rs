@@ -1,8 +1,6 @@
 //! What is pushed to webhook endpoints: the event types, the envelope and its data, and the endpoint as lists show it.
 //!
 //! How it is signed is `signature`, when it is tried again `schedule`, how far it has come `progress`; `verify` is for receivers.
-//!
-//! Must not send anything, and must not change a body once it is made: its exact text is signed.
 
 pub mod progress;
 pub mod schedule;

@@ -1,6 +1,4 @@
 //! Who a caller can be, and what each may do: the holder of a key, or a person with their memberships.
-//!
-//! Must not look anybody up: `auth` does, in `directory`.
 
 use crate::http::{ApiError, Parameters};
 use axum::http::Uri;

@@ -1,7 +1,6 @@
 //! What click tokens stand for, which the gateway looks up or else the worker; and the agents of sessions, which the worker looks up.
 //!
-//! Must not decide by the clock of whoever asks: a token counts when it was valid as its event was accepted, and an agent when
-//! it had been named by then.
+//! A token counts if it was valid as its event was accepted, and an agent if it had been named by then.
 
 use crate::lru::lru;
 use chrono::{DateTime, Utc};

@@ -1,6 +1,4 @@
 //! From which address a request comes: the peer of the connection, or what proxies that are trusted say of theirs.
-//!
-//! Must not believe `X-Forwarded-For` of anybody else: a caller writes there what it likes.
 
 use axum::http::{Extensions, HeaderMap};
 use clap::Args;

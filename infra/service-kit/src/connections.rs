@@ -1,6 +1,4 @@
 //! PostgreSQL and ClickHouse: connections with deadlines, and the error that names what does not answer without its password.
-//!
-//! Must not know what is in them: `stores` applies and checks the tables.
 
 use crate::egress::trust;
 use crate::settings::{ClickHouseSettings, PostgresSettings};

@@ -1,7 +1,7 @@
 //! Places where a process may be told to die, to see that nothing depends on it going on: `FAIL_POINT=NAME:1/N` aborts it
 //! the N-th time it passes the point NAME.
 //!
-//! Must leave nothing in a normal build: without the feature `crash-points` a point is an empty function.
+//! Without the feature `crash-points` a point is an empty function.
 
 /// Says at start-up that a point is armed.
 #[cfg(not(feature = "crash-points"))]

@@ -1,6 +1,4 @@
 //! PostgreSQL for whoever goes on without its answer: no request waits long for it, and while it is away hardly any waits.
-//!
-//! Must not be asked what a caller has to know: without an answer that is 503.
 
 use crate::clock::Clock;
 use crate::http::ApiError;

@@ -1,6 +1,6 @@
 //! Read-only look-ups in identity's tables: who is this caller, what does an organisation own, who may read it.
 //!
-//! Must not write, and must not remember who holds a credential: a revocation counts from the next look-up on.
+//! Nothing remembers who holds a credential: a revocation counts from the next look-up on.
 
 use crate::caller::{Caller, Member, Membership};
 use crate::client_address::ClientSettings;

@@ -11,8 +11,8 @@
 //!                                                   all of it in one deadline: Timeout
 //! ```
 //!
-//! Must not follow a redirect, use a proxy, keep a connection, inflate a body, or connect to an address that it has
-//! not looked at. What goes wrong is said in coarse words: whoever chose the URL must not learn about the inside.
+//! An attempt follows no redirect, uses no proxy, keeps no connection, inflates no body and connects only to addresses that were
+//! checked. What goes wrong is said in coarse words: whoever chose the URL must not learn about the inside.
 
 pub mod address;
 mod attempt;

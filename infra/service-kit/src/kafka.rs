@@ -1,6 +1,4 @@
 //! Kafka clients as this service sets them up, and the contract a topic must keep.
-//!
-//! Must not choose between durability and speed: `acks=all` and `earliest` are not settings.
 
 use crate::settings::KafkaSettings;
 use anyhow::{Context, bail};

@@ -1,7 +1,6 @@
 //! When keys are used, told to the store in the background: at most once a minute for a key.
 //!
-//! Must not be waited for: a request notes the use in memory and goes on. While PostgreSQL is away uses wait here,
-//! bounded; the table is the service's own, and so is the statement that writes it.
+//! While PostgreSQL is away uses wait in memory, bounded.
 
 use crate::lru::lru;
 use moka::sync::Cache;

@@ -1,6 +1,4 @@
 //! Trouble that repeats is logged now and then, not every time.
-//!
-//! Must not count anything: that is what metrics are for.
 
 use std::time::{Duration, Instant};
 

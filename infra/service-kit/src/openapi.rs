@@ -1,6 +1,4 @@
 //! `GET /openapi.json`: what this process serves, for programs.
-//!
-//! Must not ask for a credential: the document tells nothing that the published specification does not.
 
 use axum::Router;
 use axum::body::Bytes;

@@ -1,8 +1,7 @@
 //! What `TELEMETRY_PROFILE=production` refuses: settings that are good for development only. Each refusal is one line with the
 //! setting, its value and the fix.
 //!
-//! Must not repeat a password, and must not connect to anything: what the stores themselves lack is found when they are
-//! checked (`kafka::check_topics`, `stores::check_clickhouse`).
+//! What the stores themselves lack is found when they are checked (`kafka::check_topics`, `stores::check_clickhouse`).
 
 mod breadth;
 

@@ -1,6 +1,4 @@
 //! Token buckets (docs/api/http.md#rates): one for each API key, person or client address.
-//!
-//! Must not grow without end: buckets of keys that a caller can make up, such as addresses, are swept once they are full.
 
 use crate::http::ApiError;
 use governor::clock::{Clock, DefaultClock};

@@ -1,7 +1,5 @@
 //! Secrets that must be read again, encrypted at rest with a key that only the setting holds: who has a copy of the
 //! database has no secret (docs/api/webhooks.md#registering).
-//!
-//! Must not seal what a hash would do for, and must not show a key: not in `Debug`, not in an error.
 
 use anyhow::{Context, anyhow};
 use base64::Engine;

@@ -1,8 +1,7 @@
 //! Serving a router on a listener: heads that are none refused, deadlines on heads and on the reading of answers, a cap on
 //! connections in all and of one address, and a stop that ends in bounded time.
 //!
-//! Must not bind: the listener is handed in, so that tests serve on port 0. Must leave no head to a router to judge: not every
-//! one has the boundary.
+//! Heads are judged here and not by the router, because not every router has the boundary.
 
 mod framing;
 mod guarded;

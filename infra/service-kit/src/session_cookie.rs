@@ -1,7 +1,5 @@
 //! The cookie in which a browser holds the session of a person, and how it becomes a bearer value
 //! (docs/api/identity.md#cookies).
-//!
-//! Must not choose between two sessions that one request shows: none of them is "the first".
 
 use crate::auth::presented_session;
 use crate::http::{ApiError, Transport};

@@ -1,8 +1,5 @@
 //! Settings every process shares, read from the command line and the environment; their `--help` is their
 //! documentation.
-//!
-//! Must refuse what nobody knows: a misspelt setting is an error, never a default. A setting of another service is none: one file of
-//! settings does for all of them.
 
 mod bots;
 pub mod kafka_security;

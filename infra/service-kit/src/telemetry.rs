@@ -1,6 +1,6 @@
 //! Logs and metrics of a process. Called from `main` only: both are global to the process.
 //!
-//! Must not label a metric with anything a caller chose: labels come from enums and route templates.
+//! Labels come from enums and route templates, never from a caller.
 
 use crate::http::{Transport, shield};
 use crate::measures::{announce, common};

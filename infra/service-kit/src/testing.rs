@@ -1,6 +1,4 @@
 //! What tests of the services need: stores of their own on the shared servers, seeded organisations, a server.
-//!
-//! Must never skip: a server that is absent fails the test with the command that brings it.
 
 mod clickhouse_proxy;
 mod dns;

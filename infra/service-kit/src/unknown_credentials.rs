@@ -8,8 +8,7 @@
 //!      └── seen for the first time ── a token of its address, else 429 ──► looked up
 //! ```
 //!
-//! Must never answer that a credential is good: that is looked up each time, because a revocation counts at once. Must not let
-//! unknown ones take the place of recognised ones.
+//! A recognised credential is still looked up each time, because a revocation counts at once.
 
 use crate::client_address::{ClientAddress, ClientSettings};
 use crate::clock::Clock;

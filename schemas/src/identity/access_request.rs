@@ -1,6 +1,4 @@
 //! Somebody asks for a platform or agent organisation: pending, then approved or rejected by an operator, once.
-//!
-//! Must not read a clock: every transition is told the time. Must not create the organisation that comes of it.
 
 use super::OrgType;
 use crate::ids::{AccessRequestId, OrgId, UserId};

@@ -1,6 +1,6 @@
 //! A platform asks a content owner for a delegation: pending, then approved, denied or expired, once.
 //!
-//! Must not read a clock: every transition is told the time. Resolved beats expired (409 before 410).
+//! Resolved beats expired (409 before 410).
 
 use super::Scope;
 use crate::ids::{DelegationId, DelegationRequestId, OrgId};

@@ -1,6 +1,4 @@
 //! Domains as their organisation sees them (docs/api/identity.md#domains), and how one is proved to be somebody's.
-//!
-//! Must not decide who owns a host: that is identity-api's, and in the end the database's.
 
 use crate::ids::{DomainId, OrgId};
 use chrono::{DateTime, Utc};

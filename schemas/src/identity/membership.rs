@@ -1,6 +1,4 @@
 //! Who belongs to an organisation, and who is invited to.
-//!
-//! Must not hold an invite's token: that is mailed, and only its hash is kept.
 
 use crate::ids::{InviteId, OrgId, UserId};
 use chrono::{DateTime, TimeDelta, Utc};

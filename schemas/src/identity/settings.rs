@@ -1,6 +1,4 @@
 //! The settings flags of an organisation (docs/api/identity.md#settings).
-//!
-//! Must not say what they do: query-api reads them where it discloses.
 
 use super::OrgType;
 use crate::ids::OrgId;

@@ -1,6 +1,6 @@
 //! A content URL as it is reported, stored and keyed.
 //!
-//! Must not change what is stored beyond what must not be kept: owners look their pages up by the URL they reported.
+//! Owners look their pages up by the URL they reported, so nothing else about it is changed.
 
 use super::{Site, page};
 use url::Url;

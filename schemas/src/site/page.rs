@@ -1,8 +1,8 @@
 //! The page that a URL names, whichever way it is spelled: the URL in the key of a retrieval. The rules, with examples, are
 //! docs/api/event-keys.md#key-of-a-retrieval.
 //!
-//! Must not make one page of two that a server may tell apart: only what is known to name nothing is dropped. Must give for
-//! what it has given the same again. A change of a rule needs a new version of the record (`log::RECORD_VERSION`).
+//! Only what is known to name nothing is dropped, so that no two pages become one. A change of a rule needs a new version of the record
+//! (`log::RECORD_VERSION`).
 
 use super::without_www;
 use std::fmt::Write as _;

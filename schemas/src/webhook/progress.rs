@@ -1,7 +1,7 @@
 //! How far a delivery has come, as its owner's log shows it.
 //!
-//! Must not tell what a receiver answered beyond its status, nor why a name led nowhere: whoever chose the URL must not
-//! learn about the inside.
+//! It says no more of an answer than its status, and nothing of why a name led nowhere: whoever chose the URL must not learn about the
+//! inside.
 
 use super::EventType;
 use crate::ids::DeliveryId;

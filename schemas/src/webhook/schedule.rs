@@ -1,6 +1,4 @@
 //! When a delivery that failed is tried again (docs/api/webhooks.md#retries).
-//!
-//! Must not know a clock: it says how long after the end of one attempt the next one is due, and is told how long that took.
 
 use std::time::Duration;
 

@@ -1,6 +1,4 @@
 //! The signature of a delivery, as both ends compute it (docs/api/webhooks.md#signature).
-//!
-//! Must not look into the body: what is signed is its exact bytes, before anybody parses them.
 
 use data_encoding::HEXLOWER;
 use hmac::digest::InvalidLength;

@@ -1,8 +1,8 @@
 //! Which addresses are somebody's on the public internet (docs/api/webhooks.md#webhook-url; V2).
 //!
-//! Must not try to list what is forbidden in IPv6: only what is handed out as global unicast is let through, so every
-//! way to carry a v4 address in a v6 one (mapped, compatible, NAT64, 6to4, Teredo) is refused without being known.
-//! The standard library has this question only on nightly (`IpAddr::is_global`).
+//! In IPv6 only what is handed out as global unicast is let through, so that every way to carry a v4 address in a v6 one (mapped,
+//! compatible, NAT64, 6to4, Teredo) is refused without being known. The standard library has this question only on nightly
+//! (`IpAddr::is_global`).
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

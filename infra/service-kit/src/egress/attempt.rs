@@ -1,7 +1,6 @@
 //! One connection, one request, one answer.
 //!
-//! Must connect only to the addresses it is given, and must read no more than it was told to. It has no deadline of
-//! its own for the whole: its caller drops it, and everything with it, when that is over.
+//! It has no deadline of its own for the whole: its caller drops it, and everything with it, when that is over.
 
 use super::{Failure, Message, TlsFault};
 use axum::body::Bytes;

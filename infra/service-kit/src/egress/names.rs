@@ -1,6 +1,6 @@
 //! What names stand for, asked of the system's DNS servers or of the one that is set.
 //!
-//! Must ask once for an attempt and remember nothing: the addresses that are looked at are those that are called.
+//! Nothing is remembered, so that the addresses that are checked are those that are called.
 
 use super::Failure;
 use anyhow::{Context, anyhow};

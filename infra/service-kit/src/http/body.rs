@@ -1,6 +1,4 @@
 //! Reading a JSON body: content type, encoding, size and pace are checked before anything is parsed.
-//!
-//! Must not parse: what the bytes mean is the handler's.
 
 use super::ApiError;
 use super::inflate::{Encoding, inflate};

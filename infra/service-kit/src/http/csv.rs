@@ -1,6 +1,4 @@
 //! Lists as CSV: one record an item, each member a cell.
-//!
-//! Must let no cell be run as a formula: the texts are others'.
 
 use super::inert;
 use serde_json::value::RawValue;

@@ -1,6 +1,4 @@
 //! An error with an outside for the caller and an inside for the log.
-//!
-//! Must not be built from foreign error types by a blanket conversion: each conversion says what the caller sees.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};

@@ -1,6 +1,4 @@
 //! Content encodings: known ones are undone under a limit that holds while inflating, others are refused.
-//!
-//! Must not accept a prefix: what follows the end of the compressed data is an error, not ignored.
 
 use super::ApiError;
 use axum::http::{HeaderMap, header};

@@ -1,7 +1,7 @@
 //! The few threads that inflate bodies, for as long as their reader lives.
 //!
-//! Must not be the runtime's blocking threads: those come and go, and the allocator keeps what each has freed near it. A
-//! hundred bombs with windows of 16 MiB would leave one behind in every arena, of which there are eight for each core.
+//! The runtime's blocking threads come and go, and the allocator keeps what each has freed near it: a hundred bombs with windows of
+//! 16 MiB would leave one behind in every arena, of which there are eight for each core.
 
 use super::ApiError;
 use std::panic::{AssertUnwindSafe, catch_unwind};

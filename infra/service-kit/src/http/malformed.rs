@@ -1,6 +1,4 @@
 //! Heads that parse and are still none: what another server on the way could read otherwise.
-//!
-//! Must be found where requests come from a socket, before any router: one that no server runs is asked without a `Host`.
 
 use axum::http::{Request, Version, header};
 use schemas::problem::Code;

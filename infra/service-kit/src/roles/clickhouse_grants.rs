@@ -1,6 +1,6 @@
 //! What ClickHouse says an account may (`SHOW GRANTS`), beside what the file of accounts grants its service.
 //!
-//! Must read names as the server writes them: what is no plain word stands in backquotes, and may hold every character.
+//! The server writes what is no plain word in backquotes, and it may hold every character.
 
 use super::Role;
 

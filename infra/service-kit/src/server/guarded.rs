@@ -1,7 +1,7 @@
 //! The stream of one connection: what comes in is framed as HTTP/1.1 wants it, what goes out is taken in time, and a request that is
 //! answered before its end gets that answer.
 //!
-//! Must cut a slow client off with a reset: what it has not read is then dropped at once, also by the kernel.
+//! A slow client is cut off with a reset: what it has not read is then dropped at once, also by the kernel.
 
 use super::framing::Framing;
 use super::pace::{Pace, Progress};

@@ -1,6 +1,6 @@
 //! How fast a client has to take its answers.
 //!
-//! Must count what the client's side has made room for, not what a buffer of ours has swallowed: `TCP_NOTSENT_LOWAT` keeps that
+//! What counts is what the client's side has made room for, not what a buffer of ours has swallowed: `TCP_NOTSENT_LOWAT` keeps that
 //! buffer small, so that room in it is the client's progress.
 
 use std::pin::Pin;

@@ -1,6 +1,4 @@
 //! The table by which bots are told (docs/api/crawlers.md#bot-table).
-//!
-//! Must be the same for whoever takes requests in and whoever reads them: what one of them calls a bot, the other names.
 
 use anyhow::Context;
 use clap::Args;

@@ -1,6 +1,4 @@
 //! How clients of the log prove who they are and keep what they send to themselves: TLS, SASL, both or neither.
-//!
-//! Must not show a password: not in `Debug`, not in an error. Must not be able to switch the check of a broker's name off.
 
 use super::Hidden;
 use anyhow::{bail, ensure};

@@ -1,6 +1,4 @@
 //! How a database is made on a server that has Keeper, so that its tables are replicated (docs/operating/scaling.md#clickhouse-replicas).
-//!
-//! Must not change a database that is there: what its engine is says how its tables are made.
 
 use crate::connections::{absent_clickhouse, clickhouse_server};
 use crate::settings::ClickHouseSettings;

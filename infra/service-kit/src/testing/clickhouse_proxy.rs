@@ -1,6 +1,4 @@
 //! An HTTP proxy before ClickHouse that keeps what it was asked, and may ask something else.
-//!
-//! Must pass on whatever it does not change as it came: the answers are the real server's.
 
 use super::{TestServer, ask_clickhouse};
 use axum::Router;

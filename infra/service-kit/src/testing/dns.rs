@@ -1,6 +1,4 @@
 //! A DNS server of one test, over UDP on a port of its own.
-//!
-//! Must answer with what the test says at that moment: nothing is kept from one question to the next.
 
 use hickory_resolver::proto::op::{Message, MessageType, OpCode};
 use hickory_resolver::proto::rr::rdata::TXT;

@@ -1,7 +1,5 @@
 //! What a server under test answers, held to the OpenAPI document and to what every answer has to say: a status that a test sees
 //! and the document does not name fails that test, and so does an answer without a header that browsers go by.
-//!
-//! Must not know a route: one that the document does not describe is a test's own.
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};

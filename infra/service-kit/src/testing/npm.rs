@@ -1,6 +1,4 @@
 //! Packages of npm, unchanged, for tests against what other people's code really does.
-//!
-//! Must not skip: without Node or the registry the test fails and says so.
 
 use std::fs;
 use std::path::{Path, PathBuf};

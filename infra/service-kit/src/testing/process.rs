@@ -3,7 +3,7 @@
 //! Cargo builds a program for the tests of its own package alone, and may leave an old one beside those of other packages. A
 //! test program that needs the service as a process is therefore that process itself: [`TestProcess::service`] starts it again.
 //!
-//! Must not inherit a setting: what the developer's shell or `cargo verify` exports is not the test's.
+//! It inherits no setting of the developer's shell or of `cargo verify`.
 
 use super::eventually;
 use clap::Parser;

@@ -1,6 +1,4 @@
 //! Organisations, keys, domains and delegations put straight into identity's tables, for tests of other services.
-//!
-//! Must stay out of production: there only identity-api writes these tables.
 
 use crate::clock::Clock;
 use chrono::TimeDelta;

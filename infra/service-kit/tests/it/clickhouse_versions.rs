@@ -1,6 +1,4 @@
 //! A server that counts wrongly gets no table of ours.
-//!
-//! Must ask the real server: only its version is another.
 
 use local::private::ClickHouse;
 use service_kit::settings::ClickHouseSettings;

@@ -1,7 +1,5 @@
 //! Every store over TLS: real servers with certificates of an authority of the test's own, which clients believe when its
 //! file is set and never else.
-//!
-//! Must not ask the shared servers: they are open.
 
 use local::private::{ClickHouse, Guard, Kafka, Postgres};
 use service_kit::settings::kafka_security::{KafkaSecurity, Protocol};
