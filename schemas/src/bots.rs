@@ -18,7 +18,6 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
-/// The table of this build.
 const BUNDLED: &str = include_str!("../data/bots.json");
 /// Name and operator of bots that the table does not have: a CDN verified them, or they claim an unknown `Signature-Agent`.
 pub const OTHER: &str = "other";
@@ -31,7 +30,6 @@ const CATEGORIES: &[(&str, Purpose)] = &[
 ];
 
 named_enum! {
-    /// What a bot fetches for.
     pub enum Purpose {
         Training = "training",
         /// To answer searches from an index.
@@ -46,20 +44,16 @@ named_enum! {
 #[error("{0}")]
 pub struct BotTableError(String);
 
-/// The parts of a request that identify its sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sender<'a> {
     /// The `User-Agent` header; empty if the request has none.
     pub user_agent: &'a str,
-    /// The `Signature-Agent` header.
     pub signature_agent: Option<&'a str>,
     /// The CDN's category, such as Cloudflare's `VerifiedBotCategory`.
     pub category: Option<&'a str>,
-    /// The address of the client.
     pub address: Option<IpAddr>,
 }
 
-/// The bot that sent a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classified {
     /// Name, or [`OTHER`].
@@ -68,7 +62,6 @@ pub struct Classified {
     pub variant: Option<String>,
     /// Operator that the bot claims, or [`OTHER`].
     pub operator: Arc<str>,
-    /// What the bot fetches for.
     pub purpose: Purpose,
     /// Whether the address is one of the operator's. `None` if the operator publishes no addresses, if no public address is given,
     /// or if the address is outside a list that changes.
@@ -98,7 +91,6 @@ struct Bot {
     addresses: Option<Arc<Addresses>>,
 }
 
-/// The addresses that an operator publishes.
 struct Addresses {
     networks: Vec<IpNet>,
     source: Arc<AddressSource>,
@@ -117,7 +109,6 @@ pub struct BotTable {
 }
 
 impl BotTable {
-    /// The table of this build.
     pub fn bundled() -> Arc<Self> {
         static TABLE: LazyLock<Arc<BotTable>> =
             LazyLock::new(|| Arc::new(BotTable::parse(BUNDLED).expect("a test reads the bundled table")));

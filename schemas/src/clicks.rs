@@ -6,7 +6,6 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// How long a token is valid.
 pub const CLICK_TOKEN_LIFETIME: TimeDelta = TimeDelta::days(90);
 
 /// The 201 of `POST /click-tokens`: the only place where the token is shown.
@@ -14,11 +13,9 @@ pub const CLICK_TOKEN_LIFETIME: TimeDelta = TimeDelta::days(90);
 pub struct ClickToken {
     /// `ctx_` and 43 base62 characters.
     pub token: String,
-    /// The caller's session it stands for.
     pub session_id: SessionId,
     /// The outbound link target, canonical.
     pub content_url: String,
-    /// RFC 3339.
     #[serde(with = "crate::instant")]
     pub expires_at: DateTime<Utc>,
 }
@@ -72,13 +69,10 @@ pub struct ClickManifest {
     pub events: Vec<ManifestEvent>,
     /// URLs of the grounded ones among `events`, each once, in their order.
     pub content_urls_grounded: Vec<String>,
-    /// The same of the cited ones.
     pub content_urls_cited: Vec<String>,
-    /// The same of the presented ones.
     pub content_urls_presented: Vec<String>,
 }
 
-/// One event of a manifest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ManifestEvent {
     /// `content_grounded`, `content_cited` or `content_presented`.
@@ -86,7 +80,6 @@ pub struct ManifestEvent {
     pub event_type: String,
     #[serde(with = "crate::instant")]
     pub timestamp: DateTime<Utc>,
-    /// What content it was about.
     pub content_url: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,

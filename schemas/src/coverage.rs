@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 /// The hours of a window: those in which a server has told of anything, and those of which nothing is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
-    /// Hours of which a server tells.
     pub hours_covered: u64,
     /// Hours of which none does: what they held is not known, and no figure of theirs is a zero.
     pub hours_uncovered: u64,
@@ -16,10 +15,7 @@ pub struct Coverage {
 /// Hours in a row that are all covered, or all not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoverageSpan {
-    /// When the first hour begins.
     pub start: String,
-    /// When the last one ends.
     pub end: String,
-    /// Whether a server tells of them.
     pub covered: bool,
 }

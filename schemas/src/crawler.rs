@@ -23,7 +23,6 @@ pub struct Crawler {
     /// HTTP status of the answer; 0 where it is not known.
     #[serde(skip_serializing_if = "is_zero")]
     pub response_status: u16,
-    /// Bytes of the answer.
     #[serde(skip_serializing_if = "is_zero")]
     pub response_bytes: u64,
     /// Whether the cache had it, in the words of who reports it.
@@ -32,7 +31,6 @@ pub struct Crawler {
     /// The autonomous system of the request; 0 where it is not known.
     #[serde(skip_serializing_if = "is_zero")]
     pub asn: u32,
-    /// Where the request came from.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub country: String,
     /// Media type of the answer, without parameters.

@@ -5,16 +5,12 @@ use crate::ids::OrgId;
 use crate::pages::Page;
 use serde::{Deserialize, Serialize};
 
-/// `GET /content-owners/crawlers`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Crawlers {
     /// Whose telemetry it is; the grantor's id on a delegated read.
     pub organization_id: OrgId,
-    /// The domains covered, sorted.
     pub domains: Vec<String>,
-    /// `since` as given, or null.
     pub period_start: Option<String>,
-    /// `until` as given, or null.
     pub period_end: Option<String>,
     /// What each operator fetched, and what its agents say became of it; most retrievals first.
     pub operators: Vec<OperatorCounts>,
@@ -22,7 +18,6 @@ pub struct Crawlers {
     pub unattributed: ClaimCounts,
     /// Requests of bots that returned no content: events and log lines; most first.
     pub refused: Vec<RefusedCount>,
-    /// The hours of which anybody tells.
     pub coverage: Coverage,
     /// Most retrievals first.
     #[serde(flatten)]
@@ -32,7 +27,6 @@ pub struct Crawlers {
 /// What one operator's bots fetched, and what its agents say became of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorCounts {
-    /// By the table of bots.
     pub operator: String,
     /// Distinct retrievals that a server saw: those of its bots.
     pub retrievals: u64,
@@ -78,7 +72,6 @@ pub struct CrawlerItem {
     pub retrievals_per_click: Option<f64>,
 }
 
-/// Retrievals that were answered with one status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusCount {
     /// HTTP status; 0 where it is not known.
@@ -93,7 +86,6 @@ pub struct RefusedCount {
     pub bot: String,
     /// HTTP status: 304 is a revalidation, every other one a failed fetch; 0 if the request wasn't answered (status `none`).
     pub status: u16,
-    /// Requests, each once.
     pub count: u64,
 }
 
@@ -102,11 +94,8 @@ pub struct RefusedCount {
 pub struct CoverageRead {
     /// Whose telemetry it is; the grantor's id on a delegated read.
     pub organization_id: OrgId,
-    /// The domains covered, sorted.
     pub domains: Vec<String>,
-    /// `since` as given, or null.
     pub period_start: Option<String>,
-    /// `until` as given, or null.
     pub period_end: Option<String>,
     pub coverage: Coverage,
     /// The owner's drains with log lines that carry a correlation id.

@@ -13,17 +13,12 @@ const COMMERCE: [&str; 4] = ["product_viewed", "product_compared", "cart_add", "
 pub enum EventType {
     /// Content fetched from its source; the only type that merges across observers.
     ContentRetrieved,
-    /// Content loaded into the agent's context.
     ContentGrounded,
-    /// Content referenced in a response.
     ContentCited,
     /// Content or a source reference made perceivable to the user.
     ContentPresented,
-    /// A user interacted with content.
     ContentEngaged,
-    /// A user opened a conversation turn.
     TurnStarted,
-    /// The agent finished a turn.
     TurnCompleted,
     /// A purchase completed (commerce extension).
     CheckoutCompleted,
@@ -31,14 +26,12 @@ pub enum EventType {
     Extension(String),
 }
 
-/// Which rules a type follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventFamily {
     /// The five `content_*` types: need a URL or a content id.
     Content,
     /// The two `turn_*` types: never attributed to an owner.
     Turn,
-    /// `checkout_*`.
     Checkout,
     Extension,
 }
@@ -65,7 +58,6 @@ impl EventType {
         (is_namespaced(name) || is_checkout || COMMERCE.contains(&name)).then(|| Self::Extension(name.to_owned()))
     }
 
-    /// The name on the wire.
     pub fn as_str(&self) -> &str {
         match self {
             Self::ContentRetrieved => "content_retrieved",
@@ -148,7 +140,6 @@ impl SourceRole {
         }
     }
 
-    /// The role behind a stored number.
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|role| Self::code(Some(*role)) == code)
     }

@@ -21,7 +21,6 @@ pub struct EventKey(pub u128);
 /// The organization is part of every own key, and the host of none: a click token that only the worker can look up may
 /// still decide the host.
 pub enum OwnId<'a> {
-    /// A report with an id of its own.
     Reported {
         org: OrgId,
         /// Canonical, see [`canonical_id`].
@@ -39,18 +38,9 @@ pub enum OwnId<'a> {
         index: usize,
     },
     /// A session started with an `Idempotency-Key`: a retry starts the same one.
-    Started {
-        /// The organization that starts it.
-        org: OrgId,
-        idempotency_key: &'a str,
-    },
+    Started { org: OrgId, idempotency_key: &'a str },
     /// A session uploaded without an id and without an `Idempotency-Key`: a retry is the same session.
-    Uploaded {
-        /// The organization that uploads it.
-        org: OrgId,
-        /// The body as sent.
-        body: &'a [u8],
-    },
+    Uploaded { org: OrgId, body: &'a [u8] },
     /// A report with neither: its content identifies it, so that a retry is the same report.
     Content {
         org: OrgId,
@@ -61,7 +51,6 @@ pub enum OwnId<'a> {
     },
 }
 
-/// The content that observers of one fetch must agree on.
 #[derive(Clone, Copy, Debug)]
 pub enum FetchedContent<'a> {
     /// The page, see `ContentUrl::keyed`.

@@ -43,12 +43,10 @@ pub mod optional {
     use chrono::{DateTime, Utc};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    /// Writes an instant or null.
     pub fn serialize<S: Serializer>(instant: &Option<DateTime<Utc>>, serializer: S) -> Result<S::Ok, S::Error> {
         instant.map(super::text).serialize(serializer)
     }
 
-    /// Reads an instant or null.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DateTime<Utc>>, D::Error> {
         Option::deserialize(deserializer)
     }

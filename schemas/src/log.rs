@@ -45,17 +45,12 @@ pub mod header {
     pub const RETRIED: &str = "retried";
 }
 
-/// What kind of write a record came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordKind {
-    /// `POST /events`.
     Events,
-    /// `POST /sessions/start`.
     SessionStarted,
-    /// `POST /sessions/end`.
     SessionEnded,
-    /// `POST /sessions/bulk`.
     Session,
     /// A part of `POST /drains/{provider}`.
     Drain,
@@ -108,7 +103,6 @@ pub struct FailedFetch {
     /// Path of the URL, without query.
     pub path: String,
     pub bot: String,
-    /// The company that operates it.
     pub operator: String,
     pub purpose: Purpose,
     /// Whether it asked from an address that its operator publishes.
@@ -118,7 +112,6 @@ pub struct FailedFetch {
     pub status: u16,
 }
 
-/// One normalised event.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LogEvent {
@@ -138,13 +131,10 @@ pub struct LogEvent {
     /// Reversed host; empty when nobody can own it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub site: String,
-    /// Canonical URL.
     pub content_url: Option<String>,
-    /// Stable content identifier, as reported.
     pub content_id: Option<String>,
     /// Correlation id, canonical.
     pub content_telemetry_id: Option<String>,
-    /// The session it happened in.
     pub session_id: Option<SessionId>,
     /// Whose session it is, when it is not the reporter's: the organisation that issued the click token.
     pub session_org: Option<OrgId>,

@@ -11,7 +11,6 @@ pub const PATH: &str = "/openapi.json";
 /// What every service has: health, the document itself, the problem shape, the credentials.
 const COMMON: &str = include_str!("../openapi/common.json");
 
-/// The endpoints of one service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surface {
     Ingest,
@@ -20,7 +19,6 @@ pub enum Surface {
 }
 
 impl Surface {
-    /// Every surface.
     pub const ALL: [Self; 3] = [Self::Ingest, Self::Query, Self::Identity];
 
     fn text(self) -> &'static str {
@@ -32,7 +30,6 @@ impl Surface {
     }
 }
 
-/// The document of a process that serves these surfaces.
 pub fn document(surfaces: &[Surface]) -> Value {
     let mut document = parse(COMMON);
     finish(members(&mut document, "/paths"), None);

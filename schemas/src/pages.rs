@@ -19,11 +19,9 @@ pub const URLS_PAGE: u64 = 20;
 pub struct Page<T> {
     /// The items from `offset` on, at most `limit`.
     pub items: Vec<T>,
-    /// Items of the whole list.
     pub total: u64,
     /// What held: a larger one that was asked for is not.
     pub limit: u64,
-    /// As asked for.
     pub offset: u64,
 }
 
@@ -47,7 +45,6 @@ pub struct EventItem {
     pub agent_id: String,
 }
 
-/// What one observer said of an event.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EventReport {
     /// The role it was reported in, or counts as; empty when none was given and any could be.
@@ -78,7 +75,6 @@ pub struct EventReports {
     pub corroboration: Option<String>,
     /// Events of this id in the window: ids are their reporters', and two reporters may use one.
     pub events_of_this_id: u64,
-    /// How many reports there are.
     pub total_reports: u64,
     /// The first of them by precedence; the first one represents the event.
     pub reports: Vec<EventReport>,
@@ -97,15 +93,12 @@ pub struct AgentEventItem {
     pub reported_by: String,
 }
 
-/// One URL.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UrlMetric {
-    /// As reported.
     pub content_url: String,
     pub total_events: u64,
     /// Distinct (platform, session).
     pub unique_sessions: u64,
-    /// Adds up to `total_events`; most frequent first, then by name.
     pub event_types: Vec<TypeCount>,
     /// UTC, to the millisecond.
     pub last_seen: String,
@@ -114,7 +107,6 @@ pub struct UrlMetric {
 /// The retrievals of one agent on one day, or of all agents, by who saw them. The four parts add up to `retrievals`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CorroborationItem {
-    /// UTC day.
     pub day: String,
     /// By agent: whose agent claims them; empty when no agent does.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,9 +129,7 @@ pub struct CorroborationItem {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Corroboration {
     pub organization_id: OrgId,
-    /// The domains covered, sorted.
     pub domains: Vec<String>,
-    /// How to read the figures.
     pub note: String,
     #[serde(flatten)]
     pub page: Page<CorroborationItem>,
@@ -149,22 +139,15 @@ pub struct Corroboration {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunnelItem {
-    /// By day: the UTC day.
     pub day: Option<String>,
     /// By agent: whose agent; empty where no agent reported.
     pub platform_id: Option<String>,
     /// By agent: as that platform names it.
     pub agent_id: Option<String>,
-    /// By URL.
     pub content_url: Option<String>,
-    /// Distinct `content_retrieved`.
     pub retrieved: u64,
-    /// Distinct `content_grounded`.
     pub grounded: u64,
-    /// Distinct `content_cited`.
     pub cited: u64,
-    /// Distinct `content_presented`.
     pub presented: u64,
-    /// Distinct `content_engaged`.
     pub engaged: u64,
 }

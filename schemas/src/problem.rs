@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Media type of every error body.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
 macro_rules! codes {
@@ -21,7 +20,6 @@ macro_rules! codes {
                 }
             }
 
-            /// The short name of the kind of problem.
             pub fn title(self) -> &'static str {
                 match self {
                     $(Self::$code => $title,)+
@@ -68,7 +66,6 @@ pub struct Problem {
     /// `urn:problem:<code>`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Short name of the kind of problem.
     pub title: String,
     pub status: u16,
     /// A sentence about this occurrence.
@@ -85,7 +82,6 @@ pub struct Problem {
     pub errors: Vec<Fault>,
 }
 
-/// One broken rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// Place of the event in the request.

@@ -9,35 +9,28 @@ use serde::{Deserialize, Serialize};
 pub struct Summary {
     /// Whose telemetry it is; the grantor's id on a delegated read.
     pub organization_id: OrgId,
-    /// The domains the figures cover, sorted.
     pub domains: Vec<String>,
     /// A retrieval seen by several observers counts once.
     pub total_events: u64,
     /// Distinct (platform, session); an absent session is none.
     pub total_sessions: u64,
-    /// Adds up to `total_events`; most frequent first, then by name.
     pub events_by_type: Vec<TypeCount>,
     /// What each role saw; may add up to more than `total_events`: the surplus is corroboration.
     pub events_by_source: Vec<SourceCount>,
     /// Reporting agents, most events first.
     pub agents: Vec<AgentCount>,
-    /// `since` as given, or null.
     pub period_start: Option<String>,
-    /// `until` as given, or null.
     pub period_end: Option<String>,
-    /// The hours of which servers tell, where the hosts have a drain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coverage: Option<Coverage>,
 }
 
-/// Events of one type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeCount {
     pub event_type: String,
     pub count: u64,
 }
 
-/// Events seen by one role.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceCount {
     /// `agent`, `edge`, `origin` or `index`.
@@ -48,7 +41,6 @@ pub struct SourceCount {
     pub sessions: u64,
 }
 
-/// Events of one reporting agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentCount {
     pub platform_id: String,
@@ -58,14 +50,12 @@ pub struct AgentCount {
     pub session_count: u64,
 }
 
-/// `GET /resolve`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolution {
     /// Canonical form of the domain asked for.
     pub domain: String,
     /// Whether a verified owner answers for it.
     pub handled: bool,
-    /// The owner, or null.
     pub organization: Option<OrgName>,
 }
 

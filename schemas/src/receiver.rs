@@ -34,7 +34,6 @@ const RESERVED_SUFFIXES: [&str; 13] = [
 pub struct AllowedReceivers(Vec<(String, u16)>);
 
 impl AllowedReceivers {
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -6,7 +6,6 @@ use crate::event_key::EventKey;
 use crate::ids::{DrainId, OrgId};
 use crate::log::LogEvent;
 
-/// The keys of one report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReportKeys {
     /// The key that all observers of a fetch share; `None` without a correlation id.

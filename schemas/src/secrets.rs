@@ -42,7 +42,6 @@ impl SecretHash {
         Self(Sha256::digest(secret.as_bytes()).into())
     }
 
-    /// The hash behind stored bytes.
     pub fn from_stored(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
@@ -95,7 +94,6 @@ impl PlainApiKey {
         (checksum(body) == given).then(|| Self(presented.to_owned()))
     }
 
-    /// What is stored and looked up.
     pub fn hash(&self) -> SecretHash {
         SecretHash::of(&self.0)
     }
@@ -119,12 +117,10 @@ macro_rules! random_secret {
         pub struct $name(String);
 
         impl $name {
-            /// Mints one.
             pub fn mint() -> Self {
                 Self(format!("{}{}", $prefix, Alphanumeric.sample_string(&mut rand::rng(), $random_chars)))
             }
 
-            /// What is stored and looked up.
             pub fn hash(&self) -> SecretHash {
                 SecretHash::of(&self.0)
             }
@@ -140,7 +136,6 @@ macro_rules! random_secret {
         random_secret!($(#[$says])* $name, $prefix, $random_chars);
 
         impl $name {
-            /// Takes a presented one.
             pub fn presented(token: &str) -> Self {
                 Self(token.to_owned())
             }

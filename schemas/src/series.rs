@@ -14,22 +14,17 @@ pub struct Series<T> {
     /// The domains the figures cover, sorted; of an organisation's own figures there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domains: Option<Vec<String>>,
-    /// `hour` or `day`.
     pub by: String,
     /// What a bucket is split by, or `none`.
     pub split: String,
     /// Whether every value has an item in every bucket; otherwise what has no item is zero.
     pub filled: bool,
-    /// `since` as given, or null.
     pub period_start: Option<String>,
-    /// `until` as given, or null.
     pub period_end: Option<String>,
     /// The hours of which servers tell, where the hosts have a drain; of an organisation's own figures there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coverage: Option<Coverage>,
-    /// How many items there are.
     pub total: u64,
-    /// By bucket, then by value.
     pub items: Vec<T>,
 }
 
@@ -99,7 +94,6 @@ pub struct AgentSeriesItem {
     pub value_amount: Option<u128>,
 }
 
-/// `GET /agent/summary`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSummary {
     pub organization_id: OrgId,
@@ -107,7 +101,6 @@ pub struct AgentSummary {
     pub total_events: u64,
     /// Distinct sessions of these events; an absent session is none.
     pub total_sessions: u64,
-    /// Adds up to `total_events`; most frequent first, then by name.
     pub events_by_type: Vec<TypeCount>,
     /// What was reported in each role; an event reported in two counts under both.
     pub events_by_source: Vec<SourceCount>,
@@ -116,13 +109,10 @@ pub struct AgentSummary {
     /// What others did with its click tokens.
     pub clicks: Clicks,
     pub outcomes: Outcomes,
-    /// `since` as given, or null.
     pub period_start: Option<String>,
-    /// `until` as given, or null.
     pub period_end: Option<String>,
 }
 
-/// Events of one of the organisation's agents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnAgentCount {
     /// As it was named; empty when it was not.
@@ -137,11 +127,9 @@ pub struct Clicks {
     pub total_events: u64,
     /// Distinct sessions of the organisation that they belong to.
     pub total_sessions: u64,
-    /// Adds up to `total_events`; most frequent first, then by name.
     pub events_by_type: Vec<TypeCount>,
 }
 
-/// Outcomes of the organisation's sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcomes {
     pub total: u64,
@@ -151,7 +139,6 @@ pub struct Outcomes {
     pub by_currency: Vec<OutcomeValue>,
 }
 
-/// Outcomes of one type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutcomeCount {
     /// `conversion`, `abandonment` or `browse`.
@@ -159,7 +146,6 @@ pub struct OutcomeCount {
     pub count: u64,
 }
 
-/// Outcomes of one currency.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutcomeValue {
     /// Three capital letters.

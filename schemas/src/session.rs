@@ -103,17 +103,13 @@ impl SessionReport {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionFacts {
-    /// The session, of the organisation that the record is of.
     pub session_id: SessionId,
     /// `user` or `agent`.
     pub initiator_type: Option<String>,
     pub agent_id: Option<String>,
-    /// URL of the participant's manifest.
     pub manifest_ref: Option<String>,
     pub content_scope: Option<String>,
-    /// The caller's own id of the session.
     pub external_session_id: Option<String>,
-    /// Earlier sessions, without repeats.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prior_session_ids: Vec<SessionId>,
     pub privacy_level: Option<PrivacyLevel>,

@@ -73,12 +73,10 @@ impl Buckets {
 /// A shard of the store: its number among so many, written `2/3`. It has every third bucket, from the second on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// From 0.
     index: u16,
     count: u16,
 }
 
-/// What a shard does with a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
     /// Skips it: none of its reports belongs to the shard.
@@ -89,15 +87,12 @@ pub enum Duty {
 }
 
 impl Shard {
-    /// The most shards: one for each bucket.
     const MOST: u16 = 256;
 
-    /// Returns whether the shard has the events of a bucket.
     pub fn has(self, bucket: Bucket) -> bool {
         u16::from(bucket.0) % self.count == self.index
     }
 
-    /// Returns whether it is the only shard.
     pub fn is_only(self) -> bool {
         self.count == 1
     }
@@ -120,7 +115,6 @@ impl Shard {
 }
 
 impl Default for Shard {
-    /// The only shard.
     fn default() -> Self {
         Self { index: 0, count: 1 }
     }

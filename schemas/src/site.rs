@@ -10,9 +10,7 @@ pub use content_url::{ContentUrl, ContentUrlError, MAX_URL_BYTES};
 use std::str::FromStr;
 use url::{Host, Url};
 
-/// Longest host name DNS allows, in bytes.
 const MAX_HOST_BYTES: usize = 253;
-/// Longest label DNS allows, in bytes.
 const MAX_LABEL_BYTES: usize = 63;
 /// Most labels of a host that somebody can own: each is one more host above it whose owner is looked up.
 const MAX_LABELS: usize = 32;

@@ -13,7 +13,6 @@ use crate::ids::{DelegationId, DeliveryId, InviteId, OrgId, WebhookEndpointId};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-/// Most endpoints of one organisation that are not deleted.
 pub const MAX_ENDPOINTS: i64 = 10;
 
 named_enum! {
@@ -53,7 +52,6 @@ pub struct Envelope {
     /// RFC 3339: when it happened, not when it is sent.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
-    /// By type.
     pub data: Data,
 }
 
@@ -61,27 +59,20 @@ pub struct Envelope {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Data {
-    /// Of `delegation.created` and `delegation.revoked`.
     Delegation(DelegationData),
-    /// Of `delegation_request.created`.
     DelegationRequest(Box<DelegationRequest>),
-    /// Of `invite.claimed`.
     Invite(InviteData),
-    /// Of `webhook.test`.
     Webhook(WebhookData),
 }
 
-/// An endpoint that is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookData {
-    /// Which one.
     pub id: WebhookEndpointId,
 }
 
 /// A delegation as webhooks tell of it: exactly these members (docs/api/webhooks.md#registering).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelegationData {
-    /// Which one.
     pub id: DelegationId,
     pub grantor_org_id: OrgId,
     pub grantee_org_id: OrgId,
@@ -95,12 +86,9 @@ pub struct DelegationData {
 /// An invitation as webhooks tell of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InviteData {
-    /// Which one.
     pub id: InviteId,
-    /// The organisation that was claimed.
     pub organization_id: OrgId,
     pub email: String,
-    /// RFC 3339.
     #[serde(with = "crate::instant")]
     pub claimed_at: DateTime<Utc>,
 }
@@ -122,22 +110,18 @@ impl From<&Delegation> for DelegationData {
 pub struct WebhookEndpoint {
     pub id: WebhookEndpointId,
     pub url: String,
-    /// What is sent there, sorted.
     pub event_types: Vec<EventType>,
-    /// RFC 3339.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     /// RFC 3339; absent while it is enabled.
     #[serde(default, with = "crate::instant::optional")]
     pub disabled_at: Option<DateTime<Utc>>,
-    /// The latest of its deliveries' attempts.
     pub last_attempt: Option<LastAttempt>,
 }
 
 /// The 201 of a registered endpoint: the only place where its secret is shown.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct CreatedWebhookEndpoint {
-    /// The endpoint's public members.
     #[serde(flatten)]
     pub endpoint: WebhookEndpoint,
     pub secret: String,

@@ -13,7 +13,6 @@ use schemas::ids::OrgId;
 use schemas::secrets::{PlainApiKey, PlainUserSession};
 use std::sync::{Arc, OnceLock};
 
-/// The header of an API key.
 pub const API_KEY_HEADER: &str = "x-api-key";
 
 impl Member {

@@ -13,7 +13,6 @@ pub struct Caller {
     pub key_id: ApiKeyId,
     pub org_id: OrgId,
     pub org_type: OrgType,
-    /// What the key may do.
     pub scopes: Vec<Scope>,
     /// Whether what it reports must keep the public 1.0 rules whole.
     pub strict: bool,
@@ -24,23 +23,18 @@ pub struct Caller {
 /// By what somebody acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Credential {
-    /// A key of an organisation.
     Key(ApiKeyId),
-    /// The session of a person.
     User(UserId),
 }
 
 #[derive(Clone, Debug)]
 pub struct Member {
     pub user_id: UserId,
-    /// Where they are a member.
     pub organizations: Vec<Membership>,
 }
 
-/// An organisation that a person belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Membership {
-    /// Which one.
     pub org_id: OrgId,
     pub org_type: OrgType,
 }

@@ -29,7 +29,6 @@ const BOUNDARY: &str = "content-telemetry-8c1f0c7a55e94f0f9f5e7f4c1d0a3b26";
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// A client of one server.
 pub struct ClickHouseHttp {
     http: Client<HttpsConnector<HttpConnector>, Body>,
     url: Url,
@@ -38,28 +37,23 @@ pub struct ClickHouseHttp {
     address: String,
 }
 
-/// A statement as it is sent.
 pub struct Statement<'a> {
     /// Text, and after it the data of an insert.
     pub body: Bytes,
     /// The server runs no two statements with one query id; chosen at random if absent.
     pub query_id: Option<&'a str>,
     pub settings: &'a [(&'a str, &'a str)],
-    /// A table that the statement can name.
     pub table: Option<ExternalTable<'a>>,
-    /// Longest wait for the whole response.
     pub deadline: Duration,
 }
 
 /// A table that exists while a statement runs, in the format RowBinary.
 pub struct ExternalTable<'a> {
     pub name: &'a str,
-    /// Names and types of its columns.
     pub structure: &'a str,
     pub rows: &'a [u8],
 }
 
-/// Why a statement has no response.
 #[derive(Debug, thiserror::Error)]
 pub enum StatementError {
     /// The server refused it or failed; nothing of it is running any more.
@@ -71,15 +65,10 @@ pub enum StatementError {
     },
     /// There is no response; the statement may or may not have run, or may still run.
     #[error("no response from ClickHouse at {address}: {reason}")]
-    NoResponse {
-        address: String,
-        /// Why there is none.
-        reason: String,
-    },
+    NoResponse { address: String, reason: String },
 }
 
 impl StatementError {
-    /// Returns ClickHouse's number of the exception, if it was one.
     pub fn code(&self) -> Option<u32> {
         match self {
             Self::Exception { code, .. } => Some(*code),
@@ -89,7 +78,6 @@ impl StatementError {
 }
 
 impl ClickHouseHttp {
-    /// Makes a client; connects when a statement is sent.
     pub fn connect(settings: &ClickHouseSettings) -> anyhow::Result<Self> {
         let (mut url, user, password) = clickhouse_address(settings)?;
         let connector = if url.scheme() == "https" {
@@ -222,7 +210,6 @@ impl ClickHouseHttp {
     }
 }
 
-/// A form with one file.
 fn form(table: &ExternalTable<'_>) -> Bytes {
     let head = format!("--{BOUNDARY}\r\ncontent-disposition: form-data; name=\"{0}\"; filename=\"{0}\"\r\n\r\n", table.name);
     [head.as_bytes(), table.rows, format!("\r\n--{BOUNDARY}--\r\n").as_bytes()].concat().into()

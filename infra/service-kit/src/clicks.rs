@@ -20,19 +20,16 @@ pub struct Clicked {
     /// Whose session it is: the organisation that issued the token.
     pub org: OrgId,
     pub session: SessionId,
-    /// The link it was made for.
     pub content_url: String,
     expires_at: DateTime<Utc>,
 }
 
 impl Clicked {
-    /// Whether the token was valid then.
     pub fn is_valid_at(&self, at: DateTime<Utc>) -> bool {
         at < self.expires_at
     }
 }
 
-/// An agent that a session has named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     agent: String,
@@ -67,9 +64,8 @@ impl RememberedClicks {
 
 impl Default for RememberedClicks {
     fn default() -> Self {
-        let weight = |_: &SecretHash, clicked: &Clicked| {
-            u32::try_from(Self::BESIDE_TEXTS + clicked.content_url.len()).unwrap_or(u32::MAX)
-        };
+        let weight =
+            |_: &SecretHash, clicked: &Clicked| u32::try_from(Self::BESIDE_TEXTS + clicked.content_url.len()).unwrap_or(u32::MAX);
         Self(lru(Self::BUDGET).weigher(weight).build())
     }
 }

@@ -49,12 +49,10 @@ impl Default for ClientSettings {
 /// Who may say for whom it asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TrustedProxies {
-    /// Nobody, because nobody has said.
     #[default]
     Unsaid,
     /// Nobody, because clients connect directly (`none`).
     Nobody,
-    /// These.
     Networks(Vec<IpNet>),
 }
 
@@ -70,7 +68,6 @@ impl FromStr for TrustedProxies {
     }
 }
 
-/// A network, or an address alone.
 fn network(text: &str) -> Result<IpNet, String> {
     let text = text.trim();
     let alone = || text.parse::<IpAddr>().ok().map(IpNet::from);

@@ -27,7 +27,6 @@ impl Clock {
         }
     }
 
-    /// Moves a manual clock; the system's clock cannot be moved.
     pub fn advance(&self, by: TimeDelta) {
         if let Self::Manual(micros) = self {
             micros.fetch_add(by.num_microseconds().unwrap_or(0), Ordering::SeqCst);

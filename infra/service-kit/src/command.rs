@@ -13,13 +13,9 @@ use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// It was tried and is not so.
 const FAILED: u8 = 1;
-/// Who asks may not.
 const FORBIDDEN: u8 = 3;
-/// There is no such thing.
 const MISSING: u8 = 4;
-/// What is needed does not answer.
 const TRY_AGAIN: u8 = 5;
 
 /// In which form a command prints.
@@ -47,7 +43,6 @@ impl OutputOptions {
     }
 }
 
-/// Prints one JSON document.
 pub fn print_json(document: &impl Serialize) -> anyhow::Result<()> {
     let mut text = json_for_terminal(&serde_json::to_string_pretty(document)?);
     text.push('\n');
@@ -85,7 +80,6 @@ pub struct CommandError {
 }
 
 impl CommandError {
-    /// There is no such thing.
     pub fn missing(text: impl Into<String>) -> Self {
         Self { code: MISSING, text: text.into() }
     }

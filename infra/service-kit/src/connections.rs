@@ -13,7 +13,6 @@ use std::time::Duration;
 use tokio::time::timeout;
 use url::Url;
 
-/// Waiting for a free connection, or for a new one.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 /// What the server gives one statement, and a transaction between two statements, in milliseconds: a process that is gone without a
 /// word, or with the network, keeps its locks no longer.
@@ -22,10 +21,8 @@ const LIMITS: [(&str, &str); 2] = [("statement_timeout", "3000"), ("idle_in_tran
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(4);
 /// What an idle connection may take to say that it is there, so that a new one can be made while its caller waits.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
-/// Connections of one process.
 const MAX_CONNECTIONS: u32 = 16;
 
-/// A store does not answer.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Away(String);
@@ -87,7 +84,6 @@ pub(crate) fn refusing_postgres(pool: &PgPool, refusal: &dyn DatabaseError) -> a
     anyhow::anyhow!("DATABASE_URL={host}:{port}/{database}: PostgreSQL refuses ({}); {fix}", refusal.message())
 }
 
-/// Whether PostgreSQL answers within `within`.
 pub async fn postgres_answers(pool: &PgPool, within: Duration) -> bool {
     timeout(within, sqlx::query("SELECT 1").execute(pool)).await.is_ok_and(|answer| answer.is_ok())
 }
@@ -139,7 +135,6 @@ pub(crate) fn clickhouse_user(settings: &ClickHouseSettings) -> String {
     if user.is_empty() { "default".to_owned() } else { user }
 }
 
-/// Without user and password.
 pub(crate) fn address(settings: &ClickHouseSettings) -> String {
     let url = Url::parse(&settings.clickhouse_url).ok();
     url.and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))).unwrap_or_default()
@@ -162,7 +157,6 @@ pub(crate) fn absent_clickhouse(settings: &ClickHouseSettings, error: &clickhous
     Away(format!("CLICKHOUSE_URL={address}: ClickHouse does not answer ({error}); start it, or correct the address")).into()
 }
 
-/// Whether ClickHouse answers within `within`.
 pub async fn clickhouse_answers(client: &clickhouse::Client, within: Duration) -> bool {
     timeout(within, client.query("SELECT 1").fetch_one::<u8>()).await.is_ok_and(|answer| answer.is_ok())
 }

@@ -26,7 +26,6 @@ mod armed {
     use std::sync::LazyLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// The point that is armed.
     struct Armed {
         name: String,
         /// The pass that is the last.

@@ -9,7 +9,6 @@ use sqlx::PgPool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What a question may take.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Pause between questions while PostgreSQL is away, so that requests do not queue behind it.
 const ASK_AGAIN: TimeDelta = TimeDelta::seconds(1);
@@ -26,7 +25,6 @@ pub struct Database {
 struct Away {
     /// Nobody asks before.
     ask_at: Option<DateTime<Utc>>,
-    /// Questions that were answered so far.
     answers: u64,
     said: LogThrottle,
 }
@@ -39,12 +37,10 @@ impl Away {
 }
 
 impl Database {
-    /// PostgreSQL counts as there until it does not answer.
     pub fn new(pool: PgPool, clock: Clock) -> Self {
         Self { pool, clock, away: Arc::default() }
     }
 
-    /// For the question to be asked.
     pub fn pool(&self) -> &PgPool {
         &self.pool
     }

@@ -106,7 +106,6 @@ impl OwnedSite {
 }
 
 impl Directory {
-    /// Look-ups through `pool`.
     pub fn new(pool: PgPool) -> Self {
         Self::asked_by(&ClientSettings::default(), pool)
     }
@@ -116,7 +115,6 @@ impl Directory {
         Self { pool, strangers: Arc::new(Strangers::new(clients)) }
     }
 
-    /// Credentials that nobody holds.
     pub fn strangers(&self) -> &Strangers {
         &self.strangers
     }

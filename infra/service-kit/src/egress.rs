@@ -33,7 +33,6 @@ use std::time::Duration;
 use tokio::time::timeout;
 use url::{Host, Url};
 
-/// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
     /// The URL may not be called: not HTTPS, not a public host name, not port 443.
@@ -46,18 +45,15 @@ pub enum Failure {
     Unreachable,
     /// TLS did not come about: the certificate is not one for this name, by somebody who is trusted, for this day.
     Tls(TlsFault),
-    /// What came back is not HTTP.
     Protocol,
     Timeout,
 }
 
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// GET, POST and the like.
     pub method: Method,
     /// Besides those of the connection, which are ours.
     pub headers: HeaderMap,
-    /// All of it.
     pub body: Bytes,
 }
 

@@ -18,7 +18,6 @@ use tokio::task::JoinHandle;
 use tokio::time::error::Elapsed;
 use tokio_util::task::AbortOnDropHandle;
 
-/// What one dependency may take to answer.
 pub const PROBE_DEADLINE: Duration = Duration::from_secs(1);
 
 /// How often a process asks its dependencies for the metric `dependency_up`.
@@ -30,7 +29,6 @@ const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 /// The word for a dependency that can be used; none when it cannot.
 type ProbeFuture = Pin<Box<dyn Future<Output = Option<&'static str>> + Send>>;
 
-/// A dependency and how to ask it.
 #[derive(Clone)]
 pub struct Probe {
     name: &'static str,
@@ -99,7 +97,6 @@ pub fn watch(probes: Vec<Probe>) -> AbortOnDropHandle<()> {
     }))
 }
 
-/// Asks all of them at once.
 fn ask_all(probes: &[Probe]) -> Vec<JoinHandle<Result<Option<&'static str>, Elapsed>>> {
     probes.iter().map(|probe| tokio::spawn(tokio::time::timeout(PROBE_DEADLINE, (probe.ask)()))).collect()
 }
@@ -143,7 +140,6 @@ pub async fn check_own(listen: SocketAddr) -> anyhow::Result<()> {
     }
 }
 
-/// [`check_own`] as the end of a process.
 pub async fn report_own(listen: SocketAddr) -> ExitCode {
     match check_own(listen).await {
         Ok(()) => ExitCode::SUCCESS,

@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Pause between two rounds.
 const EVERY: Duration = Duration::from_secs(3_600);
 /// Rows of one statement: few enough that nobody waits for their locks.
 const BATCH: i64 = 1_000;

@@ -12,8 +12,8 @@ mod parameters;
 pub mod sort;
 mod weighted;
 
-pub use body::{BodyLimits, BodyReader, is_form};
 pub(crate) use body::only;
+pub use body::{BodyLimits, BodyReader, is_form};
 pub use boundary::{RequestId, Transport, with_boundary, with_boundary_over};
 pub(crate) use boundary::{refuse, shield};
 pub use error::ApiError;
@@ -24,5 +24,4 @@ pub use weighted::weighted;
 
 use axum::http::HeaderName;
 
-/// Header of a list's response: length of the whole list.
 pub const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");

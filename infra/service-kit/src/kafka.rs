@@ -16,18 +16,15 @@ use std::time::Duration;
 pub const DELIVERY_TIMEOUT: Duration = Duration::from_secs(8);
 /// The most that the client library sends, uncompressed.
 const MOST_BYTES: &str = "1000000000";
-/// How long start-up waits for the brokers.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a topic must be absent to be missing, and the pause between.
 const ABSENCE_TRIES: u32 = 25;
 const ABSENCE_PAUSE: Duration = Duration::from_millis(200);
-/// Partitions of a topic this service creates.
 const PARTITIONS: i32 = 6;
 /// Where there are so many brokers, so many keep each record, and so many of them must have it before it counts.
 const REPLICAS: usize = 3;
 const IN_SYNC: usize = 2;
 
-/// What every client shares.
 pub fn client(settings: &KafkaSettings) -> anyhow::Result<ClientConfig> {
     let mut config = ClientConfig::new();
     settings.security.apply(&mut config)?;
@@ -163,9 +160,7 @@ async fn replicas(admin: &AdminClient<DefaultClientContext>, settings: &KafkaSet
 /// How long a log keeps its records, segments that are not rolled yet aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retention {
-    /// It never drops one.
     ForEver,
-    /// At least so long.
     For(Duration),
 }
 
@@ -208,7 +203,6 @@ pub async fn set_retention(settings: &KafkaSettings, topic: &str, keep: Duration
     Ok(())
 }
 
-/// The settings of a topic.
 struct TopicConfig(ConfigResource);
 
 impl TopicConfig {
@@ -241,7 +235,6 @@ async fn topic_config(
     Ok(None)
 }
 
-/// Whether the brokers answer for the topic within `within`.
 pub async fn answers(producer: &FutureProducer, topic: &str, within: Duration) -> bool {
     let (producer, topic) = (producer.clone(), topic.to_owned());
     let asked = tokio::task::spawn_blocking(move || {

@@ -12,7 +12,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Pause between two statements.
 const PAUSE: Duration = Duration::from_secs(1);
 /// For so long after a key's use was told, further ones are not.
 const ONCE_IN: Duration = Duration::from_secs(60);
@@ -41,7 +40,6 @@ impl KeyUses {
         Self(Arc::new(Mutex::new(Uses { waiting: HashMap::new(), told: lru(MAX_KEYS).build() })))
     }
 
-    /// Notes that a key is used now.
     pub fn note(&self, key: ApiKeyId) {
         self.0.lock().expect("no holder of the lock panics").note(key, Instant::now());
     }

@@ -2,14 +2,10 @@
 
 use metrics::{Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
-/// What may be asked of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// How often something has happened since the process started.
     Counter,
-    /// How much of something there is now.
     Gauge,
-    /// How long something took, by size.
     Histogram,
 }
 
@@ -33,12 +29,10 @@ pub struct By {
     pub values: &'static [&'static str],
 }
 
-/// One metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
     /// As Prometheus' conventions want it: `_total` of a counter, after the base unit.
     pub name: &'static str,
-    /// Counter, gauge or histogram.
     pub kind: Kind,
     /// `seconds`, `bytes`, or what is counted.
     pub unit: &'static str,
@@ -47,17 +41,14 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// How often something has happened.
     pub const fn counter(name: &'static str, unit: &'static str, help: &'static str) -> Self {
         Self { name, kind: Kind::Counter, unit, help, labels: &[] }
     }
 
-    /// How much of something there is.
     pub const fn gauge(name: &'static str, unit: &'static str, help: &'static str) -> Self {
         Self { name, kind: Kind::Gauge, unit, help, labels: &[] }
     }
 
-    /// How many seconds something took.
     pub const fn duration(name: &'static str, help: &'static str) -> Self {
         Self { name, kind: Kind::Histogram, unit: "seconds", help, labels: &[] }
     }
@@ -118,12 +109,10 @@ macro_rules! measures {
     ($($name:ident = $measure:expr;)*) => {
         $(const $name: $crate::measures::Measure = $measure;)*
 
-        /// Everything that is measured here.
         pub const MEASURES: &[$crate::measures::Measure] = &[$($name),*];
     };
 }
 
-/// What every process measures.
 pub mod common {
     use super::{By, Measure};
 
@@ -136,16 +125,11 @@ pub mod common {
         values: &["clickhouse", "database", "kafka"],
     };
 
-    /// A client that does not read.
     pub(crate) const SLOW_READER: &str = "slow_reader";
-    /// A client that has its share of connections.
     pub(crate) const ADDRESS_SHARE: &str = "address_share";
     const WHY: By = By { label: "why", says: "`slow_reader` or `address_share`", values: &[SLOW_READER, ADDRESS_SHARE] };
-    /// A credential that was looked up.
     pub(crate) const LOOKED_UP: &str = "looked_up";
-    /// One that was looked up a moment ago.
     pub(crate) const REMEMBERED: &str = "remembered";
-    /// One of too many.
     pub(crate) const LIMITED: &str = "limited";
     const HOW: By =
         By { label: "how", says: "`looked_up`, `remembered` or `limited`", values: &[LOOKED_UP, REMEMBERED, LIMITED] };
@@ -211,18 +195,15 @@ pub mod common {
         OVER_BUDGET = Measure::counter("write_budget_exceeded_total", "writes", "writes refused or left out because the tenant's budget of bytes was spent");
     }
 
-    /// So many slots are in use.
     #[expect(clippy::cast_precision_loss, reason = "a gauge is a double, and there are hundreds of slots")]
     pub(crate) fn slots_taken(pool: &'static str, slots: usize) {
         metrics::gauge!(SLOTS_TAKEN.name, POOL.label => pool).set(slots as f64);
     }
 
-    /// A tenant got no slot.
     pub(crate) fn no_slot(pool: &'static str, limit: &'static str) {
         metrics::counter!(SLOTS_REFUSED.name, POOL.label => pool, LIMIT.label => limit).increment(1);
     }
 
-    /// A tenant's budget was spent.
     pub(crate) fn over_budget() {
         metrics::counter!(OVER_BUDGET.name).increment(1);
     }
@@ -237,7 +218,6 @@ pub mod common {
         metrics::gauge!(DEPENDENCY_UP.name, DEPENDENCY.label => name).set(if is_up { 1.0 } else { 0.0 });
     }
 
-    /// A connection was ended by us.
     pub(crate) fn cut(why: &'static str) {
         metrics::counter!(CONNECTIONS_CUT.name, WHY.label => why).increment(1);
     }
@@ -246,7 +226,6 @@ pub mod common {
         metrics::counter!(STRANGERS.name, HOW.label => how).increment(1);
     }
 
-    /// An old answer was used.
     pub(crate) fn stale() {
         metrics::counter!(STALE.name).increment(1);
     }

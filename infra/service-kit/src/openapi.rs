@@ -6,7 +6,6 @@ use axum::http::header;
 use axum::routing::get;
 use schemas::openapi::{self, Surface};
 
-/// The route, with the document of these surfaces.
 pub fn routes<S: Clone + Send + Sync + 'static>(surfaces: &[Surface]) -> Router<S> {
     let text = Bytes::from(openapi::document(surfaces).to_string());
     Router::new()

@@ -11,7 +11,6 @@ use std::hash::Hash;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How many admissions lie between two sweeps.
 const SWEEP_EVERY: u32 = 4_096;
 
 /// How many times its rate a bucket of requests a second holds; one of requests a minute holds a minute's.
@@ -111,7 +110,6 @@ impl<K: Hash + Eq + Copy> CallerRates<K> {
         self.credentials.admit(credential)
     }
 
-    /// Takes tokens of the organization alone.
     pub fn admit_organization(&self, organization: OrgId, count: NonZeroU32) -> Result<(), ApiError> {
         self.organizations.admit_many(organization, count)
     }

@@ -21,26 +21,18 @@ const GRANTS: &str = include_str!("../../../schemas/postgres/roles/grants.sql");
 /// Apart from every other lock of the database.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('telemetry.grants'))";
 
-/// A service, as the stores know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// `ingest-gateway`
     Gateway,
-    /// `stream-workers`
     Worker,
-    /// `telemetry stream-workers deliver`
     Deliverer,
-    /// `query-api`
     Query,
-    /// `identity-api`
     Identity,
 }
 
 impl Role {
-    /// All of them.
     pub const ALL: [Self; 5] = [Self::Gateway, Self::Worker, Self::Deliverer, Self::Query, Self::Identity];
 
-    /// The name of its account.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gateway => "telemetry_gateway",

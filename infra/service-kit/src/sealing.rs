@@ -39,7 +39,6 @@ impl fmt::Debug for SecretsKey {
 }
 
 impl SecretsKey {
-    /// A fresh key.
     pub fn mint() -> Self {
         Self(STANDARD.encode(rand::random::<[u8; KEY_BYTES]>()))
     }

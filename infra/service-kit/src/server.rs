@@ -39,12 +39,10 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Pause after a failed accept, such as "too many open files".
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(50);
 
-/// What the clients of a listener may do, and how they reach it.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     /// The share of one address, and whose it is not.
     pub clients: ClientSettings,
-    /// How fast answers have to be read.
     pub pace: Pace,
     /// What stands between them and the listener.
     pub transport: Transport,
@@ -56,7 +54,6 @@ impl Limits {
         Self { clients: clients.clone(), ..Self::default() }
     }
 
-    /// The same over this transport.
     #[must_use]
     pub fn over(self, transport: Transport) -> Self {
         Self { transport, ..self }

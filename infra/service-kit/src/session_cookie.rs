@@ -22,7 +22,6 @@ pub const fn requested_link(transport: Transport) -> &'static str {
     }
 }
 
-/// Every value of a cookie.
 pub fn values<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
     let pairs = headers.get_all(header::COOKIE).iter().flat_map(|value| value.to_str().unwrap_or_default().split(';'));
     let named = pairs.filter_map(|pair| pair.trim().split_once('=')).filter(|(found, _)| *found == name);

@@ -56,7 +56,6 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Whether settings and stores that are good for development only are refused.
     pub fn is_production(self) -> bool {
         self == Self::Production
     }
@@ -97,7 +96,6 @@ pub struct KafkaSettings {
 }
 
 impl KafkaSettings {
-    /// These brokers, and the usual rest.
     pub fn at(brokers: impl Into<String>) -> Self {
         Self {
             kafka_brokers: brokers.into(),
@@ -172,7 +170,6 @@ impl WebhookSettings {
 pub struct Hidden(String);
 
 impl Hidden {
-    /// The setting itself.
     pub fn reveal(&self) -> &str {
         &self.0
     }

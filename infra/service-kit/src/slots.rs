@@ -16,7 +16,6 @@ use tokio::time::{Instant, timeout_at};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
     Reads,
-    /// Questions to PostgreSQL that belong to reads.
     ReadQuestions,
     Drains,
     Webhooks,
@@ -24,11 +23,8 @@ pub enum Pool {
     /// Documents read to verify domains.
     DomainChecks,
     LargeBodies,
-    /// Records on their way to the log.
     Writes,
-    /// Changes of sessions in PostgreSQL.
     SessionChanges,
-    /// Requests about an organization's identity objects.
     IdentityRequests,
 }
 
@@ -38,10 +34,8 @@ impl Pool {
     }
 }
 
-/// Why there is no slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoSlot {
-    /// The tenant has its share.
     OwnShare,
     AllTaken,
 }
@@ -91,7 +85,6 @@ pub struct Slot<K: Copy + Eq + Hash = OrgId> {
 }
 
 impl<K: Copy + Eq + Hash> Slots<K> {
-    /// Creates a pool of `size` slots.
     pub fn new(pool: Pool, size: usize) -> Arc<Self> {
         Self::create(Some(pool), size, true)
     }
@@ -142,7 +135,6 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         self.note(Limit::Credential);
     }
 
-    /// Slots that nobody has.
     pub fn free(&self) -> usize {
         self.size.saturating_sub(self.lock().taken)
     }

@@ -22,9 +22,7 @@ const FRESH: TimeDelta = TimeDelta::milliseconds(800);
 const FAIL_STATIC: TimeDelta = TimeDelta::seconds(62);
 /// Pause between questions while the store is away, so that requests do not queue behind it.
 const ASK_AGAIN: TimeDelta = TimeDelta::seconds(1);
-/// What one question may take.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Answers kept at a time.
 const MAX_ENTRIES: usize = 20_000;
 /// Questions without an answer kept at a time: those under way, and those whose answer was that there is nothing.
 const MAX_UNANSWERED: usize = 2_000;
@@ -38,7 +36,6 @@ pub struct StaleCache<K, V> {
 
 struct Entry<V> {
     state: Mutex<State<V>>,
-    /// Held by whoever asks.
     asking: tokio::sync::Mutex<()>,
 }
 
@@ -50,7 +47,6 @@ enum State<V> {
         value: Option<V>,
         /// When the question that brought `value` was asked.
         asked_at: DateTime<Utc>,
-        /// Not to be asked before.
         ask_at: DateTime<Utc>,
     },
 }
@@ -98,7 +94,6 @@ where
         self.entries.get(key).unwrap_or_else(|| self.unanswered.get_with(key.clone(), fresh))
     }
 
-    /// Puts an entry where its answer belongs.
     fn keep(&self, key: &K, entry: &Arc<Entry<V>>, is_answered: bool) {
         let (to, other) = if is_answered { (&self.entries, &self.unanswered) } else { (&self.unanswered, &self.entries) };
         other.invalidate(key);

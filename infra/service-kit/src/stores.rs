@@ -22,7 +22,6 @@ async fn check_version(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     clickhouse_version::refuse(&found).map_err(|why| anyhow::anyhow!("CLICKHOUSE_URL={}: {why}", address(settings)))
 }
 
-/// Creates the database, tables and views that are missing.
 pub async fn apply_clickhouse_ddl(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     check_version(settings).await?;
     let is_replicated = replicas::create_database(settings).await?;

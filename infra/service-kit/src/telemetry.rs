@@ -27,7 +27,6 @@ const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const DURATION_BUCKETS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0];
 
-/// Starts logging and the Prometheus listener.
 pub fn start(settings: &ProcessSettings) -> anyhow::Result<()> {
     start_logs(settings)?;
     let listener = listen(settings.metrics_listen)

@@ -32,7 +32,6 @@ const PATIENCE: Duration = Duration::from_secs(150);
 
 /// A router served on a port of its own until it is dropped. Whatever it has answered must stand in the OpenAPI document.
 pub struct TestServer {
-    /// `http://127.0.0.1:<port>`.
     pub url: String,
     _stop: DropGuard,
     _undocumented: Undocumented,
@@ -45,7 +44,6 @@ impl TestServer {
         Self::with(Limits::of(&clients), router).await
     }
 
-    /// Serves `router` within these limits.
     pub async fn with(limits: Limits, router: Router) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("port 0 is always free");
         let url = format!("http://{}", listener.local_addr().expect("a bound listener has an address"));

@@ -28,18 +28,15 @@ const MAX_UNKNOWN: usize = 10_000;
 /// Credentials remembered as recognised; a forgotten one costs its address a token once more.
 const MAX_RECOGNISED: usize = 50_000;
 
-/// The memory of one surface.
 pub struct Strangers {
     clients: ClientSettings,
     clock: Clock,
     rates: Rates<ClientAddress>,
-    /// When each was asked for.
     unknown: Cache<SecretHash, DateTime<Utc>>,
     recognised: Cache<SecretHash, ()>,
 }
 
 impl Strangers {
-    /// Nobody known yet.
     pub fn new(clients: &ClientSettings) -> Self {
         Self::at(clients, Clock::System)
     }

@@ -64,7 +64,6 @@ pub(super) struct Entry {
     /// Day of the source, as `YYYY-MM-DD`.
     #[serde(default, rename = "source_date")]
     _source_date: String,
-    /// Name of an address list.
     #[serde(default)]
     pub(super) addresses: Option<String>,
 }

@@ -13,15 +13,12 @@ pub struct AccessRequest {
     pub user_id: UserId,
     /// What is asked for: a platform or an agent.
     pub org_type: OrgType,
-    /// The name the organisation would get.
     pub org_name: String,
     pub admin_email: String,
-    /// Why, in the requester's words.
     pub use_case: String,
     /// `status`, `reviewed_at`, `reviewed_by`, `reviewer_note` and `approved_org_id`.
     #[serde(flatten)]
     pub state: AccessState,
-    /// RFC 3339.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
 }
@@ -29,17 +26,14 @@ pub struct AccessRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Members", try_from = "Members")]
 pub enum AccessState {
-    /// Nobody has reviewed it.
     Pending,
     /// The organisation exists, and the requester owns it.
     Approved {
-        /// By whom and when.
         review: Review,
         org_id: OrgId,
     },
     /// Nothing comes of it.
     Rejected {
-        /// By whom and when.
         review: Review,
     },
 }
@@ -71,7 +65,6 @@ impl AccessRequest {
         self.answer(AccessState::Approved { review, org_id })
     }
 
-    /// Pending → rejected.
     pub fn reject(self, review: Review) -> Result<Self, AlreadyReviewed> {
         self.answer(AccessState::Rejected { review })
     }
@@ -103,7 +96,6 @@ impl AccessState {
         }
     }
 
-    /// The operator's answer, when there is one.
     pub fn review(&self) -> Option<&Review> {
         match self {
             Self::Pending => None,
@@ -119,7 +111,6 @@ impl AccessState {
     }
 }
 
-/// A state as it stands in JSON.
 #[derive(Serialize, Deserialize)]
 struct Members {
     status: AccessStatus,

@@ -15,7 +15,6 @@ pub struct AnalystAccount {
     pub user_id: Option<UserId>,
     pub login: String,
     pub name: String,
-    /// RFC 3339.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     /// RFC 3339; absent unless it is revoked.

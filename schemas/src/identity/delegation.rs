@@ -18,9 +18,7 @@ pub struct Delegation {
     /// Of the partner; in lists only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grantee_name: Option<String>,
-    /// What the partner may do.
     pub scopes: Vec<Scope>,
-    /// RFC 3339.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     /// RFC 3339; absent while it is active.

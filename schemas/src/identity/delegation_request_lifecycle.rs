@@ -7,9 +7,7 @@ use crate::ids::{DelegationId, DelegationRequestId, OrgId};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
-/// How long a request waits for an answer.
 pub const REQUEST_LIFETIME: TimeDelta = TimeDelta::days(30);
-/// Most requests in one bulk call.
 pub const MAX_BULK_REQUESTS: usize = 100;
 
 /// A request (docs/api/identity.md#delegation-requests).
@@ -27,7 +25,6 @@ pub struct DelegationRequest {
     /// `status`, `resolved_at` and `delegation_id`.
     #[serde(flatten)]
     pub state: RequestState,
-    /// RFC 3339.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     /// RFC 3339; from here on a pending request is expired.
@@ -38,7 +35,6 @@ pub struct DelegationRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Members", try_from = "Members")]
 pub enum RequestState {
-    /// Nobody has answered.
     Pending,
     Approved {
         #[serde(with = "crate::instant")]
@@ -49,11 +45,9 @@ pub enum RequestState {
         #[serde(with = "crate::instant")]
         resolved_at: DateTime<Utc>,
     },
-    /// Nobody answered in time.
     Expired,
 }
 
-/// Why a request can no longer be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidTransition {
     /// It was approved or denied before: 409.
@@ -77,7 +71,6 @@ impl DelegationRequest {
         self.resolve(RequestState::Approved { resolved_at: now, delegation_id }, now)
     }
 
-    /// Pending → denied.
     pub fn deny(self, now: DateTime<Utc>) -> Result<Self, InvalidTransition> {
         self.resolve(RequestState::Denied { resolved_at: now }, now)
     }
@@ -104,7 +97,6 @@ impl RequestState {
         }
     }
 
-    /// The name on the wire.
     pub fn status(&self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -129,7 +121,6 @@ impl RequestState {
     }
 }
 
-/// A state as it stands in JSON.
 #[derive(Serialize, Deserialize)]
 struct Members {
     status: String,

@@ -37,10 +37,8 @@ pub struct Domain {
     pub verification_method: Option<String>,
     /// What to publish to prove it.
     pub verification_token: String,
-    /// RFC 3339.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
-    /// RFC 3339.
     #[serde(default, with = "crate::instant::optional")]
     pub verified_at: Option<DateTime<Utc>>,
 }

@@ -6,9 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// Most drains of one organisation.
 pub const MAX_DRAINS: i64 = 100;
-/// Most hosts that one drain names.
 pub const MAX_DRAIN_HOSTS: usize = 100;
 
 /// Whose lines a drain accepts, and in which form: the last part of the path that they are sent to.
@@ -41,11 +39,9 @@ pub enum DrainBody {
 /// What a provider expects as a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainResponse {
-    /// The counts of the body.
     Counts,
     /// The counts, and a header of the request repeated.
     CountsAndHeader(&'static str),
-    /// Firehose's own JSON.
     Firehose,
 }
 
@@ -56,13 +52,10 @@ pub struct DrainProviderFacts {
     /// Name on the wire; part of the identities of log lines, so it never changes.
     pub name: &'static str,
     pub label: &'static str,
-    /// What its bodies consist of.
     pub body: DrainBody,
-    /// What it expects as a response.
     pub response: DrainResponse,
     /// Where its lines are written, unless a drain says otherwise.
     pub role: DrainRole,
-    /// Whether it signs its bodies with a secret.
     pub signs: bool,
     /// Whether it asks which of its services may send.
     pub asks_for_service: bool,
@@ -79,7 +72,6 @@ const JSON_OF_CDN: DrainProviderFacts = DrainProviderFacts {
     asks_for_service: false,
 };
 
-/// The row of each provider.
 const PROVIDERS: [DrainProviderFacts; 7] = [
     DrainProviderFacts { provider: DrainProvider::Cloudflare, name: "cloudflare", label: "Cloudflare", ..JSON_OF_CDN },
     DrainProviderFacts {
@@ -118,11 +110,9 @@ const PROVIDERS: [DrainProviderFacts; 7] = [
 ];
 
 impl DrainProvider {
-    /// Every provider.
     pub const ALL: [Self; 7] =
         [Self::Cloudflare, Self::Fastly, Self::Firehose, Self::Akamai, Self::Vercel, Self::Ndjson, Self::Combined];
 
-    /// Their names on the wire.
     pub const NAMES: [&str; Self::ALL.len()] = {
         let mut names = [""; Self::ALL.len()];
         let mut at = 0;
@@ -137,7 +127,6 @@ impl DrainProvider {
         &PROVIDERS[self as usize]
     }
 
-    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         self.facts().name
     }
@@ -170,14 +159,11 @@ named_enum! {
 pub struct Drain {
     pub id: DrainId,
     pub organization_id: OrgId,
-    /// Given by its owner.
     pub name: String,
     pub provider: DrainProvider,
-    /// Where they are sent to.
     pub path: String,
     /// Canonical hosts whose lines are taken; none means every host that the organisation may report for.
     pub hosts: Vec<String>,
-    /// Where the lines were written.
     pub role: DrainRole,
     /// The share of lines that the provider sends, as the owner declares it.
     pub sampling: f64,
@@ -186,7 +172,6 @@ pub struct Drain {
     /// The service that Fastly asks for before it sends.
     pub fastly_service_id: Option<String>,
     pub created_by: KeyMaker,
-    /// RFC 3339.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
 }
@@ -194,7 +179,6 @@ pub struct Drain {
 /// The answer that creates a drain or replaces its key: the only places where the key is shown.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct CreatedDrain {
-    /// The drain's public members.
     #[serde(flatten)]
     pub drain: Drain,
     /// What feeds it, and opens nothing else.

@@ -4,15 +4,12 @@ use crate::ids::DrainId;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-/// Hours that the health of a drain tells of.
 pub const HEALTH_HOURS: i64 = 48;
-/// Bad lines that it shows.
 pub const HEALTH_BAD_LINES: i64 = 10;
 
 /// The last [`HEALTH_HOURS`] hours of a drain.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DrainHealth {
-    /// Which one.
     pub drain_id: DrainId,
     /// RFC 3339: when the last batch was accepted, however long ago; null before the first.
     #[serde(default, with = "crate::instant::optional")]
@@ -27,9 +24,7 @@ pub struct DrainHealth {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrainFigures {
-    /// All of them.
     pub lines: u64,
-    /// Kept as retrievals.
     pub kept: u64,
     /// Of people: dropped, and nothing of them is known.
     pub people: u64,
@@ -39,25 +34,21 @@ pub struct DrainFigures {
     pub dropped: Vec<DroppedLines>,
     /// Requests of bots that returned no content.
     pub refused: u64,
-    /// Bytes of the lines.
     pub bytes: u64,
     /// The longest time from a request to the acceptance of its line; null without a line.
     pub lag_ms: Option<u64>,
 }
 
-/// Lines that were dropped for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DroppedLines {
     pub reason: String,
     pub count: u64,
 }
 
-/// One line that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BadLine {
     pub reason: String,
     pub excerpt: String,
-    /// RFC 3339.
     #[serde(with = "crate::instant")]
     pub seen_at: DateTime<Utc>,
 }
@@ -68,9 +59,7 @@ pub struct DrainHour {
     /// RFC 3339: when it begins.
     #[serde(with = "crate::instant")]
     pub hour: DateTime<Utc>,
-    /// Whether there was a line.
     pub coverage: bool,
-    /// What became of its lines.
     #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
     pub figures: Option<DrainFigures>,
 }

@@ -5,7 +5,6 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Most active keys of an organization.
 pub const MAX_KEYS: i64 = 1_000;
 
 named_enum! {
@@ -31,7 +30,6 @@ impl Scope {
 named_enum! {
     /// How somebody came to make a key, as the audit trail names it.
     pub enum MakerKind {
-        /// By another key.
         Key = "key",
         /// As an owner of the organisation.
         User = "user",
@@ -43,7 +41,6 @@ named_enum! {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyMaker {
-    /// What the id is of.
     pub kind: MakerKind,
     /// A key's or a person's; absent where nobody is named.
     pub id: Option<Uuid>,
@@ -57,7 +54,6 @@ pub struct ApiKey {
     /// Row id, for revoking.
     pub id: ApiKeyId,
     pub organization_id: OrgId,
-    /// Given by its owner.
     pub name: String,
     /// First characters of the raw key.
     pub prefix: String,
@@ -66,7 +62,6 @@ pub struct ApiKey {
     /// The drain that it feeds; such a key opens nothing else.
     pub drain_id: Option<DrainId>,
     pub created_by: KeyMaker,
-    /// RFC 3339.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     /// RFC 3339; never exact to more than a minute.
@@ -83,7 +78,6 @@ pub struct ApiKey {
 /// The 201 of a minted key: the only place where the raw key is shown.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct CreatedApiKey {
-    /// The key's public members.
     #[serde(flatten)]
     pub api_key: ApiKey,
     pub key: String,

@@ -4,14 +4,11 @@ use crate::ids::{InviteId, OrgId, UserId};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
-/// Most members and open invites of an organization.
 pub const MAX_MEMBERS: i64 = 1_000;
 
-/// How long an invite can be claimed.
 pub const INVITE_LIFETIME: TimeDelta = TimeDelta::days(7);
 
 named_enum! {
-    /// What a person may do in an organisation.
     pub enum Role {
         /// Everything, and decides who belongs to it. An organisation that had one always keeps one.
         Owner = "owner",
@@ -20,19 +17,16 @@ named_enum! {
     }
 }
 
-/// A person in an organisation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
     pub organization_id: OrgId,
     pub user_id: UserId,
     pub email: String,
     pub role: Role,
-    /// RFC 3339.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
 }
 
-/// An invitation to an organisation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invite {
     pub id: InviteId,
@@ -40,7 +34,6 @@ pub struct Invite {
     /// Whom: only who signs in with this address can claim it.
     pub email: String,
     pub role: Role,
-    /// RFC 3339.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     /// RFC 3339; from here on it cannot be claimed.

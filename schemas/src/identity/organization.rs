@@ -8,9 +8,7 @@ use serde::{Deserialize, Serialize};
 /// An organisation as its members see it (docs/api/identity.md#organisations).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Organization {
-    /// Which one.
     pub id: OrgId,
-    /// Given by its founder.
     pub name: String,
     /// Never changes.
     pub org_type: OrgType,
@@ -18,9 +16,7 @@ pub struct Organization {
     pub domain: Option<String>,
     /// Registered ones, verified or not, oldest first.
     pub domains: Vec<Domain>,
-    /// RFC 3339.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
-    /// Both flags.
     pub settings: OrganizationSettings,
 }

@@ -4,7 +4,6 @@ use super::OrgType;
 use crate::ids::OrgId;
 use serde::{Deserialize, Serialize};
 
-/// Both flags, as every answer shows them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrganizationSettings {
     pub organization_id: OrgId,

@@ -5,7 +5,6 @@
 use super::{Site, page};
 use url::Url;
 
-/// Longest content URL, in bytes.
 pub const MAX_URL_BYTES: usize = 8_192;
 /// The query parameter that carries a click token; a bearer secret, so it is never stored.
 const CLICK_TOKEN_PARAMETER: &str = "ctx";

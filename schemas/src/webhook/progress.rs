@@ -12,7 +12,6 @@ named_enum! {
     pub enum DeliveryStatus {
         /// To be tried, or tried again.
         Pending = "pending",
-        /// Answered with 2xx.
         Delivered = "delivered",
         /// Failed eight times.
         DeadLetter = "dead_letter",
@@ -24,7 +23,6 @@ named_enum! {
 named_enum! {
     /// How an attempt ended, in one word each.
     pub enum AttemptOutcome {
-        /// Any 2xx.
         Delivered = "delivered",
         /// Another status, a redirect too.
         BadStatus = "bad_status",
@@ -48,7 +46,6 @@ named_enum! {
     }
 }
 
-/// The latest attempt of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastAttempt {
     /// RFC 3339: when it began.
@@ -63,7 +60,6 @@ pub struct LastAttempt {
 /// A delivery as its endpoint's log shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoggedDelivery {
-    /// The `id` of the body.
     pub id: DeliveryId,
     pub event_type: EventType,
     pub status: DeliveryStatus,

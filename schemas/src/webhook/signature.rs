@@ -11,7 +11,6 @@ pub mod header {
     pub const SIGNATURE: &str = "x-svc-signature";
     /// Unix seconds of the attempt, as signed.
     pub const TIMESTAMP: &str = "x-svc-timestamp";
-    /// The `type` of the body.
     pub const EVENT_TYPE: &str = "x-svc-event-type";
     /// The `id` of the body, the same over all attempts.
     pub const DELIVERY_ID: &str = "x-svc-delivery-id";

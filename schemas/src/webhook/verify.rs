@@ -21,7 +21,6 @@ use std::collections::{HashSet, VecDeque};
 
 /// How far the timestamp of an attempt may be from the receiver's clock (docs/api/webhooks.md#verifying).
 pub const TOLERANCE: TimeDelta = TimeDelta::minutes(5);
-/// How many deliveries are remembered.
 const REMEMBERED: usize = 100_000;
 
 /// A delivery that is ours, fresh and new.
@@ -31,12 +30,10 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// What repeats of it have in common.
     pub fn id(&self) -> DeliveryId {
         self.envelope.id
     }
 
-    /// What kind of thing happened.
     pub fn kind(&self) -> EventType {
         self.envelope.kind
     }

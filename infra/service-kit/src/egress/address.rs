@@ -50,7 +50,6 @@ const FORBIDDEN_V6: [Ipv6Net; 4] = [
     v6(0x3fff, 0, 20),     // documentation
 ];
 
-/// Whether an address is public unicast.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => !FORBIDDEN_V4.iter().chain(&INSIDE_CLOUDS).any(|net| net.contains(&address)),

@@ -22,7 +22,6 @@ use tokio_rustls::client::TlsStream;
 use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
-/// What one address may take to be connected to.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Addresses tried; a name may have hundreds.
 const MAX_ADDRESSES: usize = 4;
@@ -33,9 +32,7 @@ const FRAMED: usize = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpAnswer {
-    /// The status; a redirect is an answer like any other.
     pub status: u16,
-    /// The headers, as they came.
     pub headers: HeaderMap,
     /// The body as it came, as far as it was read.
     pub body: Vec<u8>,

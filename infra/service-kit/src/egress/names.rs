@@ -44,7 +44,6 @@ impl Names {
         if found.is_empty() { Err(Failure::NoAddress) } else { Ok(found) }
     }
 
-    /// The TXT records of `name`.
     pub(super) async fn texts(&self, name: &str) -> Result<Vec<String>, Failure> {
         let found = self.0.txt_lookup(absolute(name)).await.map_err(|_| Failure::NoAddress)?;
         let texts = found.answers().iter().filter_map(|record| match &record.data {

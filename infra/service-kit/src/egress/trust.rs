@@ -13,20 +13,16 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TlsFault {
     Expired,
-    /// Its time has not come.
     NotYetValid,
     /// Nobody who is trusted vouches for it.
     UnknownAuthority,
-    /// It is for other names.
     OtherName,
-    /// It is that of an authority, and a server cannot show that as its own.
     AuthorityAsServer,
     /// Anything else: no TLS at all, no version or cipher in common, a certificate that cannot be read.
     Other,
 }
 
 impl TlsFault {
-    /// Why a handshake failed.
     pub(super) fn of(error: &io::Error) -> Self {
         let fault = error.get_ref().and_then(|inside| inside.downcast_ref::<rustls::Error>());
         let Some(rustls::Error::InvalidCertificate(fault)) = fault else { return Self::Other };
@@ -60,7 +56,6 @@ pub(crate) fn client_config(setting: &str, extra_authority: Option<&Path>) -> an
     trusting(roots)
 }
 
-/// A configuration for a client that calls no HTTPS address.
 pub(crate) fn trusting_nobody() -> anyhow::Result<ClientConfig> {
     trusting(RootCertStore::empty())
 }

@@ -9,12 +9,9 @@ use http_body_util::BodyExt;
 use schemas::problem::Code;
 use std::time::Duration;
 
-/// The longest pause between two parts of a body.
 const CHUNK_DEADLINE: Duration = Duration::from_secs(10);
-/// The longest a whole body may take.
 const BODY_DEADLINE: Duration = Duration::from_secs(20);
 
-/// How large a body may be.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
     /// As sent.
@@ -24,13 +21,11 @@ pub struct BodyLimits {
 }
 
 impl BodyLimits {
-    /// The same limit for both.
     pub const fn of(bytes: usize) -> Self {
         Self { wire_bytes: bytes, inflated_bytes: bytes }
     }
 }
 
-/// Reads the bodies of one surface.
 #[derive(Clone, Debug)]
 pub struct BodyReader {
     limits: BodyLimits,
@@ -38,7 +33,6 @@ pub struct BodyReader {
 }
 
 impl BodyReader {
-    /// A reader under `limits`.
     pub fn new(limits: BodyLimits) -> Self {
         Self { limits, inflaters: Inflaters::start() }
     }
@@ -105,7 +99,6 @@ fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
     if is_json(content_type) { Ok(()) } else { refuse("Send the body as application/json in UTF-8.") }
 }
 
-/// Whether a body is the form of a page.
 pub fn is_form(headers: &HeaderMap) -> bool {
     let media_type = only(headers, header::CONTENT_TYPE).and_then(|content_type| content_type.split(';').next());
     media_type.is_some_and(|media_type| media_type.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"))

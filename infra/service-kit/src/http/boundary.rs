@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use tower_http::catch_panic::CatchPanicLayer;
 use uuid::Uuid;
 
-/// From the complete head of a request to the head of its response.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(25);
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_REQUEST_ID_BYTES: usize = 64;
@@ -40,7 +39,6 @@ pub fn with_boundary<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Rou
     with_boundary_over(Transport::Plain, router)
 }
 
-/// Puts the boundary around a finished router.
 pub fn with_boundary_over<S: Clone + Send + Sync + 'static>(transport: Transport, router: Router<S>) -> Router<S> {
     router
         .fallback(|| async { ApiError::new(Code::NotFound, "Path not found.") })

@@ -21,13 +21,11 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// An error with a sentence for the caller.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let retry_after = (code == Code::Unavailable).then_some(RETRY_AFTER);
         Self { code, detail: detail.into(), faults: Vec::new(), see: None, inside: None, retry_after }
     }
 
-    /// A body that breaks rules, with every fault at once.
     pub fn faults(code: Code, faults: Vec<Fault>) -> Self {
         let first = faults.first().map(as_sentence).unwrap_or_default();
         let detail = match faults.len() {
@@ -59,25 +57,21 @@ impl ApiError {
         }
     }
 
-    /// The same error with another sentence for the caller.
     #[must_use]
     pub fn with_detail(self, detail: impl Into<String>) -> Self {
         Self { detail: detail.into(), ..self }
     }
 
-    /// The same error with the path that serves what was asked for.
     #[must_use]
     pub fn see(self, path: &'static str) -> Self {
         Self { see: Some(path), ..self }
     }
 
-    /// The same error with the time after which to try again.
     #[must_use]
     pub fn retry_after(self, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..self }
     }
 
-    /// The sentence for the caller.
     pub fn detail(&self) -> &str {
         &self.detail
     }
@@ -93,12 +87,10 @@ impl ApiError {
         format!("{}{}", self.detail, inside.replace('\n', " "))
     }
 
-    /// The rules that were broken.
     pub fn listed(&self) -> &[Fault] {
         &self.faults
     }
 
-    /// The stable code, for tests and for callers that branch.
     pub fn code(&self) -> Code {
         self.code
     }

@@ -10,7 +10,6 @@ use std::io::{self, Read};
 const ZSTD_WINDOW_LOG: u32 = 23;
 const BROTLI_BUFFER_BYTES: usize = 4_096;
 
-/// How a body is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     Identity,
@@ -21,7 +20,6 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// The one encoding of a request.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
         let known = [("gzip", Self::Gzip), ("deflate", Self::Deflate), ("br", Self::Brotli), ("zstd", Self::Zstd)];
         let refusal = "Send one Content-Encoding: gzip, deflate, br or zstd, or none.";

@@ -5,7 +5,6 @@ use schemas::problem::Code;
 use std::net::Ipv4Addr;
 use url::Host;
 
-/// Longest name, and longest label of one, that DNS has.
 const MAX_NAME_BYTES: usize = 253;
 const MAX_LABEL_BYTES: usize = 63;
 
@@ -19,11 +18,9 @@ pub(crate) struct Malformed {
 impl Malformed {
     /// What stands in the place of a head that is not HTTP/1.1, or not in one way alone: its host is none that anybody has.
     pub(crate) const HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: *\r\n\r\n";
-    /// The host of [`Self::HEAD`].
     const NO_HOST: &[u8] = b"*";
     /// What stands in the place of a head that is over its limit.
     pub(crate) const LARGE_HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: **\r\n\r\n";
-    /// The host of [`Self::LARGE_HEAD`].
     pub(crate) const LARGE_HEAD_HOST: &[u8] = b"**";
 
     /// What is wrong with a head: HTTP/1.1 wants exactly one `Host`, and no version takes two or one that is no host.

@@ -21,7 +21,6 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> 
 }
 
 impl<T: DeserializeOwned> Parameters<T> {
-    /// Reads the query string of a request target.
     pub fn of_uri(uri: &Uri) -> Result<Self, ApiError> {
         match Query::<T>::try_from_uri(uri) {
             Ok(Query(value)) => Ok(Self(value)),

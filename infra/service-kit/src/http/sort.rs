@@ -6,7 +6,6 @@ use schemas::problem::Code;
 /// The members that a list can be sorted by, each with its column in the statement.
 pub type Sortable = [(&'static str, &'static str)];
 
-/// An order that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sort {
     column: &'static str,

@@ -4,7 +4,6 @@
 
 use super::Role;
 
-/// What each service may do in ClickHouse.
 const ACCOUNTS: &str = include_str!("../../../../schemas/clickhouse/accounts.xml");
 
 /// What the file grants the account of a service.

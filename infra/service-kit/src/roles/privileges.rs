@@ -11,10 +11,8 @@ use std::time::Duration;
 /// Between two looks for a server that does not answer.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What came of a look at an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judged {
-    /// It can do no more than it needs.
     Good,
     /// The server did not answer, or let nobody in.
     NotYet,

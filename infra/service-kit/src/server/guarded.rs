@@ -24,7 +24,6 @@ const GONE_AFTER: Duration = Duration::from_secs(30);
 /// How long the rest of a request is read and dropped after its answer.
 const LINGERING: Duration = Duration::from_secs(5);
 
-/// Bytes that are read at a time.
 const READ_BYTES: usize = 16 * 1024;
 
 pub(super) struct Guarded {

@@ -24,7 +24,6 @@ impl Default for Pace {
     }
 }
 
-/// Watches one connection.
 pub(super) struct Progress {
     ledger: Ledger,
     timer: Pin<Box<Sleep>>,
@@ -41,7 +40,6 @@ struct Window {
     taken: usize,
 }
 
-/// It has taken too little.
 #[derive(Debug, PartialEq, Eq)]
 struct Stalled;
 
@@ -71,7 +69,6 @@ impl Progress {
         }
     }
 
-    /// Nothing waits any more.
     pub(super) fn done(&mut self) {
         self.ledger.window = None;
     }

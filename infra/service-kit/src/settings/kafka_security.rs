@@ -69,12 +69,10 @@ impl Protocol {
         matches!(self, Self::SaslPlaintext | Self::SaslSsl)
     }
 
-    /// As people write it in the setting.
     fn spelling(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// As the client library spells it.
     fn name(self) -> &'static str {
         match self {
             Self::Plaintext => "plaintext",

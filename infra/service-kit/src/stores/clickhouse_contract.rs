@@ -2,7 +2,6 @@
 
 use anyhow::ensure;
 
-/// What the statement says of a table.
 pub(super) struct Contract {
     pub(super) name: &'static str,
     /// With its arguments: `ReplacingMergeTree(version, is_deleted)`.
@@ -13,7 +12,6 @@ pub(super) struct Contract {
     columns: Vec<&'static str>,
 }
 
-/// A table as ClickHouse describes it.
 #[derive(clickhouse::Row, serde::Deserialize)]
 pub(super) struct Table {
     engine: String,

@@ -8,7 +8,6 @@ use anyhow::{Context as _, ensure};
 /// What the name of the database with these tables has after that of a shard's own.
 const SUFFIX: &str = "_all";
 
-/// Returns the settings of the database whose tables read all shards.
 #[must_use]
 pub fn of_all_shards(settings: &ClickHouseSettings) -> ClickHouseSettings {
     ClickHouseSettings { clickhouse_database: format!("{}{SUFFIX}", settings.clickhouse_database), ..settings.clone() }

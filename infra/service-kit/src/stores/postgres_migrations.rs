@@ -29,7 +29,6 @@ async fn newest_applied(pool: &PgPool) -> Result<Option<i64>, sqlx::Error> {
     sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success").fetch_one(pool).await
 }
 
-/// Fails when the tables are missing or older than this build.
 pub async fn check_postgres(pool: &PgPool) -> anyhow::Result<()> {
     let newest = MIGRATIONS.iter().map(|migration| migration.version).max();
     match newest_applied(pool).await {

@@ -11,9 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// What a request to ClickHouse says: its settings, as in the address, and its statement, as in the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClickHouseRequest {
-    /// The query of the address.
     pub settings: Vec<(String, String)>,
-    /// The body, where it is text.
     pub statement: String,
 }
 

@@ -8,12 +8,9 @@ use std::sync::Arc;
 use tokio::net::UdpSocket;
 use tokio_util::task::AbortOnDropHandle;
 
-/// What a name stands for.
 #[derive(Clone, Debug)]
 pub enum DnsRecord {
-    /// An A or AAAA record.
     Address(IpAddr),
-    /// A TXT record.
     Text(String),
 }
 

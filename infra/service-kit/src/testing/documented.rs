@@ -22,7 +22,6 @@ const SHIELD: [HeaderName; 4] = [CONTENT_SECURITY_POLICY, X_CONTENT_TYPE_OPTIONS
 pub(super) struct Undocumented(Arc<Mutex<BTreeSet<String>>>);
 
 impl Undocumented {
-    /// The same router, watched.
     pub(super) fn watch(&self, router: Router) -> Router {
         router.layer(from_fn_with_state(Arc::clone(&self.0), note))
     }

@@ -20,25 +20,21 @@ const BROKER_PATIENCE: Duration = Duration::from_secs(30);
 const TRIES: usize = 50;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The topics of one test.
 #[derive(Clone)]
 pub struct TestLog {
     settings: KafkaSettings,
     producer: FutureProducer,
 }
 
-/// A record that was set aside.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SetAside {
     /// `topic/partition/offset` of the original.
     pub origin: String,
-    /// The original bytes.
     pub payload: Vec<u8>,
     pub reason: String,
 }
 
 impl TestLog {
-    /// The topics that `settings` name.
     pub fn connect(settings: &KafkaSettings) -> Self {
         Self { settings: settings.clone(), producer: kafka::producer(settings).expect("a producer is made") }
     }
@@ -56,7 +52,6 @@ impl TestLog {
         acknowledged(self.send(record)).await;
     }
 
-    /// Puts records on their partitions, in this order, and returns their origins.
     pub async fn put_all<'a>(&self, records: impl IntoIterator<Item = (i32, &'a [u8])>) -> Vec<String> {
         let topic = &self.settings.topic;
         let record = |(partition, payload)| FutureRecord::<(), [u8]>::to(topic).partition(partition).payload(payload);
@@ -99,7 +94,6 @@ impl TestLog {
         ends.iter().map(|(partition, end)| end - next.get(partition).copied().unwrap_or(0)).sum()
     }
 
-    /// Waits until every record is stored.
     pub async fn caught_up(&self, clickhouse: &ClickHouseSettings) {
         eventually("every record is stored", || async { (self.not_stored(clickhouse).await == 0).then_some(()) }).await;
     }
@@ -114,7 +108,6 @@ impl TestLog {
         admin.delete_records(&gone, &AdminOptions::new()).await.expect("the broker takes them");
     }
 
-    /// Deletes a group with all that it has committed, once its members have left.
     pub async fn delete_group(&self, group: &str) {
         let admin = kafka::admin(&self.settings).expect("a client is made");
         let deleted = async || {
@@ -124,7 +117,6 @@ impl TestLog {
         eventually(&format!("the group {group} is deleted"), deleted).await;
     }
 
-    /// Every dead letter, sorted by origin.
     pub async fn set_aside(&self) -> Vec<SetAside> {
         let settings = self.settings.clone();
         let mut found = tokio::task::spawn_blocking(move || read_to_end(&settings)).await.expect("the observer does not panic");
@@ -163,7 +155,6 @@ fn read_to_end(settings: &KafkaSettings) -> Vec<SetAside> {
     found
 }
 
-/// Looks without joining the group.
 fn observer(settings: &KafkaSettings, group: &str) -> BaseConsumer {
     kafka::client(settings).expect("the settings are good").set("group.id", group).create().expect("a consumer is made")
 }
@@ -175,7 +166,6 @@ fn partitions(consumer: &BaseConsumer, topic: &str) -> Vec<i32> {
     partitions
 }
 
-/// Each partition and the offset after its last record.
 fn ends(consumer: &BaseConsumer, topic: &str) -> Vec<(i32, i64)> {
     let end = |partition| patiently("the leader", || consumer.fetch_watermarks(topic, partition, BROKER_PATIENCE)).1;
     partitions(consumer, topic).into_iter().map(|partition| (partition, end(partition))).collect()

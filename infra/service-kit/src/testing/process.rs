@@ -47,7 +47,6 @@ pub struct TestProcess {
     listeners: JoinSet<()>,
 }
 
-/// What a stream has said so far.
 type Heard = Arc<Mutex<Vec<u8>>>;
 
 impl TestProcess {
@@ -84,7 +83,6 @@ impl TestProcess {
         peak.and_then(|kib| kib.parse::<u64>().ok()).expect("the kernel says so in KiB") * 1024
     }
 
-    /// How many files and connections it has open.
     pub fn open_files(&self) -> usize {
         std::fs::read_dir(self.proc("fd")).expect("it still runs, and this is Linux").count()
     }
@@ -93,13 +91,11 @@ impl TestProcess {
         format!("/proc/{}/{file}", self.child.id().expect("it still runs"))
     }
 
-    /// What it has printed so far.
     pub fn stdout(&self) -> String {
         let printed = text(&self.stdout);
         printed.strip_prefix(RUNNER_SAYS).unwrap_or(&printed).to_owned()
     }
 
-    /// What it has logged so far.
     pub fn stderr(&self) -> String {
         text(&self.stderr)
     }
@@ -114,12 +110,10 @@ impl TestProcess {
         self.signal(Signal::STOP);
     }
 
-    /// Ends a pause.
     pub fn resume(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Sends a signal.
     fn signal(&self, signal: Signal) {
         let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         kill_process(pid.expect("it still runs"), signal).expect("a child can be signalled");

@@ -12,9 +12,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::task::AbortOnDropHandle;
 
-/// A certificate authority of one test.
 pub struct TestAuthority {
-    /// Its certificate, as PEM.
     pub pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
@@ -147,7 +145,6 @@ impl TestReceiver {
         Self { address, connects, _serving: AbortOnDropHandle::new(serving) }
     }
 
-    /// How many have connected so far.
     pub fn connects(&self) -> usize {
         self.connects.load(Ordering::Relaxed)
     }

@@ -9,13 +9,10 @@ use schemas::site::Site;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-/// Writes into one test's database.
 pub struct Seed<'a>(pub &'a PgPool);
 
-/// An organisation with one key.
 pub struct SeededOrg {
     pub id: OrgId,
-    /// A key with the default scopes.
     pub key: String,
 }
 
@@ -32,14 +29,12 @@ impl Seed<'_> {
         SeededOrg { id: OrgId(id), key }
     }
 
-    /// A content owner with one verified domain.
     pub async fn owner_of(&self, domain: &str) -> SeededOrg {
         let owner = self.org(domain, OrgType::ContentOwner).await;
         self.verify(owner.id, domain).await;
         owner
     }
 
-    /// Another key.
     pub async fn key(&self, org: OrgId, org_type: OrgType, scopes: &[Scope]) -> String {
         let key = PlainApiKey::mint(org_type);
         let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
@@ -92,7 +87,6 @@ impl Seed<'_> {
         session.reveal().to_owned()
     }
 
-    /// Makes somebody who has a session a member.
     pub async fn join(&self, email: &str, org: OrgId) -> UserId {
         let user: Uuid = sqlx::query_scalar(
             "INSERT INTO memberships (organization_id, user_id, role) SELECT $1, id, 'member' FROM users WHERE email = $2 \
@@ -115,7 +109,6 @@ impl Seed<'_> {
             .expect("keys are made strict");
     }
 
-    /// Revokes every key of an organisation.
     pub async fn revoke_keys(&self, org: OrgId) {
         sqlx::query("UPDATE api_keys SET revoked_at = now() WHERE organization_id = $1")
             .bind(org.0)

@@ -19,12 +19,10 @@ static TEMPLATE: OnceCell<String> = OnceCell::const_new();
 /// The tables of ClickHouse that those of tests are copies of.
 static TABLES: OnceCell<Tables> = OnceCell::const_new();
 
-/// Fresh stores of one test.
 #[derive(Clone)]
 pub struct TestStores {
     pub pool: PgPool,
     pub postgres: PostgresSettings,
-    /// Database with the tables applied.
     pub clickhouse: ClickHouseSettings,
     pub kafka: KafkaSettings,
     /// The prefix of every name above; unique among running tests.

@@ -26,7 +26,6 @@ impl Server {
         .await
     }
 
-    /// With those of a file.
     async fn with(users: PathBuf, folder: tempfile::TempDir) -> Self {
         let at = folder.path().to_owned();
         let environment = [("CLICKHOUSE_WORKER_PASSWORD", PASSWORD), ("CLICKHOUSE_QUERY_PASSWORD", PASSWORD)];

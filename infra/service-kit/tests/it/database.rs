@@ -7,7 +7,6 @@ use service_kit::stores;
 use sqlx::PgPool;
 use tempfile::TempDir;
 
-/// A server with our tables.
 pub(crate) struct Database {
     _server: Postgres,
     _folder: TempDir,

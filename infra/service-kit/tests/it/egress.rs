@@ -85,7 +85,6 @@ impl Outside {
     }
 }
 
-/// The head of a request.
 pub(crate) async fn request(stream: &mut TlsStream<TcpStream>) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
