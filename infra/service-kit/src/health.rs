@@ -1,6 +1,8 @@
 //! `GET /health` (the process is up) and `GET /ready` (its dependencies answer).
 
+use crate::connections::{clickhouse_answers, postgres_answers};
 use crate::measures::common as measures;
+use crate::{kafka, process};
 use anyhow::Context;
 use axum::Router;
 use axum::http::StatusCode;
@@ -36,14 +38,15 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// `ask` answers whether the dependency named `name` can be used.
-    pub fn new<F, Fut>(name: &'static str, ask: F) -> Self
+    /// `ask` answers whether the dependency named `name`, which `client` is a client of, can be used.
+    fn of<C, F, Fut>(name: &'static str, client: C, ask: F) -> Self
     where
-        F: Fn() -> Fut + Send + Sync + 'static,
+        C: Clone + Send + Sync + 'static,
+        F: Fn(C) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = bool> + Send + 'static,
     {
         Self::worded(name, move || {
-            let answer = ask();
+            let answer = ask(client.clone());
             async move { answer.await.then_some("ok") }
         })
     }
@@ -58,23 +61,16 @@ impl Probe {
     }
 
     pub fn database(pool: sqlx::PgPool) -> Self {
-        Self::new("database", move || {
-            let pool = pool.clone();
-            async move { crate::connections::postgres_answers(&pool, PROBE_DEADLINE).await }
-        })
+        Self::of("database", pool, |pool| async move { postgres_answers(&pool, PROBE_DEADLINE).await })
     }
 
     pub fn clickhouse(client: clickhouse::Client) -> Self {
-        Self::new("clickhouse", move || {
-            let client = client.clone();
-            async move { crate::connections::clickhouse_answers(&client, PROBE_DEADLINE).await }
-        })
+        Self::of("clickhouse", client, |client| async move { clickhouse_answers(&client, PROBE_DEADLINE).await })
     }
 
     pub fn kafka(producer: rdkafka::producer::FutureProducer, topic: String) -> Self {
-        Self::new("kafka", move || {
-            let (producer, topic) = (producer.clone(), topic.clone());
-            async move { crate::kafka::answers(&producer, &topic, PROBE_DEADLINE).await }
+        Self::of("kafka", (producer, topic), |(producer, topic)| async move {
+            kafka::answers(&producer, &topic, PROBE_DEADLINE).await
         })
     }
 }
@@ -121,7 +117,7 @@ async fn report_readiness(probes: Vec<Probe>) -> Response {
 
 /// Asks the process that listens here for its `/health`: the `health` subcommand of every binary, for containers
 /// that have no HTTP client of their own.
-pub async fn check_own(listen: SocketAddr) -> anyhow::Result<()> {
+async fn check_own(listen: SocketAddr) -> anyhow::Result<()> {
     let target = if listen.ip().is_unspecified() { SocketAddr::from((Ipv4Addr::LOCALHOST, listen.port())) } else { listen };
     let ask = async {
         let mut stream = TcpStream::connect(target).await?;
@@ -141,11 +137,5 @@ pub async fn check_own(listen: SocketAddr) -> anyhow::Result<()> {
 }
 
 pub async fn report_own(listen: SocketAddr) -> ExitCode {
-    match check_own(listen).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    process::once(check_own(listen)).await
 }

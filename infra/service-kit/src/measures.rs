@@ -152,12 +152,13 @@ pub mod common {
         says: "what the slots are for: `reads`, `read_questions` (to PostgreSQL), `drains`, `webhooks`, `sign_in_mails`, `domain_checks`, `large_bodies`, `writes` (to the log), `session_changes` or `identity_requests`",
         values: &POOLS,
     };
-    /// What refuses a slot (`slots::Limit`).
-    pub(crate) const LIMITS: [&str; 3] = ["share", "process", "credential"];
+    pub(crate) const SHARE: &str = "share";
+    pub(crate) const PROCESS: &str = "process";
+    pub(crate) const CREDENTIAL: &str = "credential";
     const LIMIT: By = By {
         label: "limit",
         says: "`share`: the tenant has its share; `process`: all slots are taken; `credential`: one key or person has all that it may have",
-        values: &LIMITS,
+        values: &[SHARE, PROCESS, CREDENTIAL],
     };
 
     crate::measures! {

@@ -40,19 +40,12 @@ pub enum NoSlot {
     AllTaken,
 }
 
-/// What refused a slot, for the metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Limit {
-    Share,
-    Process,
-    Credential,
-}
-
-impl From<NoSlot> for Limit {
-    fn from(why: NoSlot) -> Self {
-        match why {
-            NoSlot::OwnShare => Self::Share,
-            NoSlot::AllTaken => Self::Process,
+impl NoSlot {
+    /// What refused it, for the metrics.
+    fn limit(self) -> &'static str {
+        match self {
+            Self::OwnShare => common::SHARE,
+            Self::AllTaken => common::PROCESS,
         }
     }
 }
@@ -109,7 +102,7 @@ impl<K: Copy + Eq + Hash> Slots<K> {
 
     /// Takes a slot for a tenant that may have `most` at a time.
     pub fn take(self: &Arc<Self>, key: K, most: usize) -> Result<Slot<K>, NoSlot> {
-        self.take_from(&mut self.lock(), key, most).inspect_err(|why| self.note((*why).into()))
+        self.take_from(&mut self.lock(), key, most).inspect_err(|why| self.note(why.limit()))
     }
 
     /// Takes a slot, and waits up to `patience` for one. Of those that wait, the tenant with the fewest slots is next.
@@ -124,7 +117,7 @@ impl<K: Copy + Eq + Hash> Slots<K> {
                 Err(why) => why,
             };
             if timeout_at(until, changed).await.is_err() {
-                self.note(why.into());
+                self.note(why.limit());
                 return Err(why);
             }
         }
@@ -132,7 +125,7 @@ impl<K: Copy + Eq + Hash> Slots<K> {
 
     /// Counts a refusal because one credential has as many as it may have, in the metrics.
     pub fn note_credential_limit(&self) {
-        self.note(Limit::Credential);
+        self.note(common::CREDENTIAL);
     }
 
     pub fn free(&self) -> usize {
@@ -144,9 +137,9 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         self.lock().by_key.iter().map(|(key, taken)| (*key, *taken)).collect()
     }
 
-    fn note(&self, limit: Limit) {
+    fn note(&self, limit: &'static str) {
         if let Some(pool) = self.pool {
-            common::no_slot(pool.label(), common::LIMITS[limit as usize]);
+            common::no_slot(pool.label(), limit);
         }
     }
 

@@ -72,11 +72,6 @@ async fn s16_each_role_may_do_in_postgresql_what_the_matrix_says_and_nothing_els
     let more: Vec<String> =
         sqlx::query_scalar(ELSEWHERE).bind(&Role::ALL.map(Role::name)[..]).fetch_all(&database.pool).await.unwrap();
     assert_eq!(more, Vec::<String>::new());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn s16_every_table_is_somebodys() {
-    let database = Database::migrated().await;
     let nobodys: Vec<String> = sqlx::query_scalar(
         "SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'v') \
          AND NOT EXISTS (SELECT FROM unnest($1::text[]) role WHERE has_any_column_privilege(role, c.oid, 'SELECT') \
@@ -207,73 +202,25 @@ async fn judged(database: &Database, user: &str, statements: &str) -> Option<Str
     Some(why.to_owned())
 }
 
+/// Each account may do more than its service by itself, or by a membership that passes nothing on until its holder says SET ROLE.
 #[tokio::test(flavor = "multi_thread")]
-async fn a9_an_account_with_any_right_over_the_whole_server_is_refused_in_production() {
+async fn a9_s16_an_account_that_may_do_more_than_its_service_is_refused_in_production() {
+    const SERVER: &str = "has rights over the whole server";
+    const FUNCTION: &str = "refuse_change_of_audit_log()";
     let database = Database::migrated().await;
+    let refused = async |user: &str, statements: &str, expected: &str| {
+        assert_eq!(judged(&database, user, statements).await.as_deref(), Some(expected), "{user}: {statements}");
+    };
+    let mut accounts = Vec::new();
     for right in ["SUPERUSER", "CREATEROLE", "CREATEDB", "REPLICATION", "BYPASSRLS"] {
-        let user = format!("with_{}", right.to_lowercase());
-        let said = judged(&database, &user, &format!("ALTER ROLE {user} {right}")).await;
-        assert_eq!(said.as_deref(), Some("has rights over the whole server"), "{right}");
-        let member = format!("member_of_{user}");
-        for by in ["", " WITH INHERIT FALSE"] {
-            let member = format!("{member}_{}", by.len());
-            let said = judged(&database, &member, &format!("GRANT {user} TO {member}{by}")).await;
-            assert_eq!(said.as_deref(), Some("has rights over the whole server"), "{right} by membership{by}");
-        }
+        accounts.push((format!("ALTER ROLE USER {right}"), SERVER.to_owned()));
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a9_a_member_of_one_of_the_servers_own_roles_is_refused_in_production_however_far_removed() {
-    let database = Database::migrated().await;
     for role in
         ["pg_write_all_data", "pg_read_all_data", "pg_execute_server_program", "pg_read_server_files", "pg_write_server_files"]
     {
-        let (user, between) = (format!("has_{role}"), format!("between_{role}"));
-        let chain = format!("CREATE ROLE {between}; GRANT {role} TO {between}; GRANT {between} TO {user} WITH INHERIT FALSE");
-        let said = judged(&database, &user, &chain).await;
-        assert_eq!(said.as_deref(), Some("has rights over the whole server"), "{role}");
+        accounts.push((format!("GRANT {role} TO USER WITH INHERIT FALSE"), SERVER.to_owned()));
     }
-    let said = judged(&database, "database_owner", "ALTER DATABASE telemetry OWNER TO database_owner").await;
-    assert_eq!(said.as_deref(), Some("has rights over the whole server"), "it drops the database");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a9_an_account_that_can_replace_what_protects_the_audit_trail_is_refused_in_production() {
-    let database = Database::migrated().await;
-    let refuser = "refuse_change_of_audit_log()";
-    for (user, statements, expected) in [
-        ("replacer", format!("ALTER FUNCTION {refuser} OWNER TO replacer"), "owns the function refuse_change_of_audit_log"),
-        (
-            "heir_of_function",
-            format!("CREATE ROLE f; GRANT f TO heir_of_function WITH INHERIT FALSE; ALTER FUNCTION {refuser} OWNER TO f"),
-            "owns the function refuse_change_of_audit_log",
-        ),
-        ("landlord", "ALTER SCHEMA public OWNER TO landlord".to_owned(), "owns the schema public"),
-        (
-            "heir_of_schema",
-            "CREATE ROLE s; GRANT s TO heir_of_schema WITH INHERIT FALSE; ALTER SCHEMA public OWNER TO s".to_owned(),
-            "owns the schema public",
-        ),
-        ("builder", "GRANT CREATE ON SCHEMA public TO builder".to_owned(), "may make objects in the schema public"),
-        (
-            "heir_of_builder",
-            "CREATE ROLE b; GRANT b TO heir_of_builder WITH INHERIT FALSE; GRANT CREATE ON SCHEMA public TO b".to_owned(),
-            "may make objects in the schema public",
-        ),
-    ] {
-        assert_eq!(judged(&database, user, &statements).await.as_deref(), Some(expected), "{user}");
-    }
-    database.admin("ALTER SCHEMA public OWNER TO pg_database_owner").await;
-    each_service_is_let_in(&database).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn s16_an_account_that_may_write_what_its_service_may_not_is_refused_in_production() {
-    let database = Database::migrated().await;
-    let said = judged(&database, "everything", "GRANT ALL ON ALL TABLES IN SCHEMA public TO everything").await.unwrap();
-    assert!(said.starts_with("may write ") && said.ends_with(", as telemetry_query may not"), "{said}");
-    for (number, (right, table)) in [
+    for (right, table) in [
         ("INSERT", "audit_log"),
         ("UPDATE", "audit_log"),
         ("UPDATE (detail)", "audit_log"),
@@ -283,20 +230,47 @@ async fn s16_an_account_that_may_write_what_its_service_may_not_is_refused_in_pr
         ("INSERT (name)", "organizations"),
         ("UPDATE", "api_keys_shown"),
         ("DELETE", "key_uses_reads"),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    ] {
         let expected = format!("may write {table}, as telemetry_query may not");
-        let (user, member) = (format!("writer_{number}"), format!("member_{number}"));
-        let said = judged(&database, &user, &format!("GRANT {right} ON {table} TO {user}")).await;
-        assert_eq!(said.as_ref(), Some(&expected), "{right}");
-        let said = judged(&database, &member, &format!("GRANT {user} TO {member} WITH INHERIT FALSE")).await;
-        assert_eq!(said, Some(expected), "{right} by membership");
+        accounts.push((format!("GRANT {right} ON {table} TO USER"), expected));
     }
-    let own = "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader; GRANT INSERT, UPDATE ON key_uses_reads TO reader";
-    assert_eq!(judged(&database, "reader", own).await, None, "what telemetry_query may write, it may too");
+    for other in Role::ALL.into_iter().filter(|role| *role != Role::Query) {
+        accounts.push((format!("GRANT {} TO USER", other.name()), "has the rights of another service".to_owned()));
+    }
+    // The last ones: each takes something from the one before.
+    for (statements, expected) in [
+        (format!("ALTER FUNCTION {FUNCTION} OWNER TO USER"), "owns the function refuse_change_of_audit_log"),
+        ("GRANT CREATE ON SCHEMA public TO USER".to_owned(), "may make objects in the schema public"),
+        ("ALTER SCHEMA public OWNER TO USER".to_owned(), "owns the schema public"),
+    ] {
+        accounts.push((statements, expected.to_owned()));
+    }
+    for (number, (statements, expected)) in accounts.iter().enumerate() {
+        let (user, member) = (format!("account_{number}"), format!("member_{number}"));
+        refused(&user, &statements.replace("USER", &user), expected).await;
+        refused(&member, &format!("GRANT {user} TO {member} WITH INHERIT FALSE"), expected).await;
+    }
+    refused("database_owner", "ALTER DATABASE telemetry OWNER TO database_owner", SERVER).await;
+    database.admin("ALTER SCHEMA public OWNER TO pg_database_owner").await;
     each_service_is_let_in(&database).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s16_an_account_that_may_do_what_its_service_may_runs_and_the_account_of_another_does_not() {
+    let database = Database::migrated().await;
+    for (user, rights) in [
+        ("reader", "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader; GRANT INSERT, UPDATE ON key_uses_reads TO reader"),
+        ("as_query", "GRANT telemetry_query TO as_query"),
+        ("nobody_special", "GRANT SELECT ON sessions TO nobody_special"),
+    ] {
+        assert_eq!(judged(&database, user, rights).await, None, "{user}");
+    }
+    let said = judged(&database, "everything", "GRANT ALL ON ALL TABLES IN SCHEMA public TO everything").await.unwrap();
+    assert!(said.starts_with("may write ") && said.ends_with(", as telemetry_query may not"), "{said}");
+    for other in Role::ALL {
+        let itself = roles::refuse_privileged(&database.admin.signed_in_as(other).unwrap(), Role::Query).await;
+        assert_eq!(itself.is_err(), other != Role::Query, "{}", other.name());
+    }
 }
 
 /// A service's own role is told what to take from it: it has nothing else to sign in as.
@@ -314,20 +288,6 @@ async fn s16_a_role_of_a_service_that_was_given_more_is_refused_with_what_to_do(
     database.admin("GRANT CREATE ON SCHEMA public TO PUBLIC").await;
     let said = roles::refuse_privileged(&settings, Role::Query).await.unwrap_err().to_string();
     assert!(said.ends_with(&expected), "{said}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn s16_an_account_with_the_rights_of_another_service_is_refused_in_production() {
-    let database = Database::migrated().await;
-    for other in Role::ALL {
-        let user = format!("as_{}", other.name());
-        let said = judged(&database, &user, &format!("GRANT {} TO {user}", other.name())).await;
-        let expected = (other != Role::Query).then_some("has the rights of another service");
-        assert_eq!(said.as_deref(), expected, "a member of {}", other.name());
-        let itself = roles::refuse_privileged(&database.admin.signed_in_as(other).unwrap(), Role::Query).await;
-        assert_eq!(itself.is_err(), other != Role::Query, "{}", other.name());
-    }
-    assert_eq!(judged(&database, "nobody_special", "GRANT SELECT ON sessions TO nobody_special").await, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
