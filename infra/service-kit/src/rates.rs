@@ -101,8 +101,7 @@ impl<K: Hash + Eq + Copy> CallerRates<K> {
 
     /// Takes a token of both, or returns 429.
     pub fn admit(&self, credential: K, organization: OrgId) -> Result<(), ApiError> {
-        self.admit_credential(credential)?;
-        self.admit_organization(organization, NonZeroU32::MIN)
+        self.admit_many(credential, organization, NonZeroU32::MIN)
     }
 
     /// Takes a token of the credential alone, before it is known for which organization it acts.

@@ -16,8 +16,6 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 static SWEPT: OnceCell<()> = OnceCell::const_new();
 /// The database that those of tests are copies of.
 static TEMPLATE: OnceCell<String> = OnceCell::const_new();
-/// The tables of ClickHouse that those of tests are copies of.
-static TABLES: OnceCell<Tables> = OnceCell::const_new();
 
 #[derive(Clone)]
 pub struct TestStores {
@@ -32,8 +30,7 @@ pub struct TestStores {
 impl TestStores {
     pub async fn fresh() -> Self {
         let stores = Self::with_topics().await;
-        let template = TABLES.get_or_init(|| template_tables(&stores.clickhouse.clickhouse_url)).await;
-        copy_tables(template, &stores.clickhouse).await.expect("the tables are created");
+        stores::apply_clickhouse_ddl(&stores.clickhouse).await.expect("the tables are created");
         stores
     }
 
@@ -124,36 +121,6 @@ async fn migrated_template(servers: &Endpoints) -> String {
     // Nothing is copied that somebody is connected to.
     pool.close().await;
     name
-}
-
-/// A database of ClickHouse and the statements that make its tables as they are by now: a table with all that was ever added to
-/// it takes a quarter of the time that all the steps take.
-struct Tables {
-    database: String,
-    statements: Vec<String>,
-}
-
-async fn template_tables(server: &str) -> Tables {
-    let database = format!("test_{}_template", std::process::id());
-    let settings = ClickHouseSettings::at(server, &database);
-    stores::apply_clickhouse_ddl(&settings).await.expect("the tables are created");
-    // Views after what they read and write.
-    let statement =
-        "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() ORDER BY engine LIKE '%View', name";
-    let client = stores::clickhouse(&settings).expect("CLICKHOUSE_URL is a URL");
-    let statements = client.query(statement).fetch_all().await.expect("the tables are told");
-    Tables { database, statements }
-}
-
-async fn copy_tables(template: &Tables, to: &ClickHouseSettings) -> Result<(), clickhouse::error::Error> {
-    let name = &to.clickhouse_database;
-    let server = stores::clickhouse(&ClickHouseSettings::at(&to.clickhouse_url, "default")).expect("CLICKHOUSE_URL is a URL");
-    server.query(&format!("CREATE DATABASE {name} ENGINE = Atomic")).execute().await?;
-    for statement in &template.statements {
-        // A question mark would be a place for a value.
-        server.query(&statement.replace(&template.database, name).replace('?', "??")).execute().await?;
-    }
-    Ok(())
 }
 
 async fn create_database(servers: &Endpoints, what: &str) {
