@@ -38,3 +38,125 @@ pub const DRY_RUNS: &[(&str, &str, DryRun)] = &[
     ("POST", "/api/v1/identity/auth/magic-link", magic_links::dry_run),
     ("POST", "/api/v1/identity/auth/magic-link/verify", redemption::dry_run_verify),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schemas::problem::Code;
+
+    const VERIFY: &str = "auth/magic-link/verify";
+    const BULK: &str = "delegation-requests/bulk";
+
+    /// A body without a fault for each route.
+    const GOOD: &[(&str, &str)] = &[
+        ("api-keys", r#"{"name":"CDN","scopes":["telemetry:write"]}"#),
+        ("delegations", r#"{"grantee_org_id":"01900000-0000-7000-8000-000000000000"}"#),
+        ("delegation-requests", r#"{"domain":"a.test"}"#),
+        (BULK, r#"[{"domain":"a.test"},{"domain":7},null]"#),
+        ("domains", r#"{"domain":"a.test"}"#),
+        ("domains/{id}/verify", r#"{"methods":["dns_txt"]}"#),
+        ("drains", r#"{"name":"n","provider":"ndjson"}"#),
+        ("settings", r#"{"visible_in_click_token_lookups":true}"#),
+        ("webhooks", r#"{"url":"https://hooks.a.test/","event_types":["invite.claimed"]}"#),
+        ("webhooks/{id}", r#"{"disabled":true}"#),
+        ("organizations", r#"{"name":"A<script> é","org_type":"content_owner","domain":"a.test"}"#),
+        ("organizations/{id}/members", r#"{"email":"a@b.test"}"#),
+        ("organizations/{id}/members/{user_id}", r#"{"role":"owner"}"#),
+        ("invites/claim", r#"{"token":"x"}"#),
+        ("platform-access-requests", r#"{"org_name":"A","admin_email":"a@b.test","use_case":"u"}"#),
+        ("agent-access-requests", r#"{"org_name":"A","admin_email":"a@b.test","use_case":"u"}"#),
+        ("operator/access-requests/{id}/approve", r#"{"note":"n"}"#),
+        ("operator/access-requests/{id}/reject", "{}"),
+        ("partner/organizations", r#"{"name":"A","domain":"a.test"}"#),
+        ("partner/organizations/{id}/invites", r#"{"email":"a@b.test"}"#),
+        ("auth/magic-link", r#"{"email":"a@b.test"}"#),
+        (VERIFY, r#"{"token":"x"}"#),
+    ];
+
+    /// Bodies that break rules, and the members that are at fault.
+    const WRONG: &[(&str, &str, &[&str])] = &[
+        ("api-keys", r#"{"name":"nul \u0000"}"#, &["name"]),
+        ("api-keys", r#"{"name":" \t "}"#, &["name"]),
+        ("api-keys", r#"{"name":"prod\u200b"}"#, &["name"]),
+        ("api-keys", r#"{"name":7}"#, &["body"]),
+        ("api-keys", r#"{"name":"a","name":"b"}"#, &["body"]),
+        ("api-keys", r#"{"scopes":[]}"#, &["scopes"]),
+        ("api-keys", r#"{"scopes":["telemetry:read","telemetry:*"]}"#, &["scopes"]),
+        ("api-keys", r#"{"scopes":[null]}"#, &["body"]),
+        ("delegations", r#"{"scopes":["identity:write"]}"#, &["grantee_org_id", "scopes"]),
+        ("delegations", r#"{"grantee_org_id":"x","scopes":[]}"#, &["grantee_org_id", "scopes"]),
+        ("delegation-requests", r#"{"scopes":["identity:write"]}"#, &["domain", "scopes"]),
+        ("delegation-requests", r#"{"domain":"127.0.0.1"}"#, &["domain"]),
+        ("delegation-requests", r#"{"domain":"u@a.test"}"#, &["domain"]),
+        ("domains", "{}", &["domain"]),
+        ("domains", r#"{"domain":"co.uk"}"#, &["domain"]),
+        ("domains/{id}/verify", r#"{"methods":[]}"#, &["methods"]),
+        ("domains/{id}/verify", r#"{"methods":["http"]}"#, &["methods"]),
+        ("settings", r#"{"visible_in_click_token_lookups":null}"#, &["body"]),
+        ("settings", r#"{"visible_in_click_token_lookups":"true"}"#, &["body"]),
+        ("webhooks", "{}", &["url", "event_types"]),
+        ("webhooks", r#"{"url":"https://127.0.0.1/","event_types":["webhook.test"]}"#, &["url", "event_types"]),
+        ("webhooks/{id}", r#"{"disabled":null}"#, &["disabled"]),
+        ("organizations", "{}", &["org_type", "name", "domain"]),
+        ("organizations", r#"{"name":"","org_type":"owner","domain":"localhost"}"#, &["org_type", "name", "domain"]),
+        ("organizations", r#"{"name":"Аpple","org_type":"content_owner","domain":"a.test"}"#, &["name"]),
+        ("organizations/{id}/members", r#"{"email":"a@b.test\r\nBcc: c@d.test","role":"king"}"#, &["email", "role"]),
+        ("organizations/{id}/members/{user_id}", "{}", &["role"]),
+        ("invites/claim", "{}", &["token"]),
+        ("platform-access-requests", "{}", &["org_name", "admin_email", "use_case"]),
+        (
+            "agent-access-requests",
+            r#"{"org_name":"evil.example/x","admin_email":"a","use_case":"\u0000"}"#,
+            &["org_name", "admin_email", "use_case"],
+        ),
+        ("operator/access-requests/{id}/approve", r#"{"note":"\u0000"}"#, &["note"]),
+        ("partner/organizations", "{}", &["name", "domain"]),
+        ("partner/organizations", r#"{"name":"www.evil","domain":"com","admin_email":"x"}"#, &["name", "domain", "admin_email"]),
+        ("partner/organizations/{id}/invites", "{}", &["email"]),
+        ("auth/magic-link", r#"{"email":"a@b.test,c@d.test"}"#, &["email"]),
+        (VERIFY, "{}", &["token"]),
+        (VERIFY, "x=1", &["token"]),
+    ];
+
+    fn sent(path: &str, body: &str) -> Result<(), ApiError> {
+        let path = format!("/api/v1/identity/{path}");
+        let (.., dry_run) = DRY_RUNS.iter().find(|(_, known, _)| *known == path).unwrap();
+        dry_run(body.as_bytes())
+    }
+
+    #[test]
+    fn i2_bodies_hold_the_members_of_their_route_and_no_others() {
+        assert_eq!(GOOD.len(), DRY_RUNS.len());
+        for (path, body) in GOOD {
+            assert!(sent(path, body).is_ok(), "{path} {body}");
+            for member in ["id", "organization_id", "user_id", "created_at", "verified", "is_trusted_partner", "Name", ""] {
+                let Some(rest) = body.strip_prefix('{') else { continue };
+                let separator = if rest == "}" { "" } else { "," };
+                let refused = sent(path, &format!(r#"{{"{member}":null{separator}{rest}"#)).unwrap_err();
+                assert_eq!(refused.code(), Code::InvalidRequest, "{path} {member}");
+            }
+            for text in ["", "null", "\"x\"", "{", "{}x", "\u{0}{}", "{\"\\ud800\":1}"] {
+                let refused = sent(path, text).err();
+                let is_form = *path == VERIFY && !text.starts_with('{');
+                let expected = if is_form { Code::InvalidRequest } else { Code::InvalidBody };
+                assert_eq!(refused.map(|refused| refused.code()), Some(expected), "{path} {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_fault_of_a_body_is_told_at_once() {
+        for (path, body, fields) in WRONG {
+            let refused = sent(path, body).unwrap_err();
+            let told: Vec<&str> = refused.listed().iter().map(|fault| fault.field.as_str()).collect();
+            assert_eq!((refused.code(), told.as_slice()), (Code::InvalidRequest, *fields), "{path} {body}");
+        }
+    }
+
+    #[test]
+    fn g11_a_bulk_call_has_at_most_a_hundred_requests() {
+        let many = |count: usize| format!("[{}]", vec![r#"{"domain":"a.test"}"#; count].join(","));
+        assert!(sent(BULK, &many(100)).is_ok() && sent(BULK, "[]").is_ok());
+        assert_eq!(sent(BULK, &many(101)).unwrap_err().code(), Code::InvalidRequest);
+    }
+}

@@ -39,43 +39,6 @@ async fn i4_a_person_sees_their_own_requests_of_each_type() {
 }
 
 #[tokio::test]
-async fn i5_every_fault_of_a_request_is_told_at_once_and_nothing_is_stored() {
-    let app = TestApp::open().await;
-    let ada = app.person("ada@a.test").await;
-    let fields = |body: &Value| -> Vec<String> {
-        body["errors"].as_array().unwrap().iter().map(|fault| fault["field"].as_str().unwrap().to_owned()).collect()
-    };
-    for endpoint in [PLATFORM_REQUESTS, AGENT_REQUESTS] {
-        for (body, faulty) in [
-            (json!({}), vec!["org_name", "admin_email", "use_case"]),
-            (json!({"org_name": "", "admin_email": "a@b\r\nBcc:x", "use_case": ""}), vec!["org_name", "admin_email", "use_case"]),
-            (json!({"org_name": "A", "admin_email": "a@b.test", "use_case": "x".repeat(4_001)}), vec!["use_case"]),
-            (json!({"org_name": "A\u{0}", "admin_email": "a@b.test", "use_case": "\u{0}"}), vec!["org_name", "use_case"]),
-        ] {
-            let refused = app.post(ada.shows(), endpoint, &body).await;
-            assert_eq!(refused.refusal(), (422, "invalid_request"), "{body}");
-            assert_eq!(fields(&refused.body), faulty, "{body}");
-        }
-        let huge = json!({"org_name": "A", "admin_email": "a@b.test", "use_case": "x".repeat(10_000_000)});
-        assert_eq!(app.post(ada.shows(), endpoint, &huge).await.refusal(), (413, "too_large"));
-        for (member, value) in [
-            ("status", json!("approved")),
-            ("approved_org_id", json!(NOBODY)),
-            ("reviewed_by", json!(ada.id)),
-            ("reviewed_at", json!("2026-01-01T00:00:00Z")),
-            ("user_id", json!(NOBODY)),
-            ("id", json!(NOBODY)),
-            ("org_type", json!("platform")),
-        ] {
-            let mut body = json!({"org_name": "A", "admin_email": "a@b.test", "use_case": "u"});
-            body[member] = value;
-            assert_eq!(app.post(ada.shows(), endpoint, &body).await.refusal(), (422, "invalid_request"), "i2: {member}");
-        }
-    }
-    assert_eq!(app.count("SELECT count(*) FROM access_requests").await, 0);
-}
-
-#[tokio::test]
 async fn the_mail_with_a_verdict_leads_to_where_the_requester_goes_on() {
     let page = Some("https://console.example.com/sign-in".parse().unwrap());
     let settings = SignInSettings { sign_in_url: page, ..sign_in() };
@@ -207,13 +170,8 @@ async fn only_an_operators_session_reviews_and_nobody_else_learns_what_there_is(
         }
         let by_key = app.post(Shows::Key(&key), &format!("{REVIEWS}/{}/{verdict}", filed.text("id")), &json!({})).await;
         assert_eq!(by_key.refusal(), (401, "unauthenticated"));
-        for absent in [NOBODY, "x", "%00", "0"] {
-            assert_eq!(app.review(&operator, absent, verdict).await.refusal(), (404, "not_found"), "{absent}");
-        }
-        for body in [json!({"note": 7}), json!({"note": ""}), json!({"note": "\u{0}"}), json!({"status": "approved"})] {
-            let refused = send_note(&app, &operator, filed.text("id"), verdict, &body).await;
-            assert_eq!(refused.refusal(), (422, "invalid_request"), "{body}");
-        }
+        let refused = send_note(&app, &operator, filed.text("id"), verdict, &json!({"note": ""})).await;
+        assert_eq!(refused.refusal(), (422, "invalid_request"), "{verdict}");
     }
     assert_eq!(app.get(ada.shows(), PLATFORM_REQUESTS).await.body, json!([filed.body]), "still pending");
     let list = app.get(operator.shows(), REVIEWS).await;

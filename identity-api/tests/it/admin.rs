@@ -157,6 +157,7 @@ async fn organisations_are_created_listed_and_shown() {
     assert!(refusal(&app, &format!("organization show {NOBODY}"), 4).await.contains("Organization not found"));
     let unnamed = run_words(&app, &["admin", "organization", "create", "--type", "agent", "--name", "a\u{1b}b"]).await;
     assert_eq!((unnamed.code, unnamed.stdout.as_str()), (Some(1), ""), "{unnamed:?}");
+    refusal(&app, "organization create --type platform --name www.evil.example", 1).await;
     assert_eq!(author_of(&app, "organization.created").await, [system(), system()]);
 }
 

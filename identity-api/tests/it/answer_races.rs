@@ -1,13 +1,12 @@
 //! S12, G6: of forty who answer one request at once, one wins, whoever they are: approvals, denials, approvals after
-//! the time is over, grants unasked.
+//! the time is over, grants unasked, further requests of the pair.
 
 use crate::races::{PARALLEL, at_once, rounds as rounds_of};
-use crate::test_app::{Answer, DELEGATIONS, Shows, TestApp};
+use crate::test_app::{Answer, DELEGATIONS, Shows, TestApp, sign_in};
 use chrono::TimeDelta;
 use schemas::identity::REQUEST_LIFETIME;
 use schemas::ids::OrgId;
 use service_kit::clock::Clock;
-use service_kit::settings::WebhookSettings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +21,10 @@ enum Against {
     Denial,
     Expiry,
     Grant,
+    Request,
 }
+
+const ALL: [Against; 5] = [Against::Approval, Against::Denial, Against::Expiry, Against::Grant, Against::Request];
 
 /// Two processes: for one of them the request's time is over.
 struct Sides {
@@ -36,6 +38,7 @@ struct Case {
     late: Arc<TestApp>,
     owner: String,
     partner: OrgId,
+    partner_key: String,
     id: String,
 }
 
@@ -46,6 +49,7 @@ impl Case {
             (1, Against::Denial) => app.answer_request(&self.owner, &self.id, "deny").await,
             (1, Against::Expiry) => self.late.answer_request(&self.owner, &self.id, "approve").await,
             (1, Against::Grant) => app.grant(&self.owner, self.partner).await,
+            (1, Against::Request) => app.ask(&self.partner_key, "www.a.test").await,
             _ => app.answer_request(&self.owner, &self.id, "approve").await,
         }
     }
@@ -65,9 +69,9 @@ async fn round(sides: &Sides, owner: &str, against: Against) {
     let (partner, partner_key) = app.platform("partner").await;
     let hook = app.subscribe(&partner_key, &["delegation.created"]).await;
     let id = app.ask(&partner_key, "a.test").await.text("id").to_owned();
-    let case = Case { against, late: Arc::clone(&sides.late), owner: owner.to_owned(), partner, id };
-    let asked = case.clone();
-    let answered = at_once(app, move |app, number| asked.clone().answer(app, number)).await;
+    let (late, owner) = (Arc::clone(&sides.late), owner.to_owned());
+    let case = Case { against, late, owner, partner, partner_key: partner_key.clone(), id };
+    let answered = at_once(app, |app, number| case.clone().answer(app, number)).await;
     case.check(&answered);
     let granted = answered.get(&201).copied().unwrap_or(0);
     let delegations = app.get(Shows::Key(&partner_key), DELEGATIONS).await.body;
@@ -89,18 +93,18 @@ async fn round(sides: &Sides, owner: &str, against: Against) {
 #[tokio::test(flavor = "multi_thread")]
 async fn s12_g6_of_forty_answers_to_a_request_one_wins_whatever_they_say() {
     let now = Clock::System.now();
-    let app = TestApp::open_with(Clock::manual(now), WebhookSettings::default()).await;
+    let app = TestApp::open_for(Clock::manual(now), sign_in()).await;
     let late = app.beside(Clock::manual(now + REQUEST_LIFETIME + TimeDelta::seconds(1))).await;
     let sides = Sides { in_time: Arc::new(app), late: Arc::new(late) };
     let (_, owner) = sides.in_time.owner_of("a.test").await;
     let (begun, mut rounds) = (Instant::now(), 0);
     let given = rounds_of(0);
     let goes_on = |rounds| match given {
-        0 => rounds < MOST_ROUNDS && (rounds < 4 || begun.elapsed() < TIME),
+        0 => rounds < MOST_ROUNDS && (rounds < ALL.len() || begun.elapsed() < TIME),
         given => rounds < given,
     };
     while goes_on(rounds) {
-        let against = [Against::Approval, Against::Denial, Against::Expiry, Against::Grant][rounds % 4];
+        let against = ALL[rounds % ALL.len()];
         round(&sides, &owner, against).await;
         rounds += 1;
     }

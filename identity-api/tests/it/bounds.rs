@@ -1,15 +1,16 @@
 //! How much one person may start: mails of invites, organisations, access requests.
 
 use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PLATFORM_REQUESTS, PROVISIONED, REVIEWS, invites_of, members_of};
-use crate::test_app::{Shows, TestApp, sign_in, until_served};
+use crate::races::{PARALLEL, at_once};
+use crate::test_app::{Shows, TestApp, sign_in};
 use chrono::TimeDelta;
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use serde_json::json;
 use service_kit::clock::Clock;
 use service_kit::settings::WebhookSettings;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use tokio::task::JoinSet;
 
 async fn open(invites: u32, invites_to_address: u32) -> TestApp {
     let sign_in = SignInSettings { invites, invites_to_address, ..sign_in() };
@@ -80,22 +81,19 @@ async fn of_forty_at_once_no_more_get_through_than_there_is_room_for() {
     let org = app.founded(&ada, "a.test").await.text("id").to_owned();
     let requests = |number: usize| if number.is_multiple_of(2) { PLATFORM_REQUESTS } else { AGENT_REQUESTS };
     for (what, room, refusal) in [("invite", 7, 429), ("found", 19, 409), ("ask", 5, 409)] {
-        let mut calls = JoinSet::new();
-        for number in 0..40 {
-            let (app, ada, org) = (Arc::clone(&app), ada.clone(), org.clone());
-            calls.spawn(async move {
+        let answers = at_once(&app, |app, number| {
+            let (ada, org) = (ada.clone(), org.clone());
+            async move {
                 let founding = json!({"name": "A", "org_type": "content_owner", "domain": format!("a{number}.test")});
-                until_served(async || match what {
+                match what {
                     "invite" => app.invite(&ada, &org, &format!("p{number}@a.test"), "member").await,
                     "found" => app.post(ada.shows(), ORGANIZATIONS, &founding).await,
                     _ => app.ask_for(&ada, requests(number), "Partner").await,
-                })
-                .await
-            });
-        }
-        let answers = calls.join_all().await;
-        let got = |status| answers.iter().filter(|answer| answer.status == status).count();
-        assert_eq!((got(201), got(refusal)), (room, 40 - room), "{what}: {answers:?}");
+                }
+            }
+        })
+        .await;
+        assert_eq!(answers, BTreeMap::from([(201, room), (refusal, PARALLEL - room)]), "{what}");
     }
     let operator = app.operator("op@svc.test").await;
     let pending = app.get(operator.shows(), REVIEWS).await.body[0]["id"].as_str().unwrap().to_owned();

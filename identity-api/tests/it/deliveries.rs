@@ -1,4 +1,4 @@
-//! The delivery log, sending once more, another secret (threat rows W5, W6, X29). What a deliverer would write is written here by
+//! The delivery log, sending once more, another secret (threat row W5). What a deliverer would write is written here by
 //! hand; that real deliverers write it is tested where they are.
 
 use crate::test_app::{Answer, NOBODY, Shows, TestApp, WEBHOOKS};
@@ -193,25 +193,4 @@ async fn w5_a_rotated_secret_is_shown_once_and_replaces_the_old_one() {
     assert_eq!(told.app.delete(Shows::Key(&told.owner), &told.path("")).await.status, 204);
     let refused = told.app.send(Method::POST, Shows::Key(&told.owner), &told.path("/rotate-secret"), "").await;
     assert_eq!((refused.refusal(), sealed().await == after), ((409, "conflict"), true));
-}
-
-#[tokio::test]
-async fn w6_the_log_of_an_endpoint_is_its_organisations_only() {
-    let told = Told::thrice().await;
-    let (_, stranger) = told.app.org("stranger").await;
-    let before = told.list("").await;
-    let own = told.app.subscribe(&stranger, &["delegation.created"]).await;
-    for (method, path) in [
-        (Method::GET, told.path("/deliveries")),
-        (Method::POST, told.path("/rotate-secret")),
-        (Method::POST, told.path(&format!("/deliveries/{}/redeliver", told.ids[0]))),
-        (Method::POST, format!("{WEBHOOKS}/{}/deliveries/{}/redeliver", own.text("id"), told.ids[0])),
-    ] {
-        let refused = told.app.send(method, Shows::Key(&stranger), &path, "").await;
-        assert_eq!(refused.refusal(), (404, "not_found"), "{path}");
-    }
-    assert_eq!(told.list("").await, before);
-    assert_eq!(told.app.count("SELECT count(*) FROM webhook_redeliveries").await, 0);
-    let dumped: Vec<Value> = told.app.outbox(&own).await;
-    assert_eq!(dumped, Vec::<Value>::new());
 }

@@ -1,14 +1,15 @@
 //! Drains: what an organisation makes, sees, rotates and deletes, and what the keys are that feed them.
 
-use crate::test_app::{DRAINS, KEYS, NOBODY, Shows, TestApp, until_served};
+use crate::races::{PARALLEL, at_once};
+use crate::test_app::{DRAINS, KEYS, NOBODY, Shows, TestApp};
 use chrono::{DurationRound, TimeDelta};
 use schemas::identity::{MAX_DRAINS, OrgType, Scope};
-use schemas::ids::{DrainId, OrgId};
+use schemas::ids::DrainId;
 use schemas::secrets::PlainApiKey;
 use serde_json::{Value, json};
 use service_kit::directory::Directory;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use tokio::task::JoinSet;
 
 impl TestApp {
     async fn drain(&self, shows: Shows<'_>) -> Value {
@@ -42,6 +43,9 @@ fn id_of(drain: &Value) -> DrainId {
 async fn a_drain_is_made_listed_fed_and_deleted() {
     let app = TestApp::open_at_a_standstill().await;
     let (org, owner) = app.owner_of("a.test").await;
+    app.owner_of("b.test").await;
+    let foreign = json!({"name": "n", "provider": "ndjson", "hosts": ["b.test"]});
+    assert_eq!(app.post(Shows::Key(&owner), DRAINS, &foreign).await.refusal(), (422, "invalid_request"), "another's host");
     let wanted = json!({"name": "Edge", "provider": "fastly", "hosts": ["www.a.test", "b.a.test"], "role": "edge", "sampling": 0.5,
         "fastly_service_id": "SU1Z0isxPaozGVKXdv0eY"});
     let created = app.post(Shows::Key(&owner), DRAINS, &wanted).await;
@@ -112,7 +116,7 @@ async fn a_replaced_key_stands_for_an_hour_and_never_two_of_them() {
 }
 
 #[tokio::test]
-async fn a_secret_is_kept_sealed_and_never_shown() {
+async fn a_secret_is_kept_sealed() {
     let app = TestApp::open().await;
     let (_, owner) = app.org("owner").await;
     let wanted = json!({"name": "Vercel", "provider": "vercel", "secret": "planted-secret"});
@@ -126,30 +130,6 @@ async fn a_secret_is_kept_sealed_and_never_shown() {
         .unwrap();
     assert_eq!(app.sealer.open(&sealed, id.0.as_bytes()).unwrap(), "planted-secret");
     assert!(app.sealer.open(&sealed, NOBODY.as_bytes()).is_err(), "bound to its row");
-    let audited: Vec<String> = sqlx::query_scalar("SELECT a::text FROM audit_log a").fetch_all(&app.stores.pool).await.unwrap();
-    let shown = app.get(Shows::Key(&owner), DRAINS).await.body.to_string();
-    for text in audited.iter().chain([&created.body.to_string(), &shown]) {
-        assert!(!text.contains("planted-secret"), "{text}");
-    }
-    let key = created.text("key");
-    assert!(!shown.contains(&key[12..]), "nor the key, but once");
-}
-
-#[tokio::test]
-async fn a_host_that_is_not_the_owners_is_refused_whoever_has_it() {
-    let app = TestApp::open().await;
-    let ((_, owner), _, (_, platform)) = (app.owner_of("a.test").await, app.owner_of("b.test").await, app.platform("cdn").await);
-    let with = |host: &str| json!({"name": "n", "provider": "ndjson", "hosts": [host]});
-    for host in ["a.test", "WWW.A.test", "deep.a.test"] {
-        assert_eq!(app.post(Shows::Key(&owner), DRAINS, &with(host)).await.status, 201, "{host}");
-    }
-    let told = async |host: &str| {
-        let refused = app.post(Shows::Key(&owner), DRAINS, &with(host)).await;
-        assert_eq!(refused.refusal(), (422, "invalid_request"), "{host}");
-        refused.body.to_string().replace(host, "")
-    };
-    assert_eq!(told("b.test").await, told("nobodys.test").await, "it does not say whether a host has an owner");
-    assert_eq!(app.post(Shows::Key(&platform), DRAINS, &with("b.test")).await.status, 201, "a platform reports for any host");
 }
 
 #[tokio::test]
@@ -198,45 +178,19 @@ async fn whoever_is_removed_leaves_no_key_of_a_drain_behind() {
     assert_eq!(rotated.status, 200, "the drain stays, and gets another key");
 }
 
-#[tokio::test]
-async fn drains_of_others_are_not_there() {
-    let app = TestApp::open().await;
-    let ((_, mine), (theirs, their_key)) = (app.org("mine").await, app.org("theirs").await);
-    let their_drain = app.drain(Shows::Key(&their_key)).await;
-    let path = |id: &str| format!("{DRAINS}/{id}");
-    let id = their_drain["id"].as_str().unwrap();
-    for (there, nowhere) in [
-        (app.get(Shows::Key(&mine), &path(id)).await, app.get(Shows::Key(&mine), &path(NOBODY)).await),
-        (app.delete(Shows::Key(&mine), &path(id)).await, app.delete(Shows::Key(&mine), &path(NOBODY)).await),
-        (
-            app.post(Shows::Key(&mine), &format!("{}/rotate", path(id)), &json!({})).await,
-            app.post(Shows::Key(&mine), &format!("{}/rotate", path(NOBODY)), &json!({})).await,
-        ),
-    ] {
-        assert_eq!((there.status, &there), (404, &nowhere));
-    }
-    assert_eq!(app.get(Shows::Key(&mine), DRAINS).await.body, json!([]));
-    assert_eq!(app.fed_by(their_drain["key"].as_str().unwrap()).await, Some(id_of(&their_drain)));
-    let expected: OrgId = serde_json::from_value(their_drain["organization_id"].clone()).unwrap();
-    assert_eq!(expected, theirs);
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn of_forty_at_once_no_more_drains_are_made_than_there_is_room_for() {
     let app = Arc::new(TestApp::open().await);
-    let (_, owner) = app.org("owner").await;
-    let mut calls = JoinSet::new();
-    for number in 0..2 * MAX_DRAINS {
-        let (app, owner) = (Arc::clone(&app), owner.clone());
-        calls.spawn(async move {
-            let wanted = json!({"name": format!("drain {number}"), "provider": "combined", "role": "origin"});
-            until_served(|| app.post(Shows::Key(&owner), DRAINS, &wanted)).await.status
-        });
-    }
-    let answers = calls.join_all().await;
-    let room = usize::try_from(MAX_DRAINS).unwrap();
-    let got = |status| answers.iter().filter(|answer| **answer == status).count();
-    assert_eq!((got(201), got(409)), (room, room), "{answers:?}");
+    let (org, owner) = app.org("owner").await;
+    let many = "INSERT INTO drains (organization_id, name, provider) SELECT $1, 'many', 'combined' FROM generate_series(1, $2)";
+    sqlx::query(many).bind(org.0).bind(MAX_DRAINS - 7).execute(&app.stores.pool).await.unwrap();
+    let answers = at_once(&app, |app, number| {
+        let owner = owner.clone();
+        let wanted = json!({"name": format!("drain {number}"), "provider": "combined", "role": "origin"});
+        async move { app.post(Shows::Key(&owner), DRAINS, &wanted).await }
+    })
+    .await;
+    assert_eq!(answers, BTreeMap::from([(201, 7), (409, PARALLEL - 7)]));
     let drains = app.get(Shows::Key(&owner), DRAINS).await.body;
     let first = drains[0]["id"].as_str().unwrap();
     assert_eq!(app.delete(Shows::Key(&owner), &format!("{DRAINS}/{first}")).await.status, 204);

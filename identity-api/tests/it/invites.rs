@@ -1,6 +1,6 @@
 //! Invites: mailed, claimed once by the invited, listed, withdrawn, out of time.
 
-use crate::people::{CLAIM, invites_of, members_of};
+use crate::people::{invites_of, members_of};
 use crate::test_app::{NOBODY, TestApp, sign_in};
 use chrono::TimeDelta;
 use identity_api::sign_in::SignInSettings;
@@ -45,27 +45,9 @@ async fn who_is_invited_claims_the_membership_once() {
 }
 
 /// The token of the newest mail.
-fn mailed_token(app: &TestApp) -> String {
+pub(crate) fn mailed_token(app: &TestApp) -> String {
     let mail = app.mails().pop().unwrap();
     mail.lines().find(|line| line.starts_with("inv_")).unwrap_or_else(|| panic!("{mail}")).to_owned()
-}
-
-#[tokio::test]
-async fn the_mail_to_the_invited_holds_the_token_that_claims() {
-    let app = TestApp::open().await;
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
-    assert_eq!(app.invite(&ada, &org, "Bob@A.test", "member").await.status, 201);
-    let token = mailed_token(&app);
-    let mails = app.mails();
-    let [mail] = mails.as_slice() else { panic!("one mail: {mails:?}") };
-    assert!(
-        mail.contains("To: bob@a.test\r\n")
-            && mail.contains("You are invited to join an organization on Content Telemetry as a member"),
-        "{mail}"
-    );
-    let bob = app.person("bob@a.test").await;
-    assert_eq!(app.claim(&bob, &token).await.text("role"), "member");
 }
 
 #[tokio::test]
@@ -77,7 +59,10 @@ async fn the_mail_says_a_link_first_where_there_is_a_page_for_people() {
     let org = app.founded(&ada, "a.test").await.text("id").to_owned();
     assert_eq!(app.invite(&ada, &org, "bob@a.test", "member").await.status, 201);
     let token = mailed_token(&app);
-    let mail = app.mails().pop().unwrap();
+    let mails = app.mails();
+    let [mail] = mails.as_slice() else { panic!("one mail: {mails:?}") };
+    let said = "You are invited to join an organization on Content Telemetry as a member";
+    assert!(mail.contains("To: bob@a.test\r\n") && mail.contains(said), "{mail}");
     let link = format!("\r\n\r\nhttps://console.example.com/sign-in/invite?token={token}\r\n\r\n");
     assert!(mail.find(&link).unwrap() < mail.find(&format!("\r\n{token}\r\n")).unwrap(), "{mail}");
     let bob = app.person("bob@a.test").await;
@@ -101,22 +86,6 @@ async fn an_invite_that_cannot_be_mailed_says_so_and_can_be_made_again() {
     assert_eq!(app.get(ada.shows(), &invites_of(&org)).await.body, json!([sent.body]));
     let bob = app.person("bob@a.test").await;
     assert_eq!(app.claim(&bob, &mailed_token(&app)).await.status, 200);
-}
-
-#[tokio::test]
-async fn a_token_is_stored_as_a_hash_and_shown_in_no_answer() {
-    let app = TestApp::open().await;
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
-    let invite = app.invite(&ada, &org, "bob@a.test", "member").await.body;
-    let stored: Vec<String> = sqlx::query_scalar("SELECT i::text FROM invites i UNION ALL SELECT a::text FROM audit_log a")
-        .fetch_all(&app.stores.pool)
-        .await
-        .unwrap();
-    let listed = app.get(ada.shows(), &invites_of(&org)).await.body.to_string();
-    for text in stored.iter().chain([&listed, &invite.to_string()]) {
-        assert!(!text.contains("inv_"), "{text}");
-    }
 }
 
 #[tokio::test]
@@ -166,9 +135,6 @@ async fn a_withdrawn_invite_and_one_that_never_was_look_the_same() {
     for never in [PlainInvite::mint().reveal(), "", "inv_", "x", "\u{0}"] {
         assert_eq!(app.claim(&bob, never).await, withdrawn, "{never:?}");
     }
-    for body in [json!({}), json!({"token": null}), json!({"token": 7}), json!({"token": "x", "role": "owner"})] {
-        assert_eq!(app.post(bob.shows(), CLAIM, &body).await.refusal(), (422, "invalid_request"), "{body}");
-    }
     let claimed = app.invite(&ada, &org, "cy@a.test", "member").await.body;
     let (cy, token) = (app.person("cy@a.test").await, app.token_of(&claimed).await);
     assert_eq!(app.claim(&cy, &token).await.status, 200);
@@ -179,15 +145,10 @@ async fn a_withdrawn_invite_and_one_that_never_was_look_the_same() {
 }
 
 #[tokio::test]
-async fn x12_an_address_that_is_none_is_refused_and_invites_are_bounded() {
+async fn open_invites_are_bounded() {
     let app = TestApp::open().await;
     let ada = app.person("ada@a.test").await;
     let org = app.founded(&ada, "a.test").await.text("id").to_owned();
-    for email in ["", "bob", "bob@a.test\r\nBcc: eve@b.test", "bob@a.test\u{0}", "Bob <bob@a.test>", &"b".repeat(300)] {
-        assert_eq!(app.invite(&ada, &org, email, "member").await.refusal(), (422, "invalid_request"), "{email:?}");
-    }
-    let both = app.invite(&ada, &org, "bob", "king").await;
-    assert_eq!(both.body["errors"].as_array().unwrap().len(), 2, "every fault at once: {}", both.body);
     let bare = app.post(ada.shows(), &members_of(&org), &json!({"email": "bob@a.test"})).await;
     assert_eq!((bare.status, bare.text("role")), (201, "member"), "the least, when nobody says");
     let fill = "INSERT INTO invites (id, organization_id, email, role, token_hash, created_at, expires_at) \

@@ -1,7 +1,10 @@
-//! S11 for signing in: the binary at its most talkative says no secret.
+//! S11: no secret is in a log, nor in a table as it was shown.
 
 use crate::forged_provider::{ForgedProvider, SECRET};
+use crate::invites::mailed_token;
 use crate::mailbox::token_in;
+use crate::people::{ORGANIZATIONS, invites_of, members_of};
+use crate::test_app::{DRAINS, KEYS, Shows, TestApp, VERIFY, WEBHOOKS};
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::sealing::SecretsKey;
@@ -64,5 +67,43 @@ async fn s11_x22_no_session_token_or_client_secret_is_logged_at_trace() {
     let sealed = journey.split_once('=').unwrap().1.to_owned();
     for secret in [by_mail, by_provider, token, SECRET.to_owned(), key.reveal().to_owned(), sealed, code.to_owned()] {
         assert!(!log.contains(&secret), "{secret} in the log: {:?}", log.lines().find(|line| line.contains(&secret)));
+    }
+}
+
+#[tokio::test]
+async fn s11_no_secret_is_stored_as_it_was_shown_nor_shown_twice() {
+    let app = TestApp::open().await;
+    let (_, owner) = app.org("owner").await;
+    let by_key = Shows::Key(&owner);
+    app.ask_to_sign_in("ada@a.test").await;
+    let link = app.token_mailed("ada@a.test", 1).await;
+    let opened = app.post(Shows::Nothing, VERIFY, &json!({"token": link})).await;
+    let by_person = Shows::Session(opened.text("session_id"));
+    let body = json!({"name": "A", "org_type": "content_owner", "domain": "a.test"});
+    let org = app.post(by_person, ORGANIZATIONS, &body).await;
+    let invited = app.post(by_person, &members_of(org.text("id")), &json!({"email": "bob@a.test"})).await;
+    let invite = mailed_token(&app);
+    let key = app.create(by_key, &json!({})).await;
+    let endpoint = app.subscribe(&owner, &["delegation.created"]).await;
+    let drain = app.post(by_key, DRAINS, &json!({"name": "Vercel", "provider": "vercel", "secret": "planted-secret"})).await;
+    assert_eq!((invited.status, drain.status), (201, 201), "{} {}", invited.body, drain.body);
+    let shown = [&key.text("key")[12..], &drain.text("key")[12..], &endpoint.text("secret")[6..]];
+    let secrets = [link.as_str(), opened.text("session_id"), &invite, "planted-secret"].into_iter().chain(shown);
+    let secrets: Vec<&str> = secrets.collect();
+
+    let mut texts = vec![invited.body.to_string()];
+    let tables = "SELECT table_name::text FROM information_schema.tables WHERE table_schema = 'public'";
+    let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&app.stores.pool).await.unwrap();
+    assert!(tables.len() > 20, "{tables:?}");
+    for table in tables {
+        let rows = sqlx::AssertSqlSafe(format!("SELECT t::text FROM {table} t"));
+        texts.extend(sqlx::query_scalar::<_, String>(rows).fetch_all(&app.stores.pool).await.unwrap());
+    }
+    for path in [KEYS, DRAINS, WEBHOOKS, "/api/v1/identity/audit"] {
+        texts.push(app.get(by_key, path).await.body.to_string());
+    }
+    texts.push(app.get(by_person, &invites_of(org.text("id"))).await.body.to_string());
+    for text in texts {
+        assert!(secrets.iter().all(|secret| !text.contains(secret)), "{text}");
     }
 }

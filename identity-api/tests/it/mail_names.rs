@@ -1,28 +1,10 @@
-//! What strangers may call themselves, and where it is told (A10, A14).
+//! Whose names a mail to somebody else contains (A10).
 
-use crate::admin::{json_of, refusal};
-use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PROVISIONED};
+use crate::people::{ORGANIZATIONS, PROVISIONED};
 use crate::test_app::{Shows, TestApp};
 use serde_json::json;
 
 const LURE: &str = "your account is locked - call 555 0100";
-
-/// Texts that are no names, whoever gives them to whatever.
-const BAD: [&str; 13] = [
-    "go to https://evil.example",
-    "evil.example/login",
-    "Visit WWW.evil.example",
-    "ｗｗｗ.evil.example",
-    "Аpple",
-    "Арре",
-    "Gооgle News",
-    "𝐀pple",
-    "Ap\u{200b}ple",
-    "App\u{202e}el",
-    "Ap\u{ad}ple",
-    "Apple\u{2060}",
-    "\u{feff}Apple",
-];
 
 #[tokio::test]
 async fn a10_an_organisation_without_a_verified_domain_is_not_named_in_a_mail_to_somebody_else() {
@@ -79,34 +61,4 @@ async fn a10_a_partners_word_for_a_domain_names_an_organisation_while_an_operato
     sqlx::query(prove).execute(&app.stores.pool).await.unwrap();
     assert_eq!(app.invite(&ada, &org, "third@a.test", "member").await.status, 201);
     assert!(app.mails().pop().unwrap().contains(named), "its own proof needs nobody's word");
-}
-
-#[tokio::test]
-async fn a10_a14_what_reads_as_a_link_or_as_another_name_names_no_organisation() {
-    let app = TestApp::open().await;
-    let ada = app.person("ada@a.test").await;
-    let (partner, key) = app.platform("partner").await;
-    app.trust(partner, true).await;
-    let before = app.count("SELECT count(*) FROM organizations").await;
-    for name in BAD {
-        for refused in [
-            app.post(ada.shows(), ORGANIZATIONS, &json!({"name": name, "org_type": "content_owner", "domain": "a.test"})).await,
-            app.post(Shows::Key(&key), PROVISIONED, &json!({"name": name, "domain": "a.test"})).await,
-            app.ask_for(&ada, AGENT_REQUESTS, name).await,
-        ] {
-            assert_eq!(refused.refusal(), (422, "invalid_request"), "{name:?}");
-            assert_eq!(refused.body["errors"].as_array().unwrap().len(), 1, "{name:?}");
-        }
-    }
-    assert_eq!(app.count("SELECT count(*) FROM organizations").await, before);
-    assert_eq!(app.count("SELECT count(*) FROM access_requests").await, 0);
-    // Nor at the machine, where words are split at blanks.
-    for name in ["evil.example/x", "www.evil.example", "Аpple"] {
-        refusal(&app, &format!("organization create --type platform --name {name}"), 1).await;
-    }
-    let honest = json_of(&app, "organization create --type platform --name 朝日新聞デジタル").await;
-    assert_eq!(honest["name"], "朝日新聞デジタル");
-    // A key is named for its own organisation only, but not by what nobody sees.
-    assert_eq!(app.create(Shows::Key(&key), &json!({"name": "prod/eu (Аpple)"})).await.status, 201);
-    assert_eq!(app.create(Shows::Key(&key), &json!({"name": "prod\u{200b}"})).await.refusal(), (422, "invalid_request"));
 }

@@ -64,7 +64,6 @@ mod user_sessions;
 mod granting;
 mod webhook_standing;
 mod webhooks;
-mod www_domains;
 
 #[test]
 #[ignore = "the service itself, which other tests start"]

@@ -2,34 +2,14 @@
 //! owner.
 
 use crate::people::{PLATFORM_REQUESTS, PROVISIONED, Person};
-use crate::races::rounds;
-use crate::test_app::{Answer, Shows, TestApp, until_served};
-use futures::FutureExt;
-use futures::future::join_all;
+use crate::races::{PARALLEL, at_once, rounds};
+use crate::test_app::{Shows, TestApp};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// These many take some seconds in a debug build; `TEST_ROUNDS` takes their place.
 const USUAL_ROUNDS: usize = 8;
-const PARALLEL: usize = 40;
-
-/// Forty calls at once; how many got which status.
-async fn at_once<F, Fut>(call: F) -> BTreeMap<u16, usize>
-where
-    F: Fn(usize) -> Fut,
-    Fut: Future<Output = Answer> + Send + 'static,
-{
-    let calls = (0..PARALLEL).map(|number| {
-        let call = &call;
-        until_served(move || tokio::spawn(call(number)).map(Result::unwrap))
-    });
-    let mut statuses = BTreeMap::new();
-    for answer in join_all(calls).await {
-        *statuses.entry(answer.status).or_default() += 1;
-    }
-    statuses
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_owners_who_remove_each_other_one_stays() {
@@ -42,8 +22,8 @@ async fn of_owners_who_remove_each_other_one_stays() {
             owners.push(app.joined(&ada, &org, &format!("owner{number}@a.test"), "owner").await);
         }
         let people: Arc<[Person]> = owners.into();
-        let answered = at_once(|number| {
-            let (app, org, people) = (Arc::clone(&app), org.clone(), Arc::clone(&people));
+        let answered = at_once(&app, |app, number| {
+            let (org, people) = (org.clone(), Arc::clone(&people));
             async move {
                 let (by, whom) = (&people[number % 4], &people[(number / 4) % 4]);
                 if number % 3 == 0 { app.make(by, &org, whom, "member").await } else { app.remove(by, &org, whom).await }
@@ -68,8 +48,8 @@ async fn of_forty_claims_of_an_invite_one_wins_and_is_told() {
         let body = json!({"name": "Owner", "domain": format!("a{round}.test"), "admin_email": ada.email});
         let provisioned = app.post(Shows::Key(&key), PROVISIONED, &body).await;
         let token = app.token_of(&provisioned.body["invite"]).await;
-        let claimed = at_once(|_| {
-            let (app, ada, token) = (Arc::clone(&app), ada.clone(), token.clone());
+        let claimed = at_once(&app, |app, _| {
+            let (ada, token) = (ada.clone(), token.clone());
             async move { app.claim(&ada, &token).await }
         })
         .await;
@@ -84,8 +64,8 @@ async fn of_forty_verdicts_on_a_request_one_wins() {
     let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
     for round in 0..rounds(USUAL_ROUNDS) {
         let id = app.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await.text("id").to_owned();
-        let reviewed = at_once(|number| {
-            let (app, operator, id) = (Arc::clone(&app), operator.clone(), id.clone());
+        let reviewed = at_once(&app, |app, number| {
+            let (operator, id) = (operator.clone(), id.clone());
             async move { app.review(&operator, &id, if number % 2 == 0 { "approve" } else { "reject" }).await }
         })
         .await;
@@ -108,8 +88,8 @@ async fn of_forty_attestations_of_a_host_one_wins() {
     app.trust(partner, true).await;
     for round in 0..rounds(USUAL_ROUNDS) {
         let body = json!({"name": "Owner", "domain": format!("a{round}.test"), "attest": true});
-        let provisioned = at_once(|_| {
-            let (app, key, body) = (Arc::clone(&app), key.clone(), body.clone());
+        let provisioned = at_once(&app, |app, _| {
+            let (key, body) = (key.clone(), body.clone());
             async move { app.post(Shows::Key(&key), PROVISIONED, &body).await }
         })
         .await;
@@ -126,8 +106,8 @@ async fn of_forty_invites_of_a_person_the_last_is_open() {
     let app = Arc::new(TestApp::open().await);
     let ada = app.person("ada@a.test").await;
     let org = app.founded(&ada, "a.test").await.text("id").to_owned();
-    let invited = at_once(|_| {
-        let (app, ada, org) = (Arc::clone(&app), ada.clone(), org.clone());
+    let invited = at_once(&app, |app, _| {
+        let (ada, org) = (ada.clone(), org.clone());
         async move { app.invite(&ada, &org, "bob@a.test", "member").await }
     })
     .await;

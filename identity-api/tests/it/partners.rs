@@ -2,7 +2,6 @@
 
 use crate::people::{ORGANIZATIONS, PROVISIONED};
 use crate::test_app::{Answer, NOBODY, Shows, TestApp};
-use schemas::identity::{OrgType, Scope};
 use schemas::ids::OrgId;
 use schemas::site::Site;
 use serde_json::{Value, json};
@@ -66,57 +65,6 @@ async fn a_trusted_partner_provisions_an_owner_who_claims_it_and_the_partner_is_
 }
 
 #[tokio::test]
-async fn a_claim_that_cannot_be_told_does_not_happen() {
-    let app = TestApp::open().await;
-    let (_, key) = partner(&app, "partner").await;
-    app.subscribe(&key, &["invite.claimed"]).await;
-    let body = json!({"name": "Owner", "domain": "a.test", "admin_email": "ada@a.test"});
-    let provisioned = provision(&app, &key, &body).await;
-    let (ada, token) = (app.person("ada@a.test").await, app.token_of(&provisioned.body["invite"]).await);
-    for table in ["webhook_deliveries", "audit_log"] {
-        let refuse = format!(
-            "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$; \
-             CREATE TRIGGER refuse BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION refuse()"
-        );
-        sqlx::raw_sql(sqlx::AssertSqlSafe(refuse)).execute(&app.stores.pool).await.unwrap();
-        assert_eq!(app.claim(&ada, &token).await.refusal(), (500, "internal"), "{table}");
-        assert_eq!(app.get(ada.shows(), ORGANIZATIONS).await.body, json!([]), "{table}");
-        let allow = format!("DROP TRIGGER refuse ON {table}");
-        sqlx::raw_sql(sqlx::AssertSqlSafe(allow)).execute(&app.stores.pool).await.unwrap();
-    }
-    assert_eq!(app.claim(&ada, &token).await.status, 200, "the same invite can be claimed now");
-}
-
-#[tokio::test]
-async fn without_the_scope_or_the_trust_nothing_is_provisioned() {
-    let app = TestApp::open().await;
-    let (org, trusted) = partner(&app, "partner").await;
-    let (_, untrusted) = app.platform("untrusted").await;
-    let scopes = [Scope::IdentityRead, Scope::IdentityWrite, Scope::TelemetryRead, Scope::TelemetryWrite];
-    let unscoped = app.seed().key(org, OrgType::Platform, &scopes).await;
-    let ada = app.session("ada@a.test", &[org]).await;
-    let before = app.count("SELECT count(*) FROM organizations").await;
-    let body = json!({"name": "Owner", "domain": "a.test", "attest": true});
-    let refused = [
-        (Shows::Key(&unscoped), (403, "missing_scope")),
-        (Shows::Key(&untrusted), (403, "forbidden")),
-        (Shows::Session(&ada), (401, "unauthenticated")),
-        (Shows::Nothing, (401, "unauthenticated")),
-    ];
-    for (shows, refusal) in refused {
-        for body in [&body, &json!({}), &json!({"name": 7})] {
-            assert_eq!(app.post(shows, PROVISIONED, body).await.refusal(), refusal);
-        }
-        let path = format!("{PROVISIONED}/{org}/domains/{NOBODY}/attest");
-        assert_eq!(app.post(shows, &path, &json!({})).await.refusal(), refusal);
-    }
-    assert_eq!(app.count("SELECT count(*) FROM organizations").await, before);
-    assert_eq!(provision(&app, &trusted, &body).await.status, 201);
-    app.trust(org, false).await;
-    assert_eq!(provision(&app, &trusted, &body).await.refusal(), (403, "forbidden"), "trust ends at once");
-}
-
-#[tokio::test]
 async fn a_partner_attests_domains_of_owners_it_provisioned_and_of_nobody_else() {
     let app = TestApp::open().await;
     let ((_, key), (_, other)) = (partner(&app, "partner").await, partner(&app, "other").await);
@@ -169,40 +117,4 @@ async fn a_domain_that_somebody_else_owns_cannot_be_provisioned_or_attested() {
     assert_eq!(attest(&app, &key, org, domain).await.refusal(), (409, "conflict"), "a host of what is owned by now");
     assert_eq!(app.count("SELECT count(*) FROM organizations").await, before, "a refusal leaves nothing behind");
     assert_eq!(owner_of(&app, "www.a.test").await, Some(owner));
-}
-
-#[tokio::test]
-async fn who_comes_after_an_earlier_owner_does_not_see_the_history() {
-    let app = TestApp::open_at_a_standstill().await;
-    let (_, key) = partner(&app, "partner").await;
-    let (earlier, _) = app.owner_of("a.test").await;
-    let release =
-        "UPDATE domains SET verified_at = $2 - interval '2 days', released_at = $2 - interval '1 day' WHERE organization_id = $1";
-    sqlx::query(release).bind(earlier.0).bind(app.clock.now()).execute(&app.stores.pool).await.unwrap();
-    for (domain, visible_from) in [("a.test", Some(app.clock.now())), ("fresh.test", None)] {
-        let provisioned = provision(&app, &key, &json!({"name": "Owner", "domain": domain, "attest": true})).await.body;
-        let org = OrgId(provisioned["organization"]["id"].as_str().unwrap().parse().unwrap());
-        let owned = Directory::new(app.stores.pool.clone()).owned_sites(org).await.unwrap();
-        assert_eq!(owned.iter().map(|site| site.visible_from).collect::<Vec<_>>(), [visible_from], "{domain}");
-    }
-}
-
-#[tokio::test]
-async fn every_fault_of_a_provisioning_is_told_at_once() {
-    let app = TestApp::open().await;
-    let (_, key) = partner(&app, "partner").await;
-    let before = app.count("SELECT count(*) FROM organizations").await;
-    for (body, faults) in [
-        (json!({}), 2),
-        (json!({"name": "\u{0}", "domain": "localhost", "admin_email": "x"}), 3),
-        (json!({"name": "A", "domain": "a.test", "admin_email": "a@b.test\r\nBcc: c@d.test"}), 1),
-        (json!({"name": "A", "domain": "a.test", "attest": "yes"}), 1),
-        (json!({"name": "A", "domain": "a.test", "org_type": "platform"}), 1),
-        (json!({"name": "A", "domain": "a.test", "verified": true}), 1),
-    ] {
-        let refused = provision(&app, &key, &body).await;
-        assert_eq!(refused.refusal(), (422, "invalid_request"), "{body}");
-        assert_eq!(refused.body["errors"].as_array().unwrap().len(), faults, "{body}");
-    }
-    assert_eq!(app.count("SELECT count(*) FROM organizations").await, before);
 }

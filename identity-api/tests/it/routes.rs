@@ -91,7 +91,7 @@ pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 70] = [
 ];
 
 #[tokio::test]
-async fn s3_every_identity_route_answers_every_credential_as_the_table_says() {
+async fn s3_x24_every_route_answers_every_credential_as_the_table_says() {
     let app = TestApp::open().await;
     let (org, gone) = (app.seed().org("owner", OrgType::ContentOwner).await.id, app.org("gone").await);
     let key = async |scopes: &[Scope]| app.seed().key(org, OrgType::ContentOwner, scopes).await;

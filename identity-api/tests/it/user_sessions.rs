@@ -153,9 +153,19 @@ async fn x18_x19_whatever_is_no_session_or_key_gets_the_same_401_on_every_kind_o
     let app = TestApp::open().await;
     let (org, key) = app.org("owner").await;
     let session = app.session("jane@example.com", &[org]).await;
+    let revoked = app.create(Shows::Key(&key), &json!({"scopes": ["identity:write"]})).await;
+    assert_eq!(app.revoke(Shows::Key(&key), revoked.text("id")).await.status, 200);
+    let (expired, ended) = (app.session("late@a.test", &[org]).await, app.session("gone@a.test", &[org]).await);
+    for (email, column) in [("late@a.test", "expires_at"), ("gone@a.test", "ended_at")] {
+        let past = format!("UPDATE user_sessions SET {column} = now() FROM users u WHERE u.id = user_id AND u.email = $1");
+        sqlx::query(sqlx::AssertSqlSafe(past)).bind(email).execute(&app.stores.pool).await.unwrap();
+    }
     let expected = app.list(Shows::Nothing).await;
     assert_eq!(expected.refusal(), (401, "unauthenticated"));
     for path in [KEYS, SESSION] {
+        for shows in [Shows::Key(revoked.text("key")), Shows::Session(&expired), Shows::Session(&ended)] {
+            assert_eq!(app.get(shows, path).await, expected, "{path}");
+        }
         let ask = || app.request(Method::GET, path, Shows::Nothing);
         let refuses = async |request: RequestBuilder, why: &str| assert_eq!(answer(request).await, expected, "{path}: {why}");
         for value in spoilt(&session) {
@@ -183,6 +193,7 @@ async fn x18_x19_whatever_is_no_session_or_key_gets_the_same_401_on_every_kind_o
         )
         .await;
         refuses(ask().header("authorization", "Basic x").header("cookie", &other), "a good cookie beside a bad header").await;
+        refuses(ask().header("x-api-key", &key).header("x-api-key", &key), "two key headers").await;
         refuses(ask().header("x-api-key", PlainApiKey::mint(OrgType::Agent).reveal()).header("cookie", &other), "a bad key")
             .await;
         assert_eq!(answer(ask().header("authorization", &bearer).header("cookie", &other)).await.status, 200, "twice the same");
