@@ -6,7 +6,6 @@ use chrono::TimeDelta;
 use identity_api::sign_in::SignInSettings;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
-use service_kit::settings::WebhookSettings;
 use service_kit::testing::eventually;
 
 async fn send_note(app: &TestApp, by: &Person, id: &str, verdict: &str, note: &Value) -> Answer {
@@ -42,7 +41,7 @@ async fn i4_a_person_sees_their_own_requests_of_each_type() {
 async fn the_mail_with_a_verdict_leads_to_where_the_requester_goes_on() {
     let page = Some("https://console.example.com/sign-in".parse().unwrap());
     let settings = SignInSettings { sign_in_url: page, ..sign_in() };
-    let app = TestApp::open_for(Clock::System, WebhookSettings::default(), settings).await;
+    let app = TestApp::open_for(Clock::System, settings).await;
     let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
     for verdict in ["approve", "reject"] {
         let filed = app.ask_for(&ada, AGENT_REQUESTS, verdict).await;

@@ -104,9 +104,7 @@ async fn no_account_is_created_where_nobody_keeps_them() {
 async fn owners_list_and_revoke_the_accounts_of_their_organization() {
     let app = TestApp::open().await;
     keep_accounts(&app).await;
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
-    let bob = app.joined(&ada, &org, "bob@a.test", "member").await;
+    let (ada, bob, org) = app.ada_and_bob("member").await;
     let other = app.seed().owner_of("b.test").await;
     let (id, others) =
         (create(&app, &format!("--organization {org}")).await, create(&app, &format!("--organization {}", other.id)).await);
@@ -133,9 +131,7 @@ async fn owners_list_and_revoke_the_accounts_of_their_organization() {
 /// Bob and Ada own an organization; each uses an account, and a third belongs to nobody.
 async fn accounts(app: &TestApp) -> (Person, Person, String, [String; 3]) {
     keep_accounts(app).await;
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
-    let bob = app.joined(&ada, &org, "bob@a.test", "owner").await;
+    let (ada, bob, org) = app.ada_and_bob("owner").await;
     let ids = [
         create(app, &format!("--organization {org} --member ada@a.test")).await,
         create(app, &format!("--organization {org} --member bob@a.test")).await,

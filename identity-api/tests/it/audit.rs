@@ -103,9 +103,7 @@ async fn no_row_of_the_trail_is_changed_or_removed() {
 #[tokio::test]
 async fn x25_whose_role_changes_signs_in_again() {
     let app = TestApp::open().await;
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
-    let bob = app.joined(&ada, &org, "bob@a.test", "member").await;
+    let (ada, bob, org) = app.ada_and_bob("member").await;
     let elsewhere = app.person("bob@a.test").await;
     assert_eq!(app.make(&ada, &org, &bob, "member").await.status, 200, "which changes nothing");
     assert_eq!(app.get(bob.shows(), KEYS).await.status, 200);

@@ -19,9 +19,7 @@ impl TestApp {
 #[tokio::test]
 async fn an_organisation_reads_what_was_changed_for_it_newest_first_and_by_whom() {
     let app = TestApp::open().await;
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
-    let bob = app.joined(&ada, &org, "bob@a.test", "owner").await;
+    let (ada, bob, org) = app.ada_and_bob("owner").await;
     let minted = app.post(ada.shows(), KEYS, &json!({"name": "first", "scopes": ["identity:read", "identity:write"]})).await;
     let key = minted.text("key");
     app.post(Shows::Key(key), KEYS, &json!({"name": "second", "scopes": ["identity:read"]})).await;
@@ -92,8 +90,7 @@ async fn s2_nobody_of_another_organisation_is_named_in_a_trail() {
 async fn s2_a_person_of_another_organisation_is_not_named_whatever_they_did_to_this_one() {
     let app = TestApp::open().await;
     let (org, key) = app.org("held").await;
-    let eve = app.person("eve@e.test").await;
-    let others = app.founded(&eve, "e.test").await.text("id").to_owned();
+    let (eve, others) = app.founder("eve@e.test", "e.test").await;
     let bob = app.joined(&eve, &others, "bob@e.test", "owner").await;
     // As a contest of a host writes it down.
     let lost = "INSERT INTO audit_log (at, actor_kind, actor_id, organization_id, action, object_kind, object_id, detail) \

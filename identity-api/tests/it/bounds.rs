@@ -8,13 +8,12 @@ use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use serde_json::json;
 use service_kit::clock::Clock;
-use service_kit::settings::WebhookSettings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 async fn open(invites: u32, invites_to_address: u32) -> TestApp {
     let sign_in = SignInSettings { invites, invites_to_address, ..sign_in() };
-    TestApp::open_for(Clock::manual(Clock::System.now()), WebhookSettings::default(), sign_in).await
+    TestApp::open_for(Clock::manual(Clock::System.now()), sign_in).await
 }
 
 #[tokio::test]
@@ -64,8 +63,7 @@ async fn an_address_is_invited_so_often_within_an_hour_whoever_invites() {
 #[tokio::test]
 async fn a_key_of_a_partner_invites_so_many_within_an_hour() {
     let app = open(2, 0).await;
-    let (partner, key) = app.platform("partner").await;
-    app.trust(partner, true).await;
+    let (_, key) = app.partner("partner").await;
     for (number, expected) in [201, 201, 429].into_iter().enumerate() {
         let body = json!({"name": "Owner", "domain": format!("a{number}.test"), "admin_email": format!("p{number}@a.test")});
         assert_eq!(app.post(Shows::Key(&key), PROVISIONED, &body).await.status, expected, "{number}");
@@ -77,8 +75,7 @@ async fn a_key_of_a_partner_invites_so_many_within_an_hour() {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_forty_at_once_no_more_get_through_than_there_is_room_for() {
     let app = Arc::new(open(7, 0).await);
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let (ada, org) = app.founder("ada@a.test", "a.test").await;
     let requests = |number: usize| if number.is_multiple_of(2) { PLATFORM_REQUESTS } else { AGENT_REQUESTS };
     for (what, room, refusal) in [("invite", 7, 429), ("found", 19, 409), ("ask", 5, 409)] {
         let answers = at_once(&app, |app, number| {

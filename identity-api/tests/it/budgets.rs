@@ -9,7 +9,7 @@ use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use schemas::identity::{MAX_KEYS, OrgType, Scope};
 use schemas::ids::OrgId;
-use serde_json::{Value, json};
+use serde_json::json;
 use service_kit::auth::API_KEY_HEADER;
 use service_kit::clock::Clock;
 use service_kit::settings::WebhookSettings;
@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 
 /// An app whose organizations may add so many bytes an hour.
 async fn open_with(identity_bytes: u64, clock: Clock) -> TestApp {
-    TestApp::open_for(clock, WebhookSettings::default(), SignInSettings { identity_bytes, ..sign_in() }).await
+    TestApp::open_for(clock, SignInSettings { identity_bytes, ..sign_in() }).await
 }
 
 async fn change_setting(app: &TestApp, key: &str, value: bool) -> Answer {
@@ -129,8 +129,7 @@ async fn tests_of_foreign_endpoints_spend_nothing() {
 
 #[tokio::test]
 async fn f51_many_keys_of_one_organization_share_a_rate() {
-    let app =
-        TestApp::open_for(Clock::System, WebhookSettings::default(), SignInSettings { identity_rate: 2, ..sign_in() }).await;
+    let app = TestApp::open_for(Clock::System, SignInSettings { identity_rate: 2, ..sign_in() }).await;
     let (org, _) = app.org("busy").await;
     let mut statuses = Vec::new();
     for _ in 0..40 {
@@ -189,14 +188,6 @@ async fn f51_an_organization_has_at_most_1000_members() {
     };
     assert_eq!(invite("ann").await.status, 201);
     assert_eq!(invite("joe").await.refusal(), (409, "conflict"));
-}
-
-/// The items of a page and the number of all.
-pub(crate) async fn page(app: &TestApp, shows: Shows<'_>, path: &str) -> (Vec<Value>, String) {
-    let response = app.request(Method::GET, path, shows).send().await.unwrap();
-    assert_eq!(response.status(), 200, "{path}");
-    let total = response.headers()["x-total-count"].to_str().unwrap().to_owned();
-    (response.json().await.unwrap(), total)
 }
 
 /// Connections to this test's database that wait for a lock.
@@ -356,24 +347,24 @@ async fn f51_every_list_is_paged() {
     let session = app.session("owner@example.com", &[org]).await;
     add_keys(&app, org, 8).await;
     let (key, person) = (Shows::Key(&owner), Shows::Session(&session));
-    let (whole, total) = page(&app, key, KEYS).await;
+    let (whole, total) = app.page(key, KEYS).await;
     assert_eq!((whole.len(), total.as_str()), (10, "10"));
     let mut walked = Vec::new();
     for offset in [0, 4, 8] {
-        let (items, total) = page(&app, key, &format!("{KEYS}?limit=4&offset={offset}")).await;
+        let (items, total) = app.page(key, &format!("{KEYS}?limit=4&offset={offset}")).await;
         assert_eq!((items.len(), total.as_str()), ([4, 4, 2][offset / 4], "10"));
         walked.extend(items);
     }
     assert_eq!(walked, whole);
     for list in ["analysts", "delegations", "delegation-requests", "domains", "drains", "webhooks"] {
-        let (items, total) = page(&app, key, &format!("/api/v1/identity/{list}?limit=1")).await;
+        let (items, total) = app.page(key, &format!("/api/v1/identity/{list}?limit=1")).await;
         assert_eq!(items.len().to_string(), total, "{list}");
     }
     let of_organization = [format!("organizations/{org}/members"), format!("organizations/{org}/invites")];
     let of_person = ["organizations", "platform-access-requests", "agent-access-requests"].map(str::to_owned);
     for list in of_organization.iter().chain(&of_person) {
         let path = format!("/api/v1/identity/{list}");
-        let (items, total) = page(&app, person, &format!("{path}?offset=1000000")).await;
+        let (items, total) = app.page(person, &format!("{path}?offset=1000000")).await;
         assert!(items.is_empty() && total.parse::<usize>().unwrap() <= 1, "{list}: {total}");
         let refused = answer(app.request(Method::GET, &format!("{path}?limit=0"), person)).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{list}");
@@ -394,8 +385,8 @@ async fn f51_a_list_of_delegations_has_at_most_1000_and_pages_beyond() {
     .execute(&app.stores.pool)
     .await
     .unwrap();
-    let (items, total) = page(&app, Shows::Key(&key), DELEGATIONS).await;
+    let (items, total) = app.page(Shows::Key(&key), DELEGATIONS).await;
     assert_eq!((items.len(), total.as_str()), (1_000, "1003"));
-    let (items, total) = page(&app, Shows::Key(&key), &format!("{DELEGATIONS}?offset=1000")).await;
+    let (items, total) = app.page(Shows::Key(&key), &format!("{DELEGATIONS}?offset=1000")).await;
     assert_eq!((items.len(), total.as_str()), (3, "1003"));
 }

@@ -5,7 +5,6 @@ use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use serde_json::json;
 use service_kit::clock::Clock;
-use service_kit::settings::WebhookSettings;
 
 const OWN: &str = "http://telemetry.test";
 
@@ -30,7 +29,7 @@ const ORIGINS: [(&[(&str, &str)], bool); 14] = [
 #[tokio::test]
 async fn x26_a_change_by_cookie_needs_a_page_of_our_own() {
     let settings = SignInSettings { allowed_origins: vec!["https://console.example.com/app".parse().unwrap()], ..sign_in() };
-    let app = TestApp::open_for(Clock::System, WebhookSettings::default(), settings).await;
+    let app = TestApp::open_for(Clock::System, settings).await;
     let (org, key) = app.org("owner").await;
     let session = app.session("jane@example.com", &[org]).await;
     let mint = |headers: &[(&str, &str)], shows: Shows<'_>| {
@@ -95,7 +94,7 @@ async fn x27_no_other_site_may_read_an_answer_and_nobody_keeps_it() {
 #[tokio::test]
 async fn over_https_only_the_cookie_that_no_neighbour_can_plant_counts() {
     let settings = SignInSettings { public_url: Some("https://telemetry.test".parse().unwrap()), ..sign_in() };
-    let app = TestApp::open_for(Clock::System, WebhookSettings::default(), settings).await;
+    let app = TestApp::open_for(Clock::System, settings).await;
     app.ask_to_sign_in("jane@example.com").await;
     let token = app.token_mailed("jane@example.com", 1).await;
     let opened = app.request(Method::POST, VERIFY, Shows::Nothing).json(&json!({"token": token})).send().await.unwrap();

@@ -60,8 +60,7 @@ fn looked(standing: u32, missing: u32, lapsed: u32) -> Looked {
 async fn a8_a_fresh_dns_proof_takes_a_host_that_is_held_on_somebodys_word_and_both_are_told() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;
-    let (partner, partner_key) = app.platform("partner").await;
-    app.trust(partner, true).await;
+    let (_, partner_key) = app.partner("partner").await;
     let body = json!({"name": "Squatter", "domain": "a.test", "attest": true, "admin_email": "sam@s.test"});
     let provisioned = app.post(Shows::Key(&partner_key), PROVISIONED, &body).await.body;
     let squatter: OrgId = provisioned["organization"]["id"].as_str().unwrap().parse().unwrap();

@@ -4,12 +4,6 @@ use crate::people::{PROVISIONED, invites_of};
 use crate::test_app::{Answer, NOBODY, Shows, TestApp};
 use serde_json::{Value, json};
 
-async fn partner(app: &TestApp, name: &str) -> String {
-    let (org, key) = app.platform(name).await;
-    app.trust(org, true).await;
-    key
-}
-
 async fn invite_first(app: &TestApp, key: &str, org: &str, email: &str) -> Answer {
     app.post(Shows::Key(key), &format!("{PROVISIONED}/{org}/invites"), &json!({"email": email})).await
 }
@@ -17,7 +11,7 @@ async fn invite_first(app: &TestApp, key: &str, org: &str, email: &str) -> Answe
 #[tokio::test]
 async fn a_partner_invites_another_first_owner_until_somebody_has_come() {
     let app = TestApp::open().await;
-    let (key, other) = (partner(&app, "partner").await, partner(&app, "other").await);
+    let (key, other) = (app.partner("partner").await.1, app.partner("other").await.1);
     let hook = app.subscribe(&key, &["invite.claimed"]).await;
     let body = json!({"name": "Owner", "domain": "a.test", "admin_email": "tyop@a.test"});
     let provisioned = app.post(Shows::Key(&key), PROVISIONED, &body).await.body;

@@ -26,14 +26,6 @@ async fn mint(app: &TestApp, by: Shows<'_>) -> String {
     minted.text("key").to_owned()
 }
 
-/// Ada owns an organisation, and Bob has this role in it.
-async fn ada_and_bob(app: &TestApp, role: &str) -> (Person, Person, String) {
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "ada.test").await.text("id").to_owned();
-    let bob = app.joined(&ada, &org, "bob@a.test", role).await;
-    (ada, bob, org)
-}
-
 /// The ids of what is in force, as somebody sees them.
 async fn in_force(app: &TestApp, by: &Person, path: &str) -> Vec<Value> {
     let listed = app.get(by.shows(), path).await.body;
@@ -62,7 +54,7 @@ async fn a5_a_key_delegates_and_approves_at_most_its_own_scopes() {
 #[tokio::test]
 async fn a4_a_member_who_is_no_owner_lets_nobody_in() {
     let app = TestApp::open().await;
-    let (ada, bob, org) = ada_and_bob(&app, "member").await;
+    let (ada, bob, org) = app.ada_and_bob("member").await;
     app.seed().verify(org.parse().unwrap(), "a.test").await;
     let ((one, _), (_, two)) = (app.platform("one").await, app.platform("two").await);
     let filed = app.ask(&two, "a.test").await;
@@ -86,7 +78,7 @@ async fn a4_a_member_who_is_no_owner_lets_nobody_in() {
 #[tokio::test]
 async fn a18_members_release_enable_test_and_revoke_nothing() {
     let app = TestApp::open().await;
-    let (ada, bob, org) = ada_and_bob(&app, "member").await;
+    let (ada, bob, org) = app.ada_and_bob("member").await;
     app.seed().verify(org.parse().unwrap(), "a.test").await;
     let domains = app.get(ada.shows(), DOMAINS).await.body;
     let domain = domains.as_array().unwrap().iter().find(|domain| domain["verified"] == true).unwrap();
@@ -126,7 +118,7 @@ async fn a18_members_release_enable_test_and_revoke_nothing() {
 #[tokio::test]
 async fn s17_who_is_removed_leaves_no_delegation_and_no_webhook_endpoint_behind() {
     let app = TestApp::open().await;
-    let (ada, bob, org) = ada_and_bob(&app, "owner").await;
+    let (ada, bob, org) = app.ada_and_bob("owner").await;
     app.seed().verify(org.parse().unwrap(), "a.test").await;
     let mut platforms = Vec::new();
     for name in ["one", "two", "three", "four", "five"] {
@@ -157,7 +149,7 @@ async fn s17_who_is_removed_leaves_no_delegation_and_no_webhook_endpoint_behind(
 #[tokio::test]
 async fn s17_a_member_who_is_no_owner_gets_no_signing_secret() {
     let app = TestApp::open().await;
-    let (ada, bob, org) = ada_and_bob(&app, "member").await;
+    let (ada, bob, org) = app.ada_and_bob("member").await;
     let endpoint = set_up(&app, ada.shows()).await;
     let sealed = async || -> Vec<u8> {
         sqlx::query_scalar("SELECT secret_sealed FROM webhook_endpoints").fetch_one(&app.stores.pool).await.unwrap()
@@ -176,7 +168,7 @@ async fn s17_a_member_who_is_no_owner_gets_no_signing_secret() {
 #[tokio::test]
 async fn s17_an_endpoint_goes_with_the_person_who_rotated_its_secret_last() {
     let app = TestApp::open().await;
-    let (ada, bob, org) = ada_and_bob(&app, "owner").await;
+    let (ada, bob, org) = app.ada_and_bob("owner").await;
     let by_his_key = mint(&app, Shows::Key(&mint(&app, bob.shows()).await)).await;
     let mut endpoints = Vec::new();
     for _ in 0..3 {
@@ -205,8 +197,7 @@ async fn s17_an_endpoint_goes_with_the_person_who_rotated_its_secret_last() {
 async fn s17_a_secret_that_is_rotated_while_who_does_is_removed_signs_nothing_or_is_never_made() {
     const ROUNDS: usize = 10;
     let app = TestApp::open().await;
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let (ada, org) = app.founder("ada@a.test", "a.test").await;
     for round in 0..ROUNDS {
         let eve = app.joined(&ada, &org, &format!("eve{round}@a.test"), "owner").await;
         let key = mint(&app, eve.shows()).await;
@@ -227,7 +218,7 @@ async fn s17_a_secret_that_is_rotated_while_who_does_is_removed_signs_nothing_or
 #[tokio::test]
 async fn s17_delegations_and_endpoints_stay_where_the_owner_says_so_and_go_with_an_owner_who_becomes_a_member() {
     let app = TestApp::open().await;
-    let (ada, bob, org) = ada_and_bob(&app, "owner").await;
+    let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (platform, _) = app.platform("one").await;
     assert_eq!(grant(&app, bob.shows(), platform).await.status, 201);
     assert_eq!(set_up(&app, bob.shows()).await.status, 201);
@@ -251,7 +242,7 @@ async fn s17_delegations_and_endpoints_stay_where_the_owner_says_so_and_go_with_
 #[tokio::test]
 async fn s17_what_a_removed_person_made_elsewhere_stays() {
     let app = TestApp::open().await;
-    let (ada, bob, org) = ada_and_bob(&app, "owner").await;
+    let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (platform, _) = app.platform("one").await;
     let elsewhere = app.founded(&bob, "b.test").await.text("id").to_owned();
     let of = |path: &str| format!("{path}?organization_id={elsewhere}");
@@ -270,8 +261,7 @@ async fn s17_what_a_removed_person_made_elsewhere_stays() {
 async fn s17_what_is_being_made_while_its_maker_is_removed_is_taken_back_or_is_never_made() {
     const ROUNDS: usize = 10;
     let app = TestApp::open().await;
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let (ada, org) = app.founder("ada@a.test", "a.test").await;
     let mut platforms = Vec::new();
     for name in ["one", "two", "three", "four"] {
         platforms.push(app.platform(name).await.0);
@@ -319,7 +309,7 @@ async fn s17_an_operator_who_is_removed_leaves_nothing_behind_that_their_keys_ma
 #[tokio::test]
 async fn s17_a_removed_member_loses_the_keys_they_minted_there_as_an_operator() {
     let app = TestApp::open().await;
-    let (ada, bob, org) = ada_and_bob(&app, "owner").await;
+    let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (other, _) = app.org("other").await;
     json_of(&app, "operator add bob@a.test").await;
     let key_of = async |org: &str| {

@@ -5,7 +5,6 @@ use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use schemas::ids::OrgId;
 use serde_json::json;
-use service_kit::settings::WebhookSettings;
 
 /// An eighth of the default, for short tests.
 const BUDGET: u64 = 512 * 1024;
@@ -73,7 +72,7 @@ async fn bytes(app: &TestApp) -> i64 {
 #[tokio::test]
 async fn f50_every_change_ends_before_postgres_grows_by_10_mb() {
     let settings = SignInSettings { identity_bytes: BUDGET, ..sign_in() };
-    let app = TestApp::open_for(standstill(), WebhookSettings::default(), settings).await;
+    let app = TestApp::open_for(standstill(), settings).await;
     for writer in [Writer::Delegations, Writer::Keys, Writer::Drains, Writer::Domains, Writer::Webhooks, Writer::Invites] {
         let name = format!("{writer:?}");
         let ((org, key), (platform, platform_key)) = (app.org(&name).await, app.platform(&name).await);

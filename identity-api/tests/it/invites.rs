@@ -10,13 +10,11 @@ use schemas::instant;
 use schemas::secrets::PlainInvite;
 use serde_json::json;
 use service_kit::clock::Clock;
-use service_kit::settings::WebhookSettings;
 
 #[tokio::test]
 async fn who_is_invited_claims_the_membership_once() {
     let app = TestApp::open_at_a_standstill().await;
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let (ada, org) = app.founder("ada@a.test", "a.test").await;
     let invite = app.invite(&ada, &org, "Bob@A.test", "owner").await;
     assert_eq!(invite.status, 201);
     let now = app.clock.now();
@@ -54,9 +52,8 @@ pub(crate) fn mailed_token(app: &TestApp) -> String {
 async fn the_mail_says_a_link_first_where_there_is_a_page_for_people() {
     let page = Some("https://console.example.com/sign-in".parse().unwrap());
     let settings = SignInSettings { sign_in_url: page, ..sign_in() };
-    let app = TestApp::open_for(Clock::System, WebhookSettings::default(), settings).await;
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let app = TestApp::open_for(Clock::System, settings).await;
+    let (ada, org) = app.founder("ada@a.test", "a.test").await;
     assert_eq!(app.invite(&ada, &org, "bob@a.test", "member").await.status, 201);
     let token = mailed_token(&app);
     let mails = app.mails();
@@ -72,8 +69,7 @@ async fn the_mail_says_a_link_first_where_there_is_a_page_for_people() {
 #[tokio::test]
 async fn an_invite_that_cannot_be_mailed_says_so_and_can_be_made_again() {
     let app = TestApp::open().await;
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let (ada, org) = app.founder("ada@a.test", "a.test").await;
     // A file where the folder was: nothing can be kept in it.
     let folder = app.mail_dir.path();
     std::fs::remove_dir_all(folder).unwrap();
@@ -91,8 +87,7 @@ async fn an_invite_that_cannot_be_mailed_says_so_and_can_be_made_again() {
 #[tokio::test]
 async fn an_invite_lasts_seven_days_and_a_new_one_replaces_it() {
     let app = TestApp::open_at_a_standstill().await;
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let (ada, org) = app.founder("ada@a.test", "a.test").await;
     let first = app.invite(&ada, &org, "bob@a.test", "member").await.body;
     let first_token = app.token_of(&first).await;
     app.clock.advance(INVITE_LIFETIME - TimeDelta::microseconds(1));
@@ -147,8 +142,7 @@ async fn a_withdrawn_invite_and_one_that_never_was_look_the_same() {
 #[tokio::test]
 async fn open_invites_are_bounded() {
     let app = TestApp::open().await;
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let (ada, org) = app.founder("ada@a.test", "a.test").await;
     let bare = app.post(ada.shows(), &members_of(&org), &json!({"email": "bob@a.test"})).await;
     assert_eq!((bare.status, bare.text("role")), (201, "member"), "the least, when nobody says");
     let fill = "INSERT INTO invites (id, organization_id, email, role, token_hash, created_at, expires_at) \

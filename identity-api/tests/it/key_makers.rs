@@ -16,14 +16,6 @@ async fn mint(app: &TestApp, shows: Shows<'_>, scopes: &[&str]) -> (String, Stri
     (minted.text("id").to_owned(), minted.text("key").to_owned())
 }
 
-/// Ada owns an organisation, and so does Bob.
-async fn two_owners(app: &TestApp) -> (Person, Person, String) {
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
-    let bob = app.joined(&ada, &org, "bob@a.test", "owner").await;
-    (ada, bob, org)
-}
-
 async fn remove(app: &TestApp, by: &Person, org: &str, whom: &Person, query: &str) -> Answer {
     app.delete(by.shows(), &format!("{}/{}{query}", members_of(org), whom.id)).await
 }
@@ -37,9 +29,7 @@ async fn works(app: &TestApp, key: &str) -> bool {
 #[tokio::test]
 async fn a4_a_member_who_is_no_owner_mints_and_revokes_no_key() {
     let app = TestApp::open().await;
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
-    let bob = app.joined(&ada, &org, "bob@a.test", "member").await;
+    let (ada, bob, org) = app.ada_and_bob("member").await;
     let (id, key) = mint(&app, ada.shows(), &["telemetry:read", "identity:read"]).await;
     for body in [json!({}), json!({"scopes": ["telemetry:read"]}), json!({"scopes": ["identity:admin"]})] {
         assert_eq!(app.create(bob.shows(), &body).await.refusal(), (403, "forbidden"), "{body}");
@@ -58,7 +48,7 @@ async fn a4_a_member_who_is_no_owner_mints_and_revokes_no_key() {
 #[tokio::test]
 async fn a4_every_key_names_its_maker() {
     let app = TestApp::open().await;
-    let (ada, bob, org) = two_owners(&app).await;
+    let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (_, key) = mint(&app, bob.shows(), MINTING).await;
     let by_key = app.create(Shows::Key(&key), &json!({"name": "second", "scopes": ["telemetry:read"]})).await;
     let at_the_machine = json_of(&app, &format!("key mint --organization {org}")).await;
@@ -81,7 +71,7 @@ async fn a4_every_key_names_its_maker() {
 #[tokio::test]
 async fn s17_who_is_removed_leaves_no_key_behind_not_even_one_that_a_key_of_theirs_made() {
     let app = TestApp::open().await;
-    let (ada, bob, org) = two_owners(&app).await;
+    let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (_, hers) = mint(&app, ada.shows(), MINTING).await;
     let (first, by_bob) = mint(&app, bob.shows(), MINTING).await;
     let (_, by_his_key) = mint(&app, Shows::Key(&by_bob), MINTING).await;
@@ -106,7 +96,7 @@ async fn s17_who_is_removed_leaves_no_key_behind_not_even_one_that_a_key_of_thei
 #[tokio::test]
 async fn s17_keys_stay_where_the_owner_says_so_and_go_with_an_owner_who_becomes_a_member() {
     let app = TestApp::open().await;
-    let (ada, bob, org) = two_owners(&app).await;
+    let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (_, kept) = mint(&app, bob.shows(), MINTING).await;
     for query in ["?keep_keys=yes", "?keep_keys=", "?keep_keys=true&keep_keys=true", "?keepkeys=true"] {
         assert_eq!(remove(&app, &ada, &org, &bob, query).await.refusal(), (400, "invalid_parameter"), "{query}");
@@ -136,7 +126,7 @@ async fn s17_keys_stay_where_the_owner_says_so_and_go_with_an_owner_who_becomes_
 async fn s17_a_key_that_is_minted_while_its_maker_is_removed_is_revoked_or_is_none() {
     const ROUNDS: usize = 20;
     let app = TestApp::open().await;
-    let (ada, _, org) = two_owners(&app).await;
+    let (ada, _, org) = app.ada_and_bob("owner").await;
     for round in 0..ROUNDS {
         let eve = app.joined(&ada, &org, &format!("eve{round}@a.test"), "owner").await;
         let (_, key) = mint(&app, eve.shows(), MINTING).await;
@@ -162,8 +152,7 @@ async fn s17_a_key_that_is_minted_while_its_maker_is_removed_is_revoked_or_is_no
 #[tokio::test]
 async fn a5_a_key_grants_at_most_its_own_scopes() {
     let app = TestApp::open().await;
-    let (org, _) = app.platform("partner").await;
-    app.trust(org, true).await;
+    let (org, _) = app.partner("partner").await;
     let before = app.count("SELECT count(*) FROM api_keys").await;
     let mut minted = 0;
     for held in [
@@ -214,8 +203,7 @@ async fn a5_the_scope_to_provision_is_granted_only_where_an_operator_trusts_the_
 #[tokio::test]
 async fn s17_invites_that_a_removed_persons_key_has_made_are_withdrawn() {
     let app = TestApp::open().await;
-    let (org, _) = app.platform("partner").await;
-    app.trust(org, true).await;
+    let (org, _) = app.partner("partner").await;
     let (ada, bob) = (app.person("ada@p.test").await, app.person("bob@p.test").await);
     for person in [&ada, &bob] {
         identity_api::organizations::ensure_owner(&app.stores.pool, org, person.id).await.unwrap();

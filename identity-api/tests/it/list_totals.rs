@@ -1,15 +1,11 @@
 //! Lists that grow without end return the number of all their items.
 
 use crate::test_app::{Shows, TestApp, WEBHOOKS};
-use reqwest::Method;
-use serde_json::Value;
 
 /// The number of items of a page, and of the whole list.
 async fn numbers(app: &TestApp, shows: Shows<'_>, path: &str) -> (usize, usize) {
-    let response = app.request(Method::GET, &format!("/api/v1/identity/{path}"), shows).send().await.unwrap();
-    assert_eq!(response.status(), 200, "{path}");
-    let total = response.headers()["x-total-count"].to_str().unwrap().parse().unwrap();
-    (response.json::<Vec<Value>>().await.unwrap().len(), total)
+    let (items, total) = app.page(shows, &format!("/api/v1/identity/{path}")).await;
+    (items.len(), total.parse().unwrap())
 }
 
 #[tokio::test]

@@ -7,7 +7,6 @@ use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use serde_json::json;
 use service_kit::clock::Clock;
-use service_kit::settings::WebhookSettings;
 use service_kit::testing::eventually;
 
 /// Cookie of a browser in which somebody requests a link to this address.
@@ -144,7 +143,7 @@ async fn of_many_who_redeem_at_once_one_wins() {
 async fn a_page_that_is_set_gets_the_token_in_its_link() {
     let page = Some("https://console.example.com/sign-in?lang=de".parse().unwrap());
     let settings = SignInSettings { sign_in_url: page, ..sign_in() };
-    let app = TestApp::open_for(Clock::System, WebhookSettings::default(), settings).await;
+    let app = TestApp::open_for(Clock::System, settings).await;
     app.ask_to_sign_in("jane@example.com").await;
     let token = app.token_mailed("jane@example.com", 1).await;
     let mail = &app.mails()[0];

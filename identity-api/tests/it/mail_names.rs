@@ -43,8 +43,7 @@ async fn a10_an_organisation_without_a_verified_domain_is_not_named_in_a_mail_to
 #[tokio::test]
 async fn a10_a_partners_word_for_a_domain_names_an_organisation_while_an_operator_trusts_the_partner() {
     let app = TestApp::open().await;
-    let (partner, key) = app.platform("partner").await;
-    app.trust(partner, true).await;
+    let (partner, key) = app.partner("partner").await;
     let body = json!({"name": "Example Times", "domain": "a.test", "attest": true, "admin_email": "first@a.test"});
     let provisioned = app.post(Shows::Key(&key), PROVISIONED, &body).await;
     assert_eq!(provisioned.status, 201);

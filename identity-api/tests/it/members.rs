@@ -7,9 +7,7 @@ use serde_json::json;
 #[tokio::test]
 async fn members_see_each_other() {
     let app = TestApp::open().await;
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
-    let bob = app.joined(&ada, &org, "bob@a.test", "member").await;
+    let (ada, bob, org) = app.ada_and_bob("member").await;
     let expected = [("ada@a.test".to_owned(), "owner".to_owned()), ("bob@a.test".to_owned(), "member".to_owned())];
     assert_eq!(app.members(&ada, &org).await, expected);
     assert_eq!(app.members(&bob, &org).await, expected);
@@ -21,9 +19,7 @@ async fn members_see_each_other() {
 #[tokio::test]
 async fn only_owners_change_members() {
     let app = TestApp::open().await;
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
-    let bob = app.joined(&ada, &org, "bob@a.test", "member").await;
+    let (ada, bob, org) = app.ada_and_bob("member").await;
     let cy = app.joined(&ada, &org, "cy@a.test", "member").await;
     for refused in [
         app.invite(&bob, &org, "eve@b.test", "member").await,
@@ -47,9 +43,7 @@ async fn only_owners_change_members() {
 #[tokio::test]
 async fn who_is_removed_is_out_at_once() {
     let app = TestApp::open().await;
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
-    let bob = app.joined(&ada, &org, "bob@a.test", "member").await;
+    let (ada, bob, org) = app.ada_and_bob("member").await;
     assert_eq!(app.get(bob.shows(), KEYS).await.status, 200);
     assert_eq!(app.remove(&ada, &org, &bob).await.status, 204);
     assert_eq!(app.get(bob.shows(), &members_of(&org)).await.refusal(), (404, "not_found"));
@@ -62,9 +56,7 @@ async fn who_is_removed_is_out_at_once() {
 #[tokio::test]
 async fn the_last_owner_can_neither_go_nor_step_down() {
     let app = TestApp::open().await;
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
-    let bob = app.joined(&ada, &org, "bob@a.test", "member").await;
+    let (ada, bob, org) = app.ada_and_bob("member").await;
     assert_eq!(app.remove(&ada, &org, &ada).await.refusal(), (409, "conflict"));
     assert_eq!(app.make(&ada, &org, &ada, "member").await.refusal(), (409, "conflict"));
     assert_eq!(app.make(&ada, &org, &ada, "owner").await.status, 200, "what changes nothing is fine");

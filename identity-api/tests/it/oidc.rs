@@ -8,7 +8,7 @@ use reqwest::cookie::{CookieStore, Jar};
 use reqwest::{Client, Method, Response, Url};
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
-use service_kit::settings::{Hidden, WebhookSettings};
+use service_kit::settings::Hidden;
 use service_kit::testing::npm_package;
 use std::path::Path;
 use std::process::Stdio;
@@ -73,7 +73,7 @@ impl RealProvider {
         }]);
         let oidc_allow = self.issuer.trim_start_matches("http://").parse().unwrap();
         let settings = SignInSettings { oidc_providers: Some(Hidden::from(providers.to_string())), oidc_allow, ..sign_in() };
-        TestApp::open_for(Clock::System, WebhookSettings::default(), settings).await
+        TestApp::open_for(Clock::System, settings).await
     }
 }
 

@@ -6,12 +6,13 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use chrono::TimeDelta;
+use identity_api::domains::DomainSettings;
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::settings::{Hidden, WebhookSettings};
-use service_kit::testing::{DnsRecord, TestDns, TestReceiver, TestServer};
+use service_kit::testing::{DnsRecord, TestDns, TestReceiver, TestServer, TestStores};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
 use url::Url;
@@ -34,7 +35,7 @@ async fn app(providers_at: &[(&str, &ForgedProvider)]) -> TestApp {
     let providers = Hidden::from(json!(written.collect::<Vec<_>>()).to_string());
     let hosts: Vec<&str> = providers_at.iter().map(|(_, provider)| provider.host()).collect();
     let settings = SignInSettings { oidc_providers: Some(providers), oidc_allow: hosts.join(",").parse().unwrap(), ..sign_in() };
-    TestApp::open_for(Clock::manual(Clock::System.now()), WebhookSettings::default(), settings).await
+    TestApp::open_for(Clock::manual(Clock::System.now()), settings).await
 }
 
 async fn leave(app: &TestApp, provider: &'static str) -> Left {
@@ -180,7 +181,7 @@ async fn a_provider_that_is_away_or_another_than_it_says_is_no_fault_of_ours() {
     ]);
     let oidc_allow = format!("127.0.0.1:9,{}", forged.host()).parse().unwrap();
     let settings = SignInSettings { oidc_providers: Some(Hidden::from(wrong.to_string())), oidc_allow, ..sign_in() };
-    let app = TestApp::open_for(Clock::System, WebhookSettings::default(), settings).await;
+    let app = TestApp::open_for(Clock::System, settings).await;
     for id in ["away", "wrong"] {
         let refused = app.get(Shows::Nothing, &format!("/api/v1/identity/auth/oidc/{id}")).await;
         assert_eq!(refused.refusal(), (503, "unavailable"), "{id}");
@@ -263,7 +264,7 @@ async fn s5_wherever_a_provider_points_nobody_inside_is_called() {
         ..sign_in()
     };
     let outside = WebhookSettings { dns_server: Some(dns.address), ..WebhookSettings::default() };
-    let app = TestApp::open_for(Clock::System, outside, settings).await;
+    let app = TestApp::open_as(TestStores::unprepared().await, Clock::System, outside, settings, DomainSettings::default()).await;
     for provider in &written {
         let path = format!("/api/v1/identity/auth/oidc/{}", provider["id"].as_str().unwrap());
         assert_eq!(app.get(Shows::Nothing, &path).await.refusal(), (503, "unavailable"), "{path}");
@@ -279,7 +280,7 @@ async fn a_browser_that_comes_back_goes_on_to_the_page_for_people_whether_it_is_
     let page = Some("http://telemetry.test/sign-in".parse().unwrap());
     let (providers, oidc_allow) = (Some(Hidden::from(written.to_string())), forged.host().parse().unwrap());
     let settings = SignInSettings { oidc_providers: providers, oidc_allow, sign_in_url: page, ..sign_in() };
-    let app = TestApp::open_for(Clock::manual(Clock::System.now()), WebhookSettings::default(), settings).await;
+    let app = TestApp::open_for(Clock::manual(Clock::System.now()), settings).await;
     let listed = app.get(Shows::Nothing, "/api/v1/identity/auth/oidc").await;
     assert_eq!(listed.body, json!([{"id": "forged", "issuer": forged.issuer()}]));
 

@@ -40,8 +40,7 @@ async fn of_owners_who_remove_each_other_one_stays() {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_forty_claims_of_an_invite_one_wins_and_is_told() {
     let app = Arc::new(TestApp::open().await);
-    let (partner, key) = app.platform("partner").await;
-    app.trust(partner, true).await;
+    let (_, key) = app.partner("partner").await;
     let hook = app.subscribe(&key, &["invite.claimed"]).await;
     let ada = app.person("ada@a.test").await;
     for round in 1..=rounds(USUAL_ROUNDS) {
@@ -84,8 +83,7 @@ async fn of_forty_verdicts_on_a_request_one_wins() {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_forty_attestations_of_a_host_one_wins() {
     let app = Arc::new(TestApp::open().await);
-    let (partner, key) = app.platform("partner").await;
-    app.trust(partner, true).await;
+    let (_, key) = app.partner("partner").await;
     for round in 0..rounds(USUAL_ROUNDS) {
         let body = json!({"name": "Owner", "domain": format!("a{round}.test"), "attest": true});
         let provisioned = at_once(&app, |app, _| {
@@ -104,8 +102,7 @@ async fn of_forty_attestations_of_a_host_one_wins() {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_forty_invites_of_a_person_the_last_is_open() {
     let app = Arc::new(TestApp::open().await);
-    let ada = app.person("ada@a.test").await;
-    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let (ada, org) = app.founder("ada@a.test", "a.test").await;
     let invited = at_once(&app, |app, _| {
         let (ada, org) = (ada.clone(), org.clone());
         async move { app.invite(&ada, &org, "bob@a.test", "member").await }

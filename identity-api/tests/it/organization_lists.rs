@@ -1,6 +1,5 @@
 //! Lists of a person's organizations are bounded, however many domains and organizations there are (threat row F51).
 
-use crate::budgets::page;
 use crate::people::ORGANIZATIONS;
 use crate::test_app::{DOMAINS, SESSION, Shows, TestApp};
 use schemas::ids::OrgId;
@@ -32,7 +31,7 @@ async fn f51_a_list_of_organizations_shows_ten_domains_of_each() {
     let session = app.session("ann@example.com", &own).await;
     let person = Shows::Session(&session);
     add_domains(&app, &own, 1_000).await;
-    let (listed, total) = page(&app, person, ORGANIZATIONS).await;
+    let (listed, total) = app.page(person, ORGANIZATIONS).await;
     assert_eq!((listed.len(), total.as_str()), (20, "20"));
     let bytes = serde_json::to_vec(&listed).unwrap().len();
     assert!(bytes <= 256 * 1024, "{bytes} bytes");
@@ -46,7 +45,7 @@ async fn f51_a_list_of_organizations_shows_ten_domains_of_each() {
     assert_eq!(shown, expected, "verified ones are shown, however old the others are");
     let one = app.get(person, &format!("{ORGANIZATIONS}/{}", own[0])).await.body;
     assert_eq!((one["domains"].as_array().unwrap().len(), &one["domain"]), (1_000, &first["domain"]));
-    let (domains, total) = page(&app, person, &format!("{DOMAINS}?organization_id={}&limit=100&offset=950", own[0])).await;
+    let (domains, total) = app.page(person, &format!("{DOMAINS}?organization_id={}&limit=100&offset=950", own[0])).await;
     assert_eq!((domains.len(), total.as_str()), (50, "1000"));
 }
 
@@ -66,7 +65,7 @@ async fn f51_a_list_of_organizations_has_at_most_100() {
     let person = Shows::Session(&session);
     let mut walked = BTreeSet::new();
     for offset in (0..1_000).step_by(100) {
-        let (items, total) = page(&app, person, &format!("{ORGANIZATIONS}?limit=1000&offset={offset}")).await;
+        let (items, total) = app.page(person, &format!("{ORGANIZATIONS}?limit=1000&offset={offset}")).await;
         assert_eq!((items.len(), total.as_str()), (if offset < 900 { 100 } else { 99 }, "999"));
         walked.extend(items.iter().map(|item| item["id"].to_string()));
     }

@@ -7,12 +7,6 @@ use schemas::site::Site;
 use serde_json::{Value, json};
 use service_kit::directory::Directory;
 
-async fn partner(app: &TestApp, name: &str) -> (OrgId, String) {
-    let (org, key) = app.platform(name).await;
-    app.trust(org, true).await;
-    (org, key)
-}
-
 async fn provision(app: &TestApp, key: &str, body: &Value) -> Answer {
     app.post(Shows::Key(key), PROVISIONED, body).await
 }
@@ -29,8 +23,8 @@ async fn owner_of(app: &TestApp, domain: &str) -> Option<OrgId> {
 #[tokio::test]
 async fn a_trusted_partner_provisions_an_owner_who_claims_it_and_the_partner_is_told() {
     let app = TestApp::open_at_a_standstill().await;
-    let (_, key) = partner(&app, "partner").await;
-    let (_, other) = partner(&app, "other").await;
+    let (_, key) = app.partner("partner").await;
+    let (_, other) = app.partner("other").await;
     let hook = app.subscribe(&key, &["invite.claimed"]).await;
     let others_hook = app.subscribe(&other, &["invite.claimed"]).await;
     let body = json!({"name": "Owner", "domain": "A.test", "attest": true, "admin_email": "Ada@A.test"});
@@ -67,7 +61,7 @@ async fn a_trusted_partner_provisions_an_owner_who_claims_it_and_the_partner_is_
 #[tokio::test]
 async fn a_partner_attests_domains_of_owners_it_provisioned_and_of_nobody_else() {
     let app = TestApp::open().await;
-    let ((_, key), (_, other)) = (partner(&app, "partner").await, partner(&app, "other").await);
+    let ((_, key), (_, other)) = (app.partner("partner").await, app.partner("other").await);
     let provisioned = provision(&app, &key, &json!({"name": "Owner", "domain": "a.test"})).await.body;
     let organization = &provisioned["organization"];
     assert_eq!((&provisioned["invite"], &organization["domains"][0]["verified"]), (&Value::Null, &json!(false)));
@@ -102,7 +96,7 @@ async fn a_partner_attests_domains_of_owners_it_provisioned_and_of_nobody_else()
 #[tokio::test]
 async fn a_domain_that_somebody_else_owns_cannot_be_provisioned_or_attested() {
     let app = TestApp::open().await;
-    let (_, key) = partner(&app, "partner").await;
+    let (_, key) = app.partner("partner").await;
     let early = provision(&app, &key, &json!({"name": "Early", "domain": "shop.a.test"})).await.body;
     let early = &early["organization"];
     let (owner, _) = app.owner_of("a.test").await;

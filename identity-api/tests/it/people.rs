@@ -57,6 +57,27 @@ impl TestApp {
         founded
     }
 
+    /// Somebody who founds a content owner with this domain, and its id.
+    pub(crate) async fn founder(&self, email: &str, domain: &str) -> (Person, String) {
+        let founder = self.person(email).await;
+        let org = self.founded(&founder, domain).await.text("id").to_owned();
+        (founder, org)
+    }
+
+    /// Ada owns an organisation, and Bob has this role in it.
+    pub(crate) async fn ada_and_bob(&self, role: &str) -> (Person, Person, String) {
+        let (ada, org) = self.founder("ada@a.test", "ada.test").await;
+        let bob = self.joined(&ada, &org, "bob@a.test", role).await;
+        (ada, bob, org)
+    }
+
+    /// A trusted partner, with a key of every scope.
+    pub(crate) async fn partner(&self, name: &str) -> (OrgId, String) {
+        let (org, key) = self.platform(name).await;
+        self.trust(org, true).await;
+        (org, key)
+    }
+
     pub(crate) async fn invite(&self, by: &Person, org: &str, email: &str, role: &str) -> Answer {
         self.post(by.shows(), &members_of(org), &json!({"email": email, "role": role})).await
     }

@@ -10,11 +10,10 @@ use schemas::secrets::{PlainApiKey, PlainUserSession};
 use serde_json::{Value, json};
 use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
-use service_kit::settings::WebhookSettings;
 use std::time::Instant;
 
 async fn open(sign_in: SignInSettings) -> TestApp {
-    TestApp::open_for(Clock::System, WebhookSettings::default(), sign_in).await
+    TestApp::open_for(Clock::System, sign_in).await
 }
 
 fn statuses(answers: &[Answer], status: u16) -> usize {

@@ -54,21 +54,18 @@ pub(crate) struct TestApp {
 impl TestApp {
     /// At the system's time.
     pub(crate) async fn open() -> Self {
-        Self::open_with(Clock::System, WebhookSettings::default()).await
+        Self::open_for(Clock::System, sign_in()).await
     }
 
     /// At a time that stands still until the test moves it.
     pub(crate) async fn open_at_a_standstill() -> Self {
-        Self::open_with(standstill(), WebhookSettings::default()).await
-    }
-
-    pub(crate) async fn open_with(clock: Clock, webhooks: WebhookSettings) -> Self {
-        Self::open_for(clock, webhooks, sign_in()).await
+        Self::open_for(standstill(), sign_in()).await
     }
 
     /// With other ways to sign in.
-    pub(crate) async fn open_for(clock: Clock, webhooks: WebhookSettings, sign_in: SignInSettings) -> Self {
-        Self::open_as(TestStores::unprepared().await, clock, webhooks, sign_in, DomainSettings::default()).await
+    pub(crate) async fn open_for(clock: Clock, sign_in: SignInSettings) -> Self {
+        let stores = TestStores::unprepared().await;
+        Self::open_as(stores, clock, WebhookSettings::default(), sign_in, DomainSettings::default()).await
     }
 
     /// A further process on the same stores: it shares nothing else with this one, not even the time.
@@ -83,13 +80,10 @@ impl TestApp {
 
     /// At a standstill, with so many deliveries that may wait for an endpoint.
     pub(crate) async fn open_with_backlog(webhook_pending: u32) -> Self {
-        let (stores, clock) = (TestStores::unprepared().await, standstill());
-        let app = Self::open_as(stores, clock, WebhookSettings::default(), sign_in(), DomainSettings::default()).await;
+        let app = Self::open_at_a_standstill().await;
         let delivery_log = DeliveryLogSettings { webhook_pending, ..DeliveryLogSettings::default() };
         let settings = Settings { delivery_log, ..app.settings.clone() };
-        let state = State::connect(&settings, app.clock.clone()).await.unwrap();
-        let server = TestServer::start(http::with_boundary(routes(Arc::clone(&state)))).await;
-        Self { server, state, settings, ..app }
+        app.restarted(settings).await
     }
 
     /// Where operators are shown what stands at these addresses.
@@ -97,12 +91,16 @@ impl TestApp {
         let app = Self::open().await;
         let metrics_targets = targets.iter().map(|target| target.parse().unwrap()).collect();
         let settings = Settings { pipeline: PipelineSettings { metrics_targets }, ..app.settings.clone() };
-        let state = State::connect(&settings, app.clock.clone()).await.unwrap();
-        let server = TestServer::start(http::with_boundary(routes(Arc::clone(&state)))).await;
-        Self { server, state, settings, ..app }
+        app.restarted(settings).await
     }
 
-    async fn open_as(
+    async fn restarted(self, settings: Settings) -> Self {
+        let state = State::connect(&settings, self.clock.clone()).await.unwrap();
+        let server = TestServer::start(http::with_boundary(routes(Arc::clone(&state)))).await;
+        Self { server, state, settings, ..self }
+    }
+
+    pub(crate) async fn open_as(
         stores: TestStores,
         clock: Clock,
         webhooks: WebhookSettings,
@@ -241,6 +239,14 @@ impl TestApp {
         bodies.iter().map(|body| serde_json::from_str(body).unwrap()).collect()
     }
 
+    /// The items of a page and the number of all.
+    pub(crate) async fn page(&self, shows: Shows<'_>, path: &str) -> (Vec<Value>, String) {
+        let response = self.request(Method::GET, path, shows).send().await.unwrap();
+        assert_eq!(response.status(), 200, "{path}");
+        let total = response.headers()["x-total-count"].to_str().unwrap().to_owned();
+        (response.json().await.unwrap(), total)
+    }
+
     /// A number that a statement finds.
     pub(crate) async fn count(&self, sql: &'static str) -> i64 {
         sqlx::query_scalar(sql).fetch_one(&self.stores.pool).await.unwrap()
@@ -260,11 +266,7 @@ impl TestApp {
     }
 
     pub(crate) async fn create(&self, shows: Shows<'_>, body: &Value) -> Answer {
-        self.create_from(shows, body.to_string()).await
-    }
-
-    pub(crate) async fn create_from(&self, shows: Shows<'_>, body: impl Into<reqwest::Body>) -> Answer {
-        self.send(Method::POST, shows, KEYS, body).await
+        self.post(shows, KEYS, body).await
     }
 
     pub(crate) async fn revoke(&self, shows: Shows<'_>, id: &str) -> Answer {
