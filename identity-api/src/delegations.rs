@@ -141,12 +141,7 @@ pub(crate) async fn create_delegation(
     Ok((StatusCode::CREATED, Json(delegation)))
 }
 
-/// What is refused of a body for its own sake.
-pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
-    parse_new_delegation(body).map(drop)
-}
-
-fn parse_new_delegation(body: &[u8]) -> Result<(OrgId, Vec<Scope>), ApiError> {
+pub(crate) fn parse_new_delegation(body: &[u8]) -> Result<(OrgId, Vec<Scope>), ApiError> {
     let new: NewDelegation = bodies::object(body)?;
     let grantee = new.grantee_org_id.and_then(|id| id.parse().ok());
     let grantee = grantee.ok_or_else(|| bodies::fault("grantee_org_id", "grantee_org_id must be a UUID"));

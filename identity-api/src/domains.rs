@@ -15,7 +15,7 @@ mod verify;
 
 pub use registrations::ensure_verified;
 pub use upkeep::Looked;
-pub(crate) use verify::{Verification, dry_run as dry_run_verify, verify_domain};
+pub(crate) use verify::{Verification, parse_places, verify_domain};
 
 use crate::State;
 use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
@@ -171,12 +171,7 @@ pub(crate) async fn register_domain(
     Ok((StatusCode::CREATED, Json(domain)))
 }
 
-/// What is refused of a body for its own sake.
-pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
-    parse_new_domain(body).map(drop)
-}
-
-fn parse_new_domain(body: &[u8]) -> Result<Site, ApiError> {
+pub(crate) fn parse_new_domain(body: &[u8]) -> Result<Site, ApiError> {
     let new: NewDomain = bodies::object(body)?;
     ownable(&new.domain.unwrap_or_default()).map_err(|rule| rule_broken("domain", rule))
 }

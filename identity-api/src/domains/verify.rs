@@ -154,12 +154,7 @@ async fn prove_again(state: &State, actor: &Actor, held: Row, methods: &[Verific
     Ok(proved)
 }
 
-/// What is refused of a body for its own sake.
-pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
-    parse_places(body).map(drop)
-}
-
-fn parse_places(body: &[u8]) -> Result<Vec<VerificationMethod>, ApiError> {
+pub(crate) fn parse_places(body: &[u8]) -> Result<Vec<VerificationMethod>, ApiError> {
     let places: Places = bodies::object(body)?;
     let Some(names) = places.methods else { return Ok(VerificationMethod::ALL.to_vec()) };
     let methods = names.iter().map(|name| name.parse::<VerificationMethod>().map_err(|_| name)).collect::<Result<Vec<_>, _>>();

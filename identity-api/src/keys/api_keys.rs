@@ -182,12 +182,7 @@ async fn admit_one_more(transaction: &mut PgConnection, org: OrgId, now: DateTim
     Err(ApiError::new(Code::Conflict, detail))
 }
 
-/// What is refused of a body for its own sake.
-pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
-    parse_new_key(body).map(drop)
-}
-
-fn parse_new_key(body: &[u8]) -> Result<(String, Vec<Scope>), ApiError> {
+pub(crate) fn parse_new_key(body: &[u8]) -> Result<(String, Vec<Scope>), ApiError> {
     let new: NewApiKey = bodies::object(body)?;
     let name = new.name.or_else(|| Some("API key".to_owned()));
     let name = text_rules::label("name", name).map_err(bodies::refuse)?;

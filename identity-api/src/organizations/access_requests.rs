@@ -3,8 +3,7 @@
 mod review;
 
 pub(crate) use review::{
-    Verdict, approve_access_request, dry_run as dry_run_review, list_access_requests_to_review, reject_access_request, review,
-    with_status,
+    Verdict, approve_access_request, list_access_requests_to_review, parse_note, reject_access_request, review, with_status,
 };
 
 use crate::State;
@@ -78,13 +77,8 @@ struct NewRequest {
     use_case: Option<String>,
 }
 
-/// What is refused of a body for its own sake.
-pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
-    parse_new_request(body).map(drop)
-}
-
 /// The name, whom to write to, and what for.
-fn parse_new_request(body: &[u8]) -> Result<(String, EmailAddress, String), ApiError> {
+pub(crate) fn parse_new_request(body: &[u8]) -> Result<(String, EmailAddress, String), ApiError> {
     let new: NewRequest = bodies::object(body)?;
     let mut faults = Faults::default();
     let org_name = faults.take(text_rules::name("org_name", new.org_name));

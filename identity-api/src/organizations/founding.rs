@@ -118,12 +118,7 @@ async fn require_room(transaction: &mut PgConnection, founder: UserId) -> Result
     Err(ApiError::new(Code::Conflict, format!("You can create at most {MAX_FOUNDED} organizations. Ask an operator for more.")))
 }
 
-/// What is refused of a body for its own sake.
-pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
-    parse_new_organization(body).map(drop)
-}
-
-fn parse_new_organization(body: &[u8]) -> Result<(String, Site), ApiError> {
+pub(crate) fn parse_new_organization(body: &[u8]) -> Result<(String, Site), ApiError> {
     let new: NewOrganization = bodies::object(body)?;
     let mut faults = Faults::default();
     let org_type: Option<OrgType> = faults.take(text_rules::one_of("org_type", new.org_type, &OrgType::ALL.map(OrgType::as_str)));

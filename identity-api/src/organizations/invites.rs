@@ -6,7 +6,7 @@
 mod claim;
 mod quota;
 
-pub(crate) use claim::{claim_invite, dry_run as dry_run_claim};
+pub(crate) use claim::{claim_invite, parse_claim};
 
 use super::mails::{self, Letter};
 use super::memberships::Standing;

@@ -5,7 +5,7 @@
 
 mod invite;
 
-pub(crate) use invite::{dry_run as dry_run_invite, invite_first_owner};
+pub(crate) use invite::{invite_first_owner, parse_first_owner};
 
 use super::founding::{self, Founding, ShownOrganization};
 use super::invites::{self, Invitation};
@@ -90,7 +90,7 @@ struct NewOwner {
 }
 
 /// A provisioning that breaks no rule.
-struct Provisioning {
+pub(crate) struct Provisioning {
     name: String,
     site: Site,
     is_attested: bool,
@@ -145,12 +145,7 @@ pub(crate) async fn provision_organization(
     Ok((StatusCode::CREATED, Json(Provisioned { organization, invite })))
 }
 
-/// What is refused of a body for its own sake.
-pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
-    parse_new_owner(body).map(drop)
-}
-
-fn parse_new_owner(body: &[u8]) -> Result<Provisioning, ApiError> {
+pub(crate) fn parse_new_owner(body: &[u8]) -> Result<Provisioning, ApiError> {
     let new: NewOwner = bodies::object(body)?;
     let mut faults = Faults::default();
     let name = faults.take(text_rules::name("name", new.name));

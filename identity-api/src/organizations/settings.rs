@@ -30,17 +30,12 @@ pub(crate) async fn show_settings(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Changes {
+pub(crate) struct Changes {
     share_sessions_via_click_tokens: Option<bool>,
     visible_in_click_token_lookups: Option<bool>,
 }
 
-/// What is refused of a body for its own sake.
-pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
-    parse_changes(body).map(drop)
-}
-
-fn parse_changes(body: &[u8]) -> Result<Changes, ApiError> {
+pub(crate) fn parse_changes(body: &[u8]) -> Result<Changes, ApiError> {
     let changes: Changes = bodies::object(body)?;
     if changes.share_sessions_via_click_tokens.or(changes.visible_in_click_token_lookups).is_none() {
         return Err(rule_broken("body", "the body must set at least one flag"));

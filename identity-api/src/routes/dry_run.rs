@@ -8,6 +8,7 @@ use crate::keys::{api_keys, drains};
 use crate::organizations::{access_requests, founding, invites, members, partners, settings};
 use crate::people::sign_in::{magic_links, redemption};
 use crate::webhooks::{self, endpoint_state};
+use schemas::receiver::AllowedReceivers;
 use service_kit::http::ApiError;
 
 /// Reads a body, and says why it is refused.
@@ -15,27 +16,27 @@ pub type DryRun = fn(&[u8]) -> Result<(), ApiError>;
 
 /// Every route that takes a body: its method, its path, and what reads it.
 pub const DRY_RUNS: &[(&str, &str, DryRun)] = &[
-    ("POST", "/api/v1/identity/api-keys", api_keys::dry_run),
-    ("POST", "/api/v1/identity/delegations", delegations::dry_run),
+    ("POST", "/api/v1/identity/api-keys", |body| api_keys::parse_new_key(body).map(drop)),
+    ("POST", "/api/v1/identity/delegations", |body| delegations::parse_new_delegation(body).map(drop)),
     ("POST", "/api/v1/identity/delegation-requests", requests::dry_run),
     ("POST", "/api/v1/identity/delegation-requests/bulk", requests::dry_run_bulk),
-    ("POST", "/api/v1/identity/domains", domains::dry_run),
-    ("POST", "/api/v1/identity/domains/{id}/verify", domains::dry_run_verify),
+    ("POST", "/api/v1/identity/domains", |body| domains::parse_new_domain(body).map(drop)),
+    ("POST", "/api/v1/identity/domains/{id}/verify", |body| domains::parse_places(body).map(drop)),
     ("POST", "/api/v1/identity/drains", drains::dry_run),
-    ("PATCH", "/api/v1/identity/settings", settings::dry_run),
-    ("POST", "/api/v1/identity/webhooks", webhooks::dry_run),
-    ("PATCH", "/api/v1/identity/webhooks/{id}", endpoint_state::dry_run),
-    ("POST", "/api/v1/identity/organizations", founding::dry_run),
+    ("PATCH", "/api/v1/identity/settings", |body| settings::parse_changes(body).map(drop)),
+    ("POST", "/api/v1/identity/webhooks", |body| webhooks::parse_new_webhook(body, &AllowedReceivers::default()).map(drop)),
+    ("PATCH", "/api/v1/identity/webhooks/{id}", |body| endpoint_state::parse_change(body).map(drop)),
+    ("POST", "/api/v1/identity/organizations", |body| founding::parse_new_organization(body).map(drop)),
     ("POST", "/api/v1/identity/organizations/{id}/members", invites::dry_run),
     ("PATCH", "/api/v1/identity/organizations/{id}/members/{user_id}", members::dry_run),
-    ("POST", "/api/v1/identity/invites/claim", invites::dry_run_claim),
-    ("POST", "/api/v1/identity/platform-access-requests", access_requests::dry_run),
-    ("POST", "/api/v1/identity/agent-access-requests", access_requests::dry_run),
-    ("POST", "/api/v1/identity/operator/access-requests/{id}/approve", access_requests::dry_run_review),
-    ("POST", "/api/v1/identity/operator/access-requests/{id}/reject", access_requests::dry_run_review),
-    ("POST", "/api/v1/identity/partner/organizations", partners::dry_run),
-    ("POST", "/api/v1/identity/partner/organizations/{id}/invites", partners::dry_run_invite),
-    ("POST", "/api/v1/identity/auth/magic-link", magic_links::dry_run),
+    ("POST", "/api/v1/identity/invites/claim", |body| invites::parse_claim(body).map(drop)),
+    ("POST", "/api/v1/identity/platform-access-requests", |body| access_requests::parse_new_request(body).map(drop)),
+    ("POST", "/api/v1/identity/agent-access-requests", |body| access_requests::parse_new_request(body).map(drop)),
+    ("POST", "/api/v1/identity/operator/access-requests/{id}/approve", |body| access_requests::parse_note(body).map(drop)),
+    ("POST", "/api/v1/identity/operator/access-requests/{id}/reject", |body| access_requests::parse_note(body).map(drop)),
+    ("POST", "/api/v1/identity/partner/organizations", |body| partners::parse_new_owner(body).map(drop)),
+    ("POST", "/api/v1/identity/partner/organizations/{id}/invites", |body| partners::parse_first_owner(body).map(drop)),
+    ("POST", "/api/v1/identity/auth/magic-link", |body| magic_links::parse_address(body).map(drop)),
     ("POST", "/api/v1/identity/auth/magic-link/verify", redemption::dry_run_verify),
 ];
 

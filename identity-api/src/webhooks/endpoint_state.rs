@@ -79,12 +79,7 @@ struct Changed {
     disabled: Option<bool>,
 }
 
-/// What is refused of a body for its own sake.
-pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
-    parse_change(body).map(drop)
-}
-
-fn parse_change(body: &[u8]) -> Result<bool, ApiError> {
+pub(crate) fn parse_change(body: &[u8]) -> Result<bool, ApiError> {
     bodies::object::<Changed>(body)?.disabled.ok_or_else(|| rule_broken("disabled", "disabled is required"))
 }
 

@@ -113,12 +113,7 @@ async fn read_note(state: &State, request: Request<Body>) -> Result<Option<Strin
     parse_note(&state.bodies.read(request).await?)
 }
 
-/// What is refused of a body for its own sake.
-pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
-    parse_note(body).map(drop)
-}
-
-fn parse_note(body: &[u8]) -> Result<Option<String>, ApiError> {
+pub(crate) fn parse_note(body: &[u8]) -> Result<Option<String>, ApiError> {
     let Note { note } = bodies::object(body)?;
     note.map(|note| text_rules::prose("note", Some(note))).transpose().map_err(bodies::refuse)
 }

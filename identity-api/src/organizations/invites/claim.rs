@@ -45,12 +45,7 @@ struct Row {
     claimed_at: Option<DateTime<Utc>>,
 }
 
-/// What is refused of a body for its own sake.
-pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
-    parse_claim(body).map(drop)
-}
-
-fn parse_claim(body: &[u8]) -> Result<PlainInvite, ApiError> {
+pub(crate) fn parse_claim(body: &[u8]) -> Result<PlainInvite, ApiError> {
     let token = bodies::object::<Claim>(body)?.token.ok_or_else(|| rule_broken("token", "token is required"))?;
     Ok(PlainInvite::presented(&token))
 }

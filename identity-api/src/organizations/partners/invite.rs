@@ -27,12 +27,7 @@ struct FirstOwner {
     email: Option<String>,
 }
 
-/// What is refused of a body for its own sake.
-pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
-    parse_first_owner(body).map(drop)
-}
-
-fn parse_first_owner(body: &[u8]) -> Result<EmailAddress, ApiError> {
+pub(crate) fn parse_first_owner(body: &[u8]) -> Result<EmailAddress, ApiError> {
     let new: FirstOwner = bodies::object(body)?;
     text_rules::email("email", new.email).map_err(bodies::refuse)
 }

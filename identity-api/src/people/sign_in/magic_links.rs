@@ -49,12 +49,7 @@ struct MagicLinkRequest {
     email: Option<String>,
 }
 
-/// What is refused of a body for its own sake.
-pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
-    parse_address(body).map(drop)
-}
-
-fn parse_address(body: &[u8]) -> Result<EmailAddress, ApiError> {
+pub(crate) fn parse_address(body: &[u8]) -> Result<EmailAddress, ApiError> {
     let email = bodies::object::<MagicLinkRequest>(body)?.email.ok_or_else(|| rule_broken("email", "email is required"))?;
     EmailAddress::parse(&email).map_err(|why| rule_broken("email", format!("email {why}")))
 }
