@@ -36,7 +36,6 @@ use schemas::problem::Code;
 use schemas::site::Site;
 use serde::Deserialize;
 use service_kit::http::ApiError;
-use sqlx::PgConnection;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
@@ -162,7 +161,11 @@ pub(crate) async fn register_domain(
     let site = parse_new_domain(&body)?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
-    admit_one_more(&mut transaction, &actor, state.verification.most_domains()).await?;
+    organization::lock(&mut transaction, actor.org_id).await?;
+    let (count, most) =
+        ("SELECT count(*) FROM domains WHERE organization_id = $1 AND released_at IS NULL", state.verification.most_domains());
+    let refusal = format!("The organization has reached the limit of {most} domains. Release one first.");
+    organization::require_room(&mut transaction, count, (actor.org_id.0, most), refusal).await?;
     let registered = registrations::insert(&mut transaction, actor.credential.into(), actor.org_id, &site, now).await?;
     let Some(domain) = registered else {
         return Err(ApiError::new(Code::Conflict, "The organization has already added this domain."));
@@ -174,22 +177,6 @@ pub(crate) async fn register_domain(
 pub(crate) fn parse_new_domain(body: &[u8]) -> Result<Site, ApiError> {
     let new: NewDomain = bodies::object(body)?;
     ownable(&new.domain.unwrap_or_default()).map_err(|rule| rule_broken("domain", rule))
-}
-
-/// Holds the organisation's row until the transaction ends: whoever counts next sees this domain.
-async fn admit_one_more(transaction: &mut PgConnection, actor: &Actor, most: i64) -> Result<(), ApiError> {
-    sqlx::query("SELECT id FROM organizations WHERE id = $1 FOR NO KEY UPDATE")
-        .bind(actor.org_id.0)
-        .execute(&mut *transaction)
-        .await?;
-    let registered: i64 = sqlx::query_scalar("SELECT count(*) FROM domains WHERE organization_id = $1 AND released_at IS NULL")
-        .bind(actor.org_id.0)
-        .fetch_one(transaction)
-        .await?;
-    if registered < most {
-        return Ok(());
-    }
-    Err(ApiError::new(Code::Conflict, format!("The organization has reached the limit of {most} domains. Release one first.")))
 }
 
 /// `DELETE /api/v1/identity/domains/{id}`: 204, also when it was deleted before. Its events are the caller's no more. 403 for a member

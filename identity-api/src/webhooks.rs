@@ -11,9 +11,10 @@ pub(crate) mod trials;
 pub use retention::DeliveryLogSettings;
 
 use crate::State;
-use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
+use crate::access::actor::{IdentityReader, IdentityWriter};
 use crate::access::audit::{self, Author, Change};
 use crate::access::granting::{self, LettingIn, Makers};
+use crate::access::organization;
 use crate::request::bodies::paging::{ListPart, Listed};
 use crate::request::bodies::{self, fault};
 use axum::Json;
@@ -118,7 +119,9 @@ pub(crate) async fn create_webhook(
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
     granting::require_owner(&mut transaction, &actor, LettingIn::Webhooks).await?;
-    admit_one_more(&mut transaction, &actor).await?;
+    let count = "SELECT count(*) FROM webhook_endpoints WHERE organization_id = $1 AND deleted_at IS NULL";
+    let refusal = format!("The organization has reached the limit of {MAX_ENDPOINTS} webhook endpoints. Delete one first.");
+    organization::require_room(&mut transaction, count, (actor.org_id.0, MAX_ENDPOINTS), refusal).await?;
     let (kind, maker) = Author::from(actor.credential).name();
     let insert = format!(
         "INSERT INTO webhook_endpoints \
@@ -171,20 +174,6 @@ fn subscription(names: &[String]) -> Result<Vec<EventType>, Fault> {
     kinds.sort_unstable();
     kinds.dedup();
     Ok(kinds)
-}
-
-/// The caller holds the organisation's row until the transaction ends: whoever counts next sees this endpoint.
-async fn admit_one_more(transaction: &mut PgConnection, actor: &Actor) -> Result<(), ApiError> {
-    let there: i64 =
-        sqlx::query_scalar("SELECT count(*) FROM webhook_endpoints WHERE organization_id = $1 AND deleted_at IS NULL")
-            .bind(actor.org_id.0)
-            .fetch_one(transaction)
-            .await?;
-    if there < MAX_ENDPOINTS {
-        return Ok(());
-    }
-    let detail = format!("The organization has reached the limit of {MAX_ENDPOINTS} webhook endpoints. Delete one first.");
-    Err(ApiError::new(Code::Conflict, detail))
 }
 
 /// Deletes the endpoints that these set up, or whose secret they were the last to rotate: they know the secrets.

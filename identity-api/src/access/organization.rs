@@ -27,6 +27,17 @@ pub(crate) async fn lock(transaction: &mut PgConnection, org: OrgId) -> Result<(
     found.map(drop).ok_or_else(no_organization)
 }
 
+/// Returns 409 if `count` finds `most` rows or more for `id`, whose row the caller has locked.
+pub(crate) async fn require_room(
+    transaction: &mut PgConnection,
+    count: &'static str,
+    (id, most): (Uuid, i64),
+    refusal: String,
+) -> Result<(), ApiError> {
+    let there: i64 = sqlx::query_scalar(count).bind(id).fetch_one(transaction).await?;
+    (there < most).then_some(()).ok_or_else(|| ApiError::new(Code::Conflict, refusal))
+}
+
 /// What a person is in an organisation.
 pub(crate) async fn role_of(connection: &mut PgConnection, org: OrgId, user: UserId) -> Result<Option<Role>, sqlx::Error> {
     let name: Option<String> = sqlx::query_scalar("SELECT role FROM memberships WHERE organization_id = $1 AND user_id = $2")

@@ -103,7 +103,9 @@ pub(crate) async fn create(
     organization::lock(transaction, new.organization).await?;
     require_readable(transaction, &new).await?;
     let user = member_of(transaction, &new).await?;
-    require_room(transaction, new.organization).await?;
+    let count = "SELECT count(*) FROM analyst_accounts WHERE organization_id = $1 AND revoked_at IS NULL";
+    let refusal = format!("The organization has reached the limit of {MAX_ACCOUNTS} analyst accounts. Revoke one first.");
+    organization::require_room(transaction, count, (new.organization.0, MAX_ACCOUNTS), refusal).await?;
     let password = PlainAnalystPassword::mint();
     let (kind, creator) = author.name();
     let row: Row = sqlx::query_as(
@@ -185,20 +187,6 @@ async fn member_of(transaction: &mut PgConnection, new: &NewAccount) -> Result<O
     .fetch_optional(transaction)
     .await?;
     user.map(Some).ok_or_else(|| rule_broken("member", "member must be the email address of a member of the organization"))
-}
-
-async fn require_room(transaction: &mut PgConnection, organization: OrgId) -> Result<(), ApiError> {
-    let used: i64 = sqlx::query_scalar("SELECT count(*) FROM analyst_accounts WHERE organization_id = $1 AND revoked_at IS NULL")
-        .bind(organization.0)
-        .fetch_one(transaction)
-        .await?;
-    let refusal = || {
-        ApiError::new(
-            Code::Conflict,
-            format!("The organization has reached the limit of {MAX_ACCOUNTS} analyst accounts. Revoke one first."),
-        )
-    };
-    (used < MAX_ACCOUNTS).then_some(()).ok_or_else(refusal)
 }
 
 /// Returns all accounts, or those of one organization, oldest first.

@@ -129,7 +129,9 @@ pub(crate) async fn create_drain(
     granting::require_owner(&mut transaction, &actor, LettingIn::Drains).await?;
     let holder = holder(&mut transaction, &actor).await?;
     let wanted = new_drain::parse(&body, holder.org_type, &sites)?;
-    admit_one_more(&mut transaction, &actor).await?;
+    let count = "SELECT count(*) FROM drains WHERE organization_id = $1 AND deleted_at IS NULL";
+    let refusal = format!("The organization has reached the limit of {MAX_DRAINS} log drains. Delete one first.");
+    organization::require_room(&mut transaction, count, (actor.org_id.0, MAX_DRAINS), refusal).await?;
     let now = state.now();
     let drain = insert(&mut transaction, &state, &actor, &wanted, now).await?;
     let detail = json!({"name": drain.name, "provider": drain.provider, "hosts": drain.hosts});
@@ -148,21 +150,6 @@ pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
 async fn holder(transaction: &mut PgConnection, actor: &Actor) -> Result<Holder, ApiError> {
     let org_type = organization::type_of(transaction, actor.org_id).await?.ok_or_else(ApiError::unauthenticated)?;
     Ok(Holder { org: actor.org_id, org_type })
-}
-
-/// The caller holds the organisation's row: whoever counts next sees this drain.
-async fn admit_one_more(transaction: &mut PgConnection, actor: &Actor) -> Result<(), ApiError> {
-    let drains: i64 = sqlx::query_scalar("SELECT count(*) FROM drains WHERE organization_id = $1 AND deleted_at IS NULL")
-        .bind(actor.org_id.0)
-        .fetch_one(transaction)
-        .await?;
-    if drains < MAX_DRAINS {
-        return Ok(());
-    }
-    Err(ApiError::new(
-        Code::Conflict,
-        format!("The organization has reached the limit of {MAX_DRAINS} log drains. Delete one first."),
-    ))
 }
 
 async fn insert(

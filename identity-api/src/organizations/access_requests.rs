@@ -8,6 +8,7 @@ pub(crate) use review::{
 
 use crate::State;
 use crate::access::audit::{self, Change};
+use crate::access::organization;
 use crate::organizations::mails;
 use crate::people::{self, Person};
 use crate::request::bodies;
@@ -21,11 +22,9 @@ use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
 use schemas::identity::{AccessRequest, AccessState, OrgType, Review};
 use schemas::ids::{AccessRequestId, OrgId, UserId};
-use schemas::problem::Code;
 use serde::Deserialize;
 use serde_json::json;
 use service_kit::http::ApiError;
-use sqlx::PgConnection;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -118,7 +117,10 @@ async fn file(
     let (org_name, admin_email, use_case) = parse_new_request(&body)?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
-    require_room(&mut transaction, person.user_id).await?;
+    people::lock(&mut transaction, person.user_id).await?;
+    let count = "SELECT count(*) FROM access_requests WHERE user_id = $1 AND status = 'pending'";
+    let refusal = format!("You already have {MAX_PENDING} pending requests. Wait until one is reviewed.");
+    organization::require_room(&mut transaction, count, (person.user_id.0, MAX_PENDING), refusal).await?;
     let row: Row = sqlx::query_as(
         "INSERT INTO access_requests (id, user_id, org_type, org_name, admin_email, use_case, created_at) \
          VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING *",
@@ -139,19 +141,6 @@ async fn file(
     let filed = row.try_into()?;
     mails::tell_operators(state, &filed);
     Ok((StatusCode::CREATED, Json(filed)))
-}
-
-/// Of several at once, each counts the ones before it.
-async fn require_room(transaction: &mut PgConnection, person: UserId) -> Result<(), ApiError> {
-    people::lock(transaction, person).await?;
-    let pending: i64 = sqlx::query_scalar("SELECT count(*) FROM access_requests WHERE user_id = $1 AND status = 'pending'")
-        .bind(person.0)
-        .fetch_one(transaction)
-        .await?;
-    if pending < MAX_PENDING {
-        return Ok(());
-    }
-    Err(ApiError::new(Code::Conflict, format!("You already have {MAX_PENDING} pending requests. Wait until one is reviewed.")))
 }
 
 /// `GET /api/v1/identity/platform-access-requests`

@@ -91,7 +91,10 @@ pub(crate) async fn create_organization(
     let (name, site) = parse_new_organization(&body)?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
-    require_room(&mut transaction, person.user_id).await?;
+    people::lock(&mut transaction, person.user_id).await?;
+    let count = "SELECT count(*) FROM organizations WHERE founded_by = $1";
+    let refusal = format!("You can create at most {MAX_FOUNDED} organizations. Ask an operator for more.");
+    organization::require_room(&mut transaction, count, (person.user_id.0, MAX_FOUNDED), refusal).await?;
     let founding = Founding {
         name: &name,
         org_type: OrgType::ContentOwner,
@@ -103,19 +106,6 @@ pub(crate) async fn create_organization(
     let organization = read(&mut transaction, id).await?;
     transaction.commit().await?;
     Ok((StatusCode::CREATED, Json(organization)))
-}
-
-/// Of several at once, each counts the ones before it.
-async fn require_room(transaction: &mut PgConnection, founder: UserId) -> Result<(), ApiError> {
-    people::lock(transaction, founder).await?;
-    let founded: i64 = sqlx::query_scalar("SELECT count(*) FROM organizations WHERE founded_by = $1")
-        .bind(founder.0)
-        .fetch_one(transaction)
-        .await?;
-    if founded < MAX_FOUNDED {
-        return Ok(());
-    }
-    Err(ApiError::new(Code::Conflict, format!("You can create at most {MAX_FOUNDED} organizations. Ask an operator for more.")))
 }
 
 pub(crate) fn parse_new_organization(body: &[u8]) -> Result<(String, Site), ApiError> {
