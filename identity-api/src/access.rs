@@ -2,5 +2,6 @@
 
 pub(crate) mod actor;
 pub(crate) mod audit;
+pub(crate) mod columns;
 pub(crate) mod granting;
 pub(crate) mod organization;

@@ -5,6 +5,7 @@ pub(crate) mod requests;
 use crate::State;
 use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
 use crate::access::audit::{self, Author};
+use crate::access::columns;
 use crate::access::granting::{self, LettingIn, Makers};
 use crate::access::organization;
 use crate::request::bodies::paging::{ListPart, Listed, Paging};
@@ -22,37 +23,23 @@ use schemas::webhook::{Data, DelegationData, EventType};
 use serde::Deserialize;
 use serde_json::json;
 use service_kit::http::{ApiError, Parameters};
-use sqlx::{PgConnection, PgExecutor};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, PgExecutor, Row};
 use std::sync::Arc;
 use uuid::Uuid;
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: Uuid,
-    grantor_org_id: Uuid,
-    grantee_org_id: Uuid,
-    #[sqlx(default)]
-    grantor_name: Option<String>,
-    #[sqlx(default)]
-    grantee_name: Option<String>,
-    scopes: Vec<String>,
-    created_at: DateTime<Utc>,
-    revoked_at: Option<DateTime<Utc>>,
-}
-
-impl From<Row> for Delegation {
-    fn from(row: Row) -> Self {
-        Self {
-            id: DelegationId(row.id),
-            grantor_org_id: OrgId(row.grantor_org_id),
-            grantee_org_id: OrgId(row.grantee_org_id),
-            grantor_name: row.grantor_name,
-            grantee_name: row.grantee_name,
-            scopes: row.scopes.iter().filter_map(|scope| scope.parse().ok()).collect(),
-            created_at: row.created_at,
-            revoked_at: row.revoked_at,
-        }
-    }
+/// A statement that returns the row alone leaves the names out.
+fn read(row: &PgRow) -> Result<Delegation, sqlx::Error> {
+    Ok(Delegation {
+        id: DelegationId(row.try_get("id")?),
+        grantor_org_id: OrgId(row.try_get("grantor_org_id")?),
+        grantee_org_id: OrgId(row.try_get("grantee_org_id")?),
+        grantor_name: row.try_get("grantor_name").ok(),
+        grantee_name: row.try_get("grantee_name").ok(),
+        scopes: columns::names(row, "scopes")?,
+        created_at: row.try_get("created_at")?,
+        revoked_at: row.try_get("revoked_at")?,
+    })
 }
 
 /// The side of a delegation, or of a request for one, on which the caller stands.
@@ -87,12 +74,13 @@ pub(crate) async fn list_delegations(
     part: ListPart,
 ) -> Result<Listed<Delegation>, ApiError> {
     let Paging { limit, offset } = part.bounded();
-    let rows: Vec<Row> = sqlx::query_as(include_str!("delegations/sql/list.sql"))
+    let delegations = sqlx::query(include_str!("delegations/sql/list.sql"))
         .bind(actor.org_id.0)
         .bind(side.with_grantor())
         .bind(side.with_grantee())
         .bind(limit)
         .bind(offset)
+        .try_map(|row| read(&row))
         .fetch_all(&state.pool)
         .await?;
     let total = sqlx::query_scalar(include_str!("delegations/sql/count.sql"))
@@ -101,7 +89,7 @@ pub(crate) async fn list_delegations(
         .bind(side.with_grantee())
         .fetch_one(&state.pool)
         .await?;
-    Ok(Listed::new(rows.into_iter().map(Delegation::from).collect(), total))
+    Ok(Listed::new(delegations, total))
 }
 
 /// What a content owner may say of a new delegation.
@@ -201,7 +189,7 @@ pub(crate) async fn grant(
     granting::require_held(transaction, author, scopes).await?;
     let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
     let (kind, maker) = author.name();
-    let row: Option<Row> = sqlx::query_as(
+    let granted = sqlx::query(
         "INSERT INTO delegations (id, grantor_org_id, grantee_org_id, scopes, created_at, created_by_kind, created_by) \
          VALUES ($1, $2, $3, $4, $5, $6, $7) \
          ON CONFLICT (grantor_org_id, grantee_org_id) WHERE revoked_at IS NULL DO NOTHING RETURNING *",
@@ -213,10 +201,11 @@ pub(crate) async fn grant(
     .bind(now)
     .bind(kind)
     .bind(maker)
+    .try_map(|row| read(&row))
     .fetch_optional(&mut *transaction)
     .await?;
-    let row = row.ok_or_else(|| ApiError::new(Code::Conflict, "This organization already has an active delegation."))?;
-    let delegation = Delegation::from(row);
+    let delegation =
+        granted.ok_or_else(|| ApiError::new(Code::Conflict, "This organization already has an active delegation."))?;
     tell(transaction, EventType::DelegationCreated, &delegation, now).await?;
     record(transaction, author, "delegation.created", &delegation, now).await?;
     Ok(delegation)
@@ -245,25 +234,24 @@ pub(crate) async fn revoke_delegation(
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
     granting::require_owner(&mut transaction, &actor, LettingIn::Delegations).await?;
-    let revoked: Option<Row> = sqlx::query_as(
+    let revoked = sqlx::query(
         "UPDATE delegations SET revoked_at = $3 WHERE id = $1 AND grantor_org_id = $2 AND revoked_at IS NULL RETURNING *",
     )
     .bind(id.0)
     .bind(actor.org_id.0)
     .bind(now)
+    .try_map(|row| read(&row))
     .fetch_optional(&mut *transaction)
     .await?;
-    if let Some(row) = revoked {
-        let delegation = Delegation::from(row);
+    if let Some(delegation) = revoked {
         let pair = Pair { grantor: delegation.grantor_org_id, grantee: delegation.grantee_org_id };
         pair.spend(&state, &mut *transaction, &actor, EventType::DelegationRevoked).await?;
         tell_revoked(&mut transaction, actor.credential.into(), &delegation, now).await?;
         transaction.commit().await?;
         return Ok(Json(delegation));
     }
-    let row: Option<Row> =
-        sqlx::query_as("SELECT * FROM delegations WHERE id = $1").bind(id.0).fetch_optional(&mut *transaction).await?;
-    match row.map(Delegation::from) {
+    let known = sqlx::query("SELECT * FROM delegations WHERE id = $1").bind(id.0).try_map(|row| read(&row));
+    match known.fetch_optional(&mut *transaction).await? {
         Some(revoked_before) if revoked_before.grantor_org_id == actor.org_id => Ok(Json(revoked_before)),
         Some(others) if others.grantee_org_id == actor.org_id => {
             Err(ApiError::new(Code::Forbidden, "Only the organization that created the delegation can revoke it."))
@@ -305,7 +293,7 @@ pub(crate) async fn revoke_made_by(
     makers: Makers<'_>,
     now: DateTime<Utc>,
 ) -> Result<(), ApiError> {
-    let mut revoked: Vec<Row> = sqlx::query_as(
+    let mut revoked = sqlx::query(
         "UPDATE delegations SET revoked_at = $4 WHERE revoked_at IS NULL \
          AND ((created_by_kind = 'user' AND created_by = $1 AND grantor_org_id = $2) \
               OR (created_by_kind = 'key' AND created_by = ANY($3))) RETURNING *",
@@ -314,12 +302,13 @@ pub(crate) async fn revoke_made_by(
     .bind(makers.member.map(|(org, _)| org.0))
     .bind(makers.keys)
     .bind(now)
+    .try_map(|row| read(&row))
     .fetch_all(&mut *transaction)
     .await?;
     // The order of the outbox.
-    revoked.sort_by_key(|row| (row.grantor_org_id, row.grantee_org_id));
-    for delegation in revoked.into_iter().map(Delegation::from) {
-        tell_revoked(transaction, author, &delegation, now).await?;
+    revoked.sort_by_key(|delegation| (delegation.grantor_org_id, delegation.grantee_org_id));
+    for delegation in &revoked {
+        tell_revoked(transaction, author, delegation, now).await?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ pub use retention::DeliveryLogSettings;
 use crate::State;
 use crate::access::actor::{IdentityReader, IdentityWriter};
 use crate::access::audit::{self, Author, Change};
+use crate::access::columns;
 use crate::access::granting::{self, LettingIn, Makers};
 use crate::access::organization;
 use crate::request::bodies::paging::{ListPart, Listed};
@@ -26,12 +27,12 @@ use schemas::ids::{OrgId, WebhookEndpointId};
 use schemas::problem::{Code, Fault};
 use schemas::receiver::{AllowedReceivers, receiver_url};
 use schemas::secrets::PlainWebhookSecret;
-use schemas::webhook::progress::LastAttempt;
 use schemas::webhook::{CreatedWebhookEndpoint, EventType, MAX_ENDPOINTS, WebhookEndpoint};
 use serde::Deserialize;
 use serde_json::json;
 use service_kit::http::ApiError;
-use sqlx::PgConnection;
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -44,27 +45,16 @@ pub(crate) const COLUMNS: &str = "\
         FROM webhook_queue WHERE endpoint_id = webhook_endpoints.id AND last_attempt_at IS NOT NULL \
         ORDER BY last_attempt_at DESC LIMIT 1) latest) AS last_attempt";
 
-#[derive(sqlx::FromRow)]
-pub(crate) struct Row {
-    pub(crate) id: Uuid,
-    url: String,
-    event_types: Vec<String>,
-    created_at: DateTime<Utc>,
-    disabled_at: Option<DateTime<Utc>>,
-    last_attempt: Option<sqlx::types::Json<LastAttempt>>,
-}
-
-impl From<Row> for WebhookEndpoint {
-    fn from(row: Row) -> Self {
-        Self {
-            id: WebhookEndpointId(row.id),
-            url: row.url,
-            event_types: row.event_types.iter().filter_map(|kind| kind.parse().ok()).collect(),
-            created_at: row.created_at,
-            disabled_at: row.disabled_at,
-            last_attempt: row.last_attempt.map(|latest| latest.0),
-        }
-    }
+/// Reads [`COLUMNS`].
+pub(crate) fn read(row: &PgRow) -> Result<WebhookEndpoint, sqlx::Error> {
+    Ok(WebhookEndpoint {
+        id: WebhookEndpointId(row.try_get("id")?),
+        url: row.try_get("url")?,
+        event_types: columns::names(row, "event_types")?,
+        created_at: row.try_get("created_at")?,
+        disabled_at: row.try_get("disabled_at")?,
+        last_attempt: row.try_get::<Option<sqlx::types::Json<_>>, _>("last_attempt")?.map(|latest| latest.0),
+    })
 }
 
 /// `GET /api/v1/identity/webhooks`: all that are not deleted, oldest first.
@@ -76,8 +66,8 @@ pub(crate) async fn list_webhooks(
     let listed = format!(
         "SELECT {COLUMNS} FROM webhook_endpoints WHERE organization_id = $1 AND deleted_at IS NULL ORDER BY created_at, id"
     );
-    let rows: Vec<Row> = sqlx::query_as(sqlx::AssertSqlSafe(listed)).bind(actor.org_id.0).fetch_all(&state.pool).await?;
-    Ok(part.of(rows.into_iter().map(WebhookEndpoint::from).collect()))
+    let listed = sqlx::query(sqlx::AssertSqlSafe(listed)).bind(actor.org_id.0).try_map(|row| read(&row));
+    Ok(part.of(listed.fetch_all(&state.pool).await?))
 }
 
 /// `GET /api/v1/identity/webhooks/{id}`: also a deleted one.
@@ -88,9 +78,8 @@ pub(crate) async fn show_webhook(
 ) -> Result<Json<WebhookEndpoint>, ApiError> {
     let id: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
     let shown = format!("SELECT {COLUMNS} FROM webhook_endpoints WHERE id = $1 AND organization_id = $2");
-    let row: Option<Row> =
-        sqlx::query_as(sqlx::AssertSqlSafe(shown)).bind(id.0).bind(actor.org_id.0).fetch_optional(&state.pool).await?;
-    row.map(|row| Json(row.into())).ok_or_else(not_found)
+    let shown = sqlx::query(sqlx::AssertSqlSafe(shown)).bind(id.0).bind(actor.org_id.0).try_map(|row| read(&row));
+    shown.fetch_optional(&state.pool).await?.map(Json).ok_or_else(not_found)
 }
 
 pub(crate) fn not_found() -> ApiError {
@@ -128,7 +117,7 @@ pub(crate) async fn create_webhook(
              (id, organization_id, url, event_types, secret_sealed, created_at, created_by_kind, created_by) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING {COLUMNS}"
     );
-    let row: Row = sqlx::query_as(sqlx::AssertSqlSafe(insert))
+    let endpoint = sqlx::query(sqlx::AssertSqlSafe(insert))
         .bind(id)
         .bind(actor.org_id.0)
         .bind(url)
@@ -137,9 +126,9 @@ pub(crate) async fn create_webhook(
         .bind(now)
         .bind(kind)
         .bind(maker)
+        .try_map(|row| read(&row))
         .fetch_one(&mut *transaction)
         .await?;
-    let endpoint = WebhookEndpoint::from(row);
     let detail = json!({"url": endpoint.url, "event_types": endpoint.event_types});
     let change = Change { action: "webhook.created", object_kind: "webhook_endpoint", object_id: id, detail };
     audit::record(&mut transaction, &actor, now, change).await?;

@@ -11,57 +11,38 @@ pub(crate) use filing::{create_delegation_request, create_delegation_requests, d
 use crate::State;
 use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
 use crate::access::audit;
+use crate::access::columns;
 use crate::delegations::{self, Pair, Side};
 use crate::request::bodies::paging::{ListPart, Listed, Paging};
 use axum::Json;
 use axum::extract::{Path, State as Shared};
 use axum::http::StatusCode;
-use chrono::{DateTime, Utc};
 use schemas::identity::{Delegation, DelegationRequest, InvalidTransition, RequestState};
 use schemas::ids::{DelegationId, DelegationRequestId, OrgId};
 use schemas::problem::Code;
 use schemas::webhook::EventType;
 use serde_json::json;
 use service_kit::http::{ApiError, Parameters};
-use sqlx::{PgConnection, PgPool};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, PgPool, Row};
 use std::sync::Arc;
 use uuid::Uuid;
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: Uuid,
-    requester_org_id: Uuid,
-    requester_name: String,
-    grantor_org_id: Uuid,
-    grantor_name: String,
-    domain: String,
-    scopes: Vec<String>,
-    status: String,
-    created_at: DateTime<Utc>,
-    expires_at: DateTime<Utc>,
-    resolved_at: Option<DateTime<Utc>>,
-    delegation_id: Option<Uuid>,
-}
-
-impl TryFrom<Row> for DelegationRequest {
-    type Error = ApiError;
-
-    fn try_from(row: Row) -> Result<Self, ApiError> {
-        let state = RequestState::of(&row.status, row.resolved_at, row.delegation_id.map(DelegationId));
-        let state = state.ok_or_else(|| ApiError::internal(anyhow::anyhow!("request {} has no state", row.id)))?;
-        Ok(Self {
-            id: DelegationRequestId(row.id),
-            requester_org_id: OrgId(row.requester_org_id),
-            requester_name: row.requester_name,
-            grantor_org_id: OrgId(row.grantor_org_id),
-            grantor_name: row.grantor_name,
-            domain: row.domain,
-            scopes: row.scopes.iter().filter_map(|scope| scope.parse().ok()).collect(),
-            state,
-            created_at: row.created_at,
-            expires_at: row.expires_at,
-        })
-    }
+fn read(row: &PgRow) -> Result<DelegationRequest, sqlx::Error> {
+    let (status, delegation): (String, Option<Uuid>) = (row.try_get("status")?, row.try_get("delegation_id")?);
+    let state = RequestState::of(&status, row.try_get("resolved_at")?, delegation.map(DelegationId));
+    Ok(DelegationRequest {
+        id: DelegationRequestId(row.try_get("id")?),
+        requester_org_id: OrgId(row.try_get("requester_org_id")?),
+        requester_name: row.try_get("requester_name")?,
+        grantor_org_id: OrgId(row.try_get("grantor_org_id")?),
+        grantor_name: row.try_get("grantor_name")?,
+        domain: row.try_get("domain")?,
+        scopes: columns::names(row, "scopes")?,
+        state: state.ok_or_else(|| sqlx::Error::Decode("a delegation request has no state".into()))?,
+        created_at: row.try_get("created_at")?,
+        expires_at: row.try_get("expires_at")?,
+    })
 }
 
 /// `GET /api/v1/identity/delegation-requests`: pending ones, oldest first.
@@ -72,13 +53,14 @@ pub(crate) async fn list_delegation_requests(
     part: ListPart,
 ) -> Result<Listed<DelegationRequest>, ApiError> {
     let (now, Paging { limit, offset }) = (state.now(), part.bounded());
-    let rows: Vec<Row> = sqlx::query_as(include_str!("sql/list_requests.sql"))
+    let requests = sqlx::query(include_str!("sql/list_requests.sql"))
         .bind(actor.org_id.0)
         .bind(side.with_grantor())
         .bind(side.with_grantee())
         .bind(now)
         .bind(limit)
         .bind(offset)
+        .try_map(|row| read(&row))
         .fetch_all(&state.pool)
         .await?;
     let total = sqlx::query_scalar(include_str!("sql/count_requests.sql"))
@@ -88,7 +70,6 @@ pub(crate) async fn list_delegation_requests(
         .bind(now)
         .fetch_one(&state.pool)
         .await?;
-    let requests = rows.into_iter().map(DelegationRequest::try_from).collect::<Result<_, _>>()?;
     Ok(Listed::new(requests, total))
 }
 
@@ -167,15 +148,16 @@ async fn addressed_to(pool: &PgPool, actor: &Actor, id: &str) -> Result<(Delegat
 
 /// The request as it stands, and as it stays until the transaction ends.
 async fn locked(transaction: &mut PgConnection, id: DelegationRequestId) -> Result<DelegationRequest, ApiError> {
-    let row: Option<Row> = sqlx::query_as(
+    let request = sqlx::query(
         "SELECT r.*, q.name AS requester_name, g.name AS grantor_name FROM delegation_requests r \
          JOIN organizations q ON q.id = r.requester_org_id JOIN organizations g ON g.id = r.grantor_org_id \
          WHERE r.id = $1 FOR NO KEY UPDATE OF r",
     )
     .bind(id.0)
+    .try_map(|row| read(&row))
     .fetch_optional(transaction)
     .await?;
-    row.ok_or_else(not_found)?.try_into()
+    request.ok_or_else(not_found)
 }
 
 async fn resolve(

@@ -20,38 +20,25 @@ use schemas::problem::Code;
 use schemas::secrets::PlainAnalystPassword;
 use serde_json::json;
 use service_kit::http::ApiError;
-use sqlx::{PgConnection, PgExecutor};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, PgExecutor, Row};
 use std::sync::Arc;
 use uuid::Uuid;
 
 /// Maximum number of accounts of an organization that aren't revoked.
 const MAX_ACCOUNTS: i64 = 10;
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: Uuid,
-    organization_id: Uuid,
-    grantor_org_id: Option<Uuid>,
-    user_id: Option<Uuid>,
-    login: String,
-    name: String,
-    created_at: DateTime<Utc>,
-    revoked_at: Option<DateTime<Utc>>,
-}
-
-impl From<Row> for AnalystAccount {
-    fn from(row: Row) -> Self {
-        Self {
-            id: AnalystAccountId(row.id),
-            organization_id: OrgId(row.organization_id),
-            delegated_from: row.grantor_org_id.map(OrgId),
-            user_id: row.user_id.map(UserId),
-            login: row.login,
-            name: row.name,
-            created_at: row.created_at,
-            revoked_at: row.revoked_at,
-        }
-    }
+fn read(row: &PgRow) -> Result<AnalystAccount, sqlx::Error> {
+    Ok(AnalystAccount {
+        id: AnalystAccountId(row.try_get("id")?),
+        organization_id: OrgId(row.try_get("organization_id")?),
+        delegated_from: row.try_get::<Option<_>, _>("grantor_org_id")?.map(OrgId),
+        user_id: row.try_get::<Option<_>, _>("user_id")?.map(UserId),
+        login: row.try_get("login")?,
+        name: row.try_get("name")?,
+        created_at: row.try_get("created_at")?,
+        revoked_at: row.try_get("revoked_at")?,
+    })
 }
 
 /// `GET /api/v1/identity/analysts`
@@ -108,7 +95,7 @@ pub(crate) async fn create(
     organization::require_room(transaction, count, (new.organization.0, MAX_ACCOUNTS), refusal).await?;
     let password = PlainAnalystPassword::mint();
     let (kind, creator) = author.name();
-    let row: Row = sqlx::query_as(
+    let account = sqlx::query(
         "INSERT INTO analyst_accounts \
            (id, organization_id, grantor_org_id, user_id, login, name, password_hash, created_by_kind, created_by, created_at) \
          SELECT id, $1, $2, $3, 'telemetry_analyst_' || right(id::text, 12), $4, $5, $6, $7, $8 FROM (SELECT uuidv7() AS id) AS made \
@@ -122,9 +109,9 @@ pub(crate) async fn create(
     .bind(kind)
     .bind(creator)
     .bind(now)
+    .try_map(|row| read(&row))
     .fetch_one(&mut *transaction)
     .await?;
-    let account = AnalystAccount::from(row);
     let detail = json!({
         "name": account.name, "login": account.login, "delegated_from": account.delegated_from, "user_id": account.user_id,
     });
@@ -191,14 +178,12 @@ async fn member_of(transaction: &mut PgConnection, new: &NewAccount) -> Result<O
 
 /// Returns all accounts, or those of one organization, oldest first.
 pub(crate) async fn list(store: impl PgExecutor<'_>, of: Option<OrgId>) -> Result<Vec<AnalystAccount>, ApiError> {
-    let rows: Vec<Row> = sqlx::query_as(
+    let listed = sqlx::query(
         "SELECT id, organization_id, grantor_org_id, user_id, login, name, created_at, revoked_at FROM analyst_accounts \
          WHERE $1::uuid IS NULL OR organization_id = $1 ORDER BY created_at, id",
-    )
-    .bind(of.map(|org| org.0))
-    .fetch_all(store)
-    .await?;
-    Ok(rows.into_iter().map(AnalystAccount::from).collect())
+    );
+    let listed = listed.bind(of.map(|org| org.0)).try_map(|row| read(&row));
+    Ok(listed.fetch_all(store).await?)
 }
 
 /// Revokes an account of an organization, or of any. A revoked one stays as it is.
@@ -217,15 +202,12 @@ pub(crate) async fn revoke(
     .bind(of.map(|org| org.0))
     .execute(&mut *transaction)
     .await?;
-    let found: Option<Row> = sqlx::query_as(
+    let found = sqlx::query(
         "SELECT id, organization_id, grantor_org_id, user_id, login, name, created_at, revoked_at FROM analyst_accounts \
          WHERE id = $1 AND ($2::uuid IS NULL OR organization_id = $2)",
-    )
-    .bind(id.0)
-    .bind(of.map(|org| org.0))
-    .fetch_optional(&mut *transaction)
-    .await?;
-    let account = AnalystAccount::from(found.ok_or_else(not_found)?);
+    );
+    let found = found.bind(id.0).bind(of.map(|org| org.0)).try_map(|row| read(&row));
+    let account = found.fetch_optional(&mut *transaction).await?.ok_or_else(not_found)?;
     if revoked.rows_affected() == 1 {
         record(transaction, author, &account, "analyst_account.revoked", now, json!({})).await?;
     }
@@ -239,7 +221,7 @@ pub(crate) async fn revoke_of(
     (person, org): (UserId, Option<OrgId>),
     now: DateTime<Utc>,
 ) -> Result<(), sqlx::Error> {
-    let revoked: Vec<Row> = sqlx::query_as(
+    let revoked = sqlx::query(
         "UPDATE analyst_accounts SET revoked_at = $3 \
          WHERE revoked_at IS NULL AND ($2::uuid IS NULL OR organization_id = $2) AND (created_by = $1 OR ($2 IS NOT NULL AND user_id = $1)) \
          RETURNING id, organization_id, grantor_org_id, user_id, login, name, created_at, revoked_at",
@@ -247,10 +229,11 @@ pub(crate) async fn revoke_of(
     .bind(person.0)
     .bind(org.map(|org| org.0))
     .bind(now)
+    .try_map(|row| read(&row))
     .fetch_all(&mut *transaction)
     .await?;
-    for account in revoked.into_iter().map(AnalystAccount::from) {
-        record(transaction, author, &account, "analyst_account.revoked", now, json!({"of": person})).await?;
+    for account in &revoked {
+        record(transaction, author, account, "analyst_account.revoked", now, json!({"of": person})).await?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ pub(crate) use makers::revoke_made_by;
 use crate::State;
 use crate::access::actor::{IdentityReader, IdentityWriter};
 use crate::access::audit::{self, Author, Change};
+use crate::access::columns;
 use crate::access::granting::{self, LettingIn};
 use crate::access::organization;
 use crate::request::bodies;
@@ -24,7 +25,8 @@ use schemas::secrets::PlainApiKey;
 use serde::Deserialize;
 use serde_json::json;
 use service_kit::http::ApiError;
-use sqlx::{PgConnection, PgExecutor, PgPool};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, PgExecutor, PgPool, Row};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -32,42 +34,26 @@ use uuid::Uuid;
 pub(crate) const TELL_USES: &str = "UPDATE api_keys SET last_used_at = greatest(last_used_at, now() - make_interval(secs => ago)) \
      FROM unnest($1::uuid[], $2::float8[]) AS used (key, ago) WHERE id = key";
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: Uuid,
-    organization_id: Uuid,
-    name: String,
-    prefix: String,
-    scopes: Vec<String>,
-    created_at: DateTime<Utc>,
-    last_used_at: Option<DateTime<Utc>>,
-    revoked_at: Option<DateTime<Utc>>,
-    created_by_kind: String,
-    created_by: Option<Uuid>,
-    created_by_name: Option<String>,
-    drain_id: Option<Uuid>,
-    expires_at: Option<DateTime<Utc>>,
+fn read(row: &PgRow) -> Result<ApiKey, sqlx::Error> {
+    Ok(ApiKey {
+        id: ApiKeyId(row.try_get("id")?),
+        organization_id: OrgId(row.try_get("organization_id")?),
+        name: row.try_get("name")?,
+        prefix: row.try_get("prefix")?,
+        scopes: columns::names(row, "scopes")?,
+        drain_id: row.try_get::<Option<_>, _>("drain_id")?.map(DrainId),
+        created_at: row.try_get("created_at")?,
+        last_used_at: row.try_get("last_used_at")?,
+        created_by: read_maker(row)?,
+        expires_at: row.try_get("expires_at")?,
+        revoked_at: row.try_get("revoked_at")?,
+    })
 }
 
-impl TryFrom<Row> for ApiKey {
-    type Error = ApiError;
-
-    fn try_from(row: Row) -> Result<Self, ApiError> {
-        let kind = row.created_by_kind.parse().map_err(ApiError::internal)?;
-        Ok(Self {
-            id: ApiKeyId(row.id),
-            organization_id: OrgId(row.organization_id),
-            name: row.name,
-            prefix: row.prefix,
-            scopes: row.scopes.iter().filter_map(|scope| scope.parse().ok()).collect(),
-            drain_id: row.drain_id.map(DrainId),
-            created_at: row.created_at,
-            last_used_at: row.last_used_at,
-            created_by: KeyMaker { kind, id: row.created_by, name: row.created_by_name },
-            expires_at: row.expires_at,
-            revoked_at: row.revoked_at,
-        })
-    }
+/// Who made a key or a drain.
+pub(super) fn read_maker(row: &PgRow) -> Result<KeyMaker, sqlx::Error> {
+    let kind = columns::named(row, "created_by_kind")?;
+    Ok(KeyMaker { kind, id: row.try_get("created_by")?, name: row.try_get("created_by_name")? })
 }
 
 /// `GET /api/v1/identity/api-keys`
@@ -81,8 +67,8 @@ pub(crate) async fn list_api_keys(
 
 /// Returns the active keys of an organization and the latest 1,000 revoked ones, oldest first.
 pub(crate) async fn of(store: impl PgExecutor<'_>, org: OrgId) -> Result<Vec<ApiKey>, ApiError> {
-    let rows: Vec<Row> = sqlx::query_as(include_str!("api_keys/list.sql")).bind(org.0).bind(MAX_KEYS).fetch_all(store).await?;
-    rows.into_iter().map(ApiKey::try_from).collect()
+    let keys = sqlx::query(include_str!("api_keys/list.sql")).bind(org.0).bind(MAX_KEYS).try_map(|row| read(&row));
+    Ok(keys.fetch_all(store).await?)
 }
 
 /// What a caller may say of a new key.
@@ -214,8 +200,8 @@ async fn mint(
     .bind(drain)
     .fetch_one(&mut *transaction)
     .await?;
-    let row: Row = sqlx::query_as("SELECT * FROM api_keys_shown WHERE id = $1").bind(id).fetch_one(transaction).await?;
-    Ok((row.try_into()?, key))
+    let shown = sqlx::query("SELECT * FROM api_keys_shown WHERE id = $1").bind(id).try_map(|row| read(&row));
+    Ok((shown.fetch_one(transaction).await?, key))
 }
 
 /// Mints a key at the machine itself, in nobody's name.
@@ -271,13 +257,13 @@ pub(crate) async fn revoke(
     .bind(of.map(|org| org.0))
     .execute(&mut *transaction)
     .await?;
-    let row: Option<Row> =
-        sqlx::query_as("SELECT * FROM api_keys_shown WHERE id = $1 AND ($2::uuid IS NULL OR organization_id = $2)")
-            .bind(id.0)
-            .bind(of.map(|org| org.0))
-            .fetch_optional(&mut *transaction)
-            .await?;
-    let key: ApiKey = row.ok_or_else(not_found)?.try_into()?;
+    let key = sqlx::query("SELECT * FROM api_keys_shown WHERE id = $1 AND ($2::uuid IS NULL OR organization_id = $2)")
+        .bind(id.0)
+        .bind(of.map(|org| org.0))
+        .try_map(|row| read(&row))
+        .fetch_optional(&mut *transaction)
+        .await?;
+    let key = key.ok_or_else(not_found)?;
     if revoked.rows_affected() == 1 {
         let change = Change { action: "api_key.revoked", object_kind: "api_key", object_id: id.0, detail: json!({}) };
         audit::record_by(transaction, author, Some(key.organization_id), now, change).await?;

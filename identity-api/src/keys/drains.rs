@@ -8,6 +8,7 @@ use super::api_keys::{self, Grants, Holder};
 use crate::State;
 use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
 use crate::access::audit::{self, Author, Change};
+use crate::access::columns;
 use crate::access::granting::{self, LettingIn};
 use crate::access::organization;
 use crate::request::bodies::paging::{ListPart, Listed};
@@ -17,12 +18,13 @@ use axum::extract::{Path, State as Shared};
 use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
 use new_drain::CheckedDrain;
-use schemas::identity::{CreatedDrain, Drain, KeyMaker, MAX_DRAINS, OrgType};
+use schemas::identity::{CreatedDrain, Drain, DrainProvider, MAX_DRAINS, OrgType};
 use schemas::ids::{ApiKeyId, DrainId, OrgId};
 use schemas::problem::Code;
 use serde_json::json;
 use service_kit::http::ApiError;
-use sqlx::{PgConnection, PgExecutor};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, PgExecutor, Row};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -41,43 +43,22 @@ macro_rules! shown {
     };
 }
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: Uuid,
-    organization_id: Uuid,
-    name: String,
-    provider: String,
-    hosts: Vec<String>,
-    role: String,
-    sampling: f64,
-    has_secret: bool,
-    fastly_service_id: Option<String>,
-    created_by_kind: String,
-    created_by: Option<Uuid>,
-    created_by_name: Option<String>,
-    created_at: DateTime<Utc>,
-}
-
-impl TryFrom<Row> for Drain {
-    type Error = ApiError;
-
-    fn try_from(row: Row) -> Result<Self, ApiError> {
-        let kind = row.created_by_kind.parse().map_err(ApiError::internal)?;
-        Ok(Self {
-            id: DrainId(row.id),
-            organization_id: OrgId(row.organization_id),
-            name: row.name,
-            path: format!("/drains/{}", row.provider),
-            provider: row.provider.parse().map_err(ApiError::internal)?,
-            hosts: row.hosts,
-            role: row.role.parse().map_err(ApiError::internal)?,
-            sampling: row.sampling,
-            has_secret: row.has_secret,
-            fastly_service_id: row.fastly_service_id,
-            created_by: KeyMaker { kind, id: row.created_by, name: row.created_by_name },
-            created_at: row.created_at,
-        })
-    }
+fn read(row: &PgRow) -> Result<Drain, sqlx::Error> {
+    let provider: DrainProvider = columns::named(row, "provider")?;
+    Ok(Drain {
+        id: DrainId(row.try_get("id")?),
+        organization_id: OrgId(row.try_get("organization_id")?),
+        name: row.try_get("name")?,
+        path: format!("/drains/{}", provider.as_str()),
+        provider,
+        hosts: row.try_get("hosts")?,
+        role: columns::named(row, "role")?,
+        sampling: row.try_get("sampling")?,
+        has_secret: row.try_get("has_secret")?,
+        fastly_service_id: row.try_get("fastly_service_id")?,
+        created_by: api_keys::read_maker(row)?,
+        created_at: row.try_get("created_at")?,
+    })
 }
 
 fn not_found() -> ApiError {
@@ -90,11 +71,8 @@ pub(crate) async fn list_drains(
     IdentityReader(actor): IdentityReader,
     part: ListPart,
 ) -> Result<Listed<Drain>, ApiError> {
-    let rows: Vec<Row> = sqlx::query_as(shown!("d.organization_id = $1 ORDER BY d.created_at, d.id"))
-        .bind(actor.org_id.0)
-        .fetch_all(&state.pool)
-        .await?;
-    rows.into_iter().map(Drain::try_from).collect::<Result<_, _>>().map(|drains| part.of(drains))
+    let drains = sqlx::query(shown!("d.organization_id = $1 ORDER BY d.created_at, d.id")).bind(actor.org_id.0);
+    Ok(part.of(drains.try_map(|row| read(&row)).fetch_all(&state.pool).await?))
 }
 
 /// `GET /api/v1/identity/drains/{id}`
@@ -109,12 +87,8 @@ pub(crate) async fn show_drain(
 /// One of the organisation's drains, by the id that stood in the path.
 async fn find(store: impl PgExecutor<'_>, actor: &Actor, id: &str) -> Result<Drain, ApiError> {
     let id: DrainId = id.parse().map_err(|_| not_found())?;
-    let row: Option<Row> = sqlx::query_as(shown!("d.id = $1 AND d.organization_id = $2"))
-        .bind(id.0)
-        .bind(actor.org_id.0)
-        .fetch_optional(store)
-        .await?;
-    row.ok_or_else(not_found)?.try_into()
+    let found = sqlx::query(shown!("d.id = $1 AND d.organization_id = $2")).bind(id.0).bind(actor.org_id.0);
+    found.try_map(|row| read(&row)).fetch_optional(store).await?.ok_or_else(not_found)
 }
 
 /// `POST /api/v1/identity/drains`: by whoever may mint keys, for it makes one.

@@ -8,6 +8,7 @@ pub(crate) use review::{
 
 use crate::State;
 use crate::access::audit::{self, Change};
+use crate::access::columns;
 use crate::access::organization;
 use crate::organizations::mails;
 use crate::people::{self, Person};
@@ -25,46 +26,30 @@ use schemas::ids::{AccessRequestId, OrgId, UserId};
 use serde::Deserialize;
 use serde_json::json;
 use service_kit::http::ApiError;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
 use std::sync::Arc;
 use uuid::Uuid;
 
 /// Most requests of one person that wait for a review.
 const MAX_PENDING: i64 = 5;
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: Uuid,
-    user_id: Uuid,
-    org_type: String,
-    org_name: String,
-    admin_email: String,
-    use_case: String,
-    status: String,
-    created_at: DateTime<Utc>,
-    reviewed_at: Option<DateTime<Utc>>,
-    reviewed_by: Option<Uuid>,
-    reviewer_note: Option<String>,
-    approved_org_id: Option<Uuid>,
-}
-
-impl TryFrom<Row> for AccessRequest {
-    type Error = ApiError;
-
-    fn try_from(row: Row) -> Result<Self, ApiError> {
-        let review = row.reviewed_at.map(|at| Review { at, by: row.reviewed_by.map(UserId), note: row.reviewer_note });
-        let status = row.status.parse().map_err(ApiError::internal)?;
-        let state = AccessState::of(status, review, row.approved_org_id.map(OrgId));
-        Ok(Self {
-            id: AccessRequestId(row.id),
-            user_id: UserId(row.user_id),
-            org_type: row.org_type.parse().map_err(ApiError::internal)?,
-            org_name: row.org_name,
-            admin_email: row.admin_email,
-            use_case: row.use_case,
-            state: state.ok_or_else(|| ApiError::internal(anyhow::anyhow!("access request {} has no state", row.id)))?,
-            created_at: row.created_at,
-        })
-    }
+fn read(row: &PgRow) -> Result<AccessRequest, sqlx::Error> {
+    let by = row.try_get::<Option<_>, _>("reviewed_by")?.map(UserId);
+    let (reviewed_at, note): (Option<DateTime<Utc>>, _) = (row.try_get("reviewed_at")?, row.try_get("reviewer_note")?);
+    let review = reviewed_at.map(|at| Review { at, by, note });
+    let organization = row.try_get::<Option<_>, _>("approved_org_id")?.map(OrgId);
+    let state = AccessState::of(columns::named(row, "status")?, review, organization);
+    Ok(AccessRequest {
+        id: AccessRequestId(row.try_get("id")?),
+        user_id: UserId(row.try_get("user_id")?),
+        org_type: columns::named(row, "org_type")?,
+        org_name: row.try_get("org_name")?,
+        admin_email: row.try_get("admin_email")?,
+        use_case: row.try_get("use_case")?,
+        state: state.ok_or_else(|| sqlx::Error::Decode("an access request has no state".into()))?,
+        created_at: row.try_get("created_at")?,
+    })
 }
 
 /// What a person may say of a new request.
@@ -121,7 +106,7 @@ async fn file(
     let count = "SELECT count(*) FROM access_requests WHERE user_id = $1 AND status = 'pending'";
     let refusal = format!("You already have {MAX_PENDING} pending requests. Wait until one is reviewed.");
     organization::require_room(&mut transaction, count, (person.user_id.0, MAX_PENDING), refusal).await?;
-    let row: Row = sqlx::query_as(
+    let filed = sqlx::query(
         "INSERT INTO access_requests (id, user_id, org_type, org_name, admin_email, use_case, created_at) \
          VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING *",
     )
@@ -132,13 +117,13 @@ async fn file(
     .bind(admin_email.as_str())
     .bind(use_case)
     .bind(now)
+    .try_map(|row| read(&row))
     .fetch_one(&mut *transaction)
     .await?;
-    let detail = json!({"org_type": org_type, "org_name": row.org_name});
-    let change = Change { action: "access_request.created", object_kind: "access_request", object_id: row.id, detail };
+    let detail = json!({"org_type": org_type, "org_name": filed.org_name});
+    let change = Change { action: "access_request.created", object_kind: "access_request", object_id: filed.id.0, detail };
     audit::record_by(&mut transaction, person.author(), None, now, change).await?;
     transaction.commit().await?;
-    let filed = row.try_into()?;
     mails::tell_operators(state, &filed);
     Ok((StatusCode::CREATED, Json(filed)))
 }
@@ -163,11 +148,8 @@ pub(crate) async fn list_agent_requests(
 
 /// The caller's own of a type, oldest first.
 async fn own(state: &State, person: &Person, org_type: OrgType) -> Result<Vec<AccessRequest>, ApiError> {
-    let rows: Vec<Row> =
-        sqlx::query_as("SELECT * FROM access_requests WHERE user_id = $1 AND org_type = $2 ORDER BY created_at, id")
-            .bind(person.user_id.0)
-            .bind(org_type.as_str())
-            .fetch_all(&state.pool)
-            .await?;
-    rows.into_iter().map(AccessRequest::try_from).collect()
+    let own = sqlx::query("SELECT * FROM access_requests WHERE user_id = $1 AND org_type = $2 ORDER BY created_at, id")
+        .bind(person.user_id.0)
+        .bind(org_type.as_str());
+    Ok(own.try_map(|row| read(&row)).fetch_all(&state.pool).await?)
 }

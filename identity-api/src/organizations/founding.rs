@@ -3,6 +3,7 @@
 use super::memberships::{self, Standing};
 use crate::State;
 use crate::access::audit::{self, Author, Change};
+use crate::access::columns;
 use crate::access::organization;
 use crate::domains::registrations::{self, Registered};
 use crate::people::{self, Person};
@@ -21,7 +22,8 @@ use schemas::site::Site;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use service_kit::http::ApiError;
-use sqlx::PgConnection;
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -181,16 +183,6 @@ pub(crate) async fn read(connection: &mut PgConnection, id: OrgId) -> Result<Sho
     found.into_iter().next().ok_or_else(organization::no_organization)
 }
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: Uuid,
-    name: String,
-    org_type: String,
-    share_sessions_via_click_tokens: bool,
-    visible_in_click_token_lookups: bool,
-    created_at: DateTime<Utc>,
-}
-
 /// Those of the named organizations that exist, oldest first, each with its first domains.
 pub(crate) async fn read_all(connection: &mut PgConnection, ids: &[Uuid]) -> Result<Vec<ShownOrganization>, ApiError> {
     read_with(connection, ids, Some(DOMAINS_LISTED)).await
@@ -201,40 +193,35 @@ async fn read_with(
     ids: &[Uuid],
     domains_each: Option<i64>,
 ) -> Result<Vec<ShownOrganization>, ApiError> {
-    let rows: Vec<Row> = sqlx::query_as(
+    let rows = sqlx::query(
         "SELECT id, name, org_type, share_sessions_via_click_tokens, visible_in_click_token_lookups, created_at \
          FROM organizations WHERE id = ANY($1) ORDER BY created_at, id",
-    )
-    .bind(ids)
-    .fetch_all(&mut *connection)
-    .await?;
+    );
+    let rows = rows.bind(ids).fetch_all(&mut *connection).await?;
     let mut registered = registrations::of(connection, ids, domains_each).await?;
-    let with_domains = |row: Row| {
-        let of_organization = registered.remove(&OrgId(row.id)).unwrap_or_default();
-        row.with_domains(of_organization)
+    let with_domains = |row: &PgRow| {
+        let of_organization = registered.remove(&OrgId(row.try_get("id")?)).unwrap_or_default();
+        read_row(row, of_organization)
     };
-    rows.into_iter().map(with_domains).collect()
+    Ok(rows.iter().map(with_domains).collect::<Result<_, _>>()?)
 }
 
-impl Row {
-    fn with_domains(self, registered: Registered) -> Result<ShownOrganization, ApiError> {
-        let id = OrgId(self.id);
-        let Registered { domains, count } = registered;
-        let organization = Organization {
-            id,
-            name: self.name,
-            org_type: self.org_type.parse().map_err(ApiError::internal)?,
-            domain: domains.first().map(|domain| domain.domain.clone()),
-            domains,
-            created_at: self.created_at,
-            settings: OrganizationSettings {
-                organization_id: id,
-                share_sessions_via_click_tokens: self.share_sessions_via_click_tokens,
-                visible_in_click_token_lookups: self.visible_in_click_token_lookups,
-            },
-        };
-        Ok(ShownOrganization { organization, domain_count: count })
-    }
+fn read_row(row: &PgRow, registered: Registered) -> Result<ShownOrganization, sqlx::Error> {
+    let (id, Registered { domains, count }) = (OrgId(row.try_get("id")?), registered);
+    let organization = Organization {
+        id,
+        name: row.try_get("name")?,
+        org_type: columns::named(row, "org_type")?,
+        domain: domains.first().map(|domain| domain.domain.clone()),
+        domains,
+        created_at: row.try_get("created_at")?,
+        settings: OrganizationSettings {
+            organization_id: id,
+            share_sessions_via_click_tokens: row.try_get("share_sessions_via_click_tokens")?,
+            visible_in_click_token_lookups: row.try_get("visible_in_click_token_lookups")?,
+        },
+    };
+    Ok(ShownOrganization { organization, domain_count: count })
 }
 
 /// What partnership means for an organisation; only operators see it.

@@ -12,6 +12,7 @@ use super::mails::{self, Letter};
 use super::memberships::Standing;
 use crate::State;
 use crate::access::audit::{self, Author, Change};
+use crate::access::columns;
 use crate::people::Person;
 use crate::people::sign_in::InviteQuota;
 use crate::request::bodies;
@@ -30,38 +31,24 @@ use schemas::secrets::PlainInvite;
 use serde::Deserialize;
 use serde_json::json;
 use service_kit::http::ApiError;
-use sqlx::PgConnection;
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
 use std::sync::Arc;
 use uuid::Uuid;
 
 /// Most open invites of one organisation: nobody makes this service write to half the world.
 const MAX_OPEN_INVITES: i64 = 100;
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: Uuid,
-    organization_id: Uuid,
-    email: String,
-    role: String,
-    created_at: DateTime<Utc>,
-    expires_at: DateTime<Utc>,
-    mailed_at: Option<DateTime<Utc>>,
-}
-
-impl TryFrom<Row> for Invite {
-    type Error = ApiError;
-
-    fn try_from(row: Row) -> Result<Self, ApiError> {
-        Ok(Self {
-            id: InviteId(row.id),
-            organization_id: OrgId(row.organization_id),
-            email: row.email,
-            role: row.role.parse().map_err(ApiError::internal)?,
-            created_at: row.created_at,
-            expires_at: row.expires_at,
-            mailed_at: row.mailed_at,
-        })
-    }
+fn read(row: &PgRow) -> Result<Invite, sqlx::Error> {
+    Ok(Invite {
+        id: InviteId(row.try_get("id")?),
+        organization_id: OrgId(row.try_get("organization_id")?),
+        email: row.try_get("email")?,
+        role: columns::named(row, "role")?,
+        created_at: row.try_get("created_at")?,
+        expires_at: row.try_get("expires_at")?,
+        mailed_at: row.try_get("mailed_at")?,
+    })
 }
 
 /// Whom to invite to what.
@@ -102,7 +89,7 @@ pub(crate) async fn invite(
     require_room(transaction, org, now).await?;
     let token = PlainInvite::mint();
     let (person, key) = quota::inviter(author);
-    let row: Row = sqlx::query_as(
+    let invite = sqlx::query(
         "INSERT INTO invites (id, organization_id, email, role, token_hash, provisioned_by, created_at, expires_at, invited_by, invited_by_key) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id, organization_id, email, role, created_at, expires_at, mailed_at",
     )
@@ -116,12 +103,13 @@ pub(crate) async fn invite(
     .bind(now + INVITE_LIFETIME)
     .bind(person)
     .bind(key)
+    .try_map(|row| read(&row))
     .fetch_one(&mut *transaction)
     .await?;
     let detail = json!({"email": email, "role": role});
-    let change = Change { action: "invite.created", object_kind: "invite", object_id: row.id, detail };
+    let change = Change { action: "invite.created", object_kind: "invite", object_id: invite.id.0, detail };
     audit::record_by(transaction, author, Some(org), now, change).await?;
-    Ok(Letter { invite: row.try_into()?, to: to.clone(), token })
+    Ok(Letter { invite, to: to.clone(), token })
 }
 
 /// Withdraws the open invites of an organisation, or those that somebody has made in it or was to come in by; the caller
@@ -232,15 +220,12 @@ pub(crate) async fn list_invites(
 ) -> Result<Listed<Invite>, ApiError> {
     let mut connection = state.pool.acquire().await?;
     let org = Standing::of(&mut connection, &org, person.user_id).await?.org;
-    let rows: Vec<Row> = sqlx::query_as(
+    let open = sqlx::query(
         "SELECT id, organization_id, email, role, created_at, expires_at, mailed_at FROM invites WHERE organization_id = $1 \
          AND claimed_at IS NULL AND withdrawn_at IS NULL AND expires_at > $2 ORDER BY created_at, id",
-    )
-    .bind(org.0)
-    .bind(state.now())
-    .fetch_all(&mut *connection)
-    .await?;
-    rows.into_iter().map(Invite::try_from).collect::<Result<_, _>>().map(|invites| part.of(invites))
+    );
+    let open = open.bind(org.0).bind(state.now()).try_map(|row| read(&row));
+    Ok(part.of(open.fetch_all(&mut *connection).await?))
 }
 
 /// `DELETE /api/v1/identity/organizations/{id}/invites/{invite_id}`: 204, also when it was withdrawn before.

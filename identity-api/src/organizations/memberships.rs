@@ -3,6 +3,7 @@
 //! Must judge an owner under the lock of the organisation's row: whoever changes its members holds it.
 
 use crate::access::audit::{self, Author, Change};
+use crate::access::columns;
 use crate::access::organization::{lock, no_organization, role_of};
 use chrono::{DateTime, Utc};
 use schemas::identity::{Membership, Role};
@@ -10,8 +11,8 @@ use schemas::ids::{OrgId, UserId};
 use schemas::problem::Code;
 use serde_json::json;
 use service_kit::http::ApiError;
-use sqlx::PgConnection;
-use uuid::Uuid;
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
 
 /// What somebody is in an organisation; who is nothing in it hears that it is not there.
 #[derive(Clone, Copy, Debug)]
@@ -69,49 +70,30 @@ pub(crate) async fn add(
     audit::record_by(transaction, author, Some(org), now, change).await
 }
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    organization_id: Uuid,
-    user_id: Uuid,
-    email: String,
-    role: String,
-    created_at: DateTime<Utc>,
-}
-
-impl TryFrom<Row> for Membership {
-    type Error = ApiError;
-
-    fn try_from(row: Row) -> Result<Self, ApiError> {
-        Ok(Self {
-            organization_id: OrgId(row.organization_id),
-            user_id: UserId(row.user_id),
-            email: row.email,
-            role: row.role.parse().map_err(ApiError::internal)?,
-            created_at: row.created_at,
-        })
-    }
+fn read_row(row: &PgRow) -> Result<Membership, sqlx::Error> {
+    Ok(Membership {
+        organization_id: OrgId(row.try_get("organization_id")?),
+        user_id: UserId(row.try_get("user_id")?),
+        email: row.try_get("email")?,
+        role: columns::named(row, "role")?,
+        created_at: row.try_get("created_at")?,
+    })
 }
 
 /// Every member, oldest first.
 pub(crate) async fn all(connection: &mut PgConnection, org: OrgId) -> Result<Vec<Membership>, ApiError> {
-    let rows: Vec<Row> = sqlx::query_as(
+    let members = sqlx::query(
         "SELECT m.*, u.email FROM memberships m JOIN users u ON u.id = m.user_id \
          WHERE m.organization_id = $1 ORDER BY m.created_at, m.user_id",
-    )
-    .bind(org.0)
-    .fetch_all(connection)
-    .await?;
-    rows.into_iter().map(Membership::try_from).collect()
+    );
+    Ok(members.bind(org.0).try_map(|row| read_row(&row)).fetch_all(connection).await?)
 }
 
 /// One member, in an organisation that is locked.
 pub(crate) async fn read(connection: &mut PgConnection, org: OrgId, user: UserId) -> Result<Membership, ApiError> {
-    let row: Option<Row> = sqlx::query_as(
+    let member = sqlx::query(
         "SELECT m.*, u.email FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.organization_id = $1 AND m.user_id = $2",
-    )
-    .bind(org.0)
-    .bind(user.0)
-    .fetch_optional(connection)
-    .await?;
-    row.ok_or_else(no_member)?.try_into()
+    );
+    let member = member.bind(org.0).bind(user.0).try_map(|row| read_row(&row));
+    member.fetch_optional(connection).await?.ok_or_else(no_member)
 }

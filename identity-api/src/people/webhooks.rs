@@ -7,18 +7,18 @@ use super::Operator;
 use crate::State;
 use crate::access::audit::{self, Read};
 use crate::request::bodies::paging::{Listed, Paging};
-use crate::webhooks::deliveries;
-use crate::webhooks::{COLUMNS, Row, not_found};
+use crate::webhooks::{self, COLUMNS, deliveries, not_found};
 use axum::Json;
 use axum::extract::{Path, State as Shared};
 use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, UserId, WebhookEndpointId};
+use schemas::webhook::EventType;
 use schemas::webhook::progress::{LastAttempt, LoggedDelivery};
-use schemas::webhook::{EventType, WebhookEndpoint};
 use serde::{Deserialize, Serialize};
 use service_kit::http::sort::{Sort, Sortable, order_by};
 use service_kit::http::{ApiError, Parameters};
-use sqlx::{PgConnection, PgPool};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
 use std::sync::Arc;
 use url::Url;
 use uuid::Uuid;
@@ -62,18 +62,6 @@ fn watched(sort: Option<Sort>) -> String {
     )
 }
 
-#[derive(sqlx::FromRow)]
-struct Found {
-    #[sqlx(flatten)]
-    endpoint: Row,
-    organization_id: Uuid,
-    organization_name: String,
-    deleted_at: Option<DateTime<Utc>>,
-    disabled_by: Option<String>,
-    is_failing: bool,
-    waiting: i64,
-}
-
 /// An endpoint as operators see it.
 #[derive(Serialize)]
 pub(crate) struct Watched {
@@ -96,27 +84,23 @@ pub(crate) struct Watched {
     waiting: i64,
 }
 
-impl TryFrom<Found> for Watched {
-    type Error = ApiError;
-
-    fn try_from(found: Found) -> Result<Self, ApiError> {
-        let endpoint = WebhookEndpoint::from(found.endpoint);
-        let host = host_of(&endpoint.url).map_err(ApiError::internal)?;
-        Ok(Self {
-            id: endpoint.id,
-            organization_id: OrgId(found.organization_id),
-            organization_name: found.organization_name,
-            host,
-            event_types: endpoint.event_types,
-            created_at: endpoint.created_at,
-            disabled_at: endpoint.disabled_at,
-            deleted_at: found.deleted_at,
-            disabled_by: found.disabled_by,
-            is_failing: found.is_failing,
-            last_attempt: endpoint.last_attempt,
-            waiting: found.waiting,
-        })
-    }
+fn read(row: &PgRow) -> Result<Watched, sqlx::Error> {
+    let endpoint = webhooks::read(row)?;
+    let host = host_of(&endpoint.url).map_err(|error| sqlx::Error::Decode(error.into()))?;
+    Ok(Watched {
+        id: endpoint.id,
+        organization_id: OrgId(row.try_get("organization_id")?),
+        organization_name: row.try_get("organization_name")?,
+        host,
+        event_types: endpoint.event_types,
+        created_at: endpoint.created_at,
+        disabled_at: endpoint.disabled_at,
+        deleted_at: row.try_get("deleted_at")?,
+        disabled_by: row.try_get("disabled_by")?,
+        is_failing: row.try_get("is_failing")?,
+        last_attempt: endpoint.last_attempt,
+        waiting: row.try_get("waiting")?,
+    })
 }
 
 /// Host and port alone: user name, password, path, query and fragment may be secrets.
@@ -144,16 +128,18 @@ pub(crate) async fn list_all_webhooks(
 ) -> Result<Listed<Watched>, ApiError> {
     let paging = Paging::parse(which.limit, which.offset)?;
     let sort = Sort::parse(which.sort.as_deref(), SORTABLE)?;
-    let rows: Vec<Found> = sqlx::query_as(sqlx::AssertSqlSafe(watched(sort)))
+    let watched = sqlx::query(sqlx::AssertSqlSafe(watched(sort)))
         .bind(None::<Uuid>)
         .bind(which.organization_id)
         .bind(which.failing)
         .bind(paging.limit)
         .bind(paging.offset)
+        .try_map(|row| read(&row))
         .fetch_all(&state.pool)
         .await?;
     let total = sqlx::query_scalar(COUNT).bind(which.organization_id).bind(which.failing).fetch_one(&state.pool).await?;
-    Ok(Listed::new(told(&state.pool, operator, rows, state.now()).await?, total))
+    note_read(&state, operator, &watched).await?;
+    Ok(Listed::new(watched, total))
 }
 
 /// `GET /api/v1/identity/operator/webhooks/{id}`: also a deleted one.
@@ -163,24 +149,23 @@ pub(crate) async fn show_any_webhook(
     Path(id): Path<String>,
 ) -> Result<Json<Watched>, ApiError> {
     let id: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
-    let rows: Vec<Found> = sqlx::query_as(sqlx::AssertSqlSafe(watched(None)))
+    let watched = sqlx::query(sqlx::AssertSqlSafe(watched(None)))
         .bind(id.0)
         .bind(None::<Uuid>)
         .bind(None::<bool>)
         .bind(1_i64)
         .bind(0_i64)
+        .try_map(|row| read(&row))
         .fetch_all(&state.pool)
         .await?;
-    let shown = told(&state.pool, operator, rows, state.now()).await?.pop();
-    shown.map(Json).ok_or_else(not_found)
+    note_read(&state, operator, &watched).await?;
+    watched.into_iter().next().map(Json).ok_or_else(not_found)
 }
 
 /// What is answered is on record before.
-async fn told(pool: &PgPool, operator: UserId, rows: Vec<Found>, now: DateTime<Utc>) -> Result<Vec<Watched>, ApiError> {
-    let read: Vec<(Uuid, Uuid)> = rows.iter().map(|row| (row.endpoint.id, row.organization_id)).collect();
-    let mut connection = pool.acquire().await?;
-    note(&mut connection, operator, "webhook.read", &read, now).await?;
-    rows.into_iter().map(Watched::try_from).collect()
+async fn note_read(state: &State, operator: UserId, watched: &[Watched]) -> Result<(), sqlx::Error> {
+    let read: Vec<(Uuid, Uuid)> = watched.iter().map(|endpoint| (endpoint.id.0, endpoint.organization_id.0)).collect();
+    note(state, operator, "webhook.read", &read).await
 }
 
 /// `GET /api/v1/identity/operator/webhooks/{id}/deliveries`: the log as its owner reads it, newest first.
@@ -198,19 +183,13 @@ pub(crate) async fn list_any_deliveries(
         .await?;
     let organization = organization.ok_or_else(not_found)?;
     let log = deliveries::log_of(&state.pool, id, OrgId(organization), which).await?;
-    let mut connection = state.pool.acquire().await?;
-    note(&mut connection, operator, "webhook.deliveries_read", &[(id.0, organization)], state.now()).await?;
+    note(&state, operator, "webhook.deliveries_read", &[(id.0, organization)]).await?;
     Ok(log)
 }
 
-async fn note(
-    connection: &mut PgConnection,
-    operator: UserId,
-    action: &'static str,
-    of: &[(Uuid, Uuid)],
-    now: DateTime<Utc>,
-) -> Result<(), sqlx::Error> {
-    audit::record_reads(connection, operator, now, Read { action, object_kind: "webhook_endpoint", of }).await
+async fn note(state: &State, operator: UserId, action: &'static str, of: &[(Uuid, Uuid)]) -> Result<(), sqlx::Error> {
+    let mut connection = state.pool.acquire().await?;
+    audit::record_reads(&mut connection, operator, state.now(), Read { action, object_kind: "webhook_endpoint", of }).await
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::not_found;
 use crate::State;
 use crate::access::actor::{IdentityReader, IdentityWriter};
 use crate::access::audit::{self, Change};
+use crate::access::columns;
 use crate::request::bodies::paging::{Listed, Paging};
 use axum::Json;
 use axum::extract::{Path, State as Shared};
@@ -18,9 +19,9 @@ use schemas::webhook::progress::{DeliveryStatus, LastAttempt, LoggedDelivery};
 use serde::Deserialize;
 use serde_json::json;
 use service_kit::http::{ApiError, Parameters};
-use sqlx::{PgConnection, PgExecutor, PgPool};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, PgExecutor, PgPool, Row};
 use std::sync::Arc;
-use uuid::Uuid;
 
 const COUNT: &str = include_str!("count_deliveries.sql");
 /// How far a delivery has come; what is pending at a disabled endpoint is dropped, also before anybody has written so.
@@ -32,43 +33,25 @@ const LOGGED: &str = "\
     FROM webhook_deliveries d JOIN webhook_queue q ON q.delivery_id = d.id JOIN webhook_endpoints e ON e.id = d.endpoint_id \
     WHERE d.endpoint_id = $1 AND d.organization_id = $2";
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: Uuid,
-    event_type: String,
-    created_at: DateTime<Utc>,
-    attempts: i32,
-    status: String,
-    next_attempt_at: Option<DateTime<Utc>>,
-    last_attempt_at: Option<DateTime<Utc>>,
-    last_outcome: Option<String>,
-    last_status_code: Option<i32>,
-    last_duration_ms: Option<i64>,
-}
-
-impl TryFrom<Row> for LoggedDelivery {
-    type Error = ApiError;
-
-    fn try_from(row: Row) -> Result<Self, ApiError> {
-        let last_attempt = match (row.last_attempt_at, row.last_outcome) {
-            (Some(at), Some(outcome)) => Some(LastAttempt {
-                at,
-                outcome: outcome.parse().map_err(ApiError::internal)?,
-                status_code: row.last_status_code.and_then(|code| u16::try_from(code).ok()),
-                duration_ms: row.last_duration_ms.unwrap_or(0),
-            }),
-            _ => None,
-        };
-        Ok(Self {
-            id: DeliveryId(row.id),
-            event_type: row.event_type.parse().map_err(ApiError::internal)?,
-            status: row.status.parse().map_err(ApiError::internal)?,
-            attempts: row.attempts,
-            created_at: row.created_at,
-            next_attempt_at: row.next_attempt_at,
-            last_attempt,
-        })
-    }
+fn read(row: &PgRow) -> Result<LoggedDelivery, sqlx::Error> {
+    let last_attempt = match row.try_get("last_attempt_at")? {
+        Some(at) => Some(LastAttempt {
+            at,
+            outcome: columns::named(row, "last_outcome")?,
+            status_code: row.try_get::<Option<i32>, _>("last_status_code")?.and_then(|code| u16::try_from(code).ok()),
+            duration_ms: row.try_get::<Option<i64>, _>("last_duration_ms")?.unwrap_or(0),
+        }),
+        None => None,
+    };
+    Ok(LoggedDelivery {
+        id: DeliveryId(row.try_get("id")?),
+        event_type: columns::named(row, "event_type")?,
+        status: columns::named(row, "status")?,
+        attempts: row.try_get("attempts")?,
+        created_at: row.try_get("created_at")?,
+        next_attempt_at: row.try_get("next_attempt_at")?,
+        last_attempt,
+    })
 }
 
 #[derive(Deserialize)]
@@ -124,15 +107,15 @@ pub(crate) async fn log_of(
     let listed = format!(
         "SELECT * FROM ({LOGGED}) l WHERE $3::text IS NULL OR status = $3 ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5"
     );
-    let rows: Vec<Row> = sqlx::query_as(sqlx::AssertSqlSafe(listed))
+    let deliveries = sqlx::query(sqlx::AssertSqlSafe(listed))
         .bind(endpoint.0)
         .bind(org.0)
         .bind(status)
         .bind(paging.limit)
         .bind(paging.offset)
+        .try_map(|row| read(&row))
         .fetch_all(pool)
         .await?;
-    let deliveries = rows.into_iter().map(LoggedDelivery::try_from).collect::<Result<_, _>>()?;
     Ok(Listed::new(deliveries, total))
 }
 
@@ -212,13 +195,14 @@ pub(super) async fn find(
     org: OrgId,
     delivery: DeliveryId,
 ) -> Result<LoggedDelivery, ApiError> {
-    let found: Option<Row> = sqlx::query_as(sqlx::AssertSqlSafe(format!("{LOGGED} AND d.id = $3")))
+    let found = sqlx::query(sqlx::AssertSqlSafe(format!("{LOGGED} AND d.id = $3")))
         .bind(endpoint.0)
         .bind(org.0)
         .bind(delivery.0)
+        .try_map(|row| read(&row))
         .fetch_optional(store)
         .await?;
-    found.ok_or_else(no_delivery)?.try_into()
+    found.ok_or_else(no_delivery)
 }
 
 fn no_delivery() -> ApiError {

@@ -3,7 +3,7 @@
 //! Must drop what waits for an endpoint when it is disabled: nothing from before is sent after it was enabled again.
 
 use super::outbox::{self, Event};
-use super::{COLUMNS, Row, deliveries, not_found};
+use super::{COLUMNS, deliveries, not_found, read};
 use crate::State;
 use crate::access::actor::{Actor, IdentityWriter};
 use crate::access::audit::{self, Change};
@@ -110,10 +110,10 @@ pub(crate) async fn change_webhook(
         "UPDATE webhook_endpoints SET disabled_at = CASE WHEN $2 THEN coalesce(disabled_at, $3) END WHERE id = $1 \
          RETURNING {COLUMNS}"
     );
-    let row: Row =
-        sqlx::query_as(sqlx::AssertSqlSafe(update)).bind(id.0).bind(disabled).bind(now).fetch_one(&mut *transaction).await?;
+    let changed = sqlx::query(sqlx::AssertSqlSafe(update)).bind(id.0).bind(disabled).bind(now).try_map(|row| read(&row));
+    let changed = changed.fetch_one(&mut *transaction).await?;
     transaction.commit().await?;
-    Ok(Json(row.into()))
+    Ok(Json(changed))
 }
 
 /// `POST /api/v1/identity/webhooks/{id}/test`: 202; a message of type `webhook.test` to this endpoint, whatever it is subscribed

@@ -3,7 +3,7 @@
 //! Must show it in this one answer only, and must store it sealed. Whoever is shown it counts as the endpoint's maker from then on:
 //! the endpoint goes when they do.
 
-use super::{COLUMNS, Row, not_found};
+use super::{COLUMNS, not_found, read};
 use crate::State;
 use crate::access::actor::IdentityWriter;
 use crate::access::audit::{self, Author, Change};
@@ -35,20 +35,21 @@ pub(crate) async fn rotate_secret(
         "UPDATE webhook_endpoints SET secret_sealed = $3, created_by_kind = $4, created_by = $5 \
          WHERE id = $1 AND organization_id = $2 RETURNING {COLUMNS}"
     );
-    let row: Option<Row> = sqlx::query_as(sqlx::AssertSqlSafe(rotate))
+    let rotated = sqlx::query(sqlx::AssertSqlSafe(rotate))
         .bind(id.0)
         .bind(actor.org_id.0)
         .bind(sealed)
         .bind(kind)
         .bind(maker)
+        .try_map(|row| read(&row))
         .fetch_optional(&mut *transaction)
         .await?;
-    let row = row.ok_or_else(not_found)?;
-    if row.disabled_at.is_some() {
+    let endpoint = rotated.ok_or_else(not_found)?;
+    if endpoint.disabled_at.is_some() {
         return Err(ApiError::new(Code::Conflict, "The webhook endpoint is disabled. Enable it to replace its secret."));
     }
     let change = Change { action: "webhook.secret_rotated", object_kind: "webhook_endpoint", object_id: id.0, detail: json!({}) };
     audit::record(&mut transaction, &actor, state.now(), change).await?;
     transaction.commit().await?;
-    Ok(Json(CreatedWebhookEndpoint { endpoint: row.into(), secret: secret.reveal().to_owned() }))
+    Ok(Json(CreatedWebhookEndpoint { endpoint, secret: secret.reveal().to_owned() }))
 }

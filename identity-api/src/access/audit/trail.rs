@@ -8,6 +8,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use service_kit::http::{ApiError, Parameters};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -36,31 +38,17 @@ struct Actor {
     name: Option<String>,
 }
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: Uuid,
-    at: DateTime<Utc>,
-    actor_kind: String,
-    actor_id: Option<Uuid>,
-    actor_name: Option<String>,
-    action: String,
-    object_kind: String,
-    object_id: Uuid,
-    detail: Value,
-}
-
-impl From<Row> for Entry {
-    fn from(row: Row) -> Self {
-        Self {
-            id: row.id,
-            at: row.at,
-            actor: Actor { kind: row.actor_kind, id: row.actor_id, name: row.actor_name },
-            action: row.action,
-            object_kind: row.object_kind,
-            object_id: row.object_id,
-            detail: row.detail,
-        }
-    }
+fn read(row: &PgRow) -> Result<Entry, sqlx::Error> {
+    let (kind, id, name) = (row.try_get("actor_kind")?, row.try_get("actor_id")?, row.try_get("actor_name")?);
+    Ok(Entry {
+        id: row.try_get("id")?,
+        at: row.try_get("at")?,
+        actor: Actor { kind, id, name },
+        action: row.try_get("action")?,
+        object_kind: row.try_get("object_kind")?,
+        object_id: row.try_get("object_id")?,
+        detail: row.try_get("detail")?,
+    })
 }
 
 #[derive(Deserialize)]
@@ -82,12 +70,6 @@ pub(crate) async fn list_audit_entries(
         return Ok(Listed::new(Vec::new(), 0));
     }
     let total = sqlx::query_scalar(COUNT).bind(actor.org_id.0).bind(&which.action).fetch_one(&state.pool).await?;
-    let rows: Vec<Row> = sqlx::query_as(TRAIL)
-        .bind(actor.org_id.0)
-        .bind(which.action)
-        .bind(paging.limit)
-        .bind(paging.offset)
-        .fetch_all(&state.pool)
-        .await?;
-    Ok(Listed::new(rows.into_iter().map(Entry::from).collect(), total))
+    let entries = sqlx::query(TRAIL).bind(actor.org_id.0).bind(which.action).bind(paging.limit).bind(paging.offset);
+    Ok(Listed::new(entries.try_map(|row| read(&row)).fetch_all(&state.pool).await?, total))
 }

@@ -3,7 +3,7 @@
 //! Must not decide a transition: that is `schemas::identity::AccessRequest`, under the row's lock, so that of several
 //! answers one wins. An approval, its organisation and its owner are one transaction.
 
-use super::Row;
+use super::read;
 use crate::State;
 use crate::access::audit::{self, Author, Change};
 use crate::organizations::founding::{self, Founding};
@@ -47,12 +47,9 @@ pub(crate) async fn with_status(
     store: impl PgExecutor<'_>,
     status: Option<AccessStatus>,
 ) -> Result<Vec<AccessRequest>, ApiError> {
-    let rows: Vec<Row> =
-        sqlx::query_as("SELECT * FROM access_requests WHERE $1::text IS NULL OR status = $1 ORDER BY created_at, id")
-            .bind(status.map(AccessStatus::as_str))
-            .fetch_all(store)
-            .await?;
-    rows.into_iter().map(AccessRequest::try_from).collect()
+    let listed = "SELECT * FROM access_requests WHERE $1::text IS NULL OR status = $1 ORDER BY created_at, id";
+    let listed = sqlx::query(listed).bind(status.map(AccessStatus::as_str)).try_map(|row| read(&row));
+    Ok(listed.fetch_all(store).await?)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,11 +134,8 @@ pub(crate) async fn review(
     now: DateTime<Utc>,
 ) -> Result<AccessRequest, ApiError> {
     let author = operator.map_or(Author::System, Author::Operator);
-    let row: Option<Row> = sqlx::query_as("SELECT * FROM access_requests WHERE id = $1 FOR NO KEY UPDATE")
-        .bind(id.0)
-        .fetch_optional(&mut *transaction)
-        .await?;
-    let request: AccessRequest = row.ok_or_else(no_request)?.try_into()?;
+    let found = sqlx::query("SELECT * FROM access_requests WHERE id = $1 FOR NO KEY UPDATE").bind(id.0);
+    let request = found.try_map(|row| read(&row)).fetch_optional(&mut *transaction).await?.ok_or_else(no_request)?;
     let review = Review { at: now, by: operator, note };
     let reviewed = match verdict {
         Verdict::Reject => request.reject(review),
