@@ -28,7 +28,6 @@ use crate::webhooks::trials::Trials;
 use crate::webhooks::{DeliveryLogSettings, retention};
 use chrono::{DateTime, SubsecRound, Utc};
 use clap::{Args, Parser, Subcommand};
-use email_address::EmailAddress;
 use mail::{MailSettings, Mailer};
 use pipeline::{PipelineSettings, Targets};
 use schemas::ids::ApiKeyId;
@@ -224,17 +223,10 @@ impl State {
         self.clock.now().trunc_subsecs(3)
     }
 
-    /// Mails the same to each, with the link to the pages for people where there are any. A mail that fails is logged: what it tells
-    /// of is kept already, and shown there.
+    /// Mails the same to each, with the link to the pages for people where there are any.
     async fn tell(&self, readers: Result<Vec<String>, sqlx::Error>, subject: &str, text: &str) {
-        let readers = readers.inspect_err(|error| tracing::error!("who is told by mail could not be read: {error}"));
         let text = format!("{text}\n{}", opening(self.sign_in.entrance()));
-        for reader in readers.unwrap_or_default() {
-            let Ok(to) = EmailAddress::parse(&reader) else { continue };
-            if let Err(error) = self.mailer.send(&to, subject, &text).await {
-                tracing::error!("a mail that tells of a request was not sent: {error:#}");
-            }
-        }
+        self.mailer.send_each(readers, subject, &text).await;
     }
 
     /// Waits for the mails that were promised; a stop that cannot wait drops them, and people ask again.

@@ -4,7 +4,6 @@
 //! a change that is made already.
 
 use crate::people::mail::{Mailer, minute};
-use crate::request::email_address::EmailAddress;
 use chrono::{DateTime, Utc};
 use schemas::identity::domain::{TXT_LABEL, TXT_PREFIX};
 use schemas::ids::OrgId;
@@ -71,19 +70,7 @@ impl Notice<'_> {
 
 /// Mails the owners of an organisation; where nobody has claimed it yet, those of the partner that set it up.
 pub(super) async fn send(pool: &PgPool, mailer: &Mailer, org: OrgId, notice: Notice<'_>) {
-    let owners = match owners_of(pool, org).await {
-        Ok(owners) => owners,
-        Err(error) => {
-            tracing::error!(organization = %org, "owners of a domain could not be told: {error}");
-            return;
-        }
-    };
-    for owner in owners {
-        let Ok(to) = EmailAddress::parse(&owner) else { continue };
-        if let Err(error) = mailer.send(&to, &notice.subject(), &notice.text()).await {
-            tracing::error!(organization = %org, "an owner of a domain could not be told: {error:#}");
-        }
-    }
+    mailer.send_each(owners_of(pool, org).await, &notice.subject(), &notice.text()).await;
 }
 
 async fn owners_of(pool: &PgPool, org: OrgId) -> Result<Vec<String>, sqlx::Error> {

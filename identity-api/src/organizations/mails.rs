@@ -110,24 +110,15 @@ async fn note_mailed(pool: &PgPool, id: InviteId, now: DateTime<Utc>) -> bool {
 
 /// Tells the requester what came of an access request, and where to go on.
 pub(crate) async fn send_verdict(pool: &PgPool, mailer: &Mailer, entrance: Option<Url>, request: &AccessRequest) {
-    if let Err(error) = mail_verdict(pool, mailer, entrance, request).await {
-        tracing::error!(access_request = %request.id, "a verdict could not be mailed: {error:#}");
-    }
-}
-
-async fn mail_verdict(pool: &PgPool, mailer: &Mailer, entrance: Option<Url>, request: &AccessRequest) -> anyhow::Result<()> {
-    let email: String =
-        sqlx::query_scalar("SELECT email FROM users WHERE id = $1").bind(request.user_id.0).fetch_one(pool).await?;
-    let to = EmailAddress::parse(&email).map_err(|why| anyhow::anyhow!("the requester's address {why}"))?;
-    let name = &request.org_name;
     let (verdict, review) = match &request.state {
-        AccessState::Pending => return Ok(()),
+        AccessState::Pending => return,
         AccessState::Approved { review, .. } => ("approved", review),
         AccessState::Rejected { review } => ("rejected", review),
     };
+    let (name, org_type) = (&request.org_name, request.org_type.as_str());
     let note = review.note.as_ref().map(|note| format!("\nNote from the operator:\n\n{note}\n")).unwrap_or_default();
     let open = opening(entrance);
-    let text =
-        format!("An operator {verdict} your request for the {} organization {name}.\n{note}{open}", request.org_type.as_str());
-    mailer.send(&to, &format!("Your request for {name} was {verdict}"), &text).await
+    let text = format!("An operator {verdict} your request for the {org_type} organization {name}.\n{note}{open}");
+    let requester = sqlx::query_scalar("SELECT email FROM users WHERE id = $1").bind(request.user_id.0).fetch_all(pool).await;
+    mailer.send_each(requester, &format!("Your request for {name} was {verdict}"), &text).await;
 }

@@ -124,6 +124,17 @@ impl Mailer {
             }
         }
     }
+
+    /// Mails the same to each address. What fails is logged: what the mail tells of is kept already.
+    pub(crate) async fn send_each(&self, addresses: Result<Vec<String>, sqlx::Error>, subject: &str, text: &str) {
+        let addresses = addresses.inspect_err(|error| tracing::error!("who is told by mail could not be read: {error}"));
+        for address in addresses.unwrap_or_default() {
+            let Ok(to) = EmailAddress::parse(&address) else { continue };
+            if let Err(error) = self.send(&to, subject, text).await {
+                tracing::error!("a mail was not sent: {error:#}");
+            }
+        }
+    }
 }
 
 /// Returns a time as emails show it, rounded down to the minute.
