@@ -92,7 +92,6 @@ pub(crate) async fn list_delegations(
     Ok(Listed::new(delegations, total))
 }
 
-/// What a content owner may say of a new delegation.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewDelegation {

@@ -143,7 +143,6 @@ pub(crate) async fn list_domains(
     Ok(part.of(rows.into_iter().map(Domain::from).collect()))
 }
 
-/// What a caller may say of a new domain.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewDomain {

@@ -5,12 +5,12 @@ pub(crate) mod dry_run;
 use crate::State;
 use crate::access::audit;
 use crate::delegations::requests;
-use crate::keys::drains::{self, health, rotation};
+use crate::keys::drains::{self, health};
 use crate::keys::{analysts, api_keys};
 use crate::organizations::{access_requests, founding, invites, members, partners, settings};
 use crate::people::sign_in::{magic_links, oidc, redemption, session, session_cookie};
 use crate::request::request_slot;
-use crate::webhooks::{deliveries, endpoint_state, secret};
+use crate::webhooks::{deliveries, endpoint_state};
 use crate::{delegations, domains, people, webhooks};
 use axum::Router;
 use axum::middleware;
@@ -47,7 +47,7 @@ fn paths() -> Router<Arc<State>> {
         .route("/api/v1/identity/domains/{id}/verify", post(domains::verify_domain))
         .route("/api/v1/identity/drains", get(drains::list_drains).post(drains::create_drain))
         .route("/api/v1/identity/drains/{id}", get(drains::show_drain).delete(drains::delete_drain))
-        .route("/api/v1/identity/drains/{id}/rotate", post(rotation::rotate_key))
+        .route("/api/v1/identity/drains/{id}/rotate", post(drains::rotate_key))
         .route("/api/v1/identity/drains/{id}/health", get(health::show_health))
         .route("/api/v1/identity/refused-reports", get(audit::refused_reports::list_refused_reports))
         .route("/api/v1/identity/settings", get(settings::show_settings).patch(settings::change_settings))
@@ -57,7 +57,7 @@ fn paths() -> Router<Arc<State>> {
             get(webhooks::show_webhook).patch(endpoint_state::change_webhook).delete(endpoint_state::delete_webhook),
         )
         .route("/api/v1/identity/webhooks/{id}/test", post(endpoint_state::test_webhook))
-        .route("/api/v1/identity/webhooks/{id}/rotate-secret", post(secret::rotate_secret))
+        .route("/api/v1/identity/webhooks/{id}/rotate-secret", post(endpoint_state::rotate_secret))
         .route("/api/v1/identity/webhooks/{id}/deliveries", get(deliveries::list_deliveries))
         .route("/api/v1/identity/webhooks/{id}/deliveries/{delivery_id}/redeliver", post(deliveries::redeliver))
         // a session only: organisations, their members and invites, access requests

@@ -5,7 +5,6 @@ pub(crate) mod deliveries;
 pub(crate) mod outbox;
 pub(crate) mod endpoint_state;
 pub(crate) mod retention;
-pub(crate) mod secret;
 pub(crate) mod trials;
 
 pub use retention::DeliveryLogSettings;
@@ -86,7 +85,6 @@ pub(crate) fn not_found() -> ApiError {
     ApiError::new(Code::NotFound, "Webhook endpoint not found.")
 }
 
-/// What a caller may say of a new endpoint.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewWebhook {

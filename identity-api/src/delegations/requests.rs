@@ -1,10 +1,9 @@
 //! Delegation requests: listed on both sides, approved or denied by the grantor.
 //!
 //! Must not decide a transition: that is `schemas::identity::DelegationRequest`, told the time under the row's lock,
-//! so that of several answers one wins. Filing them is `filing`, and what owners are mailed is `mails`.
+//! so that of several answers one wins. Filing them is `filing`.
 
 mod filing;
-mod mails;
 
 pub(crate) use filing::{create_delegation_request, create_delegation_requests, dry_run, dry_run_bulk};
 
@@ -17,7 +16,7 @@ use crate::request::bodies::paging::{ListPart, Listed, Paging};
 use axum::Json;
 use axum::extract::{Path, State as Shared};
 use axum::http::StatusCode;
-use schemas::identity::{Delegation, DelegationRequest, InvalidTransition, RequestState};
+use schemas::identity::{Delegation, DelegationRequest, InvalidTransition, REQUEST_LIFETIME, RequestState};
 use schemas::ids::{DelegationId, DelegationRequestId, OrgId};
 use schemas::problem::Code;
 use schemas::webhook::EventType;
@@ -182,4 +181,27 @@ async fn resolve(
     let (author, at) = (actor.credential.into(), resolved_at.unwrap_or(request.created_at));
     audit::record_for_both(transaction, author, of, at, (action, "delegation_request", request.id.0)).await?;
     Ok(())
+}
+
+/// Tells owners, after the answer, that somebody asks to read their figures. Platforms and agents have proved no domain, so that
+/// none of them is named, and neither is the host that they wrote.
+fn tell_owners(state: &Arc<State>, filed: &[&DelegationRequest]) {
+    let (telling, grantors) = (Arc::clone(state), filed.iter().map(|request| request.grantor_org_id).collect::<Vec<_>>());
+    state.sign_in.mails().spawn(async move {
+        for grantor in grantors {
+            let text = format!(
+                "A platform or AI agent requested access to the data about your pages. This email doesn't show its name \
+                 because we haven't verified it.\n\n\
+                 Review the request under Partners. It expires in {} days. Nothing is shared unless an owner approves it.\n\n\
+                 Organization ID: {grantor}",
+                REQUEST_LIFETIME.num_days(),
+            );
+            let owners = sqlx::query_scalar(
+                "SELECT u.email FROM memberships m JOIN users u ON u.id = m.user_id \
+                 WHERE m.organization_id = $1 AND m.role = 'owner' ORDER BY u.email",
+            );
+            let owners = owners.bind(grantor.0).fetch_all(&telling.pool).await;
+            telling.tell(owners, "A partner requests access to your data", &text).await;
+        }
+    });
 }

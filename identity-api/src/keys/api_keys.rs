@@ -71,7 +71,6 @@ pub(crate) async fn of(store: impl PgExecutor<'_>, org: OrgId) -> Result<Vec<Api
     Ok(keys.fetch_all(store).await?)
 }
 
-/// What a caller may say of a new key.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewApiKey {

@@ -2,7 +2,6 @@
 
 pub(crate) mod health;
 mod new_drain;
-pub(crate) mod rotation;
 
 use super::api_keys::{self, Grants, Holder};
 use crate::State;
@@ -16,7 +15,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State as Shared};
 use axum::http::{Request, StatusCode};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use new_drain::CheckedDrain;
 use schemas::identity::{CreatedDrain, Drain, DrainProvider, MAX_DRAINS, OrgType};
 use schemas::ids::{ApiKeyId, DrainId, OrgId};
@@ -27,6 +26,9 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, PgExecutor, Row};
 use std::sync::Arc;
 use uuid::Uuid;
+
+/// How long the key that is replaced goes on working: whoever pastes the new one at a CDN loses no batch meanwhile.
+const OLD_KEY_STANDS: TimeDelta = TimeDelta::hours(1);
 
 /// What is shown of a drain; an operator is nobody's to name.
 macro_rules! shown {
@@ -201,4 +203,44 @@ pub(crate) async fn delete_drain(
     }
     transaction.commit().await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// `POST /api/v1/identity/drains/{id}/rotate`: another key. The old one works for an hour, one that was replaced before ends now.
+pub(crate) async fn rotate_key(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    Path(id): Path<String>,
+) -> Result<Json<CreatedDrain>, ApiError> {
+    let mut transaction = state.pool.begin().await?;
+    granting::require_owner(&mut transaction, &actor, LettingIn::Drains).await?;
+    let drain = find(&mut *transaction, &actor, &id).await?;
+    let now = state.now();
+    for key in replaced_before(&mut transaction, drain.id).await? {
+        api_keys::revoke(&mut transaction, actor.credential.into(), ApiKeyId(key), Some(actor.org_id), now).await?;
+    }
+    let replaced = let_expire(&mut transaction, drain.id, now + OLD_KEY_STANDS).await?;
+    let detail = json!({"replaced": replaced});
+    let change = Change { action: "drain.key_rotated", object_kind: "drain", object_id: drain.id.0, detail };
+    audit::record(&mut transaction, &actor, now, change).await?;
+    let holder = holder(&mut transaction, &actor).await?;
+    let rotated = with_key(&mut transaction, &actor, holder, drain, now).await?;
+    transaction.commit().await?;
+    Ok(Json(rotated))
+}
+
+async fn replaced_before(transaction: &mut PgConnection, drain: DrainId) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar("SELECT id FROM api_keys WHERE drain_id = $1 AND revoked_at IS NULL AND expires_at > now() ORDER BY id")
+        .bind(drain.0)
+        .fetch_all(transaction)
+        .await
+}
+
+async fn let_expire(transaction: &mut PgConnection, drain: DrainId, at: DateTime<Utc>) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar(
+        "UPDATE api_keys SET expires_at = $2 WHERE drain_id = $1 AND revoked_at IS NULL AND expires_at IS NULL RETURNING id",
+    )
+    .bind(drain.0)
+    .bind(at)
+    .fetch_all(transaction)
+    .await
 }

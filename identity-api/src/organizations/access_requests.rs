@@ -52,7 +52,6 @@ fn read(row: &PgRow) -> Result<AccessRequest, sqlx::Error> {
     })
 }
 
-/// What a person may say of a new request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewRequest {

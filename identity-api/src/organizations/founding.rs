@@ -74,7 +74,6 @@ pub(crate) async fn found(
     Ok(id)
 }
 
-/// What a person may say of a new organisation.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewOrganization {

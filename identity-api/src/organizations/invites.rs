@@ -171,7 +171,6 @@ async fn require_room(transaction: &mut PgConnection, org: OrgId, now: DateTime<
     Err(ApiError::new(Code::Conflict, detail))
 }
 
-/// Whom an owner wants in.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewMember {

@@ -38,7 +38,6 @@ pub(crate) async fn list_members(
     all(&mut connection, org).await.map(|members| part.of(members))
 }
 
-/// What an owner may say of a member.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MemberChange {

@@ -3,10 +3,6 @@
 //! Must serve a key with `partner:provision` of an organisation an operator trusts, and nobody else. What a partner
 //! did not provision is not there for it.
 
-mod invite;
-
-pub(crate) use invite::{invite_first_owner, parse_first_owner};
-
 use super::founding::{self, Founding, ShownOrganization};
 use super::invites::{self, Invitation};
 use super::mails;
@@ -79,7 +75,6 @@ pub(crate) async fn set_trust(
     Ok(())
 }
 
-/// What a partner may say of an owner.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewOwner {
@@ -185,4 +180,55 @@ pub(crate) async fn attest_domain(
     let attested = registrations::vouch(&mut transaction, partner.author, domain, Voucher::Partner, state.now()).await?;
     transaction.commit().await?;
     Ok(Json(attested))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FirstOwner {
+    email: Option<String>,
+}
+
+pub(crate) fn parse_first_owner(body: &[u8]) -> Result<EmailAddress, ApiError> {
+    let new: FirstOwner = bodies::object(body)?;
+    text_rules::email("email", new.email).map_err(bodies::refuse)
+}
+
+/// `POST /api/v1/identity/partner/organizations/{id}/invites`: 201 with the invite, in place of any that is open.
+pub(crate) async fn invite_first_owner(
+    Shared(state): Shared<Arc<State>>,
+    partner: Partner,
+    Path(org): Path<String>,
+    request: Request<Body>,
+) -> Result<(StatusCode, Json<Invite>), ApiError> {
+    let body = state.bodies.read(request).await?;
+    let email = parse_first_owner(&body)?;
+    let now = state.now();
+    let mut transaction = state.pool.begin().await?;
+    let org = unclaimed(&mut transaction, &partner, &org).await?;
+    invites::withdraw_open(&mut transaction, partner.author, org, None, now).await?;
+    let quota = state.sign_in.invites;
+    let invitation = Invitation { org, email: &email, role: Role::Owner, provisioned_by: Some(partner.org), quota };
+    let letter = invites::invite(&mut transaction, partner.author, invitation, now).await?;
+    transaction.commit().await?;
+    Ok((StatusCode::CREATED, Json(mails::send_invite(&state, letter).await)))
+}
+
+/// The organisation, locked, when this partner provisioned it and nobody is in it: a claim holds the same lock.
+async fn unclaimed(transaction: &mut PgConnection, partner: &Partner, org: &str) -> Result<OrgId, ApiError> {
+    let not_found = || ApiError::new(Code::NotFound, "You haven't provisioned an organization with this ID.");
+    let org: OrgId = org.parse().map_err(|_| not_found())?;
+    organization::lock(transaction, org)
+        .await
+        .map_err(|error| if error.code() == Code::NotFound { not_found() } else { error })?;
+    let has_members: Option<bool> = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT 1 FROM memberships WHERE organization_id = $1) FROM organizations WHERE id = $1 AND provisioned_by = $2",
+    )
+    .bind(org.0)
+    .bind(partner.org.0)
+    .fetch_optional(transaction)
+    .await?;
+    if has_members.ok_or_else(not_found)? {
+        return Err(ApiError::new(Code::Forbidden, "The organization already has members. Its owners send the invites."));
+    }
+    Ok(org)
 }

@@ -11,7 +11,6 @@ pub(crate) mod redemption;
 mod requesting_browser;
 pub(crate) mod session;
 pub(crate) mod session_cookie;
-mod session_response;
 pub(crate) mod session_use;
 mod settings;
 

@@ -6,7 +6,7 @@ use super::outbox::{self, Event};
 use super::{COLUMNS, deliveries, not_found, read};
 use crate::State;
 use crate::access::actor::{Actor, IdentityWriter};
-use crate::access::audit::{self, Change};
+use crate::access::audit::{self, Author, Change};
 use crate::access::granting::{self, LettingIn};
 use crate::request::bodies::{self, rule_broken};
 use axum::Json;
@@ -16,8 +16,9 @@ use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
 use schemas::ids::WebhookEndpointId;
 use schemas::problem::Code;
+use schemas::secrets::PlainWebhookSecret;
 use schemas::webhook::progress::LoggedDelivery;
-use schemas::webhook::{Data, EventType, WebhookData, WebhookEndpoint};
+use schemas::webhook::{CreatedWebhookEndpoint, Data, EventType, WebhookData, WebhookEndpoint};
 use serde::Deserialize;
 use serde_json::json;
 use service_kit::http::ApiError;
@@ -72,7 +73,6 @@ pub(crate) async fn delete_webhook(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What may be changed of an endpoint.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Changed {
@@ -136,4 +136,40 @@ pub(crate) async fn test_webhook(
     let logged = deliveries::find(&mut *transaction, id, actor.org_id, delivery).await?;
     transaction.commit().await?;
     Ok((StatusCode::ACCEPTED, Json(logged)))
+}
+
+/// `POST /api/v1/identity/webhooks/{id}/rotate-secret`: the old secret signs no attempt that begins after the answer. Whoever is shown
+/// the new one counts as the endpoint's maker from then on: the endpoint goes when they do.
+pub(crate) async fn rotate_secret(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    Path(id): Path<String>,
+) -> Result<Json<CreatedWebhookEndpoint>, ApiError> {
+    let id: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
+    let secret = PlainWebhookSecret::mint();
+    let sealed = state.sealer.seal(secret.reveal(), id.0.as_bytes()).map_err(ApiError::internal)?;
+    let mut transaction = state.pool.begin().await?;
+    granting::require_owner(&mut transaction, &actor, LettingIn::Webhooks).await?;
+    let (kind, maker) = Author::from(actor.credential).name();
+    // Of a disabled endpoint nothing of it is kept: the refusal below ends the transaction.
+    let rotate = format!(
+        "UPDATE webhook_endpoints SET secret_sealed = $3, created_by_kind = $4, created_by = $5 \
+         WHERE id = $1 AND organization_id = $2 RETURNING {COLUMNS}"
+    );
+    let rotated = sqlx::query(sqlx::AssertSqlSafe(rotate))
+        .bind(id.0)
+        .bind(actor.org_id.0)
+        .bind(sealed)
+        .bind(kind)
+        .bind(maker)
+        .try_map(|row| read(&row))
+        .fetch_optional(&mut *transaction)
+        .await?;
+    let endpoint = rotated.ok_or_else(not_found)?;
+    if endpoint.disabled_at.is_some() {
+        return Err(ApiError::new(Code::Conflict, "The webhook endpoint is disabled. Enable it to replace its secret."));
+    }
+    note(&mut transaction, &actor, id, state.now(), "webhook.secret_rotated").await?;
+    transaction.commit().await?;
+    Ok(Json(CreatedWebhookEndpoint { endpoint, secret: secret.reveal().to_owned() }))
 }

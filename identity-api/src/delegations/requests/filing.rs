@@ -32,7 +32,6 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// What may be said of a new request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewRequest {
@@ -59,7 +58,7 @@ pub(crate) async fn create_delegation_request(
     filing.pair.lock(&mut transaction).await?;
     let filed = file(&mut transaction, &actor, &filing, state.now()).await?;
     transaction.commit().await?;
-    super::mails::tell_owners(&state, &[&filed]);
+    super::tell_owners(&state, &[&filed]);
     Ok((StatusCode::CREATED, Json(filed)))
 }
 
@@ -232,7 +231,7 @@ pub(crate) async fn create_delegation_requests(
         });
     }
     let filed = file_all(&state, &actor, filings).await?;
-    super::mails::tell_owners(&state, &filed.iter().flatten().collect::<Vec<_>>());
+    super::tell_owners(&state, &filed.iter().flatten().collect::<Vec<_>>());
     let results: Vec<ItemAnswer> =
         domains.into_iter().zip(filed).enumerate().map(|(index, (domain, filed))| ItemAnswer::of(index, domain, filed)).collect();
     let count = |status| results.iter().filter(|result| result.status == status).count();

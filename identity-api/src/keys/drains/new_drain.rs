@@ -15,7 +15,6 @@ use service_kit::http::ApiError;
 const MAX_SECRET_BYTES: usize = 512;
 const MAX_SERVICE_ID_CHARS: usize = 64;
 
-/// What a caller may say of a new drain.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewDrain {

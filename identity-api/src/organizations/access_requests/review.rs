@@ -95,7 +95,6 @@ async fn answer(
     Ok(reviewed)
 }
 
-/// What an operator may add for the requester.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Note {

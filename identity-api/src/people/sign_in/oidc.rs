@@ -10,7 +10,7 @@ mod provider;
 pub(crate) use provider::{Named, Providers};
 
 use super::cookies::Cookie;
-use super::{SignIn, Visitor, accepts, session_response};
+use super::{SignIn, Visitor, accepts, session};
 use crate::State;
 use axum::Json;
 use axum::extract::{Path, Query, State as Shared};
@@ -88,7 +88,7 @@ pub(crate) async fn finish_oidc(
         let proved = arrive(&state, provider, arrival, &headers).await?;
         let mut transaction = state.pool.begin().await?;
         let user = proved.account(&mut transaction, state.now()).await?;
-        let (opened, cookies) = session_response::open(&state, transaction, user, &headers).await?;
+        let (opened, cookies) = session::open(&state, transaction, user, &headers).await?;
         Ok(match page(&state.sign_in, &headers, true) {
             Some(page) => (cookies, Redirect::to(page.as_str())).into_response(),
             None => (cookies, Json(opened)).into_response(),

@@ -5,7 +5,7 @@
 //! redeemed voids the others of its address.
 
 use super::page::{self, LinkPage};
-use super::{Visitor, accepts, account, magic_links, requesting_browser, session_response};
+use super::{Visitor, accepts, account, magic_links, requesting_browser, session};
 use crate::State;
 use crate::request::bodies::{self, rule_broken};
 use crate::request::email_address::EmailAddress;
@@ -140,7 +140,7 @@ pub(crate) async fn redeem_magic_link(
     }
     redeem(&mut transaction, &state, &token, &email).await?;
     let user = account::of_address(&mut transaction, None, &email, state.now()).await?;
-    let (opened, cookies) = session_response::open(&state, transaction, user, &headers).await?;
+    let (opened, cookies) = session::open(&state, transaction, user, &headers).await?;
     Ok(if is_form { (cookies, page::signed_in(email.as_str())).into_response() } else { (cookies, Json(opened)).into_response() })
 }
 
