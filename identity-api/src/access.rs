@@ -5,3 +5,4 @@ pub(crate) mod audit;
 pub(crate) mod columns;
 pub(crate) mod granting;
 pub(crate) mod organization;
+pub(crate) mod prelude;

@@ -10,21 +10,19 @@ mod partners;
 mod print;
 
 use crate::Settings;
-use crate::access::audit::Author;
+use crate::access::prelude::*;
 use crate::people;
 use crate::people::mail::Mailer;
 use crate::people::sign_in;
 use crate::request::email_address::EmailAddress;
 use crate::request::ownable::ownable;
-use chrono::{DateTime, SubsecRound, Utc};
+use chrono::SubsecRound;
 use clap::{Args, Subcommand};
-use schemas::ids::UserId;
 use schemas::site::Site;
 use service_kit::clock::Clock;
 use service_kit::command::{CommandError, OutputOptions};
-use service_kit::http::ApiError;
 use service_kit::stores;
-use sqlx::{PgPool, Postgres, Transaction};
+use sqlx::{Postgres, Transaction};
 use url::Url;
 
 /// What an operator asks for.

@@ -2,31 +2,18 @@
 
 pub(crate) mod requests;
 
-use crate::State;
-use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
-use crate::access::audit::{self, Author};
+use crate::access::actor::Actor;
 use crate::access::columns;
 use crate::access::granting::{self, LettingIn, Makers};
-use crate::access::organization;
-use crate::request::bodies::paging::{ListPart, Listed, Paging};
-use crate::request::bodies::{self, rule_broken};
+use crate::access::prelude::*;
+use crate::request::bodies::paging::Paging;
+use crate::request::bodies::rule_broken;
 use crate::webhooks::outbox::{self, Event};
-use axum::Json;
-use axum::body::Body;
-use axum::extract::{Path, State as Shared};
-use axum::http::{Request, StatusCode};
-use chrono::{DateTime, Utc};
 use schemas::identity::{Delegation, OrgType, Scope};
-use schemas::ids::{DelegationId, OrgId};
-use schemas::problem::Code;
+use schemas::ids::DelegationId;
 use schemas::webhook::{Data, DelegationData, EventType};
-use serde::Deserialize;
-use serde_json::json;
-use service_kit::http::{ApiError, Parameters};
+use sqlx::Row;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, PgExecutor, Row};
-use std::sync::Arc;
-use uuid::Uuid;
 
 /// A statement that returns the row alone leaves the names out.
 fn read(row: &PgRow) -> Result<Delegation, sqlx::Error> {

@@ -17,28 +17,16 @@ pub use registrations::ensure_verified;
 pub use upkeep::Looked;
 pub(crate) use verify::{Verification, parse_places, verify_domain};
 
-use crate::State;
-use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
+use crate::access::actor::Actor;
 use crate::access::granting::{self, LettingIn};
-use crate::access::organization;
-use crate::request::bodies::paging::{ListPart, Listed};
-use crate::request::bodies::{self, rule_broken};
+use crate::access::prelude::*;
+use crate::request::bodies::rule_broken;
 use crate::request::ownable::ownable;
-use axum::Json;
-use axum::body::Body;
-use axum::extract::{Path, State as Shared};
-use axum::http::{Request, StatusCode};
-use chrono::{DateTime, Utc};
 use clap::Args;
 use schemas::identity::{Domain, OrgType, VerificationMethod};
-use schemas::ids::{DomainId, OrgId};
-use schemas::problem::Code;
+use schemas::ids::DomainId;
 use schemas::site::Site;
-use serde::Deserialize;
-use service_kit::http::ApiError;
-use std::sync::Arc;
 use std::time::Duration;
-use uuid::Uuid;
 
 /// How many domains there may be, and how they are verified.
 #[derive(Args, Clone, Debug)]

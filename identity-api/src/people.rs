@@ -8,24 +8,14 @@ pub(crate) mod organizations;
 pub mod pipeline;
 pub(crate) mod webhooks;
 
-use crate::State;
 use crate::access::actor::SignedIn;
-use crate::access::audit::{self, Author, Change};
+use crate::access::prelude::*;
 use crate::request::email_address::EmailAddress;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use chrono::{DateTime, Utc};
 use removal::CreatedBy;
-use schemas::ids::UserId;
-use schemas::problem::Code;
-use serde::Serialize;
-use serde_json::json;
 use service_kit::auth::Member;
-use service_kit::http::ApiError;
 use sign_in::account;
-use sqlx::{PgConnection, PgPool};
-use std::sync::Arc;
-use uuid::Uuid;
 
 /// Somebody with a session, and the address they signed in with.
 #[derive(Clone, Debug)]

@@ -9,31 +9,17 @@ pub(crate) mod trials;
 
 pub use retention::DeliveryLogSettings;
 
-use crate::State;
-use crate::access::actor::{IdentityReader, IdentityWriter};
-use crate::access::audit::{self, Author, Change};
 use crate::access::columns;
 use crate::access::granting::{self, LettingIn, Makers};
-use crate::access::organization;
-use crate::request::bodies::paging::{ListPart, Listed};
-use crate::request::bodies::{self, fault};
-use axum::Json;
-use axum::body::Body;
-use axum::extract::{Path, State as Shared};
-use axum::http::{Request, StatusCode};
-use chrono::{DateTime, Utc};
-use schemas::ids::{OrgId, WebhookEndpointId};
-use schemas::problem::{Code, Fault};
+use crate::access::prelude::*;
+use crate::request::bodies::fault;
+use schemas::ids::WebhookEndpointId;
+use schemas::problem::Fault;
 use schemas::receiver::{AllowedReceivers, receiver_url};
 use schemas::secrets::PlainWebhookSecret;
 use schemas::webhook::{CreatedWebhookEndpoint, EventType, MAX_ENDPOINTS, WebhookEndpoint};
-use serde::Deserialize;
-use serde_json::json;
-use service_kit::http::ApiError;
+use sqlx::Row;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
-use std::sync::Arc;
-use uuid::Uuid;
 
 /// What is shown of an endpoint.
 pub(crate) const COLUMNS: &str = "\

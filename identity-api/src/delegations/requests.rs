@@ -7,25 +7,16 @@ mod filing;
 
 pub(crate) use filing::{create_delegation_request, create_delegation_requests, dry_run, dry_run_bulk};
 
-use crate::State;
-use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
-use crate::access::audit;
+use crate::access::actor::Actor;
 use crate::access::columns;
+use crate::access::prelude::*;
 use crate::delegations::{self, Pair, Side};
-use crate::request::bodies::paging::{ListPart, Listed, Paging};
-use axum::Json;
-use axum::extract::{Path, State as Shared};
-use axum::http::StatusCode;
+use crate::request::bodies::paging::Paging;
 use schemas::identity::{Delegation, DelegationRequest, InvalidTransition, REQUEST_LIFETIME, RequestState};
-use schemas::ids::{DelegationId, DelegationRequestId, OrgId};
-use schemas::problem::Code;
+use schemas::ids::{DelegationId, DelegationRequestId};
 use schemas::webhook::EventType;
-use serde_json::json;
-use service_kit::http::{ApiError, Parameters};
+use sqlx::Row;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, PgPool, Row};
-use std::sync::Arc;
-use uuid::Uuid;
 
 fn read(row: &PgRow) -> Result<DelegationRequest, sqlx::Error> {
     let (status, delegation): (String, Option<Uuid>) = (row.try_get("status")?, row.try_get("delegation_id")?);

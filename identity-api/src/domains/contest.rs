@@ -4,17 +4,11 @@
 use super::notices::{self, Notice};
 use super::proof::Claim;
 use super::{Row, is_proof, ownership};
-use crate::State;
 use crate::access::actor::Actor;
-use crate::access::audit::{self, Author, Change};
+use crate::access::prelude::*;
 use crate::request::request_slot;
 use schemas::identity::VerificationMethod;
-use schemas::ids::OrgId;
-use schemas::problem::Code;
 use schemas::site::Site;
-use serde_json::json;
-use service_kit::http::ApiError;
-use std::sync::Arc;
 
 /// Makes the caller the owner of a host that `holder` holds, when their proof weighs more.
 pub(super) async fn take_over(

@@ -11,13 +11,10 @@
 //! Must leave the last word to the database (the constraint `domains_one_owner_at_a_time`).
 
 use super::Row;
-use chrono::{DateTime, Utc};
+use crate::access::prelude::*;
 use schemas::identity::VerificationMethod;
-use schemas::ids::{DomainId, OrgId};
-use schemas::problem::Code;
+use schemas::ids::DomainId;
 use schemas::site::Site;
-use service_kit::http::ApiError;
-use sqlx::PgConnection;
 
 /// All changes of ownership go one after the other, so that each sees the one before it: they are seldom, and what a
 /// host's history looks like depends on the hosts above it too.

@@ -4,19 +4,12 @@
 
 use super::ownership::Basis;
 use super::{Row, not_found, ownership};
-use crate::access::audit::{self, Author, Change};
-use crate::access::organization;
+use crate::access::prelude::*;
 use crate::request::bodies::rule_broken;
-use chrono::{DateTime, Utc};
 use schemas::identity::{Domain, OrgType};
-use schemas::ids::{DomainId, OrgId};
-use schemas::problem::Code;
+use schemas::ids::DomainId;
 use schemas::site::{Site, SiteError};
-use serde_json::json;
-use service_kit::http::ApiError;
-use sqlx::{PgConnection, PgPool};
 use std::collections::HashMap;
-use uuid::Uuid;
 
 /// On whose word a domain counts as verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,20 +6,16 @@
 use super::notices::{self, Notice};
 use super::proof::{Claim, ProofFinder};
 use super::{Row, ownership};
-use crate::access::audit::{self, Author, Change};
+use crate::access::prelude::*;
 use crate::people::mail::Mailer;
-use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
+use chrono::{SubsecRound, TimeDelta};
 use schemas::identity::VerificationMethod;
-use schemas::ids::OrgId;
 use schemas::instant;
-use serde_json::json;
 use service_kit::clock::Clock;
-use sqlx::PgPool;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::task::AbortOnDropHandle;
-use uuid::Uuid;
 
 /// Pause between two rounds.
 pub(super) const EVERY: Duration = Duration::from_secs(600);
@@ -173,7 +169,7 @@ impl Upkeep {
 
 /// Notes that a domain which is held is proved now, by this method.
 pub(super) async fn note_proved(
-    transaction: &mut sqlx::PgConnection,
+    transaction: &mut PgConnection,
     id: Uuid,
     method: VerificationMethod,
     now: DateTime<Utc>,

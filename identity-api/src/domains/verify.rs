@@ -4,28 +4,18 @@ use super::ownership::Basis;
 use super::proof::{Claim, ProofFinder};
 use super::upkeep::{self, Terms, Upkeep};
 use super::{DomainSettings, Row, contest, is_proof, not_found, owners_only, ownership};
-use crate::State;
-use crate::access::actor::{Actor, IdentityWriter};
-use crate::access::audit::{self, Change};
+use crate::access::actor::Actor;
+use crate::access::prelude::*;
 use crate::people::mail::Mailer;
-use crate::request::bodies::{self, rule_broken};
+use crate::request::bodies::rule_broken;
 use crate::request::request_slot;
-use axum::Json;
-use axum::body::{Body, HttpBody};
-use axum::extract::{Path, State as Shared};
-use axum::http::Request;
-use chrono::{DateTime, TimeDelta, Utc};
+use axum::body::HttpBody;
+use chrono::TimeDelta;
 use schemas::identity::{Domain, VerificationMethod};
-use schemas::ids::{DomainId, OrgId};
-use schemas::problem::Code;
+use schemas::ids::DomainId;
 use schemas::site::Site;
-use serde::Deserialize;
-use serde_json::json;
 use service_kit::egress::Egress;
-use service_kit::http::ApiError;
 use service_kit::rates::Rates;
-use sqlx::PgPool;
-use std::sync::Arc;
 
 /// What verification needs besides the store.
 pub(crate) struct Verification {

@@ -3,27 +3,15 @@
 //! Shows a password only in the response that creates the account, and doesn't connect to ClickHouse: `telemetry query-api analysts`
 //! keeps that in step with these rows.
 
-use crate::State;
-use crate::access::actor::{IdentityReader, IdentityWriter};
-use crate::access::audit::{self, Author, Change};
 use crate::access::granting::{self, LettingIn};
-use crate::access::organization;
-use crate::request::bodies::paging::{ListPart, Listed};
+use crate::access::prelude::*;
 use crate::request::bodies::rule_broken;
 use crate::request::email_address::EmailAddress;
-use axum::Json;
-use axum::extract::{Path, State as Shared};
-use chrono::{DateTime, Utc};
 use schemas::identity::{AnalystAccount, CreatedAnalystAccount, OrgType, Scope};
-use schemas::ids::{AnalystAccountId, OrgId, UserId};
-use schemas::problem::Code;
+use schemas::ids::AnalystAccountId;
 use schemas::secrets::PlainAnalystPassword;
-use serde_json::json;
-use service_kit::http::ApiError;
+use sqlx::Row;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, PgExecutor, Row};
-use std::sync::Arc;
-use uuid::Uuid;
 
 /// Maximum number of accounts of an organization that aren't revoked.
 const MAX_ACCOUNTS: i64 = 10;

@@ -4,31 +4,15 @@ mod makers;
 
 pub(crate) use makers::revoke_made_by;
 
-use crate::State;
-use crate::access::actor::{IdentityReader, IdentityWriter};
-use crate::access::audit::{self, Author, Change};
 use crate::access::columns;
 use crate::access::granting::{self, LettingIn};
-use crate::access::organization;
-use crate::request::bodies;
-use crate::request::bodies::paging::{ListPart, Listed};
+use crate::access::prelude::*;
 use crate::request::text_rules;
-use axum::Json;
-use axum::body::Body;
-use axum::extract::{Path, State as Shared};
-use axum::http::{Request, StatusCode};
-use chrono::{DateTime, Utc};
 use schemas::identity::{ApiKey, CreatedApiKey, KeyMaker, MAX_KEYS, OrgType, Scope};
-use schemas::ids::{ApiKeyId, DrainId, OrgId};
-use schemas::problem::Code;
+use schemas::ids::{ApiKeyId, DrainId};
 use schemas::secrets::PlainApiKey;
-use serde::Deserialize;
-use serde_json::json;
-use service_kit::http::ApiError;
+use sqlx::Row;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, PgExecutor, PgPool, Row};
-use std::sync::Arc;
-use uuid::Uuid;
 
 /// What this service itself has seen of keys; the other surfaces keep tables of their own.
 pub(crate) const TELL_USES: &str = "UPDATE api_keys SET last_used_at = greatest(last_used_at, now() - make_interval(secs => ago)) \

@@ -4,28 +4,16 @@ pub(crate) mod health;
 mod new_drain;
 
 use super::api_keys::{self, Grants, Holder};
-use crate::State;
-use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
-use crate::access::audit::{self, Author, Change};
+use crate::access::actor::Actor;
 use crate::access::columns;
 use crate::access::granting::{self, LettingIn};
-use crate::access::organization;
-use crate::request::bodies::paging::{ListPart, Listed};
-use axum::Json;
-use axum::body::Body;
-use axum::extract::{Path, State as Shared};
-use axum::http::{Request, StatusCode};
-use chrono::{DateTime, TimeDelta, Utc};
+use crate::access::prelude::*;
+use chrono::TimeDelta;
 use new_drain::CheckedDrain;
 use schemas::identity::{CreatedDrain, Drain, DrainProvider, MAX_DRAINS, OrgType};
-use schemas::ids::{ApiKeyId, DrainId, OrgId};
-use schemas::problem::Code;
-use serde_json::json;
-use service_kit::http::ApiError;
+use schemas::ids::{ApiKeyId, DrainId};
+use sqlx::Row;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, PgExecutor, Row};
-use std::sync::Arc;
-use uuid::Uuid;
 
 /// How long the key that is replaced goes on working: whoever pastes the new one at a CDN loses no batch meanwhile.
 const OLD_KEY_STANDS: TimeDelta = TimeDelta::hours(1);

@@ -6,30 +6,16 @@ pub(crate) use review::{
     Verdict, approve_access_request, list_access_requests_to_review, parse_note, reject_access_request, review, with_status,
 };
 
-use crate::State;
-use crate::access::audit::{self, Change};
 use crate::access::columns;
-use crate::access::organization;
+use crate::access::prelude::*;
 use crate::organizations::mails;
 use crate::people::{self, Person};
-use crate::request::bodies;
-use crate::request::bodies::paging::{ListPart, Listed};
 use crate::request::email_address::EmailAddress;
 use crate::request::text_rules::{self, Faults};
-use axum::Json;
-use axum::body::Body;
-use axum::extract::State as Shared;
-use axum::http::{Request, StatusCode};
-use chrono::{DateTime, Utc};
 use schemas::identity::{AccessRequest, AccessState, OrgType, Review};
-use schemas::ids::{AccessRequestId, OrgId, UserId};
-use serde::Deserialize;
-use serde_json::json;
-use service_kit::http::ApiError;
+use schemas::ids::AccessRequestId;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
-use std::sync::Arc;
-use uuid::Uuid;
 
 /// Most requests of one person that wait for a review.
 const MAX_PENDING: i64 = 5;

@@ -1,31 +1,16 @@
 //! Organisations: founded, listed and shown (docs/api/identity.md#organisations).
 
 use super::memberships::{self, Standing};
-use crate::State;
-use crate::access::audit::{self, Author, Change};
 use crate::access::columns;
-use crate::access::organization;
+use crate::access::prelude::*;
 use crate::domains::registrations::{self, Registered};
 use crate::people::{self, Person};
-use crate::request::bodies;
-use crate::request::bodies::paging::{ListPart, Listed, Paging};
+use crate::request::bodies::paging::Paging;
 use crate::request::text_rules::{self, Faults};
-use axum::Json;
-use axum::body::Body;
-use axum::extract::{Path, State as Shared};
-use axum::http::{Request, StatusCode};
-use chrono::{DateTime, Utc};
 use schemas::identity::{OrgType, Organization, OrganizationSettings, Role};
-use schemas::ids::{OrgId, UserId};
-use schemas::problem::Code;
 use schemas::site::Site;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-use service_kit::http::ApiError;
+use sqlx::Row;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
-use std::sync::Arc;
-use uuid::Uuid;
 
 /// Most organisations that one person founds without asking anybody.
 const MAX_FOUNDED: i64 = 20;

@@ -10,31 +10,17 @@ pub(crate) use claim::{claim_invite, parse_claim};
 
 use super::mails::{self, Letter};
 use super::memberships::Standing;
-use crate::State;
-use crate::access::audit::{self, Author, Change};
 use crate::access::columns;
+use crate::access::prelude::*;
 use crate::people::Person;
 use crate::people::sign_in::InviteQuota;
-use crate::request::bodies;
-use crate::request::bodies::paging::{ListPart, Listed};
 use crate::request::email_address::EmailAddress;
 use crate::request::text_rules::{self, Faults};
-use axum::Json;
-use axum::body::Body;
-use axum::extract::{Path, State as Shared};
-use axum::http::{Request, StatusCode};
-use chrono::{DateTime, Utc};
 use schemas::identity::{INVITE_LIFETIME, Invite, MAX_MEMBERS, Role};
-use schemas::ids::{InviteId, OrgId, UserId};
-use schemas::problem::Code;
+use schemas::ids::InviteId;
 use schemas::secrets::PlainInvite;
-use serde::Deserialize;
-use serde_json::json;
-use service_kit::http::ApiError;
+use sqlx::Row;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
-use std::sync::Arc;
-use uuid::Uuid;
 
 /// Most open invites of one organisation: nobody makes this service write to half the world.
 const MAX_OPEN_INVITES: i64 = 100;

@@ -3,17 +3,15 @@
 //! Must not fail a change that is made already: a mail that does not go out is logged, and the answer says so where
 //! the caller can do something about it. Must not log what a mail says.
 
-use crate::State;
+use crate::access::prelude::*;
 use crate::domains::registrations::Voucher;
 use crate::people::mail::{Mailer, minute};
 use crate::request::email_address::EmailAddress;
 use crate::request::request_slot;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::TimeDelta;
 use schemas::identity::{AccessRequest, AccessState, Invite, OrgType, Role};
-use schemas::ids::{InviteId, OrgId};
+use schemas::ids::InviteId;
 use schemas::secrets::PlainInvite;
-use sqlx::PgPool;
-use std::sync::Arc;
 use url::Url;
 
 /// An invite that is written down, and what only its mail may say.

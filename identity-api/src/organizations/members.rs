@@ -5,26 +5,12 @@
 
 use super::invites;
 use super::memberships::{Standing, all, no_member, read};
-use crate::State;
-use crate::access::audit::{self, Change};
+use crate::access::prelude::*;
 use crate::people::Person;
 use crate::people::removal::{self, CreatedBy, Keeping};
 use crate::people::user_sessions;
-use crate::request::bodies;
-use crate::request::bodies::paging::{ListPart, Listed};
 use crate::request::text_rules;
-use axum::Json;
-use axum::body::Body;
-use axum::extract::{Path, State as Shared};
-use axum::http::{Request, StatusCode};
 use schemas::identity::{Membership, Role};
-use schemas::ids::{OrgId, UserId};
-use schemas::problem::Code;
-use serde::Deserialize;
-use serde_json::json;
-use service_kit::http::{ApiError, Parameters};
-use sqlx::PgConnection;
-use std::sync::Arc;
 
 /// `GET /api/v1/identity/organizations/{id}/members`: oldest first.
 pub(crate) async fn list_members(

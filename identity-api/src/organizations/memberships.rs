@@ -2,17 +2,12 @@
 //!
 //! Must judge an owner under the lock of the organisation's row: whoever changes its members holds it.
 
-use crate::access::audit::{self, Author, Change};
 use crate::access::columns;
 use crate::access::organization::{lock, no_organization, role_of};
-use chrono::{DateTime, Utc};
+use crate::access::prelude::*;
 use schemas::identity::{Membership, Role};
-use schemas::ids::{OrgId, UserId};
-use schemas::problem::Code;
-use serde_json::json;
-use service_kit::http::ApiError;
+use sqlx::Row;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
 
 /// What somebody is in an organisation; who is nothing in it hears that it is not there.
 #[derive(Clone, Copy, Debug)]

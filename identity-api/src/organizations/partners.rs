@@ -6,31 +6,17 @@
 use super::founding::{self, Founding, ShownOrganization};
 use super::invites::{self, Invitation};
 use super::mails;
-use crate::State;
 use crate::access::actor::Credential;
-use crate::access::audit::{self, Author, Change};
-use crate::access::organization;
+use crate::access::prelude::*;
 use crate::domains::registrations::{self, Voucher};
-use crate::request::bodies;
 use crate::request::email_address::EmailAddress;
 use crate::request::text_rules::{self, Faults};
-use axum::Json;
-use axum::body::Body;
-use axum::extract::{FromRequestParts, Path, State as Shared};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{Request, StatusCode};
-use chrono::{DateTime, Utc};
 use schemas::identity::{Domain, Invite, OrgType, Role, Scope};
-use schemas::ids::{DomainId, OrgId};
-use schemas::problem::Code;
+use schemas::ids::DomainId;
 use schemas::site::Site;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
 use service_kit::auth::Caller;
-use service_kit::http::ApiError;
-use sqlx::PgConnection;
-use std::sync::Arc;
-use uuid::Uuid;
 
 /// A key that may provision.
 pub(crate) struct Partner {

@@ -2,22 +2,10 @@
 //!
 //! Must change one column by one statement, so that changes of two flags at once keep both.
 
-use crate::State;
-use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
-use crate::access::audit::{self, Change};
-use crate::access::organization;
-use crate::request::bodies::{self, rule_broken};
-use axum::Json;
-use axum::body::Body;
-use axum::extract::State as Shared;
-use axum::http::Request;
+use crate::access::actor::Actor;
+use crate::access::prelude::*;
+use crate::request::bodies::rule_broken;
 use schemas::identity::{OrgType, OrganizationSettings};
-use schemas::problem::Code;
-use serde::Deserialize;
-use serde_json::json;
-use service_kit::http::ApiError;
-use sqlx::PgConnection;
-use std::sync::Arc;
 
 /// `GET /api/v1/identity/settings`
 pub(crate) async fn show_settings(

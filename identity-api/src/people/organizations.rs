@@ -1,15 +1,9 @@
 //! What operators see besides access requests: every organisation (docs/api/identity.md#operators).
 
 use super::Operator;
-use crate::State;
-use crate::request::bodies::paging::{Listed, Paging};
-use axum::extract::State as Shared;
-use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
+use crate::access::prelude::*;
+use crate::request::bodies::paging::Paging;
 use service_kit::http::sort::{Sort, Sortable, order_by};
-use service_kit::http::{ApiError, Parameters};
-use std::sync::Arc;
-use uuid::Uuid;
 
 const ORGANIZATIONS: &str = include_str!("organizations.sql");
 const COUNT: &str = include_str!("count_organizations.sql");

@@ -1,16 +1,9 @@
 //! What becomes of what somebody made who is removed, or is no owner any more (docs/api/identity.md#who-is-removed).
 
-use crate::access::audit::{self, Author, Change};
 use crate::access::granting::Makers;
+use crate::access::prelude::*;
 use crate::keys::{analysts, api_keys};
 use crate::{delegations, webhooks};
-use chrono::{DateTime, Utc};
-use schemas::ids::{OrgId, UserId};
-use serde::Deserialize;
-use serde_json::json;
-use service_kit::http::ApiError;
-use sqlx::PgConnection;
-use uuid::Uuid;
 
 /// What becomes of what somebody made who is removed, or is no owner any more.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]

@@ -3,13 +3,10 @@
 //! Must store only the hash of what the person holds. Nothing about a session is remembered between requests: what ends
 //! in one process has ended in all.
 
-use crate::access::audit::{self, Author, Change};
-use chrono::{DateTime, TimeDelta, Utc};
-use schemas::ids::UserId;
+use crate::access::prelude::*;
+use chrono::TimeDelta;
 use schemas::secrets::{PlainUserSession, SecretHash};
-use serde_json::{Value, json};
-use sqlx::{PgConnection, PgExecutor, PgPool};
-use uuid::Uuid;
+use serde_json::Value;
 
 /// How long sessions last.
 #[derive(Clone, Copy, Debug)]

@@ -4,24 +4,17 @@
 //! receivers keep a secret in its path), and must leave in the audit trail of whose it is that an operator looked.
 
 use super::Operator;
-use crate::State;
-use crate::access::audit::{self, Read};
-use crate::request::bodies::paging::{Listed, Paging};
+use crate::access::audit::Read;
+use crate::access::prelude::*;
+use crate::request::bodies::paging::Paging;
 use crate::webhooks::{self, COLUMNS, deliveries, not_found};
-use axum::Json;
-use axum::extract::{Path, State as Shared};
-use chrono::{DateTime, Utc};
-use schemas::ids::{OrgId, UserId, WebhookEndpointId};
+use schemas::ids::WebhookEndpointId;
 use schemas::webhook::EventType;
 use schemas::webhook::progress::{LastAttempt, LoggedDelivery};
-use serde::{Deserialize, Serialize};
 use service_kit::http::sort::{Sort, Sortable, order_by};
-use service_kit::http::{ApiError, Parameters};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
-use std::sync::Arc;
 use url::Url;
-use uuid::Uuid;
 
 const COUNT: &str = include_str!("count_webhooks.sql");
 /// Deliveries of the endpoint `l` that are to be tried, or tried again.

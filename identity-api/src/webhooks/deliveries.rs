@@ -4,24 +4,13 @@
 //! stream-workers' to write: sending again is a wish in a table of our own.
 
 use super::not_found;
-use crate::State;
-use crate::access::actor::{IdentityReader, IdentityWriter};
-use crate::access::audit::{self, Change};
 use crate::access::columns;
-use crate::request::bodies::paging::{Listed, Paging};
-use axum::Json;
-use axum::extract::{Path, State as Shared};
-use axum::http::StatusCode;
-use chrono::{DateTime, Utc};
-use schemas::ids::{DeliveryId, OrgId, WebhookEndpointId};
-use schemas::problem::Code;
+use crate::access::prelude::*;
+use crate::request::bodies::paging::Paging;
+use schemas::ids::{DeliveryId, WebhookEndpointId};
 use schemas::webhook::progress::{DeliveryStatus, LastAttempt, LoggedDelivery};
-use serde::Deserialize;
-use serde_json::json;
-use service_kit::http::{ApiError, Parameters};
+use sqlx::Row;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, PgExecutor, PgPool, Row};
-use std::sync::Arc;
 
 const COUNT: &str = include_str!("count_deliveries.sql");
 /// How far a delivery has come; what is pending at a disabled endpoint is dropped, also before anybody has written so.

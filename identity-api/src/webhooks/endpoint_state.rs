@@ -4,26 +4,14 @@
 
 use super::outbox::{self, Event};
 use super::{COLUMNS, deliveries, not_found, read};
-use crate::State;
-use crate::access::actor::{Actor, IdentityWriter};
-use crate::access::audit::{self, Author, Change};
+use crate::access::actor::Actor;
 use crate::access::granting::{self, LettingIn};
-use crate::request::bodies::{self, rule_broken};
-use axum::Json;
-use axum::body::Body;
-use axum::extract::{Path, State as Shared};
-use axum::http::{Request, StatusCode};
-use chrono::{DateTime, Utc};
+use crate::access::prelude::*;
+use crate::request::bodies::rule_broken;
 use schemas::ids::WebhookEndpointId;
-use schemas::problem::Code;
 use schemas::secrets::PlainWebhookSecret;
 use schemas::webhook::progress::LoggedDelivery;
 use schemas::webhook::{CreatedWebhookEndpoint, Data, EventType, WebhookData, WebhookEndpoint};
-use serde::Deserialize;
-use serde_json::json;
-use service_kit::http::ApiError;
-use sqlx::PgConnection;
-use std::sync::Arc;
 
 /// How an endpoint stands: when it was disabled, and when deleted.
 type Stands = (Option<DateTime<Utc>>, Option<DateTime<Utc>>);

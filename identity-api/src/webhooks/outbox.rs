@@ -2,13 +2,10 @@
 //!
 //! Must not send anything, and must not change a row once it is written: its body is signed as it stands.
 
-use chrono::{DateTime, Utc};
-use schemas::ids::{DeliveryId, OrgId, WebhookEndpointId};
+use crate::access::prelude::*;
+use schemas::ids::{DeliveryId, WebhookEndpointId};
 use schemas::webhook::{Data, Envelope, EventType};
 use service_kit::budgets::cost;
-use service_kit::http::ApiError;
-use sqlx::{PgConnection, PgExecutor};
-use uuid::Uuid;
 
 const COUNT: &str = include_str!("count_subscribed.sql");
 

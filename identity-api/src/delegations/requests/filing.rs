@@ -4,33 +4,22 @@
 //! alone: what goes wrong with one is undone and told for that one.
 
 use super::{State, locked};
-use crate::access::actor::{Actor, IdentityWriter};
-use crate::access::audit::{self, Author};
-use crate::access::organization;
+use crate::access::actor::Actor;
+use crate::access::prelude::*;
 use crate::delegations::Pair;
-use crate::request::bodies::{self, fault, rule_broken};
+use crate::request::bodies::{fault, rule_broken};
 use crate::request::ownable::{NOT_A_DOMAIN, pasted};
 use crate::webhooks::outbox::{self, Event};
-use axum::Json;
-use axum::body::Body;
-use axum::extract::State as Shared;
-use axum::http::{Request, StatusCode};
-use chrono::{DateTime, Utc};
 use schemas::identity::{Delegation, DelegationRequest, MAX_BULK_REQUESTS, OrgType, REQUEST_LIFETIME, Scope};
 use schemas::ids::DelegationRequestId;
-use schemas::problem::Code;
 use schemas::site::Site;
 use schemas::webhook::{Data, EventType};
-use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use service_kit::budgets::cost;
-use service_kit::http::ApiError;
-use sqlx::{Acquire, PgConnection};
+use sqlx::Acquire;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
-use std::sync::Arc;
-use uuid::Uuid;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

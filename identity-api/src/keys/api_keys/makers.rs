@@ -1,16 +1,8 @@
 //! What a key may hold, and whose keys are revoked with a person.
 
-use crate::access::audit::{self, Author, Change};
 use crate::access::granting;
-use crate::access::organization;
-use chrono::{DateTime, Utc};
+use crate::access::prelude::*;
 use schemas::identity::Scope;
-use schemas::ids::{OrgId, UserId};
-use schemas::problem::Code;
-use serde_json::json;
-use service_kit::http::ApiError;
-use sqlx::PgConnection;
-use uuid::Uuid;
 
 /// Refuses what cannot be granted: by a key what it does not hold itself, by anybody to provision where nobody is trusted.
 /// The caller holds the organisation's row, so trust stays what it is.

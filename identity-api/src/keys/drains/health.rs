@@ -2,17 +2,11 @@
 //! (docs/api/identity.md#health-of-a-drain).
 
 use super::find;
-use crate::State;
-use crate::access::actor::IdentityReader;
-use axum::Json;
-use axum::extract::{Path, State as Shared};
-use chrono::{DateTime, DurationRound, TimeDelta, Utc};
+use crate::access::prelude::*;
+use chrono::{DurationRound, TimeDelta};
 use schemas::identity::{BadLine, DrainFigures, DrainHealth, DrainHour, DroppedLines, HEALTH_BAD_LINES, HEALTH_HOURS};
 use schemas::ids::DrainId;
-use service_kit::http::ApiError;
-use sqlx::PgConnection;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 type Hours = BTreeMap<DateTime<Utc>, DrainFigures>;
 

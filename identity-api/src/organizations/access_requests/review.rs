@@ -4,27 +4,15 @@
 //! answers one wins. An approval, its organisation and its owner are one transaction.
 
 use super::read;
-use crate::State;
-use crate::access::audit::{self, Author, Change};
+use crate::access::prelude::*;
 use crate::organizations::founding::{self, Founding};
 use crate::organizations::mails;
 use crate::people::Operator;
-use crate::request::bodies;
-use crate::request::bodies::paging::{ListPart, Listed};
 use crate::request::text_rules;
-use axum::Json;
-use axum::body::{Body, HttpBody};
-use axum::extract::{Path, State as Shared};
-use axum::http::{Request, StatusCode, header};
-use chrono::{DateTime, Utc};
+use axum::body::HttpBody;
+use axum::http::header;
 use schemas::identity::{AccessRequest, AccessStatus, AlreadyReviewed, Review};
-use schemas::ids::{AccessRequestId, UserId};
-use schemas::problem::Code;
-use serde::Deserialize;
-use serde_json::json;
-use service_kit::http::{ApiError, Parameters};
-use sqlx::{PgConnection, PgExecutor};
-use std::sync::Arc;
+use schemas::ids::AccessRequestId;
 
 /// Which to list; all when no status is named.
 #[derive(Deserialize)]

@@ -1,28 +1,14 @@
 //! Claiming an invite: the token and the address it was mailed to, both, make a member.
 
-use crate::State;
-use crate::access::audit::{self, Change};
-use crate::access::organization;
+use crate::access::prelude::*;
 use crate::organizations::memberships;
 use crate::people::Person;
-use crate::request::bodies::{self, rule_broken};
+use crate::request::bodies::rule_broken;
 use crate::webhooks::outbox::{self, Event};
-use axum::Json;
-use axum::body::Body;
-use axum::extract::State as Shared;
-use axum::http::Request;
-use chrono::{DateTime, Utc};
 use schemas::identity::Membership;
-use schemas::ids::{InviteId, OrgId, UserId};
-use schemas::problem::Code;
+use schemas::ids::InviteId;
 use schemas::secrets::PlainInvite;
 use schemas::webhook::{Data, EventType, InviteData};
-use serde::Deserialize;
-use serde_json::json;
-use service_kit::http::ApiError;
-use sqlx::PgConnection;
-use std::sync::Arc;
-use uuid::Uuid;
 
 /// Organizations of one person beyond which no invite can be claimed.
 const MAX_MEMBERSHIPS: i64 = 1_000;

@@ -3,13 +3,9 @@
 //!
 //! Must count what was written down, whatever became of it: withdrawing an invite gives nothing back.
 
-use crate::access::audit::Author;
+use crate::access::prelude::*;
 use crate::people::sign_in::InviteQuota;
-use chrono::{DateTime, TimeDelta, Utc};
-use schemas::problem::Code;
-use service_kit::http::ApiError;
-use sqlx::PgConnection;
-use uuid::Uuid;
+use chrono::TimeDelta;
 
 /// Within which invites are counted.
 const WINDOW: TimeDelta = TimeDelta::hours(1);

@@ -1,12 +1,7 @@
 //! The account that a proved address opens.
 
-use crate::access::audit::{self, Author, Change};
+use crate::access::prelude::*;
 use crate::request::email_address::EmailAddress;
-use chrono::{DateTime, Utc};
-use schemas::ids::UserId;
-use serde_json::json;
-use sqlx::PgConnection;
-use uuid::Uuid;
 
 /// The person with this address, created when nobody has it: by `author`, or by signing in themselves.
 pub(crate) async fn of_address(

@@ -5,24 +5,15 @@
 
 use super::requesting_browser::LIFETIME;
 use super::{Visitor, requesting_browser};
-use crate::State;
-use crate::request::bodies::{self, rule_broken};
+use crate::access::prelude::*;
+use crate::request::bodies::rule_broken;
 use crate::request::email_address::EmailAddress;
-use axum::Json;
-use axum::body::Body;
-use axum::extract::State as Shared;
-use axum::http::{Request, StatusCode, header};
+use axum::http::header;
 use axum::response::IntoResponse;
 use chrono::TimeDelta;
-use schemas::problem::Code;
 use schemas::secrets::PlainSignInToken;
-use serde::Deserialize;
-use serde_json::json;
 use service_kit::client_address::ClientAddress;
-use service_kit::http::ApiError;
 use service_kit::slots::{NoSlot, Pool, Slots};
-use sqlx::PgConnection;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::task::TaskTracker;
 

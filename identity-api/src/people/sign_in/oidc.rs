@@ -11,22 +11,17 @@ pub(crate) use provider::{Named, Providers};
 
 use super::cookies::Cookie;
 use super::{SignIn, Visitor, accepts, session};
-use crate::State;
-use axum::Json;
-use axum::extract::{Path, Query, State as Shared};
+use crate::access::prelude::*;
+use axum::extract::Query;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::TimeDelta;
 use openidconnect::core::CoreAuthenticationFlow;
 use openidconnect::{AuthorizationCode, CsrfToken, Nonce, PkceCodeChallenge, PkceCodeVerifier};
 use provider::Provider;
 use provider_account::Proved;
-use schemas::problem::Code;
-use serde::{Deserialize, Serialize};
-use service_kit::http::ApiError;
-use std::sync::Arc;
 use subtle::ConstantTimeEq;
 use url::Url;
 

@@ -6,21 +6,14 @@
 
 use super::page::{self, LinkPage};
 use super::{Visitor, accepts, account, magic_links, requesting_browser, session};
-use crate::State;
-use crate::request::bodies::{self, rule_broken};
+use crate::access::prelude::*;
+use crate::request::bodies::rule_broken;
 use crate::request::email_address::EmailAddress;
-use axum::Json;
-use axum::body::Body;
-use axum::extract::State as Shared;
-use axum::http::{HeaderMap, Request};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use schemas::problem::Code;
 use schemas::secrets::PlainSignInToken;
-use serde::{Deserialize, Serialize};
 use service_kit::auth::presented_session;
-use service_kit::http::{ApiError, Parameters, is_form};
-use sqlx::{PgConnection, PgExecutor};
-use std::sync::Arc;
+use service_kit::http::is_form;
 
 /// The query of a link.
 #[derive(Deserialize)]

@@ -5,14 +5,12 @@
 //! contains the address sealed, and is set whether or not an email is sent.
 
 use super::cookies::Cookie;
-use crate::State;
+use crate::access::prelude::*;
 use crate::request::email_address::EmailAddress;
 use axum::http::{HeaderMap, HeaderValue};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use chrono::{DateTime, TimeDelta, Utc};
-use serde::{Deserialize, Serialize};
-use service_kit::http::ApiError;
+use chrono::TimeDelta;
 
 /// How long a link can be redeemed, and its browser is recognized; also the time in which an account's emails are counted.
 pub(super) const LIFETIME: TimeDelta = TimeDelta::minutes(15);

@@ -3,21 +3,13 @@
 //! Must end the session that the caller came with: nobody goes on with one from before the sign-in.
 
 use super::cookies::Cookie;
-use crate::State;
 use crate::access::actor::SignedIn;
+use crate::access::prelude::*;
 use crate::people::user_sessions;
-use axum::Json;
-use axum::extract::State as Shared;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{AppendHeaders, IntoResponse};
-use chrono::{DateTime, Utc};
-use schemas::ids::UserId;
-use serde::Serialize;
 use service_kit::auth::presented_session;
-use service_kit::http::ApiError;
 use sqlx::{Postgres, Transaction};
-use std::sync::Arc;
-use uuid::Uuid;
 
 /// The 200 of `GET …/auth/session`.
 #[derive(Serialize)]

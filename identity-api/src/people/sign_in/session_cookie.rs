@@ -4,16 +4,13 @@
 //! handler never sees a cookie: what passes here is a bearer value like any other.
 
 use super::SignIn;
-use crate::State;
-use axum::extract::{Request, State as Shared};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use crate::access::prelude::*;
+use axum::extract::Request;
+use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use schemas::problem::Code;
 use service_kit::auth::{API_KEY_HEADER, presented_session};
-use service_kit::http::ApiError;
 use service_kit::session_cookie;
-use std::sync::Arc;
 
 /// The layer around every route of this surface.
 pub(crate) async fn guard(Shared(state): Shared<Arc<State>>, mut request: Request, next: Next) -> Response {

@@ -5,8 +5,9 @@
 use super::fetch::{FetchError, Fetcher};
 use super::provider_account::Proved;
 use super::refuse;
+use crate::access::prelude::*;
 use anyhow::{Context, anyhow, ensure};
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::TimeDelta;
 use openidconnect::core::{
     CoreClient, CoreClientAuthMethod, CoreErrorResponseType, CoreIdTokenClaims, CoreIdTokenVerifier, CoreProviderMetadata,
     CoreTokenResponse, CoreUserInfoClaims,
@@ -16,10 +17,8 @@ use openidconnect::{
     EndpointNotSet, EndpointSet, HttpRequest, IssuerUrl, Nonce, OAuth2TokenResponse, PkceCodeVerifier, RedirectUrl,
     RequestTokenError, Scope, SignatureVerificationError, TokenResponse,
 };
-use serde::{Deserialize, Serialize};
 use service_kit::clock::Clock;
 use service_kit::egress::Egress;
-use service_kit::http::ApiError;
 use service_kit::settings::Hidden;
 use std::fmt;
 use tokio::sync::Mutex;

@@ -3,16 +3,9 @@
 //! Must go by the provider's subject once it is known, and by the address only when the provider has verified it: an
 //! address can be given to somebody else, a subject cannot.
 
-use crate::access::audit::{self, Author, Change};
+use crate::access::prelude::*;
 use crate::people::sign_in::account;
 use crate::request::email_address::EmailAddress;
-use chrono::{DateTime, Utc};
-use schemas::ids::UserId;
-use schemas::problem::Code;
-use serde_json::json;
-use service_kit::http::ApiError;
-use sqlx::PgConnection;
-use uuid::Uuid;
 
 /// What a provider has signed.
 pub(super) struct Proved {
