@@ -62,11 +62,9 @@ enum AdminCommand {
     Analyst(analysts::AdminCommand),
 }
 
-/// What commands work with.
 struct Office {
     pool: PgPool,
     clock: Clock,
-    /// In whose name.
     operator: Option<UserId>,
     /// Absent where no way to send mail is set.
     mailer: Option<Mailer>,

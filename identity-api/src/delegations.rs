@@ -86,7 +86,6 @@ struct NewDelegation {
     scopes: Option<Vec<String>>,
 }
 
-/// `POST /api/v1/identity/delegations`
 pub(crate) async fn create_delegation(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -129,7 +128,6 @@ pub(crate) fn parse_new_delegation(body: &[u8]) -> Result<(OrgId, Vec<Scope>), A
     }
 }
 
-/// Who would let whom read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pair {
     pub(crate) grantor: OrgId,
@@ -257,7 +255,6 @@ async fn tell_revoked(
     Ok(())
 }
 
-/// Writes a change into the trails of both sides.
 async fn record(
     transaction: &mut PgConnection,
     author: Author,

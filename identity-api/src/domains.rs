@@ -137,7 +137,6 @@ struct NewDomain {
     domain: Option<String>,
 }
 
-/// `POST /api/v1/identity/domains`
 pub(crate) async fn register_domain(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,

@@ -142,7 +142,6 @@ const LIMITS: BodyLimits = BodyLimits::of(MAX_BODY_BYTES);
 /// What mails under way get after the last request was answered; within what a stopping process has.
 const MAIL_GRACE: Duration = Duration::from_millis(400);
 
-/// What handlers share.
 pub struct State {
     pool: PgPool,
     directory: Directory,
@@ -243,7 +242,6 @@ impl State {
         self.upkeep.round(&self.clock).await
     }
 
-    /// What `/ready` asks.
     pub fn probes(&self) -> Vec<Probe> {
         vec![Probe::database(self.pool.clone())]
     }

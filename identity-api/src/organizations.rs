@@ -1,6 +1,4 @@
 //! Organisations, people and who belongs where.
-//!
-//! Must not verify anything about a domain: that is `domains`.
 
 pub(crate) mod founding;
 pub(crate) mod access_requests;

@@ -64,7 +64,6 @@ pub(crate) async fn lock(transaction: &mut PgConnection, user: UserId) -> Result
     sqlx::query("SELECT 1 FROM users WHERE id = $1 FOR NO KEY UPDATE").bind(user.0).execute(transaction).await.map(drop)
 }
 
-/// An operator, as other operators see them.
 #[derive(Debug, Serialize, sqlx::FromRow)]
 pub(crate) struct OperatorRow {
     id: Uuid,
@@ -74,7 +73,6 @@ pub(crate) struct OperatorRow {
     created_at: DateTime<Utc>,
 }
 
-/// The operator with this address, when there is one.
 pub(crate) async fn find_operator(pool: &PgPool, email: &EmailAddress) -> Result<Option<UserId>, sqlx::Error> {
     let id: Option<Uuid> = sqlx::query_scalar("SELECT id FROM users WHERE email = $1 AND is_operator")
         .bind(email.as_str())
@@ -83,7 +81,6 @@ pub(crate) async fn find_operator(pool: &PgPool, email: &EmailAddress) -> Result
     Ok(id.map(UserId))
 }
 
-/// Every operator, oldest first.
 pub(crate) async fn operators(connection: &mut PgConnection) -> Result<Vec<OperatorRow>, sqlx::Error> {
     sqlx::query_as("SELECT id, email, is_operator, created_at FROM users WHERE is_operator ORDER BY created_at, id")
         .fetch_all(connection)

@@ -21,7 +21,6 @@ use schemas::webhook::{CreatedWebhookEndpoint, EventType, MAX_ENDPOINTS, Webhook
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-/// What is shown of an endpoint.
 pub(crate) const COLUMNS: &str = "\
     id, url, event_types, created_at, disabled_at, \
     (SELECT to_json(latest) FROM ( \
@@ -78,7 +77,6 @@ struct NewWebhook {
     event_types: Option<Vec<String>>,
 }
 
-/// `POST /api/v1/identity/webhooks`
 pub(crate) async fn create_webhook(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,

@@ -1,7 +1,5 @@
 //! Who changes or lists identity objects: a key with the scope, or a signed-in member of the organisation
 //! (docs/api/identity.md#which-credential).
-//!
-//! Must end in one organisation: no handler chooses among several. Who acts is kept for the audit trail.
 
 use crate::State;
 use crate::request::request_slot::{self, Tenant};
@@ -18,7 +16,6 @@ use service_kit::http::ApiError;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-/// Who acts for which organisation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Actor {
     pub(crate) org_id: OrgId,
@@ -28,7 +25,6 @@ pub(crate) struct Actor {
 /// Somebody who may list the organisation's identity objects.
 pub(crate) struct IdentityReader(pub(crate) Actor);
 
-/// Somebody who may change them.
 pub(crate) struct IdentityWriter(pub(crate) Actor);
 
 /// Somebody signed in, whatever they are a member of; no key will do.
@@ -105,7 +101,6 @@ impl FromRequestParts<Arc<State>> for SignedIn {
     }
 }
 
-/// Whose session it is, within the rate of that person.
 pub(crate) async fn signed_in(parts: &Parts, state: &Arc<State>) -> Result<Member, ApiError> {
     if !parts.headers.contains_key(header::AUTHORIZATION) {
         return Err(ApiError::unauthenticated());

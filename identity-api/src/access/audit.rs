@@ -10,7 +10,6 @@ use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// One change.
 pub(crate) struct Change {
     /// `<object>.<what happened>`.
     pub(crate) action: &'static str,
@@ -29,11 +28,8 @@ pub(crate) struct Read<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Author {
-    /// The holder of a key.
     Key(ApiKeyId),
-    /// A person, in their own name.
     User(UserId),
-    /// A person, as an operator.
     Operator(UserId),
     /// Whoever works at the machine itself, in nobody's name.
     System,

@@ -17,17 +17,11 @@ use uuid::Uuid;
 /// What only owners may do, and keys with `identity:write`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LettingIn {
-    /// Keys: minting and revoking.
     Keys,
-    /// Drains: setting one up, rotating its key, deleting it.
     Drains,
-    /// Delegations: granting one, also by approving a request, and revoking one.
     Delegations,
-    /// Webhook endpoints: creating, enabling and testing one, and rotating its secret.
     Webhooks,
-    /// Domains: releasing one.
     Domains,
-    /// Analyst accounts: revoking them.
     Analysts,
 }
 

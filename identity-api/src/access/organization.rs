@@ -38,7 +38,6 @@ pub(crate) async fn require_room(
     (there < most).then_some(()).ok_or_else(|| ApiError::new(Code::Conflict, refusal))
 }
 
-/// What a person is in an organisation.
 pub(crate) async fn role_of(connection: &mut PgConnection, org: OrgId, user: UserId) -> Result<Option<Role>, sqlx::Error> {
     let name: Option<String> = sqlx::query_scalar("SELECT role FROM memberships WHERE organization_id = $1 AND user_id = $2")
         .bind(org.0)
@@ -48,7 +47,6 @@ pub(crate) async fn role_of(connection: &mut PgConnection, org: OrgId, user: Use
     name.map(|name| name.parse().map_err(|unknown: UnknownName| sqlx::Error::Decode(unknown.into()))).transpose()
 }
 
-/// Whether an operator trusts it as a partner.
 pub(crate) async fn is_trusted(store: impl PgExecutor<'_>, org: OrgId) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar("SELECT is_trusted_partner FROM organizations WHERE id = $1").bind(org.0).fetch_one(store).await
 }

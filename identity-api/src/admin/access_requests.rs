@@ -1,6 +1,4 @@
 //! `telemetry identity-api admin access-request …`
-//!
-//! Must decide by `access_requests::review`, as the HTTP surface does.
 
 use super::Office;
 use super::print::Printed;

@@ -1,6 +1,4 @@
 //! `telemetry identity-api admin analyst …`
-//!
-//! Prints a password only when the account is created.
 
 use super::Office;
 use super::print::Printed;

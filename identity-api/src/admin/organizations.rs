@@ -51,7 +51,6 @@ fn org_type() -> impl TypedValueParser<Value = OrgType> {
     PossibleValuesParser::new(OrgType::ALL.map(OrgType::as_str)).try_map(|name| name.parse::<OrgType>())
 }
 
-/// An organisation as operators see it.
 #[derive(Serialize)]
 struct Shown {
     #[serde(flatten)]

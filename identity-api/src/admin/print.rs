@@ -7,20 +7,16 @@ use service_kit::command::{Form, print_json};
 use service_kit::http::{ApiError, inert};
 use std::io::Write;
 
-/// What came of a command.
 pub(super) struct Printed {
     body: Value,
-    /// Of a list, what a table shows.
     columns: &'static [&'static str],
 }
 
 impl Printed {
-    /// Several of a kind: a row each.
     pub(super) fn list<T: Serialize>(body: &[T], columns: &'static [&'static str]) -> Result<Self, ApiError> {
         Ok(Self { body: serde_json::to_value(body).map_err(ApiError::internal)?, columns })
     }
 
-    /// One thing: a line for each member.
     pub(super) fn one(body: impl Serialize) -> Result<Self, ApiError> {
         Ok(Self { body: serde_json::to_value(body).map_err(ApiError::internal)?, columns: &[] })
     }

@@ -84,7 +84,6 @@ pub(crate) async fn approve_delegation_request(
     Ok((StatusCode::CREATED, Json(delegation)))
 }
 
-/// `POST /api/v1/identity/delegation-requests/{id}/deny`
 pub(crate) async fn deny_delegation_request(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,

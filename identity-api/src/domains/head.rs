@@ -10,11 +10,9 @@ use tokio::time::Instant;
 /// Most tokens that are looked at, errors of the page included; a head has a few hundred.
 const MAX_TOKENS: usize = 10_000;
 
-/// What came of reading a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scan {
     pub(super) has_token: bool,
-    /// How many tokens were looked at.
     pub(super) tokens: usize,
 }
 

@@ -9,7 +9,6 @@ use schemas::identity::domain::{TXT_LABEL, TXT_PREFIX};
 use schemas::ids::OrgId;
 use sqlx::PgPool;
 
-/// What has become of a domain.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Notice<'a> {
     /// Somebody else has proved by DNS that it is theirs.

@@ -20,7 +20,6 @@ use schemas::site::Site;
 /// host's history looks like depends on the hosts above it too.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('domains.ownership'))";
 
-/// On what somebody owns a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Basis {
     /// A proof, which is looked at again then.
@@ -29,13 +28,10 @@ pub(crate) enum Basis {
     Word(&'static str),
 }
 
-/// Why a domain cannot be taken.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TakeError {
-    /// Another organisation owns it.
     #[error("another organisation owns the domain")]
     Held,
-    /// The store did not do it.
     #[error(transparent)]
     Store(#[from] sqlx::Error),
 }

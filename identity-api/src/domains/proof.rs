@@ -18,17 +18,14 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-/// What all ways together may take.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Of a document so much is read; a head fits, and a manifest too.
 const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
 /// Documents that are read at a time; each takes a thread of its own meanwhile.
 const READERS: usize = 4;
 
-/// A token is no longer than this.
 const MAX_TOKEN_BYTES: usize = 128;
 
-/// Why a way proves nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Lack {
     /// There is nothing at the place, or it cannot be reached.
@@ -39,7 +36,6 @@ enum Lack {
     OtherTexts(OtherTexts),
 }
 
-/// What is under the label instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct OtherTexts {
     records: usize,
@@ -56,7 +52,6 @@ pub(super) struct ProofFinder {
     readers: Arc<Slots>,
 }
 
-/// Whose proof to look for.
 #[derive(Clone, Copy)]
 pub(super) struct Claim<'a> {
     pub(super) domain: &'a str,

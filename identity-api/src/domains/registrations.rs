@@ -1,6 +1,4 @@
 //! Domains in the rows of their organisation: registered, recorded as verified by who may say so, released.
-//!
-//! Must not verify by looking at the domain: that is `proof`. Must leave to `ownership` who owns a host from when on.
 
 use super::ownership::Basis;
 use super::{Row, not_found, ownership};
@@ -14,7 +12,6 @@ use std::collections::HashMap;
 /// On whose word a domain counts as verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Voucher {
-    /// A trusted partner's, for an owner it provisioned.
     Partner,
     Operator,
 }
@@ -171,9 +168,7 @@ struct CountedRow {
 /// Registered domains of one organization, as far as they were asked for.
 #[derive(Default)]
 pub(crate) struct Registered {
-    /// Oldest first.
     pub(crate) domains: Vec<Domain>,
-    /// Number of all.
     pub(crate) count: i64,
 }
 

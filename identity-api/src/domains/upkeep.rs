@@ -17,7 +17,6 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::task::AbortOnDropHandle;
 
-/// Pause between two rounds.
 pub(super) const EVERY: Duration = Duration::from_secs(600);
 /// Proofs that are looked at side by side.
 const AT_ONCE: i64 = 8;
@@ -26,14 +25,10 @@ const RETRY: TimeDelta = TimeDelta::hours(6);
 /// So often a proof is missing before it lapses, however long that took: one bad hour after a long pause is not enough.
 const LEAST_FAILURES: i32 = 8;
 
-/// How long a proof holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// Until it is looked at again.
     pub(crate) again: TimeDelta,
-    /// It may be missing for so long.
     pub(crate) lapse: TimeDelta,
-    /// Pause between two rounds.
     pub(crate) every: Duration,
 }
 
@@ -46,7 +41,6 @@ pub(crate) struct Upkeep {
     pub(super) terms: Terms,
 }
 
-/// What came of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looked {
     /// Proofs that are where they were.
@@ -94,7 +88,6 @@ pub(crate) fn start(upkeep: Upkeep, clock: Clock) -> AbortOnDropHandle<()> {
 }
 
 impl Upkeep {
-    /// Looks at every proof that is due.
     pub(crate) async fn round(&self, clock: &Clock) -> Result<Looked, sqlx::Error> {
         let mut looked = Looked::default();
         loop {

@@ -17,7 +17,6 @@ use schemas::site::Site;
 use service_kit::egress::Egress;
 use service_kit::rates::Rates;
 
-/// What verification needs besides the store.
 pub(crate) struct Verification {
     pub(super) finder: ProofFinder,
     attempts: Rates<OrgId>,

@@ -29,7 +29,6 @@ fn read(row: &PgRow) -> Result<AnalystAccount, sqlx::Error> {
     })
 }
 
-/// `GET /api/v1/identity/analysts`
 pub(crate) async fn list_analysts(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,

@@ -40,7 +40,6 @@ pub(super) fn read_maker(row: &PgRow) -> Result<KeyMaker, sqlx::Error> {
     Ok(KeyMaker { kind, id: row.try_get("created_by")?, name: row.try_get("created_by_name")? })
 }
 
-/// `GET /api/v1/identity/api-keys`
 pub(crate) async fn list_api_keys(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
@@ -62,7 +61,6 @@ struct NewApiKey {
     scopes: Option<Vec<String>>,
 }
 
-/// `POST /api/v1/identity/api-keys`
 pub(crate) async fn create_api_key(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -80,18 +78,15 @@ pub(crate) async fn create_api_key(
     Ok((StatusCode::CREATED, Json(CreatedApiKey { api_key, key: key.reveal().to_owned() })))
 }
 
-/// Whose a new key is.
 #[derive(Clone, Copy)]
 pub(crate) struct Holder {
     pub(crate) org: OrgId,
     pub(crate) org_type: OrgType,
 }
 
-/// What a new key is good for.
 #[derive(Clone, Copy)]
 pub(crate) enum Grants<'a> {
     Scopes(&'a [Scope]),
-    /// Feeding one drain.
     Feeding(DrainId),
 }
 

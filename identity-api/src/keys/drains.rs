@@ -65,7 +65,6 @@ pub(crate) async fn list_drains(
     Ok(part.of(drains.try_map(|row| read(&row)).fetch_all(&state.pool).await?))
 }
 
-/// `GET /api/v1/identity/drains/{id}`
 pub(crate) async fn show_drain(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,

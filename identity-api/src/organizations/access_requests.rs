@@ -59,7 +59,6 @@ pub(crate) fn parse_new_request(body: &[u8]) -> Result<(String, EmailAddress, St
     Ok((org_name, admin_email, use_case))
 }
 
-/// `POST /api/v1/identity/platform-access-requests`
 pub(crate) async fn ask_for_platform(
     Shared(state): Shared<Arc<State>>,
     person: Person,
@@ -68,7 +67,6 @@ pub(crate) async fn ask_for_platform(
     file(&state, &person, OrgType::Platform, request).await
 }
 
-/// `POST /api/v1/identity/agent-access-requests`
 pub(crate) async fn ask_for_agent(
     Shared(state): Shared<Arc<State>>,
     person: Person,
@@ -113,7 +111,6 @@ async fn file(
     Ok((StatusCode::CREATED, Json(filed)))
 }
 
-/// `GET /api/v1/identity/platform-access-requests`
 pub(crate) async fn list_platform_requests(
     Shared(state): Shared<Arc<State>>,
     person: Person,
@@ -122,7 +119,6 @@ pub(crate) async fn list_platform_requests(
     own(&state, &person, OrgType::Platform).await.map(|requests| part.of(requests))
 }
 
-/// `GET /api/v1/identity/agent-access-requests`
 pub(crate) async fn list_agent_requests(
     Shared(state): Shared<Arc<State>>,
     person: Person,

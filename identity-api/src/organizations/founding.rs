@@ -19,7 +19,6 @@ const MAX_LISTED: i64 = 100;
 /// Most domains of each organization in a list of several.
 const DOMAINS_LISTED: i64 = 10;
 
-/// What a new organisation starts with.
 pub(crate) struct Founding<'a> {
     pub(crate) name: &'a str,
     pub(crate) org_type: OrgType,
@@ -67,7 +66,6 @@ struct NewOrganization {
     domain: Option<String>,
 }
 
-/// `POST /api/v1/identity/organizations`
 pub(crate) async fn create_organization(
     Shared(state): Shared<Arc<State>>,
     person: Person,
@@ -141,7 +139,6 @@ pub(crate) async fn list_organizations(
     Ok(Listed::new(read_all(&mut connection, &own).await?, total))
 }
 
-/// `GET /api/v1/identity/organizations/{id}`
 pub(crate) async fn show_organization(
     Shared(state): Shared<Arc<State>>,
     person: Person,

@@ -37,7 +37,6 @@ fn read(row: &PgRow) -> Result<Invite, sqlx::Error> {
     })
 }
 
-/// Whom to invite to what.
 pub(crate) struct Invitation<'a> {
     pub(crate) org: OrgId,
     pub(crate) email: &'a EmailAddress,

@@ -40,7 +40,6 @@ fn checked(role: Option<String>) -> Result<Role, ApiError> {
     text_rules::one_of("role", role, &Role::ALL.map(Role::as_str)).map_err(bodies::refuse)
 }
 
-/// `PATCH /api/v1/identity/organizations/{id}/members/{user_id}`
 pub(crate) async fn change_member(
     Shared(state): Shared<Arc<State>>,
     person: Person,

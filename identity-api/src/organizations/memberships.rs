@@ -1,6 +1,4 @@
 //! Who belongs to an organisation, and as what.
-//!
-//! Must judge an owner under the lock of the organisation's row: whoever changes its members holds it.
 
 use crate::access::columns;
 use crate::access::organization::{lock, no_organization, role_of};
@@ -75,7 +73,6 @@ fn read_row(row: &PgRow) -> Result<Membership, sqlx::Error> {
     })
 }
 
-/// Every member, oldest first.
 pub(crate) async fn all(connection: &mut PgConnection, org: OrgId) -> Result<Vec<Membership>, ApiError> {
     let members = sqlx::query(
         "SELECT m.*, u.email FROM memberships m JOIN users u ON u.id = m.user_id \

@@ -18,7 +18,6 @@ use schemas::ids::DomainId;
 use schemas::site::Site;
 use service_kit::auth::Caller;
 
-/// A key that may provision.
 pub(crate) struct Partner {
     org: OrgId,
     author: Author,
@@ -70,7 +69,6 @@ struct NewOwner {
     admin_email: Option<String>,
 }
 
-/// A provisioning that breaks no rule.
 pub(crate) struct Provisioning {
     name: String,
     site: Site,
@@ -78,7 +76,6 @@ pub(crate) struct Provisioning {
     admin_email: Option<EmailAddress>,
 }
 
-/// The 201 of a provisioned owner.
 #[derive(Serialize)]
 pub(crate) struct Provisioned {
     organization: ShownOrganization,
@@ -86,7 +83,6 @@ pub(crate) struct Provisioned {
     invite: Option<Invite>,
 }
 
-/// `POST /api/v1/identity/partner/organizations`
 pub(crate) async fn provision_organization(
     Shared(state): Shared<Arc<State>>,
     partner: Partner,

@@ -7,7 +7,6 @@ use crate::access::prelude::*;
 use crate::request::bodies::rule_broken;
 use schemas::identity::{OrgType, OrganizationSettings};
 
-/// `GET /api/v1/identity/settings`
 pub(crate) async fn show_settings(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
@@ -31,7 +30,6 @@ pub(crate) fn parse_changes(body: &[u8]) -> Result<Changes, ApiError> {
     Ok(changes)
 }
 
-/// `PATCH /api/v1/identity/settings`
 pub(crate) async fn change_settings(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,

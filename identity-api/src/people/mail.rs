@@ -22,7 +22,6 @@ use uuid::Uuid;
 const SMTP_TIMEOUT: Duration = Duration::from_secs(10);
 /// A line that every mail server takes (RFC 5322).
 const MAX_LINE_BYTES: usize = 998;
-/// Who sends, where only files are written.
 const LOCAL_SENDER: &str = "Telemetry <telemetry@localhost>";
 
 /// Where mail goes; only serving needs it.

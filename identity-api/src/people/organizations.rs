@@ -15,7 +15,6 @@ const SORTABLE: &Sortable = &[
     ("created_at", "o.created_at"),
 ];
 
-/// An organisation as operators see it.
 #[derive(Serialize, sqlx::FromRow)]
 pub(crate) struct AnyOrganization {
     id: Uuid,
@@ -24,7 +23,6 @@ pub(crate) struct AnyOrganization {
     domains: Vec<String>,
     members: i64,
     is_trusted_partner: bool,
-    /// The partner that set it up.
     provisioned_by: Option<Uuid>,
     #[serde(serialize_with = "schemas::instant::serialize")]
     created_at: DateTime<Utc>,

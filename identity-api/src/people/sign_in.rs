@@ -87,7 +87,6 @@ impl SignIn {
         Some(link)
     }
 
-    /// An absolute address of this surface.
     fn address_of(&self, path: &str) -> String {
         format!("{}{path}", self.public_url.as_str().trim_end_matches('/'))
     }
@@ -122,7 +121,6 @@ impl FromRequestParts<Arc<State>> for Visitor {
     }
 }
 
-/// Whether the `Accept` header names this media type.
 fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|list| list.to_str().ok());
     accepted.flat_map(|list| list.split(',')).any(|range| range.trim().starts_with(media_type))

@@ -8,7 +8,6 @@ use chrono::TimeDelta;
 use schemas::secrets::{PlainUserSession, SecretHash};
 use serde_json::Value;
 
-/// How long sessions last.
 #[derive(Clone, Copy, Debug)]
 pub struct Lifetimes {
     /// Since the last use.
@@ -23,7 +22,6 @@ impl Default for Lifetimes {
     }
 }
 
-/// Opens a session of the usual length.
 pub async fn open_session(pool: &PgPool, user: UserId, now: DateTime<Utc>) -> Result<PlainUserSession, sqlx::Error> {
     let mut transaction = pool.begin().await?;
     let (session, _) = open_for(&mut transaction, user, now, Lifetimes::default()).await?;

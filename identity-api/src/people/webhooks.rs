@@ -55,7 +55,6 @@ fn watched(sort: Option<Sort>) -> String {
     )
 }
 
-/// An endpoint as operators see it.
 #[derive(Serialize)]
 pub(crate) struct Watched {
     id: WebhookEndpointId,

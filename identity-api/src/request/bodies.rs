@@ -42,7 +42,6 @@ pub(crate) fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     parse(body)
 }
 
-/// The body as a JSON array of `T`.
 pub(crate) fn array<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, ApiError> {
     if !body.trim_ascii_start().starts_with(b"[") {
         return Err(unreadable("it is not a JSON array"));
@@ -80,7 +79,6 @@ pub(crate) fn scopes(names: Option<Vec<String>>, known: &[Scope], default: &[Sco
     Ok(scopes)
 }
 
-/// One broken rule.
 pub(crate) fn fault(field: &str, detail: impl Into<String>) -> Fault {
     Fault { index: None, field: field.to_owned(), code: "invalid".to_owned(), detail: detail.into() }
 }
@@ -90,7 +88,6 @@ pub(crate) fn refuse(fault: Fault) -> ApiError {
     ApiError::faults(Code::InvalidRequest, vec![fault])
 }
 
-/// 422 for one broken rule, named here.
 pub(crate) fn rule_broken(field: &str, detail: impl Into<String>) -> ApiError {
     refuse(fault(field, detail))
 }

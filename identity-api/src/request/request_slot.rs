@@ -25,7 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Fewest people at which those without requests are forgotten.
 const SWEEP_FROM: usize = 256;
 
-/// Whose request it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Tenant {
     Organization(OrgId),
@@ -45,7 +44,6 @@ pub(crate) fn slots() -> RequestSlots {
 }
 
 impl Shares {
-    /// Waits for a place in the share of a person.
     async fn wait_for_person(&self, person: UserId, until: Instant) -> Result<OwnedSemaphorePermit, NoSlot> {
         match timeout_at(until, self.share_of(person).acquire_owned()).await {
             Ok(Ok(place)) => Ok(place),
@@ -65,10 +63,8 @@ impl Shares {
     }
 }
 
-/// What a request has while it is served.
 struct Held {
     slot: Slot<Tenant>,
-    /// Who is signed in, with their place.
     person: Option<(UserId, OwnedSemaphorePermit)>,
 }
 

@@ -1,6 +1,4 @@
 //! What texts of callers must look like: names, e-mail addresses, prose. Each gives back the text to keep, or its fault.
-//!
-//! Must refuse what no store, log or mail header may see: control characters, and more bytes than anybody needs.
 
 mod names;
 
@@ -14,7 +12,6 @@ use schemas::site::Site;
 use service_kit::http::ApiError;
 
 const MAX_NAME_BYTES: usize = 200;
-/// Longest use case or note.
 pub(crate) const MAX_PROSE_BYTES: usize = 4_000;
 
 /// Collects faults, so that a caller hears of all of them at once.
@@ -22,12 +19,10 @@ pub(crate) const MAX_PROSE_BYTES: usize = 4_000;
 pub(crate) struct Faults(Vec<Fault>);
 
 impl Faults {
-    /// The good value; a fault is kept.
     pub(crate) fn take<T>(&mut self, checked: Result<T, Fault>) -> Option<T> {
         checked.map_err(|fault| self.0.push(fault)).ok()
     }
 
-    /// 422 with everything that was kept.
     pub(crate) fn refuse(self) -> ApiError {
         ApiError::faults(Code::InvalidRequest, self.0)
     }
@@ -74,7 +69,6 @@ pub(crate) fn domain(field: &str, text: Option<String>) -> Result<Site, Fault> {
     ownable(&required(field, text)?).map_err(|why| fault(field, why))
 }
 
-/// One of a few names; `all` lists them.
 pub(crate) fn one_of<T: std::str::FromStr>(field: &str, text: Option<String>, all: &[&str]) -> Result<T, Fault> {
     let text = required(field, text)?;
     text.parse().map_err(|_| fault(field, format!("{field} must be one of: {}", all.join(", "))))

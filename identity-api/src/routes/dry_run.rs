@@ -11,7 +11,6 @@ use crate::webhooks::{self, endpoint_state};
 use schemas::receiver::AllowedReceivers;
 use service_kit::http::ApiError;
 
-/// Reads a body, and says why it is refused.
 pub type DryRun = fn(&[u8]) -> Result<(), ApiError>;
 
 /// Every route that takes a body: its method, its path, and what reads it.

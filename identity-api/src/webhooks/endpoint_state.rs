@@ -16,7 +16,6 @@ use schemas::webhook::{CreatedWebhookEndpoint, Data, EventType, WebhookData, Web
 /// How an endpoint stands: when it was disabled, and when deleted.
 type Stands = (Option<DateTime<Utc>>, Option<DateTime<Utc>>);
 
-/// Locks an endpoint of the actor's organisation.
 async fn lock(transaction: &mut PgConnection, actor: &Actor, id: WebhookEndpointId) -> Result<Stands, ApiError> {
     let found: Option<Stands> = sqlx::query_as(
         "SELECT disabled_at, deleted_at FROM webhook_endpoints WHERE id = $1 AND organization_id = $2 FOR NO KEY UPDATE",

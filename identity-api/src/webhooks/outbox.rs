@@ -9,7 +9,6 @@ use service_kit::budgets::cost;
 
 const COUNT: &str = include_str!("count_subscribed.sql");
 
-/// Something that happened, and whom it concerns.
 pub(crate) struct Event<'a> {
     pub(crate) to: &'a [OrgId],
     pub(crate) kind: EventType,

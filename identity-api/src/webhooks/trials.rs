@@ -7,7 +7,6 @@ use service_kit::rates::Rates;
 const PER_ENDPOINT: u32 = 5;
 const PER_ORGANIZATION: u32 = 20;
 
-/// Tests and redeliveries of each endpoint and of each organization, by the minute.
 pub(crate) struct Trials {
     endpoints: Rates<WebhookEndpointId>,
     organizations: Rates<OrgId>,

@@ -12,10 +12,8 @@ use std::sync::Arc;
 
 const REFUSALS: &str = include_str!("refused_reports.sql");
 const COUNT: &str = include_str!("refused_reports_count.sql");
-/// How far back is looked when nothing is said.
 const USUAL: TimeDelta = TimeDelta::days(7);
 
-/// One reason, and how often it was one.
 #[derive(Serialize, sqlx::FromRow)]
 pub(crate) struct Refusal {
     route: String,
@@ -30,7 +28,6 @@ pub(crate) struct Refusal {
     last_request_id: String,
 }
 
-/// Since when, and which part.
 #[derive(Deserialize)]
 pub(crate) struct Filter {
     since: Option<String>,

@@ -16,7 +16,6 @@ use uuid::Uuid;
 const TRAIL: &str = include_str!("trail.sql");
 const COUNT: &str = include_str!("trail_count.sql");
 
-/// A change, and who made it.
 #[derive(Serialize)]
 pub(crate) struct Entry {
     id: Uuid,

@@ -35,7 +35,6 @@ struct Filing {
     scopes: Vec<Scope>,
 }
 
-/// `POST /api/v1/identity/delegation-requests`
 pub(crate) async fn create_delegation_request(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -76,7 +75,6 @@ fn checked(new: NewRequest) -> Result<(Site, Vec<Scope>), ApiError> {
     }
 }
 
-/// Checks a request and finds who is asked.
 async fn address(state: &State, actor: &Actor, new: NewRequest) -> Result<Filing, ApiError> {
     let (site, scopes) = checked(new)?;
     let owner = state.directory.owner_of(&site).await?;
@@ -165,7 +163,6 @@ pub(crate) struct BulkAnswer {
 #[derive(Serialize)]
 struct ItemAnswer {
     index: usize,
-    /// As it was sent.
     domain: Value,
     status: ItemStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -198,7 +195,6 @@ struct Summary {
     error: usize,
 }
 
-/// `POST /api/v1/identity/delegation-requests/bulk`
 pub(crate) async fn create_delegation_requests(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,

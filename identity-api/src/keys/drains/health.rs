@@ -31,7 +31,6 @@ pub(crate) async fn show_health(
     Ok(Json(DrainHealth { drain_id: drain, last_batch_at, figures, bad_lines, hours }))
 }
 
-/// One row of an hour with a line.
 type HourRow = (DateTime<Utc>, i64, i64, i64, i64, i64, i64);
 
 async fn figures(moment: &mut PgConnection, drain: DrainId, first: DateTime<Utc>) -> Result<Hours, sqlx::Error> {

@@ -57,7 +57,6 @@ pub(crate) async fn approve_access_request(
     Ok((StatusCode::CREATED, Json(approved)))
 }
 
-/// `POST /api/v1/identity/operator/access-requests/{id}/reject`
 pub(crate) async fn reject_access_request(
     Shared(state): Shared<Arc<State>>,
     operator: Operator,

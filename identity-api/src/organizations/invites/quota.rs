@@ -7,7 +7,6 @@ use crate::access::prelude::*;
 use crate::people::sign_in::InviteQuota;
 use chrono::TimeDelta;
 
-/// Within which invites are counted.
 const WINDOW: TimeDelta = TimeDelta::hours(1);
 
 /// Who invites, as their invites name them: a person or a key.

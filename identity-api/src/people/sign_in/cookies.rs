@@ -5,7 +5,6 @@ use chrono::TimeDelta;
 use service_kit::http::Transport;
 use service_kit::session_cookie;
 
-/// A cookie of this surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cookie {
     Session,
@@ -15,7 +14,6 @@ pub(super) enum Cookie {
     RequestedLink,
 }
 
-/// How cookies are written here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cookies {
     pub(super) transport: Transport,
@@ -31,7 +29,6 @@ impl Cookies {
         }
     }
 
-    /// The header that sets one.
     pub(super) fn set(self, cookie: Cookie, value: &str, lasts: TimeDelta) -> HeaderValue {
         let secure = if self.transport == Transport::Https { "; Secure" } else { "" };
         let text = format!(
@@ -42,7 +39,6 @@ impl Cookies {
         HeaderValue::try_from(text).expect("the values are base62 or base64")
     }
 
-    /// The header that takes one back.
     pub(super) fn clear(self, cookie: Cookie) -> HeaderValue {
         self.set(cookie, "", TimeDelta::zero())
     }

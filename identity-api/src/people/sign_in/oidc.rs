@@ -70,7 +70,6 @@ pub(crate) struct Arrival {
     code: Option<AuthorizationCode>,
 }
 
-/// `GET /api/v1/identity/auth/oidc/{provider}/callback`
 pub(crate) async fn finish_oidc(
     Shared(state): Shared<Arc<State>>,
     _: Visitor,

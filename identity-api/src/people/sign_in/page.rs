@@ -19,14 +19,11 @@ pub(super) fn is_token(text: &str) -> bool {
     (1..=MAX_TOKEN_BYTES).contains(&text.len()) && text.bytes().all(is_plain)
 }
 
-/// The page that a link opens.
 pub(super) struct LinkPage {
     /// As the link has it; escaped in the page.
     pub(super) token: String,
-    /// Address of the link, masked.
     pub(super) email: String,
     pub(super) is_requesting_browser: bool,
-    /// Address of the session that this browser has.
     pub(super) signed_in_as: Option<String>,
 }
 

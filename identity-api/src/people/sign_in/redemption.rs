@@ -15,7 +15,6 @@ use schemas::secrets::PlainSignInToken;
 use service_kit::auth::presented_session;
 use service_kit::http::is_form;
 
-/// The query of a link.
 #[derive(Deserialize)]
 pub(crate) struct Linked {
     token: String,

@@ -11,7 +11,6 @@ use axum::response::{AppendHeaders, IntoResponse};
 use service_kit::auth::presented_session;
 use sqlx::{Postgres, Transaction};
 
-/// The 200 of `GET …/auth/session`.
 #[derive(Serialize)]
 pub(crate) struct Whoami {
     user: User,
@@ -35,7 +34,6 @@ struct Membership {
 /// Id, address, operator, the two ends.
 type Row = (Uuid, String, bool, DateTime<Utc>, DateTime<Utc>);
 
-/// `GET /api/v1/identity/auth/session`
 pub(crate) async fn show_session(
     Shared(state): Shared<Arc<State>>,
     SignedIn(member): SignedIn,

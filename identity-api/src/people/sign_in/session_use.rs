@@ -1,6 +1,4 @@
 //! When sessions were last used, written seldom: once in a while for each session and process, not with every request.
-//!
-//! Must not decide whether a session is valid: PostgreSQL does, at every request.
 
 use crate::State;
 use crate::people::user_sessions;
@@ -10,11 +8,9 @@ use schemas::secrets::SecretHash;
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
-/// Between two notes of one session.
 const INTERVAL: TimeDelta = TimeDelta::minutes(5);
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).expect("is not 0");
 
-/// When this process last noted each session.
 pub(crate) struct Seen(Mutex<LruCache<SecretHash, DateTime<Utc>>>);
 
 impl Default for Seen {

@@ -124,13 +124,11 @@ fn is_out_of_use(char: char) -> bool {
     char.is_alphabetic() && is_of_no_language && may_be_latin(char) && looks_plain()
 }
 
-/// A letter of Chinese, Japanese or Korean alone.
 fn is_east_asian(char: char) -> bool {
     let of_char = AugmentedScriptSet::for_char(char);
     !may_be_latin(char) && (of_char.hanb || of_char.jpan || of_char.kore)
 }
 
-/// What is Latin, or of every script.
 fn may_be_latin(char: char) -> bool {
     let mut as_latin = AugmentedScriptSet::for_char(char);
     as_latin.intersect_with(AugmentedScriptSet::for_char('a'));

@@ -9,7 +9,6 @@ const DEADLINE: Duration = Duration::from_secs(8);
 /// Far above any set of keys.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Why a provider could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FetchError {
     #[error("the provider does not answer: {0:?}")]
@@ -22,7 +21,6 @@ pub(super) enum FetchError {
     TooLarge,
 }
 
-/// The way to one provider.
 #[derive(Clone)]
 pub(super) struct Fetcher {
     pub(super) egress: Egress,
@@ -31,7 +29,6 @@ pub(super) struct Fetcher {
 }
 
 impl Fetcher {
-    /// Sends one request of the flow.
     pub(super) async fn fetch(self, request: HttpRequest) -> Result<HttpResponse, FetchError> {
         let (head, body) = request.into_parts();
         let url = Url::parse(&head.uri.to_string())?;

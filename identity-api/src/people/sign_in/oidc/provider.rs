@@ -27,7 +27,6 @@ use url::Url;
 /// How long what a provider says about itself is believed.
 const METADATA_LIFETIME: TimeDelta = TimeDelta::minutes(5);
 
-/// A provider as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -41,19 +40,15 @@ struct Written {
     trust_email: bool,
 }
 
-/// Every provider that people can sign in at.
 pub(crate) struct Providers(Vec<Provider>);
 
-/// A provider as people choose it.
 #[derive(Serialize)]
 pub(crate) struct Named {
     id: String,
     issuer: String,
 }
 
-/// One provider.
 pub(super) struct Provider {
-    /// As it stands in the path.
     pub(super) id: String,
     pub(super) scopes: Vec<Scope>,
     issuer: IssuerUrl,
@@ -95,7 +90,6 @@ impl Providers {
         Ok(Self(providers))
     }
 
-    /// What people choose by.
     pub(super) fn named(&self) -> impl Iterator<Item = Named> {
         self.0.iter().map(|provider| Named { id: provider.id.clone(), issuer: provider.issuer.to_string() })
     }
@@ -134,7 +128,6 @@ impl Provider {
         })
     }
 
-    /// A client for this provider as it describes itself.
     pub(super) async fn client(&self, now: DateTime<Utc>) -> Result<Client, ApiError> {
         // Held while asking: of many at once one asks, and the others wait for its answer.
         let mut known = self.known.lock().await;

@@ -7,7 +7,6 @@ use crate::access::prelude::*;
 use crate::people::sign_in::account;
 use crate::request::email_address::EmailAddress;
 
-/// What a provider has signed.
 pub(super) struct Proved {
     pub(super) issuer: String,
     pub(super) subject: String,
