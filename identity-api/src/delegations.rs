@@ -8,6 +8,7 @@ use crate::access::granting::{self, LettingIn, Makers};
 use crate::access::prelude::*;
 use crate::request::bodies::paging::Paging;
 use crate::request::bodies::rule_broken;
+use crate::request::text_rules::Faults;
 use crate::webhooks::outbox::{self, Event};
 use schemas::identity::{Delegation, OrgType, Scope};
 use schemas::ids::DelegationId;
@@ -117,15 +118,10 @@ pub(crate) async fn create_delegation(
 pub(crate) fn parse_new_delegation(body: &[u8]) -> Result<(OrgId, Vec<Scope>), ApiError> {
     let new: NewDelegation = bodies::object(body)?;
     let grantee = new.grantee_org_id.and_then(|id| id.parse().ok());
-    let grantee = grantee.ok_or_else(|| bodies::fault("grantee_org_id", "grantee_org_id must be a UUID"));
-    let scopes = bodies::scopes(new.scopes, &Delegation::SCOPES, &Delegation::SCOPES);
-    match (grantee, scopes) {
-        (Ok(grantee), Ok(scopes)) => Ok((grantee, scopes)),
-        (grantee, scopes) => {
-            let faults = grantee.err().into_iter().chain(scopes.err()).collect();
-            Err(ApiError::faults(Code::InvalidRequest, faults))
-        }
-    }
+    let mut faults = Faults::default();
+    let grantee = faults.take(grantee.ok_or_else(|| bodies::fault("grantee_org_id", "grantee_org_id must be a UUID")));
+    let scopes = faults.take(bodies::scopes(new.scopes, &Delegation::SCOPES, &Delegation::SCOPES));
+    grantee.zip(scopes).ok_or_else(|| faults.refuse())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

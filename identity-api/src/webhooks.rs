@@ -13,6 +13,7 @@ use crate::access::columns;
 use crate::access::granting::{self, LettingIn, Makers};
 use crate::access::prelude::*;
 use crate::request::bodies::fault;
+use crate::request::text_rules::Faults;
 use schemas::ids::WebhookEndpointId;
 use schemas::problem::Fault;
 use schemas::receiver::{AllowedReceivers, receiver_url};
@@ -122,13 +123,9 @@ pub(crate) fn parse_new_webhook(body: &[u8], allowed: &AllowedReceivers) -> Resu
     let new: NewWebhook = bodies::object(body)?;
     let url = new.url.ok_or_else(|| fault("url", "url is required"));
     let url = url.and_then(|url| receiver_url(&url, allowed).map_err(|rule| fault("url", rule)));
-    match (url, subscription(&new.event_types.unwrap_or_default())) {
-        (Ok(url), Ok(event_types)) => Ok((url.into(), event_types)),
-        (url, event_types) => {
-            let faults = url.err().into_iter().chain(event_types.err()).collect();
-            Err(ApiError::faults(Code::InvalidRequest, faults))
-        }
-    }
+    let mut faults = Faults::default();
+    let url = faults.take(url).map(String::from);
+    url.zip(faults.take(subscription(&new.event_types.unwrap_or_default()))).ok_or_else(|| faults.refuse())
 }
 
 /// The named types, sorted and without repeats.

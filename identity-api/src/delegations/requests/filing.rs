@@ -9,6 +9,7 @@ use crate::access::prelude::*;
 use crate::delegations::Pair;
 use crate::request::bodies::{fault, rule_broken};
 use crate::request::ownable::{NOT_A_DOMAIN, pasted};
+use crate::request::text_rules::Faults;
 use crate::webhooks::outbox::{self, Event};
 use schemas::identity::{Delegation, DelegationRequest, MAX_BULK_REQUESTS, OrgType, REQUEST_LIFETIME, Scope};
 use schemas::ids::DelegationRequestId;
@@ -65,14 +66,10 @@ pub(crate) fn dry_run_bulk(body: &[u8]) -> Result<(), ApiError> {
 fn checked(new: NewRequest) -> Result<(Site, Vec<Scope>), ApiError> {
     let site = new.domain.ok_or_else(|| fault("domain", "domain is required"));
     let site = site.and_then(|domain| Site::from_domain(pasted(&domain)).map_err(|_| fault("domain", NOT_A_DOMAIN)));
-    let scopes = bodies::scopes(new.scopes, &Delegation::SCOPES, &Delegation::SCOPES);
-    match (site, scopes) {
-        (Ok(site), Ok(scopes)) => Ok((site, scopes)),
-        (site, scopes) => {
-            let faults = site.err().into_iter().chain(scopes.err()).collect();
-            Err(ApiError::faults(Code::InvalidRequest, faults))
-        }
-    }
+    let mut faults = Faults::default();
+    let site = faults.take(site);
+    let scopes = faults.take(bodies::scopes(new.scopes, &Delegation::SCOPES, &Delegation::SCOPES));
+    site.zip(scopes).ok_or_else(|| faults.refuse())
 }
 
 async fn address(state: &State, actor: &Actor, new: NewRequest) -> Result<Filing, ApiError> {
