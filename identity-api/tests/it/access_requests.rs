@@ -1,7 +1,7 @@
 //! Access requests: filed by anybody signed in, reviewed by operators (threat rows I2, I4, I5).
 
 use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PLATFORM_REQUESTS, Person, REVIEWS};
-use crate::test_app::{Answer, KEYS, NOBODY, Shows, TestApp, sign_in};
+use crate::test_app::{Answer, KEYS, TestApp, sign_in};
 use chrono::TimeDelta;
 use identity_api::sign_in::SignInSettings;
 use serde_json::{Value, json};
@@ -152,27 +152,4 @@ async fn a_request_is_reviewed_once() {
         let refused = app.get(operator.shows(), &format!("{REVIEWS}{query}")).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{query}");
     }
-}
-
-#[tokio::test]
-async fn only_an_operators_session_reviews_and_nobody_else_learns_what_there_is() {
-    let app = TestApp::open().await;
-    let (ada, eve, operator) =
-        (app.person("ada@a.test").await, app.person("eve@b.test").await, app.operator("op@svc.test").await);
-    let (_, key) = app.platform("partner").await;
-    let filed = app.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await;
-    for verdict in ["approve", "reject"] {
-        let refused = app.review(&eve, NOBODY, verdict).await;
-        assert_eq!(refused.refusal(), (403, "forbidden"));
-        for (person, id) in [(&eve, filed.text("id")), (&ada, filed.text("id")), (&ada, "x")] {
-            assert_eq!(app.review(person, id, verdict).await, refused, "{verdict} {id}");
-        }
-        let by_key = app.post(Shows::Key(&key), &format!("{REVIEWS}/{}/{verdict}", filed.text("id")), &json!({})).await;
-        assert_eq!(by_key.refusal(), (401, "unauthenticated"));
-        let refused = send_note(&app, &operator, filed.text("id"), verdict, &json!({"note": ""})).await;
-        assert_eq!(refused.refusal(), (422, "invalid_request"), "{verdict}");
-    }
-    assert_eq!(app.get(ada.shows(), PLATFORM_REQUESTS).await.body, json!([filed.body]), "still pending");
-    let list = app.get(operator.shows(), REVIEWS).await;
-    assert_eq!((list.status, list.body), (200, json!([filed.body])));
 }

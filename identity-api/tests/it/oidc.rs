@@ -164,25 +164,6 @@ async fn somebody_signs_in_at_a_real_provider_and_is_the_same_person_as_by_mail(
 }
 
 #[tokio::test]
-async fn an_address_that_a_real_provider_does_not_vouch_for_opens_nothing() {
-    let provider = RealProvider::start().await;
-    let app = provider.app().await;
-    app.session("joe@example.com", &[]).await;
-    for login in ["joe", "silent"] {
-        let browser = Browser::new(&app);
-        let (status, refused) = json_of(browser.get(&browser.walk(login).await).await).await;
-        assert_eq!((status, &refused["code"]), (403, &json!("forbidden")), "{login}: {refused}");
-    }
-    let jane = Browser::new(&app);
-    assert_eq!(jane.get(&jane.walk("jane").await).await.status(), 200);
-    let second = Browser::new(&app);
-    let (status, refused) = json_of(second.get(&second.walk("second-jane").await).await).await;
-    assert_eq!(status, 403, "an address that was given to somebody else does not open the account: {refused}");
-    assert_eq!(app.count("SELECT count(*) FROM user_identities").await, 1);
-    assert_eq!(app.count("SELECT count(*) FROM user_sessions").await, 2);
-}
-
-#[tokio::test]
 async fn what_a_real_provider_sent_back_counts_once_and_in_one_browser() {
     let provider = RealProvider::start().await;
     let app = provider.app().await;

@@ -292,31 +292,11 @@ mod tests {
 
     #[test]
     fn a14_what_nobody_sees_is_known() {
-        for char in [
-            '\u{200b}',
-            '\u{200c}',
-            '\u{200d}',
-            '\u{200e}',
-            '\u{2060}',
-            '\u{feff}',
-            '\u{202e}',
-            '\u{2066}',
-            '\u{ad}',
-            '\u{34f}',
-            '\u{115f}',
-            '\u{3164}',
-            '\u{ffa0}',
-            '\u{fe0f}',
-            '\u{e0041}',
-            '\u{e0100}',
-            '\u{180e}',
-            '\u{2800}',
-            '\u{2029}',
-            '\u{206a}',
-            '\u{fffd}',
-            '\u{e000}',
-            '\u{10ffff}',
-        ] {
+        let unseen = concat!(
+            "\u{200b}\u{200c}\u{200d}\u{200e}\u{2060}\u{feff}\u{202e}\u{2066}\u{ad}\u{34f}\u{115f}\u{3164}",
+            "\u{ffa0}\u{fe0f}\u{e0041}\u{e0100}\u{180e}\u{2800}\u{2029}\u{206a}\u{fffd}\u{e000}\u{10ffff}",
+        );
+        for char in unseen.chars() {
             assert!(is_unseen(char), "{:x}", u32::from(char));
         }
         for char in ['a', ' ', '\u{a0}', '\u{3000}', '\u{2019}', '\u{202f}', '\u{301}', '\u{1f600}', '\u{30fc}'] {
