@@ -213,12 +213,12 @@ async fn a9_s16_an_account_that_may_do_more_than_its_service_is_refused_in_produ
     };
     let mut accounts = Vec::new();
     for right in ["SUPERUSER", "CREATEROLE", "CREATEDB", "REPLICATION", "BYPASSRLS"] {
-        accounts.push((format!("ALTER ROLE USER {right}"), SERVER.to_owned()));
+        accounts.push((format!("ALTER ROLE ACCOUNT {right}"), SERVER.to_owned()));
     }
     for role in
         ["pg_write_all_data", "pg_read_all_data", "pg_execute_server_program", "pg_read_server_files", "pg_write_server_files"]
     {
-        accounts.push((format!("GRANT {role} TO USER WITH INHERIT FALSE"), SERVER.to_owned()));
+        accounts.push((format!("GRANT {role} TO ACCOUNT WITH INHERIT FALSE"), SERVER.to_owned()));
     }
     for (right, table) in [
         ("INSERT", "audit_log"),
@@ -232,22 +232,22 @@ async fn a9_s16_an_account_that_may_do_more_than_its_service_is_refused_in_produ
         ("DELETE", "key_uses_reads"),
     ] {
         let expected = format!("may write {table}, as telemetry_query may not");
-        accounts.push((format!("GRANT {right} ON {table} TO USER"), expected));
+        accounts.push((format!("GRANT {right} ON {table} TO ACCOUNT"), expected));
     }
     for other in Role::ALL.into_iter().filter(|role| *role != Role::Query) {
-        accounts.push((format!("GRANT {} TO USER", other.name()), "has the rights of another service".to_owned()));
+        accounts.push((format!("GRANT {} TO ACCOUNT", other.name()), "has the rights of another service".to_owned()));
     }
     // The last ones: each takes something from the one before.
     for (statements, expected) in [
-        (format!("ALTER FUNCTION {FUNCTION} OWNER TO USER"), "owns the function refuse_change_of_audit_log"),
-        ("GRANT CREATE ON SCHEMA public TO USER".to_owned(), "may make objects in the schema public"),
-        ("ALTER SCHEMA public OWNER TO USER".to_owned(), "owns the schema public"),
+        (format!("ALTER FUNCTION {FUNCTION} OWNER TO ACCOUNT"), "owns the function refuse_change_of_audit_log"),
+        ("GRANT CREATE ON SCHEMA public TO ACCOUNT".to_owned(), "may make objects in the schema public"),
+        ("ALTER SCHEMA public OWNER TO ACCOUNT".to_owned(), "owns the schema public"),
     ] {
         accounts.push((statements, expected.to_owned()));
     }
     for (number, (statements, expected)) in accounts.iter().enumerate() {
         let (user, member) = (format!("account_{number}"), format!("member_{number}"));
-        refused(&user, &statements.replace("USER", &user), expected).await;
+        refused(&user, &statements.replace("ACCOUNT", &user), expected).await;
         refused(&member, &format!("GRANT {user} TO {member} WITH INHERIT FALSE"), expected).await;
     }
     refused("database_owner", "ALTER DATABASE telemetry OWNER TO database_owner", SERVER).await;

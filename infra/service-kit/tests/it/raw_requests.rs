@@ -39,11 +39,13 @@ fn statuses(answer: &str) -> Vec<&str> {
     answer.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect()
 }
 
+const SIZES: &[usize] = &[1, 7, 1_000];
 const GOOD: &str = "GET /hello HTTP/1.1\r\nhost: a\r\n\r\n";
 
-/// Whole requests, each of which is refused with 400.
-fn refused() -> Vec<String> {
-    let mut refused: Vec<String> = [
+/// Requests that are refused with 400, each with the sizes of pieces to send it in: whose head is read whole before it is refused gets
+/// its answer and no time for more bytes.
+fn refused() -> Vec<(String, &'static [usize])> {
+    let mut refused: Vec<(String, &'static [usize])> = [
         "GET /hello HTTP/1.1\nhost: a\r\n\r\n",
         "GET /hello HTTP/1.1\r\nhost: a\n\r\n",
         "GET /hello HTTP/1.1\r\nhost: a\r\n\n",
@@ -60,7 +62,7 @@ fn refused() -> Vec<String> {
         "GET /hello HTTP/1.1\r\nhost: a\r\nx: \0\r\n\r\n",
         "POST /echo HTTP/1.0\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
     ]
-    .map(str::to_owned)
+    .map(|head| (head.to_owned(), SIZES))
     .into();
     for fields in [
         "content-length: 5\r\ntransfer-encoding: chunked",
@@ -75,7 +77,7 @@ fn refused() -> Vec<String> {
         "transfer-encoding: chunked, chunked",
         "transfer-encoding: chunked\r\ntransfer-encoding: chunked",
     ] {
-        refused.push(format!("POST /echo HTTP/1.1\r\nhost: a\r\n{fields}\r\n\r\n5\r\nhello\r\n0\r\n\r\n"));
+        refused.push((format!("POST /echo HTTP/1.1\r\nhost: a\r\n{fields}\r\n\r\n5\r\nhello\r\n0\r\n\r\n"), SIZES));
     }
     for hosts in [
         "",
@@ -91,7 +93,7 @@ fn refused() -> Vec<String> {
         "host: .a\r\n",
         "host: 127.1\r\n",
     ] {
-        refused.push(format!("GET /hello HTTP/1.1\r\n{hosts}\r\n"));
+        refused.push((format!("GET /hello HTTP/1.1\r\n{hosts}\r\n"), &SIZES[2..]));
     }
     refused
 }
@@ -99,15 +101,15 @@ fn refused() -> Vec<String> {
 #[tokio::test]
 async fn a12_what_two_readers_could_take_for_two_requests_is_400_and_nothing_after_it_is_read() {
     for server in &listeners().await {
-        for bad in refused() {
+        for (bad, sizes) in refused() {
             let answer = exchange(server, format!("{bad}{GOOD}").as_bytes(), 1_000).await;
             assert_eq!(statuses(&answer), ["400"], "{bad:?}: {answer}");
             assert!(answer.contains("application/problem+json") && answer.contains("invalid_parameter"), "{bad:?}: {answer}");
             assert!(answer.contains("x-request-id") && answer.to_ascii_lowercase().contains("connection: close"), "{answer}");
             // The same after requests that were in order, on the same connection.
             let later = format!("{GOOD}POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n\n\n{bad}{GOOD}");
-            for size in [1, 7, 1_000] {
-                assert_eq!(statuses(&exchange(server, later.as_bytes(), size).await), ["200", "200", "400"], "{bad:?}");
+            for size in sizes {
+                assert_eq!(statuses(&exchange(server, later.as_bytes(), *size).await), ["200", "200", "400"], "{bad:?}");
             }
         }
         let old = exchange(server, b"GET /hello HTTP/1.0\r\n\r\n", 1_000).await;
