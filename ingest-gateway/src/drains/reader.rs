@@ -3,7 +3,7 @@
 use super::formats::Heading;
 use super::line_outcome::{Judge, Judged, Outcome, bad};
 use super::split::{Item, MAX_LINE_BYTES, Nesting};
-use schemas::identity::DrainBody;
+use schemas::identity::{DrainBody, DrainProvider};
 use std::io;
 
 /// What is done with each line.
@@ -30,6 +30,13 @@ impl<'a> BodyReader<'a> {
             self.give_up(take)?;
             return take(item, bad("too_long"));
         };
+        let line = if self.is_unescaped() { without_array(line) } else { line };
+        if line.is_empty() {
+            return Ok(());
+        }
+        if self.is_unescaped() && line.starts_with(b"{") {
+            self.give_up(take)?;
+        }
         if !self.pending.is_empty() {
             return self.go_on(item.number, line, take);
         }
@@ -41,6 +48,12 @@ impl<'a> BodyReader<'a> {
             return self.values_of(item.number, line, judged, take);
         }
         take(item, judged)
+    }
+
+    /// Whether visitors can end the objects and arrays of a log: Fastly's default format doesn't escape every text. Then nothing
+    /// follows an object on its line, and an object over several lines ends before the next one begins.
+    fn is_unescaped(&self) -> bool {
+        self.judge.provider == DrainProvider::Fastly
     }
 
     /// Hands over what is left of the body.
@@ -57,7 +70,7 @@ impl<'a> BodyReader<'a> {
             self.begin(number, line);
             return Ok(());
         };
-        if end == line.len() {
+        if end == line.len() || self.is_unescaped() {
             return take(Item { number, bytes: Some(line) }, whole);
         }
         let (value, others) = line.split_at(end);
@@ -106,6 +119,10 @@ impl<'a> BodyReader<'a> {
             return Ok(());
         };
         let (last, rest) = line.split_at(end);
+        if self.is_unescaped() && !rest.is_empty() {
+            self.pending.push((number, line.to_vec()));
+            return self.give_up(take);
+        }
         let first = self.pending.first().map_or(number, |(number, _)| *number);
         let mut value = Vec::with_capacity(self.pending_bytes);
         for (_, part) in &self.pending {
@@ -135,6 +152,16 @@ impl<'a> BodyReader<'a> {
     }
 }
 
+/// A line of an array without the array's own punctuation.
+fn without_array(line: &[u8]) -> &[u8] {
+    let line = line.strip_prefix(b"[").or_else(|| line.strip_prefix(b",")).unwrap_or(line).trim_ascii();
+    match line {
+        [b']'] => &[],
+        [value @ .., b'}', b']' | b','] => &line[..=value.len()],
+        _ => line,
+    }
+}
+
 fn without_separators(bytes: &[u8]) -> &[u8] {
     let separators = bytes.iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == b',').count();
     &bytes[separators..]
@@ -146,7 +173,6 @@ mod tests {
     use super::*;
     use chrono::DateTime;
     use schemas::bots::BotTable;
-    use schemas::identity::DrainProvider;
     use serde_json::{Value, json};
 
     fn line(path: &str) -> Value {

@@ -50,6 +50,8 @@ impl<R: Read> Splitter<R> {
     pub(super) fn items(mut self, provider: DrainProvider, take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
         match provider.facts().body {
             DrainBody::Text => lines(&mut self.reader, self.max_bytes, 0, take),
+            // A visitor can end an array of Fastly's, so each of its lines is read by itself.
+            DrainBody::Json if provider == DrainProvider::Fastly => lines(&mut self.reader, self.max_bytes, 0, take),
             DrainBody::Json | DrainBody::FirehoseRecords => self.lines_or_elements(take),
         }
     }
