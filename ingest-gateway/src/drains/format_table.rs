@@ -95,7 +95,7 @@ formats! {
         "Traefik drops headers unless told otherwise: set `accessLog.fields.headers.names.User-Agent: keep`. Agents aren't verified if `ClientHost` is from a header."
     Ecs "ecs" "Elastic Common Schema" Ndjson
         "https://www.elastic.co/docs/reference/ecs/ecs-http"
-        "`source.ip` can be the visitor's choice, so agents aren't verified by it."
+        "`client.ip` and `source.ip` can be from a header, so agents aren't verified by them."
     GoogleLoadBalancer "google_load_balancer" "Google Cloud load balancer" Ndjson
         "https://cloud.google.com/load-balancing/docs/https/https-logging-monitoring" ""
     Caddy "caddy" "Caddy" Ndjson
@@ -117,14 +117,14 @@ formats! {
         "Has no user agent, so no agent can be recognized. Log in the combined format."
     TraefikClf "traefik_clf" "Traefik, common log format" Combined
         "https://doc.traefik.io/traefik/observability/access-logs/"
-        "Prefer its JSON format: this one escapes nothing, so a line with a second request in it is bad. With `forwardedHeaders.insecure`, visitors choose the address. Traefik drops headers unless told otherwise: set `accessLog.fields.headers.names.User-Agent: keep`."
+        "Use its JSON format instead. This one escapes nothing, not even line ends: a visitor can write whole lines into it, so agents aren't verified and the figures are only as honest as your visitors. Traefik drops headers unless told otherwise: set `accessLog.fields.headers.names.User-Agent: keep`."
     IngressNginx "ingress_nginx" "ingress-nginx" Combined
         "https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/log-format/" ""
     AwsAlb "aws_alb" "AWS Application Load Balancer" Combined
         "https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-access-logs.html" ""
     Haproxy "haproxy" "HAProxy, HTTP log format" Combined
         "https://docs.haproxy.org/3.0/configuration.html#8.2.3"
-        "Capture `Host` and `User-Agent`, in this order; further captures are ignored. Times are read as UTC."
+        "Capture `Host` and `User-Agent`, in this order; further captures are ignored. Times are read as UTC. Set `len 8192` in the `log` line: HAProxy cuts lines after 1,024 bytes, and one that is cut before its request is bad."
     W3c "w3c" "W3C extended log format (IIS)" Combined
         "https://learn.microsoft.com/en-us/windows/win32/http/w3c-logging"
         "The `#Fields` line names the columns. Select `cs-host` and `cs(User-Agent)`."

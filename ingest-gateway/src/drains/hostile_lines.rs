@@ -56,6 +56,11 @@ fn f56_forwarded_header_before_the_time_verifies_nobody() {
         format!("{OF_BOT}, {OF_OTHER} 10.0.0.1 - -"),
         // The name of a user, which visitors choose.
         format!("{OF_OTHER} {OF_BOT}"),
+        // The connection's address before a forwarded header or the requested host.
+        format!("{OF_OTHER} {OF_BOT} - -"),
+        format!("{OF_OTHER} \"{OF_BOT}\" - -"),
+        format!("{OF_OTHER}:1234 {OF_BOT} - -"),
+        format!("www.a.test:443 {OF_OTHER} {OF_BOT} a b"),
     ] {
         assert_ne!(verified(FormatId::Combined, &combined(&before)), Some(true), "{before}");
     }

@@ -22,14 +22,13 @@ pub(super) enum Node {
     ResponseHeaders,
     /// `httpRequest` of Google.
     HttpRequest,
-    /// `http`, its members and `url`, `user_agent`, `client` of the Elastic Common Schema.
+    /// `http`, its members and `url`, `user_agent` of the Elastic Common Schema.
     Http,
     EcsRequest,
     EcsResponse,
     EcsBody,
     EcsUrl,
     EcsUserAgent,
-    EcsClient,
 }
 
 /// What a member of an object means.

@@ -9,7 +9,8 @@ use uuid::{Builder, Uuid};
 
 /// The id of a line: a `UUIDv5` of the organization, the provider, and time, host and path with the provider's id of the request,
 /// which is unique per server at best; without one, with everything else that the line says of the request. Lines of text can have
-/// something else in the place of an id, so it doesn't replace the rest. `host` is the name of the requested host. A visitor can copy
+/// something else in the place of an id, and servers that write JSON can log the id of a visitor's header, so these ids don't replace
+/// the rest. `host` is the name of the requested host. A visitor can copy
 /// all that an agent sends, but not its address: a verified request is another one.
 ///
 /// Must not contain a text that can be a visitor's address and isn't stored: logs have other fields in the places of ids and hosts,
@@ -30,7 +31,7 @@ pub(super) fn line_id(
     let rest = [said(Field::Method), user_agent, said(Field::Status), said(Field::Bytes), &telemetry_id];
     let verified = if is_verified { "verified" } else { "" };
     let (kind, rest) = match fields.get(Field::RequestId) {
-        Some(id) if provider != DrainProvider::Combined => ("request", vec![id]),
+        Some(id) if !matches!(provider, DrainProvider::Combined | DrainProvider::Ndjson) => ("request", vec![id]),
         id => ("line", rest.into_iter().chain([id.unwrap_or_default(), verified]).collect()),
     };
     let parts = [provider.as_str(), kind].into_iter().chain(request).chain(rest);

@@ -1,5 +1,6 @@
 //! C14: whatever visitors write into their requests, each accepted line stays one report, and none joins another's event.
 
+mod added_text;
 mod other_places;
 
 use super::dry_run::{DrainDryRun, DryLine};

@@ -43,7 +43,7 @@ fn put_before<'a>(before: &'a str, fields: &mut Fields<'a>) {
     if is_host {
         fields.put(Field::Host, Cow::Borrowed(without_usual_port(first)));
         rest = after;
-    } else if first.parse::<SocketAddr>().is_ok() && is_address(word(after).0) {
+    } else if first.parse::<SocketAddr>().is_ok_and(|own| is_private(own.ip())) && is_address(word(after).0) {
         // The server's own address.
         rest = after;
     }
@@ -61,20 +61,22 @@ fn put_before<'a>(before: &'a str, fields: &mut Fields<'a>) {
 }
 
 /// The address that the last of the owner's proxies saw, and what follows the addresses. In a list it is the rightmost. One that
-/// isn't public after others is that of a proxy or of a container's network; before it in a list, there is what the visitor sent.
+/// isn't public after others is that of a proxy or of a container's network; before it in a list, there is what the visitor sent. Of
+/// two public addresses beside each other, either can be from a header that the visitor sent, so they prove nothing.
 fn address_seen(mut rest: &str) -> (Option<&str>, &str) {
-    let (mut seen, mut is_first) = (None, true);
+    let (mut seen, mut is_disputed, mut is_first) = (None, false, true);
     loop {
         let (list, after) = addresses(rest);
         // An identity and a user follow the addresses.
         let goes_on = is_first || is_address(list) && after.contains(' ');
         if !goes_on {
-            return (seen, rest);
+            return (seen.filter(|_| !is_disputed).map(|(text, _)| text), rest);
         }
         let last = list.trim_matches('"').rsplit([',', ' ']).find(|part| !part.is_empty());
         let last = last.and_then(|text| Some((text, address_in(text)?)));
-        let is_proxy = last.is_some_and(|(_, address)| is_private(address)) && !list.contains(',');
-        let last = last.map(|(text, _)| text);
+        let is_public = |address: Option<(&str, IpAddr)>| address.is_some_and(|(_, address)| !is_private(address));
+        is_disputed |= is_public(seen) && is_public(last) && seen.map(|(_, known)| known) != last.map(|(_, address)| address);
+        let is_proxy = last.is_some() && !is_public(last) && !list.contains(',');
         seen = if is_proxy { seen.or(last) } else { last };
         (rest, is_first) = (after, false);
     }

@@ -42,10 +42,17 @@ fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
         return Ok(fields);
     }
     match fields.format {
-        // Protocol buffers leave out what is empty: the visitor sent no user agent.
         Some(FormatId::GoogleLoadBalancer) => {
-            fields.put(Field::UserAgent, Cow::Borrowed(""));
+            // Protocol buffers leave out what is empty: the visitor sent no user agent. Other loggers have no `insertId`.
+            if fields.get(Field::RequestId).is_some() {
+                fields.put(Field::UserAgent, Cow::Borrowed(""));
+            }
             put_url_host(Field::Host, &mut fields);
+        }
+        // The path of `GET http://www.example.com` is empty.
+        Some(FormatId::TraefikJson) if !fields.is_absent(Field::Path) && fields.get(Field::Path).is_none() => {
+            fields.take(Field::Path);
+            fields.put(Field::Path, Cow::Borrowed("/"));
         }
         Some(_) => {}
         None => fields.format = Some(otherwise),
@@ -212,8 +219,8 @@ const NAMES: Names = |node, name| match node {
         _ => Member::NONE,
     },
     Node::EcsUserAgent if name == "original" => Member::is(Field::UserAgent),
-    Node::EcsClient if name == "ip" => Member::is(Field::Address),
-    Node::EcsBody | Node::EcsUserAgent | Node::EcsClient | Node::Inner => Member::NONE,
+    // `client.ip` and `source.ip` can be from a header.
+    Node::EcsBody | Node::EcsUserAgent | Node::Inner => Member::NONE,
 };
 
 /// The usual names of each field, and those of formats that no other format uses otherwise. Of several times the one of the
@@ -241,7 +248,7 @@ fn root(name: &str) -> Member {
         "response_body_size" | "response_bytes" | "body_bytes_sent" | "bytes_sent" | "bytes" | "size" | "body_sent"
         | "body_size" => Member::is(Field::Bytes),
         "client_ip" | "remote_addr" | "remote_ip" | "remote" | "ip" => Member::is(Field::Address),
-        "client" => Member::is(Field::Address).or_into(Node::EcsClient),
+        "client" => Member::is(Field::Address),
         "request_id" => Member::is(Field::RequestId),
         "content_telemetry_id" | "http_content_telemetry_id" | "content-telemetry-id" => Member::is(Field::TelemetryId),
         "cache_status" | "upstream_cache_status" => Member::is(Field::Cache),
@@ -280,7 +287,6 @@ impl Member {
             "url.domain" => Self::is(Field::Host),
             "url.scheme" => Self::is(Field::Scheme),
             "user_agent.original" => Self::is(Field::UserAgent),
-            "client.ip" => Self::is(Field::Address),
             _ => return self,
         };
         member.of(FormatId::Ecs)

@@ -1,7 +1,7 @@
 //! Access logs in lines of text, each format recognized by what only the server writes.
 
 use super::super::line::{Field, Fields};
-use super::{FormatId, NoRequest, combined, put_request_line, put_url_host};
+use super::{FormatId, NoRequest, combined, put_request_line, put_url_host, unescaped};
 use std::borrow::Cow;
 
 /// What the lines of a load balancer of AWS begin with.
@@ -24,8 +24,10 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
         }
         let mut fields = combined::parse(before, time, rest)?;
         if fields.format == Some(FormatId::TraefikClf) {
-            // Its lines begin with the client, and a host there is from a forwarded header.
+            // Its lines begin with the client, and a host there is from a forwarded header. User names aren't escaped, not even
+            // line ends, so a visitor can write whole lines, and no address in them proves anything.
             fields.take(Field::Host);
+            fields.take(Field::Address);
         }
         return Ok(fields);
     }
@@ -111,7 +113,12 @@ fn is_bunny(line: &str) -> bool {
 /// sixth are counted from both ends, around the only URL before the code of an edge.
 fn bunny(line: &str) -> Option<Fields<'_>> {
     let columns: Vec<&str> = line.split('|').collect();
-    let is_edge = |text: &str| (2..=4).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_uppercase());
+    let is_of_code = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit();
+    let is_edge = |text: &str| {
+        (2..=4).contains(&text.len())
+            && text.starts_with(|first: char| first.is_ascii_uppercase())
+            && text.bytes().all(is_of_code)
+    };
     let is_url = |text: &str| text.starts_with("https://") || text.starts_with("http://");
     let mut urls = (7..columns.len().checked_sub(3)?).filter(|at| is_url(columns[*at]) && is_edge(columns[at + 1]));
     let url = urls.next().filter(|_| urls.next().is_none())?;
@@ -137,17 +144,15 @@ fn bunny(line: &str) -> Option<Fields<'_>> {
 }
 
 /// `client:port [time] frontend backend/server timers status bytes … [{captures}] "request"` (HAProxy, "HTTP log format"). Captured
-/// headers have no names: the first is read as `Host`, the second as `User-Agent`, and others aren't read. A `|` in one is escaped.
+/// headers have no names: the first is read as `Host`, the second as `User-Agent`, and others aren't read. Braces, quotes and `|` in
+/// captures and requests are written as `#HH`; cookies before them aren't escaped. Syslog can cut a line within its request.
 fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'a>> {
     let mut fields = Fields::of(FormatId::Haproxy);
     fields.put(Field::Time, Cow::Borrowed(time));
     fields.put(Field::Address, Cow::Borrowed(before.rsplit(' ').next()?));
-    let (words, request) = rest.split_once(" \"")?;
-    put_request_line(Cow::Borrowed(request.strip_suffix('"')?), &mut fields);
-    let (words, captures) = match words.split_once(" {") {
-        Some((words, captures)) => (words, captures.split_once('}').map(|(captures, _)| captures)),
-        None => (words, None),
-    };
+    let (words, request) = rest.rsplit_once(" \"")?;
+    put_request_line(Cow::Owned(hash_escapes(request.strip_suffix('"').unwrap_or(request))), &mut fields);
+    let (words, captures) = request_captures(words);
     let mut words = words.split(' ');
     let scheme = if words.next()?.ends_with('~') { "https" } else { "http" };
     fields.put(Field::Scheme, Cow::Borrowed(scheme));
@@ -156,14 +161,41 @@ fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'
     fields.put(Field::Status, Cow::Borrowed(words.next()?));
     fields.put(Field::Bytes, Cow::Borrowed(words.next()?.trim_start_matches('+')));
     let mut captures = captures.unwrap_or_default().split('|');
+    let text = |capture: &str| {
+        let escaped = hash_escapes(capture);
+        unescaped(&escaped).unwrap_or(escaped)
+    };
     if let (Some(host), Some(user_agent)) = (captures.next(), captures.next()) {
-        fields.put(Field::Host, Cow::Borrowed(host));
+        fields.put(Field::Host, Cow::Owned(text(host)));
         // A capture that is a URL is another header, and an empty one before others can be.
         let is_other = user_agent.contains("://") && !user_agent.contains(' ');
         let is_one_of_several = user_agent.is_empty() && captures.next().is_some();
         if !is_other && !is_one_of_several {
-            fields.put(Field::UserAgent, Cow::Borrowed(user_agent));
+            fields.put(Field::UserAgent, Cow::Owned(text(user_agent)));
         }
     }
     Some(fields)
+}
+
+/// Cuts the captured headers off the end: those of the request, after which those of the response can follow.
+fn request_captures(words: &str) -> (&str, Option<&str>) {
+    let (mut words, mut captures) = (words, None);
+    for _ in 0..2 {
+        if let Some((rest, last)) = words.strip_suffix('}').and_then(|words| words.rsplit_once(" {")) {
+            (words, captures) = (rest, Some(last));
+        }
+    }
+    (words, captures)
+}
+
+/// A text in which HAProxy's escapes, `#HH`, are percent escapes.
+fn hash_escapes(text: &str) -> String {
+    let mut parts = text.split('#');
+    let mut escaped = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_escape = part.as_bytes().first_chunk::<2>().is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        escaped.push(if is_escape { '%' } else { '#' });
+        escaped.push_str(part);
+    }
+    escaped
 }

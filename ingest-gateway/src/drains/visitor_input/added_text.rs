@@ -1,0 +1,139 @@
+//! Texts of visitors that look like the end of a server's text: they add no line, hide none, and move no field.
+
+use super::BOT;
+use super::outcomes;
+use crate::drains::format_table::FormatId;
+use crate::drains::line_outcome::Outcome;
+use schemas::log::LogEvent;
+
+const HOST: Option<&str> = Some("www.example.com");
+
+/// Events and the number of bad lines.
+fn read(format: FormatId, log: &str) -> (Vec<LogEvent>, usize) {
+    let (mut events, mut bad) = (Vec::new(), 0);
+    for line in outcomes(format.row(), HOST, log) {
+        match line.outcome {
+            Outcome::Kept(event) => events.push(*event),
+            Outcome::Bad(_) => bad += 1,
+            _ => {}
+        }
+    }
+    (events, bad)
+}
+
+fn counts(format: FormatId, log: &str) -> (usize, usize) {
+    let (events, bad) = read(format, log);
+    (events.len(), bad)
+}
+
+fn event(format: FormatId, log: &str) -> LogEvent {
+    let (mut events, bad) = read(format, log);
+    assert_eq!((events.len(), bad), (1, 0), "{log}");
+    events.remove(0)
+}
+
+fn url(format: FormatId, log: &str) -> String {
+    event(format, log).content_url.unwrap()
+}
+
+/// A line in Fastly's default format, whose `client_ip` is a header that visitors can set and that isn't escaped.
+fn fastly(client_ip: &str, path: &str) -> String {
+    let line = FormatId::Fastly.row().sample.trim().replace("132.196.86.7", client_ip);
+    line.replace("/article?page=2", path)
+}
+
+#[test]
+fn objects_of_visitors_in_fastlys_lines_add_no_fetch() {
+    let forged = fastly("132.196.86.7", "/forged");
+    for end in ["", "{\"x\":\"", " , {\"x\":\""] {
+        let line = fastly(&format!("1\"}}{forged}{forged}{end}"), "/");
+        assert_eq!(counts(FormatId::Fastly, &line), (0, 1), "{line}");
+        let (events, _) = read(FormatId::Fastly, &line.replace(",\"", ",\n  \"").replace('{', "{\n"));
+        assert!(events.is_empty(), "{line}: {events:?}");
+    }
+}
+
+#[test]
+fn brackets_of_visitors_in_fastlys_lines_hide_no_other_line() {
+    let honest = |number: u32| fastly("132.196.86.7", &format!("/{number}"));
+    for (begin, end) in [("1\",\"a\":[{\"b\":\"", "1\"}],\"z\":\""), ("1\"]", "1"), ("1\",\"a\":[\"", "1")] {
+        let lines = [honest(1), fastly(begin, "/"), honest(2), honest(3), fastly(end, "/"), honest(4)];
+        for separator in ["\n", ",\n"] {
+            let body = lines.join(separator);
+            for body in [format!("[{body}]"), format!("[\n{body}\n]\n"), body] {
+                let (events, _) = read(FormatId::Fastly, &body);
+                let paths: Vec<&str> = events.iter().filter_map(|event| event.content_url.as_deref()).collect();
+                for number in 1..=4 {
+                    assert!(paths.contains(&format!("https://www.example.com/{number}").as_str()), "{body}: {paths:?}");
+                }
+            }
+        }
+        // Fastly's default format has a line per member.
+        let body = lines.map(|line| line.replace(",\"", ",\n  \"")).join("\n");
+        assert!(read(FormatId::Fastly, &body).0.len() >= 4, "{body}");
+    }
+}
+
+#[test]
+fn addresses_in_ecs_lines_verify_nobody() {
+    let of_source = "\"source\":{\"ip\":\"132.196.86.7\"}";
+    for address in
+        [of_source, "\"client\":{\"ip\":\"132.196.86.7\"}", "\"client.ip\":\"132.196.86.7\",\"source.ip\":\"203.0.113.5\""]
+    {
+        let line = FormatId::Ecs.row().sample.replace(of_source, address);
+        assert_eq!(event(FormatId::Ecs, &line).crawler.unwrap().verified, None, "{line}");
+    }
+}
+
+#[test]
+fn escapes_and_cut_lines_of_haproxy_are_read() {
+    let sample = FormatId::Haproxy.row().sample.trim();
+    let request = |target: &str| sample.replace("/article?page=2", target);
+    assert_eq!(url(FormatId::Haproxy, &request("/a#22b?q=#22c#22")), "https://www.example.com/a%22b?q=%22c%22");
+    // Syslog cuts lines after 1,024 bytes.
+    assert_eq!(url(FormatId::Haproxy, sample.strip_suffix(" HTTP/1.1\"").unwrap()), "https://www.example.com/article?page=2");
+}
+
+#[test]
+fn cookies_in_lines_of_haproxy_move_no_field() {
+    let sample = FormatId::Haproxy.row().sample.trim();
+    for cookie in ["SID=a {hr.example.com|GPTBot/1.2}", "SID=a {hr.example.com|GPTBot/1.2} \"GET /f", "SID=\" {"] {
+        let line = sample.replace("5120 - -", &format!("5120 {cookie} -"));
+        assert_eq!(url(FormatId::Haproxy, &line), "https://www.example.com/article?page=2", "{line}");
+        let of_person = line.replace(BOT, "Mozilla/5.0");
+        assert_eq!(counts(FormatId::Haproxy, &of_person), (0, 0), "{of_person}");
+    }
+    let with_response = sample.replace("} \"GET", "} {text/html} \"GET");
+    assert_eq!(url(FormatId::Haproxy, &with_response), "https://www.example.com/article?page=2");
+}
+
+#[test]
+fn edges_of_bunny_can_have_digits() {
+    let line = FormatId::Bunny.row().sample.replace("|DE|", "|IQ2|");
+    assert_eq!(url(FormatId::Bunny, &line), "https://www.example.com/article?page=2");
+}
+
+/// nginx logs the header `X-Request-ID` under this name in many configurations.
+#[test]
+fn request_ids_of_visitors_merge_no_lines_of_json() {
+    let one = FormatId::Json.row().sample;
+    let others = ["GET", "HEAD"].map(|method| one.replace("5120", "17").replace("GET", method));
+    let [id, first, second] = [one, &others[0], &others[1]].map(|line| event(FormatId::Json, line).own_key);
+    assert!(id != first && first != second && second != id);
+}
+
+#[test]
+fn other_loggers_with_googles_names_have_to_name_user_agents() {
+    let sample = FormatId::GoogleLoadBalancer.row().sample;
+    let without = sample.replace(&format!(",\"userAgent\":\"{BOT}\""), "");
+    assert_ne!(without, sample);
+    assert_eq!(counts(FormatId::GoogleLoadBalancer, &without), (0, 0), "a person");
+    let of_other = without.replace("\"insertId\":\"1oek5rg3l3fxj7\",", "");
+    assert_eq!(counts(FormatId::GoogleLoadBalancer, &of_other), (0, 1));
+}
+
+#[test]
+fn empty_paths_of_traefik_are_the_front_page() {
+    let line = FormatId::TraefikJson.row().sample.replace("/article?page=2", "");
+    assert_eq!(url(FormatId::TraefikJson, &line), "https://www.example.com/");
+}
