@@ -22,6 +22,7 @@ mod offsets;
 mod poison;
 mod post_office;
 mod process;
+mod proxy;
 mod rebuilds;
 mod receivers;
 mod record_versions;

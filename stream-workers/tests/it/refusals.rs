@@ -1,9 +1,10 @@
 //! F14, F15, F16: ClickHouse refuses rows for a while, or until an operator fixes it. Nothing is skipped, nothing becomes a dead
 //! letter, and the worker continues by itself.
 
+use crate::proxy::{Disturbance, proxy};
 use crate::scrape;
 use crate::test_app::{TestApp, Watched, ids, stream};
-use service_kit::testing::{ClickHouseProxy, eventually};
+use service_kit::testing::eventually;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -82,14 +83,10 @@ async fn too_many_parts_slow_the_worker_down_until_merges_have_caught_up() {
 async fn a_store_that_may_only_be_read_is_waited_for() {
     let app = TestApp::new().await;
     let is_restricted = Arc::new(AtomicBool::new(false));
-    let added = Arc::clone(&is_restricted);
-    // As if the account had this setting.
-    let proxy = ClickHouseProxy::before(&app.stores.clickhouse.clickhouse_url, move |request| {
-        let readonly = if added.load(Ordering::Relaxed) { "2" } else { "0" };
-        request.settings.push(("readonly".to_owned(), readonly.to_owned()));
-    })
-    .await;
-    let mut worker = app.watched([("CLICKHOUSE_URL", proxy.url().to_owned())]).await;
+    let restricted = Arc::clone(&is_restricted);
+    let proxy =
+        proxy(&app, move |_, _| if restricted.load(Ordering::Relaxed) { Disturbance::ReadOnly } else { Disturbance::None }).await;
+    let mut worker = app.watched([("CLICKHOUSE_URL", proxy.url.clone())]).await;
     app.put(&stream(0..30)).await;
     app.caught_up().await;
     is_restricted.store(true, Ordering::Relaxed);

@@ -2,17 +2,11 @@
 
 use super::history::History;
 use super::{World, model};
+use crate::proxy::{Disturbance, contains, proxy};
 use crate::test_app::{NEW_YEAR_US, event, record};
-use axum::Router;
-use axum::body::{Bytes, to_bytes};
-use axum::extract::Request;
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse as _, Response};
 use rand::seq::IndexedRandom as _;
 use serde_json::{Value, json};
-use service_kit::testing::{TestServer, ask_clickhouse, eventually, random_seed};
-use std::sync::Arc;
+use service_kit::testing::{ask_clickhouse, eventually, random_seed};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -95,7 +89,7 @@ async fn a_record_that_makes_the_merge_panic_is_set_aside() {
 async fn a_block_waits_for_the_memory_of_the_server() {
     static INSERTS: AtomicUsize = AtomicUsize::new(0);
     let mut world = World::new().await;
-    let proxy = proxy(&world, |_, statement| {
+    let proxy = proxy(&world.app, |_, statement| {
         let is_first = contains(statement, "INSERT INTO events\n") && INSERTS.fetch_add(1, Ordering::Relaxed) == 0;
         if is_first { Disturbance::NoMemory } else { Disturbance::None }
     })
@@ -109,78 +103,12 @@ async fn a_block_waits_for_the_memory_of_the_server() {
     world.assert_equals_model().await;
 }
 
-/// What happens to a request with this address and body.
-type Disturb = Arc<dyn Fn(&str, &Bytes) -> Disturbance + Send + Sync>;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Disturbance {
-    None,
-    Delay(Duration),
-    /// The response gets lost, after the statement was applied.
-    Lost,
-    /// The same, and the statement arrives twice.
-    LostAndRepeated,
-    /// The server refuses it, because all statements together need too much memory.
-    NoMemory,
-    /// It does not arrive, and there is no response.
-    Held,
-}
-
-/// Passes requests on to ClickHouse, some of them disturbed.
-async fn proxy(world: &World, disturb: impl Fn(&str, &Bytes) -> Disturbance + Send + Sync + 'static) -> TestServer {
-    let upstream = world.app.stores.clickhouse.clickhouse_url.trim_end_matches('/').to_owned();
-    let disturb: Disturb = Arc::new(disturb);
-    let forward = move |request: Request| pass_on(format!("{upstream}{}", request.uri()), request, Arc::clone(&disturb));
-    TestServer::start(Router::new().fallback(forward)).await
-}
-
-async fn pass_on(url: String, request: Request, disturb: Disturb) -> Response {
-    const EXCEPTION: &str = "x-clickhouse-exception-code";
-    let (head, body) = request.into_parts();
-    let body = to_bytes(body, usize::MAX).await.unwrap();
-    // Of statements with tables beside them, which are multipart bodies.
-    let content_type = head.headers.get(CONTENT_TYPE).cloned();
-    let ask = || {
-        let asked = ask_clickhouse(reqwest::Method::POST, &url).body(body.clone());
-        content_type.iter().fold(asked, |asked, value| asked.header(CONTENT_TYPE, value)).send()
-    };
-    let disturbance = disturb(&url, &body);
-    if disturbance == Disturbance::Held {
-        return std::future::pending().await;
-    }
-    if let Disturbance::Delay(delay) = disturbance {
-        tokio::time::sleep(delay).await;
-    }
-    if disturbance == Disturbance::NoMemory {
-        let exception = "Code: 241. DB::Exception: (total) memory limit exceeded: would use 9.00 GiB. (MEMORY_LIMIT_EXCEEDED)";
-        return (StatusCode::INTERNAL_SERVER_ERROR, [(EXCEPTION, "241")], exception).into_response();
-    }
-    let response = ask().await.unwrap();
-    if disturbance == Disturbance::LostAndRepeated {
-        ask().await.unwrap();
-    }
-    if matches!(disturbance, Disturbance::Lost | Disturbance::LostAndRepeated) {
-        return StatusCode::BAD_GATEWAY.into_response();
-    }
-    let code = response.headers().get(EXCEPTION).cloned();
-    let mut passed = (response.status(), response.bytes().await.unwrap()).into_response();
-    if let Some(code) = code {
-        passed.headers_mut().insert(EXCEPTION, code);
-    }
-    passed
-}
-
-/// Whether a statement begins with or soon has these words.
-fn contains(statement: &[u8], part: &str) -> bool {
-    statement[..statement.len().min(400)].windows(part.len()).any(|window| window == part.as_bytes())
-}
-
 /// More divided events than one statement deletes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deletion_looks_for_surviving_reports_once() {
     static READS: AtomicUsize = AtomicUsize::new(0);
     let mut world = World::new().await;
-    let proxy = proxy(&world, |_, statement| {
+    let proxy = proxy(&world.app, |_, statement| {
         READS.fetch_add(usize::from(contains(statement, "-- Reports of divided events")), Ordering::Relaxed);
         Disturbance::None
     })
@@ -202,7 +130,7 @@ async fn a_deletion_looks_for_surviving_reports_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_responses_change_nothing() {
     let mut world = World::new().await;
-    let proxy = proxy(&world, |_, statement| {
+    let proxy = proxy(&world.app, |_, statement| {
         let lost = [Disturbance::Lost, Disturbance::LostAndRepeated, Disturbance::None, Disturbance::None, Disturbance::None];
         if contains(statement, "INSERT INTO ") { *lost.choose(&mut rand::rng()).unwrap() } else { Disturbance::None }
     })
@@ -220,7 +148,7 @@ async fn lost_responses_change_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_block_does_not_end_an_epoch() {
     let mut world = World::new().await;
-    let proxy = proxy(&world, |_, statement| match contains(statement, "INSERT INTO reports\n") {
+    let proxy = proxy(&world.app, |_, statement| match contains(statement, "INSERT INTO reports\n") {
         true => Disturbance::Delay(Duration::from_secs(10)),
         false => Disturbance::None,
     })
@@ -240,7 +168,7 @@ async fn a_long_block_does_not_end_an_epoch() {
 async fn events_of_a_replaced_writer_are_refused() {
     let mut world = World::new().await;
     let (hold, mut held) = mpsc::unbounded_channel();
-    let proxy = proxy(&world, move |url, statement| {
+    let proxy = proxy(&world.app, move |url, statement| {
         if !contains(statement, "INSERT INTO events\n") {
             return Disturbance::None;
         }
