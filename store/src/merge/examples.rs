@@ -3,7 +3,7 @@
 use super::{Changes, Current, MOST_OBSERVERS, keys_to_look_up, merge};
 use crate::model::{Facts, Spec};
 use crate::report::Home;
-use crate::row::{EventRow, EventWrite, ReportWrite};
+use crate::row::{EventRow, EventWrite};
 use schemas::event::SourceRole;
 use schemas::event_key::EventKey;
 
@@ -48,20 +48,6 @@ fn standalone(current: &Current<Facts>) -> Vec<Facts> {
 }
 
 #[test]
-fn different_observers_join() {
-    let (current, last) = after(&[&[spec(AGENT, 0, 2)], &[spec(EDGE, 0, 1)]]);
-    assert_eq!((joined(&current), standalone(&current)), (vec![1, 0], vec![]));
-    assert_eq!((last.reports.len(), last.events.len(), last.events_first.len()), (1, 2, 0), "the event moved by a second");
-}
-
-#[test]
-fn a_second_report_of_an_observer_stands_alone() {
-    let (current, last) = after(&[&[spec(AGENT, 0, 1)], &[spec(AGENT, 1, 2)]]);
-    assert_eq!((joined(&current), standalone(&current)), (vec![0], vec![1]));
-    assert_eq!(last.events.len(), 1, "the shared event is not written again");
-}
-
-#[test]
 fn an_earlier_report_displaces_the_later_one() {
     let (current, _) = after(&[&[spec(AGENT, 0, 2)], &[spec(AGENT, 1, 1)]]);
     assert_eq!((joined(&current), standalone(&current)), (vec![1], vec![0]));
@@ -78,17 +64,6 @@ fn the_first_accepted_copy_counts() {
 fn an_equal_report_with_other_facts_changes_nothing() {
     let (current, last) = after(&[&[spec(AGENT, 0, 1)], &[spec(AGENT, 0, 1)]]);
     assert_eq!(joined(&current), [0]);
-    assert!(last.is_empty());
-}
-
-#[test]
-fn reports_without_a_correlation_id_never_join() {
-    let alone = |observer, id| Spec { key: None, ..spec(observer, id, 1) };
-    let (current, _) = after(&[&[alone(AGENT, 0)], &[alone(AGENT, 1)]]);
-    assert!(current.joined.is_none());
-    // Without a correlation id, the role is not part of the identity.
-    let (current, last) = after(&[&[alone(AGENT, 0)], &[alone(EDGE, 0)]]);
-    assert_eq!(standalone(&current), [0]);
     assert!(last.is_empty());
 }
 
@@ -129,15 +104,6 @@ fn a_report_that_changes_partition_is_written_first() {
     let homes: Vec<Home> = last.events_first.iter().map(|write| write.place().home).collect();
     assert_eq!(homes, [Home(202_603); 2], "a row and a tombstone");
     assert!(last.events.iter().all(|write| write.place().home == Home(202_601)));
-}
-
-#[test]
-fn a_moved_report_leaves_a_tombstone_in_its_partition() {
-    let earlier = Spec { at_s: 5, ..spec(AGENT, 0, 1) };
-    let (_, last) = after(&[&[spec(AGENT, 0, 3 * DAY_S)], &[earlier]]);
-    let [ReportWrite::Tombstone(old), ReportWrite::Row(new)] = &last.reports[..] else { panic!("{:?}", last.reports) };
-    assert_eq!((old.home, new.place.home), (Home(202_602), Home(202_602)));
-    assert_ne!(old.at_ms, new.place.at_ms);
 }
 
 #[test]
