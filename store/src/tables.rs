@@ -143,3 +143,8 @@ pub const REPORT_COLUMNS: &[(&str, &str)] = &[
     ("version", "UInt64"),
     ("is_deleted", "UInt8"),
 ];
+
+/// Returns columns as the argument of `input()` names them: name and type of each.
+pub fn structure(columns: &[(&str, &str)]) -> String {
+    columns.iter().map(|(name, of)| format!("`{name}` {of}")).collect::<Vec<_>>().join(", ")
+}

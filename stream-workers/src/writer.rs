@@ -12,7 +12,6 @@ mod epoch;
 mod figures;
 mod gather;
 mod hot_rows;
-mod inserts;
 mod loader;
 mod progress;
 pub(crate) mod replay;

@@ -3,7 +3,6 @@
 use super::batch::{Batch, Records};
 use super::culprits;
 use super::gather::Gathered;
-use super::inserts;
 use super::keep_beating;
 use super::progress::{NextOffsets, Progress};
 use super::rows::{self, Bodies};
@@ -157,13 +156,14 @@ fn measure(batch: &Batch, (former, progress): (&Progress, &Progress), begun: Ins
 
 async fn insert(bodies: &Bodies, (state, server): (&State, &Server)) -> Result<(), Ended> {
     let epoch = [("epoch", state.epoch.number.to_string())];
-    let (sites, reports, events) = (&inserts::SITES, &inserts::REPORTS, &inserts::EVENTS);
+    let (sites, reports) = (include_str!("sql/insert_sites.sql"), include_str!("sql/insert_reports.sql"));
+    let (events, failed_fetches) = (include_str!("sql/insert_events.sql"), include_str!("sql/insert_failed_fetches.sql"));
     let statements = [
         ("after_sites", Stage::Other, sites, &bodies.sites),
         ("after_reports", Stage::Reports, reports, &bodies.reports),
         ("after_events_first", Stage::Events, events, &bodies.events_first),
         ("after_events", Stage::Events, events, &bodies.events),
-        ("after_failed_fetches", Stage::FailedFetches, &inserts::FAILED_FETCHES, &bodies.failed_fetches),
+        ("after_failed_fetches", Stage::FailedFetches, failed_fetches, &bodies.failed_fetches),
     ];
     for (point, stage, sql, Encoder(rows)) in statements {
         if !rows.is_empty() {
@@ -172,4 +172,34 @@ async fn insert(bodies: &Bodies, (state, server): (&State, &Server)) -> Result<(
         crash_point::reached(point);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use store::tables::{EVENT_COLUMNS, FAILED_FETCH_COLUMNS, FETCHED_COLUMNS, REPORT_COLUMNS, structure};
+
+    fn without_spaces(text: &str) -> String {
+        text.split_whitespace().collect::<String>().replace(['`', '\\'], "")
+    }
+
+    #[test]
+    fn inserts_name_and_type_the_encoded_columns() {
+        let inserts = [
+            (include_str!("sql/insert_events.sql"), EVENT_COLUMNS),
+            (include_str!("sql/insert_reports.sql"), REPORT_COLUMNS),
+            (include_str!("sql/insert_failed_fetches.sql"), FAILED_FETCH_COLUMNS),
+        ];
+        for (sql, columns) in inserts {
+            let sql = without_spaces(sql);
+            let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+            assert!(sql.contains(&format!("({})", names.join(","))), "{sql}");
+            assert!(sql.contains(&format!("input('{}')", without_spaces(&structure(columns)))), "{sql}");
+        }
+    }
+
+    #[test]
+    fn fetches_select_the_decoded_columns() {
+        let sql = without_spaces(include_str!("sql/fetch.sql"));
+        assert!(sql.contains(&format!("SELECT{}FROMevents", FETCHED_COLUMNS.join(","))), "{sql}");
+    }
 }

@@ -6,7 +6,6 @@
 
 use super::batch::Batch;
 use super::gather::Gathered;
-use super::inserts;
 use super::progress::NextOffsets;
 use super::rows::trial_rows;
 use super::server::{Ended, FailedBlock, Server, Stage};
@@ -67,9 +66,9 @@ async fn try_up_to(
 
 fn insert(stage: Stage) -> Option<&'static str> {
     match stage {
-        Stage::Reports => Some(inserts::REPORTS.as_str()),
-        Stage::Events => Some(inserts::EVENTS.as_str()),
-        Stage::FailedFetches => Some(inserts::FAILED_FETCHES.as_str()),
+        Stage::Reports => Some(include_str!("sql/insert_reports.sql")),
+        Stage::Events => Some(include_str!("sql/insert_events.sql")),
+        Stage::FailedFetches => Some(include_str!("sql/insert_failed_fetches.sql")),
         Stage::Merge | Stage::Other => None,
     }
 }

@@ -2,7 +2,6 @@
 
 use super::caution::Suspect;
 use super::epoch::{Epoch, random_slot};
-use super::inserts;
 use super::server::{Ended, Outcome, Server};
 use crate::consume::partition_stats::{Counts, PartitionStats};
 use std::collections::BTreeMap;
@@ -72,13 +71,13 @@ impl Progress {
 
     pub(super) async fn insert(&self, server: &Server, epoch: &Epoch, topic: &str) -> Result<(), Ended> {
         let parameters = [("epoch", epoch.number.to_string())];
-        server.insist(epoch, &inserts::PROGRESS, &parameters, &self.encode(topic)).await
+        server.insist(epoch, include_str!("sql/insert_progress.sql"), &parameters, &self.encode(topic)).await
     }
 
     /// Inserts a heartbeat once, beside other statements of the epoch. If a later row is inserted first, it changes nothing.
     pub(super) async fn insert_beside(&self, server: &Server, epoch: &Epoch, topic: &str) -> Result<(), Ended> {
-        let parameters = [("epoch", epoch.number.to_string())];
-        match server.run(&random_slot(), &inserts::PROGRESS, &parameters, &self.encode(topic)).await {
+        let (sql, parameters) = (include_str!("sql/insert_progress.sql"), [("epoch", epoch.number.to_string())]);
+        match server.run(&random_slot(), sql, &parameters, &self.encode(topic)).await {
             Outcome::Fenced => Err(Ended::Fenced(epoch.number)),
             _ => Ok(()),
         }

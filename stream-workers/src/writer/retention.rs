@@ -11,7 +11,6 @@
 //! breaks each of these rules.
 
 use super::epoch::Epoch;
-use super::inserts;
 use super::server::{ERROR_PAUSE, Ended, Outcome, Parameters, Server};
 use chrono::{DateTime, Datelike, TimeDelta, Utc};
 use schemas::event_key::EventKey;
@@ -98,9 +97,9 @@ async fn delete_divided(first_month: Home, (server, epoch, version): (&Server, &
             encode_event(&EventWrite::Tombstone(event.place.clone()), version, &mut events);
         }
         // As long as the event is there, it is found again.
-        server.insist(epoch, &inserts::REPORTS, &number, &reports.0).await?;
+        server.insist(epoch, include_str!("sql/insert_reports.sql"), &number, &reports.0).await?;
         crash_point::reached("after_divided_reports");
-        server.insist(epoch, &inserts::EVENTS, &number, &events.0).await?;
+        server.insist(epoch, include_str!("sql/insert_events.sql"), &number, &events.0).await?;
         crash_point::reached("after_divided_events");
         tracing::info!(events = divided.len(), "deleted events of which a part is in an expired month");
         divided = read_divided(server, &parameters).await?;

@@ -1,0 +1,12 @@
+-- Rows of a block. The data follows the statement in one body, which the server reads before the statement begins.
+INSERT INTO failed_fetches
+(
+    site, at, identity, home, path, bot, operator, purpose, verified, status, organization, drain, precedence
+)
+SELECT * FROM input('
+    `site` String, `at` DateTime64(3, \'UTC\'), `identity` UInt128, `home` UInt32, `path` String, `bot`
+    LowCardinality(String), `operator` LowCardinality(String), `purpose` LowCardinality(String), `verified` Enum8(\'unknown\'
+    = 0, \'no\' = 1, \'yes\' = 2), `status` UInt16, `organization` UUID, `drain` UUID, `precedence` UInt64
+')
+WHERE throwIf((SELECT max(epoch) FROM writers) != {epoch:UInt64}, 'fenced') = 0
+FORMAT RowBinary
