@@ -108,7 +108,7 @@ pub(crate) async fn create_delegation(
     let pair = Pair { grantor: actor.org_id, grantee };
     let mut transaction = state.pool.begin().await?;
     pair.lock(&mut transaction).await?;
-    pair.spend(&state, &mut *transaction, &actor, EventType::DelegationCreated).await?;
+    pair.spend(&state, &mut transaction, &actor).await?;
     let id = DelegationId(Uuid::now_v7());
     let delegation = grant(&mut transaction, &actor, pair, id, &scopes, state.now()).await?;
     transaction.commit().await?;
@@ -131,15 +131,13 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Spends what the messages to both organizations cost from the budget of the actor's, or returns 429.
-    pub(crate) async fn spend(
-        &self,
-        state: &State,
-        store: impl PgExecutor<'_>,
-        actor: &Actor,
-        kind: EventType,
-    ) -> Result<(), ApiError> {
-        let price = outbox::price(store, &[self.grantor, self.grantee], kind).await?;
+    /// Spends what the messages to both organizations cost from the budget of the actor's, or returns 429. Those of the revocation
+    /// are among them.
+    pub(crate) async fn spend(&self, state: &State, store: &mut PgConnection, actor: &Actor) -> Result<(), ApiError> {
+        let mut price = 0;
+        for kind in [EventType::DelegationCreated, EventType::DelegationRevoked] {
+            price += outbox::price(&mut *store, &[self.grantor, self.grantee], kind).await?;
+        }
         state.budgets.organizations.spend(actor.org_id, price, state.now())
     }
 
@@ -224,8 +222,6 @@ pub(crate) async fn revoke_delegation(
     .fetch_optional(&mut *transaction)
     .await?;
     if let Some(delegation) = revoked {
-        let pair = Pair { grantor: delegation.grantor_org_id, grantee: delegation.grantee_org_id };
-        pair.spend(&state, &mut *transaction, &actor, EventType::DelegationRevoked).await?;
         tell_revoked(&mut transaction, actor.credential.into(), &delegation, now).await?;
         transaction.commit().await?;
         return Ok(Json(delegation));

@@ -4,8 +4,8 @@
 use crate::State;
 use crate::request::request_slot::{self, Tenant};
 use axum::extract::FromRequestParts;
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{Method, header};
 use schemas::identity::Scope;
 use schemas::ids::{OrgId, UserId};
 pub(crate) use service_kit::auth::Credential;
@@ -43,7 +43,10 @@ impl FromRequestParts<Arc<State>> for IdentityWriter {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         let actor = actor(parts, state, &[Scope::IdentityWrite]).await?;
-        state.budgets.organizations.spend(actor.org_id, price(parts), state.now())?;
+        // Revoking and deleting must work however much others of the organization change. Creating paid for it.
+        if parts.method != Method::DELETE {
+            state.budgets.organizations.spend(actor.org_id, price(parts), state.now())?;
+        }
         Ok(Self(actor))
     }
 }

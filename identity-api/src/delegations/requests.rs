@@ -14,7 +14,6 @@ use crate::delegations::{self, Pair, Side};
 use crate::request::bodies::paging::Paging;
 use schemas::identity::{Delegation, DelegationRequest, InvalidTransition, REQUEST_LIFETIME, RequestState};
 use schemas::ids::{DelegationId, DelegationRequestId};
-use schemas::webhook::EventType;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
@@ -74,7 +73,7 @@ pub(crate) async fn approve_delegation_request(
     // The pair before the row, as filing does: the other way round, each would wait for the other.
     pair.lock(&mut transaction).await?;
     let request = locked(&mut transaction, id).await?;
-    pair.spend(&state, &mut *transaction, &actor, EventType::DelegationCreated).await?;
+    pair.spend(&state, &mut transaction, &actor).await?;
     let now = state.now();
     let delegation_id = DelegationId(Uuid::now_v7());
     let approved = request.approve(delegation_id, now).map_err(refused)?;
