@@ -82,10 +82,8 @@ pub struct Cli {
     /// What to do; serves when absent
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Where it listens and logs
     #[command(flatten)]
     pub process: ProcessSettings,
-    /// Everything else
     #[command(flatten)]
     pub settings: Settings,
 }
@@ -100,34 +98,24 @@ pub enum Command {
 /// What the gateway needs besides a listener.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
-    /// The log
     #[command(flatten)]
     pub kafka: KafkaSettings,
-    /// Keys and domains
     #[command(flatten)]
     pub postgres: PostgresSettings,
-    /// Who asks, and how often strangers may
     #[command(flatten)]
     pub clients: ClientSettings,
-    /// What a request may hold
     #[command(flatten)]
     pub limits: Limits,
-    /// Bursts and outages
     #[command(flatten)]
     pub durability: Durability,
-    /// Logs of CDNs
     #[command(flatten)]
     pub drains: DrainSettings,
-    /// By which table bots are told
     #[command(flatten)]
     pub bots: BotSettings,
-    /// What opens the secrets that they are signed with
     #[command(flatten)]
     pub secrets: SecretsSettings,
-    /// Old click tokens
     #[command(flatten)]
     pub expiry: TokenExpiry,
-    /// Old sessions
     #[command(flatten)]
     pub session_expiry: SessionExpiry,
 }
@@ -149,7 +137,6 @@ impl Settings {
     }
 }
 
-/// What handlers share.
 pub struct State {
     pool: PgPool,
     callers: KnownCallers,
@@ -229,7 +216,6 @@ impl State {
         }))
     }
 
-    /// What `/ready` asks.
     pub fn probes(&self) -> Vec<Probe> {
         self.probes.clone()
     }

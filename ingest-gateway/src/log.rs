@@ -50,7 +50,6 @@ const FLUSH_DEADLINE: Duration = Duration::from_millis(300);
 /// What the next record may take for the spill to count as having room.
 const ROOM: usize = 64 * 1024;
 
-/// The log as the gateway sees it: somewhere to append.
 #[derive(Clone)]
 pub struct Log(Arc<Inner>);
 

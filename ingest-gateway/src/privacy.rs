@@ -10,7 +10,6 @@ use crate::request::raw::{RawObject, as_str};
 use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
 
-/// The object of conversation members on turn events.
 pub(crate) const TURN: &str = "turn";
 /// A hash of an address is an address to whoever can enumerate addresses.
 pub(crate) const IP_HASH: &str = "ip_hash";
@@ -28,7 +27,6 @@ pub(crate) fn turn_level(turn: &RawObject<'_>, around: Option<PrivacyLevel>) -> 
     [own, around].into_iter().flatten().min().unwrap_or(PrivacyLevel::Minimal)
 }
 
-/// Whether a turn may have the member at `level`.
 pub(crate) fn allows(level: PrivacyLevel, name: &str) -> bool {
     AT_MINIMAL.contains(&name)
         || (level >= PrivacyLevel::Intent && AT_INTENT.contains(&name))
@@ -52,7 +50,6 @@ fn is_known(name: &str) -> bool {
     [AT_MINIMAL, AT_INTENT, AT_SUMMARY].iter().any(|list| list.contains(&name))
 }
 
-/// Whether a member may be kept at all.
 pub(crate) fn is_kept(name: &str) -> bool {
     name != IP_HASH
 }
@@ -94,7 +91,6 @@ pub(crate) fn without_texts(value: &RawValue, around: Option<PrivacyLevel>) -> O
     without(value, Withheld::Texts(around.unwrap_or(PrivacyLevel::Minimal)))
 }
 
-/// The value without address hashes at any depth.
 pub(crate) fn without_address_hashes(value: &RawValue) -> Option<Box<RawValue>> {
     without(value, Withheld::Hashes)
 }

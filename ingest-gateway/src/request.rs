@@ -1,6 +1,4 @@
 //! A request before its members mean anything: whose it is, its bytes, the JSON in them, and what it may hold.
-//!
-//! Must not know the rules of events: those are `validate`'s.
 
 pub(crate) mod callers;
 pub(crate) mod bodies;

@@ -1,6 +1,4 @@
 //! The whole surface on one screen: which path is whose, by who may call it; beneath it what the paths of events and sessions do.
-//!
-//! Must hold no rule of its own: `validate` has them.
 
 mod events;
 mod sessions;
@@ -15,7 +13,6 @@ use axum::middleware;
 use axum::routing::{get, post};
 use std::sync::Arc;
 
-/// Every path of this surface, without health and boundary.
 pub fn routes(state: Arc<State>) -> Router {
     Router::new()
         // With an API key that has telemetry:write.

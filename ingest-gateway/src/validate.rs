@@ -1,6 +1,4 @@
 //! The rules an event must keep (docs/api/events.md#members-of-an-event), checked without I/O and without a clock of its own.
-//!
-//! Must report every fault at once, and must not change an event: that is `normalise`.
 
 mod context;
 pub(crate) mod aliases;

@@ -1,6 +1,4 @@
 //! One record, until it is durable: acknowledged within [`ACK_PATIENCE`], or else fsynced in the spill as well.
-//!
-//! Must not spill what the log can never take: that is 413, as it would be every time.
 
 use super::link::{self, Failure};
 use super::message::{self, Message};
@@ -13,7 +11,6 @@ use service_kit::http::ApiError;
 use service_kit::slots::{NoSlot, Slot};
 
 impl Log {
-    /// Appends a record and waits until it is durable.
     pub async fn append(&self, message: &Message) -> Result<(), ApiError> {
         let _entered = self.enter(message)?;
         if self.0.breaker.is_closed()

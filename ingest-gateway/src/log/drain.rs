@@ -4,8 +4,6 @@
 //! 2. Read the next entries and hand them over, up to a window; one at a time while the log does not acknowledge.
 //! 3. Wait for the oldest. Acknowledged: note its end as the position, delete segments that lie before it.
 //! 4. Not acknowledged: pause, and go on from it again. What was in flight behind it may arrive twice, which is harmless.
-//!
-//! Must not skip an entry: what the log will never take is set aside in a file.
 
 use super::ACK_PATIENCE;
 use super::breaker::Breaker;
@@ -117,7 +115,6 @@ struct Done {
     since: Instant,
 }
 
-/// One backlog on its way to the log.
 struct Course<'a> {
     drain: &'a Drain,
     /// Away only while the disk is asked.

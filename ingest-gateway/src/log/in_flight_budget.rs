@@ -15,7 +15,6 @@ pub(super) struct Budget {
     records: AtomicUsize,
 }
 
-/// A part of the budget, given back when dropped.
 pub(super) struct Reservation {
     budget: Arc<Budget>,
     bytes: usize,

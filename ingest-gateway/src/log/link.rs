@@ -27,7 +27,6 @@ pub(super) enum Failure {
 /// The answer to one record, once it is known.
 pub(super) type Delivery = oneshot::Receiver<Result<(), Failure>>;
 
-/// The way to the log.
 pub(super) struct Link {
     settings: KafkaSettings,
     producer: Arc<ThreadedProducer<Reports>>,
@@ -39,7 +38,6 @@ struct Reports {
     breaker: Arc<Breaker>,
 }
 
-/// A record on its way.
 struct Flight {
     since: Instant,
     events: u32,
@@ -136,7 +134,6 @@ impl Failure {
         }
     }
 
-    /// Whether the producer only had no room for one more.
     pub(super) fn is_full_queue(&self) -> bool {
         matches!(self, Self::Passing(error) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull))
     }

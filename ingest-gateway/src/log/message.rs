@@ -1,6 +1,4 @@
 //! A record as it goes onto the log: key, headers and value, the same whether it goes there at once or by the spill.
-//!
-//! Must not be built twice for one request: what was spilled is drained byte for byte.
 
 use rdkafka::message::{Header, OwnedHeaders};
 use schemas::ids::OrgId;
@@ -11,7 +9,6 @@ use service_kit::http::ApiError;
 use std::borrow::Cow;
 use uuid::Uuid;
 
-/// One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     pub(super) key: Option<String>,
@@ -43,7 +40,6 @@ impl Message {
         header.and_then(|(_, id)| id.parse().ok()).unwrap_or(OrgId(Uuid::nil()))
     }
 
-    /// How many events it holds.
     pub(crate) fn events(&self) -> usize {
         usize::try_from(self.events).unwrap_or(usize::MAX)
     }
@@ -93,7 +89,6 @@ impl Message {
     }
 }
 
-/// What a caller is told of a record that no log takes.
 pub(crate) fn too_large() -> ApiError {
     ApiError::new(Code::TooLarge, "The request is too large for the log.")
 }

@@ -1,6 +1,4 @@
 //! How much may be on its way, and where it waits while the log is away.
-//!
-//! Must not make durability optional: without a spill a write that the log does not acknowledge is refused.
 
 use clap::Args;
 use std::path::PathBuf;

@@ -12,8 +12,6 @@
 //!
 //! An eighth of the quota is a reserve, in which no organization has more bytes than it leaves to others
 //! (docs/api/http.md#shares).
-//!
-//! Must not know what an entry means: payloads are bytes.
 
 mod backlog;
 mod disk;
@@ -47,10 +45,8 @@ const SEGMENTS_OF_A_QUOTA: u64 = 8;
 /// How long a caller waits for an fsync. A disk that takes longer is as good as away.
 const SYNC_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why an entry was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The quota is used up.
     Full,
     /// What is left of the quota is for organizations that have less here.
     OwnShare,
@@ -66,7 +62,6 @@ pub(crate) struct Spill {
 }
 
 impl Spill {
-    /// Opens a folder, with what an earlier process left in it.
     pub(crate) fn open(path: &Path, max_bytes: u64) -> anyhow::Result<(Self, Backlog)> {
         Self::open_on(Box::new(RealDisk), path, max_bytes)
     }

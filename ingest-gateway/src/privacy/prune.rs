@@ -24,7 +24,6 @@ pub(crate) fn without_members(value: &RawValue, is_withheld: impl Fn(&str) -> bo
     Some(valid(kept))
 }
 
-/// Whether a member is withheld, at any depth.
 pub(crate) fn names_any(value: &RawValue, is_withheld: impl Fn(&str) -> bool) -> bool {
     !find(value.get(), is_withheld).cuts.is_empty()
 }
@@ -166,7 +165,6 @@ impl Pruner {
     }
 }
 
-/// Where the string that begins at `from` has ended.
 fn end_of_string(bytes: &[u8], from: usize) -> usize {
     let mut at = from + 1;
     while let Some(byte) = bytes.get(at) {
@@ -179,13 +177,11 @@ fn end_of_string(bytes: &[u8], from: usize) -> usize {
     bytes.len()
 }
 
-/// Where the number or literal that begins at `from` has ended.
 fn end_of_scalar(bytes: &[u8], from: usize) -> usize {
     let is_end = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r');
     bytes[from..].iter().position(is_end).map_or(bytes.len(), |length| from + length)
 }
 
-/// What a quoted name says.
 fn name_of(quoted: &str) -> Cow<'_, str> {
     let inner = || Cow::Borrowed(quoted.trim_matches('"'));
     if quoted.contains('\\') { serde_json::from_str(quoted).map_or_else(|_| inner(), Cow::Owned) } else { inner() }

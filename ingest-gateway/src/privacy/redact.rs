@@ -8,7 +8,6 @@ use schemas::session::SessionFacts;
 use serde_json::value::RawValue;
 use std::ops::Range;
 
-/// What stands where a token stood.
 const WITHHELD: &str = "ctx_withheld";
 
 /// The text with every click token in it withheld, also one that is spelled with percent signs.

@@ -14,7 +14,6 @@ use service_kit::http::ApiError;
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 
-/// Requests whose redelivery is recognised.
 const REMEMBERED: usize = 100_000;
 
 /// Requests accepted lately: a full redelivery of one answers `events_created: 0`.
@@ -57,14 +56,12 @@ impl State {
         Ok(if is_known { 0 } else { count })
     }
 
-    /// Appends one record.
     pub(crate) async fn append(&self, record: &LogRecord, request: &WriteRequest) -> Result<(), ApiError> {
         let message = |_: &Turn| self.log.message(record, &request.request_id);
         self.log.append(&self.large.run(&request.body, message).await?).await
     }
 }
 
-/// What one accepted write becomes on the log.
 pub(crate) fn record(
     org: OrgId,
     kind: RecordKind,

@@ -1,6 +1,4 @@
 //! The events of one request on their way to the log: validated together, bound to sessions.
-//!
-//! Must not accept part of a batch: it is taken whole or refused whole, with every fault listed.
 
 use super::normalise::{Origin, normalise};
 use super::normalised::Normalised;
@@ -14,7 +12,6 @@ use serde_json::value::RawValue;
 use service_kit::auth::Caller;
 use service_kit::http::ApiError;
 
-/// Validated events, with the faults found so far.
 pub(crate) struct Batch<'a> {
     context: Context<'a>,
     /// With their place in the request.
@@ -23,7 +20,6 @@ pub(crate) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Checks every event by itself.
     pub(crate) fn validate(events: &[&'a RawValue], context: Context<'a>, mut faults: Faults) -> Self {
         let mut valid = Vec::with_capacity(events.len());
         for (index, event) in events.iter().enumerate() {
@@ -57,7 +53,6 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Events that keep every rule, each with its session.
 pub(crate) struct Bound<'a> {
     context: Context<'a>,
     events: Vec<(ValidEvent<'a>, Binding)>,

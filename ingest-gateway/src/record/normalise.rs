@@ -19,11 +19,9 @@ pub(crate) struct Origin<'a> {
     pub(crate) org: OrgId,
     pub(crate) agent_id: Option<&'a str>,
     pub(crate) idempotency_key: Option<&'a str>,
-    /// Whose bot a user agent is.
     pub(crate) bots: &'a BotTable,
 }
 
-/// A normalised event with what its request says of it besides.
 pub(crate) struct NormalisedEvent<'a> {
     pub(crate) event: LogEvent,
     /// The identity of the report as far as the request decides it, before click tokens are looked up.
@@ -32,7 +30,6 @@ pub(crate) struct NormalisedEvent<'a> {
     pub(crate) conversation: Option<Conversation<'a>>,
 }
 
-/// Normalises the event at `index` of its request.
 pub(crate) fn normalise<'a>(event: ValidEvent<'a>, binding: &Binding, origin: &Origin<'_>, index: usize) -> NormalisedEvent<'a> {
     let site = reported_site(&event).cloned();
     let correlation_key = correlation_key(&event);

@@ -1,6 +1,4 @@
 //! For whose hosts a caller may report (docs/api/events.md#content-owners-keys).
-//!
-//! Must not take part of a batch: one event about a foreign host refuses them all.
 
 use super::normalise::attributed_site;
 use crate::State;
@@ -36,7 +34,6 @@ pub(super) async fn require_own_hosts(
     Err(ApiError::new(Code::Forbidden, "A content owner's key can report only URLs on the owner's verified domains."))
 }
 
-/// An owner's key is bound to its verified domains; other keys report for any host (`None`).
 async fn owned_sites(state: &State, caller: &Caller) -> Result<Option<Vec<OwnedSite>>, ApiError> {
     match caller.org_type {
         OrgType::ContentOwner => Ok(Some(state.callers.owned_sites(caller.org_id).await?)),

@@ -15,7 +15,6 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Version served besides every `1.x`.
 const OLD_VERSION: &str = "0.1";
 
-/// A write request with its body read.
 pub(crate) struct WriteRequest {
     pub(crate) body: ReceivedBody,
     pub(crate) request_id: String,
@@ -55,7 +54,6 @@ pub(crate) fn require_once(object: &RawObject<'_>, known: &[&'static str]) -> Re
     object.first_repeated(known).map_or(Ok(()), |name| Err(invalid(format!("{name} is repeated"))))
 }
 
-/// The body as text.
 pub(crate) fn as_text(body: &[u8]) -> Result<&str, ApiError> {
     std::str::from_utf8(body).map_err(|_| invalid("it is not UTF-8"))
 }

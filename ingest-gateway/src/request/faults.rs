@@ -3,13 +3,11 @@
 use schemas::problem::{Code, Fault};
 use service_kit::http::ApiError;
 
-/// Most faults one answer lists.
 const MAX_LISTED: usize = 100;
 
 /// The fault of a member that is read and stands twice (docs/api/http.md#bodies).
 pub(crate) const REPEATED: &str = "repeated";
 
-/// Where a fault lies, by member name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member(pub(crate) &'static str);
 
@@ -26,7 +24,6 @@ impl Faults {
         self.index = Some(index);
     }
 
-    /// The following faults are of the document again.
     pub(crate) fn leave(&mut self) {
         self.index = None;
     }

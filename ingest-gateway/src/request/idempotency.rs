@@ -11,7 +11,6 @@ use sha2::{Digest, Sha256};
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 
-/// Keys remembered at a time.
 const REMEMBERED: usize = 100_000;
 
 /// Digest of the identities of a request's reports.

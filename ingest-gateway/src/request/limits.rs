@@ -4,7 +4,6 @@ use clap::Args;
 use service_kit::http::BodyLimits;
 use std::time::Duration;
 
-/// Deepest nesting of `data`.
 pub(crate) const MAX_DATA_LEVELS: usize = 32;
 /// Earliest timestamp, in milliseconds UTC: 2000-01-01.
 pub(crate) const EARLIEST_AT_MS: i64 = 946_684_800_000;

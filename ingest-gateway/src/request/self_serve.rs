@@ -10,7 +10,6 @@ use service_kit::auth::Caller;
 use service_kit::budgets::{Budgets, cost};
 use service_kit::http::ApiError;
 
-/// Bytes that content owners may add to the stores.
 pub(crate) struct SelfServe {
     /// Everything that an organization without a verified domain writes.
     unverified: Budgets,

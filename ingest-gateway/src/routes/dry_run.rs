@@ -26,15 +26,10 @@ use uuid::Uuid;
 /// Which endpoint the body is meant for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Document {
-    /// `POST /events`.
     Events,
-    /// `POST /sessions/bulk`.
     Session,
-    /// `POST /sessions/start`.
     Start,
-    /// `POST /sessions/end`.
     End,
-    /// `POST /click-tokens`.
     ClickToken,
 }
 

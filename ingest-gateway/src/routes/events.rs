@@ -21,7 +21,6 @@ use service_kit::auth::{Caller, Reporter};
 use service_kit::http::ApiError;
 use std::sync::Arc;
 
-/// The 201 of `POST /events`.
 #[derive(Serialize)]
 pub(crate) struct EventsAccepted {
     status: &'static str,
@@ -29,7 +28,6 @@ pub(crate) struct EventsAccepted {
     events_created: usize,
 }
 
-/// Takes events onto the log.
 pub(crate) async fn post_events(
     Shared(state): Shared<Arc<State>>,
     Reporter(caller): Reporter,

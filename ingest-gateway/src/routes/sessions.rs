@@ -1,6 +1,4 @@
 //! `POST /sessions/start`, `/sessions/end` and `/sessions/bulk`: one file per endpoint.
-//!
-//! Must not let anybody touch a session of another organisation: every statement carries the caller's.
 
 pub(crate) mod start;
 pub(crate) mod end;

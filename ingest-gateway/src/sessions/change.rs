@@ -33,7 +33,6 @@ const CHANGES_AT_ONCE: usize = 14;
 /// Longest wait for one of them.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The slots of changes, divided by organization.
 pub(crate) fn slots() -> Arc<Slots> {
     Slots::new(Pool::SessionChanges, CHANGES_AT_ONCE)
 }
@@ -87,7 +86,6 @@ impl<'a> Change<'a> {
         Ok(store::end(&mut self.transaction, self.org, session, outcome, now).await?)
     }
 
-    /// The levels of the sessions by now.
     pub(crate) fn known(&self) -> &Levels {
         &self.known
     }

@@ -1,6 +1,4 @@
 //! Reading what a body says about a session, with every fault at once.
-//!
-//! Must not store anything, and must never fetch a `manifest_ref`: it is checked as text only.
 
 use crate::privacy::{self, redact};
 use crate::request::bodies;
@@ -43,7 +41,6 @@ pub(crate) fn require_once(object: &RawObject<'_>) -> Result<(), ApiError> {
     bodies::require_once(object, KNOWN)
 }
 
-/// Everything a body says about `session_id`.
 pub(crate) fn read(
     object: &RawObject<'_>,
     session_id: SessionId,

@@ -15,7 +15,6 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 
-/// Sessions remembered at a time.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(100_000).expect("the constant is not zero");
 /// How long a level is believed that may still become stricter.
 const BELIEVED: TimeDelta = TimeDelta::seconds(10);
@@ -39,7 +38,6 @@ impl Remembered {
     }
 }
 
-/// Sessions that this gateway has met lately.
 pub(crate) struct SessionMemory {
     database: Database,
     known: Mutex<LruCache<Session, Remembered>>,
@@ -60,12 +58,10 @@ impl SessionMemory {
         }
     }
 
-    /// Returns whether an accepted record names the session.
     pub(crate) fn is_named(&self, session: Session) -> bool {
         self.known.lock().expect("no holder of the lock panics").get(&session).is_some_and(|known| known.is_named)
     }
 
-    /// Returns the strictest level that is remembered of the session.
     pub(crate) fn declared(&self, session: Session) -> Option<PrivacyLevel> {
         self.known.lock().expect("no holder of the lock panics").get(&session)?.level
     }

@@ -13,14 +13,11 @@ use uuid::Uuid;
 /// Levels by session; `None` for one that has declared none.
 pub(crate) type Levels = HashMap<Session, Option<PrivacyLevel>>;
 
-/// What became of an attempt to end a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// Now or before, with this outcome or without a contradiction.
     Yes,
-    /// It ended with another outcome.
     OtherOutcome,
-    /// The caller has no such session.
     Unknown,
 }
 
@@ -132,7 +129,6 @@ pub(super) async fn end(
     Ok(if exists(connection, org, session).await? { Ended::OtherOutcome } else { Ended::Unknown })
 }
 
-/// Whether the organisation has this session.
 pub(crate) async fn exists(store: impl PgExecutor<'_>, org: OrgId, session: SessionId) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM sessions WHERE organization_id = $1 AND session_id = $2)")
         .bind(org.0)

@@ -1,7 +1,5 @@
 //! Which session an event belongs to: its own, the envelope's, or the one behind a click token
 //! (docs/api/events.md#session-binding).
-//!
-//! Must not look tokens up: what they stand for is handed in.
 
 use super::{Context, Faults, Member, ValidEvent};
 use schemas::event::{EventFamily, EventType, SourceRole};
@@ -11,10 +9,8 @@ use schemas::site::Site;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Which session an event belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
-    /// None.
     Free,
     Own(SessionId),
     /// The one behind a click token; its issuer may name it besides.
@@ -35,7 +31,6 @@ pub(crate) enum Binding {
     },
 }
 
-/// What a click token stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Click {
     /// Whose session it is: the organisation that issued the token.
@@ -105,7 +100,6 @@ pub(crate) fn bind_session(event: &ValidEvent<'_>, context: &Context<'_>, tokens
     }
 }
 
-/// The session that an event names, or the document around it.
 fn session_of(event: &ValidEvent<'_>, context: &Context<'_>) -> Option<SessionId> {
     event.session_id.or(context.session_id)
 }
@@ -114,7 +108,6 @@ fn hash(token: &str) -> SecretHash {
     PlainClickToken::presented(token).hash()
 }
 
-/// Whether a click token can bind an event of the type.
 fn may_be_bound(event_type: &EventType) -> bool {
     *event_type == EventType::ContentEngaged || event_type.family() == EventFamily::Checkout
 }

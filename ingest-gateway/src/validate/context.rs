@@ -12,7 +12,6 @@ use schemas::site::ContentUrl;
 use serde_json::value::RawValue;
 use service_kit::auth::Caller;
 
-/// What validation needs to know besides the event.
 pub(crate) struct Context<'a> {
     pub(crate) limits: &'a Limits,
     pub(crate) now: DateTime<Utc>,
@@ -31,12 +30,10 @@ pub(crate) struct Context<'a> {
     pub(crate) is_whole_session: bool,
     /// No version is declared, or one older than 1.0: old names mean what they meant.
     pub(crate) is_before_1_0: bool,
-    /// The public rules are in force.
     pub(crate) is_strict: bool,
 }
 
 impl<'a> Context<'a> {
-    /// Nothing said for all events.
     pub(crate) fn new(limits: &'a Limits, now: DateTime<Utc>, caller: &Caller) -> Self {
         Self {
             limits,
@@ -54,7 +51,6 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What the public rules take from the document.
     pub(super) fn around(&self) -> Around {
         if self.is_whole_session { Around::Session } else { Around::Envelope { has_token: self.ctx_token.is_some() } }
     }

@@ -1,6 +1,4 @@
 //! What the envelope of events says of their session, beside its id and its privacy level: many emitters say it nowhere else.
-//!
-//! Must not refuse anything: what is no instant or too long is not kept, and the events are taken as before.
 
 use crate::privacy::redact::without_click_tokens;
 use crate::request::raw::{RawObject, as_str};
@@ -8,7 +6,6 @@ use chrono::{DateTime, Utc};
 use schemas::event::MAX_STRING_BYTES;
 use schemas::instant::{self, Spelling};
 
-/// Facts of a session that stand around its events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EnvelopeFacts {
     /// The session that delegated work to this one.

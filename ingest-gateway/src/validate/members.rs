@@ -52,7 +52,6 @@ pub(crate) fn id(value: Option<&RawValue>, member: Member, faults: &mut Faults) 
     text(value, member, faults).map(|id| canonical_id(&id))
 }
 
-/// A session's UUID.
 pub(crate) fn session(value: Option<&RawValue>, member: Member, faults: &mut Faults) -> Option<SessionId> {
     let given = text(value, member, faults)?;
     match Uuid::try_parse(&given) {

@@ -23,7 +23,6 @@ use shape::check;
 /// What the public rules of one event take from the document around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Around {
-    /// `event` and `event_batch`.
     Envelope {
         /// Whether the envelope has a click token; only then may an engagement lack its presentation.
         has_token: bool,

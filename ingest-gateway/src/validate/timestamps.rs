@@ -1,6 +1,4 @@
 //! Instants as reporters write them: their spelling, the earliest one, and how far ahead of the clock they may lie.
-//!
-//! Must never clamp: an instant that cannot be believed is a fault.
 
 use super::{Faults, Member};
 use crate::request::limits::EARLIEST_AT_MS;

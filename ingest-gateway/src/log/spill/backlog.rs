@@ -1,6 +1,4 @@
 //! Reading the spill in the order it was written, and forgetting what is on the log.
-//!
-//! Must not pass over anything in silence: bytes that are no entry are set aside, counted and logged.
 
 use super::folder::{Folder, Position};
 use super::frame::{self, ParsedFrame};
@@ -17,7 +15,6 @@ const READ_BYTES: usize = 1024 * 1024;
 /// How often the position is noted on disk.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A durable entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Spilled {
     pub(crate) payload: Vec<u8>,
@@ -55,7 +52,6 @@ impl Backlog {
         Ok(Vec::new())
     }
 
-    /// Goes back to an entry that was read, to read it again.
     pub(crate) fn rewind(&mut self, to: Position) {
         self.at = to;
     }

@@ -1,7 +1,5 @@
 //! What the spill asks of a disk, so that a test can put one in its place that forgets whatever was not synced: killing a
 //! process does not show that, because what it wrote is in the system's memory by then.
-//!
-//! Must offer nothing that leaves open whether it is durable: a segment by `sync_data`, its name by `sync_folder`.
 
 use service_kit::private_files;
 use std::fs::File;
@@ -15,7 +13,6 @@ pub(super) trait Disk: Send + Sync {
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
 }
 
-/// A segment that is written to.
 pub(super) trait Segment: Write + Send {
     /// Makes durable what was written.
     fn sync_data(&mut self) -> io::Result<()>;

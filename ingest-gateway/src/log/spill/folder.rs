@@ -23,7 +23,6 @@ pub(crate) struct Position {
     pub(super) offset: u64,
 }
 
-/// A folder that is ours.
 pub(super) struct Folder {
     path: PathBuf,
     disk: Box<dyn Disk>,
@@ -31,7 +30,6 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Creates the folder where it is missing and takes its lock.
     pub(super) fn open(path: &Path, disk: Box<dyn Disk>) -> anyhow::Result<Self> {
         let setting = || format!("TELEMETRY_SPILL_DIR={}", path.display());
         private_files::create_folder(path)

@@ -1,16 +1,13 @@
 //! One entry of the spill as bytes: `length u32 | CRC32C u32 | version u8 | payload`, little-endian; the checksum covers
 //! length, version and payload.
 
-/// The version this build writes.
 const VERSION: u8 = 1;
-/// Length and checksum.
 const HEAD_BYTES: usize = 8;
 /// What an entry takes beyond its payload.
 pub(super) const OVERHEAD_BYTES: usize = HEAD_BYTES + 1;
 /// Larger than any payload: a record at its limit with key and headers.
 const MAX_BODY_BYTES: usize = schemas::log::MAX_RECORD_BYTES + 1024 * 1024;
 
-/// What stands at the beginning of some bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ParsedFrame<'a> {
     /// A whole entry and how many bytes it takes.
@@ -21,7 +18,6 @@ pub(super) enum ParsedFrame<'a> {
     Damaged,
 }
 
-/// Appends `payload` as an entry.
 pub(super) fn encode(payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len() + 1).unwrap_or(u32::MAX).to_le_bytes();
     let mut entry = Vec::with_capacity(payload.len() + OVERHEAD_BYTES);
@@ -34,7 +30,6 @@ pub(super) fn encode(payload: &[u8]) -> Vec<u8> {
     entry
 }
 
-/// Looks at the beginning of `bytes`.
 pub(super) fn decode(bytes: &[u8]) -> ParsedFrame<'_> {
     let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() else {
         return ParsedFrame::Partial { bytes: OVERHEAD_BYTES };

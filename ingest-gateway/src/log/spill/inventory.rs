@@ -25,14 +25,12 @@ pub(super) struct Segment {
     pub(super) is_closed: bool,
 }
 
-/// Counts of what waits for the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pending {
     pub(crate) records: u64,
     pub(crate) events: u64,
 }
 
-/// Shared by the writer, the drain and the requests.
 pub(crate) struct Inventory {
     max_bytes: u64,
     state: Mutex<State>,
@@ -128,7 +126,6 @@ impl Inventory {
         state.next_number - 1
     }
 
-    /// A new segment that is being written to.
     pub(super) fn opened(&self, number: u64) {
         let mut state = self.lock();
         if let Some(last) = state.segments.back_mut() {
@@ -156,7 +153,6 @@ impl Inventory {
         self.grown.notify_one();
     }
 
-    /// The first segment at or after a number.
     pub(super) fn segment_from(&self, number: u64) -> Option<Segment> {
         self.lock().segments.iter().find(|segment| segment.number >= number).copied()
     }

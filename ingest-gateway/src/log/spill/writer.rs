@@ -18,7 +18,6 @@ use tokio::sync::oneshot;
 /// Most bytes that share an fsync, beyond the entry that crosses it.
 const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// An entry that wants to be durable.
 pub(super) struct Entry {
     pub(super) org: OrgId,
     /// As it will stand in the file.
@@ -35,7 +34,6 @@ struct Writer {
     complaint: LogThrottle,
 }
 
-/// The segment that is written to.
 struct Active {
     number: u64,
     file: Box<dyn Segment>,

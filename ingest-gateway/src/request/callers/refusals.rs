@@ -19,18 +19,15 @@ use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
-/// Pause between two statements.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Reasons that wait for the store, of all organisations; beyond, further ones are forgotten.
 const MAX_WAITING: usize = 20_000;
-/// How long a reason is kept.
 const KEEP: TimeDelta = TimeDelta::days(30);
 
 const WRITE: &str = include_str!("refusals.sql");
 const DELETE: &str = "DELETE FROM refused_reports WHERE ctid = ANY(array( \
     SELECT ctid FROM refused_reports WHERE hour < $1 LIMIT $2 FOR UPDATE SKIP LOCKED))";
 
-/// One reason of one organisation in one hour.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Reason {
     organization: OrgId,
@@ -41,7 +38,6 @@ struct Reason {
     rule: String,
 }
 
-/// How often it was one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Times {
     status: u16,

@@ -26,7 +26,6 @@ const KNOWN: &[&str] = &[
     "privacy_level",
 ];
 
-/// What a request says once for all of its events.
 #[derive(Debug)]
 pub(crate) struct Envelope<'a> {
     pub(crate) session_id: Option<&'a RawValue>,
@@ -60,7 +59,6 @@ impl<'a> Envelope<'a> {
         })
     }
 
-    /// What the envelope says for all of its events.
     pub(crate) fn context<'l>(
         &self,
         limits: &'l Limits,

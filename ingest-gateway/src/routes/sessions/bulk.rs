@@ -26,12 +26,10 @@ use service_kit::auth::{Caller, Reporter};
 use service_kit::http::ApiError;
 use std::sync::Arc;
 
-/// The 201 of `POST /sessions/bulk`.
 #[derive(Serialize)]
 pub(crate) struct SessionUploaded {
     status: &'static str,
     session_id: SessionId,
-    /// Events accepted by this request.
     events_created: usize,
     /// Whether this request's outcome is the one on record.
     outcome_recorded: bool,

@@ -21,14 +21,12 @@ use service_kit::auth::{Caller, Reporter};
 use service_kit::http::ApiError;
 use std::sync::Arc;
 
-/// The 200 of `POST /sessions/end`.
 #[derive(Serialize)]
 pub(crate) struct SessionEnded {
     status: &'static str,
     session_id: SessionId,
 }
 
-/// Ends a session of the caller's.
 pub(crate) async fn end_session(
     Shared(state): Shared<Arc<State>>,
     Reporter(caller): Reporter,

@@ -26,7 +26,6 @@ use service_kit::http::ApiError;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The 201 of `POST /sessions/start`.
 #[derive(Serialize)]
 pub(crate) struct SessionStarted {
     session_id: SessionId,

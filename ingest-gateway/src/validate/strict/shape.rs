@@ -1,6 +1,4 @@
 //! The kinds of value that the public schemas know, and a table row that says which member has which.
-//!
-//! Must take null as the schemas do: absent only where the schema says that the member may be null.
 
 use crate::request::raw::{RawObject, as_array, as_str};
 use crate::validate::{Faults, Member};
@@ -9,7 +7,6 @@ use serde_json::value::RawValue;
 use url::Url;
 use uuid::Uuid;
 
-/// One member of an object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
     /// Its dotted place in the event or document.
@@ -25,7 +22,6 @@ enum Need {
     Nullable,
 }
 
-/// What a value must be.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shape {
     Text,
@@ -73,7 +69,6 @@ pub(crate) fn last_part(field: &'static str) -> &'static str {
     field.rsplit('.').next().unwrap_or(field)
 }
 
-/// Adds a fault for each member that breaks its row.
 pub(super) fn check(object: &RawObject<'_>, rules: &[Rule], faults: &mut Faults) {
     for rule in rules {
         let member = Member(rule.field);

@@ -39,7 +39,6 @@ pub(super) const SESSION: &[Rule] = &[
 pub(super) const IDENTIFIER: &[Rule] =
     &[must("data.access_context.identifiers.scheme", Text), must("data.access_context.identifiers.value", Text)];
 
-/// An event of any type.
 pub(super) const EVENT: &[Rule] = &[
     must("timestamp", Instant),
     optional("id", Uuid),
@@ -69,7 +68,6 @@ pub(super) fn required(event_type: &EventType) -> &'static [&'static str] {
     }
 }
 
-/// `data` of each type.
 pub(super) fn data(event_type: &EventType) -> &'static [Rule] {
     match event_type {
         EventType::ContentRetrieved => RETRIEVED,
@@ -136,7 +134,6 @@ const PRESENTED: &[Rule] = &[
 
 const ENGAGED: &[Rule] = &[optional("data.engagement_type", Text)];
 
-/// `turn`.
 pub(super) const TURN: &[Rule] = &[
     must("turn.privacy_level", OneOf(&["full", "summary", "intent", "minimal"])),
     nullable("turn.query_text", Text),
