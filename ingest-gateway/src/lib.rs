@@ -44,7 +44,7 @@ use clap::{Args, Parser, Subcommand};
 use drains::Drains;
 use record::accept::Remembered;
 use request::callers::refusals::{self, Refusals};
-use request::callers::{KnownCallers, key_uses};
+use request::callers::{self, KnownCallers};
 use request::idempotency::IdempotencyKeys;
 use request::large::LargeBodies;
 use request::self_serve::SelfServe;
@@ -191,7 +191,7 @@ impl State {
             bodies: BodyReader::new(settings.limits.body()),
             rates: CallerRates::new(settings.limits.key_rate),
             self_serve: SelfServe::new(&settings.limits),
-            uses: KeyUses::start(pool.clone(), key_uses::TELL),
+            uses: KeyUses::start(pool.clone(), callers::NOTE_KEY_USES),
             refusals: Refusals::start(pool.clone()),
             _refusals_expiry: refusals::start_expiry(pool.clone(), clock.clone()),
             memory: SessionMemory::new(reads.clone()),

@@ -130,7 +130,7 @@ pub(crate) async fn create_click_token(
 
 /// The session and the URL that a token is wanted for. Pure.
 pub(crate) fn read_wish(body: &[u8]) -> Result<(SessionId, ContentUrl), ApiError> {
-    let object = bodies::as_object(bodies::as_text(body)?)?;
+    let object = bodies::read_object(body)?;
     bodies::require_once(&object, &["session_id", "content_url"])?;
     let mut faults = Faults::default();
     for name in ["session_id", "content_url"].into_iter().filter(|name| object.get(name).is_none()) {

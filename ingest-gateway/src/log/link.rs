@@ -16,11 +16,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// Why a record is not on the log, as far as anybody knows.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     /// It may be tried again. It may even be on the log: then it is there twice, and counted once.
+    #[error("{0}")]
     Passing(KafkaError),
     /// No try will ever succeed.
+    #[error("{0}")]
     Permanent(KafkaError),
 }
 
@@ -136,14 +138,6 @@ impl Failure {
 
     pub(super) fn is_full_queue(&self) -> bool {
         matches!(self, Self::Passing(error) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull))
-    }
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Passing(error) | Self::Permanent(error) => error.fmt(f),
-        }
     }
 }
 

@@ -138,14 +138,7 @@ mod tests {
 
     #[test]
     fn a_session_that_only_its_events_name_adds_no_more_to_a_record_than_is_reckoned_with() {
-        let report = |level| SessionReport {
-            session_id: SessionId(uuid::Uuid::max()),
-            privacy_level: Some(level),
-            parent_session_id: None,
-            started_at: None,
-            manifest_ref: None,
-            agent_id: None,
-        };
+        let report = |level| SessionReport { privacy_level: Some(level), ..SessionReport::of(SessionId(uuid::Uuid::max())) };
         let longest = PrivacyLevel::ALL.map(|level| serde_json::to_string(&report(level)).unwrap().len()).into_iter().max();
         let comma = 1;
         assert!(longest.is_some_and(|longest| longest + comma <= REPORT_OF_SESSION), "{longest:?}");

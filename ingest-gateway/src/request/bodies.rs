@@ -1,13 +1,14 @@
 //! From a request to the object in its body: what every write endpoint does first.
 
 use super::large::ReceivedBody;
-use super::raw::{MAX_BODY_LEVELS, RawObject, as_str, depth, require_clean_text};
+use super::raw::{MAX_BODY_LEVELS, RawObject, as_array, as_str, depth, require_clean_text};
 use crate::State;
 use crate::validate::{Faults, Member};
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, header};
 use schemas::event::MAX_STRING_BYTES;
 use schemas::problem::Code;
+use serde_json::value::RawValue;
 use service_kit::auth::Caller;
 use service_kit::http::{ApiError, RequestId};
 
@@ -58,6 +59,10 @@ pub(crate) fn as_text(body: &[u8]) -> Result<&str, ApiError> {
     std::str::from_utf8(body).map_err(|_| invalid("it is not UTF-8"))
 }
 
+pub(crate) fn read_object(body: &[u8]) -> Result<RawObject<'_>, ApiError> {
+    as_object(as_text(body)?)
+}
+
 /// The text as an object whose strings every store takes. What nests deeper than any rule allows is looked at no further.
 pub(crate) fn as_object(text: &str) -> Result<RawObject<'_>, ApiError> {
     let object = RawObject::parse(text).map_err(invalid)?;
@@ -68,6 +73,17 @@ pub(crate) fn as_object(text: &str) -> Result<RawObject<'_>, ApiError> {
     }
     faults.into_result_as(Code::InvalidRequest)?;
     Ok(object)
+}
+
+/// The events of a document, or the fault that they are no array or too many.
+pub(crate) fn list_events<'a>(events: &'a RawValue, max_events: usize, faults: &mut Faults) -> Option<Vec<&'a RawValue>> {
+    let member = Member("events");
+    let Some(events) = as_array(events) else { return faults.none(member, "wrong_type", "events must be an array") };
+    if events.len() > max_events {
+        let detail = format!("events contains {} events; the maximum is {max_events}", events.len());
+        return faults.none(member, "too_many", detail);
+    }
+    Some(events)
 }
 
 /// Adds a fault for a `schema_version` that is not served; its absence is fine.

@@ -36,6 +36,12 @@ impl Faults {
         }
     }
 
+    /// The same, for a member that then reads as absent.
+    pub(crate) fn none<T>(&mut self, member: Member, code: &'static str, detail: impl Into<String>) -> Option<T> {
+        self.add(member, code, detail);
+        None
+    }
+
     /// Nothing, or the error that lists what was found, in the order of the events.
     pub(crate) fn into_result(self) -> Result<(), ApiError> {
         self.into_result_as(Code::InvalidEvent)

@@ -57,7 +57,7 @@ pub(crate) fn read(
     };
     facts.initiator_type = initiator_type(object, faults);
     facts.manifest_ref = manifest_ref(object, faults);
-    facts.prior_session_ids = prior_sessions(object, faults);
+    facts.prior_session_ids = prior_sessions(object, faults).unwrap_or_default();
     facts.privacy_level = privacy_level(object, faults);
     let mut instant = |name: &'static str| {
         let at_ms = timestamps::instant(object, Member(name), now, limits.max_ahead(), faults)?;
@@ -75,51 +75,42 @@ pub(crate) fn read(
 
 /// A declared privacy level; an unknown one is a fault.
 pub(crate) fn privacy_level(object: &RawObject<'_>, faults: &mut Faults) -> Option<PrivacyLevel> {
-    let level = as_str(object.get("privacy_level")?).and_then(|name| PrivacyLevel::parse(&name));
-    if level.is_none() {
-        faults.add(Member("privacy_level"), "unknown_value", "privacy_level must be one of: full, summary, intent, minimal");
-    }
-    level
+    let (value, member) = (object.get("privacy_level"), Member("privacy_level"));
+    members::known(value, member, PrivacyLevel::parse, "privacy_level must be one of: full, summary, intent, minimal", faults)
 }
 
 fn initiator_type(object: &RawObject<'_>, faults: &mut Faults) -> Option<String> {
-    let given = as_str(object.get("initiator_type")?).filter(|kind| kind == "user" || kind == "agent");
-    if given.is_none() {
-        faults.add(Member("initiator_type"), "unknown_value", "initiator_type must be one of: user, agent");
-    }
-    given.map(std::borrow::Cow::into_owned)
+    let read = |kind: &str| ["user", "agent"].contains(&kind).then(|| kind.to_owned());
+    let (value, member) = (object.get("initiator_type"), Member("initiator_type"));
+    members::known(value, member, read, "initiator_type must be one of: user, agent", faults)
 }
 
 fn manifest_ref(object: &RawObject<'_>, faults: &mut Faults) -> Option<String> {
     let member = Member("manifest_ref");
     let text = members::text(object.get("manifest_ref"), member, faults)?;
-    let is_manifest = Url::parse(&text).is_ok_and(|url| url.scheme() == "https" && url.path().ends_with(MANIFEST_SUFFIX));
-    if !is_manifest {
-        faults.add(member, "bad_url", format!("manifest_ref must be an https URL that ends in {MANIFEST_SUFFIX}"));
+    if Url::parse(&text).is_ok_and(|url| url.scheme() == "https" && url.path().ends_with(MANIFEST_SUFFIX)) {
+        return Some(text);
     }
-    is_manifest.then_some(text)
+    faults.none(member, "bad_url", format!("manifest_ref must be an https URL that ends in {MANIFEST_SUFFIX}"))
 }
 
-fn prior_sessions(object: &RawObject<'_>, faults: &mut Faults) -> Vec<SessionId> {
+fn prior_sessions(object: &RawObject<'_>, faults: &mut Faults) -> Option<Vec<SessionId>> {
     let member = Member("prior_session_ids");
-    let Some(value) = object.get(member.0) else { return Vec::new() };
-    let Some(list) = as_array(value) else {
-        faults.add(member, "wrong_type", "prior_session_ids must be an array of UUIDs");
-        return Vec::new();
+    let Some(list) = as_array(object.get(member.0)?) else {
+        return faults.none(member, "wrong_type", "prior_session_ids must be an array of UUIDs");
     };
     if list.len() > MAX_PRIOR_SESSIONS {
-        faults.add(member, "too_many", format!("prior_session_ids must contain at most {MAX_PRIOR_SESSIONS} sessions"));
-        return Vec::new();
+        let detail = format!("prior_session_ids must contain at most {MAX_PRIOR_SESSIONS} sessions");
+        return faults.none(member, "too_many", detail);
     }
     let parsed: Option<Vec<SessionId>> =
         list.into_iter().map(|id| Uuid::try_parse(&as_str(id)?).ok().filter(|id| !id.is_nil()).map(SessionId)).collect();
     let Some(mut sessions) = parsed else {
-        faults.add(member, "bad_uuid", "prior_session_ids must contain only UUIDs");
-        return Vec::new();
+        return faults.none(member, "bad_uuid", "prior_session_ids must contain only UUIDs");
     };
     let mut seen = std::collections::HashSet::new();
     sessions.retain(|session| seen.insert(*session));
-    sessions
+    Some(sessions)
 }
 
 /// Members that this build does not know are kept, within the limits of an event's `data` and as far as the level lets them. A
@@ -143,17 +134,16 @@ fn own_members(
 pub(crate) fn read_outcome(body: &RawObject<'_>, limits: &Limits, faults: &mut Faults) -> Option<Outcome> {
     let value = body.get("outcome")?;
     let Ok(object) = RawObject::parse(value.get()) else {
-        faults.add(Member("outcome"), "wrong_type", "outcome must be an object");
-        return None;
+        return faults.none(Member("outcome"), "wrong_type", "outcome must be an object");
     };
     if object.first_repeated(OUTCOME).is_some() {
-        faults.add(Member("outcome"), "repeated", "outcome contains a repeated member");
-        return None;
+        return faults.none(Member("outcome"), "repeated", "outcome contains a repeated member");
     }
     let outcome_type = object.get("type").and_then(as_str).and_then(|name| OutcomeType::parse(&name));
-    if outcome_type.is_none() {
-        faults.add(Member("outcome.type"), "unknown_value", "outcome.type must be one of: conversion, abandonment, browse");
-    }
+    let outcome_type = outcome_type.or_else(|| {
+        let detail = "outcome.type must be one of: conversion, abandonment, browse";
+        faults.none(Member("outcome.type"), "unknown_value", detail)
+    });
     let value_amount = amount(&object, faults);
     let currency = currency(&object, faults);
     let extra = own_members(&object, OUTCOME, Member("outcome"), limits, Some(PrivacyLevel::Minimal), faults);
@@ -162,22 +152,15 @@ pub(crate) fn read_outcome(body: &RawObject<'_>, limits: &Limits, faults: &mut F
 
 fn amount(object: &RawObject<'_>, faults: &mut Faults) -> Option<i64> {
     let Some(value) = object.get("value_amount") else { return Some(0) };
-    let amount = value.get().parse::<i64>().ok().filter(|amount| *amount >= 0);
-    if amount.is_none() {
-        faults.add(
-            Member("outcome.value_amount"),
-            "out_of_range",
-            "outcome.value_amount must be a whole number of minor units, 0 or more",
-        );
-    }
-    amount
+    value.get().parse::<i64>().ok().filter(|amount| *amount >= 0).or_else(|| {
+        let detail = "outcome.value_amount must be a whole number of minor units, 0 or more";
+        faults.none(Member("outcome.value_amount"), "out_of_range", detail)
+    })
 }
 
 fn currency(object: &RawObject<'_>, faults: &mut Faults) -> Option<String> {
     let Some(value) = object.get("currency") else { return Some(DEFAULT_CURRENCY.to_owned()) };
-    let currency = as_str(value).filter(|code| code.len() == 3 && code.bytes().all(|b| b.is_ascii_uppercase()));
-    if currency.is_none() {
-        faults.add(Member("outcome.currency"), "bad_currency", "outcome.currency must be three upper-case letters");
-    }
-    currency.map(std::borrow::Cow::into_owned)
+    let code = as_str(value).filter(|code| code.len() == 3 && code.bytes().all(|b| b.is_ascii_uppercase()));
+    code.map(std::borrow::Cow::into_owned)
+        .or_else(|| faults.none(Member("outcome.currency"), "bad_currency", "outcome.currency must be three upper-case letters"))
 }

@@ -6,7 +6,6 @@ use super::context::{Context, ValidEvent};
 use super::members::KNOWN;
 use super::{Faults, Member, members, repeats, strict, timestamps};
 use crate::privacy::TURN;
-use crate::request::limits::MAX_DATA_LEVELS;
 use crate::request::raw::{RawObject, as_str};
 use schemas::event::{EventFamily, EventType, SourceRole};
 use schemas::event_key::canonical_telemetry_id;
@@ -16,10 +15,7 @@ use serde_json::value::RawValue;
 pub(crate) fn validate_event<'a>(event: &'a RawValue, context: &Context<'_>, faults: &mut Faults) -> Option<ValidEvent<'a>> {
     let object = match RawObject::parse(event.get()) {
         Ok(object) => object,
-        Err(why) => {
-            faults.add(Member("event"), "wrong_type", format!("an event must be an object: {why}"));
-            return None;
-        }
+        Err(why) => return faults.none(Member("event"), "wrong_type", format!("an event must be an object: {why}")),
     };
     repeats::check(&object, faults);
     if context.is_strict {
@@ -27,7 +23,8 @@ pub(crate) fn validate_event<'a>(event: &'a RawValue, context: &Context<'_>, fau
     }
 
     let event_type = read_type(&object, context, faults);
-    let source_role = read_role(&object, faults);
+    let detail = "source_role must be one of: origin, edge, index, agent";
+    let source_role = members::known(object.get("source_role"), Member("source_role"), SourceRole::parse, detail, faults);
     let at_ms = timestamps::instant(&object, Member("timestamp"), context.now, context.limits.max_ahead(), faults);
     if object.get("timestamp").is_none() {
         faults.add(Member("timestamp"), "required", "timestamp is required");
@@ -44,8 +41,8 @@ pub(crate) fn validate_event<'a>(event: &'a RawValue, context: &Context<'_>, fau
         ctx_token: members::text(object.get("ctx_token"), Member("ctx_token"), faults),
         turn_id: members::text(object.get("turn_id"), Member("turn_id"), faults),
         output_id: members::text(object.get("output_id"), Member("output_id"), faults),
-        data: members::object(&object, Member("data"), context.limits.max_data_bytes, MAX_DATA_LEVELS, faults),
-        turn: members::object(&object, Member(TURN), context.limits.max_data_bytes, MAX_DATA_LEVELS, faults),
+        data: members::object(&object, Member("data"), context.limits.max_data_bytes, faults),
+        turn: members::object(&object, Member(TURN), context.limits.max_data_bytes, faults),
         privacy_level: context.privacy_level,
         members: object,
     };
@@ -57,24 +54,19 @@ pub(crate) fn validate_event<'a>(event: &'a RawValue, context: &Context<'_>, fau
 
 fn read_type(object: &RawObject<'_>, context: &Context<'_>, faults: &mut Faults) -> Option<EventType> {
     let member = Member("type");
-    let Some(value) = object.get("type") else {
-        faults.add(member, "required", "type is required");
-        return None;
-    };
+    let Some(value) = object.get("type") else { return faults.none(member, "required", "type is required") };
     let name = as_str(value);
     if name.as_deref() == Some(DISPLAYED) && context.is_before_1_0 {
         return Some(EventType::ContentPresented);
     }
-    let parsed = name.as_deref().and_then(EventType::parse);
-    if parsed.is_none() {
+    name.as_deref().and_then(EventType::parse).or_else(|| {
         let hint = match name.as_deref() {
             Some(DISPLAYED) => "content_displayed was renamed content_presented in version 1.0",
             Some(_) => "type must be a standard type, a checkout_*, product_* or cart_* type, or a namespaced name with a dot",
             None => "type must be a string",
         };
-        faults.add(member, "unknown_type", hint);
-    }
-    parsed
+        faults.none(member, "unknown_type", hint)
+    })
 }
 
 /// Under its present name, else under its old one. What stands for none is none, and breaks no rule.
@@ -82,14 +74,6 @@ fn read_telemetry_id(object: &RawObject<'_>, faults: &mut Faults) -> Option<Stri
     let present = Member("content_telemetry_id");
     let member = if object.get(present.0).is_some() { present } else { Member(OLD_TELEMETRY_ID) };
     members::text(object.get(member.0), member, faults).and_then(|id| canonical_telemetry_id(&id))
-}
-
-fn read_role(object: &RawObject<'_>, faults: &mut Faults) -> Option<SourceRole> {
-    let role = as_str(object.get("source_role")?).and_then(|name| SourceRole::parse(&name));
-    if role.is_none() {
-        faults.add(Member("source_role"), "unknown_value", "source_role must be one of: origin, edge, index, agent");
-    }
-    role
 }
 
 fn check_role(event: &ValidEvent<'_>, faults: &mut Faults) {

@@ -32,19 +32,26 @@ pub(crate) const KNOWN: &[&str] = &[
 
 /// A non-empty text of at most [`MAX_STRING_BYTES`].
 pub(crate) fn text(value: Option<&RawValue>, member: Member, faults: &mut Faults) -> Option<String> {
-    let Some(text) = as_str(value?) else {
-        faults.add(member, "wrong_type", format!("{} must be a string", member.0));
-        return None;
-    };
+    let name = member.0;
+    let Some(text) = as_str(value?) else { return faults.none(member, "wrong_type", format!("{name} must be a string")) };
     if text.is_empty() {
-        faults.add(member, "empty", format!("{} must not be empty", member.0));
-        return None;
+        return faults.none(member, "empty", format!("{name} must not be empty"));
     }
     if text.len() > MAX_STRING_BYTES {
-        faults.add(member, "too_long", format!("{} must have at most {MAX_STRING_BYTES} bytes", member.0));
-        return None;
+        return faults.none(member, "too_long", format!("{name} must have at most {MAX_STRING_BYTES} bytes"));
     }
     Some(text.into_owned())
+}
+
+/// A text that `read` knows; `detail` says which there are.
+pub(crate) fn known<T>(
+    value: Option<&RawValue>,
+    member: Member,
+    read: impl FnOnce(&str) -> Option<T>,
+    detail: &str,
+    faults: &mut Faults,
+) -> Option<T> {
+    as_str(value?).and_then(|text| read(&text)).or_else(|| faults.none(member, "unknown_value", detail))
 }
 
 /// An id; the spellings of a UUID are one.
@@ -56,48 +63,29 @@ pub(crate) fn session(value: Option<&RawValue>, member: Member, faults: &mut Fau
     let given = text(value, member, faults)?;
     match Uuid::try_parse(&given) {
         Ok(session) if !session.is_nil() => Some(SessionId(session)),
-        _ => {
-            faults.add(member, "bad_uuid", format!("{} must be a UUID", member.0));
-            None
-        }
+        _ => faults.none(member, "bad_uuid", format!("{} must be a UUID", member.0)),
     }
 }
 
 /// An http or https URL, canonical.
 pub(crate) fn url(value: Option<&RawValue>, member: Member, faults: &mut Faults) -> Option<ContentUrl> {
-    let Some(text) = as_str(value?) else {
-        faults.add(member, "wrong_type", format!("{} must be a string", member.0));
-        return None;
-    };
-    match ContentUrl::parse(&text) {
-        Ok(url) => Some(url),
-        Err(error) => {
-            faults.add(member, "bad_url", format!("{}: {error}", member.0));
-            None
-        }
-    }
+    let name = member.0;
+    let Some(text) = as_str(value?) else { return faults.none(member, "wrong_type", format!("{name} must be a string")) };
+    ContentUrl::parse(&text).map_or_else(|error| faults.none(member, "bad_url", format!("{name}: {error}")), Some)
 }
 
 /// An object within the limits of size and depth.
-pub(crate) fn object<'a>(
-    object: &RawObject<'a>,
-    member: Member,
-    max_bytes: usize,
-    max_levels: usize,
-    faults: &mut Faults,
-) -> Option<&'a RawValue> {
-    let value = object.get(member.0)?;
+pub(crate) fn object<'a>(object: &RawObject<'a>, member: Member, max_bytes: usize, faults: &mut Faults) -> Option<&'a RawValue> {
+    let name = member.0;
+    let value = object.get(name)?;
     if !value.get().starts_with('{') {
-        faults.add(member, "wrong_type", format!("{} must be an object", member.0));
-        return None;
+        return faults.none(member, "wrong_type", format!("{name} must be an object"));
     }
     if value.get().len() > max_bytes {
-        faults.add(member, "too_large", format!("{} must have at most {max_bytes} bytes", member.0));
-        return None;
+        return faults.none(member, "too_large", format!("{name} must have at most {max_bytes} bytes"));
     }
-    if depth(value.get()) > max_levels {
-        faults.add(member, "too_deep", format!("{} must have at most {max_levels} levels of nesting", member.0));
-        return None;
+    if depth(value.get()) > MAX_DATA_LEVELS {
+        return faults.none(member, "too_deep", format!("{name} must have at most {MAX_DATA_LEVELS} levels of nesting"));
     }
     Some(value)
 }

@@ -12,7 +12,7 @@ pub(super) fn check(event: &RawObject<'_>, faults: &mut Faults) {
         add(KNOWN[place], faults);
     }
     for (holder, known) in [("data", &*IN_DATA), (TURN, &*IN_TURN)] {
-        let Some(object) = event.get(holder).and_then(|value| RawObject::parse(value.get()).ok()) else { continue };
+        let Some(object) = event.object(holder) else { continue };
         for place in object.repeated(|name| known.binary_search_by_key(&name, |(known, _)| known).ok()) {
             add(known[place].1, faults);
         }

@@ -89,13 +89,13 @@ fn check_data(event: &RawObject<'_>, event_type: &EventType, faults: &mut Faults
     if event.get(IP_HASH).is_some() {
         faults.add(Member(IP_HASH), "withdrawn", "ip_hash was removed from the standard");
     }
-    let Some(data) = event.get("data").and_then(|data| RawObject::parse(data.get()).ok()) else { return };
+    let Some(data) = event.object("data") else { return };
     if data.get(IP_HASH).is_some() {
         faults.add(Member("data.ip_hash"), "withdrawn", "ip_hash was removed from the standard");
     }
     check(&data, tables::data(event_type), faults);
     if *event_type == EventType::ContentGrounded
-        && let Some(fingerprint) = data.get("content_fingerprint").and_then(|value| RawObject::parse(value.get()).ok())
+        && let Some(fingerprint) = data.object("content_fingerprint")
     {
         check(&fingerprint, tables::FINGERPRINT, faults);
     }
@@ -103,7 +103,7 @@ fn check_data(event: &RawObject<'_>, event_type: &EventType, faults: &mut Faults
 
 /// What loose mode would strip is refused here.
 fn check_turn(event: &RawObject<'_>, level: Option<PrivacyLevel>, faults: &mut Faults) {
-    let Some(turn) = event.get(TURN).and_then(|turn| RawObject::parse(turn.get()).ok()) else { return };
+    let Some(turn) = event.object(TURN) else { return };
     check(&turn, tables::TURN, faults);
     let level = privacy::turn_level(&turn, level);
     for rule in tables::TURN {

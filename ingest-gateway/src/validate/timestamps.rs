@@ -15,18 +15,15 @@ pub(crate) fn instant(
     ahead: Duration,
     faults: &mut Faults,
 ) -> Option<i64> {
-    let value = object.get(member.0)?;
-    let Some(at_ms) = as_str(value).and_then(|text| instant::read(&text, Spelling::Report)) else {
-        faults.add(member, "bad_timestamp", format!("{} must be an RFC 3339 instant with an offset", member.0));
-        return None;
+    let name = member.0;
+    let Some(at_ms) = as_str(object.get(name)?).and_then(|text| instant::read(&text, Spelling::Report)) else {
+        return faults.none(member, "bad_timestamp", format!("{name} must be an RFC 3339 instant with an offset"));
     };
     if at_ms < EARLIEST_AT_MS {
-        faults.add(member, "too_early", format!("{} must not be before the year 2000", member.0));
-        return None;
+        return faults.none(member, "too_early", format!("{name} must not be before the year 2000"));
     }
     if at_ms > now.timestamp_millis() + i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX / 2) {
-        faults.add(member, "in_the_future", format!("{} must not be more than {} s in the future", member.0, ahead.as_secs()));
-        return None;
+        return faults.none(member, "in_the_future", format!("{name} must not be more than {} s in the future", ahead.as_secs()));
     }
     Some(at_ms)
 }

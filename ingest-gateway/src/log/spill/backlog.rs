@@ -3,7 +3,6 @@
 use super::folder::{Folder, Position};
 use super::frame::{self, ParsedFrame};
 use super::inventory::{Inventory, Pending, Segment};
-use crate::metrics;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -87,8 +86,7 @@ impl Backlog {
 
     /// Keeps an entry that the log will never take where a person finds it.
     pub(crate) fn set_aside(&self, refused: &Spilled, reason: &str) -> io::Result<()> {
-        let path = self.folder.set_aside_refused(refused.begin, &refused.payload)?;
-        metrics::spill_set_aside("refused");
+        let path = self.folder.set_aside("refused", refused.begin, &refused.payload)?;
         tracing::error!(path = %path.display(), "the log refuses a spilled record for good, it was set aside: {reason}");
         Ok(())
     }
@@ -148,8 +146,7 @@ impl Backlog {
                 "cut off what an interrupted write left in the spill; it was never acknowledged"
             );
         } else {
-            let path = self.folder.set_aside_damaged(self.at, damaged)?;
-            metrics::spill_set_aside("damaged");
+            let path = self.folder.set_aside("damaged", self.at, damaged)?;
             tracing::error!(path = %path.display(), bytes = damaged.len(), "bytes of the spill are damaged and were set aside");
         }
         self.at.offset += damaged.len() as u64;

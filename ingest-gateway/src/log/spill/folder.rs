@@ -4,6 +4,7 @@
 //! the process's account alone: they contain what is reported.
 
 use super::disk::{Disk, Segment};
+use crate::metrics;
 use anyhow::Context;
 use service_kit::private_files;
 use std::fs::{self, File, TryLockError};
@@ -13,8 +14,6 @@ use std::path::{Path, PathBuf};
 const LOCK: &str = "lock";
 const CHECKPOINT: &str = "drained";
 const SEGMENT: &str = "spill";
-const DAMAGED: &str = "damaged";
-const REFUSED: &str = "refused";
 
 /// A place in the spill: entries before it are on the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,22 +79,14 @@ impl Folder {
         fs::remove_file(self.segment(number))
     }
 
-    /// Keeps bytes of a segment that are no entry, for a person to look at.
-    pub(super) fn set_aside_damaged(&self, from: Position, bytes: &[u8]) -> io::Result<PathBuf> {
-        self.keep(from, DAMAGED, bytes)
-    }
-
-    /// Keeps an entry that the log will never take.
-    pub(super) fn set_aside_refused(&self, from: Position, bytes: &[u8]) -> io::Result<PathBuf> {
-        self.keep(from, REFUSED, bytes)
-    }
-
-    fn keep(&self, from: Position, kind: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+    /// Keeps bytes for a person to look at: `damaged` ones, which are no entry, or a `refused` entry, which the log will never take.
+    pub(super) fn set_aside(&self, kind: &'static str, from: Position, bytes: &[u8]) -> io::Result<PathBuf> {
         let path = self.path.join(format!("{:020}-{}.{kind}", from.segment, from.offset));
         let mut file = private_files::create(&path)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         self.sync()?;
+        metrics::spill_set_aside(kind);
         Ok(path)
     }
 
@@ -139,13 +130,12 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         let folder = Folder::open(&path, Box::new(RealDisk)).unwrap();
         folder.create_segment(1).unwrap().write_all(b"x").unwrap();
-        folder.set_aside_damaged(Position::default(), b"x").unwrap();
-        folder.set_aside_refused(Position::default(), b"x").unwrap();
+        folder.set_aside("damaged", Position::default(), b"x").unwrap();
         folder.note_checkpoint(Position::default()).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&path), 0o700, "also a folder that was there before");
         let files: Vec<PathBuf> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect();
-        assert_eq!(files.len(), 5, "{files:?}");
+        assert_eq!(files.len(), 4, "{files:?}");
         for file in files {
             assert_eq!(mode(&file), 0o600, "{}", file.display());
         }

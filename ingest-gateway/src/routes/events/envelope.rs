@@ -2,7 +2,7 @@
 
 use crate::request::bodies;
 use crate::request::limits::Limits;
-use crate::request::raw::{RawObject, as_array, as_str};
+use crate::request::raw::{RawObject, as_str};
 use crate::sessions::privacy_level;
 use crate::validate::{Context, EnvelopeFacts, Faults, Member, members, strict};
 use chrono::{DateTime, Utc};
@@ -28,19 +28,15 @@ const KNOWN: &[&str] = &[
 
 #[derive(Debug)]
 pub(crate) struct Envelope<'a> {
-    pub(crate) session_id: Option<&'a RawValue>,
-    pub(crate) agent_id: Option<&'a RawValue>,
-    pub(crate) ctx_token: Option<&'a RawValue>,
-    pub(crate) privacy_level: Option<PrivacyLevel>,
-    pub(crate) told: EnvelopeFacts,
+    privacy_level: Option<PrivacyLevel>,
     pub(crate) events: Vec<&'a RawValue>,
-    pub(crate) members: RawObject<'a>,
+    members: RawObject<'a>,
 }
 
 impl<'a> Envelope<'a> {
     /// Reads the envelope: 400 for what is not a JSON object, 422 with every fault for what breaks a rule.
     pub(crate) fn parse(body: &'a [u8], max_events: usize) -> Result<Self, ApiError> {
-        let members = bodies::as_object(bodies::as_text(body)?)?;
+        let members = bodies::read_object(body)?;
         bodies::require_once(&members, KNOWN)?;
 
         let mut faults = Faults::default();
@@ -48,15 +44,7 @@ impl<'a> Envelope<'a> {
         let events = find_events(&members, max_events, &mut faults);
         let privacy_level = privacy_level(&members, &mut faults);
         faults.into_result()?;
-        Ok(Self {
-            privacy_level,
-            told: EnvelopeFacts::by(&members),
-            session_id: members.get("session_id"),
-            agent_id: members.get("agent_id"),
-            ctx_token: members.get("ctx_token"),
-            events,
-            members,
-        })
+        Ok(Self { privacy_level, events, members })
     }
 
     pub(crate) fn context<'l>(
@@ -70,16 +58,16 @@ impl<'a> Envelope<'a> {
         if context.is_strict {
             strict::check_envelope(&self.members, &self.events, faults);
         }
-        let session_id = members::session(self.session_id, Member("session_id"), faults);
-        let ctx_token = members::text(self.ctx_token, Member("ctx_token"), faults);
+        let (session, token) = (self.members.get("session_id"), self.members.get("ctx_token"));
+        let session_id = members::session(session, Member("session_id"), faults);
+        let ctx_token = members::text(token, Member("ctx_token"), faults);
         Context {
-            is_binding_unclear: (self.session_id.is_some() && session_id.is_none())
-                || (self.ctx_token.is_some() && ctx_token.is_none()),
+            is_binding_unclear: (session.is_some() && session_id.is_none()) || (token.is_some() && ctx_token.is_none()),
             session_id,
-            agent_id: members::text(self.agent_id, Member("agent_id"), faults),
+            agent_id: members::text(self.members.get("agent_id"), Member("agent_id"), faults),
             ctx_token,
             privacy_level: self.privacy_level,
-            told: self.told.clone(),
+            told: EnvelopeFacts::by(&self.members),
             is_before_1_0: bodies::is_before_1_0(&self.members),
             ..context
         }
@@ -99,24 +87,14 @@ fn find_events<'a>(members: &RawObject<'a>, max_events: usize, faults: &mut Faul
         }
         (_, Some(_), Some(_)) => faults.add(Member("event"), "not_allowed", "send either events or event, not both"),
         (_, None, Some(event)) => return vec![event],
-        (_, Some(events), None) => return list_events(events, max_events, faults),
-        (_, None, None) => faults.add(Member("events"), "required", "events is required"),
-    }
-    Vec::new()
-}
-
-fn list_events<'a>(events: &'a RawValue, max_events: usize, faults: &mut Faults) -> Vec<&'a RawValue> {
-    match as_array(events) {
-        None => faults.add(Member("events"), "wrong_type", "events must be an array"),
-        Some(events) if events.is_empty() => faults.add(Member("events"), "empty", "events must contain at least one event"),
-        Some(events) if events.len() > max_events => {
-            faults.add(
-                Member("events"),
-                "too_many",
-                format!("events contains {} events; the maximum is {max_events}", events.len()),
-            );
+        (_, Some(events), None) => {
+            let events = bodies::list_events(events, max_events, faults);
+            if events.as_ref().is_some_and(Vec::is_empty) {
+                faults.add(Member("events"), "empty", "events must contain at least one event");
+            }
+            return events.unwrap_or_default();
         }
-        Some(events) => return events,
+        (_, None, None) => faults.add(Member("events"), "required", "events is required"),
     }
     Vec::new()
 }

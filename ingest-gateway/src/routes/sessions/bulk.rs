@@ -7,7 +7,6 @@ use crate::record::batch::Batch;
 use crate::request::bodies::{self, WriteRequest};
 use crate::request::large::Turn;
 use crate::request::limits::Limits;
-use crate::request::raw::as_array;
 use crate::sessions::change::{Change, to_the_end};
 use crate::sessions::facts;
 use crate::validate::{Context, Faults, Member, members, strict};
@@ -21,7 +20,6 @@ use schemas::ids::{OrgId, SessionId};
 use schemas::log::RecordKind;
 use schemas::session::SessionFacts;
 use serde::Serialize;
-use serde_json::value::RawValue;
 use service_kit::auth::{Caller, Reporter};
 use service_kit::http::ApiError;
 use std::sync::Arc;
@@ -84,14 +82,15 @@ pub(crate) fn read_session<'a>(
     now: DateTime<Utc>,
     caller: &Caller,
 ) -> Result<(SessionFacts, Batch<'a>), ApiError> {
-    let object = &bodies::as_object(bodies::as_text(body)?)?;
+    let object = &bodies::read_object(body)?;
     facts::require_once(object)?;
     let mut faults = Faults::default();
     bodies::check_version(object, &mut faults);
     let session_id = members::session(object.get("session_id"), Member("session_id"), &mut faults);
     let session_id = session_id.unwrap_or_else(unnamed);
     let facts = facts::read(object, session_id, now, limits, &mut faults);
-    let events = listed(object.get("events"), limits.max_events, &mut faults);
+    let events = object.get("events").and_then(|events| bodies::list_events(events, limits.max_events, &mut faults));
+    let events = events.unwrap_or_default();
     let context = Context {
         session_id: Some(session_id),
         agent_id: facts.agent_id.clone(),
@@ -104,21 +103,4 @@ pub(crate) fn read_session<'a>(
         strict::check_session(object, &events, &mut faults);
     }
     Ok((facts, Batch::validate(&events, context, faults)))
-}
-
-/// The events of a session: none is fine, here.
-fn listed<'a>(events: Option<&'a RawValue>, max_events: usize, faults: &mut Faults) -> Vec<&'a RawValue> {
-    let Some(events) = events else { return Vec::new() };
-    match as_array(events) {
-        None => faults.add(Member("events"), "wrong_type", "events must be an array"),
-        Some(events) if events.len() > max_events => {
-            faults.add(
-                Member("events"),
-                "too_many",
-                format!("events contains {} events; the maximum is {max_events}", events.len()),
-            );
-        }
-        Some(events) => return events,
-    }
-    Vec::new()
 }

@@ -58,7 +58,7 @@ async fn end(state: &State, caller: &Caller, request: &WriteRequest) -> Result<J
 
 /// Which session a body ends, and with what outcome. Pure.
 pub(crate) fn read_end(body: &[u8], limits: &Limits) -> Result<(SessionId, Option<Outcome>), ApiError> {
-    let object = bodies::as_object(bodies::as_text(body)?)?;
+    let object = bodies::read_object(body)?;
     facts::require_once(&object)?;
     let mut faults = Faults::default();
     let session_id = members::session(object.get("session_id"), Member("session_id"), &mut faults);

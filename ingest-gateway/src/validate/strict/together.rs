@@ -96,18 +96,14 @@ fn check_side_by_side(events: &[Placed<'_>], faults: &mut Faults) {
 }
 
 fn check_identifiers(session: &RawObject<'_>, faults: &mut Faults) {
-    let inside = |object: &RawObject<'_>, name: &str| object.get(name).map(RawValue::get).map(str::to_owned);
-    let Some(data) = inside(session, "data") else { return };
-    let Some(context) = RawObject::parse(&data).ok().and_then(|data| inside(&data, "access_context")) else { return };
-    let member = Member("data.access_context.identifiers");
-    let Ok(context) = RawObject::parse(&context) else {
-        faults.add(Member("data.access_context"), "wrong_type", "data.access_context must be an object");
-        return;
+    let Some(context) = session.object("data").and_then(|data| data.get("access_context")) else { return };
+    let Ok(context) = RawObject::parse(context.get()) else {
+        return faults.add(Member("data.access_context"), "wrong_type", "data.access_context must be an object");
     };
+    let member = Member("data.access_context.identifiers");
     let Some(identifiers) = context.get("identifiers") else { return };
     let Some(identifiers) = as_array(identifiers) else {
-        faults.add(member, "wrong_type", "data.access_context.identifiers must be an array");
-        return;
+        return faults.add(member, "wrong_type", "data.access_context.identifiers must be an array");
     };
     for identifier in identifiers {
         match RawObject::parse(identifier.get()) {
