@@ -28,17 +28,17 @@ mod log;
 mod sessions;
 mod tokens;
 mod drains;
+mod expiry;
 mod metrics;
 
 pub use drains::{DrainDryRun, DrainSettings, DryLine, FORMATS, FormatId, LogFormat, Outcome as LineOutcome};
+pub use expiry::{SessionExpiry, TokenExpiry};
 pub use log::{Durability, Log, Message};
 pub use metrics::MEASURES;
 pub use request::limits::Limits;
 pub use request::raw::visited_bytes;
 pub use routes::dry_run::{Document, dry_run};
 pub use routes::routes;
-pub use sessions::SessionExpiry;
-pub use tokens::TokenExpiry;
 
 use clap::{Args, Parser, Subcommand};
 use drains::Drains;
@@ -196,12 +196,12 @@ impl State {
             _refusals_expiry: refusals::start_expiry(pool.clone(), clock.clone()),
             memory: SessionMemory::new(reads.clone()),
             tokens: ClickTokens::new(reads),
-            _expiry: tokens::start_expiry(pool.clone(), clock.clone(), settings.kafka.clone(), settings.expiry.clone()),
-            _session_expiry: sessions::start_expiry(
+            _expiry: expiry::expire_tokens(pool.clone(), clock.clone(), settings.kafka.clone(), settings.expiry.clone()),
+            _session_expiry: expiry::expire_sessions(
                 pool.clone(),
                 clock.clone(),
                 settings.kafka.clone(),
-                &settings.session_expiry,
+                settings.session_expiry.clone(),
             ),
             session_changes: sessions::change::slots(),
             remembered: Remembered::new(),

@@ -7,11 +7,8 @@ pub(crate) mod facts;
 pub(crate) mod change;
 pub(crate) mod store;
 mod memory;
-mod expiry;
 
 pub(crate) use change::is_usable;
-pub use expiry::SessionExpiry;
-pub(crate) use expiry::start as start_expiry;
 pub(crate) use facts::privacy_level;
 pub(crate) use memory::SessionMemory;
 pub(crate) use store::Levels;

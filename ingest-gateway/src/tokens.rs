@@ -1,10 +1,5 @@
 //! Click tokens: minted for a session of the caller's, presented again on engagement and checkout events.
 
-mod expiry;
-
-pub use expiry::TokenExpiry;
-pub(crate) use expiry::start as start_expiry;
-
 use crate::State;
 use crate::privacy::redact::without_click_tokens;
 use crate::request::bodies::{self, WriteRequest};
