@@ -5,7 +5,7 @@ use crate::drains::{BOT, PERSON, line};
 use crate::harness::Gateway;
 use ingest_gateway::Limits;
 use schemas::identity::OrgType;
-use serde_json::json;
+use serde_json::{Value, json};
 use service_kit::testing::eventually;
 use sqlx::PgPool;
 
@@ -14,6 +14,15 @@ const HOUR_SECONDS: i64 = 3_600;
 async fn count(pool: &PgPool, table: &str) -> i64 {
     let statement = format!("SELECT count(*) FROM {table}");
     sqlx::query_scalar(sqlx::AssertSqlSafe(statement)).fetch_one(pool).await.expect("the table exists")
+}
+
+/// The statuses of so many starts of a session.
+async fn starts(gateway: &Gateway, key: &str, members: &Value, count: usize) -> Vec<u16> {
+    let mut statuses = Vec::new();
+    for _ in 0..count {
+        statuses.push(gateway.post_to("/sessions/start", key, members).await.status);
+    }
+    statuses
 }
 
 /// A log with a line in each of so many hours of the last year.
@@ -94,18 +103,12 @@ async fn f50_writes_without_a_verified_domain_end_in_429() {
     let (anyone, verified) = (seed.org("anyone", OrgType::ContentOwner).await, seed.owner_of("a.test").await);
     let agent = seed.org("agent", OrgType::Agent).await;
     let large = json!({"content_scope": "x".repeat(2_000), "own.note": "y".repeat(55_000)});
-    let mut statuses = Vec::new();
-    for _ in 0..10 {
-        statuses.push(gateway.post_to("/sessions/start", &anyone.key, &large).await.status);
-    }
-    assert_eq!(statuses, [[201; 5], [429; 5]].concat());
+    assert_eq!(starts(&gateway, &anyone.key, &large, 10).await, [[201; 5], [429; 5]].concat());
     assert_eq!(count(&gateway.stores.pool, "sessions").await, 5, "what is refused stores nothing");
     let refused = gateway.post_to("/sessions/start", &anyone.key, &large).await;
     assert!(refused.headers.contains_key("retry-after"), "{}", refused.body);
     for (name, key) in [("verified", &verified.key), ("agent", &agent.key)] {
-        for _ in 0..10 {
-            assert_eq!(gateway.post_to("/sessions/start", key, &large).await.status, 201, "{name}");
-        }
+        assert_eq!(starts(&gateway, key, &large, 10).await, [201; 10], "{name}");
     }
 }
 
@@ -115,11 +118,7 @@ async fn f50_sessions_of_an_owner_have_a_budget() {
     let gateway = Gateway::start_with(limits).await;
     let owner = gateway.seed().owner_of("a.test").await;
     let large = json!({"own.note": "y".repeat(57_000)});
-    let mut statuses = Vec::new();
-    for _ in 0..8 {
-        statuses.push(gateway.post_to("/sessions/start", &owner.key, &large).await.status);
-    }
-    assert_eq!(statuses, [[201; 5].as_slice(), &[429; 3]].concat());
+    assert_eq!(starts(&gateway, &owner.key, &large, 8).await, [[201; 5].as_slice(), &[429; 3]].concat());
 }
 
 /// Bytes of PostgreSQL and of the log.

@@ -1,7 +1,6 @@
 //! What a click token binds, what it only stands beside, and that it tells its bearer nothing of its issuer.
 
-use crate::database_away::gateway_and_database;
-use crate::harness::{Answer, Gateway, with};
+use crate::harness::{Gateway, SESSION, event, with};
 use schemas::clicks::ClickLink;
 use schemas::identity::OrgType;
 use schemas::log::LogEvent;
@@ -11,7 +10,6 @@ use service_kit::testing::SeededOrg;
 use std::collections::HashMap;
 use uuid::Uuid;
 
-const SESSION: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 const OTHER: &str = "00000000-0000-4000-8000-000000000001";
 
 /// An agent with a session of an agent of its own, declared `full`.
@@ -22,14 +20,16 @@ async fn issuer(gateway: &Gateway) -> SeededOrg {
     org
 }
 
-async fn mint(gateway: &Gateway, key: &str, url: &str) -> String {
-    let minted = gateway.post_to("/click-tokens", key, &json!({"session_id": SESSION, "content_url": url})).await;
-    assert_eq!(minted.status, 201, "{}", minted.body);
-    minted.body["token"].as_str().expect("a token").to_owned()
+/// A gateway, an issuer with a session, another organization, and a token of that session for this URL.
+async fn issuer_shop_and_token(url: &str) -> (Gateway, SeededOrg, SeededOrg, String) {
+    let gateway = Gateway::start().await;
+    let (issuer, shop) = (issuer(&gateway).await, gateway.seed().org("shop", OrgType::Platform).await);
+    let token = gateway.create_token(&issuer.key, SESSION, url).await;
+    (gateway, issuer, shop, token)
 }
 
 async fn expired(gateway: &Gateway, key: &str) -> String {
-    let token = mint(gateway, key, "https://a.test/x").await;
+    let token = gateway.create_token(key, SESSION, "https://a.test/x").await;
     sqlx::query("UPDATE click_tokens SET expires_at = now() WHERE token_hash = $1")
         .bind(PlainClickToken::presented(&token).hash().as_bytes().as_slice())
         .execute(&gateway.stores.pool)
@@ -39,24 +39,16 @@ async fn expired(gateway: &Gateway, key: &str) -> String {
 }
 
 fn engaged(id: &str, members: Value) -> Value {
-    let event =
-        json!({"type": "content_engaged", "timestamp": "2026-11-01T10:00:00Z", "id": id, "content_url": "https://a.test/x"});
-    with(event, members)
+    with(event("content_engaged", json!({"id": id})), members)
 }
 
 fn checkout(id: &str, members: Value) -> Value {
-    with(engaged(id, json!({"content_url": null})), with(json!({"type": "checkout_completed"}), members))
+    with(event("checkout_completed", json!({"id": id, "content_url": null})), members)
 }
 
 /// All that is on the log, by the ids of events.
 async fn stored(gateway: &Gateway) -> HashMap<String, LogEvent> {
-    let count = usize::try_from(gateway.record_count()).expect("a count");
-    let events = gateway.records(count).await.into_iter().flat_map(|record| record.events);
-    events.filter_map(|event| Some((event.id.clone()?, event))).collect()
-}
-
-fn faults(answer: &Answer) -> Vec<String> {
-    answer.faults().into_iter().map(|(_, field, code)| format!("{field}:{code}")).collect()
+    gateway.all_events().await.into_iter().filter_map(|event| Some((event.id.clone()?, event))).collect()
 }
 
 #[tokio::test]
@@ -66,7 +58,8 @@ async fn a_token_beside_a_session_that_it_does_not_bind_is_kept_as_its_hash_and_
     let (loose, strict) =
         (gateway.seed().org("loose", OrgType::Platform).await, gateway.seed().org("strict", OrgType::Platform).await);
     gateway.seed().make_strict(strict.id).await;
-    let (expired, known) = (expired(&gateway, &issuer.key).await, mint(&gateway, &issuer.key, "https://a.test/x").await);
+    let (expired, known) =
+        (expired(&gateway, &issuer.key).await, gateway.create_token(&issuer.key, SESSION, "https://a.test/x").await);
     let mut expected = Vec::new();
     for (name, key) in [("loose", &loose.key), ("strict", &strict.key)] {
         for (n, token) in ["ct_0123456789abcdef", expired.as_str(), known.as_str()].into_iter().enumerate() {
@@ -97,11 +90,11 @@ async fn a_token_beside_a_session_that_it_does_not_bind_is_kept_as_its_hash_and_
 async fn the_issuers_own_token_beside_another_of_its_sessions_is_refused() {
     let gateway = Gateway::start().await;
     let issuer = issuer(&gateway).await;
-    let token = mint(&gateway, &issuer.key, "https://a.test/x").await;
+    let token = gateway.create_token(&issuer.key, SESSION, "https://a.test/x").await;
     let beside = |session: &str| json!({"session_id": session, "events": [engaged("e", json!({"ctx_token": token}))]});
     for path in ["/events", "/sessions/bulk"] {
         let refused = gateway.post_to(path, &issuer.key, &beside(OTHER)).await;
-        assert_eq!((refused.status, faults(&refused)), (422, vec!["ctx_token:session_mismatch".to_owned()]), "{path}");
+        assert_eq!((refused.status, refused.faults()), (422, vec!["0.ctx_token:session_mismatch".to_owned()]), "{path}");
         assert_eq!(gateway.post_to(path, &issuer.key, &beside(SESSION)).await.status, 201, "{path}");
     }
 }
@@ -130,10 +123,7 @@ async fn told_beside(
 
 #[tokio::test]
 async fn s18_beside_a_named_session_anothers_token_answers_and_is_kept_alike_whichever_session_that_is() {
-    let gateway = Gateway::start().await;
-    let issuer = issuer(&gateway).await;
-    let shop = gateway.seed().org("shop", OrgType::Platform).await;
-    let token = mint(&gateway, &issuer.key, "https://a.test/x").await;
+    let (gateway, issuer, shop, token) = issuer_shop_and_token("https://a.test/x").await;
     // Another of the issuer's, and one that nobody has.
     let (another, unknown) = (Uuid::new_v4().to_string(), Uuid::new_v4().to_string());
     assert_eq!(gateway.post_to("/sessions/bulk", &issuer.key, &json!({"session_id": another})).await.status, 201);
@@ -147,7 +137,7 @@ async fn s18_beside_a_named_session_anothers_token_answers_and_is_kept_alike_whi
 }
 
 #[tokio::test]
-async fn a_token_that_alone_binds_an_event_must_be_good_and_unknown_and_expired_are_one_answer() {
+async fn e19_a_token_that_alone_binds_must_be_good_and_unknown_and_expired_are_one_answer() {
     let gateway = Gateway::start().await;
     let issuer = issuer(&gateway).await;
     let shop = gateway.seed().org("shop", OrgType::Platform).await;
@@ -158,13 +148,13 @@ async fn a_token_that_alone_binds_an_event_must_be_good_and_unknown_and_expired_
             async move {
                 let mut answer = gateway.post(key, &body).await;
                 answer.body["request_id"].take();
-                (answer.status, faults(&answer), answer.body)
+                (answer.status, answer.faults(), answer.body)
             }
         };
         let own = |token: &str| json!({"events": [with(event.clone(), json!({"ctx_token": token}))]});
         let around = |token: &str| json!({"ctx_token": token, "events": [event]});
         let unknown = send(own("ctx_never")).await;
-        assert_eq!((unknown.0, unknown.1.as_slice()), (422, &["ctx_token:unknown_token".to_owned()][..]));
+        assert_eq!((unknown.0, unknown.1.as_slice()), (422, &["0.ctx_token:unknown_token".to_owned()][..]));
         for body in [own(&expired), around(&expired), around("ctx_never")] {
             assert_eq!(send(body).await, unknown);
         }
@@ -173,11 +163,8 @@ async fn a_token_that_alone_binds_an_event_must_be_good_and_unknown_and_expired_
 
 #[tokio::test]
 async fn a_token_on_a_type_that_it_cannot_bind_is_kept_as_its_hash_and_refused_in_strict_mode() {
-    let gateway = Gateway::start().await;
-    let issuer = issuer(&gateway).await;
-    let shop = gateway.seed().org("shop", OrgType::Platform).await;
     // Good, and of another session: on these types nobody looks.
-    let token = mint(&gateway, &issuer.key, "https://a.test/x").await;
+    let (gateway, _, shop, token) = issuer_shop_and_token("https://a.test/x").await;
     let types =
         ["content_retrieved", "content_grounded", "content_cited", "content_presented", "turn_completed", "com.example.own"];
     for event_type in types {
@@ -194,22 +181,19 @@ async fn a_token_on_a_type_that_it_cannot_bind_is_kept_as_its_hash_and_refused_i
         assert_eq!((event.ctx_hash.is_some(), event.session_org), (false, None), "{event_type}");
     }
     let unbound = engaged("e", json!({"type": "content_cited", "ctx_token": token}));
-    assert_eq!(faults(&gateway.post(&shop.key, &json!({"events": [unbound]})).await), ["session_id:required"]);
+    assert_eq!(gateway.post(&shop.key, &json!({"events": [unbound]})).await.faults(), ["0.session_id:required"]);
     gateway.seed().make_strict(shop.id).await;
     let strict = gateway.seed().org("strict", OrgType::Agent).await;
     gateway.seed().make_strict(strict.id).await;
     let retrieval =
         engaged(OTHER, json!({"type": "content_retrieved", "source_role": "edge", "ctx_token": "ct_0123456789abcdef"}));
     let document = json!({"document_type": "event_batch", "schema_version": "1.0", "events": [retrieval]});
-    assert_eq!(faults(&gateway.post(&strict.key, &document).await), ["ctx_token:not_allowed"]);
+    assert_eq!(gateway.post(&strict.key, &document).await.faults(), ["0.ctx_token:not_allowed"]);
 }
 
 #[tokio::test]
 async fn what_goes_by_a_token_alone_and_names_no_url_has_the_tokens_url_and_its_owner() {
-    let gateway = Gateway::start().await;
-    let issuer = issuer(&gateway).await;
-    let shop = gateway.seed().org("shop", OrgType::Platform).await;
-    let token = mint(&gateway, &issuer.key, "https://www.a.test/offer?x=1#y").await;
+    let (gateway, issuer, shop, token) = issuer_shop_and_token("https://www.a.test/offer?x=1#y").await;
     let host = stored_site("https://www.a.test/");
     let named = engaged("named", json!({"ctx_token": token, "content_url": "https://b.test/"}));
     let by_token = [
@@ -237,7 +221,7 @@ async fn what_goes_by_a_token_alone_and_names_no_url_has_the_tokens_url_and_its_
     }
     let beside = engaged("beside", json!({"ctx_token": "ctx_never", "session_id": OTHER, "content_url": null}));
     let refused = gateway.post(&shop.key, &json!({"events": [beside]})).await;
-    assert_eq!(faults(&refused), ["content_url:required"], "beside a session a token may stand for nothing");
+    assert_eq!(refused.faults(), ["0.content_url:required"], "beside a session a token may stand for nothing");
 
     let (owner, other) = (gateway.seed().owner_of("a.test").await, gateway.seed().owner_of("b.test").await);
     let event = |id: &str| json!({"events": [checkout(id, json!({"ctx_token": token}))]});
@@ -253,10 +237,7 @@ fn stored_site(url: &str) -> String {
 
 #[tokio::test]
 async fn s18_what_is_kept_of_an_event_says_nothing_of_the_session_that_a_token_binds_it_to() {
-    let gateway = Gateway::start().await;
-    let issuer = issuer(&gateway).await;
-    let shop = gateway.seed().org("shop", OrgType::Platform).await;
-    let token = mint(&gateway, &issuer.key, "https://a.test/x").await;
+    let (gateway, _, shop, token) = issuer_shop_and_token("https://a.test/x").await;
     let own = json!({"ctx_token": token, "data": {"query_text": "q", "engagement_type": "link_click"}});
     let taken =
         gateway.post(&shop.key, &json!({"agent_id": "the shop's", "privacy_level": "full", "events": [engaged("e", own)]})).await;
@@ -265,26 +246,4 @@ async fn s18_what_is_kept_of_an_event_says_nothing_of_the_session_that_a_token_b
     // Had the level of the issuer's session decided, the reporter could read it off its own event.
     assert_eq!(event.data.unwrap().get(), r#"{"engagement_type":"link_click"}"#);
     assert_eq!(event.agent_id, None, "and whoever reports it does not name another's agent");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn while_the_database_is_away_an_event_beside_a_session_is_its_reporters_until_the_worker_looks() {
-    let folder = tempfile::tempdir().unwrap();
-    let (gateway, mut database) = gateway_and_database(folder.path()).await;
-    let shop = gateway.seed().org("shop", OrgType::Platform).await;
-    let owner = gateway.seed().owner_of("a.test").await;
-    for key in [&shop.key, &owner.key] {
-        let met = json!({"events": [engaged("met", json!({"type": "content_retrieved", "source_role": "edge"}))]});
-        assert_eq!(gateway.post(key, &met).await.status, 201);
-    }
-    database.kill_9();
-    let beside = engaged("beside", json!({"ctx_token": "ctx_never", "session_id": OTHER}));
-    let alone = checkout("alone", json!({"ctx_token": "ctx_never"}));
-    assert_eq!(gateway.post(&shop.key, &json!({"events": [beside, alone]})).await.status, 201);
-    let unknown_host = gateway.post(&owner.key, &json!({"events": [checkout("owner", json!({"ctx_token": "ctx_never"}))]})).await;
-    assert_eq!(unknown_host.status, 503, "whose page it was, nobody can say: {}", unknown_host.body);
-    let stored = stored(&gateway).await;
-    let (beside, alone) = (&stored["beside"], &stored["alone"]);
-    assert_eq!(beside.session_id.map(|id| id.to_string()).as_deref(), Some(OTHER));
-    assert!(beside.is_unresolved() && alone.is_unresolved() && alone.content_url.is_none());
 }

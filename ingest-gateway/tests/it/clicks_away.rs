@@ -1,7 +1,7 @@
 //! Click tokens while PostgreSQL is away: taken by their hash, with every rule that needs no look-up still in force.
 
 use crate::database_away::gateway_and_database;
-use crate::harness::{Gateway, with};
+use crate::harness::{Gateway, SESSION, with};
 use schemas::identity::OrgType;
 use schemas::log::{LogEvent, LogRecord};
 use schemas::secrets::{PlainClickToken, SecretHash};
@@ -9,16 +9,6 @@ use serde_json::{Value, json};
 use service_kit::testing::eventually;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
-
-const SESSION: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
-
-/// A click token of a session of the key's.
-async fn mint(gateway: &Gateway, key: &str, session: &str) -> String {
-    let body = json!({"session_id": session, "content_url": "https://a.test/x"});
-    let minted = gateway.post_to("/click-tokens", key, &body).await;
-    assert_eq!(minted.status, 201, "{}", minted.body);
-    minted.body["token"].as_str().expect("a token").to_owned()
-}
 
 /// An engagement without an id of its own: its key is made of what it says.
 fn engaged(minute: u8, members: Value) -> Value {
@@ -44,7 +34,10 @@ async fn a_token_is_taken_by_its_hash_while_the_database_is_stopped_and_a_retry_
     let shop = gateway.seed().org("shop", OrgType::Platform).await;
     let own = json!({"session_id": SESSION, "agent_id": "bot"});
     assert_eq!(gateway.post_to("/sessions/bulk", &agent.key, &own).await.status, 201);
-    let (token, other) = (mint(&gateway, &agent.key, SESSION).await, mint(&gateway, &agent.key, SESSION).await);
+    let (token, other) = (
+        gateway.create_token(&agent.key, SESSION, "https://a.test/x").await,
+        gateway.create_token(&agent.key, SESSION, "https://a.test/x").await,
+    );
     let known = json!({"events": [{"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "edge", "content_url": "https://a.test/"}]});
     assert_eq!(gateway.post(&shop.key, &known).await.status, 201);
 
@@ -69,8 +62,7 @@ async fn a_token_is_taken_by_its_hash_while_the_database_is_stopped_and_a_retry_
     }
 
     // The session's record, the warm-up, tokens that were never made and taken meanwhile, and each batch twice.
-    let count = usize::try_from(gateway.record_count()).unwrap();
-    let texts = gateway.record_texts(count).await;
+    let texts = gateway.record_texts(usize::try_from(gateway.record_count()).unwrap()).await;
     assert!(!texts.iter().any(|text| text.contains(&token) || text.contains(&other) || text.contains("ctx_never")));
     let records: Vec<LogRecord> = texts.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
     assert!(records.iter().any(LogRecord::is_unresolved));
@@ -113,8 +105,9 @@ async fn what_needs_no_look_up_is_still_refused_and_a_token_met_before_still_res
     let agent = gateway.seed().org("agent", OrgType::Agent).await;
     let shop = gateway.seed().org("shop", OrgType::Platform).await;
     assert_eq!(gateway.post_to("/sessions/bulk", &agent.key, &json!({"session_id": SESSION})).await.status, 201);
-    let token = mint(&gateway, &agent.key, SESSION).await;
-    for key in [&shop.key, &agent.key] {
+    let token = gateway.create_token(&agent.key, SESSION, "https://a.test/x").await;
+    let owner = gateway.seed().owner_of("a.test").await;
+    for key in [&shop.key, &agent.key, &owner.key] {
         let met = json!({"events": [engaged(1, json!({"ctx_token": token}))]});
         assert_eq!(gateway.post(key, &met).await.status, 201);
     }
@@ -122,10 +115,10 @@ async fn what_needs_no_look_up_is_still_refused_and_a_token_met_before_still_res
     database.kill_9();
     let grounded = json!({"type": "content_grounded", "ctx_token": "ctx_other"});
     let wrong_type = gateway.post(&agent.key, &json!({"events": [engaged(2, grounded)]})).await;
-    assert_eq!((wrong_type.status, wrong_type.faults()[0].1.as_str()), (422, "session_id"), "{}", wrong_type.body);
+    assert_eq!((wrong_type.status, wrong_type.faults()[0].as_str()), (422, "0.session_id:required"), "{}", wrong_type.body);
     let another = json!({"session_id": "00000000-0000-4000-8000-000000000001", "ctx_token": token});
     let mismatch = gateway.post(&agent.key, &json!({"events": [engaged(3, another)]})).await;
-    assert_eq!((mismatch.status, mismatch.faults()[0].2.as_str()), (422, "session_mismatch"), "{}", mismatch.body);
+    assert_eq!((mismatch.status, mismatch.faults()[0].as_str()), (422, "0.ctx_token:session_mismatch"), "{}", mismatch.body);
     for (path, body) in [
         ("/sessions/start", json!({})),
         ("/sessions/end", json!({"session_id": SESSION})),
@@ -134,9 +127,12 @@ async fn what_needs_no_look_up_is_still_refused_and_a_token_met_before_still_res
     ] {
         assert_eq!(gateway.post_to(path, &agent.key, &body).await.status, 503, "{path}");
     }
+    let unknown_host = engaged(3, json!({"ctx_token": "ctx_other", "content_url": null}));
+    let unknown_host = gateway.post(&owner.key, &json!({"events": [unknown_host]})).await;
+    assert_eq!(unknown_host.status, 503, "whose page it was, nobody can say: {}", unknown_host.body);
     let both = json!({"events": [engaged(4, json!({"ctx_token": token})), engaged(4, json!({"ctx_token": "ctx_other"}))]});
     assert_eq!(gateway.post(&shop.key, &both).await.status, 201);
-    let records = gateway.records(4).await;
+    let records = gateway.records(5).await;
     let record = records.iter().find(|record| record.events.len() == 2).expect("the last one");
     let [met, other] = record.events.as_slice() else { panic!("{record:?}") };
     assert_eq!((met.session_id.map(|id| id.to_string()).as_deref(), met.session_org), (Some(SESSION), Some(agent.id)));

@@ -53,8 +53,8 @@ async fn every_bad_credential_gets_the_same_401() {
 #[tokio::test]
 async fn x19_a_key_is_one_plain_header_or_nothing() {
     let gateway = Gateway::start().await;
-    let key = gateway.seed().org("live", OrgType::Platform).await.key;
-    let other = gateway.seed().org("other", OrgType::Platform).await.key;
+    let key = gateway.key("live", OrgType::Platform).await;
+    let other = gateway.key("other", OrgType::Platform).await;
     let bytes = |text: &[u8]| reqwest::header::HeaderValue::from_bytes(text).expect("a header may hold these bytes");
     for value in [
         format!("{key}, {other}"),
@@ -74,58 +74,21 @@ async fn x19_a_key_is_one_plain_header_or_nothing() {
     assert_eq!(gateway.record_count(), 0);
 }
 
-/// What can be told of keys from how long refusals take is printed; that there is nothing to tell them apart by is
-/// asserted here and, for the way to the answer, in `service_kit::auth`.
+/// That there is nothing to tell keys apart by on the way to the answer either is asserted in `service_kit::auth`.
 #[tokio::test]
 async fn x21_keys_that_never_were_and_keys_that_are_revoked_are_refused_alike() {
-    const ROUNDS: usize = 300;
     let gateway = Gateway::start().await;
     let revoked = gateway.seed().org("gone", OrgType::Platform).await;
     gateway.seed().revoke_keys(revoked.id).await;
     let unknown = PlainApiKey::mint(OrgType::Platform).reveal().to_owned();
-    let mut took = [Vec::new(), Vec::new()];
     let mut seen = std::collections::BTreeSet::new();
-    for _ in 0..ROUNDS {
-        for (key, took) in [&unknown, &revoked.key].into_iter().zip(&mut took) {
-            let begun = std::time::Instant::now();
-            let mut refused = gateway.post(key, &batch()).await;
-            took.push(begun.elapsed().as_secs_f64() * 1e6);
-            refused.body["request_id"].take();
-            let headers: Vec<_> = refused.headers.keys().map(ToString::to_string).collect();
-            seen.insert((refused.status, headers, refused.body.to_string()));
-        }
+    for key in [&unknown, &revoked.key].repeat(20) {
+        let mut refused = gateway.post(key, &batch()).await;
+        refused.body["request_id"].take();
+        let headers: Vec<_> = refused.headers.keys().map(ToString::to_string).collect();
+        seen.insert((refused.status, headers, refused.body.to_string()));
     }
     assert_eq!(seen.len(), 1, "{seen:?}");
-    println!("Welch's t between unknown and revoked keys over {ROUNDS} rounds: {:.2}", welch(&took[0], &took[1]));
-}
-
-fn welch(a: &[f64], b: &[f64]) -> f64 {
-    let mean = |sample: &[f64]| sample.iter().sum::<f64>() / sample.len() as f64;
-    let error = |sample: &[f64]| {
-        let (n, mean) = (sample.len() as f64, mean(sample));
-        sample.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0) / n
-    };
-    (mean(a) - mean(b)) / (error(a) + error(b)).sqrt()
-}
-
-#[tokio::test]
-async fn a_key_without_the_scope_writes_nothing() {
-    let gateway = Gateway::start().await;
-    let org = gateway.seed().org("reader", OrgType::Platform).await;
-    let key = gateway.seed().key(org.id, OrgType::Platform, &[Scope::TelemetryRead, Scope::IdentityWrite]).await;
-    let refused = gateway.post(&key, &batch()).await;
-    assert_eq!((refused.status, refused.body["code"].as_str()), (403, Some("missing_scope")));
-    assert_eq!(gateway.record_count(), 0);
-}
-
-#[tokio::test]
-async fn a_revoked_key_stops_working_within_a_second() {
-    let gateway = Gateway::start().await;
-    let org = gateway.seed().org("agent", OrgType::Agent).await;
-    assert_eq!(gateway.post(&org.key, &batch()).await.status, 201);
-    gateway.seed().revoke_keys(org.id).await;
-    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    assert_eq!(gateway.post(&org.key, &batch()).await.status, 401);
 }
 
 #[tokio::test]

@@ -16,8 +16,8 @@ fn batch(id: &str) -> Value {
     json!({"events": [event]})
 }
 
-/// A gateway on a database of its own.
-pub(crate) async fn gateway_and_database(folder: &std::path::Path) -> (Gateway, Postgres) {
+/// Stores of which the database is one's own.
+pub(crate) async fn stores_and_database(folder: &std::path::Path) -> (TestStores, Postgres) {
     let mut stores = TestStores::with_topics().await;
     let folder = folder.to_owned();
     let database = tokio::task::spawn_blocking(move || Postgres::start(&folder)).await.expect("starting does not panic");
@@ -25,6 +25,12 @@ pub(crate) async fn gateway_and_database(folder: &std::path::Path) -> (Gateway, 
     stores.postgres = PostgresSettings { database_url: database.url() };
     stores.pool = service_kit::stores::postgres(&stores.postgres).expect("the address is valid");
     service_kit::stores::migrate_postgres(&stores.pool).await.expect("the tables are created");
+    (stores, database)
+}
+
+/// A gateway on a database of its own.
+pub(crate) async fn gateway_and_database(folder: &std::path::Path) -> (Gateway, Postgres) {
+    let (stores, database) = stores_and_database(folder).await;
     (Gateway::start_on(stores, Durability::default()).await, database)
 }
 
@@ -71,7 +77,7 @@ async fn c11_a_stopped_database_does_not_stop_known_keys() {
 async fn texts_of_a_session_that_cannot_be_looked_up_are_withheld() {
     let folder = tempfile::tempdir().unwrap();
     let (gateway, database) = gateway_and_database(folder.path()).await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let key = gateway.key("agent", OrgType::Agent).await;
     let (met, unmet) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
     let turn = |session: uuid::Uuid, text: &str| {
         json!({"events": [{"type": "turn_completed", "timestamp": "2026-11-01T10:00:00Z", "session_id": session,

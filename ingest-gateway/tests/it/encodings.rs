@@ -1,7 +1,6 @@
 //! Compressed bodies: S9's limits, exact on every body route and encoding. Bombs are in `siege`.
 
 use crate::harness::{Answer, Gateway, answer, retrieval};
-use schemas::identity::OrgType;
 use serde_json::json;
 use std::io::Write;
 
@@ -32,15 +31,12 @@ pub(crate) fn compress(encoding: &str, text: &[u8]) -> Vec<u8> {
 }
 
 async fn send(gateway: &Gateway, path: &str, key: &str, encoding: &str, wire: Vec<u8>) -> Answer {
-    let request = service_kit::testing::client().post(format!("{}{path}", gateway.server.url));
-    let request = request.header("x-api-key", key).header("content-type", "application/json");
-    answer(request.header("content-encoding", encoding).body(wire)).await
+    answer(gateway.request_to(path, Some(key)).header("content-encoding", encoding).body(wire)).await
 }
 
 #[tokio::test]
 async fn x5_every_encoding_is_understood() {
-    let gateway = Gateway::start().await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let (gateway, key) = Gateway::with_agent().await;
     let body = json!({"events": [retrieval("https://a.test/")]}).to_string();
     for encoding in ENCODINGS.into_iter().chain(["GZIP"]) {
         let accepted = send(&gateway, "/events", &key, encoding, compress(&encoding.to_lowercase(), body.as_bytes())).await;
@@ -55,8 +51,7 @@ async fn x5_every_encoding_is_understood() {
 
 #[tokio::test]
 async fn what_follows_the_first_document_is_refused_in_every_encoding_and_not_lost() {
-    let gateway = Gateway::start().await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let (gateway, key) = Gateway::with_agent().await;
     for encoding in ENCODINGS {
         let document = |path| compress(encoding, json!({"events": [retrieval(path)]}).to_string().as_bytes());
         let (first, second) = (document("https://a.test/1"), document("https://a.test/2"));
@@ -71,8 +66,7 @@ async fn what_follows_the_first_document_is_refused_in_every_encoding_and_not_lo
 #[tokio::test]
 async fn s9_the_inflated_limit_is_exact_on_every_route_and_encoding() {
     const LIMIT: usize = 4 * 1024 * 1024;
-    let gateway = Gateway::start().await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let (gateway, key) = Gateway::with_agent().await;
     let padded = |length: usize| [b"{}".as_slice(), &vec![b' '; length - 2]].concat();
     let (fits, exceeds) = (padded(LIMIT), padded(LIMIT + 1));
     for encoding in ENCODINGS {
@@ -84,10 +78,7 @@ async fn s9_the_inflated_limit_is_exact_on_every_route_and_encoding() {
         }
     }
     for path in ROUTES {
-        let plain = |length: usize| {
-            let request = service_kit::testing::client().post(format!("{}{path}", gateway.server.url));
-            answer(request.header("x-api-key", &key).header("content-type", "application/json").body(padded(length)))
-        };
+        let plain = |length: usize| answer(gateway.request_to(path, Some(&key)).body(padded(length)));
         assert_ne!(plain(1024 * 1024).await.status, 413, "{path}");
         assert_eq!(plain(1024 * 1024 + 1).await.status, 413, "{path}");
     }
@@ -95,8 +86,7 @@ async fn s9_the_inflated_limit_is_exact_on_every_route_and_encoding() {
 
 #[tokio::test]
 async fn x3_frames_that_hold_nothing_are_no_way_around_the_limits() {
-    let gateway = Gateway::start().await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let (gateway, key) = Gateway::with_agent().await;
     // A skippable frame of zstd: any length on the wire, no output.
     let skippable = [b"\x50\x2a\x4d\x18\xf8\x03\x00\x00".as_slice(), &[0; 1_016]].concat();
     let body = json!({"events": [retrieval("https://a.test/")]}).to_string();

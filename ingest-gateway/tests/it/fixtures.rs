@@ -1,20 +1,20 @@
 //! Documents of our own (`tests/documents`), one for each rule that the public suite exercises, in default and in strict
-//! mode: document → outcome.
+//! mode: document → outcome. K6: where the public suite lies beside the clone (`FIXTURES_DIR`), every document of it too.
 
-use crate::harness::{Answer, Gateway, answer};
+use crate::harness::{Gateway, answer};
 use schemas::identity::OrgType;
+use schemas::secrets::PlainClickToken;
 use serde_json::{Value, json};
 use service_kit::testing::SeededOrg;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-pub(crate) const EVENTS: &str = "/events";
-pub(crate) const BULK: &str = "/sessions/bulk";
 /// Where a click token of the reporter's own goes.
 const PLACE_OF_TOKEN: &str = "{token}";
+const PUBLIC_SUITE: &str = "FIXTURES_DIR";
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Outcome {
+enum Outcome {
     /// 201 with this many events.
     Created(usize),
     /// 422 with exactly these faults, as `index.field:code`.
@@ -22,148 +22,160 @@ pub(crate) enum Outcome {
 }
 use Outcome::{Created, Refused};
 
-/// Document, endpoint, outcome in default mode, outcome in strict mode.
-pub(crate) type Row = (&'static str, &'static str, Outcome, Outcome);
+/// What becomes of a document of ours and of the one of the public suite that it stands for.
+struct Row {
+    own: &'static str,
+    public: &'static str,
+    default: Outcome,
+    strict: Outcome,
+}
 
-const ACCEPTED: &[Row] = &[
-    ("accepted/batch-of-an-agent.json", EVENTS, Created(4), Created(4)),
-    ("accepted/batch-of-clicks-by-token.json", EVENTS, Created(2), Created(2)),
-    ("accepted/batch-of-groundings.json", EVENTS, Created(2), Created(2)),
-    ("accepted/event-of-a-child-session.json", EVENTS, Created(1), Created(1)),
-    ("accepted/event-of-a-click-by-token.json", EVENTS, Created(1), Created(1)),
-    ("accepted/event-of-a-redirected-click.json", EVENTS, Created(1), Created(1)),
-    ("accepted/event-of-an-agent.json", EVENTS, Created(1), Created(1)),
-    ("accepted/event-of-an-index.json", EVENTS, Created(1), Created(1)),
-    ("accepted/event-of-an-origin.json", EVENTS, Created(1), Created(1)),
+/// Ours, the suite's, and how many events both modes take.
+const ACCEPTED: [(&str, &str, usize); 15] = [
+    ("batch-of-an-agent", "event-batch-agent", 4),
+    ("batch-of-clicks-by-token", "event-batch-destination-engagements", 2),
+    ("batch-of-groundings", "event-batch-grounding-provenance", 2),
+    ("event-of-a-child-session", "event-standalone-child-session", 1),
+    ("event-of-a-click-by-token", "event-standalone-engaged-ctx-token", 1),
+    ("event-of-a-redirected-click", "event-standalone-engaged-redirect", 1),
+    ("event-of-an-agent", "event-standalone-agent", 1),
+    ("event-of-an-index", "event-standalone-index", 1),
+    ("event-of-an-origin", "event-standalone-origin", 1),
     // With tokens of other issuers, which nobody here knows.
-    ("accepted/session-clicked-in-a-later-turn.json", BULK, Created(5), Created(5)),
-    ("accepted/session-of-a-turn-at-summary.json", BULK, Created(1), Created(1)),
-    ("accepted/session-of-other-engagements.json", BULK, Created(9), Created(9)),
-    ("accepted/session-that-contradicts.json", BULK, Created(6), Created(6)),
-    ("accepted/session-with-a-link-shown-twice.json", BULK, Created(5), Created(5)),
-    ("accepted/session-with-evidence.json", BULK, Created(1), Created(1)),
+    ("session-clicked-in-a-later-turn", "session-earlier-turn-click", 5),
+    ("session-of-a-turn-at-summary", "turn-privacy-summary", 1),
+    ("session-of-other-engagements", "session-engagement-types", 9),
+    ("session-that-contradicts", "session-citation-contradiction", 6),
+    ("session-with-a-link-shown-twice", "session-repeated-link-engagement", 5),
+    ("session-with-evidence", "session-evidence-reference", 1),
 ];
 
-const REFUSED: &[Row] = &[
+/// Ours, the suite's, what default mode does with it, and the faults in strict mode.
+const REFUSED: [(&str, &str, Outcome, &[&str]); 17] = [
     // The address hash is stripped.
-    ("refused/batch-address-hash.json", EVENTS, Created(1), Refused(&["0.data.ip_hash:withdrawn"])),
+    ("batch-address-hash", "withdrawn-ip-hash-batch", Created(1), &["0.data.ip_hash:withdrawn"]),
     // Any opaque string may be a token; this one was never minted.
     (
-        "refused/batch-by-a-token-of-no-shape.json",
-        EVENTS,
+        "batch-by-a-token-of-no-shape",
+        "batch-ctx-token-bad-pattern",
         Refused(&["0.ctx_token:unknown_token"]),
-        Refused(&["ctx_token:bad_token", "0.ctx_token:unknown_token"]),
+        &["ctx_token:bad_token", "0.ctx_token:unknown_token"],
     ),
     // The token binds the engagement; the grounding beside it has no session.
     (
-        "refused/batch-by-a-token-with-a-grounding.json",
-        EVENTS,
+        "batch-by-a-token-with-a-grounding",
+        "batch-ctx-token-non-engagement",
         Refused(&["0.session_id:required"]),
-        Refused(&["ctx_token:not_allowed", "0.session_id:required"]),
+        &["ctx_token:not_allowed", "0.session_id:required"],
     ),
-    ("refused/batch-engaged-without-presentation.json", EVENTS, Created(1), Refused(&["0.presentation_id:required"])),
+    ("batch-engaged-without-presentation", "batch-engaged-missing-presentation-id", Created(1), &["0.presentation_id:required"]),
     (
-        "refused/batch-grounding-of-nothing.json",
-        EVENTS,
+        "batch-grounding-of-nothing",
+        "grounded-missing-identifier-batch",
         Refused(&["0.content_url:required"]),
-        Refused(&["0.content_url:required"]),
+        &["0.content_url:required"],
     ),
     // What stands above the level is stripped.
-    ("refused/batch-text-at-minimal.json", EVENTS, Created(1), Refused(&["0.turn.query_text:privacy_violation"])),
+    ("batch-text-at-minimal", "privacy-violation-query-at-minimal-batch", Created(1), &["0.turn.query_text:privacy_violation"]),
     (
-        "refused/batch-without-a-session.json",
-        EVENTS,
+        "batch-without-a-session",
+        "batch-missing-session-mixed-retrieval",
         Refused(&["0.session_id:required", "1.session_id:required"]),
-        Refused(&["session_id:required", "0.session_id:required", "1.session_id:required"]),
+        &["session_id:required", "0.session_id:required", "1.session_id:required"],
     ),
     (
-        "refused/event-by-a-token-that-is-a-grounding.json",
-        EVENTS,
+        "event-by-a-token-that-is-a-grounding",
+        "standalone-ctx-token-non-engagement",
         Refused(&["0.session_id:required"]),
-        Refused(&["ctx_token:not_allowed", "0.session_id:required"]),
+        &["ctx_token:not_allowed", "0.session_id:required"],
     ),
     (
-        "refused/event-of-a-session-that-is-no-uuid.json",
-        EVENTS,
+        "event-of-a-session-that-is-no-uuid",
+        "standalone-malformed-session-id",
         Refused(&["session_id:bad_uuid"]),
-        Refused(&["session_id:bad_uuid"]),
+        &["session_id:bad_uuid"],
     ),
     // Stored as `unclassified`.
-    ("refused/session-citation-of-no-class.json", BULK, Created(1), Refused(&["0.data.citation_type:unknown_value"])),
+    ("session-citation-of-no-class", "citation-type-invalid", Created(1), &["0.data.citation_type:unknown_value"]),
     (
-        "refused/session-engaged-with-nothing.json",
-        BULK,
+        "session-engaged-with-nothing",
+        "engaged-missing-identifier",
         Refused(&["1.content_url:required"]),
-        Refused(&["1.content_url:required"]),
+        &["1.content_url:required"],
     ),
     // An id that is no UUID is an id.
-    ("refused/session-id-of-an-event-is-no-uuid.json", BULK, Created(1), Refused(&["0.id:bad_uuid"])),
-    ("refused/session-of-version-0-1.json", BULK, Created(1), Refused(&["schema_version:unknown_value"])),
-    ("refused/session-one-token-two-presentations.json", BULK, Created(4), Refused(&["3.ctx_token:shared"])),
+    ("session-id-of-an-event-is-no-uuid", "malformed-event-id", Created(1), &["0.id:bad_uuid"]),
+    ("session-of-version-0-1", "legacy-schema-version-0-1", Created(1), &["schema_version:unknown_value"]),
+    ("session-one-token-two-presentations", "shared-ctx-token-two-presentations", Created(4), &["3.ctx_token:shared"]),
     // In a whole session the retrieval has a session, and its observer may stay unsaid.
-    ("refused/session-retrieval-by-nobody.json", BULK, Created(1), Refused(&["0.source_role:required"])),
+    ("session-retrieval-by-nobody", "retrieved-missing-source-role", Created(1), &["0.source_role:required"]),
     // Kept as its hash.
-    ("refused/session-token-on-a-grounding.json", BULK, Created(1), Refused(&["0.ctx_token:not_allowed"])),
+    ("session-token-on-a-grounding", "ctx-token-on-grounded", Created(1), &["0.ctx_token:not_allowed"]),
     // A repeat is no fault, and changes nothing.
-    ("refused/session-two-events-of-one-id.json", BULK, Created(3), Refused(&["1.id:duplicate"])),
+    ("session-two-events-of-one-id", "duplicate-event-id", Created(3), &["1.id:duplicate"]),
 ];
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documents")
+fn rows() -> impl Iterator<Item = Row> {
+    let accepted = ACCEPTED.map(|(own, public, count)| Row { own, public, default: Created(count), strict: Created(count) });
+    let refused = REFUSED.map(|(own, public, default, strict)| Row { own, public, default, strict: Refused(strict) });
+    accepted.into_iter().chain(refused)
 }
 
-/// A click token of the reporter's own.
-async fn mint(gateway: &Gateway, key: &str) -> String {
-    let session = gateway.post_to("/sessions/start", key, &json!({})).await.body["session_id"].clone();
-    let link = json!({"session_id": session, "content_url": "https://tide-tables.example/harbours/leeward"});
-    let minted = gateway.post_to("/click-tokens", key, &link).await;
-    minted.body["token"].as_str().expect("a token is minted").to_owned()
-}
-
-/// The text of one of our documents, as it is sent.
-async fn own_document(gateway: &Gateway, org: &SeededOrg, name: &str) -> String {
-    let text = std::fs::read_to_string(folder().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-    if text.contains(PLACE_OF_TOKEN) { text.replace(PLACE_OF_TOKEN, &mint(gateway, &org.key).await) } else { text }
-}
-
-pub(crate) async fn post(gateway: &Gateway, key: &str, path: &str, body: String) -> Answer {
-    answer(gateway.request_to(path, Some(key)).body(body)).await
-}
-
-/// Why the answer is not the expected one.
-pub(crate) fn verdict(name: &str, expected: &Outcome, answer: &Answer) -> Option<String> {
-    let place = |index: Option<u64>| index.map(|index| format!("{index}.")).unwrap_or_default();
-    let faults: Vec<String> =
-        answer.faults().into_iter().map(|(index, field, code)| format!("{}{field}:{code}", place(index))).collect();
-    let is_met = match expected {
-        Created(count) => answer.status == 201 && answer.body["events_created"] == *count,
-        Refused(expected) => answer.status == 422 && faults == *expected,
-    };
-    (!is_met).then(|| format!("{name}: expected {expected:?}, got {} {faults:?} {}", answer.status, answer.body))
-}
-
-/// An agent of its own for each document, held to the public rules or not.
-pub(crate) async fn reporter(gateway: &Gateway, name: &str, is_strict: bool) -> SeededOrg {
-    let org = gateway.seed().org(name, OrgType::Agent).await;
-    if is_strict {
-        gateway.seed().make_strict(org.id).await;
+impl Row {
+    /// The names of its documents, below the folder of ours and below that of the suite.
+    fn files(&self) -> [String; 2] {
+        let [own, public] = if matches!(self.strict, Created(_)) { ["accepted", "valid"] } else { ["refused", "invalid"] };
+        [format!("{own}/{}.json", self.own), format!("{public}/{}.json", self.public)]
     }
-    org
+
+    /// Sends its document as an agent of its own, and says why the answer is not the expected one.
+    async fn check(&self, gateway: &Gateway, file: &Path, is_strict: bool) -> Option<String> {
+        let org = gateway.seed().org(self.own, OrgType::Agent).await;
+        if is_strict {
+            gateway.seed().make_strict(org.id).await;
+        }
+        let text = with_known_token(gateway, &org, read(file)).await;
+        let path = if self.own.starts_with("session") { "/sessions/bulk" } else { "/events" };
+        let answer = answer(gateway.request_to(path, Some(&org.key)).body(text)).await;
+        let expected = if is_strict { self.strict } else { self.default };
+        let is_met = match expected {
+            Created(count) => answer.status == 201 && answer.body["events_created"] == count,
+            Refused(expected) => answer.status == 422 && answer.faults() == expected,
+        };
+        let name = file.display();
+        (!is_met).then(|| format!("{name}, strict {is_strict}: expected {expected:?}, got {} {}", answer.status, answer.body))
+    }
 }
 
-async fn check(gateway: &Gateway, rows: &[Row], is_strict: bool) {
-    let mut wrong = Vec::new();
-    for (name, path, default, strict) in rows {
-        let org = reporter(gateway, name, is_strict).await;
-        let text = own_document(gateway, &org, name).await;
-        let answer = post(gateway, &org.key, path, text).await;
-        wrong.extend(verdict(name, if is_strict { strict } else { default }, &answer));
+fn read(file: &Path) -> String {
+    std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// A document with a click token of the reporter's own: one that is put into it, or the suite's, made known.
+async fn with_known_token(gateway: &Gateway, org: &SeededOrg, text: String) -> String {
+    let document: Value = serde_json::from_str(&text).expect("a document is JSON");
+    let Some(token) = document["ctx_token"].as_str() else { return text };
+    if !text.contains(PLACE_OF_TOKEN) && !token.starts_with("ct") {
+        return text;
     }
-    assert!(wrong.is_empty(), "strict: {is_strict}\n{}", wrong.join("\n"));
+    let session = gateway.start_session(&org.key, &json!({})).await;
+    let own = gateway.create_token(&org.key, &session, "https://tide-tables.example/harbours/leeward").await;
+    if text.contains(PLACE_OF_TOKEN) {
+        return text.replace(PLACE_OF_TOKEN, &own);
+    }
+    let hashes = [token, own.as_str()].map(|token| PlainClickToken::presented(token).hash().as_bytes().to_vec());
+    for statement in [
+        "DELETE FROM click_tokens WHERE token_hash = $1 AND token_hash <> $2",
+        "UPDATE click_tokens SET token_hash = $1 WHERE token_hash = $2",
+    ] {
+        let known = sqlx::query(statement).bind(&hashes[0]).bind(&hashes[1]).execute(&gateway.stores.pool).await;
+        known.expect("the token is made known");
+    }
+    text
 }
 
 /// Every document below two folders.
-pub(crate) fn listed(folder: &Path, kinds: [&str; 2]) -> BTreeSet<String> {
+fn listed(folder: &Path, kinds: [&str; 2]) -> BTreeSet<String> {
     let of = |kind: &str| {
         let entries = std::fs::read_dir(folder.join(kind)).expect("the documents can be listed");
         let name = |entry: std::io::Result<std::fs::DirEntry>| entry.expect("an entry is read").file_name();
@@ -172,27 +184,28 @@ pub(crate) fn listed(folder: &Path, kinds: [&str; 2]) -> BTreeSet<String> {
     kinds.into_iter().flat_map(of).collect()
 }
 
-#[tokio::test]
-async fn good_documents_are_accepted_in_both_modes() {
+/// Checks the documents of a folder, of which `place` is the place in a row's files.
+async fn check_all(folder: &Path, kinds: [&str; 2], place: usize) {
+    assert_eq!(rows().map(|row| row.files()[place].clone()).collect::<BTreeSet<_>>(), listed(folder, kinds));
     let gateway = Gateway::start().await;
-    check(&gateway, ACCEPTED, false).await;
-    check(&gateway, ACCEPTED, true).await;
+    let mut wrong = Vec::new();
+    for is_strict in [false, true] {
+        for row in rows() {
+            wrong.extend(row.check(&gateway, &folder.join(&row.files()[place]), is_strict).await);
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[tokio::test]
-async fn each_broken_rule_is_named_in_strict_mode_and_handled_as_promised_in_default_mode() {
-    let gateway = Gateway::start().await;
-    check(&gateway, REFUSED, false).await;
-    check(&gateway, REFUSED, true).await;
+async fn each_document_is_taken_or_refused_as_promised_in_both_modes() {
+    check_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documents"), ["accepted", "refused"], 0).await;
 }
 
-#[test]
-fn every_document_has_its_row_and_says_what_it_is_for() {
-    let rows: BTreeSet<String> = ACCEPTED.iter().chain(REFUSED).map(|row| row.0.to_owned()).collect();
-    assert_eq!(rows, listed(&folder(), ["accepted", "refused"]));
-    for name in rows {
-        let text = std::fs::read_to_string(folder().join(&name)).expect("it is read");
-        let document: Value = serde_json::from_str(&text).expect("it is JSON");
-        assert!(document["_says"].is_string(), "{name}");
+/// Where the suite is not there, this is no part of the tests.
+#[tokio::test]
+async fn each_document_of_the_public_suite_is_taken_or_refused_as_promised() {
+    if let Some(folder) = std::env::var_os(PUBLIC_SUITE).map(PathBuf::from) {
+        check_all(&folder, ["valid", "invalid"], 1).await;
     }
 }

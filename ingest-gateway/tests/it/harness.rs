@@ -1,17 +1,27 @@
 //! A gateway with stores of its own, and a reader of what it puts on the log.
 
-use ingest_gateway::{DrainSettings, Durability, Limits, Settings, State, routes};
-use rdkafka::Message;
-use rdkafka::consumer::{Consumer, StreamConsumer};
-use schemas::log::LogRecord;
+use ingest_gateway::{Document, DrainSettings, Durability, Limits, Settings, State, dry_run, routes};
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::metadata::MetadataPartition;
+use rdkafka::{Message, Offset, TopicPartitionList};
+use schemas::identity::OrgType;
+use schemas::log::{LogEvent, LogRecord};
+use schemas::problem::Fault;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
+use service_kit::http::{self, ApiError};
+use service_kit::kafka;
 use service_kit::roles::Role;
 use service_kit::sealing::SecretsSettings;
-use service_kit::testing::{Seed, TestServer, TestStores, client};
-use service_kit::{http, kafka};
+use service_kit::settings::KafkaSettings;
+use service_kit::testing::{Seed, TestServer, TestStores, client, eventually};
 use std::time::Duration;
 use tempfile::TempDir;
+
+/// A session that nobody has started.
+pub(crate) const SESSION: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+const BROKER_PATIENCE: Duration = Duration::from_secs(30);
+const AT: &str = "2026-11-01T10:00:00Z";
 
 pub(crate) struct Gateway {
     pub(crate) stores: TestStores,
@@ -31,6 +41,18 @@ impl Gateway {
     pub(crate) async fn start() -> Self {
         let stores = TestStores::with_topics().await;
         Self::start_on(stores, Durability::default()).await
+    }
+
+    /// A gateway, and the key of an agent.
+    pub(crate) async fn with_agent() -> (Self, String) {
+        let gateway = Self::start().await;
+        let key = gateway.key("agent", OrgType::Agent).await;
+        (gateway, key)
+    }
+
+    /// The key of a new organization.
+    pub(crate) async fn key(&self, name: &str, org_type: OrgType) -> String {
+        self.seed().org(name, org_type).await.key
     }
 
     /// A gateway with other rules about what a request may hold.
@@ -92,6 +114,30 @@ impl Gateway {
         answer(self.request(key).body(body)).await
     }
 
+    /// The id of a session that is started with these members.
+    pub(crate) async fn start_session(&self, key: &str, members: &Value) -> String {
+        let started = self.post_to("/sessions/start", key, members).await;
+        assert_eq!(started.status, 201, "{}", started.body);
+        started.body["session_id"].as_str().expect("an id").to_owned()
+    }
+
+    /// A click token of a session of the key's.
+    pub(crate) async fn create_token(&self, key: &str, session: &str, url: &str) -> String {
+        let created = self.post_to("/click-tokens", key, &json!({"session_id": session, "content_url": url})).await;
+        assert_eq!(created.status, 201, "{}", created.body);
+        created.body["token"].as_str().expect("a token").to_owned()
+    }
+
+    /// Every record of the topic, in the order of their partitions.
+    pub(crate) async fn all_records(&self) -> Vec<LogRecord> {
+        self.records(usize::try_from(self.record_count()).expect("a count")).await
+    }
+
+    /// The events of every record.
+    pub(crate) async fn all_events(&self) -> Vec<LogEvent> {
+        self.all_records().await.into_iter().flat_map(|record| record.events).collect()
+    }
+
     /// The first `count` records of the topic, in the order of their partitions.
     pub(crate) async fn records(&self, count: usize) -> Vec<LogRecord> {
         let texts = self.record_texts(count).await;
@@ -100,63 +146,59 @@ impl Gateway {
 
     /// The same as the bytes they are.
     pub(crate) async fn record_texts(&self, count: usize) -> Vec<String> {
-        let consumer = self.consumer();
-        let mut records = Vec::new();
-        while records.len() < count {
-            let message = tokio::time::timeout(Duration::from_secs(60), consumer.recv())
-                .await
-                .expect("a record arrives")
-                .expect("it is read");
-            let value = message.payload().expect("a record has a value");
-            records.push(String::from_utf8(value.to_vec()).expect("a record is text"));
-        }
-        records
+        eventually("the records arrive", || async {
+            let settings = self.stores.kafka.clone();
+            let texts = blocking(move || read_topic(&settings)).await;
+            (texts.len() >= count).then(|| texts.into_iter().take(count).collect())
+        })
+        .await
     }
 
     /// How many records the topic holds.
     pub(crate) fn record_count(&self) -> i64 {
-        let consumer = self.consumer();
-        let partitions =
-            consumer.fetch_metadata(Some(&self.stores.kafka.topic), Duration::from_secs(20)).expect("the broker answers");
-        let ids: Vec<i32> = partitions.topics()[0].partitions().iter().map(rdkafka::metadata::MetadataPartition::id).collect();
-        ids.into_iter()
-            .map(|partition| {
-                let (low, high) = watermarks(&consumer, &self.stores.kafka.topic, partition);
-                high - low
-            })
-            .sum()
-    }
-
-    fn consumer(&self) -> StreamConsumer {
-        let consumer: StreamConsumer = kafka::client(&self.stores.kafka)
-            .expect("the settings are good")
-            .set("group.id", &self.stores.name)
-            .set("auto.offset.reset", "earliest")
-            .set("enable.auto.commit", "false")
-            .create()
-            .expect("a consumer is made");
-        // Assigned, not subscribed: closing a consumer that is still joining its group can hang.
-        let metadata =
-            consumer.fetch_metadata(Some(&self.stores.kafka.topic), Duration::from_secs(60)).expect("the broker answers");
-        let mut assignment = rdkafka::TopicPartitionList::new();
-        for partition in metadata.topics()[0].partitions() {
-            let added = assignment.add_partition_offset(&self.stores.kafka.topic, partition.id(), rdkafka::Offset::Beginning);
-            added.expect("the beginning is a valid offset");
-        }
-        consumer.assign(&assignment).expect("the partitions are assigned");
-        consumer
+        consumer(&self.stores.kafka).1
     }
 }
 
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.expect("the work does not panic")
+}
+
+/// Every record of the topic, in the order of their partitions. Blocks.
+pub(crate) fn read_topic(settings: &KafkaSettings) -> Vec<String> {
+    let (consumer, count) = consumer(settings);
+    let read = |_| {
+        let message = consumer.poll(BROKER_PATIENCE).expect("a record arrives").expect("it is read");
+        String::from_utf8(message.payload().expect("a record has a value").to_vec()).expect("a record is text")
+    };
+    (0..count).map(read).collect()
+}
+
+/// A consumer at the beginning of every partition, and how many records these hold.
+fn consumer(settings: &KafkaSettings) -> (BaseConsumer, i64) {
+    let client = kafka::client(settings).expect("the settings are good").set("group.id", "observer").create();
+    let consumer: BaseConsumer = client.expect("a consumer is made");
+    let metadata = consumer.fetch_metadata(Some(&settings.topic), BROKER_PATIENCE).expect("the broker answers");
+    // Assigned, not subscribed: closing a consumer that is still joining its group can hang.
+    let (mut assigned, mut count) = (TopicPartitionList::new(), 0);
+    for partition in metadata.topics()[0].partitions().iter().map(MetadataPartition::id) {
+        let (low, high) = watermarks(&consumer, &settings.topic, partition);
+        count += high - low;
+        assigned.add_partition_offset(&settings.topic, partition, Offset::Beginning).expect("the offset is valid");
+    }
+    consumer.assign(&assigned).expect("partitions are assigned");
+    (consumer, count)
+}
+
 /// A topic made a moment ago may not have its leader everywhere yet; that passes.
-fn watermarks(consumer: &StreamConsumer, topic: &str, partition: i32) -> (i64, i64) {
+fn watermarks(consumer: &BaseConsumer, topic: &str, partition: i32) -> (i64, i64) {
     for _ in 0..40 {
-        if let Ok(found) = consumer.fetch_watermarks(topic, partition, Duration::from_secs(20)) {
+        if let Ok(found) = consumer.fetch_watermarks(topic, partition, BROKER_PATIENCE) {
             return found;
         }
         std::thread::sleep(Duration::from_millis(250));
     }
-    consumer.fetch_watermarks(topic, partition, Duration::from_secs(20)).expect("the broker answers")
+    panic!("the broker tells no offsets of partition {partition}")
 }
 
 pub(crate) async fn answer(request: reqwest::RequestBuilder) -> Answer {
@@ -167,17 +209,54 @@ pub(crate) async fn answer(request: reqwest::RequestBuilder) -> Answer {
 }
 
 impl Answer {
-    /// `code` of each fault, with its index and field.
-    pub(crate) fn faults(&self) -> Vec<(Option<u64>, String, String)> {
-        let faults = self.body["errors"].as_array().cloned().unwrap_or_default();
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        faults.iter().map(|fault| (fault["index"].as_u64(), text(&fault["field"]), text(&fault["code"]))).collect()
+    /// Each fault as `index.field:code`.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let faults: Vec<Fault> = serde_json::from_value(self.body["errors"].clone()).unwrap_or_default();
+        faults.iter().map(name_of_fault).collect()
     }
+}
+
+fn name_of_fault(fault: &Fault) -> String {
+    let place = fault.index.map(|index| format!("{index}.")).unwrap_or_default();
+    format!("{place}{}:{}", fault.field, fault.code)
+}
+
+/// The record that a body becomes at a path, without anything that needs a store: no token is known.
+pub(crate) fn dry_post(path: &str, body: impl AsRef<[u8]>) -> Result<LogRecord, ApiError> {
+    let (document, _) = Document::ALL.into_iter().find(|(_, of)| *of == path).expect("a route that has a body");
+    let now = chrono::DateTime::from_timestamp(1_793_530_000, 0).expect("a time in range");
+    dry_run(body.as_ref(), document, &Limits::default(), now)
+}
+
+/// The same, or the status and the faults.
+pub(crate) fn try_body(path: &str, body: impl AsRef<[u8]>) -> Result<LogRecord, (u16, Vec<String>)> {
+    dry_post(path, body).map_err(|error| (error.code().status(), error.listed().iter().map(name_of_fault).collect()))
+}
+
+/// What one event alone becomes, or its faults.
+pub(crate) fn try_event(event: &Value) -> Result<LogEvent, Vec<String>> {
+    let tried = try_body("/events", json!({"events": [event]}).to_string());
+    tried.map(|mut record| record.events.remove(0)).map_err(|(_, faults)| faults)
+}
+
+/// The head of a request over HTTP/1.1 with a body of so many bytes.
+pub(crate) fn head(path: &str, key: &str, length: usize) -> String {
+    format!("{}content-length: {length}\r\n\r\n", open_head(path, key))
+}
+
+/// The same without its end, so that headers can follow.
+pub(crate) fn open_head(path: &str, key: &str) -> String {
+    format!("POST {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n")
 }
 
 /// A retrieval as an edge sees it.
 pub(crate) fn retrieval(url: &str) -> Value {
-    json!({"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "edge", "content_url": url})
+    json!({"type": "content_retrieved", "timestamp": AT, "source_role": "edge", "content_url": url})
+}
+
+/// An event of this type about a page, with members replaced or, by null, removed.
+pub(crate) fn event(event_type: &str, members: Value) -> Value {
+    with(json!({"type": event_type, "timestamp": AT, "content_url": "https://a.test/x"}), members)
 }
 
 /// `object` with members replaced or, by null, removed.

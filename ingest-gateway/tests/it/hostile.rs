@@ -1,7 +1,6 @@
-//! Callers that do not play by the rules of HTTP: slow, ambiguous, gone (threats X1, X2, X6, X15 to X17).
+//! Callers that do not play by the rules of HTTP: slow, ambiguous, gone (threats X2, X6, X15 to X17).
 
-use crate::harness::{Gateway, answer, retrieval};
-use schemas::identity::OrgType;
+use crate::harness::{Gateway, head, open_head, retrieval, with};
 use serde_json::json;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -24,45 +23,10 @@ async fn until_closed(mut stream: TcpStream) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn x1_x2_slow_heads_and_bodies_are_cut_off_and_others_are_served_meanwhile() {
-    let gateway = Gateway::start().await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
-    let mut slow = Vec::new();
-    for n in 0..200 {
-        let mut stream = connect(&gateway).await;
-        let text = match n % 3 {
-            0 => "POST /events HTTP/1.1\r\n".to_owned(),
-            1 => String::new(),
-            _ => format!(
-                "POST /events HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{{"
-            ),
-        };
-        stream.write_all(text.as_bytes()).await.unwrap();
-        slow.push((n % 3, stream));
-    }
-    for n in 0..20 {
-        let body = json!({"events": [crate::harness::with(retrieval("https://a.test/"), json!({"id": format!("e{n}")}))]});
-        assert_eq!(gateway.post(&key, &body).await.status, 201, "others are served");
-    }
-    for (kind, said) in
-        futures::future::join_all(slow.into_iter().map(|(kind, stream)| async move { (kind, until_closed(stream).await) })).await
-    {
-        match kind {
-            2 => assert!(said.starts_with("HTTP/1.1 408"), "a slow body: {said:.60}"),
-            _ => assert!(!said.starts_with("HTTP/1.1 2"), "a slow head: {said:.60}"),
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn x2_a_body_that_trickles_is_cut_off_as_a_whole() {
-    let gateway = Gateway::start().await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
-    let head = format!(
-        "POST /events HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{{"
-    );
+    let (gateway, key) = Gateway::with_agent().await;
     let mut stream = connect(&gateway).await;
-    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all((head("/events", &key, 1_000) + "{").as_bytes()).await.unwrap();
     let (reading, mut writing) = stream.into_split();
     // Never so slow that one part is late by itself.
     let trickle = tokio::spawn(async move {
@@ -89,14 +53,12 @@ async fn x2_a_body_that_trickles_is_cut_off_as_a_whole() {
 
 #[tokio::test]
 async fn x6_what_is_left_of_a_refused_body_is_never_the_next_request() {
-    let gateway = Gateway::start().await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let (gateway, key) = Gateway::with_agent().await;
     let event = json!({"events": [retrieval("https://a.test/smuggled")]}).to_string();
-    let head = format!("POST /events HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n");
-    let smuggled = format!("{head}content-length: {}\r\n\r\n{event}", event.len());
+    let smuggled = head("/events", &key, event.len()) + &event;
     let body = smuggled.repeat(1024 * 1024 / smuggled.len() + 1);
     let mut stream = connect(&gateway).await;
-    let _ = stream.write_all(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes()).await;
+    let _ = stream.write_all((head("/events", &key, body.len()) + &body).as_bytes()).await;
     let said = until_closed(stream).await;
     assert!(said.is_empty() || said.starts_with("HTTP/1.1 413"), "{said:.200}");
     assert!(said.matches("HTTP/1.1 ").count() <= 1, "one request, at most one answer: {said:.500}");
@@ -124,14 +86,10 @@ async fn x16_http_2_is_not_spoken() {
 
 #[tokio::test]
 async fn x15_ambiguous_requests_are_refused_and_the_connection_ends() {
-    let gateway = Gateway::start().await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let (gateway, key) = Gateway::with_agent().await;
     let event = json!({"events": [retrieval("https://a.test/smuggled")]}).to_string();
-    let smuggled = format!(
-        "POST /events HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{event}",
-        event.len()
-    );
-    let head = format!("POST /events HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n");
+    let smuggled = head("/events", &key, event.len()) + &event;
+    let head = open_head("/events", &key);
     let many_headers: String = (0..1_000).map(|n| format!("h{n}: 1\r\n")).collect();
     for (name, text) in [
         ("two different lengths", format!("{head}content-length: 5\r\ncontent-length: 6\r\n\r\n{smuggled}")),
@@ -154,9 +112,8 @@ async fn x15_ambiguous_requests_are_refused_and_the_connection_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn x15_a_length_beside_chunks_never_splits_a_request() {
-    let gateway = Gateway::start().await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
-    let head = format!("POST /events HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n");
+    let (gateway, key) = Gateway::with_agent().await;
+    let head = open_head("/events", &key);
     let text = format!(
         "{head}content-length: 4\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n0\r\n\r\n{head}content-length: 2\r\n\r\n{{}}"
     );
@@ -170,20 +127,13 @@ async fn x15_a_length_beside_chunks_never_splits_a_request() {
 #[tokio::test(flavor = "multi_thread")]
 async fn x17_a_caller_that_leaves_never_leaves_half_a_batch() {
     const EVENTS: usize = 10;
-    let gateway = Gateway::start().await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
-    let seed: u64 = rand::random();
-    println!("seed {seed}");
+    let (gateway, key) = Gateway::with_agent().await;
+    let seed = service_kit::testing::random_seed();
     for round in 0..200_u64 {
-        let events: Vec<_> = (0..EVENTS)
-            .map(|n| crate::harness::with(retrieval("https://a.test/"), json!({"id": format!("{round}-{n}")})))
-            .collect();
+        let events: Vec<_> =
+            (0..EVENTS).map(|n| with(retrieval("https://a.test/"), json!({"id": format!("{round}-{n}")}))).collect();
         let body = json!({"events": events}).to_string();
-        let head = format!(
-            "POST /events HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
-        let text = head + &body;
+        let text = head("/events", &key, body.len()) + &body;
         let mut stream = connect(&gateway).await;
         let draw = (seed ^ round).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
         let sent = if draw.is_multiple_of(3) { usize::try_from(draw).unwrap() % text.len() } else { text.len() };
@@ -192,14 +142,9 @@ async fn x17_a_caller_that_leaves_never_leaves_half_a_batch() {
         drop(stream);
     }
     // One request more, so that the topic is not empty whatever was drawn.
-    assert_eq!(
-        answer(gateway.request(Some(&key)).body(json!({"events": vec![retrieval("https://a.test/"); EVENTS]}).to_string()))
-            .await
-            .status,
-        201
-    );
-    let count = usize::try_from(gateway.record_count()).unwrap();
-    for record in gateway.records(count).await {
+    let whole = json!({"events": vec![retrieval("https://a.test/"); EVENTS]});
+    assert_eq!(gateway.post(&key, &whole).await.status, 201);
+    for record in gateway.all_records().await {
         assert_eq!(record.events.len(), EVENTS, "a batch is on the log whole or not at all");
     }
 }

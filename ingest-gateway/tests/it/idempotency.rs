@@ -1,6 +1,6 @@
 //! `Idempotency-Key`: a retry is the same events, whatever it writes anew, and other events are never lost to it.
 
-use crate::harness::{Answer, Gateway, answer, retrieval, with};
+use crate::harness::{Answer, Gateway, SESSION, answer, retrieval, with};
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -39,7 +39,7 @@ async fn a_key_that_comes_with_other_events_is_refused_and_nothing_is_lost() {
 async fn a_gateway_that_never_saw_the_key_takes_other_events_as_other_events() {
     let gateway = Gateway::start().await;
     let other = gateway.beside().await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let key = gateway.key("agent", OrgType::Agent).await;
     let events = |url: &str, at: &str| json!({"events": [with(retrieval(url), json!({"timestamp": at}))]});
     let (early, late) = ("2026-11-01T10:00:00Z", "2026-11-01T10:00:07Z");
     assert_eq!(post(&gateway, "/events", &key, "k", &events("https://a.test/1", early)).await.status, 201);
@@ -52,8 +52,7 @@ async fn a_gateway_that_never_saw_the_key_takes_other_events_as_other_events() {
 
 #[tokio::test]
 async fn an_upload_without_a_session_id_is_one_session_however_often_it_is_sent() {
-    let gateway = Gateway::start().await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let (gateway, key) = Gateway::with_agent().await;
     let upload = async |body: &Value| gateway.post_to("/sessions/bulk", &key, body).await;
     let body = json!({"agent_id": "bot", "events": [retrieval("https://a.test/1")]});
     let (first, retry) = (upload(&body).await, upload(&body).await);
@@ -71,7 +70,7 @@ async fn two_organisations_with_one_idempotency_key_and_one_body_share_nothing()
     let orgs = [gateway.seed().org("one", OrgType::Agent).await, gateway.seed().org("two", OrgType::Agent).await];
     // By an edge, with an id, without one, and as a whole session.
     let bare = retrieval("https://a.test/1");
-    let body = json!({"events": [bare, with(bare.clone(), json!({"id": "e1"})), with(bare.clone(), json!({"type": "content_cited", "source_role": null, "session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8"}))]});
+    let body = json!({"events": [bare, with(bare.clone(), json!({"id": "e1"})), with(bare.clone(), json!({"type": "content_cited", "source_role": null, "session_id": SESSION}))]});
     let whole = json!({"agent_id": "bot", "events": [bare]});
     let mut sessions = BTreeSet::new();
     for org in &orgs {
@@ -90,7 +89,7 @@ async fn two_organisations_with_one_idempotency_key_and_one_body_share_nothing()
         sessions.insert(("by its body", unnamed.body["session_id"].as_str().expect("an id").to_owned()));
     }
     assert_eq!(sessions.len(), 6, "each organisation has sessions of its own: {sessions:?}");
-    let records = gateway.records(usize::try_from(gateway.record_count()).unwrap()).await;
+    let records = gateway.all_records().await;
     let of = |org: &service_kit::testing::SeededOrg| {
         let own = records.iter().filter(|record| record.org == org.id);
         own.flat_map(|record| &record.events).map(|event| event.own_key.0).collect::<BTreeSet<u128>>()

@@ -21,7 +21,6 @@ mod key_uses;
 mod limits;
 mod outage_harness;
 mod outages;
-mod public_suite;
 mod records;
 mod refusals;
 mod refused_reports;

@@ -1,11 +1,8 @@
 //! A gateway process on a broker of its own: both can be killed, and what is on the topic is compared with what was
 //! answered 2xx.
 
-use crate::harness::{retrieval, with};
+use crate::harness::{blocking, read_topic, retrieval, with};
 use local::private::Kafka;
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::metadata::MetadataPartition;
-use rdkafka::{Message, Offset, TopicPartitionList};
 use schemas::identity::OrgType;
 use schemas::log::LogRecord;
 use serde_json::{Value, json};
@@ -18,8 +15,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
-
-const BROKER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A broker, a key, and a folder for the spill; gateways are started on them.
 pub(crate) struct Site {
@@ -75,25 +70,20 @@ impl Site {
     }
 
     pub(crate) async fn kill_broker(&mut self) {
-        let mut broker = self.broker.take().expect("there is a broker");
-        self.broker = Some(
-            blocking(move || {
-                broker.kill_9();
-                broker
-            })
-            .await,
-        );
+        self.on_broker(Kafka::kill_9).await;
     }
 
     pub(crate) async fn restart_broker(&mut self) {
+        self.on_broker(|broker| broker.restart().expect("the broker comes back")).await;
+    }
+
+    async fn on_broker(&mut self, work: impl FnOnce(&mut Kafka) + Send + 'static) {
         let mut broker = self.broker.take().expect("there is a broker");
-        self.broker = Some(
-            blocking(move || {
-                broker.restart().expect("the broker comes back");
-                broker
-            })
-            .await,
-        );
+        let worked = blocking(move || {
+            work(&mut broker);
+            broker
+        });
+        self.broker = Some(worked.await);
     }
 
     pub(crate) fn spill(&self) -> PathBuf {
@@ -127,7 +117,8 @@ impl Site {
     /// Every record of the topic.
     pub(crate) async fn records(&self) -> Vec<LogRecord> {
         let settings = self.kafka.clone();
-        blocking(move || read_topic(&settings)).await
+        let texts = blocking(move || read_topic(&settings)).await;
+        texts.iter().map(|text| serde_json::from_str(text).expect("it is a record")).collect()
     }
 
     /// Waits until nothing is left to drain; the last file goes a second after the last record.
@@ -236,31 +227,4 @@ pub(crate) fn spilled_files(folder: &Path) -> Vec<PathBuf> {
 pub(crate) fn is_spilled(folder: &Path, text: &str) -> bool {
     let contents = spilled_files(folder).into_iter().map(|path| std::fs::read(path).unwrap_or_default());
     contents.into_iter().any(|bytes| bytes.windows(text.len()).any(|found| found == text.as_bytes()))
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work).await.expect("the work does not panic")
-}
-
-fn read_topic(settings: &KafkaSettings) -> Vec<LogRecord> {
-    let consumer: BaseConsumer = service_kit::kafka::client(settings)
-        .expect("the settings are good")
-        .set("group.id", "observer")
-        .create()
-        .expect("a consumer is made");
-    let metadata = consumer.fetch_metadata(Some(&settings.topic), BROKER_PATIENCE).expect("the broker answers");
-    let mut assigned = TopicPartitionList::new();
-    let mut missing = 0;
-    for partition in metadata.topics()[0].partitions().iter().map(MetadataPartition::id) {
-        missing += consumer.fetch_watermarks(&settings.topic, partition, BROKER_PATIENCE).expect("the broker answers").1;
-        assigned.add_partition_offset(&settings.topic, partition, Offset::Beginning).expect("the offset is valid");
-    }
-    consumer.assign(&assigned).expect("partitions are assigned");
-    let mut records = Vec::new();
-    while missing > 0 {
-        let message = consumer.poll(BROKER_PATIENCE).expect("a record arrives").expect("it is read");
-        records.push(serde_json::from_slice(message.payload().expect("a record has a value")).expect("it is a record"));
-        missing -= 1;
-    }
-    records
 }

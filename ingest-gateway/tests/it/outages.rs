@@ -1,8 +1,8 @@
 //! C9, C12: brokers and gateways that are killed, stopped and paused under load. Nothing that was answered 2xx is lost,
 //! and nothing that was refused at once appears.
 
-use crate::harness::{retrieval, with};
-use crate::outage_harness::{Load, Outcome, Site, acked, spilled_files};
+use crate::harness::{head, retrieval, with};
+use crate::outage_harness::{Load, Outcome, Sender, Site, acked, spilled_files};
 use schemas::identity::OrgType;
 use serde_json::json;
 use service_kit::testing::{Seed, client, eventually};
@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 /// Far below what waiting for the broker takes; how fast a refusal is, is for the load generator to measure.
 const AT_ONCE: Duration = Duration::from_secs(3);
@@ -21,6 +22,22 @@ async fn ids(site: &Site) -> BTreeSet<String> {
 fn assert_all_acked(outcomes: &[Outcome]) {
     let refused: Vec<_> = outcomes.iter().filter(|outcome| outcome.status != 201).collect();
     assert!(refused.is_empty(), "{} of {} were not taken, the first: {:?}", refused.len(), outcomes.len(), refused.first());
+}
+
+/// Nothing of what was answered 2xx is missing on the log.
+async fn assert_none_lost(site: &Site, outcomes: &[Outcome]) {
+    let acked = acked(outcomes);
+    let missing: Vec<_> = acked.difference(&ids(site).await).cloned().collect();
+    assert!(missing.is_empty(), "{} of {} lost: {:?}", missing.len(), acked.len(), missing.first());
+}
+
+/// Sends so many requests at once.
+fn burst(sender: &Sender, count: usize) -> JoinSet<Outcome> {
+    let send = |number| {
+        let sender = sender.clone();
+        async move { sender.post(&format!("burst-{number}")).await }
+    };
+    (0..count).map(send).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,8 +103,7 @@ async fn c9_a_gateway_killed_while_spilling_loses_nothing() {
     gateway.child.kill_9().await;
     let _gateway = site.start(&[]).await;
     site.drained().await;
-    let missing: Vec<_> = acked(&outcomes).difference(&ids(&site).await).cloned().collect();
-    assert!(missing.is_empty(), "{} of {} lost: {:?}", missing.len(), acked(&outcomes).len(), missing.first());
+    assert_none_lost(&site, &outcomes).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -167,23 +183,12 @@ async fn c9_a_paused_broker_costs_one_wait_and_no_2xx() {
     assert_eq!(ready.json::<serde_json::Value>().await.unwrap()["kafka"], "spilling");
     site.broker().resume();
     site.drained().await;
-    let missing: Vec<_> = acked(&outcomes).difference(&ids(&site).await).cloned().collect();
-    assert!(missing.is_empty(), "{missing:?}");
+    assert_none_lost(&site, &outcomes).await;
     eventually("the log is used directly again", || async {
         let ready = client().get(format!("{}/ready", gateway.url)).send().await.ok()?;
         (ready.json::<serde_json::Value>().await.ok()?["kafka"] == "ok").then_some(())
     })
     .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn one_gateway_per_spill_folder() {
-    let site = Site::new().await;
-    let _gateway = site.start(&[]).await;
-    let mut second = site.launch(&[]);
-    assert_eq!(second.child.exit_code().await, Some(1));
-    let said = second.child.stderr();
-    assert!(said.contains("TELEMETRY_SPILL_DIR=") && said.contains("give each gateway a folder of its own"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -216,11 +221,7 @@ async fn c12_sigterm_under_load_with_a_dead_broker_and_hung_clients() {
     let mut hung = Vec::new();
     for _ in 0..20 {
         let mut stream = TcpStream::connect(&address).await.unwrap();
-        let head = format!(
-            "POST /events HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\nx-api-key: {}\r\ncontent-length: 1000\r\n\r\n{{",
-            site.key
-        );
-        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all((head("/events", &site.key, 1_000) + "{").as_bytes()).await.unwrap();
         hung.push(stream);
     }
     let load = Load::start(&gateway, "load", 16);
@@ -242,8 +243,7 @@ async fn c12_sigterm_under_load_with_a_dead_broker_and_hung_clients() {
     site.restart_broker().await;
     let _gateway = site.start(&[]).await;
     site.drained().await;
-    let missing: Vec<_> = acked(&outcomes).difference(&ids(&site).await).cloned().collect();
-    assert!(missing.is_empty(), "{} of {} lost", missing.len(), acked(&outcomes).len());
+    assert_none_lost(&site, &outcomes).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -253,12 +253,7 @@ async fn overload_is_refused_at_once() {
     gateway.sender.post_until_acknowledged("up").await;
     site.broker().pause();
     // Half of 16 are for other organizations.
-    let mut waiting = tokio::task::JoinSet::new();
-    for number in 0..64 {
-        let sender = gateway.sender.clone();
-        waiting.spawn(async move { sender.post(&format!("burst-{number}")).await });
-    }
-    let outcomes = waiting.join_all().await;
+    let outcomes = burst(&gateway.sender, 64).join_all().await;
     site.broker().resume();
     assert!(outcomes.iter().all(|outcome| outcome.status == 503 && outcome.says_when), "{outcomes:?}");
     let at_once = outcomes.iter().filter(|outcome| outcome.took < Duration::from_millis(700)).count();
@@ -272,11 +267,7 @@ async fn f53_writes_of_one_organization_leave_slots_for_others() {
     gateway.sender.post_until_acknowledged("up").await;
     let other = Seed(&site.stores.pool).org("other", OrgType::Agent).await.key;
     site.broker().pause();
-    let mut waiting = tokio::task::JoinSet::new();
-    for number in 0..64 {
-        let sender = gateway.sender.clone();
-        waiting.spawn(async move { sender.post(&format!("burst-{number}")).await });
-    }
+    let mut waiting = burst(&gateway.sender, 64);
     // The first that is refused at once shows that the organization has all of its slots.
     let refused = waiting.join_next().await.unwrap().unwrap();
     assert!(refused.status == 503 && refused.took < Duration::from_millis(700), "{refused:?}");

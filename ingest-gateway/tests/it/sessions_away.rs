@@ -1,25 +1,20 @@
 //! A gateway that dies while PostgreSQL is away: the log has the sessions that its events named.
 
+use crate::database_away::stores_and_database;
 use crate::harness::{Gateway, retrieval, with};
 use crate::outage_harness::process_settings;
 use ingest_gateway::Durability;
-use local::private::Postgres;
 use schemas::identity::OrgType;
 use schemas::ids::SessionId;
 use schemas::session::{PrivacyLevel, SessionReport};
 use serde_json::json;
-use service_kit::settings::PostgresSettings;
-use service_kit::testing::{Seed, TestProcess, TestStores, client};
+use service_kit::testing::{Seed, TestProcess, client};
 use uuid::Uuid;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f17_a_session_acknowledged_while_postgres_was_away_outlives_the_gateway() {
     let folder = tempfile::tempdir().unwrap();
-    let (mut stores, path) = (TestStores::with_topics().await, folder.path().to_owned());
-    let database = tokio::task::spawn_blocking(move || Postgres::start(&path)).await.unwrap().expect("a database starts");
-    stores.postgres = PostgresSettings { database_url: database.url() };
-    stores.pool = service_kit::stores::postgres(&stores.postgres).unwrap();
-    service_kit::stores::migrate_postgres(&stores.pool).await.unwrap();
+    let (stores, database) = stores_and_database(folder.path()).await;
     let agent = Seed(&stores.pool).org("agent", OrgType::Agent).await;
 
     let start = async || {
@@ -55,12 +50,10 @@ async fn f17_a_session_acknowledged_while_postgres_was_away_outlives_the_gateway
     }
     named.sort_unstable_by_key(|report| sessions.iter().position(|session| *session == report.session_id.0));
     let expected = sessions.iter().map(|session| SessionReport {
-        session_id: SessionId(*session),
         privacy_level: Some(PrivacyLevel::Intent),
-        parent_session_id: None,
-        started_at: None,
         manifest_ref: Some("https://a.test/manifest".to_owned()),
         agent_id: Some("bot".to_owned()),
+        ..SessionReport::of(SessionId(*session))
     });
     assert_eq!(named, expected.collect::<Vec<_>>());
 }

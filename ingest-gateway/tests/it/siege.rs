@@ -3,7 +3,7 @@
 //! Must not assert how fast anything is: latencies are printed (`cargo test -p ingest-gateway siege -- --nocapture`).
 
 use crate::encodings::{ENCODINGS, compress};
-use crate::harness::{answer, retrieval, with};
+use crate::harness::{answer, head, retrieval, with};
 use crate::outage_harness::process_settings;
 use schemas::identity::OrgType;
 use serde_json::json;
@@ -36,6 +36,16 @@ struct Besieged {
 }
 
 impl Besieged {
+    /// For a test that opens so many sockets.
+    async fn start_for(sockets: usize) -> Self {
+        let (may_open, needed) = (raise_open_files(), sockets as u64 + OTHER_FILES);
+        assert!(
+            may_open >= needed,
+            "this test opens {needed} files and may open {may_open}: raise the hard limit (ulimit -H -n)"
+        );
+        Self::start().await
+    }
+
     async fn start() -> Self {
         let (stores, spill) = (TestStores::with_topics().await, tempfile::tempdir().expect("a folder is made"));
         let key = Seed(&stores.pool).org("agent", OrgType::Agent).await.key;
@@ -75,6 +85,7 @@ fn p99(sorted: &[Duration]) -> Duration {
 /// Where a slow caller stops.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stops {
+    AtOnce,
     InTheHead,
     InTheBody,
 }
@@ -83,27 +94,23 @@ enum Stops {
 async fn stop_halfway(address: String, key: String, stops: Stops) -> (Stops, TcpStream) {
     let mut stream = TcpStream::connect(address).await.expect("the gateway listens");
     let text = match stops {
+        Stops::AtOnce => String::new(),
         Stops::InTheHead => "GET / HTTP/1.1\r\n".to_owned(),
-        Stops::InTheBody => format!(
-            "POST /events HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{{"
-        ),
+        Stops::InTheBody => head("/events", &key, 1_000) + "{",
     };
     stream.write_all(text.as_bytes()).await.expect("the gateway listens");
     (stops, stream)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s9_five_thousand_slow_sockets_keep_nobody_from_being_served_and_are_cut_off() {
-    let may_open = raise_open_files();
-    let needed = SLOW_SOCKETS as u64 + OTHER_FILES;
-    assert!(may_open >= needed, "this test opens {needed} files and may open {may_open}: raise the hard limit (ulimit -H -n)");
-    let besieged = Besieged::start().await;
+async fn s9_x1_x2_five_thousand_slow_sockets_keep_nobody_from_being_served_and_are_cut_off() {
+    let besieged = Besieged::start_for(SLOW_SOCKETS).await;
     let before = besieged.report("before", 300).await;
 
     let address = besieged.url.trim_start_matches("http://").to_owned();
     let mut opening = JoinSet::new();
     for n in 0..SLOW_SOCKETS {
-        let stops = if n % 2 == 0 { Stops::InTheHead } else { Stops::InTheBody };
+        let stops = [Stops::AtOnce, Stops::InTheHead, Stops::InTheBody][n % 3];
         opening.spawn(stop_halfway(address.clone(), besieged.key.clone(), stops));
     }
     let opened = opening.join_all().await;
@@ -123,7 +130,7 @@ async fn s9_five_thousand_slow_sockets_keep_nobody_from_being_served_and_are_cut
     }
     for (stops, said) in closing.join_all().await {
         let is_fitting = match stops {
-            Stops::InTheHead => said.is_empty() || said.starts_with("HTTP/1.1 408"),
+            Stops::AtOnce | Stops::InTheHead => said.is_empty() || said.starts_with("HTTP/1.1 408"),
             Stops::InTheBody => said.starts_with("HTTP/1.1 408"),
         };
         assert!(is_fitting, "{stops:?} is told {said:.80}");
@@ -141,10 +148,7 @@ async fn ask_and_read_nothing(address: String) -> TcpStream {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s15_a_thousand_clients_that_never_read_keep_nobody_from_being_served_and_are_cut_off() {
-    let may_open = raise_open_files();
-    let needed = SILENT_SOCKETS as u64 + OTHER_FILES;
-    assert!(may_open >= needed, "this test opens {needed} files and may open {may_open}: raise the hard limit (ulimit -H -n)");
-    let besieged = Besieged::start().await;
+    let besieged = Besieged::start_for(SILENT_SOCKETS).await;
     let before = besieged.report("before", 300).await;
     let idle = besieged.process.open_files();
     let address = besieged.url.trim_start_matches("http://").to_owned();

@@ -1,6 +1,6 @@
 //! The threats to sessions (SE2, SE3, SE5, SE7, SE8, SE10) that `sessions` does not cover.
 
-use crate::harness::{Answer, Gateway, answer, with};
+use crate::harness::{Answer, Gateway, answer, event, with};
 use crate::outage_harness::process_settings;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
@@ -16,13 +16,12 @@ async fn post(url: &str, path: &str, key: &str, body: &Value) -> Answer {
 }
 
 fn cited(id: &str) -> Value {
-    json!({"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "id": id, "content_url": "https://a.test/x"})
+    event("content_cited", json!({"id": id}))
 }
 
 #[tokio::test]
 async fn se2_a_manifest_that_is_named_is_not_fetched() {
-    let gateway = Gateway::start().await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let (gateway, key) = Gateway::with_agent().await;
     let canary = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = canary.local_addr().unwrap().port();
     let hits = Arc::new(AtomicUsize::new(0));
@@ -34,10 +33,10 @@ async fn se2_a_manifest_that_is_named_is_not_fetched() {
     });
     for host in [format!("127.0.0.1:{port}"), format!("localhost:{port}"), format!("[::ffff:127.0.0.1]:{port}")] {
         let manifest = format!("https://{host}/.well-known/content-telemetry.json");
-        let started = post(&gateway.server.url, "/sessions/start", &key, &json!({"manifest_ref": manifest})).await;
+        let started = gateway.post_to("/sessions/start", &key, &json!({"manifest_ref": manifest})).await;
         assert!(matches!(started.status, 201 | 422), "{manifest}: {}", started.body);
         let uploaded = json!({"session_id": Uuid::new_v4(), "manifest_ref": manifest, "events": [cited("e")]});
-        let uploaded = post(&gateway.server.url, "/sessions/bulk", &key, &uploaded).await;
+        let uploaded = gateway.post_to("/sessions/bulk", &key, &uploaded).await;
         assert_eq!(uploaded.status, started.status, "{}", uploaded.body);
     }
     // What would come has had the time of these requests and of one connection of our own.
@@ -51,12 +50,13 @@ async fn se2_a_manifest_that_is_named_is_not_fetched() {
 async fn se3_naming_anothers_session_as_prior_tells_and_changes_nothing() {
     let gateway = Gateway::start().await;
     let (mine, theirs) = (gateway.seed().org("one", OrgType::Agent).await, gateway.seed().org("two", OrgType::Agent).await);
-    let url = &gateway.server.url;
-    let started = post(url, "/sessions/start", &theirs.key, &json!({"agent_id": "victim"})).await;
+    let started = gateway.post_to("/sessions/start", &theirs.key, &json!({"agent_id": "victim"})).await;
     let named = json!({"prior_session_ids": [started.body["session_id"]]});
     let unknown = json!({"prior_session_ids": [Uuid::new_v4()]});
-    let (named, unknown) =
-        (post(url, "/sessions/start", &mine.key, &named).await, post(url, "/sessions/start", &mine.key, &unknown).await);
+    let (named, unknown) = (
+        gateway.post_to("/sessions/start", &mine.key, &named).await,
+        gateway.post_to("/sessions/start", &mine.key, &unknown).await,
+    );
     let shape = |answer: &Answer| (answer.status, answer.body.as_object().map(|body| body.keys().cloned().collect::<Vec<_>>()));
     assert_eq!((shape(&named), named.status), (shape(&unknown), 201));
     let rows: Vec<(Uuid, i64)> = sqlx::query_as("SELECT organization_id, count(*) FROM sessions GROUP BY 1 ORDER BY 2")
@@ -70,14 +70,15 @@ async fn se3_naming_anothers_session_as_prior_tells_and_changes_nothing() {
 async fn se5_se7_uploading_anothers_session_id_makes_a_session_of_ones_own() {
     let gateway = Gateway::start().await;
     let (mine, theirs) = (gateway.seed().org("one", OrgType::Agent).await, gateway.seed().org("two", OrgType::Agent).await);
-    let url = &gateway.server.url;
-    let id = post(url, "/sessions/start", &theirs.key, &json!({"agent_id": "victim", "privacy_level": "full"})).await.body["session_id"].clone();
+    let id = gateway.post_to("/sessions/start", &theirs.key, &json!({"agent_id": "victim", "privacy_level": "full"})).await.body
+        ["session_id"]
+        .clone();
     let upload = |id: Value| {
         json!({"session_id": id, "agent_id": "thief", "privacy_level": "minimal", "events": [cited("e1")],
         "outcome": {"type": "browse"}})
     };
-    let there = post(url, "/sessions/bulk", &mine.key, &upload(id.clone())).await;
-    let nowhere = post(url, "/sessions/bulk", &mine.key, &upload(json!(Uuid::new_v4()))).await;
+    let there = gateway.post_to("/sessions/bulk", &mine.key, &upload(id.clone())).await;
+    let nowhere = gateway.post_to("/sessions/bulk", &mine.key, &upload(json!(Uuid::new_v4()))).await;
     assert_eq!((there.status, &there.body["outcome_recorded"]), (nowhere.status, &nowhere.body["outcome_recorded"]));
     assert_eq!((there.status, &there.body["outcome_recorded"]), (201, &json!(true)));
     let session: Uuid = id.as_str().unwrap().parse().unwrap();
@@ -90,17 +91,16 @@ async fn se5_se7_uploading_anothers_session_id_makes_a_session_of_ones_own() {
             .unwrap();
     assert_eq!(row.0.as_deref(), Some("victim"), "theirs is as it was: {row:?}");
     let ended = json!({"session_id": id, "outcome": {"type": "conversion"}});
-    assert_eq!(post(url, "/sessions/end", &theirs.key, &ended).await.status, 200, "its outcome is still open");
+    assert_eq!(gateway.post_to("/sessions/end", &theirs.key, &ended).await.status, 200, "its outcome is still open");
 }
 
 #[tokio::test]
 async fn se8_an_upload_repeated_twenty_times_is_the_same_events() {
-    let gateway = Gateway::start().await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let (gateway, key) = Gateway::with_agent().await;
     let without_id = with(cited("x"), json!({"id": null}));
     let body = json!({"session_id": Uuid::new_v4(), "events": [cited("e1"), without_id], "outcome": {"type": "browse"}});
     for round in 0..20 {
-        let uploaded = post(&gateway.server.url, "/sessions/bulk", &key, &body).await;
+        let uploaded = gateway.post_to("/sessions/bulk", &key, &body).await;
         assert_eq!((uploaded.status, &uploaded.body["outcome_recorded"]), (201, &json!(true)), "{round}");
         assert_eq!(uploaded.body["events_created"], if round == 0 { 2 } else { 0 }, "{round}");
     }

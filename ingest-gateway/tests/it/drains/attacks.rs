@@ -1,24 +1,18 @@
 //! A1 for drains: whatever is sent to any provider's path is answered in time, with no fault of ours.
 
 use super::{FIXTURES, body, delivery};
+use crate::encodings::compress;
 use crate::harness::{Gateway, answer};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use ingest_gateway::DrainSettings;
 use schemas::identity::OrgType;
 use serde_json::json;
-use std::io::Write;
 
 const PROVIDERS: [&str; 7] = ["cloudflare", "fastly", "firehose", "akamai", "vercel", "ndjson", "combined"];
 
-fn gzip(write: impl FnOnce(&mut flate2::write::GzEncoder<Vec<u8>>)) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    write(&mut encoder);
-    encoder.finish().unwrap()
-}
-
 fn nasty() -> Vec<(&'static str, Option<&'static str>, Vec<u8>)> {
-    let endless = gzip(|encoder| (0..64).for_each(|_| encoder.write_all(&[b'a'; 1024 * 1024]).unwrap()));
+    let endless = compress("gzip", &vec![b'a'; 64 * 1024 * 1024]);
     let utf16: Vec<u8> = "{\"host\":\"a.test\"}\n".repeat(100).encode_utf16().flat_map(u16::to_le_bytes).collect();
     vec![
         ("nesting", None, format!("{{\"a\":{}\n", "[".repeat(60_000)).into_bytes()),
@@ -118,7 +112,7 @@ async fn send_hostile_lines(provider: &str) {
     let mut sent = 0;
     for (what, hostile) in hostile_lines() {
         let lines = body(provider, &[good, b"\n", &hostile, b"\n", good, b"\n"].concat());
-        let compressed = gzip(|encoder| encoder.write_all(&lines).unwrap());
+        let compressed = compress("gzip", &lines);
         for (encoding, body) in [("identity", lines), ("gzip", compressed)] {
             let request = gateway.request_to(&format!("/drains/{provider}"), Some(&key)).header("content-encoding", encoding);
             let told = answer(request.body(body)).await;
@@ -220,7 +214,7 @@ async fn the_limits_of_a_body_are_exact() {
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
     let lines = |count: usize| "x\n".repeat(count).into_bytes();
     let one_line = |bytes: usize| [vec![b'x'; bytes], b"\n".to_vec()].concat();
-    let packed = |bytes: usize| gzip(|encoder| encoder.write_all(&vec![b'\n'; bytes]).unwrap());
+    let packed = |bytes: usize| compress("gzip", &vec![b'\n'; bytes]);
     for (what, encoding, body, status) in [
         ("wire", "identity", vec![b'\n'; 1_000], 200),
         ("wire", "identity", vec![b'\n'; 1_001], 413),

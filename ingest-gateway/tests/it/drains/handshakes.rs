@@ -1,6 +1,7 @@
 //! How providers try a destination, sign in, and read an answer.
 
 use super::{BOT, body, delivery, line};
+use crate::encodings::compress;
 use crate::harness::{Gateway, answer};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -8,16 +9,14 @@ use ingest_gateway::DrainSettings;
 use schemas::identity::{OrgType, Scope};
 use schemas::secrets::PlainApiKey;
 use serde_json::json;
-use std::io::Write;
 
 #[tokio::test]
 async fn cloudflares_trial_is_taken_and_leaves_nothing() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    gzip.write_all(b"{\"content\":\"tests\"}\n").unwrap();
+    let gzip = compress("gzip", b"{\"content\":\"tests\"}\n");
     let trial = gateway.request_to("/drains/cloudflare", Some(&key)).header("content-encoding", "gzip");
-    let taken = answer(trial.body(gzip.finish().unwrap())).await;
+    let taken = answer(trial.body(gzip)).await;
     assert_eq!((taken.status, &taken.body["lines"]), (200, &json!(0)), "{}", taken.body);
     let covered: i64 = sqlx::query_scalar("SELECT count(*) FROM drain_hours").fetch_one(&gateway.stores.pool).await.unwrap();
     assert_eq!((gateway.record_count(), covered), (0, 0));
@@ -102,14 +101,9 @@ async fn a_key_comes_in_the_header_that_a_provider_can_send() {
 async fn whatever_tries_a_destination_is_answered_and_leaves_no_event() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("network", OrgType::Platform).await.key;
-    let gzip = |text: &str| {
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-        gzip.write_all(text.as_bytes()).unwrap();
-        gzip.finish().unwrap()
-    };
     for provider in ["akamai", "cloudflare", "fastly", "vercel", "ndjson", "combined"] {
         for trial in ["", "\n", "{}", "[]", "test", r#"{"access_validation":true}"#, r#"[{"message":"test"}]"#] {
-            for (encoding, body) in [("identity", trial.as_bytes().to_vec()), ("gzip", gzip(trial))] {
+            for (encoding, body) in [("identity", trial.as_bytes().to_vec()), ("gzip", compress("gzip", trial.as_bytes()))] {
                 let request = gateway.request_to(&format!("/drains/{provider}"), Some(&key)).header("content-encoding", encoding);
                 let told = answer(request.body(body)).await;
                 // Vercel also sends lines that aren't about requests. A text that no format has is an unreadable line.

@@ -1,6 +1,7 @@
 //! D1: a recorded shape of each provider.
 
 use super::{BOT, FIXTURES, PERSON, body, line};
+use crate::encodings::compress;
 use crate::harness::{Gateway, answer};
 use schemas::bots::Purpose;
 use schemas::event::SourceRole;
@@ -8,12 +9,6 @@ use schemas::identity::OrgType;
 use schemas::log::{FailedFetch, RecordKind};
 use serde_json::{Value, json};
 use std::io::Write;
-
-fn gzip(text: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    encoder.write_all(text).unwrap();
-    encoder.finish().unwrap()
-}
 
 #[tokio::test]
 async fn d1_each_provider_says_the_same_in_its_own_words() {
@@ -113,9 +108,9 @@ async fn every_encoding_is_undone_and_another_is_refused() {
     let block = snap::raw::Encoder::new().compress_vec(lines.as_bytes()).unwrap();
     for (encoding, body) in [
         ("identity", lines.clone().into_bytes()),
-        ("gzip", gzip(lines.as_bytes())),
-        ("x-gzip", gzip(lines.as_bytes())),
-        ("zstd", zstd::encode_all(lines.as_bytes(), 3).unwrap()),
+        ("gzip", compress("gzip", lines.as_bytes())),
+        ("x-gzip", compress("gzip", lines.as_bytes())),
+        ("zstd", compress("zstd", lines.as_bytes())),
         ("snappy", framed.into_inner().unwrap()),
         ("snappy", block),
     ] {
@@ -133,7 +128,7 @@ async fn every_encoding_is_undone_and_another_is_refused() {
             assert_eq!(cut.status, 400, "{encoding}: a body that ends early: {}", cut.body);
         }
     }
-    for body in [gzip(lines.as_bytes()), zstd::encode_all(lines.as_bytes(), 3).unwrap()] {
+    for body in [compress("gzip", lines.as_bytes()), compress("zstd", lines.as_bytes())] {
         let taken = gateway.drain("cloudflare", &key, body).await;
         assert_eq!((taken.status, &taken.body["kept"]), (200, &json!(1)), "compressed without a header: {}", taken.body);
     }

@@ -1,5 +1,6 @@
 //! What a drain with a secret takes: bodies that are signed by it.
 
+use crate::encodings::compress;
 use crate::harness::{Gateway, answer};
 use hmac::{Hmac, KeyInit, Mac};
 use schemas::identity::{DrainProvider, OrgType};
@@ -8,7 +9,6 @@ use serde_json::json;
 use service_kit::sealing::{SecretsKey, SecretsSettings};
 use sha1::Sha1;
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 const LINES: &[u8] = include_bytes!("../../drains/vercel.ndjson");
 const SECRET: &str = "a secret of the owner's own";
@@ -53,9 +53,7 @@ async fn a_drain_with_a_secret_takes_what_is_signed_by_it_and_nothing_else() {
     let (status, plain) = sent(&gateway, &key, LINES, Some(&right), "identity").await;
     assert_eq!(status, 200, "{plain}");
     assert!(plain["kept"].as_u64().unwrap() > 0, "{plain}");
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    gzip.write_all(LINES).unwrap();
-    let gzip = gzip.finish().unwrap();
+    let gzip = compress("gzip", LINES);
     assert_eq!(sent(&gateway, &key, &gzip, Some(&right), "gzip").await.0, 403, "signed is what is sent");
     assert_eq!(sent(&gateway, &key, &gzip, Some(&signed(&gzip, SECRET)), "gzip").await, (200, plain));
 }
