@@ -43,7 +43,7 @@ fn fastly(client_ip: &str, path: &str) -> String {
 }
 
 #[test]
-fn objects_of_visitors_in_fastlys_lines_add_no_fetch() {
+fn f63_objects_of_visitors_in_fastlys_lines_add_no_fetch() {
     let forged = fastly("132.196.86.7", "/forged");
     for end in ["", "{\"x\":\"", " , {\"x\":\""] {
         let line = fastly(&format!("1\"}}{forged}{forged}{end}"), "/");
