@@ -28,17 +28,16 @@ mod log;
 mod sessions;
 mod tokens;
 mod drains;
-mod expiry;
 mod metrics;
 
 pub use drains::{DrainDryRun, DrainSettings, DryLine, FORMATS, FormatId, LogFormat, Outcome as LineOutcome};
-pub use expiry::{SessionExpiry, TokenExpiry};
 pub use log::{Durability, Log, Message};
 pub use metrics::MEASURES;
 pub use request::limits::Limits;
 pub use request::raw::visited_bytes;
 pub use routes::dry_run::{Document, dry_run};
 pub use routes::routes;
+pub use sessions::expiry::{SessionExpiry, TokenExpiry};
 
 use clap::{Args, Parser, Subcommand};
 use drains::Drains;
@@ -196,8 +195,13 @@ impl State {
             _refusals_expiry: refusals::start_expiry(pool.clone(), clock.clone()),
             memory: SessionMemory::new(reads.clone()),
             tokens: ClickTokens::new(reads),
-            _expiry: expiry::expire_tokens(pool.clone(), clock.clone(), settings.kafka.clone(), settings.expiry.clone()),
-            _session_expiry: expiry::expire_sessions(
+            _expiry: sessions::expiry::expire_tokens(
+                pool.clone(),
+                clock.clone(),
+                settings.kafka.clone(),
+                settings.expiry.clone(),
+            ),
+            _session_expiry: sessions::expiry::expire_sessions(
                 pool.clone(),
                 clock.clone(),
                 settings.kafka.clone(),

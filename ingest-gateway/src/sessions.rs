@@ -7,6 +7,7 @@ pub(crate) mod facts;
 pub(crate) mod change;
 pub(crate) mod store;
 mod memory;
+pub(crate) mod expiry;
 
 pub(crate) use change::is_usable;
 pub(crate) use facts::privacy_level;
