@@ -1,4 +1,4 @@
-//! Callers that do not play by the rules of HTTP: slow, ambiguous, gone (threats X2, X6, X15 to X17).
+//! Callers that do not play by the rules of HTTP: slow, ambiguous, gone (threats X1, X2, X6, X15 to X17).
 
 use crate::harness::{Gateway, head, open_head, retrieval, with};
 use serde_json::json;
@@ -20,6 +20,32 @@ async fn until_closed(mut stream: TcpStream) -> String {
     let closed = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut said)).await;
     assert!(closed.is_ok(), "the server keeps a connection that does not keep to the rules");
     String::from_utf8_lossy(&said).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn x1_x2_slow_heads_and_bodies_are_cut_off_and_others_are_served_meanwhile() {
+    let (gateway, key) = Gateway::with_agent().await;
+    let mut slow = Vec::new();
+    for n in 0..200 {
+        let mut stream = connect(&gateway).await;
+        let text = match n % 3 {
+            0 => "POST /events HTTP/1.1\r\n".to_owned(),
+            1 => String::new(),
+            _ => head("/events", &key, 1_000) + "{",
+        };
+        stream.write_all(text.as_bytes()).await.unwrap();
+        slow.push(async move { (n % 3, until_closed(stream).await) });
+    }
+    for n in 0..20 {
+        let body = json!({"events": [with(retrieval("https://a.test/"), json!({"id": format!("e{n}")}))]});
+        assert_eq!(gateway.post(&key, &body).await.status, 201, "others are served");
+    }
+    for (kind, said) in futures::future::join_all(slow).await {
+        match kind {
+            2 => assert!(said.starts_with("HTTP/1.1 408"), "a slow body: {said:.60}"),
+            _ => assert!(!said.starts_with("HTTP/1.1 2"), "a slow head: {said:.60}"),
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
