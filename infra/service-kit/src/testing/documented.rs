@@ -64,3 +64,29 @@ fn is_documented(method: &Method, route: &str, status: StatusCode) -> bool {
     let operation = &DOCUMENT["paths"][route][name];
     operation.is_null() || !operation["responses"][status.as_str()].is_null()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::with_boundary;
+    use crate::testing::{TestServer, client};
+    use axum::routing::get;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[tokio::test]
+    async fn a_status_that_is_observed_and_not_documented_fails_the_test_that_observed_it() {
+        for (route, status, is_fine) in [
+            ("/resolve", 200, true),
+            ("/resolve", 429, true),
+            ("/resolve", 418, false),
+            ("/resolve", 409, false),
+            ("/a-tests-own", 418, true),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            let server = TestServer::start(with_boundary(Router::new().route(route, get(async move || status)))).await;
+            assert_eq!(client().get(format!("{}{route}", server.url)).send().await.unwrap().status(), status.as_u16());
+            let ended = catch_unwind(AssertUnwindSafe(|| drop(server)));
+            assert_eq!(ended.is_ok(), is_fine, "{route} {status}");
+        }
+    }
+}
