@@ -26,7 +26,15 @@ export function contentTelemetry({ url, key, everyMs = 1_000, trustedProxies = [
     if (mayBeABot((name) => header(request, name))) {
       // Captured before other middleware can change the request, and while the connection is open.
       const received = requestFields(request, site);
-      response.once("finish", () => lines.add({ ...received, ...responseFields(response) }));
+      let isAdded = false;
+      const add = () => {
+        if (isAdded || !response.headersSent) return;
+        isAdded = true;
+        lines.add({ ...received, ...responseFields(response) });
+      };
+      response.once("finish", add);
+      // The visitor closed the connection before the end.
+      response.once("close", add);
     }
     next();
   }

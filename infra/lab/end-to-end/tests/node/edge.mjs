@@ -69,6 +69,37 @@ async function throughTheServer() {
   server.close();
 }
 
+/** What a visitor reads counts, even if it closes the connection before the end. */
+async function throughAResetConnection() {
+  const sent = [];
+  const send = async (_, { body }) => {
+    sent.push(...body.trim().split("\n"));
+    return { ok: true };
+  };
+  const telemetry = contentTelemetry({ url: DRAIN_URL, key: DRAIN_KEY, send, everyMs: 60_000 });
+  const closed = [];
+  const server = http.createServer((request, response) =>
+    telemetry(request, response, () => {
+      closed.push(new Promise((done) => response.once("close", done)));
+      response.write("page");
+      if (request.url === "/whole") response.end();
+    }));
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  for (const path of ["/reset", "/whole"]) {
+    const headers = { host: "www.example.com", "user-agent": AGENT };
+    await new Promise((done) => {
+      const request = http.get({ port: server.address().port, path, headers, agent: false }, (response) =>
+        response.once("data", () => (path === "/reset" ? done(request.destroy()) : response.resume().once("end", done))));
+      request.on("error", () => {});
+    });
+  }
+  await Promise.all(closed);
+  await telemetry.close();
+  server.close();
+  const paths = sent.map((line) => JSON.parse(line).url);
+  if (paths.sort().join() !== "/reset,/whole") throw new Error(`${paths} were sent, and not each once`);
+}
+
 /** A flush begins no batch after its time: the second line waits for the next flush. */
 async function throughALongFlush() {
   const sent = [];
@@ -99,6 +130,7 @@ async function throughAFullQueue() {
   if (sent.join() !== "1,2,3,4,5") throw new Error(`${sent} were sent, and not all`);
 }
 
+await throughAResetConnection();
 await throughALongFlush();
 await throughAFullQueue();
 await throughTheWorker();
