@@ -70,6 +70,7 @@ const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 ///
 /// If ClickHouse doesn't behave as the fence requires, or if the tables contradict themselves.
 pub(crate) async fn write(settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
+    metrics::is_active(false);
     let server = Server::of_shard(&settings.clickhouse, settings.tuning.shard)?;
     self_test::run(&server).await?;
     let (contact, _watching) = Contact::watch(&settings.kafka)?;
