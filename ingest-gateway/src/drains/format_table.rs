@@ -117,7 +117,7 @@ formats! {
         "Has no user agent, so no agent can be recognized. Log in the combined format."
     TraefikClf "traefik_clf" "Traefik, common log format" Combined
         "https://doc.traefik.io/traefik/observability/access-logs/"
-        "Use its JSON format instead. This one escapes nothing, not even line ends: a visitor can write whole lines into it, so agents aren't verified and the figures are only as honest as your visitors. Traefik drops headers unless told otherwise: set `accessLog.fields.headers.names.User-Agent: keep`."
+        "Use its JSON format instead. This one escapes nothing, not even line ends: a visitor can write whole lines into it, so agents aren't verified and visitors can forge figures. Traefik drops headers unless told otherwise: set `accessLog.fields.headers.names.User-Agent: keep`."
     IngressNginx "ingress_nginx" "ingress-nginx" Combined
         "https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/log-format/" ""
     AwsAlb "aws_alb" "AWS Application Load Balancer" Combined

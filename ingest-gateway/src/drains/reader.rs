@@ -30,10 +30,6 @@ impl<'a> BodyReader<'a> {
             self.give_up(take)?;
             return take(item, bad("too_long"));
         };
-        let line = if self.is_unescaped() { without_array(line) } else { line };
-        if line.is_empty() {
-            return Ok(());
-        }
         if self.is_unescaped() && line.starts_with(b"{") {
             self.give_up(take)?;
         }
@@ -41,6 +37,10 @@ impl<'a> BodyReader<'a> {
             return self.go_on(item.number, line, take);
         }
         if self.judge.provider.facts().body != DrainBody::Json && self.heading.takes(line) {
+            return Ok(());
+        }
+        let line = if self.is_unescaped() { without_array(line) } else { line };
+        if line.is_empty() {
             return Ok(());
         }
         let judged = self.judge.judge(line, &self.heading);
@@ -70,16 +70,16 @@ impl<'a> BodyReader<'a> {
             self.begin(number, line);
             return Ok(());
         };
-        if end == line.len() || self.is_unescaped() {
+        let (value, others) = line.split_at(end);
+        if others.is_empty() || (self.is_unescaped() && !without_array(others).is_empty()) {
             return take(Item { number, bytes: Some(line) }, whole);
         }
-        let (value, others) = line.split_at(end);
         let first = self.judge.judge(value, &self.heading);
         if matches!(first.outcome, Outcome::Bad("not_json")) {
             return take(Item { number, bytes: Some(line) }, whole);
         }
         take(Item { number, bytes: Some(value) }, first)?;
-        let mut rest = without_separators(others);
+        let mut rest = if self.is_unescaped() { without_array(others) } else { without_separators(others) };
         while rest.first() == Some(&b'{')
             && let Some(end) = self.nesting.end_of_value(rest)
         {
@@ -119,6 +119,7 @@ impl<'a> BodyReader<'a> {
             return Ok(());
         };
         let (last, rest) = line.split_at(end);
+        let rest = if self.is_unescaped() { without_array(rest) } else { without_separators(rest) };
         if self.is_unescaped() && !rest.is_empty() {
             self.pending.push((number, line.to_vec()));
             return self.give_up(take);
@@ -137,7 +138,6 @@ impl<'a> BodyReader<'a> {
         }
         self.pending.clear();
         take(Item { number: first, bytes: Some(&value) }, judged)?;
-        let rest = without_separators(rest);
         if rest.is_empty() { Ok(()) } else { self.line(Item { number, bytes: Some(rest) }, take) }
     }
 
@@ -152,14 +152,10 @@ impl<'a> BodyReader<'a> {
     }
 }
 
-/// A line of an array without the array's own punctuation.
+/// Skips the punctuation of an array before or after one of its objects.
 fn without_array(line: &[u8]) -> &[u8] {
-    let line = line.strip_prefix(b"[").or_else(|| line.strip_prefix(b",")).unwrap_or(line).trim_ascii();
-    match line {
-        [b']'] => &[],
-        [value @ .., b'}', b']' | b','] => &line[..=value.len()],
-        _ => line,
-    }
+    let punctuation = line.iter().take_while(|byte| byte.is_ascii_whitespace() || matches!(byte, b'[' | b',' | b']')).count();
+    &line[punctuation..]
 }
 
 fn without_separators(bytes: &[u8]) -> &[u8] {

@@ -1,7 +1,6 @@
 //! Texts of visitors that look like the end of a server's text: they add no line, hide none, and move no field.
 
-use super::BOT;
-use super::outcomes;
+use super::{BOT, outcomes};
 use crate::drains::format_table::FormatId;
 use crate::drains::line_outcome::Outcome;
 use schemas::log::LogEvent;
@@ -71,6 +70,21 @@ fn brackets_of_visitors_in_fastlys_lines_hide_no_other_line() {
         // Fastly's default format has a line per member.
         let body = lines.map(|line| line.replace(",\"", ",\n  \"")).join("\n");
         assert!(read(FormatId::Fastly, &body).0.len() >= 4, "{body}");
+    }
+}
+
+#[test]
+fn fastlys_objects_can_contain_objects_and_span_lines() {
+    let nested = |number: u32| {
+        fastly("132.196.86.7", &format!("/{number}")).replacen('{', "{\"geo\":{\"city\":\"Oslo\"},\"tags\":[{\"a\":1}],", 1)
+    };
+    for separator in ["\n", ",\n"] {
+        let body = [nested(1), nested(2)].join(separator);
+        for body in [body.clone(), body.replace(",\"", ",\n  \"")] {
+            for body in [format!("[{body}]"), format!("[\n{body}\n]"), body] {
+                assert_eq!(counts(FormatId::Fastly, &body), (2, 0), "{body}");
+            }
+        }
     }
 }
 
