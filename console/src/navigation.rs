@@ -61,7 +61,6 @@ const OPERATOR: &[(&str, &str, &str)] = &[
     ("Operator", "Requests to review", "/console/operator/requests"),
     ("Operator", "All organizations", "/console/operator/organizations"),
     ("Operator", "Trusted partners", "/console/operator/organizations?trusted_partner=true"),
-    ("Operator", "Pipeline", "/console/operator/pipeline"),
     ("Operator", "All webhooks", "/console/operator/webhooks"),
 ];
 

@@ -2,7 +2,7 @@
 
 use crate::screens::{
     agents, all_webhooks, audit, clicks, corroboration, crawlers, domains, drain, drains, event, events, funnel, home, invite,
-    keys, members, operator, organizations, overview, pages, partners, pipeline, refused, reported, reports, requests, settings,
+    keys, members, operator, organizations, overview, pages, partners, refused, reported, reports, requests, settings,
     sign_in, start, webhooks,
 };
 use crate::{State, assets, export, failure, forms, number_notation};
@@ -96,7 +96,6 @@ fn of_operators() -> Router<Arc<State>> {
         .route("/console/operator/requests", get(operator::reviews))
         .route("/console/operator/requests/{id}/{verdict}", post(operator::review))
         .route("/console/operator/organizations", get(operator::organizations))
-        .route("/console/operator/pipeline", get(pipeline::show))
         .route("/console/operator/webhooks", get(all_webhooks::list))
         .route("/console/operator/webhooks/{id}", get(all_webhooks::show))
         .route("/console/operator/export/{file}", get(export::serve_operator))

@@ -23,7 +23,6 @@ pub(crate) mod organizations;
 pub(crate) mod overview;
 pub(crate) mod pages;
 pub(crate) mod partners;
-pub(crate) mod pipeline;
 pub(crate) mod refused;
 pub(crate) mod reported;
 pub(crate) mod reports;

@@ -121,7 +121,6 @@ const ACCESS_REQUESTS: &[&str] = &[
     "created_at",
 ];
 const DOMAINS: &[&str] = &["id", "domain", "verified", "verification_method", "verification_token", "created_at", "verified_at"];
-const TARGETS: &[&str] = &["address", "is_reachable", "problem", "processes", "dependencies", "figures"];
 
 const SUMMARY: &str = "/content-owners/summary";
 const OWN_SUMMARY: &str = "/agent/summary";
@@ -160,7 +159,6 @@ const OF_PEOPLE: &[Known] = &[
 
 const OF_OPERATORS: &[Known] = &[
     known("organizations", "/api/v1/identity/operator/organizations", ORGANIZATIONS, Kind::Paged(&["id"])),
-    known("pipeline", "/api/v1/identity/operator/pipeline", TARGETS, Kind::Within("/targets")),
     known("webhooks", "/api/v1/identity/operator/webhooks", ALL_WEBHOOKS, Kind::Paged(&["id"])),
     known("deliveries", "/api/v1/identity/operator/webhooks/{webhook}/deliveries", DELIVERIES, Kind::Paged(&["id"])),
 ];

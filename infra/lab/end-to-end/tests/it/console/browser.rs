@@ -287,7 +287,7 @@ pub(super) async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
     let mut agents = AGENT_SCREENS.map(|screen| own("AGENT_ORG_ID", screen)).to_vec();
     agents.push(own("AGENT_ORG_ID", "clicks?since=2026-01-01&until=2026-01-01"));
     agents.push(own("AGENT_ORG_ID", "partners"));
-    let operators = ["requests", "organizations", "pipeline", "webhooks", "webhooks?which=all", &hook];
+    let operators = ["requests", "organizations", "webhooks", "webhooks?which=all", &hook];
     let operators = operators.map(|screen| demo.url(&format!("/console/operator/{screen}"))).to_vec();
     vec![("OWNER_SESSION", owners), ("AGENT_SESSION", agents), ("OPERATOR_SESSION", operators)]
 }

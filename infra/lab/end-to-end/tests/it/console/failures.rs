@@ -46,7 +46,7 @@ async fn a_page_of_a_failure_has_the_navigation_of_who_reads_it_and_of_no_other_
         (format!("{own}/keys/{nobody}/revoke"), 405, true),
         (format!("{foreign}/overview"), 404, false),
         (format!("{foreign}/nothing"), 404, false),
-        ("/console/operator/pipeline".to_owned(), 403, false),
+        ("/console/operator/webhooks".to_owned(), 403, false),
         ("/console/nothing".to_owned(), 404, false),
     ] {
         let page = owner.open(&path).await;

@@ -122,13 +122,8 @@ async fn every_table_of_every_page_is_a_file_and_shows_the_call_behind_it() {
         let mut reader = Reader::signed_in(&demo, session);
         for address in addresses {
             let page = reader.open(address.strip_prefix(demo.env("BASE_URL")).unwrap()).await;
-            // The processes of the pipeline share one foot.
-            let sections: Vec<&str> = if address.ends_with("/pipeline") {
-                vec![&page.html]
-            } else {
-                page.all_between("<section", "</section>").collect()
-            };
-            for section in sections.into_iter().filter(|section| section.contains("<table")) {
+            let sections = page.all_between("<section", "</section>");
+            for section in sections.filter(|section| section.contains("<table")) {
                 let names = section.split("aria-label=\"").skip(1).filter_map(|rest| rest.split_once("\"><table"));
                 let names: BTreeSet<String> = names.map(|(name, _)| unescaped(name)).collect();
                 assert!(section.contains("API request"), "{address}: {names:?} has no call behind it");

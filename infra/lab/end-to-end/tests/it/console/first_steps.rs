@@ -104,8 +104,6 @@ async fn u5_who_builds_an_agent_asks_an_operator_approves_and_both_see_what_came
     operator.shows("No pending requests").await;
     operator.press("All organizations").await;
     operator.shows("First Robot").await;
-    operator.press("Pipeline").await;
-    until_it_says(&operator, "worker_lag_seconds").await;
 
     developer.press("Agents and platforms").await;
     developer.shows("Approved").await;

@@ -162,7 +162,7 @@ async fn an_operator_finds_the_failing_webhook_by_its_links_in_a_browser() {
     scene.tried().await;
     let browser = Browser::start().await;
     browser.sign_in(&scene.demo, "OPERATOR_SESSION").await;
-    browser.open(&scene.demo.url("/console/operator/pipeline")).await;
+    browser.open(&scene.demo.url("/console/operator/requests")).await;
     browser.press("All webhooks").await;
     browser.shows("Returned 500, expected 2xx.").await;
     browser.press(&scene.hosts[0]).await;

@@ -88,7 +88,7 @@ async fn u4_each_page_is_shown_to_whom_it_belongs_and_to_nobody_else() {
     let hook = json!({"url": "https://shown-to-operators.example.net/", "event_types": ["delegation.created"]});
     let hook = demo.client.post(demo.url("/api/v1/identity/webhooks")).header("x-api-key", demo.env("OWNER_KEY")).json(&hook);
     let hook = crate::demo::answer(hook).await.body["id"].as_str().unwrap().to_owned();
-    for screen in ["requests", "organizations", "pipeline", "webhooks", "webhooks/{id}", "export/webhooks.csv"] {
+    for screen in ["requests", "organizations", "webhooks", "webhooks/{id}", "export/webhooks.csv"] {
         told += &format!("operator/{screen}");
         for who in [owner, &member, &partner, agent, operator, somebody, ""] {
             let mut reader = if who.is_empty() { Reader::nobody(&demo) } else { Reader::with_session(&demo, who) };
