@@ -1,9 +1,9 @@
-// Shows each <time datetime> in the reader's zone; the exact instant in UTC goes into its title. Copies what a button names, and
+// Shows each <time datetime> in the reader's zone, in the notation of the pages; the exact instant in UTC goes into its title. Copies what a button names, and
 // shows such a button only where the browser lets a page copy.
 // Keeps an opened row of a live part open.
 (function () {
   "use strict";
-  var format = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  var format = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
   function localise(root) {
     root.querySelectorAll("time[datetime]:not([data-local])").forEach(function (time) {
       var instant = new Date(time.getAttribute("datetime"));

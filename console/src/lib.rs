@@ -14,7 +14,6 @@ mod frame;
 mod kept_invite;
 mod labels;
 mod navigation;
-mod number_notation;
 mod numbers;
 mod once;
 mod platforms;

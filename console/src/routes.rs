@@ -5,7 +5,7 @@ use crate::screens::{
     keys, members, operator, organizations, overview, pages, partners, refused, reported, reports, requests, settings,
     sign_in, start, webhooks,
 };
-use crate::{State, assets, export, failure, forms, number_notation};
+use crate::{State, assets, export, failure, forms};
 use axum::Router;
 use axum::http::{HeaderValue, header};
 use axum::middleware;
@@ -86,7 +86,6 @@ pub fn routes(state: Arc<State>) -> Router {
         .method_not_allowed_fallback(home::wants_a_form)
         .route_layer(middleware::from_fn_with_state(Arc::clone(&state), forms::refuse_foreign))
         .route_layer(middleware::from_fn(failure::shown))
-        .route_layer(middleware::from_fn(number_notation::of_reader))
         .route_layer(middleware::map_response(with_policy))
         .with_state(state)
 }

@@ -15,7 +15,6 @@ mod first_steps;
 mod headings;
 mod invites;
 mod keyboard;
-mod languages;
 mod looks;
 mod more_figures;
 mod one_event;

@@ -1,7 +1,7 @@
 //! A browser without scripts: keeps cookies, follows links and fills in forms.
 
 use crate::demo::Demo;
-use reqwest::header::{ACCEPT_LANGUAGE, COOKIE, LOCATION, ORIGIN, SET_COOKIE};
+use reqwest::header::{COOKIE, LOCATION, ORIGIN, SET_COOKIE};
 use std::collections::BTreeMap;
 
 const COOKIE_NAME: &str = "telemetry-session";
@@ -9,8 +9,6 @@ const COOKIE_NAME: &str = "telemetry-session";
 /// Somebody at a browser.
 pub(super) struct Reader {
     base: String,
-    /// What the browser says of languages; empty: nothing.
-    pub(super) languages: &'static str,
     client: reqwest::Client,
     pub(super) cookies: BTreeMap<String, String>,
 }
@@ -28,7 +26,7 @@ impl Reader {
     pub(super) fn nobody(demo: &Demo) -> Self {
         let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy();
         let client = client.timeout(std::time::Duration::from_secs(60)).build().unwrap();
-        Self { base: demo.env("BASE_URL").to_owned(), languages: "", client, cookies: BTreeMap::new() }
+        Self { base: demo.env("BASE_URL").to_owned(), client, cookies: BTreeMap::new() }
     }
 
     /// Somebody who is signed in already, by a session of `demo.env`.
@@ -103,7 +101,6 @@ impl Reader {
     async fn ask(&mut self, request: reqwest::RequestBuilder, path: &str) -> Page {
         let cookies: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let request = if cookies.is_empty() { request } else { request.header(COOKIE, cookies.join("; ")) };
-        let request = if self.languages.is_empty() { request } else { request.header(ACCEPT_LANGUAGE, self.languages) };
         let response = request.send().await.expect("the console answers");
         for set in response.headers().get_all(SET_COOKIE) {
             let (name, rest) = set.to_str().unwrap().split_once('=').unwrap();
