@@ -5,11 +5,13 @@
 ``key`` is the key of a drain of the provider ndjson with the role "origin". Behind proxies of your own, also pass:
 
     trusted_proxies=["10.0.0.0/8", "unix"]    # their addresses and networks; "unix" if they connect through a socket file
+    drops_underscores=True                    # if they, or your WSGI server, drop headers with an underscore in the name
     scheme="https"                            # if they terminate TLS
     host="www.example.com"                    # if they change the Host header
 
-Each proxy must append the address it sees to X-Forwarded-For. X-Forwarded-Host, X-Forwarded-Proto and X-Request-ID are ignored, because
-visitors can send them too. A thread of its own sends the lines, so that no visitor waits. Lines that could not be sent are sent again;
+Each proxy must append the address it sees to X-Forwarded-For. Without drops_underscores that header is ignored: WSGI doesn't tell it
+from X_Forwarded_For, which visitors can send through most proxies. X-Forwarded-Host, X-Forwarded-Proto and X-Request-ID are ignored,
+because visitors can send them too. A thread of its own sends the lines, so that no visitor waits. Lines that could not be sent are sent again;
 their request_id makes a repeat harmless. Lines that the service can't read (422) are dropped and logged.
 """
 
@@ -50,11 +52,12 @@ class NoRedirects(urllib.request.HTTPRedirectHandler):
 
 class ContentTelemetry:
     def __init__(
-        self, application, url, key, every=1.0, at_once=500, most=10_000, timeout=10.0, trusted_proxies=(), scheme=None, host=None
+        self, application, url, key, every=1.0, at_once=500, most=10_000, timeout=10.0, trusted_proxies=(), scheme=None, host=None,
+        drops_underscores=False,
     ):
         self.application, self.url, self.key = application, url, key
         self.every, self.at_once, self.timeout = every, at_once, timeout
-        self.site = Site(trusted_proxies, scheme, host)
+        self.site = Site(trusted_proxies, scheme, host, drops_underscores)
         self.opener = urllib.request.build_opener(NoRedirects)
         # When more lines wait, the oldest are dropped: a site must not run out of memory because of its log.
         self.waiting = collections.deque(maxlen=most)
@@ -67,13 +70,23 @@ class ContentTelemetry:
         if not environ.get("HTTP_SIGNATURE_AGENT") and not MAY_BE_A_BOT.search(environ.get("HTTP_USER_AGENT", "")):
             return self.application(environ, start_response)
         # Captured before the application can change it.
-        received = self.site.request(environ)
+        line = self.site.request(environ)
 
-        def started(status, headers, *rest):
-            self.waiting.append(json.dumps({**received, **response(status, headers)}, ensure_ascii=False))
-            return start_response(status, headers, *rest)
+        def started(status, headers, *exc_info):
+            write = start_response(status, headers, *exc_info)
+            # An application that fails can replace its response until the first part of it is sent.
+            line.update(response(status, headers))
+            return write
 
-        return self.application(environ, started)
+        try:
+            return Body(self.application(environ, started), line, self._add)
+        except Exception:
+            line.update(FAILED)
+            self._add(line)
+            raise
+
+    def _add(self, line):
+        self.waiting.append(json.dumps(line, ensure_ascii=False))
 
     def close(self):
         """Sends the lines that are left."""
@@ -112,11 +125,44 @@ class ContentTelemetry:
             return False
 
 
+class Body:
+    """The body of a response. Adds the line when the server closes it."""
+
+    def __init__(self, parts, line, add):
+        self.parts, self.line, self.add = parts, line, add
+        self.iterator, self.is_sent = None, False
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        try:
+            self.iterator = self.iterator or iter(self.parts)
+            part = next(self.iterator)
+        except StopIteration:
+            raise
+        except Exception:
+            if not self.is_sent:
+                self.line.update(FAILED)
+            raise
+        self.is_sent = self.is_sent or bool(part)
+        return part
+
+    def close(self):
+        try:
+            getattr(self.parts, "close", lambda: None)()
+        finally:
+            if "status" in self.line:
+                self.add(self.line)
+
+
 class Site:
     """The server's proxies, and its scheme and host if a proxy hides them."""
 
-    def __init__(self, trusted_proxies=(), scheme=None, host=None):
-        self.scheme, self.host = scheme, host
+    def __init__(self, trusted_proxies=(), scheme=None, host=None, drops_underscores=False):
+        self.scheme, self.host, self.drops_underscores = scheme, host, drops_underscores
+        if trusted_proxies and not drops_underscores:
+            log.warning("X-Forwarded-For is ignored: drops_underscores is not set")
         self.trusts_socket_files = "unix" in trusted_proxies
         self.networks = [ipaddress.ip_network(proxy, strict=False) for proxy in trusted_proxies if proxy != "unix"]
 
@@ -137,7 +183,7 @@ class Site:
 
     def client_address(self, environ):
         """The connection's address or, through trusted proxies, the rightmost address that isn't one of theirs; empty if unknown."""
-        forwarded = environ.get("HTTP_X_FORWARDED_FOR", "").split(",")
+        forwarded = environ.get("HTTP_X_FORWARDED_FOR", "").split(",") if self.drops_underscores else [""]
         peer = environ.get("REMOTE_ADDR", "")
         address = bare(peer)
         trusted = self.is_proxy(address) if peer else self.trusts_socket_files
@@ -176,6 +222,10 @@ def target(environ):
     path = (environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1", "replace")
     query = environ.get("QUERY_STRING", "").encode("latin-1", "replace")
     return urllib.parse.quote(path, safe="/:@!$&'()*+,;=~") + ("?" + urllib.parse.quote(query, safe=PRINTABLE) if query else "")
+
+
+# What servers respond if the application fails before it responds.
+FAILED = {"status": 500, "bytes": 0, "content_type": ""}
 
 
 def response(status, headers):

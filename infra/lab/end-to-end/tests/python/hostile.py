@@ -126,8 +126,11 @@ def served(sent, address, **options):
 
 
 served(visitors(), "127.0.0.1")
-served(visitors(f", {ADDRESS}"), ADDRESS, trusted_proxies=["127.0.0.0/8", "10.0.0.0/8"])
-served(visitors(f", {ADDRESS}"), "127.0.0.1", trusted_proxies=["10.0.0.0/8"])
+served(visitors(f", {ADDRESS}"), ADDRESS, trusted_proxies=["127.0.0.0/8", "10.0.0.0/8"], drops_underscores=True)
+served(visitors(f", {ADDRESS}"), "127.0.0.1", trusted_proxies=["10.0.0.0/8"], drops_underscores=True)
+# A proxy passes X_Forwarded_For on, and the server of the standard library keeps it.
+underscored = [(path, {**headers, "X_Forwarded_For": FORGED_ADDRESS}) for path, headers in visitors(f", {ADDRESS}")[:20]]
+served(underscored, "", trusted_proxies=["127.0.0.0/8"])
 
 for trusted, peer, forwarded, address in [
     (["127.0.0.1", "10.0.0.0/8"], "127.0.0.1", f"132.196.86.7, {ADDRESS}, 10.1.2.3", ADDRESS),
@@ -142,8 +145,49 @@ for trusted, peer, forwarded, address in [
     ([], "127.0.0.1", "132.196.86.7", "127.0.0.1"),
 ]:
     environ = {"REMOTE_ADDR": peer, "HTTP_X_FORWARDED_FOR": forwarded}
-    found = Site(trusted).client_address(environ)
+    found = Site(trusted, drops_underscores=True).client_address(environ)
     assert found == address, (trusted, peer, forwarded, found)
+
+
+
+def replaced(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/html")])
+    try:
+        raise ValueError
+    except ValueError:
+        start_response("503 Service Unavailable", [("Content-Type", "text/plain")], sys.exc_info())
+    return [b"error"]
+
+
+def failing(environ, start_response):
+    raise ValueError
+
+
+def failing_later(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/html")])
+    if environ["PATH_INFO"] == "/sent":
+        yield b"page"
+    raise ValueError
+
+
+# A line has the status of the response that was sent, once.
+for application, path, status in [
+    (page, "/", 200), (replaced, "/", 503), (failing, "/", 500), (failing_later, "/", 500), (failing_later, "/sent", 200)
+]:
+    telemetry = ContentTelemetry(application, "", "", every=3_600)
+    telemetry._post = lambda batch: told.extend(map(json.loads, batch)) or True
+    told, sent = [], []
+    environ = {"HTTP_USER_AGENT": BOT, "PATH_INFO": path}
+    try:
+        body = telemetry(environ, lambda status, headers, exc_info=None: sent.append)
+        try:
+            b"".join(body)
+        finally:
+            getattr(body, "close", lambda: None)()
+    except ValueError:
+        pass
+    telemetry.close()
+    assert [line["status"] for line in told] == [status], (application, path, told)
 
 environ = {"RAW_URI": "http://victim.example/page?a=b", "HTTP_HOST": "victim.example", "wsgi.url_scheme": "http"}
 fields = Site(scheme="https", host="own.example").request(environ)
