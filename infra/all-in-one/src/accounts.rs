@@ -1,6 +1,6 @@
-//! The account with which each service signs in to the stores: its own, although all are one process, so that what a service may
-//! not do fails here as it would alone. On a server of `cargo local` each has a password of its own; on another all share that of the
-//! address that is set.
+//! The store accounts of each service. Each service signs in with its own account, so that missing permissions show up here as they
+//! do when the services run separately. With `cargo local`, each account has its own password; elsewhere, all use the password of
+//! the configured address.
 
 use crate::Cli;
 use service_kit::roles::{self, Role};
@@ -8,14 +8,15 @@ use service_kit::settings::{ClickHouseSettings, PostgresSettings};
 use service_kit::stores;
 use std::time::Duration;
 
-/// What one look at an account may take.
+/// Time limit of one connection check.
 const LOOK: Duration = Duration::from_secs(3);
 
-/// The stores as each service sees them.
+/// Store settings for each service.
 pub(crate) struct Accounts<'a>(&'a Cli, [ClickHouseSettings; 2]);
 
 impl<'a> Accounts<'a> {
-    /// Makes the accounts that are missing, where the one that is set may, and the tables, which belong to that one.
+    /// Creates the accounts that are missing, if the configured account may, and the tables, which belong to the configured
+    /// account.
     pub(crate) async fn prepare(cli: &'a Cli) -> anyhow::Result<Self> {
         let pool = stores::postgres(&cli.postgres)?;
         roles::create_for_development(&cli.postgres).await?;
@@ -28,24 +29,25 @@ impl<'a> Accounts<'a> {
         Ok(Self(cli, clickhouse))
     }
 
-    /// PostgreSQL as this service.
+    /// Returns the PostgreSQL settings for a service.
     pub(crate) fn postgres(&self, role: Role) -> anyhow::Result<PostgresSettings> {
         self.0.postgres.signed_in_as(role)
     }
 
-    /// ClickHouse as this service; only two use it.
+    /// Returns the ClickHouse settings for a service. Only the worker and the query service use ClickHouse.
     pub(crate) fn clickhouse(&self, role: Role) -> ClickHouseSettings {
         let [worker, query] = &self.1;
         if role == Role::Worker { worker.clone() } else { query.clone() }
     }
 }
 
-/// ClickHouse keeps accounts in files of the server, so that they cannot be made from here.
+/// Returns the service's own account if it works, otherwise the configured one. ClickHouse accounts are defined in files on the
+/// server, so they can't be created from here.
 async fn clickhouse(cli: &Cli, role: Role) -> anyhow::Result<ClickHouseSettings> {
     let own = cli.clickhouse.signed_in_as(role)?;
     if stores::clickhouse_answers(&stores::clickhouse(&own)?, LOOK).await {
         return Ok(own);
     }
-    tracing::warn!(account = role.name(), "cannot sign in to ClickHouse with this account; using that of CLICKHOUSE_URL");
+    tracing::warn!(account = role.name(), "cannot sign in to ClickHouse with this account; using the account of CLICKHOUSE_URL");
     Ok(cli.clickhouse.clone())
 }

@@ -1,4 +1,4 @@
-//! Where the all-in-one listens: where it is told to, else at the usual place, else at a free port.
+//! Chooses the listening addresses: the configured address, otherwise the default port, otherwise a free port.
 
 use service_kit::server;
 use std::io::ErrorKind;
@@ -8,7 +8,6 @@ use tokio::net::TcpListener;
 const USUAL_PORT: u16 = 8080;
 const USUAL_METRICS_PORT: u16 = 9464;
 
-/// The listener of every surface.
 pub(crate) async fn listen(asked: Option<SocketAddr>) -> anyhow::Result<TcpListener> {
     match asked {
         Some(address) => server::listen(address, "TELEMETRY_LISTEN").await,
@@ -16,8 +15,8 @@ pub(crate) async fn listen(asked: Option<SocketAddr>) -> anyhow::Result<TcpListe
     }
 }
 
-/// The address of the metrics; its listener is opened by the exporter. Port 0 is settled here, because the first
-/// screen and `demo.env` name the port.
+/// Returns the address of the metrics; the exporter opens the listener. Port 0 is replaced with a real port, because the welcome
+/// screen and `demo.env` contain the port.
 pub(crate) async fn metrics(asked: Option<SocketAddr>) -> anyhow::Result<SocketAddr> {
     match asked {
         Some(address) if address.port() == 0 => Ok(server::listen(address, "TELEMETRY_METRICS_LISTEN").await?.local_addr()?),
@@ -38,12 +37,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_taken_port_is_left_to_its_owner() {
+    async fn uses_a_free_port_if_the_default_is_taken() {
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap();
         let holder = TcpListener::bind(taken).await.unwrap();
         let other = usual_or_free(taken.port()).await.unwrap();
         assert_ne!(other.local_addr().unwrap().port(), taken.port());
-        assert!(listen(Some(taken)).await.is_err(), "an address asked for by name is not replaced");
+        assert!(listen(Some(taken)).await.is_err(), "a configured address is not replaced");
         drop(holder);
     }
 }

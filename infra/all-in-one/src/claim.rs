@@ -1,6 +1,5 @@
-//! The claim of a state folder: one all-in-one at a time writes there.
-//!
-//! Must be made before anything is written: a second one would put its addresses and keys in place of the first one's.
+//! Locks the state folder, so that only one all-in-one writes to it. The lock is taken before anything is written, because a second
+//! process would replace the addresses and keys of the first.
 
 use anyhow::Context;
 use std::fs::{self, File, TryLockError};
@@ -8,11 +7,11 @@ use std::path::Path;
 
 const FILE: &str = "all-in-one.lock";
 
-/// Ends with the process, however that ends.
+/// Released when the process ends, even by a crash.
 #[derive(Debug)]
 pub(crate) struct Claim(#[expect(dead_code, reason = "the lock is as long as the file is open")] File);
 
-/// Claims the folder, which is made if it is missing, or says who has it.
+/// Locks the folder and creates it if it is missing. Fails if another process has locked it.
 pub(crate) fn claim(folder: &Path) -> anyhow::Result<Claim> {
     let place = folder.display();
     let opened = fs::create_dir_all(folder).and_then(|()| {

@@ -1,8 +1,6 @@
-//! `--demo-data`: sixty days of made-up activity of bots and agents on example.com, so that reads and screens have data, and some
-//! before it to compare with. `day` makes the events of a day from its date alone.
-//!
-//! Must send over HTTP as everybody does, and must change nothing when it is repeated: the events of a day have the same ids each
-//! time. Only click tokens differ, and repeating a visit by another token changes nothing.
+//! `--demo-data`: sends 60 days of sample activity on example.com, and the days before it for comparison. `day` generates the
+//! events of a day from its date, so sending them again changes nothing: the event ids are the same. Only click tokens differ, and
+//! a visit repeated with another token is ignored.
 
 mod day;
 mod links;
@@ -18,20 +16,19 @@ use links::Link;
 use requests::Requests;
 use serde_json::{Value, json};
 
-/// Days before today.
 const DAYS: i64 = 59;
 const AT_ONCE: usize = 8;
 /// Events per request.
 const BATCH: usize = 500;
 
-/// The number of reports that were sent.
+/// Numbers of reports sent.
 pub(crate) struct Reported {
     /// Fetches reported by the CDN.
     pub(crate) edge: usize,
     /// Fetches reported by the publisher's server.
     pub(crate) origin: usize,
     pub(crate) sessions: usize,
-    /// Events of visits, by click tokens of these sessions.
+    /// Visit events that carry click tokens of these sessions.
     pub(crate) visit_events: usize,
 }
 
@@ -57,7 +54,7 @@ pub(crate) async fn report(demo: &DemoEnv, now: DateTime<Utc>) -> anyhow::Result
     })
 }
 
-/// Creates a click token for each link with the agent's key, and sends the visits by it with the publisher's.
+/// Creates a click token for each link with the agent's key, and sends the visits with the publisher's key.
 async fn follow(requests: &Requests<'_>, links: &[Link]) -> anyhow::Result<()> {
     let visits = stream::iter(links).map(async |link| {
         let wanted = json!({"session_id": link.session, "content_url": link.url});

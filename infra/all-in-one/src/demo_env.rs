@@ -1,6 +1,5 @@
-//! `.local/demo.env`: the addresses and secrets of the demo tenant as shell assignments.
-//!
-//! Must be readable by its owner only, because it contains keys.
+//! `.local/demo.env`: the addresses and secrets of the demo tenant as shell assignments. Contains keys, so only the owner can read
+//! it.
 
 use crate::own_file;
 use anyhow::Context;
@@ -10,7 +9,7 @@ use std::path::Path;
 
 const FILE: &str = "demo.env";
 
-/// Assignments in the order they are written.
+/// Assignments in the order in which they are written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DemoEnv(Vec<(&'static str, String)>);
 
@@ -19,12 +18,12 @@ impl DemoEnv {
         self.0.push((name, value.into()));
     }
 
-    /// A value that was set; empty when it was not.
+    /// Returns a value, or an empty string if it is not set.
     pub(crate) fn get(&self, name: &str) -> &str {
         self.0.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
     }
 
-    /// Replaces the file in one step, so that nobody reads half of it.
+    /// Replaces the file atomically, so that readers never see a partial file.
     pub(crate) fn write(&self, folder: &Path) -> anyhow::Result<()> {
         let text: String = self.0.iter().map(|(name, value)| format!("{name}='{}'\n", value.replace('\'', r"'\''"))).collect();
         own_file::replace(&folder.join(FILE), &text)
@@ -32,7 +31,7 @@ impl DemoEnv {
     }
 }
 
-/// What an earlier run wrote; empty when there was none.
+/// Returns the assignments of an earlier run, or an empty map if there are none.
 pub(crate) fn read(folder: &Path) -> BTreeMap<String, String> {
     let text = fs::read_to_string(folder.join(FILE)).unwrap_or_default();
     let assignment = |line: &str| {
@@ -47,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn reads_what_was_written() {
         let folder = tempfile::tempdir().unwrap();
         let mut env = DemoEnv::default();
         env.set("BASE_URL", "http://127.0.0.1:8080");

@@ -1,4 +1,4 @@
-//! Every surface on one address, for local runs: the same routers and the same worker as the services alone.
+//! Runs all services in one process on one address, for development, with the routers and workers of the separate services.
 
 mod accounts;
 mod addresses;
@@ -149,7 +149,7 @@ impl Cli {
         }
     }
 
-    /// The console asks this very process, at the address where it listens.
+    /// The console calls the API of this process.
     fn console(&self, process: &ProcessSettings, clock: Clock) -> anyhow::Result<Arc<web_console::State>> {
         let api_url = Url::parse(&format!("http://{}", reachable(process.listen)))?;
         let settings = web_console::Settings { api_url, public_url: self.sign_in.public_url.clone() };
@@ -171,12 +171,12 @@ impl Cli {
     }
 }
 
-/// Where this machine reaches what listens there.
+/// Returns the address at which this machine reaches a listener.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     if listen.ip().is_unspecified() { SocketAddr::from((Ipv4Addr::LOCALHOST, listen.port())) } else { listen }
 }
 
-/// The same, showing operators the metrics of this very process, unless others were named.
+/// Adds the metrics of this process unless other targets are configured.
 fn with_own_metrics(mut pipeline: PipelineSettings, listen: SocketAddr) -> anyhow::Result<PipelineSettings> {
     if pipeline.metrics_targets.is_empty() {
         let own = format!("http://{}/metrics", reachable(listen)).parse().map_err(anyhow::Error::msg)?;
@@ -185,7 +185,7 @@ fn with_own_metrics(mut pipeline: PipelineSettings, listen: SocketAddr) -> anyho
     Ok(pipeline)
 }
 
-/// The same, with mails whose links open the console's page, unless another one was named.
+/// Makes emailed links open the console's sign-in page unless another one is configured.
 fn with_console(mut sign_in: SignInSettings) -> SignInSettings {
     sign_in.sign_in_url = sign_in.sign_in_url.or_else(|| sign_in.public_url.as_ref()?.join(web_console::SIGN_IN).ok());
     sign_in
@@ -211,7 +211,7 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     cli.sign_in = with_console(cli.sign_in.at(process.listen));
     cli.pipeline = with_own_metrics(cli.pipeline, process.metrics_listen)?;
     cli.secrets = secrets_key::set_or_kept(cli.secrets, &cli.state_dir)?;
-    // Before the defaults: they are no reason to warn.
+    // Warn before the local receiver is added: it is not a reason to warn.
     cli.webhooks.warn_if_open();
     cli.webhooks = local_receiver::allow(cli.webhooks, &cli.state_dir)?;
 
@@ -246,7 +246,7 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     }
     welcome::print(&demo, &cli.state_dir);
 
-    // All end by the same token; a worker that fails ends the process, so that nobody reads stale figures.
+    // All tasks end with the same token. A worker that fails ends the process, because reads would return stale data.
     let mut stopped_early = Ok(());
     while stopped_early.is_ok()
         && let Some(ended) = workers.join_next().await

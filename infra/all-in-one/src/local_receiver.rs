@@ -1,5 +1,5 @@
-//! `webhook/` of the state folder: a certificate for `localhost`, so that webhooks can be tried with a receiver on this machine,
-//! `telemetry webhook listen --tls`.
+//! `webhook/` in the state folder: a certificate for `localhost`, with which webhooks can be sent to `telemetry webhook listen
+//! --tls` on this machine.
 
 use crate::own_file;
 use anyhow::Context;
@@ -7,13 +7,13 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 use service_kit::settings::WebhookSettings;
 use std::path::Path;
 
-/// Where `telemetry webhook listen` listens when nothing else is said.
+/// Default address of `telemetry webhook listen`.
 const RECEIVER: &str = "localhost:8787";
 const AUTHORITY: &str = "authority.pem";
-/// What the receiver shows: its certificate and the key.
+/// The receiver's certificate and key.
 const SERVER: &str = "localhost.pem";
 
-/// The same settings with the receiver of this machine, unless receivers or an authority are set.
+/// Allows the receiver on this machine, unless receivers or a certificate authority are configured.
 pub(crate) fn allow(set: WebhookSettings, folder: &Path) -> anyhow::Result<WebhookSettings> {
     if !set.webhook_allow.is_empty() || set.webhook_extra_ca.is_some() {
         return Ok(set);
@@ -26,7 +26,7 @@ pub(crate) fn allow(set: WebhookSettings, folder: &Path) -> anyhow::Result<Webho
     Ok(WebhookSettings { webhook_allow: allowed, webhook_extra_ca: Some(folder.join(AUTHORITY)), ..set })
 }
 
-/// An authority that signs one certificate and is forgotten.
+/// Creates an authority and one certificate that it signs. The authority's key is not stored.
 fn make(folder: &Path) -> anyhow::Result<()> {
     let mut authority = CertificateParams::new(Vec::new())?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -54,7 +54,7 @@ mod tests {
     use tokio_rustls::{TlsAcceptor, TlsConnector};
 
     #[test]
-    fn the_receiver_of_this_machine_is_allowed_unless_something_is_set_and_its_certificate_stays() {
+    fn allows_the_local_receiver_unless_configured() {
         let folder = tempfile::tempdir().unwrap();
         let allowed = allow(WebhookSettings::default(), folder.path()).unwrap();
         assert_eq!(allowed.webhook_allow.to_string(), RECEIVER);
@@ -66,14 +66,17 @@ mod tests {
         assert_eq!(fs::read_to_string(&server).unwrap(), first);
         fs::remove_file(allowed.webhook_extra_ca.as_ref().unwrap()).unwrap();
         let again = allow(WebhookSettings::default(), folder.path()).unwrap();
-        assert!(again.webhook_extra_ca.unwrap().exists() && fs::read_to_string(&server).unwrap() != first, "both or none");
+        assert!(
+            again.webhook_extra_ca.unwrap().exists() && fs::read_to_string(&server).unwrap() != first,
+            "both files are created again"
+        );
         let set = WebhookSettings { webhook_allow: "a.test:8443".parse().unwrap(), ..WebhookSettings::default() };
         let left = allow(set, folder.path()).unwrap();
         assert_eq!((left.webhook_allow.to_string(), left.webhook_extra_ca), ("a.test:8443".to_owned(), None));
     }
 
     #[tokio::test]
-    async fn who_trusts_the_authority_trusts_the_receiver() {
+    async fn authority_signs_the_receiver_certificate() {
         let folder = tempfile::tempdir().unwrap();
         let trusted = allow(WebhookSettings::default(), folder.path()).unwrap().webhook_extra_ca.unwrap();
         let server = folder.path().join("webhook").join(SERVER);

@@ -1,6 +1,4 @@
-//! The all-in-one as a process.
-//!
-//! Must stay a table of contents: everything it does is in the library.
+//! Entry point of the all-in-one.
 
 use all_in_one::{Cli, run};
 use mimalloc::MiMalloc;
@@ -8,7 +6,7 @@ use service_kit::clock::Clock;
 use service_kit::{process, settings};
 use std::process::ExitCode;
 
-/// Small short-lived pieces of JSON are most of what a request costs; the system's allocator took a fifth of it.
+/// Requests mostly allocate small, short-lived JSON values; the system allocator took a fifth of their time.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

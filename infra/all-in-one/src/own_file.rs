@@ -1,11 +1,11 @@
-//! Files of the state folder that hold secrets.
+//! Writes files with secrets in the state folder.
 
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Writes a file in one step, in the place of one that is there; makes its folder.
+/// Writes or replaces a file atomically, readable only by its owner, and creates its folder.
 pub(crate) fn replace(file: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder)?;

@@ -1,6 +1,5 @@
-//! `secrets.key` of the state folder: the key that encrypts secrets at rest, when none is set.
-//!
-//! Must never replace a key: what an earlier run sealed could not be opened any more.
+//! `secrets.key` in the state folder: encrypts secrets at rest if no key is configured. An existing key is never replaced, because
+//! secrets encrypted with it could no longer be read.
 
 use anyhow::Context;
 use service_kit::sealing::{SecretsKey, SecretsSettings};
@@ -11,7 +10,7 @@ use std::path::Path;
 
 const FILE: &str = "secrets.key";
 
-/// The key that is set, else the one of an earlier run, else a fresh one, kept.
+/// Returns the configured key, otherwise the stored one, otherwise a new one, which it stores.
 pub(crate) fn set_or_kept(set: SecretsSettings, folder: &Path) -> anyhow::Result<SecretsSettings> {
     if set.secrets_key.is_some() {
         return Ok(set);
@@ -27,7 +26,7 @@ pub(crate) fn set_or_kept(set: SecretsSettings, folder: &Path) -> anyhow::Result
     Ok(kept)
 }
 
-/// Appears whole or not at all; of several processes at once the first one's stays.
+/// Creates the file atomically. If several processes do so at once, the first one's key remains.
 fn keep_fresh(folder: &Path) -> std::io::Result<()> {
     fs::create_dir_all(folder)?;
     let fresh = folder.join(format!("{FILE}.{}.new", std::process::id()));
@@ -45,7 +44,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn the_first_start_makes_a_key_for_its_owner_only_and_every_later_one_keeps_it() {
+    fn creates_the_key_once_with_mode_600() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("state");
         let first = set_or_kept(SecretsSettings::default(), &folder).unwrap();
@@ -53,14 +52,14 @@ mod tests {
         let later = set_or_kept(SecretsSettings::default(), &folder).unwrap();
         assert_eq!(later.sealer().unwrap().open(&sealed, b"row").unwrap(), "whsec_x");
         assert_eq!(fs::metadata(folder.join(FILE)).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing else is left");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "temporary files are deleted");
         keep_fresh(&folder).unwrap();
         let after_a_race = set_or_kept(SecretsSettings::default(), &folder).unwrap();
         assert!(after_a_race.sealer().unwrap().open(&sealed, b"row").is_ok(), "a second process does not replace it");
     }
 
     #[test]
-    fn a_key_that_is_set_is_used_and_a_broken_file_is_not_replaced() {
+    fn uses_a_configured_key_and_keeps_a_broken_file() {
         let folder = tempfile::tempdir().unwrap();
         let set = SecretsSettings { secrets_key: Some(SecretsKey::mint()) };
         let expected = set.secrets_key.clone().unwrap();

@@ -1,4 +1,4 @@
-//! The demo tenant: four organisations with keys, four people with sessions. Safe to repeat.
+//! Creates the demo tenant: four organizations with keys, and four people with user sessions. Can be repeated.
 
 use crate::Cli;
 use crate::demo_env::{self, DemoEnv};
@@ -15,7 +15,7 @@ use service_kit::stores;
 use sqlx::PgPool;
 use std::collections::BTreeMap;
 
-/// One demo organisation.
+/// One demo organization.
 struct DemoOrg {
     name: &'static str,
     org_type: OrgType,
@@ -23,7 +23,7 @@ struct DemoOrg {
     may_write_identity: bool,
     key_variable: &'static str,
     id_variable: &'static str,
-    /// Who owns it: where their session is written, and their address.
+    /// The owner: the variable of their user session, and their email address.
     person: Option<(&'static str, &'static str)>,
 }
 
@@ -53,7 +53,7 @@ const ORGS: [DemoOrg; 4] = [
         may_write_identity: false,
         key_variable: "AGENT_KEY",
         id_variable: "AGENT_ORG_ID",
-        // Its key may not write identity; what its settings say is this person's to change.
+        // The key has no identity:write scope, so only this person can change the agent's settings.
         person: Some(("AGENT_SESSION", "agent@example.net")),
     },
     DemoOrg {
@@ -86,7 +86,7 @@ pub(crate) async fn seed(
             env.set(variable, tenant.session(variable, person).await?);
         }
     }
-    // Nobody anywhere, so that what needs a membership or an operator can be seen to.
+    // These people have no membership: one to test missing memberships, one as an operator.
     let user = organizations::ensure_user(&tenant.pool, "user@example.net", false).await?;
     let operator = organizations::ensure_user(&tenant.pool, "operator@example.net", true).await?;
     for (variable, person) in [("USER_SESSION", user), ("OPERATOR_SESSION", operator)] {
@@ -131,7 +131,7 @@ impl Tenant<'_> {
         Ok(id)
     }
 
-    /// The key of an earlier run while it works with the same scopes, else a new one.
+    /// Returns the key of an earlier run if it still works with the same scopes, otherwise a new one.
     async fn key(&self, org: &DemoOrg, id: OrgId) -> anyhow::Result<String> {
         let mut scopes = Scope::DEFAULT.to_vec();
         scopes.extend(org.may_write_identity.then_some(Scope::IdentityWrite));
@@ -149,7 +149,7 @@ impl Tenant<'_> {
         Ok(key.reveal().to_owned())
     }
 
-    /// The session of an earlier run while it lasts, else a new one.
+    /// Returns the user session of an earlier run if it is still valid, otherwise a new one.
     async fn session(&self, variable: &str, person: UserId) -> anyhow::Result<String> {
         if let Some(earlier) = self.earlier.get(variable)
             && let Some(session) = PlainUserSession::parse(earlier)

@@ -1,11 +1,10 @@
-//! The last screen of `cargo up`: where the service is, and a command to try.
-//!
-//! Must print no key and no password, because what is printed may end up in a log: the command reads them from `demo.env`.
+//! Prints the last screen of `cargo up`. It contains no key or password, because the output may end up in a log; the command reads
+//! them from `demo.env`.
 
 use crate::demo_env::DemoEnv;
 use std::path::{Path, PathBuf};
 
-/// The command line, which `cargo up` builds beside the service.
+/// The command line program, which `cargo up` builds next to the service.
 const PROGRAM: &str = "telemetry";
 
 pub(crate) fn print(demo: &DemoEnv, folder: &Path) {
@@ -16,7 +15,7 @@ pub(crate) fn print(demo: &DemoEnv, folder: &Path) {
     println!("{}", screen(demo.get("BASE_URL"), &keys, &mail, &program.map_or(PROGRAM.to_owned(), shown)));
 }
 
-/// With the folders of `cargo up`, the last three lines have at most 100 characters each.
+/// With the folders of `cargo up`, each of the last three lines has at most 100 characters.
 fn screen(base: &str, keys: &str, mail: &str, program: &str) -> String {
     format!(
         "\nThe service is running; Ctrl-C stops it. Demo keys and addresses are in {keys}.\n\
@@ -27,10 +26,10 @@ fn screen(base: &str, keys: &str, mail: &str, program: &str) -> String {
     )
 }
 
-/// A path as a word of a shell, relative to `here` if it lies in it.
+/// Quotes a path for a shell, relative to `here` if it is inside that folder.
 fn shown(path: &Path, here: &Path) -> String {
     let path = path.strip_prefix(here).unwrap_or(path).display().to_string();
-    // The shell looks for a name without a slash elsewhere.
+    // Without a slash, the shell would search PATH.
     let path = if path.contains('/') { path } else { format!("./{path}") };
     let is_plain = path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte));
     if is_plain { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
@@ -41,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_three_lines_are_short() {
+    fn last_three_lines_are_short() {
         let here = Path::new("/srv/clone");
         for profile in ["debug", "release"] {
             let [keys, mail, program] = [".local/demo.env".into(), ".local/mail".into(), format!("target/{profile}/telemetry")]
@@ -55,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_words_of_a_shell() {
+    fn quotes_paths_for_a_shell() {
         let shown = |path: &str| shown(Path::new(path), Path::new("/srv/clone"));
         assert_eq!(shown("/srv/clone/demo.env"), "./demo.env");
         assert_eq!(shown("/srv/state/demo.env"), "/srv/state/demo.env");

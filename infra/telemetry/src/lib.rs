@@ -1,4 +1,4 @@
-//! The `telemetry` program: the commands for people, and each service as a subcommand.
+//! The `telemetry` program: the commands of the CLI, and each service as a subcommand.
 
 mod secrets;
 
@@ -16,7 +16,6 @@ pub struct Cli {
     command: Command,
 }
 
-/// All commands.
 #[derive(Subcommand, Clone, Debug)]
 enum Command {
     #[command(flatten)]
@@ -35,7 +34,7 @@ enum Command {
     Secrets(secrets::Secrets),
 }
 
-/// Runs a command until it ends.
+/// Runs a command to its end.
 pub async fn start(cli: Cli) -> ExitCode {
     match cli.command {
         Command::People(command) => telemetry_cli::run(command, Cli::command(), Clock::System).await,

@@ -1,12 +1,10 @@
-//! The program as a process.
-//!
-//! Must stay a table of contents: everything it does is in the library.
+//! Entry point of the `telemetry` program.
 
 use mimalloc::MiMalloc;
 use service_kit::{process, settings};
 use std::process::ExitCode;
 
-/// Small short-lived pieces of JSON are most of what a request costs; the system's allocator took a fifth of it.
+/// Requests mostly allocate small, short-lived JSON values; the system allocator took a fifth of their time.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

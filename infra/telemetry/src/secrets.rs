@@ -1,6 +1,5 @@
-//! The secrets of a deployment by docker-compose.yml, made once: a password for each account, and the key of `identity-api`.
-//!
-//! Must not replace a file that is there: what its key has encrypted could never be read again.
+//! Generates the secrets of a deployment with docker-compose.yml: a password for each account, and the encryption key of
+//! `identity-api`. An existing file is never replaced, because data encrypted with its key could no longer be read.
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -11,7 +10,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Every password that docker-compose.yml asks for.
+/// Passwords that docker-compose.yml requires.
 const PASSWORDS: [&str; 13] = [
     "POSTGRES_PASSWORD",
     "POSTGRES_OWNER_PASSWORD",
@@ -28,12 +27,12 @@ const PASSWORDS: [&str; 13] = [
     "GRAFANA_PASSWORD",
 ];
 
-/// Letters and digits only, because passwords also stand in URLs: 190 bits of them.
+/// Only letters and digits, because the passwords are used in URLs. 32 characters have 190 bits.
 const PASSWORD_CHARS: usize = 32;
-/// For nobody but their owner.
+/// Readable only by the owner.
 const MODE: u32 = 0o600;
 
-/// Where they go.
+/// Arguments of `telemetry secrets`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Secrets {
     /// File to write, which must not be there yet and only its owner can read; standard output when absent
@@ -42,7 +41,7 @@ pub(crate) struct Secrets {
 }
 
 impl Secrets {
-    /// Makes them.
+    /// Writes the secrets.
     pub(crate) fn write(&self) -> anyhow::Result<()> {
         match &self.file {
             Some(file) => write_new(file, &text()),

@@ -1,6 +1,4 @@
-//! One day of demo data, from its date alone: the same date is the same day, id by id.
-//!
-//! Must ask nothing and nobody: no clock, no store.
+//! Generates one day of demo data from its date: the same date always gives the same events and ids.
 
 use super::names::{AGENTS, ASSISTANTS, BOTS, Bot, PAGES, SITE, fetcher_of};
 use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, SecondsFormat, TimeDelta, Utc, Weekday};
@@ -9,24 +7,24 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Fetches of crawlers, sessions of agents, and sessions of those that crawlers' operators have, on an average day.
+/// Crawler fetches, sessions of the demo agent, and sessions of other assistants on an average day.
 const CRAWLS: f64 = 260.0;
 const SESSIONS: f64 = 22.0;
 const ASSISTED: f64 = 7.0;
-/// What the days are made from, besides their dates.
+/// Seed of the random generator, combined with the date.
 const SEED: u64 = 0x00c0_ffee;
 
-/// What is reported of a day, in the order of time within each list.
+/// Reports of one day, each list sorted by time.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Day {
     pub(super) seen_by_edge: Vec<Value>,
     pub(super) seen_by_origin: Vec<Value>,
-    /// Whole sessions, as the agent uploads them.
+    /// Complete sessions, as the agent uploads them.
     pub(super) sessions: Vec<Value>,
 }
 
 impl Day {
-    /// Without what has not happened yet.
+    /// Removes reports later than `now`.
     pub(super) fn until(mut self, now: DateTime<Utc>) -> Self {
         let text = instant(now);
         let has_happened = |value: &Value, member: &str| value[member].as_str().is_some_and(|at| at <= text.as_str());
@@ -37,7 +35,7 @@ impl Day {
     }
 }
 
-/// The day of a date.
+/// Generates the reports of a date.
 pub(super) fn of(date: NaiveDate) -> Day {
     let number = u64::try_from(date.num_days_from_ce()).unwrap_or_default();
     let mut maker = Maker { random: StdRng::seed_from_u64(SEED ^ (number << 32)), date, day: Day::default() };
@@ -61,7 +59,7 @@ pub(super) fn of(date: NaiveDate) -> Day {
     day
 }
 
-/// Fewer at weekends, and a little more each month.
+/// Relative activity: lower at weekends, and rising slightly within the month.
 fn busyness(date: NaiveDate) -> f64 {
     let weekend = if matches!(date.weekday(), Weekday::Sat | Weekday::Sun) { 0.7 } else { 1.0 };
     weekend * (0.9 + 0.2 * f64::from(date.day0()) / 30.0)
@@ -78,7 +76,7 @@ struct Maker {
 }
 
 impl Maker {
-    /// A number near this one.
+    /// Returns a random number within 15 percent of `number`.
     fn about(&mut self, number: f64) -> u32 {
         (number * self.random.random_range(0.85..1.15)).round() as u32
     }
@@ -91,14 +89,14 @@ impl Maker {
         Uuid::from_u128(self.random.random()).to_string()
     }
 
-    /// Most of it by day: the mean of two throws of the clock.
+    /// Returns a random time, most often around noon: the mean of two uniform times.
     fn time(&mut self) -> DateTime<Utc> {
         let of_day = || 0..86_000_000_i64;
         let ms = i64::midpoint(self.random.random_range(of_day()), self.random.random_range(of_day()));
         self.date.and_time(NaiveTime::MIN).and_utc() + TimeDelta::milliseconds(ms)
     }
 
-    /// A page, the first of them far more often than the last.
+    /// Returns a page URL; the first pages are the most frequent.
     fn page(&mut self) -> String {
         let place = self.random.random_range(0.0..1.0_f64).powi(2) * f64::from(u8::try_from(PAGES.len()).unwrap_or(u8::MAX));
         let page = PAGES.get(place as usize).unwrap_or(&PAGES[0]);
@@ -115,7 +113,7 @@ impl Maker {
         drawn.unwrap_or(&BOTS[0])
     }
 
-    /// A crawler fetches a page: the edge sees it, and now and then the origin behind it.
+    /// Adds a crawler fetch, reported by the edge and sometimes also by the origin.
     fn crawl(&mut self) {
         let (at, url, fetch, bot) = (self.time(), self.page(), self.id(), self.bot());
         let seen = self.retrieval(at, &url, &fetch, bot);
@@ -125,7 +123,7 @@ impl Maker {
         }
     }
 
-    /// A fetch as the edge reports it.
+    /// Returns a fetch as the edge reports it.
     fn retrieval(&mut self, at: DateTime<Utc>, url: &str, fetch: &str, bot: &Bot) -> Value {
         let status = [200, 200, 200, 200, 200, 200, 200, 304, 304, 404][self.random.random_range(0..10)];
         let cache = if self.chance(60) { "hit" } else { "miss" };
@@ -148,7 +146,7 @@ impl Maker {
         self.day.seen_by_origin.push(event);
     }
 
-    /// Somebody asks an agent: it fetches some pages, of which the edge misses a few, and says what became of them.
+    /// Adds an agent session with one to four pages. The edge misses some of the fetches.
     fn session(&mut self, agent: &str) {
         let (started, session) = (self.time(), self.id());
         let (mut at, mut events) = (started, Vec::new());
@@ -170,7 +168,7 @@ impl Maker {
         }));
     }
 
-    /// One page of a session, from its retrieval as far as it came.
+    /// Adds the events of one page in a session, from the fetch to a random later step.
     fn reading(&mut self, at: &mut DateTime<Utc>, agent: &str, events: &mut Vec<Value>) {
         let (url, fetch) = (self.page(), self.id());
         let mut say = |maker: &mut Self, kind: &str, after: i64, more: Value| {
@@ -221,13 +219,13 @@ mod tests {
     }
 
     #[test]
-    fn a_date_is_the_same_day_each_time_and_another_date_another() {
+    fn same_date_gives_same_events() {
         assert_eq!(of(date(2)), of(date(2)));
         assert_ne!(of(date(2)), of(date(3)));
     }
 
     #[test]
-    fn a_day_has_bots_that_were_only_seen_claims_that_were_not_and_both() {
+    fn edge_and_agent_report_overlapping_fetches() {
         let day = of(date(2));
         let fetches = |list: &[Value]| -> Vec<String> {
             list.iter().filter_map(|event| event["content_telemetry_id"].as_str().map(str::to_owned)).collect()
@@ -247,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_happened_yet_is_not_told() {
+    fn until_removes_later_reports() {
         let whole = of(date(2));
         let noon = date(2).and_hms_opt(12, 0, 0).unwrap().and_utc();
         let half = of(date(2)).until(noon);

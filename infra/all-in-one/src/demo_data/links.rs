@@ -1,6 +1,4 @@
-//! What people clicked: of each session the links that were, from the session alone, so that it is the same each time.
-//!
-//! Must ask nothing and nobody: whoever reports makes the tokens.
+//! Links in agent sessions that a person followed. They depend only on the session, so they are the same each time.
 
 use super::day::{Day, instant};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -9,22 +7,22 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Of a hundred sources that an agent shows, those whose link somebody follows.
+/// Percentage of presented sources whose link is followed.
 const FOLLOWED: u32 = 20;
-/// Of a hundred visits, those that end with a purchase.
+/// Percentage of visits that end with a purchase.
 const PAID: u32 = 9;
 
-/// A link that an agent showed and somebody followed.
+/// A link that an agent showed and a person followed.
 #[derive(Debug, PartialEq)]
 pub(super) struct Link {
     pub(super) session: String,
     pub(super) url: String,
-    /// What the site reports of the visit, but for the token.
+    /// Reports of the visit, without the token.
     visit: Vec<Value>,
 }
 
 impl Link {
-    /// The reports of the visit, bound by the link's token.
+    /// Returns the reports of the visit with the link's token.
     pub(super) fn visited(&self, token: &str) -> impl Iterator<Item = Value> {
         self.visit.iter().cloned().map(move |mut event| {
             event["ctx_token"] = token.into();
@@ -32,13 +30,13 @@ impl Link {
         })
     }
 
-    /// How many reports that is.
+    /// Returns the number of reports.
     pub(super) fn len(&self) -> usize {
         self.visit.len()
     }
 }
 
-/// The links of a day that were followed before `now`.
+/// Returns the links of a day that were followed before `now`.
 pub(super) fn of(day: &Day, now: DateTime<Utc>) -> Vec<Link> {
     day.sessions.iter().flat_map(|session| of_session(session, now)).collect()
 }
@@ -79,7 +77,7 @@ mod tests {
     use chrono::NaiveDate;
 
     #[test]
-    fn some_sources_of_a_day_are_followed_the_same_each_time_and_none_before_it_was_shown_or_after_now() {
+    fn links_are_repeatable_and_follow_a_presentation() {
         let date = NaiveDate::from_ymd_opt(2026, 11, 2).unwrap();
         let (day, end) = (super::super::day::of(date), date.and_hms_opt(23, 59, 59).unwrap().and_utc() + TimeDelta::days(1));
         let links = of(&day, end);

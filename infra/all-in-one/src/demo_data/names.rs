@@ -1,12 +1,12 @@
-//! Who fetches, and what.
+//! Names of the bots, agents and pages in the demo data.
 
-/// A crawler, as an edge tells of it.
+/// A bot, as the edge reports it.
 pub(super) struct Bot {
     pub(super) name: &'static str,
     pub(super) operator: &'static str,
     pub(super) purpose: &'static str,
     pub(super) user_agent: &'static str,
-    /// Whether its address is one that its operator publishes.
+    /// Whether the request comes from an address that the operator publishes.
     pub(super) is_verified: bool,
     pub(super) share: u32,
 }
@@ -53,14 +53,14 @@ pub(super) const BOTS: [Bot; 8] = [
         8,
     ),
     bot(("CCBot", "Common Crawl"), "training", "CCBot/2.0 (https://commoncrawl.org/faq/)", true, 5),
-    // Says that it is one of them, from an address that is not theirs.
+    // Claims to be GPTBot, but uses an address that isn't OpenAI's.
     bot(("GPTBot", "unknown"), "training", "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)", false, 4),
 ];
 
-/// Agents of the demo's own agent organisation.
+/// Agents of the demo agent organization.
 pub(super) const AGENTS: [&str; 3] = ["demo-answers", "demo-research", "demo-shopping"];
 
-/// Agents of the operators of crawlers, by whose names clicks are told beside their retrievals: what they ask with, too.
+/// Agents of well-known operators, with the user agents of their fetches.
 pub(super) const ASSISTANTS: [Bot; 3] = [
     bot(
         ("ChatGPT-User/1.0", "OpenAI"),
@@ -85,7 +85,7 @@ pub(super) const ASSISTANTS: [Bot; 3] = [
     ),
 ];
 
-/// What the demo's own agents ask with.
+/// User agent of the demo agents.
 const OWN: Bot = bot(
     ("DemoAgent-User", "Demo Agent"),
     "user",
@@ -94,12 +94,12 @@ const OWN: Bot = bot(
     0,
 );
 
-/// What an agent asks with.
+/// Returns the bot with which an agent fetches pages.
 pub(super) fn fetcher_of(agent: &str) -> &'static Bot {
     ASSISTANTS.iter().find(|assistant| assistant.name == agent).unwrap_or(&OWN)
 }
 
-/// Pages, the most wanted first.
+/// Pages, most popular first.
 pub(super) const PAGES: [&str; 24] = [
     "/guides/choosing-a-heat-pump",
     "/news/grid-storage-record",

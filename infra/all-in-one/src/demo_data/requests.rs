@@ -1,4 +1,4 @@
-//! Sends the demo data, and repeats requests that fail for a moment.
+//! Sends the demo data and retries temporary failures.
 
 use crate::demo_env::DemoEnv;
 use anyhow::{Context, anyhow};
@@ -39,8 +39,8 @@ impl<'a> Requests<'a> {
         Ok(Self { client, demo })
     }
 
-    /// Posts a JSON body with this key of `demo.env`. Tries again after a failed connection and after 429 and 503, at most 20 times,
-    /// and not after a `Retry-After` of more than 5 minutes.
+    /// Posts a JSON body with the given key of `demo.env`. Retries failed connections, 429 and 503 at most 20 times; fails if
+    /// `Retry-After` is longer than 5 minutes.
     pub(super) async fn post(&self, path: &str, key: &str, body: &Value) -> anyhow::Result<Value> {
         let attempt = || self.attempt(path, key, body);
         let posted = attempt.retry(pauses()).when(|failure| failure.is_temporary).adjust(pause).await;
@@ -77,12 +77,12 @@ fn pauses() -> ExponentialBuilder {
     ExponentialBuilder::default().with_min_delay(FIRST_PAUSE).with_max_delay(LONGEST_PAUSE).with_max_times(RETRIES)
 }
 
-/// The pause before the next attempt: the longer one of `Retry-After` and the planned one; `None` after the last attempt.
+/// Returns the pause before the next attempt: the longer of `Retry-After` and the planned pause, or `None` after the last attempt.
 fn pause(failure: &Failure, planned: Option<Duration>) -> Option<Duration> {
     planned.map(|planned| failure.retry_after.unwrap_or_default().max(planned))
 }
 
-/// The whole seconds that the service sends.
+/// Parses `Retry-After` in whole seconds, the only form the service sends.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
@@ -103,7 +103,7 @@ mod tests {
     const TOO_MANY: &str = "429 Too Many Requests\r\nretry-after: 0\r\n";
     const CREATED: &str = "201 Created\r\n";
 
-    /// A server with these responses, one per connection, and the environment that names it. Returns each request with its time.
+    /// Starts a server with these responses, one per connection. Returns the matching environment, and each request with its time.
     async fn serve(responses: &[&'static str]) -> (DemoEnv, JoinHandle<Vec<(Instant, String)>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut demo = DemoEnv::default();
@@ -126,7 +126,7 @@ mod tests {
         (demo, served)
     }
 
-    /// One request: its line, and its body.
+    /// Reads one request and returns its first line and body.
     async fn read(connection: &mut TcpStream) -> String {
         let mut text = String::new();
         loop {
