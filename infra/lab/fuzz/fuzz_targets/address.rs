@@ -1,4 +1,4 @@
-//! libFuzzer's way into `fuzz::address`.
+//! libFuzzer entry point of `fuzz::address`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! libFuzzer's way into `fuzz::drain`.
+//! libFuzzer entry point of `fuzz::drain`.
 
 #![no_main]
 

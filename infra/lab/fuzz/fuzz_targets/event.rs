@@ -1,4 +1,4 @@
-//! libFuzzer's way into `fuzz::event`.
+//! libFuzzer entry point of `fuzz::event`.
 
 #![no_main]
 

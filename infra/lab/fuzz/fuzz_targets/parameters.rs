@@ -1,4 +1,4 @@
-//! libFuzzer's way into `fuzz::parameters`.
+//! libFuzzer entry point of `fuzz::parameters`.
 
 #![no_main]
 

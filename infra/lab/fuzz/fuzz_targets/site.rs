@@ -1,4 +1,4 @@
-//! libFuzzer's way into `fuzz::site`.
+//! libFuzzer entry point of `fuzz::site`.
 
 #![no_main]
 

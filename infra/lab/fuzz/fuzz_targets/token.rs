@@ -1,4 +1,4 @@
-//! libFuzzer's way into `fuzz::token`.
+//! libFuzzer entry point of `fuzz::token`.
 
 #![no_main]
 

@@ -1,15 +1,15 @@
-//! A URL that the service is asked to call, or an address that a name stands for.
+//! A webhook URL, or an IP address that a hostname resolves to.
 //!
-//! - What may be called is HTTPS, has a host name with a dot and port 443, and no user name or fragment.
-//! - What may be called is its own canonical form.
-//! - Of an address in v6 that carries one in v4, the verdict is never better than that of the address carried.
+//! - An accepted URL uses HTTPS on port 443, its host is a name with a dot, and it has no user name or fragment.
+//! - An accepted URL is its own canonical form.
+//! - An IPv6 address that embeds an IPv4 address is public only if the IPv4 address is.
 
 use schemas::receiver::{AllowedReceivers, MAX_RECEIVER_URL_BYTES, receiver_url};
 use service_kit::egress::address::is_public;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use url::Host;
 
-/// Checks the laws; whether the text is a URL that may be called, or an address that is public.
+/// Checks the properties. Returns whether the text is an accepted URL or a public address.
 pub fn enter(input: &[u8]) -> bool {
     let number = input.first_chunk::<4>().map(|bytes| Ipv4Addr::from(*bytes));
     let six = input.first_chunk::<16>().map(|bytes| Ipv6Addr::from(*bytes));
@@ -24,14 +24,14 @@ fn check_url(text: &str) -> bool {
     let none = AllowedReceivers::default();
     let Ok(url) = receiver_url(text, &none) else { return false };
     assert_eq!(url.scheme(), "https");
-    assert_eq!(url.port(), None, "another port: {url}");
+    assert_eq!(url.port(), None, "the port is not 443: {url}");
     assert!(url.username().is_empty() && url.password().is_none() && url.fragment().is_none(), "{url}");
-    let Some(Host::Domain(host)) = url.host() else { panic!("an address may be called: {url}") };
+    let Some(Host::Domain(host)) = url.host() else { panic!("an IP address is accepted: {url}") };
     assert!(host.contains('.') && !host.ends_with('.') && host.parse::<IpAddr>().is_err(), "{host}");
     assert!(!["localhost", "local", "internal"].contains(&host.rsplit('.').next().unwrap_or_default()), "{host}");
-    // Percent signs make a URL longer than it was written.
+    // Percent-encoding can make a URL longer than the limit.
     if url.as_str().len() <= MAX_RECEIVER_URL_BYTES {
-        assert_eq!(receiver_url(url.as_str(), &none).as_ref(), Ok(&url), "what may be called is its own canonical form");
+        assert_eq!(receiver_url(url.as_str(), &none).as_ref(), Ok(&url), "an accepted URL is its own canonical form");
     }
     true
 }
@@ -56,15 +56,18 @@ fn check_carriers(carried: Ipv4Addr) {
         ((0x2002 << 112) | (number << 80) | 1).into(),
         ((0x2001 << 112) | (!number & 0xffff_ffff)).into(),
     ];
-    assert!(verdict || !carriers.iter().any(|carrier| is_public((*carrier).into())), "a carrier of {carried} is public");
+    assert!(
+        verdict || !carriers.iter().any(|carrier| is_public((*carrier).into())),
+        "an IPv6 address that embeds {carried} is public"
+    );
 }
 
 fn check_v6(address: Ipv6Addr, verdict: bool) {
-    assert!(!verdict || (0x2000..0x4000).contains(&address.segments()[0]), "{address} is not handed out");
+    assert!(!verdict || (0x2000..0x4000).contains(&address.segments()[0]), "{address} is not allocated");
     let is_inside = address.is_loopback() || address.is_unspecified() || address.is_multicast();
     let is_local = address.is_unique_local() || address.is_unicast_link_local();
     assert!(!verdict || (!is_inside && !is_local), "{address}");
     if let Some(carried) = address.to_ipv4() {
-        assert!(!verdict || is_public(carried.into()), "{address} carries {carried}");
+        assert!(!verdict || is_public(carried.into()), "{address} embeds {carried}");
     }
 }

@@ -1,11 +1,11 @@
 //! A body of `POST /events` and of `POST /sessions/bulk`, in loose and in strict mode.
 //!
-//! - What is refused is the caller's fault, and the answer says which.
-//! - Strict mode takes nothing that loose mode refuses, and drops no event of what it takes.
-//! - A retry lands on the same keys.
-//! - What the gateway accepts, the worker decodes, every event of it.
-//! - Normalising what is normal changes nothing, where the reporter has the tokens that are kept as their hashes.
-//! - Nothing that must not be kept reaches the log.
+//! - A rejected body gets a 4xx status.
+//! - Strict mode accepts only bodies that loose mode accepts, and stores the same number of events.
+//! - A retry has the same keys.
+//! - The worker decodes every event that the gateway accepts.
+//! - Normalizing a stored event again changes nothing, if the reporter still has the tokens that are stored as hashes.
+//! - No data that must not be stored reaches the log.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use ingest_gateway::{Document, Limits, dry_run};
@@ -17,25 +17,25 @@ use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// An instant after every timestamp of the seeds.
+/// A time after every timestamp of the seeds.
 const NOW_MS: i64 = 1_800_000_000_000;
-/// 2000-01-01, the earliest timestamp that is taken.
+/// 2000-01-01, the earliest accepted timestamp.
 const EARLIEST_AT_MS: i64 = 946_684_800_000;
-/// What stands in a stored text where a click token stood; the key is made of the token.
+/// Replaces a click token in stored text. The event's key is derived from the token.
 const WITHHELD: &str = "ctx_withheld";
 
-/// An object's members as written.
+/// Members of an object as written.
 type Members = HashMap<String, Box<RawValue>>;
-/// Click tokens by what is kept of them.
+/// Click tokens by their hashes.
 type Tokens = HashMap<SecretHash, String>;
 
-/// Checks the laws; whether one of the two endpoints takes the body.
+/// Checks the properties. Returns whether one of the two endpoints accepts the body.
 pub fn enter(body: &[u8]) -> bool {
     [Document::Events, Document::Session].map(|document| check(body, document)).contains(&true)
 }
 
 pub(crate) fn now() -> DateTime<Utc> {
-    DateTime::from_timestamp_millis(NOW_MS).expect("the constant is an instant")
+    DateTime::from_timestamp_millis(NOW_MS).expect("the constant is a valid time")
 }
 
 fn check(body: &[u8], document: Document) -> bool {
@@ -43,31 +43,31 @@ fn check(body: &[u8], document: Document) -> bool {
     let (loose, strict) = (read(false), read(true));
     for refused in [&loose, &strict].into_iter().filter_map(|outcome| outcome.as_ref().err()) {
         let status = refused.code().status();
-        assert!(matches!(status, 400 | 413 | 422), "refused with {status}");
+        assert!(matches!(status, 400 | 413 | 422), "rejected with {status}");
     }
     let Ok(record) = loose else {
-        assert!(strict.is_err(), "strict mode takes what loose mode refuses");
+        assert!(strict.is_err(), "strict mode accepts what loose mode rejects");
         return false;
     };
     if let Ok(strict) = strict {
-        assert_eq!(strict.events.len(), record.events.len(), "strict mode stores what loose mode stores");
+        assert_eq!(strict.events.len(), record.events.len(), "strict mode stores another number of events");
     }
     record.events.iter().for_each(check_event);
     check_worker(&record);
-    // A session without an id is given a random one.
+    // A session without an id gets a random one.
     if document == Document::Events || declared(body, "session_id").is_some() {
         let again = read(false).expect("the same body is accepted again");
-        assert_eq!(texts(&again.events), texts(&record.events), "a retry is another event");
+        assert_eq!(texts(&again.events), texts(&record.events), "a retry has other events");
     }
     check_normal(&record, declared(body, "privacy_level"), &tokens(body));
     true
 }
 
 pub(crate) fn texts(events: &[LogEvent]) -> Vec<String> {
-    events.iter().map(|event| serde_json::to_string(event).expect("a log event serialises")).collect()
+    events.iter().map(|event| serde_json::to_string(event).expect("a log event can be serialized")).collect()
 }
 
-/// The same without the keys of those events that do not say any more what their keys are made of.
+/// Omits the keys of events whose text no longer contains the token that the key is derived from.
 fn normal_forms(events: &[LogEvent]) -> Vec<String> {
     let without_keys =
         |event: &LogEvent| texts(&[LogEvent { own_key: EventKey(0), correlation_key: None, ..event.clone() }]).concat();
@@ -83,7 +83,7 @@ fn text_of(members: &Members, member: &str) -> Option<String> {
     serde_json::from_str(members.get(member)?.get()).ok()
 }
 
-/// The click tokens that a body names, around its events and on each.
+/// Returns the click tokens of a body, from the body itself and from each event.
 fn tokens(body: &[u8]) -> Tokens {
     let Ok(around) = serde_json::from_slice::<Members>(body) else { return Tokens::new() };
     let listed: Vec<Box<RawValue>> =
@@ -95,16 +95,16 @@ fn tokens(body: &[u8]) -> Tokens {
 }
 
 pub(crate) fn check_event(event: &LogEvent) {
-    let text = serde_json::to_string(event).expect("a log event serialises");
+    let text = serde_json::to_string(event).expect("a log event can be serialized");
     assert!(!text.contains(r"\u0000") || text.contains(r"\\u0000"), "a NUL reaches the log: {text}");
-    assert!((EARLIEST_AT_MS..=NOW_MS + 3_600_000).contains(&event.at_ms), "{} is no time an event may have", event.at_ms);
+    assert!((EARLIEST_AT_MS..=NOW_MS + 3_600_000).contains(&event.at_ms), "{} is not a valid event time", event.at_ms);
     for object in [&event.data, &event.extra].into_iter().flatten() {
         let value: Value = serde_json::from_str(object.get()).unwrap_or_default();
         assert!(object.get().starts_with('{'), "{object}");
         assert!(!names_address_hash(&value), "an address hash reaches the log: {object}");
     }
     if let Some(url) = &event.content_url {
-        assert!(super::site::check_url(url), "{url} is stored and no content URL");
+        assert!(super::site::check_url(url), "{url} is stored, but is not a content URL");
     }
 }
 
@@ -117,13 +117,13 @@ fn names_address_hash(value: &Value) -> bool {
 }
 
 pub(crate) fn check_worker(record: &LogRecord) {
-    let bytes = serde_json::to_vec(record).expect("a record serialises");
+    let bytes = serde_json::to_vec(record).expect("a record can be serialized");
     assert!(bytes.len() < MAX_RECORD_BYTES);
     let decoded = stream_workers::dry_run(&bytes);
-    assert_eq!(decoded, Ok(record.events.len()), "the worker reads something else than what was accepted");
+    assert_eq!(decoded, Ok(record.events.len()), "the worker decodes another number of events than were accepted");
 }
 
-/// Reports what would be stored once more, as it would be stored, with the tokens of which only the hashes would be.
+/// Reports the stored events again, with the tokens in place of their hashes, and checks that the result is the same.
 fn check_normal(record: &LogRecord, privacy_level: Option<String>, tokens: &Tokens) {
     let Some(agent) = record.events.first().map(|event| event.agent_id.clone()) else { return };
     let mut body = String::from("{");
@@ -135,14 +135,14 @@ fn check_normal(record: &LogRecord, privacy_level: Option<String>, tokens: &Toke
     let _ = write!(body, "\"events\":[{}]}}", events.join(","));
     let again = dry_run(body.as_bytes(), Document::Events, &Limits::default(), now());
     let again =
-        again.unwrap_or_else(|refused| panic!("what is stored is refused: {} {:?} {body}", refused.code().as_str(), refused));
-    assert_eq!(normal_forms(&again.events), normal_forms(&record.events), "what is stored is not its own normal form");
+        again.unwrap_or_else(|refused| panic!("a stored event is rejected: {} {:?} {body}", refused.code().as_str(), refused));
+    assert_eq!(normal_forms(&again.events), normal_forms(&record.events), "a stored event is not its own normal form");
 }
 
-/// A stored event in the words of a reporter.
+/// Returns a stored event in the form of a report.
 fn reported(event: &LogEvent, tokens: &Tokens) -> String {
-    let token = event.kept_ctx_hash.map(|hash| tokens.get(&hash).expect("a token that is kept was named").clone());
-    let at = DateTime::from_timestamp_millis(event.at_ms).expect("a stored time is an instant");
+    let token = event.kept_ctx_hash.map(|hash| tokens.get(&hash).expect("the body contains every stored token").clone());
+    let at = DateTime::from_timestamp_millis(event.at_ms).expect("a stored time is valid");
     let text = |value: &Option<String>| value.clone().map(Value::from);
     let members = [
         ("type", Some(Value::from(event.event_type.clone()))),

@@ -1,5 +1,4 @@
-//! Where outside bytes enter, one module for each place, and what must hold for all of them: no panic, and the laws
-//! that the module lists.
+//! Parsers of untrusted input, one module each with the properties that must hold. No input may cause a panic.
 
 pub mod address;
 pub mod drain;
@@ -9,12 +8,12 @@ pub mod parameters;
 pub mod site;
 pub mod token;
 
-/// A place where outside bytes enter.
+/// A parser of untrusted input.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name, also of its seeds' folder.
+    /// Name of the target and of its seeds' folder.
     pub name: &'static str,
-    /// Checks the laws for one input; whether the service would take it.
+    /// Checks the properties for one input. Returns whether the service would accept it.
     pub enter: fn(&[u8]) -> bool,
 }
 
@@ -28,7 +27,7 @@ pub const TARGETS: [Target; 6] = [
 ];
 
 impl Target {
-    /// Whether the service would take the input, or what the broken law says.
+    /// Returns whether the service would accept the input, or the message of the violated property.
     pub fn try_enter(&self, input: &[u8]) -> Result<bool, String> {
         std::panic::catch_unwind(|| (self.enter)(input)).map_err(|panic| {
             let text = panic.downcast_ref::<String>().cloned();

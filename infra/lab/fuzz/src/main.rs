@@ -1,4 +1,5 @@
-//! `cargo run --manifest-path infra/lab/Cargo.toml -p fuzz -- --seconds 60`: every target on a stable toolchain, without coverage as a guide.
+//! `cargo run --manifest-path infra/lab/Cargo.toml -p fuzz -- --seconds 60` fuzzes every target with a stable toolchain, without
+//! coverage guidance.
 
 use anyhow::Context;
 use clap::Parser;
@@ -8,17 +9,17 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Enters the places where outside bytes enter with changed seeds
+/// Fuzz the parsers of untrusted input with mutated seeds
 #[derive(Parser)]
 #[command(name = "fuzz", version)]
 struct Cli {
-    /// Which targets; all of them when absent
+    /// Targets to run; all of them by default
     #[arg(value_parser = TARGETS.map(|target| target.name))]
     targets: Vec<String>,
-    /// How long each is entered
+    /// Seconds per target
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Repeats the inputs of an earlier run
+    /// Repeat the inputs of an earlier run
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -34,7 +35,7 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(if has_passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Whether nothing failed; stops at the first input that does.
+/// Runs one target and stops at the first failing input. Returns whether all inputs passed.
 fn run(target: &Target, seed: u64, bound: Duration) -> anyhow::Result<bool> {
     let mut inputs = Inputs::of(target, seed)?;
     let (begun, mut entered, mut taken) = (Instant::now(), 0_u64, 0_u64);
@@ -45,18 +46,18 @@ fn run(target: &Target, seed: u64, bound: Duration) -> anyhow::Result<bool> {
             Ok(is_taken) => (entered, taken) = (entered + 1, taken + u64::from(is_taken)),
             Err(law) => {
                 let file = keep(target, &input)?;
-                println!("{}: input {entered} fails: {law}\n{}\nkept as {file}", target.name, input.escape_ascii());
+                println!("{}: input {entered} fails: {law}\n{}\nsaved to {file}", target.name, input.escape_ascii());
                 return Ok(false);
             }
         }
     }
-    println!("{}: {entered} inputs in {} s, {taken} of them taken, 0 failures", target.name, begun.elapsed().as_secs());
+    println!("{}: {entered} inputs in {} s, {taken} of them accepted, 0 failures", target.name, begun.elapsed().as_secs());
     Ok(true)
 }
 
 fn keep(target: &Target, input: &[u8]) -> anyhow::Result<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("artifacts").join(target.name);
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let file = folder.join("failed");
     std::fs::write(&file, input).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(file.display().to_string())

@@ -1,4 +1,4 @@
-//! Inputs made of seeds: each a seed with a few places changed. The same seed number gives the same inputs.
+//! Generates inputs by mutating seeds. The same seed number gives the same inputs.
 
 use crate::Target;
 use anyhow::Context;
@@ -7,9 +7,9 @@ use rand::{RngExt, SeedableRng};
 use std::ops::Range;
 use std::path::Path;
 
-/// Longest input; larger ones are the size limits' matter.
+/// Longest input in bytes; tests of the size limits cover longer ones.
 const MAX_BYTES: usize = 16 * 1024;
-/// Pieces that mean something to a parser behind a target.
+/// Text fragments with a meaning to one of the parsers.
 #[rustfmt::skip]
 const PIECES: &[&str] = &[
     "null", "true", "{", "}", "[", "]", "\"", ",", ":", "{}", "[]", "\\u0000", "\\ud800", "\\ud83d\\ude00", "\\\"", "\\",
@@ -18,7 +18,7 @@ const PIECES: &[&str] = &[
     "0x7f.1", "xn--", "*.", "_", ":443", "\"ip_hash\":1,", "ip\\u005fhash", "é", "\u{feff}", "\u{202e}", "\u{ad}", "\0", "\r\n",
     "\t", "urn:uuid:",
 ];
-/// What may stand for another value of JSON.
+/// Replacements for JSON values.
 #[rustfmt::skip]
 const VALUES: &[&str] = &[
     "null", "true", "7", "-1", "1e400", "18446744073709551616", "[]", "{}", "[[1]]", "{\"a\":{\"ip_hash\":1}}", "\"\"",
@@ -29,17 +29,17 @@ const VALUES: &[&str] = &[
     "\"privacy_level\"", "\"query_text\"", "\"turn\"", "\"data\"", "\"id\"", "\"bot_category\"", "\"purpose\"", "\"unclassified\"",
 ];
 
-/// Makes inputs for one target.
+/// Generates inputs for one target.
 pub struct Inputs {
     seeds: Vec<Vec<u8>>,
     random: StdRng,
 }
 
 impl Inputs {
-    /// Inputs from the target's seeds.
+    /// Loads the seeds of a target. Fails if it has none.
     pub fn of(target: &Target, seed: u64) -> anyhow::Result<Self> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target.name);
-        let entries = std::fs::read_dir(&folder).with_context(|| format!("{} is no folder of seeds", folder.display()))?;
+        let entries = std::fs::read_dir(&folder).with_context(|| format!("cannot read the seeds in {}", folder.display()))?;
         let mut files = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
         files.sort();
         let seeds = files.iter().map(|file| Ok(std::fs::read(file)?)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -89,7 +89,7 @@ impl Inputs {
         }
     }
 
-    /// Puts another value where one stands, so that a document stays one more often than not.
+    /// Replaces a JSON value with another one, so that most documents remain valid JSON.
     fn exchange(&mut self, input: &mut Vec<u8>) {
         let literals = literals(input);
         if literals.is_empty() {
@@ -105,7 +105,7 @@ impl Inputs {
     }
 }
 
-/// Where strings, numbers and words stand, in anything that looks like JSON.
+/// Returns the positions of strings, numbers and words in text that resembles JSON.
 fn literals(text: &[u8]) -> Vec<Range<usize>> {
     let (mut found, mut at) = (Vec::new(), 0);
     while at < text.len() {

@@ -1,16 +1,16 @@
 //! The query string of a read.
 //!
-//! - An instant is read back as itself.
-//! - A window is never reversed, and lies in the years that a timestamp can name.
-//! - What is refused is the caller's fault.
+//! - A timestamp is parsed back to the same time.
+//! - A period is never reversed, and is within the years that a timestamp can represent.
+//! - A rejected query string gets 400.
 
 use axum::http::Uri;
 use chrono::Datelike;
 
-/// The years 0 to 9999 in milliseconds, with a day for the largest offset at either end.
+/// The years 0 to 9999 in milliseconds, plus a day at either end for the largest offset.
 const WRITABLE_MS: std::ops::RangeInclusive<i64> = -62_167_305_600_000..=253_402_387_200_000;
 
-/// Checks the laws; whether the query string is understood and asks for a window.
+/// Checks the properties. Returns whether the query string is valid and contains a period.
 pub fn enter(text: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(text) else { return false };
     check_instant(text);
@@ -18,9 +18,9 @@ pub fn enter(text: &[u8]) -> bool {
     match query_api::parse_period(&uri) {
         Ok((from, before)) => {
             for at in [from, before].into_iter().flatten() {
-                assert!(WRITABLE_MS.contains(&at), "{at} is no time a timestamp can name");
+                assert!(WRITABLE_MS.contains(&at), "{at} is outside the years of a timestamp");
             }
-            assert!(from.zip(before).is_none_or(|(from, before)| from <= before), "a reversed window");
+            assert!(from.zip(before).is_none_or(|(from, before)| from <= before), "a reversed period");
             from.or(before).is_some()
         }
         Err(refused) => {
@@ -32,8 +32,8 @@ pub fn enter(text: &[u8]) -> bool {
 
 fn check_instant(text: &str) {
     let Some(instant) = service_kit::http::parse_instant(text) else { return };
-    // An offset can carry an instant out of the years that have four digits.
+    // An offset can move a time out of the years with four digits.
     if (0..=9_999).contains(&instant.year()) {
-        assert_eq!(service_kit::http::parse_instant(&instant.to_rfc3339()), Some(instant), "an instant is read back");
+        assert_eq!(service_kit::http::parse_instant(&instant.to_rfc3339()), Some(instant), "a timestamp is parsed back");
     }
 }

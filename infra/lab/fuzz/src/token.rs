@@ -1,13 +1,13 @@
-//! A credential or an id as a caller presents it: API key, user session, click token, event id.
+//! A credential or id as a caller sends it: API key, user session, click token or event id.
 //!
-//! - What is read renders as it was presented, and nothing is both a key and a session.
-//! - A key with any one character changed is no key.
+//! - A parsed credential renders as it was sent, and is not both a key and a user session.
+//! - A key with one changed character is invalid.
 //! - An id has one canonical form.
 
 use schemas::event_key::canonical_id;
 use schemas::secrets::{PlainApiKey, PlainClickToken, PlainUserSession};
 
-/// Checks the laws; whether the text could be a credential.
+/// Checks the properties. Returns whether the text has the form of a credential.
 pub fn enter(text: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(text) else { return false };
     let key = PlainApiKey::parse(text);
@@ -15,7 +15,7 @@ pub fn enter(text: &[u8]) -> bool {
     if let Some(key) = &key {
         assert_eq!(key.reveal(), text);
         assert!(text.starts_with(key.shown_prefix()) && text.is_ascii());
-        assert!(session.is_none(), "a key is no session");
+        assert!(session.is_none(), "a key is also a user session");
         check_typos(text);
     }
     if let Some(session) = &session {
@@ -33,6 +33,6 @@ fn check_typos(key: &str) {
     for at in 0..key.len() {
         let other = if key.as_bytes()[at] == b'x' { "y" } else { "x" };
         let typo = format!("{}{other}{}", &key[..at], &key[at + 1..]);
-        assert!(PlainApiKey::parse(&typo).is_none(), "a typo at {at} is a key");
+        assert!(PlainApiKey::parse(&typo).is_none(), "a key with a typo at {at} is valid");
     }
 }

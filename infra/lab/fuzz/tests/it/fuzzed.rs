@@ -1,10 +1,10 @@
-//! S13 on every run: each target with its seeds and a fixed number of changed ones.
+//! S13: runs each target with its seeds and a fixed number of mutated inputs.
 
 use fuzz::mutate::Inputs;
 use fuzz::{TARGETS, Target};
 use service_kit::testing::random_seed;
 
-/// Enters a target; at least one input in `one_in` must be taken, or the inputs no longer reach what they should test.
+/// Runs a target. At least one input in `one_in` must be accepted; otherwise the inputs no longer reach the code to be tested.
 fn enter(name: &str, cases: usize, one_in: usize) {
     let target: &Target = TARGETS.iter().find(|target| target.name == name).unwrap();
     let mut inputs = Inputs::of(target, random_seed()).unwrap();
@@ -18,8 +18,8 @@ fn enter(name: &str, cases: usize, one_in: usize) {
         taken +=
             usize::from(outcome.unwrap_or_else(|law| panic!("input {case} of {name} fails: {law}\n{}", input.escape_ascii())));
     }
-    println!("{name}: {taken} of {cases} inputs are taken");
-    assert!(taken * one_in >= cases, "only {taken} of {cases} inputs of {name} are taken");
+    println!("{name}: {taken} of {cases} inputs are accepted");
+    assert!(taken * one_in >= cases, "only {taken} of {cases} inputs of {name} are accepted");
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn s13_tokens() {
 }
 
 #[test]
-fn every_target_has_a_way_in_for_libfuzzer() {
+fn every_target_has_a_libfuzzer_entry_point() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz_targets");
     for target in TARGETS {
         let text = std::fs::read_to_string(folder.join(format!("{}.rs", target.name))).unwrap();

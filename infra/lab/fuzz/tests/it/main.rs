@@ -1,5 +1,5 @@
-//! The fuzz targets on every run, bounded by a number of inputs.
+//! Fuzz targets as tests, with a limited number of inputs.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 mod fuzzed;
