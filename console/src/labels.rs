@@ -60,6 +60,7 @@ pub(crate) const ACTIONS: &[Label] = &[
     ("invite.withdrawn", "Invite withdrawn"),
     ("member.added", "Member added"),
     ("member.changed", "Member changed"),
+    ("member.left", "Member left"),
     ("member.removed", "Member removed"),
     ("organization.created", "Organization created"),
     ("partner.trusted", "Trusted as partner"),

@@ -54,10 +54,14 @@ pub(crate) async fn change_role(
     changed(&member, member.person.api.change::<Value>(Method::PATCH, &path, &asked).await.map(drop)).await
 }
 
-/// `POST /console/o/{organization}/members/{id}/remove`
+/// `POST /console/o/{organization}/members/{id}/remove`: also how somebody leaves.
 pub(crate) async fn remove(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
-    let path = format!("{}/{}", path(&member, "members"), id(&named)?);
-    changed(&member, member.person.api.send(Method::DELETE, &path, None).await.map(drop)).await
+    let id = id(&named)?;
+    let removed = member.person.api.send(Method::DELETE, &format!("{}/{id}", path(&member, "members")), None).await;
+    if removed.is_ok() && id == member.person.who.user.id {
+        return Ok(Redirect::to("/console").into_response());
+    }
+    changed(&member, removed.map(drop)).await
 }
 
 /// `POST /console/o/{organization}/members/invites/{id}/withdraw`

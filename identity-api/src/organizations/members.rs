@@ -1,14 +1,13 @@
-//! Members of an organisation: listed by any of them, changed by owners.
+//! Members of an organization: any of them lists them and can leave, owners change them.
 //!
-//! Must never leave an organisation without the last of its owners: whoever changes members holds the organisation's
-//! row, and is judged by who they are under that lock.
+//! Must never leave an organization without the last of its owners: whoever changes members holds the organization's
+//! row, and is judged by who they are under that lock. Must not end a session: it is the person's, in every organization.
 
 use super::invites;
 use super::memberships::{Standing, all, no_member, read};
 use crate::access::prelude::*;
 use crate::people::Person;
 use crate::people::removal::{self, CreatedBy, Keeping};
-use crate::people::user_sessions;
 use crate::request::text_rules;
 use schemas::identity::{Membership, Role};
 
@@ -75,13 +74,12 @@ pub(crate) async fn change_member(
             removal::take_back(&mut transaction, author, CreatedBy::Member(org, member.user_id), now).await?;
         }
     }
-    user_sessions::end_all(&mut transaction, author, member.user_id, now).await?;
     transaction.commit().await?;
     Ok(Json(Membership { role, ..member }))
 }
 
-/// `DELETE /api/v1/identity/organizations/{id}/members/{user_id}?keep_keys=`: in force before the answer is sent. A parameter, not
-/// a body: what stands in the body of a DELETE gets lost on the way.
+/// `DELETE /api/v1/identity/organizations/{id}/members/{user_id}?keep_keys=`, by an owner or by the person: in force before the
+/// response. A parameter, because proxies drop the body of a DELETE.
 pub(crate) async fn remove_member(
     Shared(state): Shared<Arc<State>>,
     person: Person,
@@ -89,7 +87,13 @@ pub(crate) async fn remove_member(
     Parameters(Keeping { keep_keys }): Parameters<Keeping>,
 ) -> Result<StatusCode, ApiError> {
     let mut transaction = state.pool.begin().await?;
-    let org = Standing::of_owner(&mut transaction, &org, person.user_id).await?;
+    let is_own = user.parse().is_ok_and(|user: UserId| user == person.user_id);
+    // A member's keys are the owners' to keep.
+    let org = if is_own && !keep_keys {
+        Standing::of_member(&mut transaction, &org, person.user_id).await?
+    } else {
+        Standing::of_owner(&mut transaction, &org, person.user_id).await?
+    };
     let member = member_named(&mut transaction, org, &user).await?;
     if member.role == Role::Owner {
         require_another_owner(&mut transaction, org).await?;
@@ -100,7 +104,8 @@ pub(crate) async fn remove_member(
         .execute(&mut *transaction)
         .await?;
     let detail = json!({"role": member.role, "keep_keys": keep_keys});
-    let change = Change { action: "member.removed", object_kind: "user", object_id: member.user_id.0, detail };
+    let action = if is_own { "member.left" } else { "member.removed" };
+    let change = Change { action, object_kind: "user", object_id: member.user_id.0, detail };
     let (author, now) = (person.author(), state.now());
     audit::record_by(&mut transaction, author, Some(org), now, change).await?;
     // Or who is removed comes back by an invite of their own making.

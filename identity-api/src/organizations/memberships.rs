@@ -24,12 +24,20 @@ impl Standing {
 
     /// An owner who holds the organisation's row: nobody else changes its members until the transaction ends.
     pub(crate) async fn of_owner(transaction: &mut PgConnection, org: &str, user: UserId) -> Result<OrgId, ApiError> {
-        let id: OrgId = org.parse().map_err(|_| no_organization())?;
-        lock(transaction, id).await?;
-        match Self::of(transaction, org, user).await?.role {
-            Role::Owner => Ok(id),
-            Role::Member => Err(ApiError::new(Code::Forbidden, "Only owners can change members.")),
+        match Self::locked(transaction, org, user).await? {
+            Self { org, role: Role::Owner } => Ok(org),
+            Self { role: Role::Member, .. } => Err(ApiError::new(Code::Forbidden, "Only owners can change members.")),
         }
+    }
+
+    /// A member who holds the organization's row, too.
+    pub(crate) async fn of_member(transaction: &mut PgConnection, org: &str, user: UserId) -> Result<OrgId, ApiError> {
+        Self::locked(transaction, org, user).await.map(|standing| standing.org)
+    }
+
+    async fn locked(transaction: &mut PgConnection, org: &str, user: UserId) -> Result<Self, ApiError> {
+        lock(transaction, org.parse().map_err(|_| no_organization())?).await?;
+        Self::of(transaction, org, user).await
     }
 }
 

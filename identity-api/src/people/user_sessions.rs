@@ -65,7 +65,7 @@ pub(crate) async fn end(transaction: &mut PgConnection, hash: &SecretHash, now: 
     record(transaction, Author::User(user), "session.ended", user, json!({}), now).await
 }
 
-/// Ends every session of somebody who may do more or less from now on: they sign in again.
+/// Ends every session of somebody who becomes an operator or no longer is one.
 pub(crate) async fn end_all(
     transaction: &mut PgConnection,
     author: Author,

@@ -1,7 +1,7 @@
 //! The audit trail says who did what, and keeps it.
 
 use crate::people::REVIEWS;
-use crate::test_app::{KEYS, SESSION, SETTINGS, Shows, TestApp, VERIFY};
+use crate::test_app::{SESSION, SETTINGS, Shows, TestApp, VERIFY};
 use identity_api::domains;
 use reqwest::Method;
 use schemas::identity::REQUEST_LIFETIME;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 impl TestApp {
     /// Who, by which id, what came of it: the rows of an action, oldest first.
-    async fn trail(&self, action: &str) -> Vec<(String, Option<Uuid>, Uuid, Value)> {
+    pub(crate) async fn trail(&self, action: &str) -> Vec<(String, Option<Uuid>, Uuid, Value)> {
         sqlx::query_as("SELECT actor_kind, actor_id, object_id, detail FROM audit_log WHERE action = $1 ORDER BY id")
             .bind(action)
             .fetch_all(&self.stores.pool)
@@ -98,24 +98,6 @@ async fn no_row_of_the_trail_is_changed_or_removed() {
         assert!(refused.to_string().contains("append-only"), "{refused}");
     }
     assert_eq!(app.count(rows).await, before);
-}
-
-#[tokio::test]
-async fn x25_whose_role_changes_signs_in_again() {
-    let app = TestApp::open().await;
-    let (ada, bob, org) = app.ada_and_bob("member").await;
-    let elsewhere = app.person("bob@a.test").await;
-    assert_eq!(app.make(&ada, &org, &bob, "member").await.status, 200, "which changes nothing");
-    assert_eq!(app.get(bob.shows(), KEYS).await.status, 200);
-    assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
-    for before in [&bob, &elsewhere] {
-        assert_eq!(app.get(before.shows(), SESSION).await.refusal(), (401, "unauthenticated"));
-    }
-    assert_eq!(app.get(ada.shows(), SESSION).await.status, 200, "nobody else does");
-    assert_eq!(app.get(app.person("bob@a.test").await.shows(), KEYS).await.status, 200);
-    let ended = app.trail("session.ended").await;
-    let (kind, by, whose, detail) = ended.last().unwrap();
-    assert_eq!((kind.as_str(), *by, *whose, detail), ("user", Some(ada.id.0), bob.id.0, &json!({"sessions": 2})));
 }
 
 #[tokio::test]

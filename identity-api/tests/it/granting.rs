@@ -69,7 +69,6 @@ async fn a4_a_member_who_is_no_owner_lets_nobody_in() {
     }
     assert_eq!(in_force(&app, &bob, REQUESTS).await.len(), 1, "he may look");
     assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
-    let bob = app.back(&bob).await;
     let made = [grant(&app, bob.shows(), one).await, set_up(&app, bob.shows()).await];
     assert_eq!(made.map(|answer| answer.status), [201, 201], "now he may");
     assert_eq!(app.post(bob.shows(), &approval, &json!({})).await.status, 201);
@@ -160,7 +159,6 @@ async fn s17_a_member_who_is_no_owner_gets_no_signing_secret() {
     assert_eq!(sealed().await, before, "the secret that signs is still the owner's");
     assert!(!app.audited(org.parse().unwrap()).await.iter().any(|action| action == "webhook.secret_rotated"));
     assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
-    let bob = app.back(&bob).await;
     assert_eq!(rotate(&app, bob.shows(), &endpoint).await.status, 200, "now he may");
 }
 
@@ -230,7 +228,6 @@ async fn s17_delegations_and_endpoints_stay_where_the_owner_says_so_and_go_with_
         assert_eq!(left().await, expected, "keep_keys: {keep_keys}");
         assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
     }
-    let bob = app.back(&bob).await;
     assert_eq!(grant(&app, bob.shows(), platform).await.status, 201);
     assert_eq!(set_up(&app, bob.shows()).await.status, 201);
     let path = format!("{}/{}?keep_keys=true", members_of(&org), bob.id);

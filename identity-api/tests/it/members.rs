@@ -1,8 +1,10 @@
-//! Who belongs to an organisation: seen by members, changed by owners.
+//! Who belongs to an organization: seen by members, changed by owners, left by anyone but the last owner.
 
 use crate::people::{invites_of, members_of};
-use crate::test_app::{KEYS, NOBODY, SETTINGS, TestApp};
+use crate::test_app::{KEYS, NOBODY, SESSION, SETTINGS, TestApp};
+use reqwest::Method;
 use serde_json::json;
+use service_kit::testing::client;
 
 #[tokio::test]
 async fn members_see_each_other() {
@@ -32,7 +34,6 @@ async fn only_owners_change_members() {
         assert_eq!(refused.refusal(), (403, "forbidden"), "{}", refused.body);
     }
     assert_eq!(app.make(&ada, &org, &bob, "owner").await.text("role"), "owner");
-    let bob = app.person("bob@a.test").await;
     assert_eq!(app.remove(&bob, &org, &cy).await.status, 204, "now he may");
     assert_eq!(app.remove(&bob, &org, &cy).await.refusal(), (404, "not_found"));
     let org = org.parse().unwrap();
@@ -53,6 +54,60 @@ async fn who_is_removed_is_out_at_once() {
     assert_eq!(app.get(again.shows(), KEYS).await.status, 200, "who is invited again is in again");
 }
 
+/// An owner of one organization must not sign its members out of all others.
+#[tokio::test]
+async fn x25_a_role_counts_at_once_and_ends_no_session() {
+    let app = TestApp::open().await;
+    let (ada, bob, org) = app.ada_and_bob("member").await;
+    let own = app.founded(&bob, "bob.test").await.text("id").to_owned();
+    let other = app.second_server().await;
+    let statuses = async |org: &str| {
+        let ask = |url: &str, method| {
+            let path = format!("{url}{KEYS}?organization_id={org}");
+            client().request(method, path).bearer_auth(bob.session()).json(&json!({})).send()
+        };
+        let (created, listed) = (ask(app.url(), Method::POST).await.unwrap(), ask(&other.url, Method::GET).await.unwrap());
+        let created_there = ask(&other.url, Method::POST).await.unwrap();
+        assert_eq!(created.status(), created_there.status(), "each process decides alike");
+        (created.status().as_u16(), listed.status().as_u16())
+    };
+    assert_eq!(statuses(&org).await, (403, 200));
+    for _ in 0..3 {
+        assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
+        assert_eq!(statuses(&org).await, (201, 200));
+        assert_eq!(app.make(&ada, &org, &bob, "member").await.status, 200);
+        assert_eq!(statuses(&org).await, (403, 200));
+    }
+    assert_eq!(app.remove(&ada, &org, &bob).await.status, 204);
+    assert_eq!(statuses(&org).await, (403, 403));
+    assert_eq!(statuses(&own).await, (201, 200), "elsewhere the session works as before");
+    assert_eq!(app.get(bob.shows(), SESSION).await.status, 200);
+    assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'session.ended'").await, 0);
+}
+
+#[tokio::test]
+async fn members_leave_by_themselves() {
+    let app = TestApp::open().await;
+    let (ada, bob, org) = app.ada_and_bob("owner").await;
+    let cy = app.joined(&ada, &org, "cy@a.test", "member").await;
+    let key = app.create(bob.shows(), &json!({})).await;
+    let keeping = format!("{}/{}?keep_keys=true", members_of(&org), cy.id);
+    assert_eq!(app.delete(cy.shows(), &keeping).await.refusal(), (403, "forbidden"), "owners decide which keys stay");
+    for leaver in [&cy, &bob] {
+        assert_eq!(app.remove(leaver, &org, leaver).await.status, 204);
+        assert_eq!(app.remove(leaver, &org, leaver).await.refusal(), (404, "not_found"));
+        assert_eq!(app.get(leaver.shows(), &members_of(&org)).await.refusal(), (404, "not_found"));
+    }
+    let listed = app.list(ada.shows()).await.body;
+    assert_eq!((&listed[0]["id"], listed[0]["revoked_at"].is_string()), (&key.body["id"], true), "no key stays behind");
+    assert_eq!(app.remove(&ada, &org, &ada).await.refusal(), (409, "conflict"));
+    let left = app.trail("member.left").await;
+    assert_eq!(
+        left.iter().map(|(_, by, whose, _)| (*by, *whose)).collect::<Vec<_>>(),
+        [(Some(cy.id.0), cy.id.0), (Some(bob.id.0), bob.id.0)]
+    );
+}
+
 #[tokio::test]
 async fn the_last_owner_can_neither_go_nor_step_down() {
     let app = TestApp::open().await;
@@ -62,7 +117,6 @@ async fn the_last_owner_can_neither_go_nor_step_down() {
     assert_eq!(app.make(&ada, &org, &ada, "owner").await.status, 200, "what changes nothing is fine");
     assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
     assert_eq!(app.make(&ada, &org, &ada, "member").await.status, 200, "with another owner she steps down");
-    let (ada, bob) = (app.person("ada@a.test").await, app.person("bob@a.test").await);
     assert_eq!(app.remove(&bob, &org, &bob).await.refusal(), (409, "conflict"), "and now he is the last");
     let expected = [("ada@a.test".to_owned(), "member".to_owned()), ("bob@a.test".to_owned(), "owner".to_owned())];
     assert_eq!(app.members(&ada, &org).await, expected);

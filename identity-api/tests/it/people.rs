@@ -26,6 +26,10 @@ impl Person {
     pub(crate) fn shows(&self) -> Shows<'_> {
         Shows::Session(&self.session)
     }
+
+    pub(crate) fn session(&self) -> &str {
+        &self.session
+    }
 }
 
 impl TestApp {
@@ -43,7 +47,7 @@ impl TestApp {
         Person { id, email: email.to_owned(), session: session.reveal().to_owned() }
     }
 
-    /// Somebody with another session: their role has changed, which ended the ones they had.
+    /// Somebody with another session.
     pub(crate) async fn back(&self, person: &Person) -> Person {
         let session = user_sessions::open_session(&self.stores.pool, person.id, self.clock.now()).await.unwrap();
         Person { session: session.reveal().to_owned(), ..person.clone() }

@@ -50,7 +50,6 @@ const STORY: &[(&str, &str)] = &[
     ("create_organization", "USER_SESSION"), ("list_organizations", "USER_SESSION"), ("show_organization", "USER_SESSION"),
     ("invite_member", "USER_SESSION"), ("list_invites", "USER_SESSION"), ("withdraw_invite", "USER_SESSION"),
     ("invite_member", "USER_SESSION"), ("send_magic_link", ""), ("show_sign_in_page", ""), ("redeem_magic_link", ""), ("claim_invite", "COLLEAGUE_SESSION"),
-    // a change of role would end the session too
     ("show_session", "COLLEAGUE_SESSION"), ("end_user_session", "COLLEAGUE_SESSION"),
     ("list_members", "USER_SESSION"), ("change_member", "USER_SESSION"), ("remove_member", "USER_SESSION"),
     ("ask_for_platform", "USER_SESSION"), ("list_platform_requests", "USER_SESSION"),

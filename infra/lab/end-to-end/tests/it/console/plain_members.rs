@@ -72,6 +72,8 @@ async fn u4_a_member_who_is_no_owner_is_offered_what_the_api_lets_them_do_and_no
     }
     assert_eq!(told, include_str!("forms.txt"), "screen | what any member is offered | what only owners are");
     actions.retain(|action| action != "/sign-out");
+    let leave = actions.iter().find(|action| action.ends_with("/remove")).unwrap().clone();
+    actions.remove(&leave);
     // What is taken away goes last.
     let mut actions: Vec<String> = actions.into_iter().collect();
     actions.sort_by_key(|action| ["delete", "release", "revoke"].iter().any(|end| action.ends_with(end)));
@@ -99,4 +101,8 @@ async fn u4_a_member_who_is_no_owner_is_offered_what_the_api_lets_them_do_and_no
     let form = [("once".to_owned(), "67e55044-10b1-426f-9247-bb680e5fe0c8".to_owned())];
     let rotated = plain.post(&format!("{home}/webhooks/{hook}/rotate"), &form, Some(demo.env("BASE_URL"))).await;
     assert!(rotated.html.contains("Forbidden") && !rotated.html.contains("id=\"secret\""), "{}", rotated.html);
+    // Last, they leave, and are still signed in.
+    plain.post(&leave, &[], Some(demo.env("BASE_URL"))).await;
+    let (gone, elsewhere) = (plain.open(&format!("{home}/members")).await, plain.open("/console/organizations").await);
+    assert_eq!((gone.status, elsewhere.status), (404, 200), "{}", gone.html);
 }
