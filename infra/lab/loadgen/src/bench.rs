@@ -1,7 +1,7 @@
-//! A fixed list of loads on a stack of its own.
+//! Runs a fixed list of loads on its own services.
 //!
-//! The gateway is measured without the worker (P1, P5, P11), which then finds a full log (P3); last, the whole pipeline
-//! works at once (P2, P4), also while its whole log is replayed (P10). One oracle judges all of it.
+//! The gateway is measured without the worker (P1, P5, P11). Then the worker processes the full log (P3). Last, the whole pipeline
+//! runs (P2, P4), also while its log is replayed (P10). One oracle checks all loads.
 
 mod freshness;
 mod replay;
@@ -21,27 +21,27 @@ use table::{BenchReport, Comparison, Drain, Pipeline, median};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// Connections of every closed loop.
+/// Connections of each closed loop.
 const CONNECTIONS: usize = 64;
-/// Connections an open loop may open: more than the gateway works on at a time, so that an overload is refused by it
-/// and does not wait here.
+/// Maximum connections of an open loop: more than the gateway processes at a time, so that the gateway rejects an overload and the
+/// client doesn't queue it.
 const MAX_CONNECTIONS: usize = 6_000;
-/// Content owners, each with an agent: no key comes near its rate limit.
+/// Content owners, each with its own agent. With 16 of them, no key reaches its rate limit.
 const TENANTS: usize = 16;
-/// Batch size, the incumbent's published events a second, and how many times that is wanted (P1).
+/// Batch size, the incumbent's published events per second, and the required ratio to it (P1).
 const THROUGHPUT: [(usize, f64, f64); 3] = [(1, 6_200.0, 4.0), (10, 30_000.0, 4.0), (100, 55_000.0, 5.0)];
-/// A burst, and an overload, is so many times as much.
+/// Factor of a burst and of an overload.
 const BURST: f64 = 10.0;
-/// The steady load before a burst, as a part of what batch 1 reaches: the burst goes a little beyond that.
+/// Steady load before a burst, as a fraction of the batch 1 throughput. With [`BURST`], the burst slightly exceeds that throughput.
 const STEADY: f64 = 0.12;
-/// What is reported during a replay, as a part of what batch 1 reaches.
+/// Live load during a replay, as a fraction of the batch 1 throughput.
 const LIVE: f64 = 0.25;
-/// Between the reads of two tenants, at least: reads that are more frequent are what is measured.
+/// Minimum pause between the reads of two tenants; more frequent reads would distort the measurement.
 const READ_EVERY: Duration = Duration::from_secs(5);
-/// Lets queues run empty between two loads.
+/// Pause between two loads, in which queues drain.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Measures everything and prints one table.
+/// Runs all measurements and prints one table.
 pub async fn run(options: &BenchOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
     let mut stage = TestBed::set(&options.place(), TENANTS).await?;
     let workload = Workload { mix: mix(1), skew: 0.0, late_percent: 0 };
@@ -68,7 +68,7 @@ pub async fn run(options: &BenchOptions, stop: CancellationToken) -> anyhow::Res
     println!("{report}");
     write_json(&report, options.conduct.json.as_deref())?;
     stage.strike(verdict == Verdict::Broken).await?;
-    anyhow::ensure!(!stop.is_cancelled(), "stopped early: the figures above are of loads that were cut short");
+    anyhow::ensure!(!stop.is_cancelled(), "stopped early: the results above are incomplete");
     Ok(verdict)
 }
 
@@ -92,7 +92,7 @@ impl Bench<'_> {
         rows
     }
 
-    /// Batch 100 with every service at work, until all of it can be read: what it costs is not done when it is acknowledged.
+    /// Measures batch 100 with all services, until everything can be read. The acknowledgment alone is not the whole cost.
     async fn pipeline(&mut self) -> Pipeline {
         self.session.settle(&self.stage.base).await;
         let watch = Watch::begin(&self.stage.watched());
@@ -105,7 +105,7 @@ impl Bench<'_> {
         self.load(name, batch, Arrivals::Closed { connections: CONNECTIONS }).await
     }
 
-    /// Batch 1 at so many events a second.
+    /// Runs an open loop with batch 1 at `per_second` events per second.
     async fn open(&mut self, name: &str, per_second: f64) -> LoadReport {
         self.load(name, 1, Arrivals::Open { per_second, max_connections: MAX_CONNECTIONS }).await
     }
@@ -118,7 +118,7 @@ impl Bench<'_> {
     }
 }
 
-/// Starts the workers on all that the gateway has put on the log, and waits until it can be read.
+/// Starts the workers, and waits until all events in the log can be read.
 async fn drain(session: &Session, stage: &mut TestBed) -> anyhow::Result<Drain> {
     let events = session.loads().iter().filter_map(|load| load.events.get(&Fate::Acked)).sum();
     stage.add_workers().await?;

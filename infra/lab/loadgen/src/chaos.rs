@@ -1,4 +1,4 @@
-//! Chaos: a stack of its own under load while everything in it is killed, paused and cut off, and every read is judged.
+//! Chaos test: kills, pauses and disconnects the processes of its own stack under load, and checks every read.
 //!
 //! ```text
 //!  seed ──► plan ──► inject ──► post (processes), stores, proxy          campaign ──► sender ──► gateways
@@ -7,7 +7,7 @@
 //!              tenants' reads and the table, every second ──► watch, reader, raw ──► judge ──► oracle, history ──► outcome
 //! ```
 //!
-//! Must end clean only when every check held: a check that could not be made at the end is a check that failed.
+//! The run is clean only if every check passed; a check that could not be made at the end counts as failed.
 
 mod answers;
 mod campaign;
@@ -61,16 +61,16 @@ use tokio_util::task::TaskTracker;
 use watch::Watcher;
 use watched::Watched;
 
-/// Between two lines about how it goes.
+/// Interval between progress lines.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// With which the services are built: they die where `FAIL_POINT` says so.
+/// Features with which the services are built. With crash points, a service aborts at the point in `FAIL_POINT`.
 pub(crate) const FEATURES: &[&str] = &["telemetry/crash-points"];
 
-/// Load and reads after an outage.
+/// Duration of load and reads after an outage.
 const AFTER_OUTAGE: Duration = Duration::from_secs(30);
 
-/// A run from its seed to its verdict.
+/// Runs a plan and returns its verdict.
 pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
     let seed = options.seed.unwrap_or_else(|| rand::random::<u32>().into());
     let plan = options.plan(seed);
@@ -86,7 +86,7 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
     let front = front(options, &plan, &cluster, &history)?;
     let (injected, mut watcher) = storm(options, &plan, &cluster, &front, &stop).await?;
     let (live, end_of_load) = (watcher.watched(), Clock::System.now());
-    eprintln!("everything is well again; waiting until everything acknowledged is readable");
+    eprintln!("all faults are over; waiting until all acknowledged events are readable");
     for post in cluster.posts() {
         post.recover().await;
     }
@@ -94,8 +94,8 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
     let worked_off = reconcile::work_off(&cluster).await;
     let quiesced = watcher.settle().await.then(|| well.elapsed());
     match quiesced {
-        Some(after) => eprintln!("everything is readable after {:.1} s; looking at all of it once more", after.as_secs_f64()),
-        None => eprintln!("something is still missing; looking at all of it nevertheless"),
+        Some(after) => eprintln!("all events are readable after {:.1} s; checking all of them", after.as_secs_f64()),
+        None => eprintln!("acknowledged events are still missing; checking all of them nevertheless"),
     }
     watcher.look_at_everything().await;
     let (logs, mut wrong) = front.logs.settle().await;
@@ -121,7 +121,7 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
     outcome.take_logs(logs, wrong);
     println!("{outcome}");
     let verdict = outcome.verdict();
-    let cluster = Arc::try_unwrap(cluster).map_err(|_| anyhow::anyhow!("somebody still works with the stack"))?;
+    let cluster = Arc::try_unwrap(cluster).map_err(|_| anyhow::anyhow!("a task still uses the stack"))?;
     cluster.strike(verdict == Verdict::Broken).await?;
     Ok(verdict)
 }
@@ -135,19 +135,19 @@ fn front(options: &ChaosOptions, plan: &Plan, cluster: &Cluster, history: &Arc<H
         request_lengths: REQUEST_LENGTHS.to_vec(),
     };
     let gateways = cluster.gateways.iter().map(|post| Endpoint::parse(&post.slot.url())).collect::<Result<Vec<_>, _>>()?;
-    // repeats are acknowledged too, and while everything is away nothing is
+    // The factor accounts for repeats, which are acknowledged too, and for outages, in which nothing is.
     #[expect(clippy::cast_precision_loss, reason = "a pace, not a figure")]
     let rate = options.events() as f64 * 1.6 / plan.length().as_secs_f64().max(1.0);
     let logs = Logs::new(&cluster.of_logs, &gateways, &queries(cluster)?[0], Clock::System.now(), history);
     Ok(Front::new(shape, cluster.tenants.clone(), gateways, logs, history, rate))
 }
 
-/// Every process that answers reads.
+/// Returns the endpoints of all query processes.
 fn queries(cluster: &Cluster) -> anyhow::Result<Vec<Endpoint>> {
     cluster.queries.iter().map(|post| Endpoint::parse(&post.slot.url())).collect()
 }
 
-/// Load, faults and reads together, until the plan is carried out and enough is acknowledged.
+/// Runs load, faults and reads together until the plan has ended and enough events are acknowledged.
 async fn storm(
     options: &ChaosOptions,
     plan: &Plan,
@@ -178,7 +178,7 @@ async fn storm(
     }
     let injected = injecting.await?;
     if options.outage.is_some() {
-        // Whether it goes on by itself is seen while the load does.
+        // The service must resume under load, so continue the load for a while.
         sleep(AFTER_OUTAGE).await;
     }
     end_of_load.cancel();
@@ -193,7 +193,7 @@ fn tell(after: Duration, front: &Front, injector: &Injector) {
     eprintln!("{:>5} s: {acked} events acknowledged, {faults} faults, {violations} violations", after.as_secs());
 }
 
-#[expect(clippy::too_many_arguments, reason = "everything that the run has left behind, once")]
+#[expect(clippy::too_many_arguments, reason = "all results of the run, in one call")]
 fn sum_up(
     options: &ChaosOptions,
     plan: Plan,

@@ -1,4 +1,4 @@
-//! P4: how long after its 2xx an event can be read, while others report.
+//! P4: the time from an event's 2xx until it can be read, under load.
 
 use super::Bench;
 use crate::client::{Connection, Endpoint, Exchange};
@@ -22,16 +22,16 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Between two looks, which is part of what is measured. One look takes the store as much work as thousands of events do: looks
-/// that are more frequent measure each other.
+/// Pause between two reads, which is part of the result. One read costs the store as much as thousands of events, so more frequent
+/// reads would slow each other down.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// Between two events of the probe, so that it does not fall in step with the worker: at most this.
+/// Maximum pause between two events of the probe. The pause is random, so that the probe doesn't synchronize with the worker.
 const MOST_REST: Duration = Duration::from_millis(200);
-/// Events of one host.
+/// Events per host.
 const EVENTS: usize = 20;
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The same for a steady load and for a burst.
+/// Results for a steady load and for a burst.
 #[derive(Debug, Serialize)]
 pub(super) struct Freshness {
     steady: Fresh,
@@ -41,20 +41,20 @@ pub(super) struct Freshness {
 #[derive(Debug, Serialize)]
 struct Fresh {
     load: LoadReport,
-    /// From the 2xx to the end of the first read that counts the event.
+    /// Time from the 2xx to the end of the first read that counts the event.
     readable: Quantiles,
-    /// Events of the probe that were not acknowledged, and not waited for.
+    /// Probe events that were not acknowledged. They are not waited for.
     unacked: u64,
 }
 
-/// A tenant that reports events and looks when they can be read.
+/// A tenant that reports events and checks when they can be read.
 struct Probe {
     tenant: Tenant,
     ingest: Connection,
     reads: Connection,
 }
 
-/// Events of one host and one session. The log keeps those of a session in order, so that a count of so many is of the first so many.
+/// Events of one host and one session. The log preserves their order, so a count of n means that the first n are readable.
 #[derive(Default)]
 struct Turn {
     acked: Vec<Instant>,
@@ -63,9 +63,9 @@ struct Turn {
 }
 
 impl Bench<'_> {
-    /// Batch 1 at so many events a second, then at so many more, with every service at work.
+    /// Runs two open loops with batch 1, first at `steady` and then at `burst` events per second, with all services.
     pub(super) async fn freshness(&mut self, steady: f64, burst: f64) -> anyhow::Result<Freshness> {
-        // What is left of the load before would be in the way.
+        // Events of earlier loads would delay the probe.
         self.session.settle(&self.stage.base).await;
         let database_url = self.stage.database_url().context("a bench has a stack of its own")?.to_owned();
         let pool = stores::postgres(&PostgresSettings { database_url })?;
@@ -96,7 +96,7 @@ impl Probe {
         Self { tenant: tenant.clone(), ingest: connection(ingest), reads: connection(base) }
     }
 
-    /// Reports and looks, again and again: how long each event took, and how many were not acknowledged.
+    /// Probes until `stop`. Returns the delay of each event, and the number of events that were not acknowledged.
     async fn keep_probing(mut self, stop: CancellationToken) -> anyhow::Result<(Vec<Duration>, u64)> {
         let (mut took, mut unacked) = (Vec::new(), 0);
         while !stop.is_cancelled() {
@@ -114,7 +114,8 @@ impl Probe {
     }
 }
 
-/// Reports the events of one host, up to one that is not acknowledged: it may come to be counted, and must not be taken for another.
+/// Reports the events of one host. Stops at an event that is not acknowledged: it may be counted later and would be mistaken for
+/// the next one.
 async fn report(tenant: &Tenant, host: &str, ingest: &mut Connection, turn: &Mutex<Turn>, stop: &CancellationToken) -> u64 {
     let (session, mut unacked) = (Uuid::new_v4(), 0);
     for _ in 0..EVENTS {
@@ -142,7 +143,7 @@ async fn report(tenant: &Tenant, host: &str, ingest: &mut Connection, turn: &Mut
     unacked
 }
 
-/// Looks until everything of the turn that was acknowledged can be read.
+/// Reads until all acknowledged events can be read.
 async fn look(tenant: &Tenant, host: &str, reads: &mut Connection, turn: &Mutex<Turn>) -> anyhow::Result<()> {
     let path = format!("/content-owners/summary?domain={host}");
     loop {
@@ -157,13 +158,13 @@ async fn look(tenant: &Tenant, host: &str, reads: &mut Connection, turn: &Mutex<
                 return Ok(());
             }
             let waited = oldest.map_or(Duration::ZERO, |acked| now.saturating_duration_since(*acked));
-            ensure!(waited < DEADLINE, "an acknowledged event cannot be read after {DEADLINE:?}");
+            ensure!(waited < DEADLINE, "an acknowledged event is not readable after {DEADLINE:?}");
         }
         sleep(LOOK_AGAIN).await;
     }
 }
 
-/// How many events the summary counts; none where it does not answer.
+/// Returns the number of events in the summary, or 0 if the read fails.
 async fn counted(reads: &mut Connection, path: &str, key: &HeaderValue) -> usize {
     let Exchange::Answered(answer) = reads.get(path, key).await else { return 0 };
     let summary = serde_json::from_slice::<Summary>(&answer.body).ok().filter(|_| answer.status == 200);
@@ -190,6 +191,6 @@ impl fmt::Display for Freshness {
             burst.readable.count,
             burst.unacked
         )?;
-        writeln!(f, "    wanted: p50 ≤ 500 ms, p99 ≤ 1000 ms; in the burst ≤ 3000 ms; the look every {LOOK_AGAIN:?} is in it")
+        writeln!(f, "    wanted: p50 ≤ 500 ms, p99 ≤ 1000 ms; in the burst ≤ 3000 ms; includes the {LOOK_AGAIN:?} pause")
     }
 }

@@ -1,4 +1,4 @@
-//! P10: what a replay of the whole log reaches, and what it does to those who report meanwhile.
+//! P10: the throughput of a replay of the whole log, and its effect on live requests.
 
 use super::Bench;
 use crate::report::LoadReport;
@@ -6,10 +6,10 @@ use anyhow::Context as _;
 use serde::Serialize;
 use std::fmt;
 
-/// Events a second of the replay that leaves the machine to others.
+/// Rate limit of the slow replay, in events per second.
 const GENTLE: u32 = 50_000;
 
-/// The same live load alone, beside a replay at full speed, and beside one that is held back.
+/// The same live load alone, during a replay at full speed, and during a replay with a rate limit.
 #[derive(Debug, Serialize)]
 pub(super) struct Replays {
     alone: LoadReport,
@@ -18,7 +18,7 @@ pub(super) struct Replays {
 
 #[derive(Debug, Serialize)]
 struct Replay {
-    /// Events a second it was held to.
+    /// Rate limit in events per second.
     rate: Option<u32>,
     seconds: f64,
     events_per_second: f64,
@@ -26,7 +26,8 @@ struct Replay {
 }
 
 impl Bench<'_> {
-    /// Live load of batch 1 at so many events a second, alone and beside replays; each replay must change nothing.
+    /// Runs a live load with batch 1 at `per_second` events per second, alone and during replays. The oracle fails if a replay
+    /// changes a result.
     pub(super) async fn replays(&mut self, per_second: f64) -> anyhow::Result<Replays> {
         let alone = self.open("live, alone", per_second).await;
         let mut beside = Vec::new();
@@ -40,13 +41,13 @@ impl Bench<'_> {
     }
 }
 
-/// What a replay says last: `12.3 s, 250000 events/s`.
+/// Parses the last line of a replay, such as `12.3 s, 250000 events/s`.
 fn last_word(said: &str) -> anyhow::Result<(f64, f64)> {
     let figures = said.lines().rev().find_map(|line| {
         let (seconds, rate) = line.strip_suffix(" events/s")?.split_once(" s, ")?;
         Some((seconds.parse().ok()?, rate.parse().ok()?))
     });
-    figures.with_context(|| format!("the replay did not say how fast it was: {said}"))
+    figures.with_context(|| format!("the replay printed no throughput: {said}"))
 }
 
 impl fmt::Display for Replays {
@@ -54,11 +55,11 @@ impl fmt::Display for Replays {
         let Self { alone, beside } = self;
         writeln!(f, "P10 live load alone, {:.0} events/s at batch 1: {}", alone.acked_events_per_second, alone.latency)?;
         for Replay { rate, seconds, events_per_second, live } in beside {
-            let held = rate.map_or_else(|| "at full speed".to_owned(), |rate| format!("held to {rate} events/s"));
+            let held = rate.map_or_else(|| "at full speed".to_owned(), |rate| format!("limited to {rate} events/s"));
             writeln!(f, "    replay {held}: {events_per_second:.0} events/s for {seconds:.1} s (wanted >= 300000)")?;
             writeln!(
                 f,
-                "    live meanwhile: {}; p99 x {:.2} (wanted <= 1.2)",
+                "    live load: {}; p99 x {:.2} (wanted <= 1.2)",
                 live.latency,
                 live.latency.p99_ms / alone.latency.p99_ms
             )?;

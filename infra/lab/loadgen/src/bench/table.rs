@@ -1,4 +1,4 @@
-//! The figures of a bench, beside the figures to reach, as one table and as JSON.
+//! The results of a bench next to their targets, as a table and as JSON.
 
 use super::freshness::Freshness;
 use super::replay::Replays;
@@ -8,7 +8,7 @@ use crate::report::{LoadReport, Report};
 use serde::Serialize;
 use std::fmt;
 
-/// The incumbent's published figure at batch 100, in events a second; its CPU-seconds are not published.
+/// The incumbent's published throughput at batch 100, in events per second. Its CPU time is not published.
 const INCUMBENT_AT_100: f64 = 55_000.0;
 const INCUMBENT_CORES: f64 = 2.0;
 
@@ -16,11 +16,11 @@ const INCUMBENT_CORES: f64 = 2.0;
 #[derive(Debug, Serialize)]
 pub(super) struct Comparison {
     pub(super) batch: usize,
-    /// Acked events a second of the service, by round.
+    /// Acknowledged events per second of the service, by round.
     pub(super) service: Vec<f64>,
-    /// The incumbent's published figure: a constant, measured on another machine of this class.
+    /// The incumbent's published throughput, measured on another machine of this class.
     pub(super) incumbent: f64,
-    /// The ratio to the incumbent to be reached.
+    /// Required ratio to the incumbent.
     pub(super) wanted: f64,
 }
 
@@ -28,45 +28,45 @@ pub(super) struct Comparison {
 pub(super) struct BenchReport {
     /// P1.
     pub(super) throughput: Vec<Comparison>,
-    /// P5: open loop at half of what batch 1 reaches.
+    /// P5: open loop at half of the batch 1 throughput.
     pub(super) half_load: LoadReport,
-    /// P11: before the burst.
+    /// P11: load before the burst.
     pub(super) steady: LoadReport,
-    /// P11: ten times as much.
+    /// P11: burst of ten times the steady load.
     pub(super) burst: LoadReport,
-    /// P11: ten times what batch 1 reaches.
+    /// P11: ten times the batch 1 throughput.
     pub(super) overload: LoadReport,
-    /// P3: the worker alone, on a log filled by the loads before.
+    /// P3: the worker alone, with the log of the earlier loads.
     pub(super) drain: Drain,
-    /// P2: batch 100 with the whole pipeline at work.
+    /// P2: batch 100 with the whole pipeline.
     pub(super) pipeline: Pipeline,
     /// P4.
     pub(super) freshness: Freshness,
     /// P10.
     pub(super) replays: Replays,
-    /// Every load, and what the oracle found.
+    /// All loads, and the result of the oracle.
     pub(super) run: Report,
 }
 
-/// What the worker did with a filled log.
+/// Time the worker took to process a full log.
 #[derive(Debug, Serialize)]
 pub(super) struct Drain {
     pub(super) events: u64,
-    /// Until all of them could be read, start of the worker included.
+    /// Time until all events could be read, including the start of the worker.
     pub(super) seconds: f64,
     pub(super) worker_cpu_seconds: f64,
 }
 
-/// A load, and what it cost until all of it could be read.
+/// A load and its cost until all of it could be read.
 #[derive(Debug, Serialize)]
 pub(super) struct Pipeline {
     pub(super) load: LoadReport,
-    /// From its beginning until all of it could be read, the looks at that included.
+    /// Costs until all of it could be read, including the reads that check it.
     pub(super) whole: Vec<Cost>,
 }
 
 impl Pipeline {
-    /// CPU-seconds of a process by million acked events.
+    /// Returns the CPU seconds of a process per million acknowledged events.
     fn of_a_million(&self, name: &str) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "figures for people")]
         let millions = self.load.events.get(&Fate::Acked).copied().unwrap_or(0) as f64 / 1e6;
@@ -75,7 +75,7 @@ impl Pipeline {
     }
 }
 
-/// The middle value; 0 of none.
+/// Returns the median, or 0 for an empty slice.
 pub(super) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -110,12 +110,12 @@ impl BenchReport {
     fn fmt_latencies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let half = &self.half_load;
         writeln!(f, "P5  half load, {:.0} events/s at batch 1: {}", half.acked_events_per_second, half.latency)?;
-        writeln!(f, "    wanted: p99 ≤ 25 ms, p99.9 ≤ 100 ms; the timer's millisecond is in it")?;
+        writeln!(f, "    wanted: p99 ≤ 25 ms, p99.9 ≤ 100 ms; includes up to 1 ms of the timer")?;
         let (steady, burst) = (&self.steady, &self.burst);
         let rss = |load: &LoadReport| load.cost("ingest-gateway").map_or(0.0, |cost| cost.rss_most_mib);
         let (rss_steady, rss_burst) = (rss(steady), rss(burst));
         write!(f, "P11 burst {:.0} → {:.0} events/s: ", steady.acked_events_per_second, burst.acked_events_per_second)?;
-        writeln!(f, "{} events not acked (wanted 0), {} requests never left", burst.events_not_acked(), burst.never_left)?;
+        writeln!(f, "{} events not acked (wanted 0), {} requests were never sent", burst.events_not_acked(), burst.never_left)?;
         writeln!(
             f,
             "    RSS {rss_steady:.0} → {rss_burst:.0} MiB (wanted ≤ {:.0}); {}",
@@ -127,7 +127,7 @@ impl BenchReport {
         writeln!(f, "P11 overload: goodput {goodput:.0} events/s, {:.0} % of peak (wanted ≥ 90 %)", goodput / peak * 100.0)?;
         let Self { overload, .. } = self;
         write!(f, "    {} refusals ({}), ", overload.refusal.count, overload.refusal)?;
-        writeln!(f, "{} without Retry-After; {} never left", overload.without_retry_after, overload.never_left)
+        writeln!(f, "{} without Retry-After; {} were never sent", overload.without_retry_after, overload.never_left)
     }
 
     fn fmt_pipeline(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

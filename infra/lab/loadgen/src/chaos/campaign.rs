@@ -1,7 +1,6 @@
-//! The operations of a chaos run, one after the other: fresh requests, other observers' reports, repeats, and requests
-//! that must be refused.
+//! Generates the operations of a chaos run: new requests, reports of other observers, repeats, and requests that must be rejected.
 //!
-//! Must send every request whole or not at all, so that what is visible of it can be held to the same.
+//! A request is sent completely or not at all, so that its visible part can be checked the same way.
 
 use super::cluster::TENANTS;
 use crate::tenants::Tenant;
@@ -10,27 +9,27 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use schemas::event::SourceRole;
 
-/// Events of a request, by tenant.
+/// Events per request, by tenant.
 pub(super) const REQUEST_LENGTHS: [u32; TENANTS] = [1, 12, 40, 150];
-/// How often tenants are drawn, so that each has a like share of requests rather than of events.
+/// Range of the random number that selects an operation.
 const PERCENT: u32 = 100;
-/// One in so many fresh requests is sent together with the next one: two pages on two hosts, often of two shards.
+/// One in this many new requests contains two pages on two hosts, often of two shards.
 const DOUBLE_EVERY: u32 = 4;
 
-/// What a request is made of, and what must become of it.
+/// A request and its expected outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Operation {
     pub(super) plan: Plan,
     pub(super) kind: Kind,
 }
 
-/// What must become of a request.
+/// Expected outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Good,
-    /// One of its events is faulty: 422 for all of them.
+    /// One of its events is invalid: 422 for the whole request.
     Faulty,
-    /// It is about somebody else's domain: 403 for all of its events.
+    /// It is about another owner's domain: 403 for the whole request.
     Trespassing,
 }
 
@@ -38,9 +37,9 @@ pub(super) enum Kind {
 pub(super) struct Campaign {
     shape: Shape,
     random: StdRng,
-    /// The next fresh request of each tenant.
+    /// Number of the next new request, by tenant.
     next: [u32; TENANTS],
-    /// Requests of good events so far, as tenant, role and number.
+    /// Valid requests so far, as tenant, role and number.
     made: Vec<(usize, usize, u32)>,
 }
 
@@ -76,7 +75,7 @@ impl Campaign {
         Operation { plan: Plan { tenant, role, items }, kind }
     }
 
-    /// A report of retrievals by somebody else than the agent.
+    /// Reports the retrievals of an earlier request as another observer.
     fn other_observer(&mut self) -> Option<Operation> {
         let (tenant, _, request) = self.earlier()?;
         let role = self.random.random_range(1..ROLES.len());
@@ -93,7 +92,7 @@ impl Campaign {
         Some(Operation { plan: Plan { tenant, role, items: items(&self.shape, tenant, role, request) }, kind: Kind::Good })
     }
 
-    /// Half of them are recent: some of those are still on their way.
+    /// Picks an earlier request. Half of the picks are recent, so that some of those requests are still in flight.
     fn earlier(&mut self) -> Option<(usize, usize, u32)> {
         let made = self.made.len();
         let from = if self.random.random() { made.saturating_sub(64) } else { 0 };
@@ -101,7 +100,7 @@ impl Campaign {
     }
 }
 
-/// Numbers of the events of a request as a role reports it: only retrievals have other observers.
+/// Returns the numbers of the events of a request that this role reports. Only retrievals have other observers than the agent.
 pub(super) fn items(shape: &Shape, tenant: usize, role: usize, request: u32) -> Vec<u32> {
     let length = shape.request_length(tenant);
     let all = request * length..(request + 1) * length;
@@ -113,12 +112,12 @@ fn origin() -> usize {
 }
 
 impl Operation {
-    /// Whose key it is sent with: a trespasser is the next owner.
+    /// Returns the tenant whose key the request is sent with: the next tenant for a trespassing request.
     pub(super) fn sender(&self) -> usize {
         (self.plan.tenant + usize::from(self.kind == Kind::Trespassing)) % TENANTS
     }
 
-    /// The body of the request.
+    /// Returns the body of the request.
     pub(super) fn render(&self, shape: &Shape, tenant: &Tenant) -> Vec<u8> {
         let mut body = br#"{"events":["#.to_vec();
         for (place, number) in self.plan.items.iter().enumerate() {
@@ -140,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_seeds_give_equal_operations_and_every_kind_comes_up() {
+    fn same_seed_gives_same_operations() {
         let shape = Shape { seed: 3, run: 1, started_at_ms: 0, late_percent: 0, request_lengths: REQUEST_LENGTHS.to_vec() };
         let made = |shape: &Shape| {
             let mut campaign = Campaign::new(shape.clone());
@@ -159,6 +158,6 @@ mod tests {
         assert!(operations.iter().all(|operation| !operation.plan.items.is_empty()));
         let length = |operation: &Operation| shape.request_length(operation.plan.tenant) as usize;
         let doubles = operations.iter().filter(|operation| operation.plan.items.len() == 2 * length(operation));
-        assert!(doubles.count() > 100, "hardly any request names two hosts");
+        assert!(doubles.count() > 100, "too few requests with two hosts");
     }
 }

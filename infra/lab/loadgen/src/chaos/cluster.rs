@@ -1,4 +1,4 @@
-//! The stack of a chaos run: stores behind proxies, several gateways, workers of each shard, reads, identity, tenants.
+//! The stack of a chaos run: stores behind proxies, gateways, workers of each shard, query processes, identity and tenants.
 
 use super::fault::WORKERS;
 use super::options::ChaosOptions;
@@ -19,11 +19,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Content owners, each with an agent of its own.
+/// Content owners, each with its own agent.
 pub(super) const TENANTS: usize = 4;
 
 const DELEGATION_DEADLINE: Duration = Duration::from_secs(10);
-/// The cluster that each shard's configuration names.
+/// Name of the cluster in each shard's configuration.
 const CLUSTER: &str = "telemetry";
 
 #[derive(Debug)]
@@ -31,10 +31,10 @@ pub(super) struct Cluster {
     pub(super) folder: PathBuf,
     pub(super) stores: Arc<Stores>,
     pub(super) fresh: FreshStores,
-    /// Starts commands of each shard, past the proxies.
+    /// Run commands for each shard, without the proxies.
     pub(super) commands: Vec<LaunchConfig>,
     pub(super) tenants: Vec<Tenant>,
-    /// The owner of whom a log tells and nobody else.
+    /// The owner whose only data is a CDN log.
     pub(super) of_logs: Tenant,
     pub(super) gateways: Vec<Arc<ServiceProcess>>,
     pub(super) workers: Vec<Arc<ServiceProcess>>,
@@ -44,10 +44,10 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts it all, and waits until everything is ready.
+    /// Starts everything and waits until it is ready.
     pub(super) async fn start(options: &ChaosOptions) -> anyhow::Result<Self> {
         let root = stage::workspace_root();
-        // this program among them: then they are built with what it was built with, and nothing twice
+        // Building this program too gives the services the same features, so that no package is built twice.
         let binaries = stage::binaries(&root, options.binaries.as_deref(), super::FEATURES).await?;
         let name = stage::run_name();
         let folder = stage::folder_of_run(&root, &name)?;
@@ -88,7 +88,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Every owner lets the network read.
+    /// Creates a delegation from every owner to the network.
     async fn delegate(&self) -> anyhow::Result<()> {
         let mut identity = Connection::new(Endpoint::parse(&self.identity.slot.url())?, DELEGATION_DEADLINE);
         for tenant in &self.tenants {
@@ -96,23 +96,23 @@ impl Cluster {
             let body = json!({ "grantee_org_id": grantee }).to_string();
             match identity.post("/api/v1/identity/delegations", &tenant.owner_key, body.into()).await {
                 Exchange::Answered(answer) if answer.status == 201 => {}
-                other => anyhow::bail!("{} could not delegate: {other:?}", tenant.name),
+                other => anyhow::bail!("{} could not create a delegation: {other:?}", tenant.name),
             }
         }
         Ok(())
     }
 
-    /// The tables of each shard, past the proxies.
+    /// Returns the ClickHouse settings of each shard, without the proxies.
     pub(super) fn tables(&self) -> impl Iterator<Item = &ClickHouseSettings> {
         self.commands.iter().map(|shard| &shard.stores.clickhouse)
     }
 
-    /// Every service process.
+    /// Returns all service processes.
     pub(super) fn posts(&self) -> impl Iterator<Item = &Arc<ServiceProcess>> {
         [&self.identity].into_iter().chain(&self.queries).chain(&self.gateways).chain(&self.workers)
     }
 
-    /// The lines of the services' logs that hold `words`.
+    /// Returns the lines of the services' logs that contain `words`.
     pub(super) fn said(&self, words: &str) -> Vec<String> {
         let mut found = Vec::new();
         for post in self.posts() {
@@ -123,19 +123,19 @@ impl Cluster {
         found
     }
 
-    /// Stops the services; how they ended is known afterwards.
+    /// Stops all services and records how they ended.
     pub(super) async fn close(&self) {
         for post in self.posts() {
             post.close().await;
         }
     }
 
-    /// Deletes everything, or keeps the logs.
+    /// Deletes the stack, but keeps the logs if `keep` is set.
     pub(super) async fn strike(self, keep: bool) -> anyhow::Result<()> {
         let Self { folder, stores, supervisors, .. } = self;
         for supervisor in supervisors {
             supervisor.abort();
-            // an aborted task ends with an error, and with it its hold on the stores
+            // Awaiting an aborted task returns an error; afterwards it no longer holds the stores.
             let _ = supervisor.await;
         }
         drop(stores);
@@ -147,7 +147,7 @@ impl Cluster {
     }
 }
 
-/// The stores as the services are to find them.
+/// Returns the addresses of the stores through the proxies.
 fn through_proxies(direct: &Addresses, stores: &Stores, name: &str) -> anyhow::Result<Addresses> {
     let mut proxied = direct.clone();
     let mut database = url::Url::parse(&stores.proxied.database_url)?;
@@ -163,7 +163,7 @@ fn launch(binaries: &Path, folder: &Path, stores: &Addresses) -> LaunchConfig {
     LaunchConfig { binaries, folder, stores }
 }
 
-/// Returns the same stores for each shard, with the ClickHouse server of that shard.
+/// Returns the addresses of each shard: the same stores, with the shard's ClickHouse server.
 fn of_each_shard(stores: &Addresses, servers: &[String]) -> anyhow::Result<Vec<Addresses>> {
     let of = |(place, server): (usize, &String)| -> anyhow::Result<Addresses> {
         let shard = format!("{}/{}", place + 1, servers.len()).parse::<Shard>().map_err(anyhow::Error::msg)?;
@@ -173,14 +173,14 @@ fn of_each_shard(stores: &Addresses, servers: &[String]) -> anyhow::Result<Vec<A
     servers.iter().enumerate().map(of).collect()
 }
 
-/// Returns the same stores for processes that read all shards through this server.
+/// Returns the addresses for processes that read all shards through this server.
 fn reading_all(stores: &Addresses) -> Addresses {
     let clickhouse = &stores.clickhouse;
     let clickhouse = if stores.shard.is_only() { clickhouse.clone() } else { of_all_shards(clickhouse) };
     Addresses { clickhouse, ..stores.clone() }
 }
 
-/// Creates the tables of each of several shards, and those that read all of them.
+/// With several shards, creates the tables of each one and the distributed tables.
 async fn prepare(shards: &[Addresses]) -> anyhow::Result<()> {
     for Addresses { clickhouse, .. } in shards.iter().filter(|stores| !stores.shard.is_only()) {
         apply_clickhouse_ddl(clickhouse).await?;

@@ -1,7 +1,5 @@
-//! What must have happened for a run to say anything: the whole plan, the load, reads that were answered meanwhile, and, after
-//! an outage, going on by itself in time.
-//!
-//! Must not look at figures: those are the oracle's.
+//! Checks that a run was meaningful: the whole plan and load were carried out, reads succeeded meanwhile, and the service recovered
+//! from an outage in time. The oracle checks the data itself.
 
 use super::inject::Injected;
 use super::options::ChaosOptions;
@@ -12,24 +10,24 @@ use super::watched::Watched;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Of the looks at a surface while faults are injected, so many in a hundred must have been answered. Stores are away for much
-/// of the time, and there a refusal is right.
+/// Percentage of the reads of a surface that must succeed during faults. Stores are unavailable for much of the time, when
+/// rejecting a read is correct.
 const LEAST_ANSWERED: u64 = 10;
-/// What may pass between two rounds of a reader, on average, before it counts as stuck. A round is some twenty reads one after
-/// another, each of which waits up to ten seconds for a store that is away: on two cores with three brokers one takes twelve.
+/// Maximum average time between two rounds of a reader. A round is about 20 reads in sequence, each of which waits up to 10 seconds
+/// for an unavailable store; on two cores with three brokers, a round takes 12 seconds.
 const MOST_BETWEEN_ROUNDS: Duration = Duration::from_secs(30);
-/// Of the crash points, so many in a hundred must have been come to.
+/// Percentage of the crash points that must be reached.
 const LEAST_REACHED: usize = 60;
-/// What may pass between a store's return and the first read that shows something new (C10).
+/// Maximum time from a store's return to the first read with new data (C10).
 const RESUME_LIMIT: Duration = Duration::from_secs(10);
 
-/// What a run was to do and did.
+/// The requirements of a run and its results.
 #[derive(Clone, Copy)]
 pub(super) struct Demands<'a> {
     pub(super) options: &'a ChaosOptions,
     pub(super) plan: &'a Plan,
     pub(super) injected: &'a Injected,
-    /// What was read until the load ended.
+    /// Reads until the end of the load.
     pub(super) live: &'a Watched,
     pub(super) acked: u64,
     pub(super) resumed: Option<Duration>,
@@ -37,7 +35,7 @@ pub(super) struct Demands<'a> {
 }
 
 impl Demands<'_> {
-    /// What was not done, in words.
+    /// Returns a description of each unmet requirement.
     pub(super) fn unmet(&self) -> Vec<String> {
         let Self { options, plan, injected, acked, .. } = self;
         let mut unmet = Vec::new();
@@ -51,7 +49,7 @@ impl Demands<'_> {
         let crashes = plan.faults.iter().filter(|fault| fault.kind.is_crash()).count();
         let reached = crashes.saturating_sub(injected.unreached.len());
         if reached * 100 < crashes * LEAST_REACHED {
-            unmet.push(format!("{reached} of {crashes} crash points were come to"));
+            unmet.push(format!("{reached} of {crashes} crash points were reached"));
         }
         if *acked < options.events() {
             unmet.push(format!("{acked} of {} events were acknowledged", options.events()));
@@ -62,7 +60,7 @@ impl Demands<'_> {
                 unmet.extend(SURFACES.iter().chain([&TABLE, &TAKEOVER]).filter_map(|surface| self.unread(surface)));
                 let due = plan.length().as_secs() / MOST_BETWEEN_ROUNDS.as_secs();
                 if self.live.rounds < due {
-                    unmet.push(format!("a reader made {} rounds meanwhile, at least {due} are due", self.live.rounds));
+                    unmet.push(format!("a reader made {} rounds, fewer than the required {due}", self.live.rounds));
                 }
             }
         }
@@ -73,14 +71,14 @@ impl Demands<'_> {
         let of = |counts: &BTreeMap<&'static str, u64>| counts.get(surface).copied().unwrap_or(0);
         let (answered, failed) = (of(&self.live.checked), of(&self.live.failed));
         let is_enough = answered > 0 && answered * 100 >= (answered + failed) * LEAST_ANSWERED;
-        (!is_enough).then(|| format!("{surface}: {answered} of {} looks were answered meanwhile", answered + failed))
+        (!is_enough).then(|| format!("{surface}: only {answered} of {} reads succeeded", answered + failed))
     }
 
     fn late(&self) -> Option<String> {
         match self.resumed {
             Some(after) if after <= RESUME_LIMIT => None,
-            Some(after) => Some(format!("the first news came {:.1} s after the store's return", after.as_secs_f64())),
-            None => Some("no read showed anything new after the store's return".to_owned()),
+            Some(after) => Some(format!("the first new data was read {:.1} s after the store's return", after.as_secs_f64())),
+            None => Some("no new data was read after the store's return".to_owned()),
         }
     }
 }
@@ -102,7 +100,7 @@ mod tests {
         Typed::try_parse_from([&["chaos"], arguments].concat()).unwrap().options
     }
 
-    /// All that the plan holds, done.
+    /// Returns the result of a plan that was carried out completely.
     fn injected(plan: &Plan) -> Injected {
         let done =
             plan.faults.iter().enumerate().map(|(number, fault): (usize, &Fault)| ((fault.kind.kind(), number.to_string()), 1));
@@ -115,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_did_not_happen_is_not_clean() {
+    fn incomplete_runs_have_unmet_demands() {
         let options = options(&["--events", "15000", "--faults", "16"]);
         let plan = options.plan(7);
         let whole = injected(&plan);
@@ -142,11 +140,11 @@ mod tests {
         let crashes: Vec<String> = plan.faults.iter().filter(|fault| fault.kind.is_crash()).map(ToString::to_string).collect();
         let uncrashed = Injected { unreached: crashes.clone(), ..whole.clone() };
         let unmet = Demands { injected: &uncrashed, ..demands }.unmet();
-        assert!(crashes.is_empty() || unmet == [format!("0 of {} crash points were come to", crashes.len())], "{unmet:?}");
+        assert!(crashes.is_empty() || unmet == [format!("0 of {} crash points were reached", crashes.len())], "{unmet:?}");
     }
 
     #[test]
-    fn after_an_outage_the_service_goes_on_by_itself_within_ten_seconds() {
+    fn outages_require_new_data_within_ten_seconds() {
         let options = options(&["--outage", "clickhouse", "--outage-seconds", "1"]);
         let plan = options.plan(7);
         let (whole, none) = (injected(&plan), live(0, 9));
@@ -155,7 +153,7 @@ mod tests {
             Demands { options, plan, injected, live, acked: 300, resumed, is_stopped: false }.unmet()
         };
         assert_eq!(unmet(Some(Duration::from_secs(9))), [""; 0]);
-        assert_eq!(unmet(Some(Duration::from_secs(11))), ["the first news came 11.0 s after the store's return"]);
-        assert_eq!(unmet(None), ["no read showed anything new after the store's return"]);
+        assert_eq!(unmet(Some(Duration::from_secs(11))), ["the first new data was read 11.0 s after the store's return"]);
+        assert_eq!(unmet(None), ["no new data was read after the store's return"]);
     }
 }

@@ -1,62 +1,61 @@
-//! What can go wrong: whom it strikes, how, and for how long.
+//! A fault: its target, its kind and its duration.
 
 use super::proxy::Mode;
 use std::fmt;
 use std::time::Duration;
 
-/// Workers of each shard, one of which is active.
+/// Workers per shard, one of which is active.
 pub(super) const WORKERS: usize = 2;
 
-/// Whom a fault strikes. Numbers count from 0.
+/// Target of a fault. Numbers start at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// One of the gateways.
     Gateway(usize),
-    /// One of the workers: first those of the first shard.
+    /// One of the workers, ordered by shard.
     Worker(usize),
-    /// The process that answers reads.
+    /// One of the query processes.
     Query(usize),
-    /// One of the brokers, or the way to it.
+    /// One of the brokers, or the connection to it.
     Broker(usize),
-    /// The server of a shard, or the way to it.
+    /// The ClickHouse server of a shard, or the connection to it.
     ClickHouse(usize),
-    /// The store of state, or the way to it.
+    /// The PostgreSQL server, or the connection to it.
     Postgres,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// SIGKILL, and a start after the time of the fault.
+    /// SIGKILL, and a restart after the duration of the fault.
     Kill,
-    /// SIGSTOP, and SIGCONT after the time of the fault.
+    /// SIGSTOP, and SIGCONT after the duration of the fault.
     Pause,
-    /// SIGTERM, and a start after the time of the fault.
+    /// SIGTERM, and a restart after the duration of the fault.
     Terminate,
-    /// Death at a point of the code, at this pass of it; a start after the time of the fault.
+    /// Abort when a crash point is passed for the n-th time, and a restart after the duration of the fault.
     CrashAt(&'static str, u64),
-    /// The way to it is disturbed for the time of the fault.
+    /// Disturbs the connection to the target for the duration of the fault.
     Link(Mode),
 }
 
-/// One fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// From the begin of the load on.
+    /// Start of the fault, from the start of the load.
     pub at: Duration,
     pub target: Target,
     pub kind: FaultKind,
-    /// How long, at least.
+    /// Minimum duration.
     pub lasts: Duration,
 }
 
 impl Target {
-    /// Whether it is a store that runs behind a proxy.
+    /// Returns whether the target is a store behind a proxy.
     pub(super) fn is_store(self) -> bool {
         matches!(self, Self::Broker(_) | Self::ClickHouse(_) | Self::Postgres)
     }
 
-    /// What must not be struck twice at a time. Of several brokers one at a time: without a majority nothing is promised. Of the
-    /// workers of a shard too: a standby takes over from the one that is struck.
+    /// Returns the group of targets of which only one may have a fault at a time: all brokers, because the log needs a majority,
+    /// and the workers of a shard, because a standby takes over from the affected one.
     pub(super) fn lane(self) -> Self {
         match self {
             Self::Broker(_) => Self::Broker(0),
@@ -65,7 +64,7 @@ impl Target {
         }
     }
 
-    /// The server to which a worker writes.
+    /// Returns the server that a worker writes to.
     pub(super) fn server_of_worker(self) -> Option<Self> {
         match self {
             Self::Worker(number) => Some(Self::ClickHouse(number / WORKERS)),
@@ -75,7 +74,7 @@ impl Target {
 }
 
 impl FaultKind {
-    /// As the report sums them up.
+    /// Returns the name of the kind in the report.
     pub fn kind(self) -> &'static str {
         match self {
             Self::Kill => "kill -9",
@@ -86,17 +85,17 @@ impl FaultKind {
         }
     }
 
-    /// Whether it ends a process.
+    /// Returns whether the fault ends a process.
     pub fn is_end(self) -> bool {
         matches!(self, Self::Kill | Self::Terminate | Self::CrashAt(..))
     }
 
-    /// Whether it waits for a point of the code to be come to.
+    /// Returns whether the fault waits for a crash point to be reached.
     pub(super) fn is_crash(self) -> bool {
         matches!(self, Self::CrashAt(..))
     }
 
-    /// A crash point that is passed only while the log is away.
+    /// Returns whether the crash point is passed only while the log is unavailable.
     pub(super) fn needs_spill(self) -> bool {
         matches!(self, Self::CrashAt(point, _) if point.starts_with("spill") || point.starts_with("drain"))
     }

@@ -1,6 +1,4 @@
-//! What was done and what came of it, line by line in a file, with counts for the report.
-//!
-//! Must hold every operation: a violation is explained from here.
+//! Writes every operation and its outcome to a file, so that violations can be explained, and counts them for the report.
 
 use super::campaign::{Kind, Operation};
 use crate::client::Exchange;
@@ -13,7 +11,6 @@ use std::path::Path;
 use std::sync::Mutex;
 use tokio::time::Instant;
 
-/// The file and the counts.
 #[derive(Debug)]
 pub(super) struct History {
     begun: Instant,
@@ -23,13 +20,13 @@ pub(super) struct History {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
-    /// Requests of good events by fate.
+    /// Requests with valid events, by fate.
     pub(super) fates: BTreeMap<Fate, u64>,
-    /// Requests by answer, or by what went wrong.
+    /// Requests by status or error.
     pub(super) answers: BTreeMap<String, u64>,
-    /// Requests sent again with the same ids.
+    /// Requests retried with the same ids.
     pub(super) retries: u64,
-    /// Requests that had to be refused.
+    /// Requests that must be rejected.
     pub(super) bad: u64,
 }
 
@@ -40,13 +37,13 @@ impl History {
         Ok(Self { begun: Instant::now(), file: Mutex::new(file), counts: Mutex::default() })
     }
 
-    /// Writes a line that is no operation.
+    /// Writes a line that is not an operation.
     pub(super) fn note(&self, line: &str) {
-        // a history that cannot be written must not end the run; the counts are kept elsewhere
+        // A history that can't be written must not end the run. The counts don't depend on it.
         let _ = writeln!(lock(&self.file), "{:.3}\t{line}", self.begun.elapsed().as_secs_f64());
     }
 
-    /// An operation has come to its end.
+    /// Records the outcome of an operation.
     pub(super) fn add(&self, operation: &Operation, gateway: usize, exchange: &Exchange, fate: Fate, is_retry: bool) {
         let outcome = match exchange {
             Exchange::Answered(answer) => answer.status.to_string(),
@@ -69,7 +66,7 @@ impl History {
         lock(&self.counts).clone()
     }
 
-    /// Puts everything into the file.
+    /// Flushes the file.
     pub(super) fn flush(&self) {
         let _ = lock(&self.file).flush();
     }

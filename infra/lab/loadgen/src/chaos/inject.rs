@@ -1,4 +1,4 @@
-//! Carries out the schedule: every fault at its time, and everything well again afterwards.
+//! Carries out the plan: injects each fault at its time and undoes it.
 
 use super::cluster::Cluster;
 use super::fault::{Fault, FaultKind, Target};
@@ -16,25 +16,25 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// What a process gets beyond the time of the fault to come to the point where it dies.
+/// Time limit for a process to reach its crash point, beyond the duration of the fault.
 const CRASH_PATIENCE: Duration = Duration::from_secs(90);
-/// What a worker needs to have a block in hand that its store does not acknowledge.
+/// Time after which a worker has a block that its store has not acknowledged.
 const IN_HAND: Duration = Duration::from_millis(1_500);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Injected {
     /// Faults by kind and target.
     pub(super) done: BTreeMap<(&'static str, String), u64>,
-    /// Crash points that were never come to.
+    /// Crash points that were not reached.
     pub(super) unreached: Vec<String>,
-    /// When the last fault was undone.
+    /// Time at which the last fault was undone.
     pub(super) last_undone: Option<Instant>,
-    /// Servers that did not come back.
+    /// Servers that did not restart.
     pub(super) failed: Vec<String>,
 }
 
 impl Injected {
-    /// How many faults there were.
+    /// Returns the number of faults.
     pub(super) fn count(&self) -> u64 {
         self.done.values().sum()
     }
@@ -43,7 +43,7 @@ impl Injected {
 pub(super) struct Injector {
     cluster: Arc<Cluster>,
     history: Arc<History>,
-    /// One fault at a time for each target.
+    /// Locks that allow one fault at a time per group of targets.
     lanes: Mutex<BTreeMap<Target, Arc<tokio::sync::Mutex<()>>>>,
     injected: Mutex<Injected>,
 }
@@ -54,12 +54,12 @@ impl Injector {
         Arc::new(Self { cluster, history, lanes: Mutex::default(), injected: Mutex::default() })
     }
 
-    /// How many faults are over.
+    /// Returns the number of faults that have ended.
     pub(super) fn so_far(&self) -> u64 {
         lock(&self.injected).count()
     }
 
-    /// Follows the plan to its end, or until `stop`; returns once everything is undone.
+    /// Carries out the plan until its end or `stop`. Returns once all faults are undone.
     pub(super) async fn follow(self: Arc<Self>, plan: Plan, stop: CancellationToken) -> Injected {
         let (begun, tracker) = (Instant::now(), TaskTracker::new());
         for fault in plan.faults {
@@ -101,7 +101,7 @@ impl Injector {
         }
     }
 
-    /// The other workers of its shard, if it is one.
+    /// Returns the other workers of the target's shard, if it is a worker.
     fn others(&self, target: Target) -> Vec<&Arc<ServiceProcess>> {
         let workers = (0..).map(Target::Worker).zip(&self.cluster.workers);
         let others = workers.filter(|(other, _)| *other != target && other.lane() == target.lane());
@@ -128,7 +128,7 @@ impl Injector {
                 post.signal(Signal::CONT).await;
             }
             FaultKind::CrashAt(point, pass) => {
-                // A standby never comes to a point.
+                // A standby doesn't reach crash points, so stop the other workers.
                 let others = self.others(fault.target);
                 for other in &others {
                     other.hold().await;
@@ -145,7 +145,8 @@ impl Injector {
         Ok(())
     }
 
-    /// A point of the spill is passed only while the log is away, one of its draining only after that.
+    /// Waits for a crash point. Those of the spill are passed only while the log is unavailable, those of the drain only after
+    /// that.
     async fn crash(&self, post: &ServiceProcess, fault: Fault, point: &str) {
         let set_log = |mode| self.cluster.stores.brokers().for_each(|broker| broker.proxy.set(mode));
         let crash = post.crash_at(point, fault.lasts + CRASH_PATIENCE);
@@ -170,7 +171,7 @@ impl Injector {
         }
     }
 
-    /// The worst moments of a worker: its rows were not inserted, or they were and it was not told.
+    /// Kills a worker at the worst moments: before its rows are inserted, or after that but before it receives the response.
     async fn kill_with_a_block_in_hand(&self, worker: &ServiceProcess, fault: Fault) {
         let Some(server) = fault.target.server_of_worker() else { return };
         let Some(store) = self.cluster.stores.store(server) else { return };
@@ -179,7 +180,7 @@ impl Injector {
         store.proxy.set(if fault.lasts.as_millis().is_multiple_of(2) { Mode::BlackHole } else { Mode::DropAnswers });
         sleep(IN_HAND).await;
         worker.kill().await;
-        // what a black hole holds must not arrive after the death of its sender
+        // Drop what the black hole holds back, so that it doesn't arrive after its sender died.
         store.proxy.set(Mode::Reset);
         sleep(IN_HAND / 10).await;
         store.proxy.set(Mode::Pass);
@@ -187,7 +188,7 @@ impl Injector {
 
     async fn strike_store(&self, fault: Fault) -> anyhow::Result<()> {
         let Some(store) = self.cluster.stores.store(fault.target) else { return Ok(()) };
-        // while only the way to it is disturbed, a server that ends is started again
+        // A link fault doesn't stop the server, so the supervisor may restart it.
         let _held = if matches!(fault.kind, FaultKind::Link(_)) { None } else { Some(store.held.lock().await) };
         match fault.kind {
             FaultKind::Kill => end_and_restart(store, Act::Kill, fault.lasts).await,

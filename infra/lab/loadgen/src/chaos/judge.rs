@@ -1,6 +1,4 @@
-//! Whether what a read shows may be shown: every item held against what was sent.
-//!
-//! Must not ask anybody: it is handed answers.
+//! Checks every item of a response against what was sent.
 
 use super::campaign::items;
 use super::sender::Front;
@@ -14,7 +12,7 @@ use std::collections::BTreeSet;
 type Broken = Vec<(Rule, String)>;
 
 impl Front {
-    /// Judges one page of events, as numbers of what it shows; an agent's own page shows its own reports alone.
+    /// Checks a page of events and returns their numbers. An agent's own page must contain only its own reports.
     pub(super) fn judge_events(&self, tenant: usize, page: &[EventItem], is_own: bool) -> Vec<u32> {
         let (mut broken, mut seen) = (Broken::new(), BTreeSet::new());
         let mut oracle = lock(&self.oracle);
@@ -33,8 +31,8 @@ impl Front {
         let EventItem { event_id, content_url, event_type, .. } = item;
         let member = |name: &str| item.event_data.get(name).map(|value| value.get());
         let foreign = |what: &str| (Rule::Foreign, format!("event {event_id} of {content_url}: {what}"));
-        let request = self.request_of(tenant, content_url).ok_or_else(|| foreign("it is not of this tenant"))?;
-        let number: u32 = member(NUMBER).and_then(|n| n.parse().ok()).ok_or_else(|| foreign("it has lost its number"))?;
+        let request = self.request_of(tenant, content_url).ok_or_else(|| foreign("it belongs to no request of this tenant"))?;
+        let number: u32 = member(NUMBER).and_then(|n| n.parse().ok()).ok_or_else(|| foreign("it has no number"))?;
         if number / self.shape.request_length(tenant) != request {
             return Err(foreign("its number is that of another request"));
         }
@@ -43,24 +41,24 @@ impl Front {
         }
         let is_visible = if is_own { ledger.may_show(number, AGENT) } else { ledger.may_show_at_all(number) };
         if !is_visible {
-            return Err((Rule::Phantom, format!("event {number} was refused or never sent, and is shown")));
+            return Err((Rule::Phantom, format!("event {number} was rejected or never sent, but is shown")));
         }
         let has_id = |role: &usize| self.shape.report_id(tenant, *role, number).to_string() == *event_id;
-        let teller = (0..ROLES.len()).find(has_id).ok_or_else(|| foreign("nobody reported it under this id"))?;
+        let teller = (0..ROLES.len()).find(has_id).ok_or_else(|| foreign("no report has this id"))?;
         if !ledger.may_show(number, teller) {
-            return Err((Rule::Phantom, format!("event {number} is told by {}, who did not report it", ROLES[teller].as_str())));
+            return Err((Rule::Phantom, format!("event {number} is from {}, which did not report it", ROLES[teller].as_str())));
         }
         let observers: Vec<String> = member("observers").and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
         let place = |observer: &String| ROLES.iter().position(|role| role.as_str() == observer);
         match observers.iter().find(|observer| !place(observer).is_some_and(|role| ledger.may_show(number, role))) {
             Some(observer) => {
-                Err((Rule::Phantom, format!("event {number} names {observer} as an observer, who did not report it")))
+                Err((Rule::Phantom, format!("event {number} has the observer {observer}, which did not report it")))
             }
             None => Ok(number),
         }
     }
 
-    /// Judges one page of URLs, each of which is one request: all of it is there, or what its other observers saw.
+    /// Checks a page of URLs. Each URL belongs to one request and must count all of its events, or those of the other observers.
     pub(super) fn judge_urls(&self, tenant: usize, page: &[UrlMetric]) -> u64 {
         let (mut broken, mut seen) = (Broken::new(), BTreeSet::new());
         for item in page {
@@ -86,7 +84,7 @@ impl Front {
                 oracle.ledger(tenant).may_show_at_all(number)
             });
             if !ledger_shows {
-                broken.push((Rule::Phantom, format!("{content_url} was refused or never sent, and is shown")));
+                broken.push((Rule::Phantom, format!("{content_url} was rejected or never sent, but is shown")));
             }
         }
         let mut oracle = lock(&self.oracle);
@@ -94,16 +92,16 @@ impl Front {
         page.iter().map(|item| item.total_events).sum()
     }
 
-    /// Judges the ids in a session's document, as numbers of what it shows.
+    /// Checks the ids in a session's document and returns the numbers of the events.
     pub(super) fn judge_document(&self, tenant: usize, session: u32, ids: &[&str]) -> Vec<u32> {
         let (mut broken, mut seen) = (Broken::new(), BTreeSet::new());
         let mut oracle = lock(&self.oracle);
         for id in ids {
             let has_id = |number: &u32| self.shape.report_id(tenant, AGENT, *number).to_string() == **id;
             match Shape::numbers_of_session(session).find(has_id) {
-                None => broken.push((Rule::Foreign, format!("event {id} is not of session {session}, and in its document"))),
+                None => broken.push((Rule::Foreign, format!("the document of session {session} has foreign event {id}"))),
                 Some(number) if !oracle.ledger(tenant).may_show(number, AGENT) => {
-                    broken.push((Rule::Phantom, format!("event {number} was refused or never sent, and is in a document")));
+                    broken.push((Rule::Phantom, format!("event {number} was rejected or never sent, but is in a document")));
                 }
                 Some(number) if !seen.insert(number) => {
                     broken.push((Rule::Double, format!("event {number} is in a document twice")));
@@ -115,13 +113,13 @@ impl Front {
         seen.into_iter().collect()
     }
 
-    /// Numbers of the events that a session's document must hold.
+    /// Returns the numbers of the events that a session's document must contain.
     pub(super) fn due_in_document(&self, tenant: usize, session: u32) -> Vec<u32> {
         let oracle = lock(&self.oracle);
         Shape::numbers_of_session(session).filter(|number| oracle.ledger(tenant).must_show(*number, AGENT)).collect()
     }
 
-    /// Retrievals that agent and server have both reported: how many must be counted, and how many may be.
+    /// Returns the minimum and maximum number of retrievals that both the agent and a server have reported.
     pub(super) fn corroborated(&self, tenant: usize) -> (u64, u64) {
         let is_both = |seen: [bool; ROLES.len()]| {
             let is_server = |role: usize| matches!(ROLES[role], SourceRole::Edge | SourceRole::Origin);
@@ -133,7 +131,7 @@ impl Front {
         })
     }
 
-    /// The request that a URL is of, if it is one of the tenant's.
+    /// Returns the number of the request that a URL belongs to, if it is one of this tenant's.
     pub(super) fn request_of(&self, tenant: usize, content_url: &str) -> Option<u32> {
         let (host, request) = content_url.strip_prefix("https://")?.split_once("/requests/")?;
         let request = request.parse().ok()?;

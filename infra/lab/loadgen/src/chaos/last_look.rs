@@ -1,7 +1,7 @@
-//! The last look, nothing being under way any more: every item of every surface, and all of it adds up.
+//! Reads every item of every surface after the load, and checks that all sums agree.
 //!
-//! Must not turn the pages of a whole tenant: a page costs what lies before it, so that a million events would take an
-//! hour. Owners are read host by host, agents' own reports by slices of time; what the parts add up to is held to the whole.
+//! It doesn't page through a whole tenant: a page costs as much as the items before it, so a million events would take an hour.
+//! Owners are read host by host, agents' own reports by time slices, and the sums are compared with the totals.
 
 use super::answers::Part;
 use super::reader::{By, Reader};
@@ -15,13 +15,13 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 const PAGE: u64 = 1_000;
-/// A read is asked for so often, on a machine that may be busy.
+/// Attempts per read, because the machine may be busy.
 const TRIES: u32 = 20;
-/// Between two of these.
+/// Pause between two attempts.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
-/// Of an agent's reports in a slice of time.
+/// Reports of an agent per time slice.
 const SLICE: u64 = 10_000;
-/// Sessions of a tenant whose documents are read.
+/// Sessions per tenant whose documents are read.
 const DOCUMENTS: u32 = 200;
 
 macro_rules! patiently {
@@ -34,11 +34,11 @@ macro_rules! patiently {
             }
             sleep(ASK_AGAIN).await;
         }
-        answered.ok_or(concat!($what, " was not answered"))?
+        answered.ok_or(concat!($what, " could not be read"))?
     }};
 }
 
-/// What the pages of a list hold together.
+/// The combined items of a list's pages.
 #[derive(Debug, Default)]
 struct Listed {
     numbers: Vec<u32>,
@@ -54,7 +54,7 @@ impl AddAssign for Listed {
     }
 }
 
-/// A list that is read to its end.
+/// A list that is read completely.
 #[derive(Clone, Copy)]
 enum List {
     Events,
@@ -64,7 +64,7 @@ enum List {
 }
 
 impl Watcher {
-    /// Reads everything: all of it must be answered, agree, and leave nothing out.
+    /// Reads everything. Every read must succeed, and the results must agree and be complete.
     pub(super) async fn look_at_everything(&mut self) {
         let looks = self.readers.iter_mut().map(async |reader| {
             if let Err(why) = reader.everything().await {
@@ -75,7 +75,7 @@ impl Watcher {
         let looked = self.table.raw.look_at_everything(&self.front).await;
         self.table.watched.count(TABLE, looked.is_ok());
         if let Err(error) = looked {
-            lock(&self.front.oracle).accuse(0, Rule::Lost, format!("the table cannot be read: {error:#}"));
+            lock(&self.front.oracle).accuse(0, Rule::Lost, format!("the tables cannot be read: {error:#}"));
         }
     }
 }
@@ -112,17 +112,17 @@ impl Reader {
         self.documents().await
     }
 
-    /// What other surfaces count is what the summary counts.
+    /// Checks that other surfaces count the same as the summary.
     async fn all_figures(&mut self, figures: &Figures) -> Result<(), &'static str> {
         for by in [By::Agent, By::Day] {
             let steps = patiently!(self.funnel(by), "a funnel");
             if steps != figures.by_type {
-                self.accuse(Rule::Sum, format!("the funnel says {steps:?}, the summary {:?}", figures.by_type));
+                self.accuse(Rule::Sum, format!("the funnel has {steps:?}, the summary {:?}", figures.by_type));
             }
         }
         let types = patiently!(self.series(), "a series");
         if types != figures.by_type {
-            self.accuse(Rule::Sum, format!("the series says {types:?}, the summary {:?}", figures.by_type));
+            self.accuse(Rule::Sum, format!("the series has {types:?}, the summary {:?}", figures.by_type));
         }
         let own = patiently!(self.own_summary(), "an agent's summary");
         self.adds_up("/agent/summary", own, figures.by_role[AGENT]);
@@ -132,16 +132,16 @@ impl Reader {
         self.adds_up("/content-owners/corroboration", retrievals, figures.by_type[0]);
         let least = self.front.corroborated(self.tenant).0;
         if by_both < least {
-            self.accuse(Rule::Lost, format!("{by_both} retrievals are seen by both, {least} were acknowledged to both"));
+            self.accuse(Rule::Lost, format!("{by_both} retrievals are seen by both, but {least} were acknowledged"));
         }
         let (own, delegated) = patiently!(self.both_summaries(), "a summary");
         if own != delegated {
-            self.accuse(Rule::Foreign, "the delegated summary is not the owner's, to the byte".to_owned());
+            self.accuse(Rule::Foreign, "the delegated summary differs from the owner's".to_owned());
         }
         Ok(())
     }
 
-    /// Documents of sessions from first to last.
+    /// Checks the documents of evenly spaced sessions.
     async fn documents(&mut self) -> Result<(), &'static str> {
         let sessions = lock(&self.front.oracle).ledger(self.tenant).sessions();
         for session in (0..sessions).step_by((sessions / DOCUMENTS).max(1) as usize) {
@@ -184,7 +184,7 @@ impl Reader {
         }
     }
 
-    /// Adjacent windows from the beginning to the end of time.
+    /// Returns adjacent periods that cover all time.
     fn slices_of_time(&self, slices: u64) -> Vec<String> {
         let cuts: Vec<String> = self.front.shape.cuts_of_time(slices).collect();
         let first = cuts.first().map(|first| format!("&until={first}"));
@@ -206,7 +206,7 @@ impl Reader {
 
     fn adds_up(&self, what: &str, counted: u64, total: u64) {
         if counted != total {
-            self.accuse(Rule::Sum, format!("{what} adds up to {counted}, the summary says {total}"));
+            self.accuse(Rule::Sum, format!("{what} adds up to {counted}, the summary has {total}"));
         }
     }
 }

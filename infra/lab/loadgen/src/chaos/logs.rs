@@ -1,5 +1,5 @@
-//! The log of a CDN among the load: bodies that come twice, that are cut in other places, that end early, and that are sent again after
-//! 503. Its owner has no other reports, so that each of its lines is a retrieval of a page of its own.
+//! Sends the log of a CDN during the load: bodies that are repeated, cut at other lines, incomplete, or retried after a 503. Their
+//! owner has no other reports, so each line is a fetch of its own page.
 
 use super::history::History;
 use super::requests::Requests;
@@ -31,20 +31,20 @@ use tokio_util::sync::CancellationToken;
 const PATH: &str = "/drains/ndjson";
 const BOT: &str = "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; GPTBot/1.2; +https://openai.com/gptbot";
 const PERSON: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:141.0) Gecko/20100101 Firefox/141.0";
-/// Lines of a body: of the longest, several records of the log are made.
+/// Lines per body; the longest body is split into several records.
 const LENGTHS: [u32; 5] = [5, 5, 40, 40, 900];
-/// Of so many lines one is a person's.
+/// One in this many lines is a person's.
 const PERSON_EVERY: u32 = 3;
 const DEADLINE: Duration = Duration::from_secs(10);
 const MOST_RETRIES: u32 = 4;
-/// Between two bodies.
+/// Pause between two bodies.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long everything acknowledged may take to be readable once everything is well.
+/// Time limit until all acknowledged lines are readable after the faults.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Between two reads.
+/// Pause between two reads.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// An owner whose log is sent, and what is known of it.
+/// An owner whose log is sent, and what was sent so far.
 #[derive(Debug)]
 pub(super) struct Logs {
     tenant: Tenant,
@@ -52,30 +52,30 @@ pub(super) struct Logs {
     query: Endpoint,
     begin: DateTime<Utc>,
     history: Arc<History>,
-    /// Every body under its id, and what became of it.
+    /// Every body by its id, and its fate.
     pub(super) requests: Mutex<Requests>,
     ledger: Mutex<Ledger>,
 }
 
-/// What was sent and what became of it.
+/// The lines that were sent, and their fates.
 #[derive(Debug, Default)]
 struct Ledger {
-    /// By number: whether it may be counted, and whether it must.
+    /// By line number: whether it may be counted, and whether it must be.
     lines: Vec<(bool, bool)>,
-    /// What the last read counted.
+    /// Count of the last read.
     previous: u64,
     told: Told,
-    /// What went wrong, as it first did.
+    /// The first violation of each rule.
     wrong: BTreeMap<&'static str, String>,
 }
 
-/// What was done, for the report.
+/// Counts for the report.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
     bodies: u64,
     halves: u64,
     repeats: u64,
-    /// Sent once more because nothing good was answered.
+    /// Bodies retried without a success response.
     again: u64,
     acked: u64,
     possible: u64,
@@ -107,7 +107,7 @@ impl Ledger {
         lines.clone().for_each(|number| self.lines[number as usize].1 = true);
     }
 
-    /// Bots' lines that must be counted, and that may be.
+    /// Returns the minimum and maximum number of bot lines that may be counted.
     fn bounds(&self) -> (u64, u64) {
         let of_bots = self.lines.iter().zip(0..).filter(|(_, number)| is_bots(*number));
         of_bots.fold((0, 0), |(acked, possible), ((may, must), _)| (acked + u64::from(*must), possible + u64::from(*may)))
@@ -166,7 +166,7 @@ impl Logs {
                     next = fresh.end;
                     self.deliver(&mut connections, &mut random, &fresh).await;
                 }
-                // Cut first, while nothing of it is known, and then whole.
+                // First incomplete, while all of its lines are new, then complete.
                 50..65 => {
                     next = fresh.end;
                     self.deliver_half(&mut random, &fresh).await;
@@ -174,7 +174,7 @@ impl Logs {
                 }
                 _ if next == 0 => {}
                 drawn => {
-                    // Lines of one body, or of several and parts of others, as two jobs have them.
+                    // Lines of one body, or of several bodies, as two overlapping jobs send them.
                     let begin = random.random_range(0..next);
                     let end = next.min(begin + random.random_range(1..700));
                     lock(&self.ledger).told.repeats += 1;
@@ -188,7 +188,7 @@ impl Logs {
         }
     }
 
-    /// Sends a body, and again while nothing good is answered.
+    /// Sends a body, with retries until it is acknowledged or rejected.
     async fn deliver(&self, connections: &mut [Connection], random: &mut StdRng, lines: &Range<u32>) {
         let (body, kept) = (self.body(lines), lines.clone().filter(|number| is_bots(*number)).count() as u64);
         for attempt in 0..=MOST_RETRIES {
@@ -203,7 +203,7 @@ impl Logs {
             match (fate, exchange) {
                 (Fate::Acked, _) => return lock(&self.ledger).acked(lines),
                 (Fate::Refused, Exchange::Answered(answer)) => {
-                    let what = format!("a good body was answered {}", answer.status);
+                    let what = format!("a valid body was rejected with {}", answer.status);
                     return lock(&self.ledger).accuse("refused", what);
                 }
                 _ => sleep(PAUSE).await,
@@ -211,7 +211,7 @@ impl Logs {
         }
     }
 
-    /// Sends a body up to some byte, and goes.
+    /// Sends a random part of a body and closes the connection.
     async fn deliver_half(&self, random: &mut StdRng, lines: &Range<u32>) {
         let body = self.body(lines);
         let place = &self.gateways[random.random_range(0..self.gateways.len())];
@@ -230,7 +230,7 @@ impl Logs {
             stream.write_all(&body[..random.random_range(0..body.len())]).await?;
             stream.flush().await
         };
-        // A gateway that is down takes nothing, which is as good.
+        // The request may fail while the gateway is down.
         let sent = tokio::time::timeout(DEADLINE, sent).await;
         self.history.note(&format!("\tlog\t{lines:?}\thalf, {sent:?}"));
     }
@@ -261,7 +261,7 @@ impl Logs {
         format!("www.{}", self.tenant.domain)
     }
 
-    /// Whether a page is one of this log's.
+    /// Returns whether a URL is a page of this log.
     pub(super) fn is_page(&self, content_url: &str) -> bool {
         let path = content_url.strip_prefix("https://").and_then(|rest| rest.strip_prefix(self.host().as_str()));
         let number = path.and_then(|path| path.strip_prefix("/lines/")?.parse::<u32>().ok());
@@ -286,7 +286,7 @@ impl Logs {
             summary.domains == [self.tenant.domain.clone()] && Some(summary.organization_id) == self.tenant.owner
         });
         let Some(summary) = own else {
-            ledger.accuse("foreign", "a summary is not this owner's".to_owned());
+            ledger.accuse("foreign", "the summary is another owner's".to_owned());
             return None;
         };
         ledger.read(summary.total_events);
@@ -301,18 +301,18 @@ impl Logs {
     }
 
     async fn json(&self, connection: &mut Connection, path: &str) -> anyhow::Result<Value> {
-        let body = self.get(connection, path).await.with_context(|| format!("{path} is not answered"))?;
-        serde_json::from_slice(&body).with_context(|| format!("{path} is no JSON"))
+        let body = self.get(connection, path).await.with_context(|| format!("{path} failed"))?;
+        serde_json::from_slice(&body).with_context(|| format!("{path} returned invalid JSON"))
     }
 
-    /// Waits until everything acknowledged is readable, and holds what other reads say against it; answers what was done, and what
-    /// went wrong.
+    /// Waits until all acknowledged lines are readable, and compares the results of other reads. Returns the counts and the
+    /// violations.
     pub(super) async fn settle(&self) -> (Told, Vec<String>) {
         let mut connection = Connection::new(self.query.clone(), DEADLINE);
         let begun = Instant::now();
         while self.summary(&mut connection).await.is_none_or(|counted| counted < lock(&self.ledger).bounds().0) {
             if begun.elapsed() > PATIENCE {
-                lock(&self.ledger).accuse("lost", "something acknowledged is still missing".to_owned());
+                lock(&self.ledger).accuse("lost", "acknowledged lines are still missing".to_owned());
                 break;
             }
             sleep(ROUND).await;
@@ -323,21 +323,21 @@ impl Logs {
         let mut ledger = lock(&self.ledger);
         let (acked, possible) = ledger.bounds();
         if acked == 0 || ledger.told.halves == 0 || ledger.told.repeats == 0 {
-            ledger.accuse("idle", "no body was acknowledged, cut off or repeated".to_owned());
+            ledger.accuse("idle", "no body was acknowledged, incomplete or repeated".to_owned());
         }
         let told = Told { acked, possible, counted: ledger.previous, ..ledger.told.clone() };
-        (told, ledger.wrong.iter().map(|(rule, what)| format!("the log of a CDN, {rule}: {what}")).collect())
+        (told, ledger.wrong.iter().map(|(rule, what)| format!("CDN log, {rule}: {what}")).collect())
     }
 
-    /// Every line is a page, and a retrieval of one bot.
+    /// Checks that every line counts as one page and one bot fetch.
     async fn compare(&self, connection: &mut Connection) -> anyhow::Result<()> {
-        let counted = self.summary(connection).await.context("the summary is not answered")?;
+        let counted = self.summary(connection).await.context("the summary failed")?;
         let urls = self.json(connection, "/content-owners/urls?limit=1").await?;
         let crawlers = self.json(connection, "/content-owners/crawlers?limit=1000").await?;
         let items = crawlers["items"].as_array().into_iter().flatten();
         let retrievals: u64 = items.filter_map(|item| item["retrievals"].as_u64()).sum();
         if urls["total"] != counted || retrievals != counted {
-            let what = format!("{counted} in the summary, {} pages, {retrievals} retrievals of bots", urls["total"]);
+            let what = format!("{counted} in the summary, {} pages, {retrievals} bot fetches", urls["total"]);
             lock(&self.ledger).accuse("sum", what);
         }
         Ok(())
@@ -357,12 +357,12 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_overlap_are_counted_once_and_peoples_never() {
+    fn counts_overlapping_bot_lines_once() {
         assert_eq!(ledger().bounds(), (4, 8));
     }
 
     #[test]
-    fn what_nobody_sent_and_what_goes_again_is_noticed() {
+    fn reports_too_many_and_falling_counts() {
         let wrong = |counted: &[u64]| {
             let mut ledger = ledger();
             counted.iter().for_each(|counted| ledger.read(*counted));

@@ -1,50 +1,50 @@
-//! What can be typed after `cargo chaos`; the help text is the documentation.
+//! Options of `cargo chaos`.
 
 use super::plan::{Outage, Plan};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Events a second of an outage, when none are asked for.
+/// Default events per second during an outage.
 const OUTAGE_PACE: u64 = 300;
 
-/// How hard a chaos run is.
+/// Size of a chaos run.
 #[derive(Args, Clone, Debug)]
 pub struct ChaosOptions {
-    /// Repeats an earlier run: faults, their order and their targets follow from it alone
+    /// Repeat the faults of an earlier run, in the same order and with the same targets
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Distinct events to be acknowledged, at least [default: 1000000; with --smoke 8000, with --outage 300 a second]
+    /// Minimum number of distinct acknowledged events [default: 1000000; with --smoke 8000, with --outage 300 per second]
     #[arg(long)]
     pub events: Option<u64>,
     /// Faults to inject [default: 200; with --smoke 10]
     #[arg(long)]
     pub faults: Option<usize>,
-    /// A short run, for every change: about a minute
+    /// Short run of about a minute, for every change
     #[arg(long)]
     pub smoke: bool,
-    /// Three brokers that keep every record three times, killed and stopped in turn
+    /// Run three brokers with three replicas, which are killed and stopped in turn
     #[arg(long)]
     pub three_brokers: bool,
-    /// Two ClickHouse servers that share the reports (shards), each with two workers of its own
+    /// Run two ClickHouse servers that share the reports (shards), each with two workers
     #[arg(long)]
     pub two_shards: bool,
-    /// Instead of many faults one long one: this store is away (PostgreSQL: stopped in its tracks) and comes back
+    /// Inject one long outage of this store instead of many faults (PostgreSQL is paused)
     #[arg(long, value_enum, conflicts_with_all = ["faults", "smoke"])]
     pub outage: Option<Outage>,
-    /// How long it is away, in seconds
+    /// Length of the outage in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600, requires = "outage")]
     pub outage_seconds: u64,
-    /// Print the schedule of the seed and leave
+    /// Print the plan of the seed and exit
     #[arg(long)]
     pub plan: bool,
-    /// Folder of the program `telemetry`, built with its feature crash-points, instead of building it
+    /// Folder of a `telemetry` program with the feature crash-points, instead of building it
     #[arg(long, value_name = "DIR")]
     pub binaries: Option<PathBuf>,
 }
 
 impl ChaosOptions {
-    /// Events to be acknowledged.
+    /// Returns the minimum number of acknowledged events.
     pub(super) fn events(&self) -> u64 {
         self.events.unwrap_or(match self.outage {
             Some(_) => self.outage_seconds * OUTAGE_PACE,
@@ -53,12 +53,12 @@ impl ChaosOptions {
         })
     }
 
-    /// Faults to inject.
+    /// Returns the number of faults.
     pub(super) fn faults(&self) -> usize {
         self.faults.unwrap_or(if self.smoke { 10 } else { 200 })
     }
 
-    /// The schedule of a seed.
+    /// Returns the plan of a seed.
     pub(super) fn plan(&self, seed: u64) -> Plan {
         match self.outage {
             Some(outage) => Plan::outage(seed, outage, Duration::from_secs(self.outage_seconds)),
@@ -66,12 +66,12 @@ impl ChaosOptions {
         }
     }
 
-    /// Brokers to start.
+    /// Returns the number of brokers.
     pub(super) fn brokers(&self) -> usize {
         if self.three_brokers { 3 } else { 1 }
     }
 
-    /// ClickHouse servers to start.
+    /// Returns the number of ClickHouse servers.
     pub(super) fn shards(&self) -> usize {
         if self.two_shards { 2 } else { 1 }
     }

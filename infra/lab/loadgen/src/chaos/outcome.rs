@@ -1,4 +1,4 @@
-//! What a chaos run came to, as lines for people.
+//! The result of a chaos run and its report.
 
 use super::history::Counts;
 use super::inject::Injected;
@@ -22,37 +22,37 @@ pub(super) struct Outcome {
     pub(super) took: Duration,
     pub(super) injected: Injected,
     pub(super) ends: Vec<Ends>,
-    /// Servers that ended by themselves and were started again.
+    /// Servers that ended unexpectedly and were restarted.
     pub(super) revived: BTreeMap<String, u64>,
     pub(super) counts: Counts,
     pub(super) watched: Watched,
     pub(super) acked: u64,
     pub(super) possible: u64,
-    /// From the last fault being undone to the first read that showed something new.
+    /// Time from the end of the last fault to the first read with new data.
     pub(super) resumed: Option<Duration>,
-    /// From everything being well to everything acknowledged being readable.
+    /// Time from the end of all faults until all acknowledged events were readable.
     pub(super) quiesced: Option<Duration>,
     pub(super) violations: Vec<(Violation, u64)>,
-    /// What became of the log of a CDN.
+    /// Result of the CDN log.
     pub(super) logs: Told,
-    /// What replays have done, when it came to that.
+    /// Result of the replays, if they finished.
     pub(super) replayed: Option<Replayed>,
-    /// Where every event is, when it came to that.
+    /// The location of every event, if it could be determined.
     pub(super) sums: Option<Sums>,
-    /// What went wrong besides what reads showed.
+    /// Violations that no read showed.
     pub(super) wrong: Vec<String>,
 }
 
 impl Outcome {
-    /// Figures that do not add up are as bad as a read that is wrong.
+    /// Records the sums, or the mismatch as a violation.
     pub(super) fn take(&mut self, reconciled: anyhow::Result<Sums>) {
         match reconciled {
             Ok(sums) => self.sums = Some(sums),
-            Err(error) => self.wrong.push(format!("the figures do not add up: {error:#}")),
+            Err(error) => self.wrong.push(format!("the sums do not match: {error:#}")),
         }
     }
 
-    /// A replay of what is stored must change nothing.
+    /// Records the replays. A replay of stored data must not change it.
     pub(super) fn take_replays(&mut self, replayed: anyhow::Result<Replayed>) {
         match replayed {
             Ok(replayed) => {
@@ -68,7 +68,7 @@ impl Outcome {
         self.wrong.extend(wrong);
     }
 
-    /// Clean only when every check held and everything that was to happen has happened.
+    /// Returns `Clean` only if every check passed and everything required has happened.
     pub(super) fn verdict(&self) -> Verdict {
         let is_clean = self.violations.is_empty() && self.wrong.is_empty() && self.quiesced.is_some();
         if is_clean { Verdict::Clean } else { Verdict::Broken }
@@ -95,7 +95,7 @@ impl Outcome {
             writeln!(f, "    {kind:<16} {}", targets.join(", "))?;
         }
         for unreached in &self.injected.unreached {
-            writeln!(f, "    not come to: {unreached}")?;
+            writeln!(f, "    not reached: {unreached}")?;
         }
         Ok(())
     }
@@ -105,8 +105,8 @@ impl Outcome {
         let longest = self.ends.iter().map(|ends| ends.longest_stop).max().unwrap_or_default();
         writeln!(
             f,
-            "  services    {} killed, {} died at a crash point, {} stopped when asked to (the longest took {:.2} s), {} starts \
-             refused while a store was away",
+            "  services    {} killed, {} died at a crash point, {} stopped by SIGTERM (the slowest took {:.2} s), {} starts \
+             failed while a store was unavailable",
             sum(|ends| ends.killed),
             sum(|ends| ends.crashed),
             sum(|ends| ends.terminated),
@@ -119,7 +119,7 @@ impl Outcome {
         let fate = |fate| self.counts.fates.get(&fate).copied().unwrap_or(0);
         writeln!(
             f,
-            "  operations  {} ok, {} fail, {} unknown, {} of them repeats with the same ids; {} that had to be refused",
+            "  operations  {} ok, {} fail, {} unknown, {} of them retries with the same ids; {} that must be rejected",
             fate(Fate::Acked),
             fate(Fate::Refused),
             fate(Fate::Unknown),
@@ -144,18 +144,18 @@ impl fmt::Display for Outcome {
         self.faults(f)?;
         self.ends(f)?;
         if !self.revived.is_empty() {
-            writeln!(f, "  servers     ended by themselves and were started again: {}", listed(&self.revived))?;
+            writeln!(f, "  servers     ended unexpectedly and were restarted: {}", listed(&self.revived))?;
         }
         self.operations(f)?;
         let Watched { checked, failed, rounds, .. } = &self.watched;
-        writeln!(f, "  checks      {} answers in {rounds} rounds: {}", checked.values().sum::<u64>(), listed(checked))?;
-        writeln!(f, "    not answered during faults: {}", listed(failed))?;
+        writeln!(f, "  checks      {} responses in {rounds} rounds: {}", checked.values().sum::<u64>(), listed(checked))?;
+        writeln!(f, "    failed during faults: {}", listed(failed))?;
         if let Some(resumed) = self.resumed {
-            writeln!(f, "  resumed     {:.1} s after the last fault was undone", resumed.as_secs_f64())?;
+            writeln!(f, "  resumed     {:.1} s after the end of the last fault", resumed.as_secs_f64())?;
         }
         match self.quiesced {
             Some(after) => writeln!(f, "  quiesced    {:.1} s after the end of the load", after.as_secs_f64())?,
-            None => writeln!(f, "  quiesced    NEVER: something acknowledged is still missing")?,
+            None => writeln!(f, "  quiesced    NEVER: acknowledged events are still missing")?,
         }
         if let Some(replayed) = &self.replayed {
             writeln!(f, "  replays     {replayed}")?;
@@ -171,7 +171,7 @@ impl fmt::Display for Outcome {
         }
         match self.verdict() {
             Verdict::Clean => {
-                writeln!(f, "  verdict     CLEAN: nothing LOST, no PHANTOM, no DOUBLE, every SUM right, no TENANT crossed")
+                writeln!(f, "  verdict     CLEAN: no lost, phantom, double or foreign events, and all sums match")
             }
             Verdict::Broken => {
                 writeln!(f, "  verdict     BROKEN; repeat it with: {}", self.command())?;

@@ -1,7 +1,7 @@
-//! The schedule of faults, drawn from a seed.
+//! The plan of a chaos run, drawn from a seed.
 //!
-//! Must follow from the seed and the options alone: no clock, nothing of how the run goes. Every kind of fault comes up
-//! once before any comes up again.
+//! The plan depends only on the seed and the options, not on the clock or the run. Every kind of fault occurs once before any
+//! occurs again.
 
 use super::fault::{Fault, FaultKind, Target, WORKERS};
 use super::proxy::Mode;
@@ -12,22 +12,21 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// Processes of each kind.
 pub(super) const GATEWAYS: usize = 2;
 pub(super) const QUERIES: usize = 2;
 
-/// Nothing is struck before the load is under way.
+/// Time of the first fault, when the load has started.
 const FIRST: Duration = Duration::from_millis(1_500);
-/// Between the begins of two faults, in milliseconds: often shorter than a fault lasts, so that they overlap.
+/// Milliseconds between the starts of two faults, often less than a fault lasts, so that faults overlap.
 const GAPS_MS: std::ops::Range<u64> = 500..4_500;
-/// How long a fault lasts, in milliseconds.
+/// Duration of a fault in milliseconds.
 const LASTS_MS: std::ops::Range<u64> = 200..5_000;
-/// What a store or a service gets to come back before it is struck again.
+/// Time for a store or a service to recover before its next fault.
 const STORE_RECOVERY: Duration = Duration::from_secs(9);
 const SERVICE_RECOVERY: Duration = Duration::from_secs(4);
 
-/// Crash points and the latest pass at which they fire. Those of retention aren't among them: gateways accept nothing in months that
-/// expire.
+/// Crash points, and the latest pass at which they fire. Those of retention are missing: gateways don't accept events of months
+/// that expire.
 const WORKER_POINTS: [(&str, u64); 7] = [
     ("after_sites", 3),
     ("after_reports", 3),
@@ -45,28 +44,28 @@ const GATEWAY_POINTS: [(&str, u64); 5] = [
     ("drained_before_release", 3),
 ];
 
-/// A store that is away for long.
+/// The store of a long outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Outage {
-    /// C9.
+    /// Kafka brokers (C9)
     Broker,
-    /// C10.
+    /// ClickHouse (C10)
     Clickhouse,
-    /// C11.
+    /// PostgreSQL (C11)
     Postgres,
 }
 
-/// What is going to happen.
+/// A sequence of faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What it was drawn from.
+    /// Seed of the plan.
     pub seed: u64,
-    /// In the order in which they begin.
+    /// Faults, sorted by start.
     pub faults: Vec<Fault>,
 }
 
 impl Plan {
-    /// The schedule of a seed.
+    /// Draws the plan of a seed.
     pub fn of(seed: u64, faults: usize, brokers: usize, shards: usize) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let (mut deck, mut plan, mut at) = (Vec::new(), Vec::with_capacity(faults), FIRST);
@@ -101,7 +100,7 @@ impl Plan {
         Self { seed, faults: plan }
     }
 
-    /// One store away for long, and back.
+    /// Returns a plan with one long outage of a store.
     pub fn outage(seed: u64, outage: Outage, lasts: Duration) -> Self {
         let (target, kind) = match outage {
             Outage::Broker => (Target::Broker(0), FaultKind::Kill),
@@ -111,13 +110,13 @@ impl Plan {
         Self { seed, faults: vec![Fault { at: FIRST * 4, target, kind, lasts }] }
     }
 
-    /// When the last fault is over, if all goes as planned.
+    /// Returns the planned end of the last fault.
     pub fn length(&self) -> Duration {
         self.faults.iter().map(|fault| fault.at + fault.lasts).max().unwrap_or_default()
     }
 }
 
-/// Every kind of fault once, in an order of chance.
+/// Returns every kind of fault once, in random order.
 fn whole_deck(random: &mut StdRng, brokers: usize, shards: usize) -> Vec<(Target, FaultKind)> {
     let gateway = Target::Gateway(random.random_range(0..GATEWAYS));
     let workers = 0..WORKERS * shards;
@@ -155,15 +154,15 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn equal_seeds_give_equal_schedules_and_others_do_not() {
+    fn same_seed_gives_same_plan() {
         let of = |seed, faults| Plan::of(seed, faults, 1, 1);
         assert_eq!(of(1, 200), of(1, 200));
         assert_ne!(of(1, 200).faults, of(2, 200).faults);
-        assert_eq!(of(1, 200).faults[..16], of(1, 16).faults, "a shorter run is the beginning of a longer one");
+        assert_eq!(of(1, 200).faults[..16], of(1, 16).faults, "a shorter plan is a prefix of a longer one");
     }
 
     #[test]
-    fn nothing_is_struck_while_it_is_still_down_and_every_kind_comes_up() {
+    fn faults_of_a_lane_never_overlap() {
         for (seed, brokers, shards) in (0..20).flat_map(|seed| [(seed, 1, 1), (seed, 3, 1), (seed, 1, 2)]) {
             let plan = Plan::of(seed, 200, brokers, shards);
             for (place, fault) in plan.faults.iter().enumerate() {
@@ -177,9 +176,9 @@ mod tests {
         }
     }
 
-    /// Of two shards, one may be struck while the other one recovers.
+    /// While a shard recovers, the other one may have a fault.
     #[test]
-    fn shards_are_struck_independently() {
+    fn faults_of_shards_overlap() {
         let plan = Plan::of(7, 200, 1, 2);
         let of = |lane: Target| plan.faults.iter().filter(move |fault| fault.target.lane() == lane);
         let overlaps = |one: &Fault, other: &Fault| one.at < other.at + other.lasts && other.at < one.at + one.lasts;
@@ -190,11 +189,11 @@ mod tests {
         for worker in killed.filter(|fault| matches!(fault.target, Target::Worker(_))) {
             let server = worker.target.server_of_worker().unwrap();
             let is_spared = |other: &Fault| other.at < worker.at || worker.at + worker.lasts <= other.at;
-            assert!(of(server).all(is_spared), "{worker}: its server is needed");
+            assert!(of(server).all(is_spared), "{worker}: its server must have no fault");
         }
     }
 
-    /// Names of crash points in a folder of sources.
+    /// Collects the names of crash points in a folder with source files.
     fn points_in(folder: &Path, found: &mut BTreeSet<String>) {
         for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if entry.is_dir() {
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn every_crash_point_of_a_worker_but_retention_is_planned() {
+    fn plans_all_worker_crash_points_but_retention() {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../stream-workers/src");
         let mut found = BTreeSet::new();
         points_in(&sources, &mut found);

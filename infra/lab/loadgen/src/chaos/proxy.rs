@@ -1,6 +1,4 @@
-//! A TCP proxy before one server, that can be told to misbehave.
-//!
-//! Must do to connections that stand what it does to new ones: a network fails under both.
+//! A TCP proxy in front of one server that can disturb connections. A disturbance affects open connections as well as new ones.
 
 use rand::RngExt as _;
 use rand::rngs::StdRng;
@@ -14,28 +12,28 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 const CHUNK: usize = 32 * 1024;
-/// Between two tries to accept when the system refuses.
+/// Pause after a failed `accept`.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What the proxy does with what it is given.
+/// What the proxy does with connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Pass,
-    /// Hands everything on, each piece so much later.
+    /// Forwards everything, each chunk with this delay.
     Latency(Duration),
-    /// Hands nothing on and says nothing; what is held comes through afterwards, as after a partition.
+    /// Forwards nothing and keeps connections open. Held data is forwarded afterwards, as after a network partition.
     BlackHole,
     /// Resets every connection.
     Reset,
-    /// Tells clients that the server says no more, and still hands on what they say.
+    /// Closes the server's side of each connection, and still forwards the client's data.
     HalfClose,
-    /// Resets every connection after so many bytes more, on the way to the server or back.
+    /// Resets every connection after this many more bytes in one direction.
     CutAfter(u64, Way),
-    /// Hands requests on and swallows the answers; resets the connection afterwards.
+    /// Forwards requests and drops responses, then resets the connection.
     DropAnswers,
 }
 
-/// Which way bytes go.
+/// Direction of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From the client to the server.
@@ -45,7 +43,7 @@ pub enum Way {
 }
 
 impl Mode {
-    /// Every kind of disturbance, with strengths of chance.
+    /// Returns every kind of disturbance with random parameters.
     pub(super) fn all_faults(random: &mut StdRng) -> [Self; 7] {
         [
             Self::Latency(Duration::from_millis(random.random_range(20..700))),
@@ -58,7 +56,7 @@ impl Mode {
         ]
     }
 
-    /// As the report sums them up.
+    /// Returns the name of the kind in the report.
     pub fn kind(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -83,30 +81,30 @@ impl fmt::Display for Mode {
     }
 }
 
-/// A proxy; gone, with its connections, when dropped.
+/// A proxy. When it is dropped, its connections are reset.
 #[derive(Debug)]
 pub struct Proxy {
     mode: watch::Sender<Mode>,
     accepting: JoinHandle<()>,
 }
 
-/// The connection is to be reset.
+/// Error: reset the connection.
 struct Broken;
 
-/// One way of one connection.
+/// One direction of a connection.
 struct Pipe {
     way: Way,
     from: OwnedReadHalf,
     to: OwnedWriteHalf,
     mode: watch::Receiver<Mode>,
-    /// Bytes handed on since the mode changed.
+    /// Bytes forwarded since the mode changed.
     handed_on: u64,
-    /// Something was swallowed: the two sides would never agree again.
+    /// Whether data was dropped, so that the connection can't continue.
     is_spoilt: bool,
 }
 
 impl Proxy {
-    /// Listens on `port` of this machine for the server on another one.
+    /// Starts a proxy on `port` of this machine for the server on the port `server`.
     pub async fn start(port: u16, server: u16) -> std::io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let (mode, watched) = watch::channel(Mode::Pass);
@@ -114,7 +112,7 @@ impl Proxy {
         Ok(Self { mode, accepting: tokio::spawn(accept(listener, server, watched)) })
     }
 
-    /// From now on it does this.
+    /// Changes the mode.
     pub fn set(&self, mode: Mode) {
         self.mode.send_replace(mode);
     }
@@ -141,21 +139,21 @@ async fn connect(client: TcpStream, server: SocketAddr, mode: watch::Receiver<Mo
         let _ = client.set_zero_linger();
         return;
     };
-    // pieces go on as they come, or a delay would be the proxy's own
+    // Send chunks immediately, so that the proxy adds no delay of its own.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
     let pipe = |way, from, to| Pipe { way, from, to, mode: mode.clone(), handed_on: 0, is_spoilt: false };
     let (mut there, mut back) = (pipe(Way::There, from_client, to_server), pipe(Way::Back, from_server, to_client));
     if tokio::try_join!(there.carry(), back.carry()).is_err() {
         let _ = (there.to.as_ref().set_zero_linger(), back.to.as_ref().set_zero_linger());
-        // dropped, they would say an orderly goodbye first
+        // Dropping them would shut the connection down in order instead of resetting it.
         there.to.forget();
         back.to.forget();
     }
 }
 
 impl Pipe {
-    /// Carries until its side has no more to say.
+    /// Forwards data until the sender closes its side.
     async fn carry(&mut self) -> Result<(), Broken> {
         let mut piece = vec![0; CHUNK];
         loop {
@@ -179,7 +177,7 @@ impl Pipe {
     }
 
     async fn hand_on(&mut self, mut piece: &[u8]) -> Result<(), Broken> {
-        // it may have changed while there was nothing to read
+        // The mode may have changed while waiting for data.
         match self.passable().await? {
             Mode::DropAnswers if self.way == Way::Back => {
                 self.is_spoilt = true;
@@ -199,7 +197,7 @@ impl Pipe {
         self.to.write_all(piece).await.map_err(|_| Broken)
     }
 
-    /// Waits while nothing is handed on; the mode that holds then.
+    /// Waits until the mode lets data through, and returns the mode.
     async fn passable(&mut self) -> Result<Mode, Broken> {
         loop {
             if self.mode.has_changed().map_err(|_| Broken)? {

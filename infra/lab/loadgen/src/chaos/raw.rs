@@ -1,7 +1,7 @@
-//! Checks the tables of each shard, past query-api and past the proxies: torn requests, lost reports, reports that exist twice (also in two
-//! shards), phantoms, and tables that contradict each other. After each takeover it looks for events with two live rows.
+//! Checks the tables of each shard directly, without query-api and the proxies: partial requests, lost, duplicate and phantom
+//! reports, and tables that contradict each other. After each takeover, looks for events with two live rows.
 //!
-//! Must not use a statement of the services: whoever checks must not make the same mistake.
+//! It doesn't use the services' SQL statements, so that it doesn't share their mistakes.
 
 use super::campaign::items;
 use super::sender::Front;
@@ -15,12 +15,12 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 const DEADLINE: Duration = Duration::from_secs(5);
-/// What a look at all keys may take.
+/// Time limit of a query over all keys.
 const LONG_DEADLINE: Duration = Duration::from_secs(30);
-/// How far back requests are looked at while the run goes on, in seconds.
+/// Age limit in seconds of the requests that are checked during the run.
 const LATELY: u32 = 45;
 
-/// Requests that were accepted lately: reports of one request have the same time of acceptance.
+/// Requests that were accepted recently. The reports of one request have the same acceptance time.
 const REQUESTS: &str = "SELECT url, transform(one_role, [1, 2, 3, 4], ['agent', 'edge', 'origin', 'index'], '') AS role, count() \
     FROM events FINAL ARRAY JOIN reports.role AS one_role, reports.organization AS one_org, reports.received AS one_received \
     WHERE bitShiftRight(one_received, 12) > toUnixTimestamp64Micro(now64(6)) - 1000000 * ? \
@@ -30,7 +30,7 @@ const REPORTS: &str = "SELECT url, transform(source_role, [1, 2, 3, 4], ['agent'
 const NEWEST_EPOCH: &str = "SELECT max(epoch) FROM writers";
 const DOUBLE_KEYS: &str = "SELECT count() FROM (SELECT key FROM events FINAL GROUP BY key HAVING count() > 1) \
     SETTINGS do_not_merge_across_partitions_select_final = 1";
-/// Events with two live rows, reports of events that have no row of their own, and rows of reports that are in no event.
+/// Counts of events with two live rows, of reports in events without a row of their own, and of report rows that are in no event.
 const CONTRADICTIONS: &str = "WITH \
       entries AS (SELECT if(one = 0, key, one) AS identity FROM events FINAL ARRAY JOIN reports.identity AS one), \
       written AS (SELECT identity FROM reports FINAL WHERE is_issuers = 0) \
@@ -39,15 +39,13 @@ const CONTRADICTIONS: &str = "WITH \
       ifNull((SELECT count() FROM written WHERE identity NOT IN entries), 0) \
     SETTINGS do_not_merge_across_partitions_select_final = 1";
 
-/// The tables of all shards.
 pub(super) struct Raw {
     shards: Vec<Tables>,
 }
 
-/// The tables of a shard.
 struct Tables {
     client: Client,
-    /// Keys were counted after the takeover of this epoch.
+    /// Epoch of the last takeover after which keys were counted.
     counted: u64,
 }
 
@@ -56,17 +54,16 @@ struct Tables {
 struct ObservedReports(Vec<[bool; ROLES.len()]>);
 
 impl Raw {
-    /// One client for each shard.
     pub(super) fn new(shards: Vec<Client>) -> Self {
         Self { shards: shards.into_iter().map(Tables::new).collect() }
     }
 
-    /// Returns how many there are.
+    /// Returns the number of shards.
     pub(super) fn shards(&self) -> usize {
         self.shards.len()
     }
 
-    /// Looks at what was accepted lately; none if one of the shards does not answer.
+    /// Checks recently accepted requests. Returns `None` if a shard doesn't respond.
     pub(super) async fn look(&self, front: &Front) -> Option<()> {
         let mut are_answered = true;
         for tables in &self.shards {
@@ -75,8 +72,8 @@ impl Raw {
         are_answered.then_some(())
     }
 
-    /// Looks for events with two live rows in each shard in which a writer has taken over since the last time. Returns for each of them
-    /// whether the shard answered; if not, it is asked again the next time.
+    /// Looks for events with two live rows in each shard that had a takeover since the last check. Returns for each of these shards
+    /// whether it responded; if not, the next call checks it again.
     pub(super) async fn look_after_takeovers(&mut self, front: &Front) -> Vec<bool> {
         let mut looked = Vec::new();
         for (tables, number) in self.shards.iter_mut().zip(1..) {
@@ -91,7 +88,7 @@ impl Raw {
         looked
     }
 
-    /// Holds every report in the tables against every report that was sent.
+    /// Compares every report in the tables with the reports that were sent.
     pub(super) async fn look_at_everything(&self, front: &Front) -> anyhow::Result<()> {
         let mut found: Vec<ObservedReports> = front.tenants.iter().map(|_| ObservedReports::default()).collect();
         let mut pages = HashSet::new();
@@ -124,7 +121,7 @@ impl Tables {
                 continue;
             }
             let Some((tenant, request, role)) = front.place(&url, &role) else {
-                lock(&front.oracle).accuse(0, Rule::Foreign, format!("{url} is in the table, and nobody sent it"));
+                lock(&front.oracle).accuse(0, Rule::Foreign, format!("{url} is in the table, but was not sent"));
                 continue;
             };
             let items = items(&front.shape, tenant, role, request);
@@ -140,7 +137,7 @@ impl Tables {
         Some(())
     }
 
-    /// Returns the number of keys with two live rows if a writer has taken over since they were last counted.
+    /// Returns the number of keys with two live rows if there was a takeover since the last count.
     async fn double_keys_after_takeover(&mut self) -> Option<anyhow::Result<u64>> {
         let newest = timeout(DEADLINE, self.client.query(NEWEST_EPOCH).fetch_one::<u64>()).await.ok()?.ok()?;
         if newest <= self.counted {
@@ -186,7 +183,7 @@ impl Tables {
             let Some((tenant, _, role)) =
                 place.filter(|(tenant, _, role)| front.shape.report_id(*tenant, *role, number).to_string() == id)
             else {
-                lock(&front.oracle).accuse(0, Rule::Foreign, format!("{url}: {id} is in the table, and nobody sent it"));
+                lock(&front.oracle).accuse(0, Rule::Foreign, format!("{url}: {id} is in the table, but was not sent"));
                 continue;
             };
             let mut oracle = lock(&front.oracle);
@@ -202,7 +199,7 @@ impl Tables {
 }
 
 impl Front {
-    /// Tenant, request and role of a row; none when it is nobody's.
+    /// Returns the tenant, request and role of a row, or `None` if no tenant sent it.
     fn place(&self, url: &str, role: &str) -> Option<(usize, u32, usize)> {
         let role = ROLES.iter().position(|known| known.as_str() == role)?;
         (0..self.tenants.len()).find_map(|tenant| Some((tenant, self.request_of(tenant, url)?, role)))
@@ -210,7 +207,7 @@ impl Front {
 }
 
 impl ObservedReports {
-    /// False when it was there already.
+    /// Returns false if the report was added before.
     fn add(&mut self, number: u32, role: usize) -> bool {
         let place = number as usize;
         if self.0.len() <= place {
@@ -231,7 +228,7 @@ mod tests {
     use service_kit::testing::TestStores;
 
     #[tokio::test]
-    async fn events_with_two_rows_are_found_after_each_takeover() {
+    async fn finds_events_with_two_rows_after_takeovers() {
         let client = clickhouse(&TestStores::fresh().await.clickhouse).unwrap();
         let mut tables = Tables::new(client.clone());
         let take_over = async |epoch: u64| {
@@ -241,7 +238,7 @@ mod tests {
         assert_eq!(count().await, None, "there is no writer");
         take_over(1).await;
         assert_eq!(count().await, Some(0));
-        // One key at two times.
+        // The same key at two times.
         let rows = "INSERT INTO events (home, site, at, key, version) \
             SELECT 202601, 'com.example', toDateTime64(number, 3, 'UTC'), 7, 1 FROM numbers(2)";
         client.query(rows).execute().await.unwrap();

@@ -1,6 +1,5 @@
-//! Reads of one tenant, surface by surface, each answer judged as it comes.
-//!
-//! Must read one after the other: what one read has shown, the next must show too.
+//! Reads each surface of one tenant and checks every response immediately. The reads are sequential, because a read must include
+//! what an earlier one returned.
 
 use super::answers::{Document, Part, as_url, lines, steps_of};
 use super::sender::Front;
@@ -25,7 +24,7 @@ const PAGE: u64 = 200;
 /// More days and agents than a tenant has.
 const WHOLE: u64 = 1_000;
 
-/// Reads of everything, in the words of the report.
+/// Surfaces that read all events, as named in the report.
 pub(super) const SURFACES: [&str; 11] = [
     "summary",
     "delegated summary",
@@ -40,23 +39,23 @@ pub(super) const SURFACES: [&str; 11] = [
     "document",
 ];
 
-/// What funnels are added up by.
+/// Grouping of a funnel.
 #[derive(Clone, Copy)]
 pub(super) enum By {
     Agent,
     Day,
 }
 
-/// Reads one tenant, of each process in turn: what one has shown no other may take back.
+/// Reads one tenant, alternating between the query processes: none may return less than another one before.
 pub(super) struct Reader {
     pub(super) front: Arc<Front>,
     pub(super) tenant: usize,
     connections: Vec<Connection>,
     random: SmallRng,
     pub(super) watched: Watched,
-    /// Whether all parts of a response are of one moment: on one server, and of several while nothing changes.
+    /// Whether all parts of a response are from the same moment: on a single server, or while no data changes.
     pub(super) is_one_moment: bool,
-    /// What the last request that was not answered met.
+    /// Status or error of the last failed request.
     pub(super) met: String,
 }
 
@@ -68,13 +67,13 @@ impl Reader {
         Self { front, tenant, connections, random, watched, is_one_moment, met: String::new() }
     }
 
-    /// The way to the process whose turn it is.
+    /// Returns a connection to the next query process.
     fn next(&mut self) -> &mut Connection {
         self.connections.rotate_left(1);
-        self.connections.first_mut().expect("a run has processes that answer reads")
+        self.connections.first_mut().expect("a run has query processes")
     }
 
-    /// Every surface once.
+    /// Reads every surface once.
     pub(super) async fn look(&mut self) {
         self.summary().await;
         let most = lock(&self.front.oracle).bounds(self.tenant).1.total;
@@ -98,7 +97,7 @@ impl Reader {
         }
     }
 
-    /// Whether everything acknowledged is readable.
+    /// Returns whether all acknowledged events are readable.
     pub(super) async fn is_caught_up(&mut self) -> bool {
         let observed = self.summary().await;
         observed.is_some_and(|observed| lock(&self.front.oracle).is_caught_up(self.tenant, &observed))
@@ -109,7 +108,7 @@ impl Reader {
         self.judge_summary("summary", &body)
     }
 
-    /// The same read by the network that the owner has delegated to.
+    /// Reads the summary as the network that has a delegation.
     async fn delegated_summary(&mut self) -> Option<Observed> {
         let body = self.delegated().await?;
         self.judge_summary("delegated summary", &body)
@@ -121,7 +120,7 @@ impl Reader {
         self.get("delegated summary", &path, &key).await
     }
 
-    /// Owner's and network's answer, which must be the same to the byte when nothing changes any more.
+    /// Returns the owner's and the network's summary, which must be identical when no data changes.
     pub(super) async fn both_summaries(&mut self) -> Option<(Bytes, Bytes)> {
         let own = self.get("summary", "/content-owners/summary", &self.owner()).await?;
         Some((own, self.delegated().await?))
@@ -132,14 +131,14 @@ impl Reader {
         let whose = &self.front.tenants[self.tenant];
         let mut oracle = lock(&self.front.oracle);
         if whose.owner != Some(summary.organization_id) || summary.domains != [whose.domain.clone()] {
-            oracle.foreign(self.tenant, format!("the {surface} is of {}", summary.domains.join(", ")));
+            oracle.foreign(self.tenant, format!("the {surface} is about {}", summary.domains.join(", ")));
         }
         let observed = Observed::of(&summary);
         oracle.read(self.tenant, &observed);
         Some(observed)
     }
 
-    /// Half of these come line by line: what is cut off in the middle must not look whole.
+    /// Half of the reads use NDJSON: an incomplete response must not look complete.
     pub(super) async fn events(&mut self, part: Part<'_>) -> Option<Vec<u32>> {
         let path = part.of("/content-owners/events?");
         let items: Vec<EventItem> = if self.random.random() {
@@ -149,7 +148,7 @@ impl Reader {
             let items = lines(&answer.body);
             let got = items.as_ref().map(|items| items.len() as u64);
             if !self.are_due(&part, got, answer.total) {
-                self.accuse(Rule::Sum, format!("{path}: {got:?} lines, the total is {:?}", answer.total));
+                self.accuse(Rule::Sum, format!("{path}: {got:?} lines, but the total is {:?}", answer.total));
                 return None;
             }
             items?
@@ -161,7 +160,8 @@ impl Reader {
         Some(self.front.judge_events(self.tenant, &items, false))
     }
 
-    /// Whether a page has as many lines as its total demands. Over several shards, events may arrive between the total and the page.
+    /// Returns whether a page has as many lines as its total requires. With several shards, events may arrive between the total and
+    /// the page.
     fn are_due(&self, part: &Part<'_>, got: Option<u64>, total: Option<u64>) -> bool {
         let (Some(got), Some(total)) = (got, total) else { return false };
         let due = total.saturating_sub(part.offset).min(part.limit);
@@ -179,11 +179,11 @@ impl Reader {
     fn is_possible(&self, path: &str, total: u64, of: impl Fn(&Figures) -> u64) {
         let most = of(lock(&self.front.oracle).bounds(self.tenant).1);
         if total > most {
-            self.accuse(Rule::TooMany, format!("{path}: total is {total}, at most {most} are possible"));
+            self.accuse(Rule::TooMany, format!("{path}: the total is {total}, at most {most} are possible"));
         }
     }
 
-    /// What the lists say that they hold: events, URLs, own events.
+    /// Returns the totals of the lists: events, URLs and own events.
     pub(super) async fn totals(&mut self) -> Option<[u64; 3]> {
         let one = Part { offset: 0, limit: 1, only: "" };
         let events: Page<EventItem> = self.read("events", &one.of("/content-owners/events?"), &self.owner()).await?;
@@ -192,13 +192,14 @@ impl Reader {
         Some([events.total, urls.total, own.total])
     }
 
-    /// How many URLs the page has, and the events on them.
+    /// Returns the number of URLs on the page, and the sum of their events.
     pub(super) async fn urls(&mut self, part: Part<'_>) -> Option<(u64, u64)> {
         let page: Page<UrlMetric> = self.read("urls", &part.of("/content-owners/urls?"), &self.owner()).await?;
         Some((page.items.len() as u64, self.front.judge_urls(self.tenant, &page.items)))
     }
 
-    /// How many URLs a page of the funnel has, and the events on them: of each URL as many of each step as of its request.
+    /// Returns the number of URLs on a page of the funnel, and the sum of their events. Each URL must have the steps of its
+    /// request.
     pub(super) async fn funnel_of_urls(&mut self, part: Part<'_>) -> Option<(u64, u64)> {
         let path = part.of("/content-owners/funnel?by=url&");
         let page: Page<FunnelItem> = self.read("funnel", &path, &self.owner()).await?;
@@ -209,7 +210,7 @@ impl Reader {
         Some((items.len() as u64, self.front.judge_urls(self.tenant, &items)))
     }
 
-    /// Events of each of [`TYPES`], as the steps of the funnel add up.
+    /// Returns the events of each of [`TYPES`], as sums of the funnel's steps.
     pub(super) async fn funnel(&mut self, by: By) -> Option<[u64; TYPES.len()]> {
         let by = match by {
             By::Agent => "agent",
@@ -225,7 +226,7 @@ impl Reader {
         Some(steps)
     }
 
-    /// Events of each of [`TYPES`], as the days of the series add up.
+    /// Returns the events of each of [`TYPES`], as sums over the days of the series.
     pub(super) async fn series(&mut self) -> Option<[u64; TYPES.len()]> {
         let path = "/content-owners/series?by=day&split=type";
         let read: Series<SeriesItem> = self.read("series", path, &self.owner()).await?;
@@ -235,7 +236,7 @@ impl Reader {
         Some(types)
     }
 
-    /// What is the agent's own and what others did with its tokens, which is what its list holds.
+    /// Returns the agent's own events plus the clicks by its tokens, which is also the total of its list.
     pub(super) async fn own_summary(&mut self) -> Option<u64> {
         let path = "/agent/summary";
         let read: AgentSummary = self.read("own summary", path, &self.agent()).await?;
@@ -244,7 +245,7 @@ impl Reader {
         Some(total)
     }
 
-    /// The same as the days of its series add up.
+    /// Returns the same as [`Self::own_summary`], as the sum over the days of the series.
     pub(super) async fn own_series(&mut self) -> Option<u64> {
         let path = "/agent/series?by=day";
         let read: Series<AgentSeriesItem> = self.read("own series", path, &self.agent()).await?;
@@ -254,18 +255,18 @@ impl Reader {
         Some(total)
     }
 
-    /// All retrievals, as corroboration counts them, and those that agent and server have both reported.
+    /// Returns the number of all fetches, and of those that both the agent and a server have reported.
     pub(super) async fn corroboration(&mut self) -> Option<(u64, u64)> {
         let path = format!("/content-owners/corroboration?limit={WHOLE}");
         let read: Corroboration = self.read("corroboration", &path, &self.owner()).await?;
         if self.front.tenants[self.tenant].owner != Some(read.organization_id) {
-            self.accuse(Rule::Foreign, format!("{path}: it is of {}", read.organization_id));
+            self.accuse(Rule::Foreign, format!("{path}: the organization is {}", read.organization_id));
         }
         let items = read.page.items;
         for item in &items {
             let parts = item.seen_by_both + item.claimed_by_agent_only + item.seen_by_server_only + item.seen_by_neither;
             if parts != item.retrievals {
-                self.accuse(Rule::Sum, format!("{path}: {parts} in parts, {} in all", item.retrievals));
+                self.accuse(Rule::Sum, format!("{path}: the parts add up to {parts}, the total is {}", item.retrievals));
             }
         }
         let sum = |part: fn(&schemas::pages::CorroborationItem) -> u64| items.iter().map(part).sum::<u64>();
@@ -278,7 +279,7 @@ impl Reader {
         Some((retrievals, by_both))
     }
 
-    /// The events of a session's document; none as well when there is no such session.
+    /// Returns the events of a session's document, or `None` if there is no such session.
     pub(super) async fn document(&mut self, session: u32) -> Option<Vec<u32>> {
         let path = format!("/sessions/{}/document", self.front.shape.session_id(self.tenant, session));
         let document: Document = self.read("document", &path, &self.agent()).await?;
@@ -306,7 +307,7 @@ impl Reader {
     fn parsed<T: DeserializeOwned>(&self, surface: &str, body: &[u8]) -> Option<T> {
         let read = serde_json::from_slice(body).ok();
         if read.is_none() {
-            self.accuse(Rule::Foreign, format!("{surface}: an answer 200 that cannot be read"));
+            self.accuse(Rule::Foreign, format!("{surface}: invalid response with status 200"));
         }
         read
     }

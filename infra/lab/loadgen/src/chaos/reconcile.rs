@@ -1,7 +1,7 @@
-//! After the load: where every event is. What was accepted, or logged without an answer, is on the log; and what is on the log is
-//! stored or rejected, each event once, whatever has died.
+//! Locates every event after the load: every accepted or unanswered request is on the log, and every event on the log is stored or
+//! rejected exactly once.
 //!
-//! Must read the log by itself: of the services it takes the figures that are to be held against it, and nothing else.
+//! It reads the log itself. From the services it uses only the numbers that are to be checked.
 
 use super::cluster::Cluster;
 use super::requests::{LOG, Requests};
@@ -25,16 +25,16 @@ use stream_workers::standing;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
-/// How long the spills may take to be empty and the last records to be stored, once everything acknowledged is readable.
+/// Time limit for the spills to drain and the last records to be stored, once all acknowledged events are readable.
 const PATIENCE: Duration = Duration::from_secs(60);
 const ASK_AGAIN: Duration = Duration::from_millis(500);
-/// What the log may take to hand over one more record.
+/// Time limit for the log to return the next record.
 const READ_PATIENCE: Duration = Duration::from_secs(30);
 const DEADLINE: Duration = Duration::from_secs(10);
-/// What a gateway has in its spill.
+/// Metric of the events in a gateway's spill.
 const PENDING: &str = "gateway_spill_pending_events ";
 
-/// A record, as far as it matters here.
+/// The relevant parts of a record.
 struct Logged {
     partition: i32,
     id: String,
@@ -57,18 +57,18 @@ impl fmt::Display for Sums {
         let logged = accepted + unanswered + again + by_logs;
         write!(
             f,
-            "{accepted} events accepted + {unanswered} logged without an answer + {again} logged again + {by_logs} of the log of a CDN = \
+            "{accepted} events accepted + {unanswered} logged without a response + {again} logged again + {by_logs} of the CDN log = \
              {logged} on the log "
         )?;
-        write!(f, "= {stored} stored + {rejected} rejected; none in a spill")
+        write!(f, "= {stored} stored + {rejected} rejected; the spills are empty")
     }
 }
 
-/// Waits until nothing is in a spill and everything on the log is stored; then everything has to add up.
+/// Waits until the spills are empty and everything on the log is stored, then compares the sums.
 pub(super) async fn reconcile(cluster: &Cluster, front: &Front) -> anyhow::Result<Sums> {
     let shards = work_off(cluster).await?;
     let until = shards.iter().flatten().map(|(partition, settled)| (*partition, settled.next)).collect();
-    // past the proxies
+    // Connect directly, without the proxies.
     let settings = cluster.fresh.addresses.kafka.clone();
     let logged = spawn_blocking(move || read(&settings, &until)).await??;
     let mut requests = lock(&front.requests).clone();
@@ -76,12 +76,12 @@ pub(super) async fn reconcile(cluster: &Cluster, front: &Front) -> anyhow::Resul
     add_up(&requests, &logged, &shards)
 }
 
-/// What each shard has settled of each partition, once that is everything there is.
+/// Returns the processed records of each partition by shard. Fails if anything is still pending.
 async fn at_rest(cluster: &Cluster) -> anyhow::Result<Vec<BTreeMap<i32, PartitionStats>>> {
     nothing_is_spilled(cluster).await?;
     let mut shards = Vec::new();
     for (tables, shard) in cluster.tables().zip(1..) {
-        // past the proxies
+        // Connect directly, without the proxies.
         let found = standing(&cluster.fresh.addresses.kafka, tables).await?;
         for (partition, (settled, end)) in &found {
             ensure!(settled.next == *end, "shard {shard} has stored partition {partition} up to {} of {end}", settled.next);
@@ -91,8 +91,8 @@ async fn at_rest(cluster: &Cluster) -> anyhow::Result<Vec<BTreeMap<i32, Partitio
     Ok(shards)
 }
 
-/// Waits until nothing is in a spill and everything on the log is stored; returns what is settled of each partition, by shard. Fails if
-/// [`PATIENCE`] passes without progress, however long all of it takes: a busy machine can be minutes behind.
+/// Waits until the spills are empty and everything on the log is stored. Returns the processed records of each partition by shard.
+/// Fails after [`PATIENCE`] without progress; the whole wait may be longer, because a busy machine can be minutes behind.
 pub(super) async fn work_off(cluster: &Cluster) -> anyhow::Result<Vec<BTreeMap<i32, PartitionStats>>> {
     let (mut stored, mut deadline) = (0, Instant::now() + PATIENCE);
     loop {
@@ -111,7 +111,7 @@ pub(super) async fn work_off(cluster: &Cluster) -> anyhow::Result<Vec<BTreeMap<i
     }
 }
 
-/// Records that are stored, over all shards and partitions.
+/// Returns the number of stored records in all shards and partitions.
 async fn stored_records(cluster: &Cluster) -> anyhow::Result<i64> {
     let mut stored = 0;
     for tables in cluster.tables() {
@@ -121,20 +121,20 @@ async fn stored_records(cluster: &Cluster) -> anyhow::Result<i64> {
     Ok(stored)
 }
 
-/// Whether the gauge of each gateway says that its spill is empty.
+/// Fails if the metrics of a gateway show a non-empty spill.
 async fn nothing_is_spilled(cluster: &Cluster) -> anyhow::Result<()> {
     for gateway in &cluster.gateways {
         let mut connection = Connection::new(Endpoint::parse(&gateway.slot.metrics())?, DEADLINE);
         let asked = connection.get("/metrics", &HeaderValue::from_static("")).await;
-        let Exchange::Answered(answer) = asked else { bail!("{} shows no metrics", gateway.slot.name) };
+        let Exchange::Answered(answer) = asked else { bail!("{} returned no metrics", gateway.slot.name) };
         let text = String::from_utf8_lossy(&answer.body).into_owned();
-        let pending = text.lines().find_map(|line| line.strip_prefix(PENDING)).context("no word of events in its spill")?;
+        let pending = text.lines().find_map(|line| line.strip_prefix(PENDING)).context("the spill metric is missing")?;
         ensure!(pending == "0", "{} has {pending} events in its spill", gateway.slot.name);
     }
     Ok(())
 }
 
-/// Every record of the log before these offsets.
+/// Returns all records of the log before these offsets.
 fn read(kafka: &KafkaSettings, until: &BTreeMap<i32, i64>) -> anyhow::Result<Vec<Logged>> {
     let consumer: BaseConsumer =
         kafka::client(kafka)?.set("group.id", "chaos-reads-by-hand").set("enable.auto.commit", "false").create()?;
@@ -146,7 +146,7 @@ fn read(kafka: &KafkaSettings, until: &BTreeMap<i32, i64>) -> anyhow::Result<Vec
     let mut missing: BTreeMap<i32, i64> = until.iter().filter(|(_, next)| **next > 0).map(|(p, next)| (*p, *next)).collect();
     let mut logged = Vec::new();
     while !missing.is_empty() {
-        let message = consumer.poll(READ_PATIENCE).context("the log does not hand over what was stored")??;
+        let message = consumer.poll(READ_PATIENCE).context("the log does not return a stored record")??;
         let (partition, offset) = (message.partition(), message.offset());
         if let Some(next) = missing.get(&partition).copied() {
             if offset < next {
@@ -166,14 +166,14 @@ impl Logged {
         struct Record {
             events: Vec<serde::de::IgnoredAny>,
         }
-        let record: Record = serde_json::from_slice(message.payload().unwrap_or_default()).context("no record")?;
+        let record: Record = serde_json::from_slice(message.payload().unwrap_or_default()).context("invalid record")?;
         let id = message.headers().and_then(|headers| headers.iter().find(|found| found.key == header::REQUEST_ID)?.value);
         let id = String::from_utf8_lossy(id.context("a record without a request id")?).into_owned();
         Ok(Self { partition: message.partition(), id, events: record.events.len() as u64 })
     }
 }
 
-/// Holds what was sent, what is on the log and what each shard has settled against each other.
+/// Compares the requests, the log and the processed records of each shard.
 fn add_up(requests: &Requests, logged: &[Logged], shards: &[BTreeMap<i32, PartitionStats>]) -> anyhow::Result<Sums> {
     let mut sums = Sums::default();
     let mut of_partition: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
@@ -184,35 +184,35 @@ fn add_up(requests: &Requests, logged: &[Logged], shards: &[BTreeMap<i32, Partit
         *found = (found.0 + 1, found.1 + events);
         let times = seen.entry(id).or_default();
         *times += 1;
-        let Some((sent, fate)) = requests.0.get(id) else { bail!("{id} is on the log, and nobody sent it") };
+        let Some((sent, fate)) = requests.0.get(id) else { bail!("{id} is on the log, but was not sent") };
         if id.starts_with(LOG) {
-            // Of the body of a log are as many records as it needs, and they may come again as others do.
+            // A log body is split into several records, which may also be repeated.
             sums.by_logs += events;
             *of_log.entry(id).or_default() += events;
             continue;
         }
-        ensure!(sent == events, "{id} was sent with {sent} events and is on the log with {events}");
+        ensure!(sent == events, "{id} was sent with {sent} events, but has {events} on the log");
         match fate {
             _ if *times > 1 => sums.again += events,
             Fate::Acked => sums.accepted += events,
             Fate::Unknown => sums.unanswered += events,
-            Fate::Refused => bail!("{id} was refused and is on the log"),
+            Fate::Refused => bail!("{id} was rejected, but is on the log"),
         }
     }
-    // The body of a log without a line to keep leaves no record.
+    // A log body without a line to store writes no record.
     let is_lost =
         |(id, (sent, fate)): &(&String, &(u64, Fate))| *sent > 0 && *fate == Fate::Acked && !seen.contains_key(id.as_str());
     let lost = requests.0.iter().filter(is_lost);
     let lost: Vec<&String> = lost.map(|(id, _)| id).collect();
-    ensure!(lost.is_empty(), "{} requests were accepted and are neither on the log nor in a spill: {lost:?}", lost.len());
+    ensure!(lost.is_empty(), "{} accepted requests are neither on the log nor in a spill: {lost:?}", lost.len());
     let acked = |id: &str| requests.0.get(id).filter(|(_, fate)| *fate == Fate::Acked).map_or(0, |(kept, _)| *kept);
     if let Some((id, events)) = of_log.iter().find(|(id, events)| **events < acked(id)) {
-        bail!("{id} was accepted with {} lines that are kept, and is on the log with {events}", acked(id));
+        bail!("{id} was accepted with {} stored lines, but has {events} on the log", acked(id));
     }
-    // Faults make some of the log's records come twice; a gateway that does so without need would make most.
+    // Faults repeat some records. A gateway that repeats them without a reason would repeat most of them.
     ensure!(
         sums.again * 2 <= sums.accepted + sums.unanswered,
-        "{} events are on the log once more, of {} that had to be there",
+        "{} events were logged again, of {}",
         sums.again,
         sums.accepted + sums.unanswered
     );
@@ -220,7 +220,7 @@ fn add_up(requests: &Requests, logged: &[Logged], shards: &[BTreeMap<i32, Partit
     Ok(sums)
 }
 
-/// Compares the records and events of each partition of the log with what is settled: each shard counts all records and its own events.
+/// Compares the records and events of each partition with the shards' counts: each shard counts all records and its own events.
 fn add_up_shards(logged: &BTreeMap<i32, (u64, u64)>, shards: &[BTreeMap<i32, PartitionStats>]) -> anyhow::Result<Counts> {
     let mut sum = Counts::default();
     let mut events_of: BTreeMap<i32, u64> = logged.keys().map(|partition| (*partition, 0)).collect();
@@ -229,15 +229,12 @@ fn add_up_shards(logged: &BTreeMap<i32, (u64, u64)>, shards: &[BTreeMap<i32, Par
         for (partition, settled) in shard {
             let records = logged.get(partition).map_or(0, |(records, _)| *records);
             let PartitionStats { since, counts, .. } = settled;
-            ensure!(*since == 0, "shard {number} counts partition {partition} from {since} on only: {settled:?}");
+            ensure!(*since == 0, "shard {number} counts partition {partition} only from {since}: {settled:?}");
             ensure!(
                 counts.records == records && settled.missing() == 0,
-                "partition {partition} has {records} records on the log; settled are, in shard {number}, {settled:?}"
+                "partition {partition} has {records} records on the log, but shard {number} has processed {settled:?}"
             );
-            ensure!(
-                counts.rejected_records == 0,
-                "partition {partition}: nobody sends what cannot be read, and shard {number} rejected it: {settled:?}"
-            );
+            ensure!(counts.rejected_records == 0, "partition {partition}: shard {number} rejected valid records: {settled:?}");
             *events_of.entry(*partition).or_default() += counts.events();
             own += counts.events();
             sum += *counts;
@@ -246,7 +243,7 @@ fn add_up_shards(logged: &BTreeMap<i32, (u64, u64)>, shards: &[BTreeMap<i32, Par
     }
     for (partition, settled) in events_of {
         let events = logged.get(&partition).map_or(0, |(_, events)| *events);
-        ensure!(settled == events, "partition {partition} has {events} events on the log; settled are {settled}");
+        ensure!(settled == events, "partition {partition} has {events} events on the log, but {settled} are processed");
     }
     Ok(sum)
 }
@@ -259,7 +256,7 @@ mod tests {
         Logged { partition, id: id.to_owned(), events }
     }
 
-    /// So many of partition 0 and partition 1, all of them settled.
+    /// Returns the counts of partitions 0 and 1, with all records processed.
     fn settled(counts: [(u64, u64); 2]) -> BTreeMap<i32, PartitionStats> {
         let of = |(records, stored): (u64, u64)| PartitionStats {
             since: 0,
@@ -279,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn every_event_is_somewhere_and_nowhere_twice() {
+    fn accounts_for_every_event_once() {
         let sent = requests(&[(3, Fate::Acked), (5, Fate::Unknown), (7, Fate::Refused), (9, Fate::Unknown)]);
         let on_log = || vec![logged(0, "chaos-0", 3), logged(1, "chaos-1", 5), logged(1, "chaos-0", 3)];
         let whole = settled([(1, 3), (2, 8)]);
@@ -287,20 +284,20 @@ mod tests {
         assert_eq!((sums.accepted, sums.unanswered, sums.again, sums.settled.events()), (3, 5, 3, 11));
 
         for (wrong, said) in [
-            (settled([(1, 3), (2, 5)]), "settled are"),
-            (settled([(1, 3), (3, 8)]), "settled are"),
-            (settled([(0, 0), (2, 8)]), "settled are"),
+            (settled([(1, 3), (2, 5)]), "are processed"),
+            (settled([(1, 3), (3, 8)]), "has processed"),
+            (settled([(0, 0), (2, 8)]), "has processed"),
         ] {
             let error = add_up(&sent, &on_log(), &[wrong]).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         }
         let twice = vec![logged(0, "chaos-0", 3), logged(1, "chaos-1", 5), logged(1, "chaos-1", 5), logged(1, "chaos-0", 3)];
         let error = add_up(&sent, &twice, &[settled([(1, 3), (3, 13)])]).unwrap_err().to_string();
-        assert!(error.contains("8 events are on the log once more, of 8"), "{error}");
+        assert!(error.contains("8 events were logged again, of 8"), "{error}");
         let mut logs = requests(&[(3, Fate::Acked), (5, Fate::Unknown)]);
         let body = logs.begin_log(6);
         logs.settle(&body, Fate::Acked);
-        // Of people's lines alone: no record.
+        // Only people's lines: no record.
         let nothing_kept = logs.begin_log(0);
         logs.settle(&nothing_kept, Fate::Acked);
         let with_body = |events: [u64; 2]| {
@@ -311,15 +308,15 @@ mod tests {
         let sums = add_up(&logs, &with_body([4, 2]), &[settled([(3, 9), (2, 8)])]).unwrap();
         assert_eq!((sums.accepted, sums.by_logs, sums.settled.events()), (3, 6, 17));
         let error = add_up(&logs, &with_body([4, 1]), &[settled([(3, 8), (2, 8)])]).unwrap_err().to_string();
-        assert!(error.contains("with 6 lines that are kept, and is on the log with 5"), "{error}");
+        assert!(error.contains("with 6 stored lines, but has 5 on the log"), "{error}");
         let mut late = whole.clone();
         late.insert(1, PartitionStats { since: 1, ..late[&1] });
-        assert!(add_up(&sent, &on_log(), &[late]).unwrap_err().to_string().contains("from 1 on only"));
+        assert!(add_up(&sent, &on_log(), &[late]).unwrap_err().to_string().contains("only from 1"));
         for (fates, said) in [
-            (vec![(3, Fate::Acked), (5, Fate::Refused)], "chaos-1 was refused and is on the log"),
-            (vec![(3, Fate::Acked)], "chaos-1 is on the log, and nobody sent it"),
-            (vec![(3, Fate::Acked), (4, Fate::Acked)], "sent with 4 events and is on the log with 5"),
-            (vec![(3, Fate::Acked), (5, Fate::Acked), (1, Fate::Acked)], "1 requests were accepted and are neither"),
+            (vec![(3, Fate::Acked), (5, Fate::Refused)], "chaos-1 was rejected, but is on the log"),
+            (vec![(3, Fate::Acked)], "chaos-1 is on the log, but was not sent"),
+            (vec![(3, Fate::Acked), (4, Fate::Acked)], "sent with 4 events, but has 5 on the log"),
+            (vec![(3, Fate::Acked), (5, Fate::Acked), (1, Fate::Acked)], "1 accepted requests are neither"),
         ] {
             let error = add_up(&requests(&fates), &on_log(), std::slice::from_ref(&whole)).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
@@ -327,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn each_shard_has_all_records_and_all_together_the_events() {
+    fn shards_count_all_records_and_share_events() {
         let sent = requests(&[(3, Fate::Acked), (5, Fate::Acked)]);
         let on_log = [logged(0, "chaos-0", 3), logged(1, "chaos-1", 5)];
         let add_up = |first: [(u64, u64); 2], second: [(u64, u64); 2]| {
@@ -335,8 +332,8 @@ mod tests {
         };
         assert_eq!(add_up([(1, 2), (1, 5)], [(1, 1), (1, 0)]).unwrap(), 8);
         for (second, said) in [
-            ([(0, 1), (1, 0)], "settled are, in shard 2"),
-            ([(1, 1), (1, 1)], "partition 1 has 5 events on the log; settled are 6"),
+            ([(0, 1), (1, 0)], "but shard 2 has processed"),
+            ([(1, 1), (1, 1)], "partition 1 has 5 events on the log, but 6 are processed"),
             ([(1, 0), (1, 0)], "shard 2 has no events"),
         ] {
             let error = add_up([(1, 2), (1, 5)], second).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Replays the newest part of the log again and again while faults are injected. Replays must change nothing.
+//! Replays the newest part of the log repeatedly during faults. Replays must not change stored data.
 
 use super::cluster::Cluster;
 use crate::stage::{LaunchConfig, Service};
@@ -15,13 +15,13 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// How far back each replay begins.
+/// Range of each replay: from this long ago.
 const NEWEST: TimeDelta = TimeDelta::seconds(5);
 /// Pause between two replays of a shard.
 const PAUSE: Duration = Duration::from_secs(5);
-/// How much of the load is replayed at the end, when everything runs.
+/// Range of the last replay, without faults.
 const AT_THE_END: TimeDelta = TimeDelta::minutes(1);
-/// Time limit for that, and for earlier replays that are still under way.
+/// Time limit for the last replay and pending earlier ones.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Counts of requested replays that are pending, done and failed; events read, rows changed, unreadable records, messages.
@@ -33,7 +33,7 @@ const STANDING: &str = "SELECT countIf(status IN ('waiting', 'running')), countI
 pub(super) struct Replayed {
     under_way: u64,
     done: u64,
-    /// Replays that a writer has given up, for example because the log was unavailable.
+    /// Replays that a writer gave up, for example because the log was unavailable.
     failed: u64,
     events: u64,
     changed: u64,
@@ -90,7 +90,7 @@ pub(super) async fn keep_replaying(cluster: Arc<Cluster>, stop: CancellationToke
 async fn keep_requesting(shard: &LaunchConfig, stop: &CancellationToken) {
     while !stop.is_cancelled() {
         let replay = async {
-            // It fails while a server is unavailable. A replay that was requested is processed nevertheless.
+            // The command fails while a server is unavailable. A replay that was requested is processed nevertheless.
             let _ = replay_from(shard, Clock::System.now() - NEWEST).await;
             sleep(PAUSE).await;
         };
@@ -102,7 +102,7 @@ async fn replay_from(shard: &LaunchConfig, from: DateTime<Utc>) -> anyhow::Resul
     shard.run(Service::Worker, &["replay", "--from", &from.to_rfc3339_opts(SecondsFormat::Millis, true)]).await
 }
 
-/// Replays the end of the load once more, after all that were requested before. Returns the counts of all replays.
+/// Replays the end of the load after all earlier requests. Returns the counts of all replays.
 pub(super) async fn settle(cluster: &Cluster, end_of_load: DateTime<Utc>) -> anyhow::Result<Replayed> {
     let mut all = Replayed::default();
     for shard in &cluster.commands {
@@ -125,7 +125,7 @@ mod tests {
     use service_kit::testing::TestStores;
 
     #[tokio::test]
-    async fn a_replay_that_changes_a_row_is_wrong() {
+    async fn reports_replays_that_change_rows() {
         let tables = TestStores::fresh().await.clickhouse;
         let client = stores::clickhouse(&tables).unwrap();
         let insert = async |version: u64, status: &str, events: u64, changed: u64| {

@@ -1,24 +1,24 @@
-//! Every request under its id, and what became of it.
+//! All requests by id, with their fates.
 
 use crate::oracle::Fate;
 use std::collections::HashMap;
 
-/// What the ids of bodies of logs begin with.
+/// Prefix of the ids of log bodies.
 pub(super) const LOG: &str = "chaos-log-";
 
-/// Requests by their ids, with their events and what became of them.
+/// Requests by id, with their number of events and their fate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests(pub(super) HashMap<String, (u64, Fate)>);
 
 impl Requests {
-    /// A request leaves; the id under which it does.
+    /// Adds a request and returns its id.
     pub(super) fn begin(&mut self, events: u64) -> String {
         let id = format!("chaos-{}", self.0.len());
         self.0.insert(id.clone(), (events, Fate::Unknown));
         id
     }
 
-    /// The body of a log leaves, of which so many lines are to be kept; of one that is cut off, nobody knows how many.
+    /// Adds a log body of which `kept` lines must be stored; 0 for an incomplete body, where the number is unknown.
     pub(super) fn begin_log(&mut self, kept: u64) -> String {
         let id = format!("{LOG}{}", self.0.len());
         self.0.insert(id.clone(), (kept, Fate::Unknown));

@@ -1,6 +1,5 @@
-//! Sends the operations to the gateways, one connection each, and tells the oracle.
-//!
-//! Must call nothing refused that may have arrived: no answer and 5xx are unknown, and are sometimes sent again.
+//! Sends the operations to the gateways and reports the outcomes to the oracle. A request without a response or with a 5xx may have
+//! arrived, so its fate is unknown; some of these are retried.
 
 use super::campaign::{Campaign, Kind, Operation};
 use super::history::History;
@@ -20,31 +19,31 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 pub(super) const SENDERS: usize = 12;
-/// Longest wait for an answer.
+/// Time limit of an exchange.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// After an exchange that failed.
+/// Pause after a failed exchange.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Most repeats of an operation whose fate is unknown.
+/// Maximum retries of an operation whose fate is unknown.
 const MOST_RETRIES: u32 = 4;
-/// How far the load may run ahead of its pace.
+/// Interval at which the pace is checked.
 const PACE_STEP: Duration = Duration::from_millis(20);
 
-/// What senders and readers share.
+/// State shared by senders and readers.
 #[derive(Debug)]
 pub(super) struct Front {
     pub(super) shape: Shape,
     pub(super) tenants: Vec<Tenant>,
     pub(super) gateways: Vec<Endpoint>,
-    /// What goes another way than requests.
+    /// The CDN log, which is checked separately.
     pub(super) logs: Arc<Logs>,
     pub(super) oracle: Mutex<Oracle>,
     pub(super) campaign: Mutex<Campaign>,
     pub(super) history: Arc<History>,
-    /// Every request under its id, and what became of it.
+    /// All requests by id, with their fates.
     pub(super) requests: Mutex<Requests>,
-    /// Events acknowledged, repeats included.
+    /// Acknowledged events, including repeats.
     pub(super) acked: AtomicU64,
-    /// Events a second at most.
+    /// Maximum events per second.
     pub(super) rate: f64,
     begun: Instant,
 }
@@ -74,13 +73,13 @@ impl Front {
         })
     }
 
-    /// Distinct events that must be visible.
+    /// Returns the number of distinct events that must be visible.
     pub(super) fn distinct_acked(&self) -> u64 {
         let oracle = lock(&self.oracle);
         (0..self.tenants.len()).map(|tenant| oracle.bounds(tenant).0.total).sum()
     }
 
-    /// Sends until `stop`.
+    /// Sends operations until `stop`.
     pub(super) async fn keep_sending(self: Arc<Self>, number: usize, stop: CancellationToken) {
         let mut random = StdRng::seed_from_u64(self.shape.seed ^ number as u64);
         let mut connections: Vec<Connection> =
@@ -96,7 +95,7 @@ impl Front {
     }
 
     fn is_ahead(&self) -> bool {
-        // a count of events is far below 2^53
+        // The count is far below 2^53.
         #[expect(clippy::cast_precision_loss, reason = "a pace, not a figure")]
         let acked = self.acked.load(Ordering::Relaxed) as f64;
         acked > self.rate * self.begun.elapsed().as_secs_f64()
@@ -120,7 +119,7 @@ impl Front {
                 return;
             }
             sleep(PAUSE).await;
-            // what never left is sent again as well: nothing else is to be had of a gateway that is down
+            // Always retry a request that was not sent, because its gateway is down.
             if fate == Fate::Unknown && random.random_ratio(1, 3) {
                 return;
             }
@@ -133,7 +132,7 @@ impl Front {
         match (operation.kind, fate) {
             (Kind::Good, Fate::Refused) if is_a_judgement(exchange) => {
                 oracle.settled(plan, fate);
-                oracle.accuse(plan.tenant, Rule::Lost, format!("a good request was refused: {}", said(exchange)));
+                oracle.accuse(plan.tenant, Rule::Lost, format!("a valid request was rejected: {}", said(exchange)));
             }
             (Kind::Good, _) => oracle.settled(plan, fate),
             (kind, Fate::Acked) => oracle.accuse(plan.tenant, Rule::Phantom, format!("{kind:?} events were accepted")),
@@ -145,7 +144,7 @@ impl Front {
     }
 }
 
-/// A refusal of what the request says; 408 and 429 are about how it came.
+/// Returns whether the content of the request was rejected. 408 and 429 are about its timing.
 fn is_a_judgement(exchange: &Exchange) -> bool {
     matches!(exchange, Exchange::Answered(answer) if !matches!(answer.status, 408 | 429))
 }

@@ -1,4 +1,4 @@
-//! One service process that is killed, paused, stopped and always started again: its place, and its life so far.
+//! A service process that is killed, paused, stopped and restarted.
 
 use crate::drive::lock;
 use crate::stage::{LaunchConfig, ProcessSlot, Running, tail};
@@ -9,20 +9,20 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-/// How often a process is looked at.
+/// Interval at which a process is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// What a supervisor waits before it starts a process again that ended by itself.
+/// Pause before an ended process is restarted.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
-/// What a process may take to stop when asked to (C12).
+/// Maximum time to stop after SIGTERM (C12).
 pub(super) const STOP_LIMIT: Duration = Duration::from_secs(10);
-/// Beyond this it is killed.
+/// Time after which a stopping process is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
-/// What a process may take to become ready once everything is well.
+/// Time limit to become ready after all faults.
 const READY_PATIENCE: Duration = Duration::from_secs(90);
-/// A start that is refused because a store is away names the setting that says where it is.
+/// A start that fails because a store is unavailable reports one of these settings.
 const STORE_SETTINGS: [&str; 3] = ["KAFKA_BROKERS", "CLICKHOUSE_URL", "DATABASE_URL"];
 
-/// A place and who holds it.
+/// A process slot and its current process.
 #[derive(Debug)]
 pub(super) struct ServiceProcess {
     pub(super) slot: ProcessSlot,
@@ -34,7 +34,7 @@ pub(super) struct ServiceProcess {
 #[derive(Debug, Default)]
 struct Life {
     running: Option<Running>,
-    /// A fault is at work here: nobody else starts it.
+    /// A fault controls the process, so the supervisor must not start it.
     is_held: bool,
 }
 
@@ -43,10 +43,10 @@ pub(super) struct Ends {
     pub(super) killed: u64,
     pub(super) terminated: u64,
     pub(super) crashed: u64,
-    /// Refused to start while a store was away.
+    /// Failed starts while a store was unavailable.
     pub(super) refused: u64,
     pub(super) longest_stop: Duration,
-    /// What nobody asked for.
+    /// Unexpected events.
     pub(super) wrong: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ impl ServiceProcess {
         Arc::new(Self { slot, launch: Arc::clone(launch), life: tokio::sync::Mutex::default(), ends: Mutex::default() })
     }
 
-    /// Starts it and waits until it is ready.
+    /// Starts the process and waits until it is ready.
     pub(super) async fn open(&self) -> anyhow::Result<()> {
         let mut running = self.launch.spawn(&self.slot, &[])?;
         running.until_ready().await?;
@@ -67,7 +67,7 @@ impl ServiceProcess {
         lock(&self.ends).clone()
     }
 
-    /// Starts it again whenever it ends, as a supervisor does, unless a fault is at work.
+    /// Restarts the process whenever it ends, unless a fault controls it.
     pub(super) async fn supervise(self: Arc<Self>) {
         loop {
             sleep(LOOK_EVERY).await;
@@ -83,7 +83,7 @@ impl ServiceProcess {
                     self.ended_by_itself(status);
                     sleep(RESTART_PAUSE).await;
                 }
-                Some(Err(error)) => lock(&self.ends).wrong.push(format!("{}: cannot be waited for: {error}", self.slot.name)),
+                Some(Err(error)) => lock(&self.ends).wrong.push(format!("{}: waiting failed: {error}", self.slot.name)),
                 None => self.spawn(&mut life, &[]),
             }
         }
@@ -98,17 +98,17 @@ impl ServiceProcess {
 
     fn ended_by_itself(&self, status: ExitStatus) {
         let said = tail(&self.slot.log(&self.launch.folder));
-        // the reason is a plain line; lines of the log, which are JSON, may come after it
+        // The error is a plain line, and JSON log lines may follow it.
         let last = said.lines().rfind(|line| !line.starts_with('{')).unwrap_or_default();
         let mut ends = lock(&self.ends);
         if STORE_SETTINGS.iter().any(|setting| last.starts_with(setting)) {
             ends.refused += 1;
         } else {
-            ends.wrong.push(format!("{} ended by itself with {status}: {last}", self.slot.name));
+            ends.wrong.push(format!("{} ended unexpectedly with {status}: {last}", self.slot.name));
         }
     }
 
-    /// Takes it away from its supervisor for the time of a fault, once it runs: a fault before may just have given it back.
+    /// Waits until the process runs, and takes control of it for a fault. An earlier fault may just have released it.
     pub(super) async fn hold(&self) {
         loop {
             let mut life = self.life.lock().await;
@@ -140,7 +140,7 @@ impl ServiceProcess {
         }
     }
 
-    /// Asks it to stop and waits until it has.
+    /// Sends SIGTERM and waits until the process has ended.
     pub(super) async fn terminate(&self) {
         let mut life = self.life.lock().await;
         let Some(mut running) = life.running.take() else { return };
@@ -152,13 +152,13 @@ impl ServiceProcess {
         ends.terminated += 1;
         ends.longest_stop = ends.longest_stop.max(took);
         if ended.is_err() || took > STOP_LIMIT {
-            ends.wrong.push(format!("{} took {:.1} s to stop when asked to", self.slot.name, took.as_secs_f64()));
+            ends.wrong.push(format!("{} took {:.1} s to stop after SIGTERM", self.slot.name, took.as_secs_f64()));
         }
     }
 
-    /// Starts it so that it dies at a point, and waits until it has, at most `patience`; whether it has.
+    /// Restarts the process with a crash point and waits at most `patience` until it aborts there. Returns whether it did.
     pub(super) async fn crash_at(&self, point: &str, patience: Duration) -> bool {
-        // in order, so that a worker's partitions are free at once
+        // Stop it in order, so that a worker releases its partitions immediately.
         self.terminate().await;
         let deadline = Instant::now() + patience;
         let mut life = self.life.lock().await;
@@ -174,14 +174,14 @@ impl ServiceProcess {
                 lock(&self.ends).crashed += 1;
                 return true;
             }
-            // a store is away: it is started again, like any other
+            // A store is unavailable, so start it again as a supervisor would.
             self.ended_by_itself(status);
             sleep(RESTART_PAUSE).await;
         }
         false
     }
 
-    /// Waits until it is ready, everything being well again.
+    /// Waits until the process is ready after all faults.
     pub(super) async fn recover(&self) {
         let deadline = Instant::now() + READY_PATIENCE;
         while Instant::now() < deadline {
@@ -194,7 +194,7 @@ impl ServiceProcess {
             drop(life);
             sleep(RESTART_PAUSE).await;
         }
-        lock(&self.ends).wrong.push(format!("{} is not ready {READY_PATIENCE:?} after everything is well", self.slot.name));
+        lock(&self.ends).wrong.push(format!("{} is not ready {READY_PATIENCE:?} after all faults", self.slot.name));
     }
 
     pub(super) async fn close(&self) {

@@ -1,6 +1,5 @@
-//! The servers of a chaos run, each behind a proxy: Kafka, ClickHouse and PostgreSQL of its own. Shards ask each other past the proxies.
-//!
-//! Must leave a way past the proxies: whoever judges must see what is there, not what a fault shows.
+//! The Kafka, ClickHouse and PostgreSQL servers of a chaos run, each behind a proxy. Shards query each other directly, and so do
+//! the checks, which must not see the effects of a fault.
 
 use super::fault::Target;
 use super::proxy::Proxy;
@@ -17,10 +16,10 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-/// How often servers are looked at.
+/// Interval at which servers are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// What can be done to a server.
+/// An action on a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     Kill,
@@ -37,28 +36,28 @@ enum Server {
     Postgres(Postgres),
 }
 
-/// A server and the proxy before it.
+/// A server and its proxy.
 #[derive(Debug)]
 pub(super) struct Store {
     server: Arc<Mutex<Server>>,
     pub(super) proxy: Proxy,
-    /// Held while a fault keeps the server from running.
+    /// Locked while a fault stops the server.
     pub(super) held: tokio::sync::Mutex<()>,
     revived: AtomicU64,
 }
 
-/// All of them.
+/// All servers of a run.
 #[derive(Debug)]
 pub(super) struct Stores {
     brokers: Vec<Store>,
-    /// One for each shard.
+    /// One per shard.
     clickhouses: Vec<Store>,
     postgres: Store,
-    /// The way past the proxies.
+    /// Addresses without the proxies.
     pub(super) direct: Endpoints,
-    /// The way the services take.
+    /// Addresses through the proxies, for the services.
     pub(super) proxied: Endpoints,
-    /// Addresses of the shards, past the proxies.
+    /// Addresses of the shards without the proxies.
     pub(super) direct_shards: Vec<String>,
     /// Addresses of the shards through the proxies, for the services.
     pub(super) proxied_shards: Vec<String>,
@@ -96,7 +95,7 @@ impl Server {
 }
 
 impl Store {
-    /// Starts it again whenever it ends by itself, as a supervisor does.
+    /// Restarts the server if it has ended unexpectedly.
     async fn supervise(&self) {
         let _free = self.held.lock().await;
         let server = Arc::clone(&self.server);
@@ -120,7 +119,7 @@ impl Store {
 }
 
 impl Stores {
-    /// Starts them with their data under `folder`.
+    /// Starts all servers, with their data in `folder`.
     pub(super) async fn start(folder: &Path, brokers: usize, shards: usize) -> anyhow::Result<Self> {
         let mut ports = Ports::default();
         let mut proxies = |count: usize| (0..count).map(|_| ports.choose(&[])).collect::<anyhow::Result<Vec<u16>>>();
@@ -157,7 +156,7 @@ impl Stores {
         Ok(Self { brokers, clickhouses: shards, postgres, direct, proxied, direct_shards, proxied_shards })
     }
 
-    /// The store that a target names, if it is one.
+    /// Returns the store of a target, or `None` if the target is a service.
     pub(super) fn store(&self, target: Target) -> Option<&Store> {
         match target {
             Target::Broker(number) => self.brokers.get(number),
@@ -167,7 +166,7 @@ impl Stores {
         }
     }
 
-    /// Keeps them all alive. Never ends.
+    /// Restarts servers that end unexpectedly. Never returns.
     pub(super) async fn supervise(&self) {
         loop {
             sleep(LOOK_EVERY).await;
@@ -177,7 +176,7 @@ impl Stores {
         }
     }
 
-    /// How often each ended by itself and was started again.
+    /// Returns how often each server was restarted after it ended unexpectedly.
     pub(super) fn revived(&self) -> BTreeMap<String, u64> {
         let revived = self.all().map(|(name, store)| (name, store.revived.load(Ordering::Relaxed)));
         revived.filter(|(_, times)| *times > 0).collect()
@@ -189,20 +188,20 @@ impl Stores {
         brokers.chain(shards).chain([(Target::Postgres, &self.postgres)]).map(|(target, store)| (target.to_string(), store))
     }
 
-    /// All brokers: what keeps the gateways from the log.
+    /// Returns all brokers.
     pub(super) fn brokers(&self) -> impl Iterator<Item = &Store> {
         self.brokers.iter()
     }
 }
 
-/// One server, or several that know each other as shards.
+/// Starts a single server, or a cluster of shards.
 fn start_clickhouses(folder: &Path, shards: usize) -> anyhow::Result<Vec<ClickHouse>> {
     if shards > 1 { ClickHouse::shards(folder, shards) } else { Ok(vec![ClickHouse::start(folder)?]) }
 }
 
-/// The same address at another port.
+/// Returns the URL with another port.
 pub(super) fn at_port(url: &str, port: u16) -> anyhow::Result<String> {
     let mut url = url::Url::parse(url)?;
-    url.set_port(Some(port)).map_err(|()| anyhow::anyhow!("{url} takes no port"))?;
+    url.set_port(Some(port)).map_err(|()| anyhow::anyhow!("{url} cannot have a port"))?;
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }

@@ -1,4 +1,4 @@
-//! Readers of every tenant at once, and of the table, again and again while faults are injected.
+//! Reads all tenants and the tables repeatedly during faults.
 
 use super::raw::Raw;
 use super::reader::Reader;
@@ -12,26 +12,26 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// Between the begins of two rounds.
+/// Interval between the starts of two rounds.
 const ROUND: Duration = Duration::from_secs(1);
-/// Time limit until everything acknowledged is readable, once the log is worked off.
+/// Time limit until all acknowledged events are readable, once the log is processed.
 pub(super) const QUIESCE_PATIENCE: Duration = Duration::from_secs(300);
-/// Between two looks meanwhile.
+/// Pause between two checks of that.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 
-/// The table itself, in the words of the report.
+/// Name of the tables in the report.
 pub(super) const TABLE: &str = "clickhouse";
-/// The look for keys with two rows after a takeover.
+/// Name of the check for keys with two rows after a takeover.
 pub(super) const TAKEOVER: &str = "takeover";
 
-/// Reads and has everything judged.
+/// Reads everything and checks the responses.
 pub(super) struct Watcher {
     pub(super) front: Arc<Front>,
     pub(super) readers: Vec<Reader>,
     pub(super) table: Table,
 }
 
-/// The table, and what was read of it.
+/// The tables, and counts of their checks.
 pub(super) struct Table {
     pub(super) raw: Raw,
     pub(super) watched: Watched,
@@ -44,12 +44,12 @@ impl Watcher {
         Self { front: Arc::clone(front), readers, table: Table { raw, watched: Watched::default() } }
     }
 
-    /// What was read so far.
+    /// Returns the counts of all readers so far.
     pub(super) fn watched(&self) -> Watched {
         Watched::together(self.readers.iter().map(|reader| &reader.watched).chain([&self.table.watched]))
     }
 
-    /// Reads every second until `stop`, each tenant for itself: one that is slow to read holds up no other.
+    /// Reads every second until `stop`. Tenants are read concurrently, so that a slow one doesn't delay the others.
     pub(super) async fn keep_watching(mut self, stop: CancellationToken) -> anyhow::Result<Self> {
         let mut reading = JoinSet::new();
         for reader in self.readers.drain(..) {
@@ -63,7 +63,7 @@ impl Watcher {
         Ok(self)
     }
 
-    /// Waits until everything acknowledged is readable. Returns false if that takes longer than [`QUIESCE_PATIENCE`].
+    /// Waits until all acknowledged events are readable. Returns false if that takes longer than [`QUIESCE_PATIENCE`].
     pub(super) async fn settle(&mut self) -> bool {
         let begun = Instant::now();
         for reader in &mut self.readers {

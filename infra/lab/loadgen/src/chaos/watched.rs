@@ -1,4 +1,4 @@
-//! What readers have read under load, counted.
+//! Counts of the reads during a load.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,18 +6,18 @@ use tokio::time::Instant;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watched {
-    /// Answers that were checked, by surface.
+    /// Checked responses by surface.
     pub(super) checked: BTreeMap<&'static str, u64>,
-    /// Reads that were not answered, by surface.
+    /// Failed reads by surface.
     pub(super) failed: BTreeMap<&'static str, u64>,
-    /// Rounds of the reader that made the fewest.
+    /// Rounds of the slowest reader.
     pub(super) rounds: u64,
-    /// When a round of a tenant had ended, and how many events of all tenants had been shown by then.
+    /// End of each round of a tenant, with the number of events of all tenants that had been read by then.
     pub(super) grown: Vec<(Instant, u64)>,
 }
 
 impl Watched {
-    /// How long after `moment` the first read showed something new.
+    /// Returns the time from `moment` to the first read with new data.
     pub(super) fn first_news_after(&self, moment: Instant) -> Option<Duration> {
         let before = self.grown.iter().take_while(|(at, _)| *at < moment).map(|(_, total)| *total).max().unwrap_or(0);
         let news = self.grown.iter().find(|(at, total)| *at >= moment && *total > before)?;
@@ -29,7 +29,7 @@ impl Watched {
         *counts.entry(surface).or_default() += 1;
     }
 
-    /// What all of these have read together.
+    /// Adds up the counts of several readers.
     pub(super) fn together<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
         let mut together = Self { rounds: u64::MAX, ..Self::default() };
         for one in all {
