@@ -2,7 +2,8 @@
 //! (docs/api/identity.md#which-credential).
 
 use crate::State;
-use crate::request::request_slot::{self, Tenant};
+use crate::access::organization;
+use crate::request::request_slot::{self, Share, Tenant};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{Method, header};
@@ -80,10 +81,13 @@ async fn actor(parts: &mut Parts, state: &Arc<State>, any_of: &[Scope]) -> Resul
         return member(parts, state).await;
     }
     let caller = Caller::from_request_parts(parts, state).await?;
-    state.rates.admit(Credential::Key(caller.key_id), caller.org_id)?;
+    state.rates.admit_credential(Credential::Key(caller.key_id))?;
     let lacking = any_of.last().filter(|_| !any_of.iter().any(|scope| caller.scopes.contains(scope)));
     lacking.map_or(Ok(()), |scope| caller.require(*scope))?;
-    request_slot::take(&state.request_slots, Tenant::Organization(caller.org_id), None).await?;
+    // A key without the scope spends nothing that other keys need.
+    state.rates.admit_organization(caller.org_id, NonZeroU32::MIN)?;
+    let founder = organization::founder_of(&state.pool, caller.org_id).await?;
+    request_slot::take(&state.request_slots, Tenant::Organization(caller.org_id), founder.map(Share::KeysOf)).await?;
     Ok(Actor { org_id: caller.org_id, credential: Credential::Key(caller.key_id) })
 }
 
@@ -96,10 +100,10 @@ impl FromRequestParts<Arc<State>> for SignedIn {
             return Err(ApiError::unauthenticated());
         }
         let member = signed_in(parts, state).await?;
-        if !parts.method.is_safe() {
+        if !parts.method.is_safe() && parts.method != Method::DELETE {
             state.budgets.people.spend(member.user_id, price(parts), state.now())?;
         }
-        request_slot::take(&state.request_slots, Tenant::Person(member.user_id), Some(member.user_id)).await?;
+        request_slot::take(&state.request_slots, Tenant::Person(member.user_id), Some(Share::SessionsOf(member.user_id))).await?;
         Ok(Self(member))
     }
 }
@@ -119,6 +123,7 @@ async fn member(parts: &Parts, state: &Arc<State>) -> Result<Actor, ApiError> {
     let member = signed_in(parts, state).await?;
     let membership = member.acting_for(&parts.uri)?;
     state.rates.admit_organization(membership.org_id, NonZeroU32::MIN)?;
-    request_slot::take(&state.request_slots, Tenant::Organization(membership.org_id), Some(member.user_id)).await?;
+    let share = Share::SessionsOf(member.user_id);
+    request_slot::take(&state.request_slots, Tenant::Organization(membership.org_id), Some(share)).await?;
     Ok(Actor { org_id: membership.org_id, credential: Credential::User(member.user_id) })
 }

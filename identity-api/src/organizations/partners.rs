@@ -17,6 +17,7 @@ use schemas::identity::{Domain, Invite, OrgType, Role, Scope};
 use schemas::ids::DomainId;
 use schemas::site::Site;
 use service_kit::auth::Caller;
+use std::num::NonZeroU32;
 
 pub(crate) struct Partner {
     org: OrgId,
@@ -28,8 +29,9 @@ impl FromRequestParts<Arc<State>> for Partner {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, state).await?;
-        state.rates.admit(Credential::Key(caller.key_id), caller.org_id)?;
+        state.rates.admit_credential(Credential::Key(caller.key_id))?;
         caller.require(Scope::PartnerProvision)?;
+        state.rates.admit_organization(caller.org_id, NonZeroU32::MIN)?;
         if !organization::is_trusted(&state.pool, caller.org_id).await? {
             return Err(ApiError::new(Code::Forbidden, "The organization is not a trusted partner."));
         }

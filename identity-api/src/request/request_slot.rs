@@ -1,5 +1,6 @@
 //! A slot for each request of an organization, or of a person who acts for none: no tenant has more of the connections to PostgreSQL
-//! than are left for others (docs/api/http.md#shares). A person has at most half of the slots, over all their organizations.
+//! than are left for others (docs/api/http.md#shares). A person has at most half of the slots, over all their organizations, and so have
+//! the keys of all organizations that a person founded and owns.
 //!
 //! A request has no slot while it waits for somebody outside: [`without`].
 
@@ -18,11 +19,11 @@ use tokio::time::{Instant, timeout_at};
 
 /// Requests at a time, fewer than a process has connections to PostgreSQL: credentials are looked up with the others.
 const REQUESTS_AT_ONCE: usize = 14;
-/// Requests of one person at a time, for whatever organizations.
-const REQUESTS_OF_A_PERSON: usize = REQUESTS_AT_ONCE / 2;
+/// Requests of one [`Share`] at a time, for whatever organizations.
+const REQUESTS_OF_A_SHARE: usize = REQUESTS_AT_ONCE / 2;
 /// Longest wait for a slot.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Fewest people at which those without requests are forgotten.
+/// Fewest shares at which those without requests are forgotten.
 const SWEEP_FROM: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,10 +32,17 @@ pub(crate) enum Tenant {
     Person(UserId),
 }
 
-/// The slots of all tenants, and the share of each person.
+/// Who is counted over all their organizations. Keys and sessions apart: others may have a founder's keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Share {
+    SessionsOf(UserId),
+    KeysOf(UserId),
+}
+
+/// The slots of all tenants, and the shares of people.
 pub(crate) struct Shares {
     tenants: Arc<Slots<Tenant>>,
-    people: Mutex<HashMap<UserId, Arc<Semaphore>>>,
+    people: Mutex<HashMap<Share, Arc<Semaphore>>>,
 }
 
 pub(crate) type RequestSlots = Arc<Shares>;
@@ -44,7 +52,7 @@ pub(crate) fn slots() -> RequestSlots {
 }
 
 impl Shares {
-    async fn wait_for_person(&self, person: UserId, until: Instant) -> Result<OwnedSemaphorePermit, NoSlot> {
+    async fn wait_for_person(&self, person: Share, until: Instant) -> Result<OwnedSemaphorePermit, NoSlot> {
         match timeout_at(until, self.share_of(person).acquire_owned()).await {
             Ok(Ok(place)) => Ok(place),
             Ok(Err(_)) | Err(_) => {
@@ -54,18 +62,18 @@ impl Shares {
         }
     }
 
-    fn share_of(&self, person: UserId) -> Arc<Semaphore> {
+    fn share_of(&self, person: Share) -> Arc<Semaphore> {
         let mut people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
         if people.len() >= SWEEP_FROM {
             people.retain(|_, share| Arc::strong_count(share) > 1);
         }
-        Arc::clone(people.entry(person).or_insert_with(|| Arc::new(Semaphore::new(REQUESTS_OF_A_PERSON))))
+        Arc::clone(people.entry(person).or_insert_with(|| Arc::new(Semaphore::new(REQUESTS_OF_A_SHARE))))
     }
 }
 
 struct Held {
     slot: Slot<Tenant>,
-    person: Option<(UserId, OwnedSemaphorePermit)>,
+    person: Option<(Share, OwnedSemaphorePermit)>,
 }
 
 tokio::task_local! {
@@ -78,8 +86,8 @@ pub(crate) async fn hold(request: Request, next: Next) -> Response {
     HELD.scope(Mutex::default(), next.run(request)).await
 }
 
-/// Takes a slot for a request, within the share of the person who is signed in; a request has at most one.
-pub(crate) async fn take(slots: &RequestSlots, tenant: Tenant, person: Option<UserId>) -> Result<(), ApiError> {
+/// Takes a slot for a request, within a person's share; a request has at most one.
+pub(crate) async fn take(slots: &RequestSlots, tenant: Tenant, person: Option<Share>) -> Result<(), ApiError> {
     if change(|held| held.is_some())? {
         return Ok(());
     }

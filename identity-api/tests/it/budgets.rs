@@ -2,7 +2,9 @@
 
 use crate::domains::{register, verify};
 use crate::internet::Internet;
-use crate::test_app::{Answer, DELEGATIONS, DRAINS, KEYS, SETTINGS, Shows, TestApp, WEBHOOKS, answer, sign_in, standstill};
+use crate::test_app::{
+    Answer, DELEGATIONS, DRAINS, KEYS, SESSION, SETTINGS, Shows, TestApp, WEBHOOKS, answer, sign_in, standstill,
+};
 use chrono::TimeDelta;
 use identity_api::domains::DomainSettings;
 use identity_api::sign_in::SignInSettings;
@@ -17,6 +19,7 @@ use service_kit::testing::{TestStores, eventually};
 use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -94,6 +97,7 @@ async fn f50_a_person_who_creates_organizations_has_a_budget() {
         statuses.push(create(number).await.status);
     }
     assert_eq!((statuses[0], statuses[19]), (201, 429), "{statuses:?}");
+    assert_eq!(app.delete(Shows::Session(&session), SESSION).await.status, 204, "signing out needs no budget");
 }
 
 #[tokio::test]
@@ -229,7 +233,9 @@ async fn assert_half_of_the_slots_stay_free<F>(
     let changes: JoinSet<u16> = (0..40).map(change).collect();
     eventually("half of the slots are taken", || async { (waiting_connections(app).await >= 7).then_some(()) }).await;
     for number in 0..20 {
+        let asked = Instant::now();
         assert_eq!(app.get(Shows::Key(&other), SETTINGS).await.status, 200);
+        assert!(asked.elapsed() < Duration::from_secs(2), "it waited until statements were ended");
         assert_eq!(change_setting(app, &other, number % 2 == 0).await.status, 200);
         assert!(waiting_connections(app).await <= 7, "half of the slots at most");
     }
@@ -280,6 +286,25 @@ async fn f72_a_person_has_one_share_over_all_organizations() {
         let path = format!("{SETTINGS}?organization_id={}", own[number % own.len()]);
         let body = r#"{"visible_in_click_token_lookups": true}"#;
         async move { app.send(Method::PATCH, Shows::Session(&session), &path, body).await.status }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn f72_keys_of_a_founders_organizations_have_one_share() {
+    let app = Arc::new(TestApp::open().await);
+    let mut own = Vec::new();
+    for number in 0..8 {
+        own.push(app.org(&format!("own {number}")).await);
+    }
+    let ids: Vec<_> = own.iter().map(|(org, _)| *org).collect();
+    app.session("ann@example.com", &ids).await;
+    let founded = "UPDATE organizations SET founded_by = (SELECT id FROM users) WHERE name LIKE 'own %'";
+    sqlx::query(founded).execute(&app.stores.pool).await.unwrap();
+    let lock = sqlx::query("SELECT 1 FROM organizations WHERE name LIKE 'own %' FOR UPDATE");
+    assert_half_of_the_slots_stay_free(&app, lock, |number| {
+        let (app, key) = (Arc::clone(&app), own[number % own.len()].1.clone());
+        async move { change_setting(&app, &key, true).await.status }
     })
     .await;
 }
