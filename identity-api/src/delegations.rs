@@ -5,6 +5,7 @@ pub(crate) mod requests;
 use crate::access::actor::Actor;
 use crate::access::columns;
 use crate::access::granting::{self, LettingIn, Makers};
+use crate::access::hourly;
 use crate::access::prelude::*;
 use crate::request::bodies::paging::Paging;
 use crate::request::bodies::rule_broken;
@@ -15,6 +16,9 @@ use schemas::ids::DelegationId;
 use schemas::webhook::{Data, DelegationData, EventType};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
+
+const RECENT: &str = "SELECT created_at FROM delegations WHERE grantor_org_id = $1 AND grantee_org_id = $2 AND created_at > $3 \
+    ORDER BY created_at DESC OFFSET $4 LIMIT 1";
 
 /// A statement that returns the row alone leaves the names out.
 fn read(row: &PgRow) -> Result<Delegation, sqlx::Error> {
@@ -131,14 +135,30 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Spends what the messages to both organizations cost from the budget of the actor's, or returns 429. Those of the revocation
-    /// are among them.
+    /// Returns 429 if the pair has as many delegations of the last hour as it may have. Spends what the messages to both organizations
+    /// cost from the budget of the actor's, or returns 429. Those of the revocation are among them.
     pub(crate) async fn spend(&self, state: &State, store: &mut PgConnection, actor: &Actor) -> Result<(), ApiError> {
+        self.require_room(store, RECENT, state.delegations_per_pair, state.now()).await?;
         let mut price = 0;
         for kind in [EventType::DelegationCreated, EventType::DelegationRevoked] {
             price += outbox::price(&mut *store, &[self.grantor, self.grantee], kind).await?;
         }
         state.budgets.organizations.spend(actor.org_id, price, state.now())
+    }
+
+    /// Returns 429 if `recent`, with the grantor, the grantee, the start of the hour and how many to pass over, finds that the pair has
+    /// `limit` within the last hour; 0 is no limit. The caller holds the pair.
+    pub(crate) async fn require_room(
+        &self,
+        store: &mut PgConnection,
+        recent: &'static str,
+        limit: u32,
+        now: DateTime<Utc>,
+    ) -> Result<(), ApiError> {
+        let Some(offset) = hourly::offset(limit) else { return Ok(()) };
+        let oldest = sqlx::query_scalar(recent).bind(self.grantor.0).bind(self.grantee.0).bind(now - hourly::WINDOW).bind(offset);
+        let why = "The two organizations have exchanged too many delegations or requests in the last hour. Try again later.";
+        hourly::refuse_until(oldest.fetch_optional(store).await?, now, why)
     }
 
     /// Until the transaction ends, nobody else grants, asks or approves for this pair: that there is neither a
@@ -197,7 +217,7 @@ async fn tell(
 ) -> Result<(), ApiError> {
     let to = [delegation.grantor_org_id, delegation.grantee_org_id];
     let data = Data::Delegation(DelegationData::from(delegation));
-    outbox::announce(transaction, Event { to: &to, kind, at, data }).await
+    outbox::announce(transaction, Event { from: delegation.grantor_org_id, to: &to, kind, at, data }).await
 }
 
 /// `DELETE /api/v1/identity/delegations/{id}`: 200 with the revoked delegation, also when it was revoked before. 403 for a

@@ -13,6 +13,8 @@ CREATE TABLE delegations (
     CONSTRAINT delegations_maker CHECK ((created_by IS NULL) = (created_by_kind = 'system'))
 );
 CREATE UNIQUE INDEX delegations_one_active_per_pair ON delegations (grantor_org_id, grantee_org_id) WHERE revoked_at IS NULL;
+-- For the limit on changes of a pair.
+CREATE INDEX delegations_by_pair ON delegations (grantor_org_id, grantee_org_id, created_at);
 -- The unique index starts with the grantor; lists also filter by grantee.
 CREATE INDEX delegations_by_grantee ON delegations (grantee_org_id) WHERE revoked_at IS NULL;
 CREATE INDEX delegations_by_maker ON delegations (created_by) WHERE created_by IS NOT NULL AND revoked_at IS NULL;
@@ -36,4 +38,5 @@ CREATE TABLE delegation_requests (
 );
 CREATE UNIQUE INDEX delegation_requests_one_pending_per_pair
     ON delegation_requests (requester_org_id, grantor_org_id) WHERE status = 'pending';
+CREATE INDEX delegation_requests_by_pair ON delegation_requests (requester_org_id, grantor_org_id, created_at);
 CREATE INDEX delegation_requests_by_grantor ON delegation_requests (grantor_org_id) WHERE status = 'pending';

@@ -29,7 +29,8 @@ CREATE TABLE webhook_deliveries (
     organization_id uuid NOT NULL REFERENCES organizations,
     event_type      text NOT NULL,
     body            text NOT NULL,
-    created_at      timestamptz NOT NULL
+    created_at      timestamptz NOT NULL,
+    sender_id       uuid REFERENCES organizations -- who made the change; null: the endpoint's own organization
 );
 CREATE INDEX webhook_deliveries_by_endpoint ON webhook_deliveries (endpoint_id, created_at);
 

@@ -9,6 +9,8 @@ CREATE TABLE webhook_queue (
     delivery_id      uuid PRIMARY KEY REFERENCES webhook_deliveries ON DELETE CASCADE,
     endpoint_id      uuid NOT NULL,
     organization_id  uuid NOT NULL,
+    sender_id        uuid,                           -- the other organization that made the change, if another did
+    is_unverified    boolean NOT NULL DEFAULT false, -- the sender is a content owner without a verified domain
     status           text NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'delivered', 'dead_letter', 'dropped')),
     had_no_room      boolean NOT NULL DEFAULT false, -- dropped because the queue of its endpoint was full
     attempts         int NOT NULL DEFAULT 0,
@@ -23,6 +25,8 @@ CREATE TABLE webhook_queue (
     CHECK (lease IS NULL OR status = 'pending')
 );
 CREATE INDEX webhook_queue_pending ON webhook_queue (endpoint_id, due_at, delivery_id) WHERE status = 'pending';
+CREATE INDEX webhook_queue_by_sender ON webhook_queue (endpoint_id, is_unverified, sender_id)
+    WHERE status = 'pending' AND sender_id IS NOT NULL;
 CREATE INDEX webhook_queue_ended ON webhook_queue (ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX webhook_queue_without_room ON webhook_queue (ended_at) WHERE had_no_room;
 -- For the latest attempt in the list of endpoints, however many deliveries an endpoint has.
@@ -33,28 +37,44 @@ CREATE FUNCTION webhook_backlog_exceeds(endpoint uuid, count bigint) RETURNS boo
     SELECT EXISTS (SELECT FROM webhook_queue WHERE endpoint_id = endpoint AND status = 'pending' OFFSET count LIMIT 1)
 $$;
 
--- Returns whether the queue of an endpoint is full. The limit keeps a dead endpoint, or an organization that floods its
--- own, from filling the database. identity-api sets it (TELEMETRY_WEBHOOK_PENDING) on its connections; the default applies
--- to any other. Near the limit, writers take turns until they commit, so that each counts the rows of the one before. The
--- margin is far more than can be in progress at once and avoids the lock everywhere else.
-CREATE FUNCTION webhook_backlog_is_full(endpoint uuid) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+-- Returns whether another organization has its share of an endpoint's queue, a hundredth, or the content owners without a
+-- verified domain have theirs, half of it for all of them: new accounts can't keep the messages of others out. Writers of one
+-- sender hold its row or the pair's lock, so they take turns.
+CREATE FUNCTION webhook_share_is_full(endpoint uuid, sender uuid, unverified boolean, most bigint) RETURNS boolean
+    LANGUAGE sql VOLATILE AS $$
+    SELECT EXISTS (SELECT FROM webhook_queue WHERE endpoint_id = endpoint AND status = 'pending'
+                   AND is_unverified = unverified AND sender_id = sender OFFSET greatest(most / 100, 1) - 1 LIMIT 1)
+        OR (unverified AND EXISTS (SELECT FROM webhook_queue WHERE endpoint_id = endpoint AND status = 'pending'
+                                   AND is_unverified AND sender_id IS NOT NULL OFFSET greatest(most / 2, 1) - 1 LIMIT 1))
+$$;
+
+-- Returns whether the queue of an endpoint is full, or the sender's share of it. The limit keeps a dead endpoint, or an
+-- organization that floods its own, from filling the database. identity-api sets it (TELEMETRY_WEBHOOK_PENDING) on its
+-- connections; the default applies to any other. Near half of the limit and beyond, writers take turns until they commit, so
+-- that each counts the rows of the one before. The margin is far more than can be in progress at once and avoids the lock
+-- everywhere else.
+CREATE FUNCTION webhook_backlog_is_full(endpoint uuid, sender uuid, unverified boolean) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     most bigint := coalesce(nullif(current_setting('telemetry.webhook_pending', true), '')::bigint, 10000);
 BEGIN
-    IF most > 1000 AND NOT webhook_backlog_exceeds(endpoint, most - 1000) THEN
-        RETURN false;
+    IF most <= 2000 OR webhook_backlog_exceeds(endpoint, most / 2 - 1000) THEN
+        PERFORM pg_advisory_xact_lock(hashtextextended(endpoint::text, 11));
     END IF;
-    PERFORM pg_advisory_xact_lock(hashtextextended(endpoint::text, 11));
-    RETURN webhook_backlog_exceeds(endpoint, most - 1);
+    RETURN webhook_share_is_full(endpoint, sender, unverified, most) OR webhook_backlog_exceeds(endpoint, most - 1);
 END $$;
 
 -- A delivery to a full queue is logged as dropped, with its body, and can be sent again once there is room.
 CREATE FUNCTION queue_webhook_delivery() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-    is_full boolean := webhook_backlog_is_full(NEW.endpoint_id);
+    sender uuid := nullif(NEW.sender_id, NEW.organization_id);
+    unverified boolean := EXISTS (SELECT FROM organizations o WHERE o.id = sender AND o.org_type = 'content_owner'
+        AND NOT EXISTS (SELECT FROM domains WHERE organization_id = o.id AND verified_at IS NOT NULL AND released_at IS NULL));
+    is_full boolean := webhook_backlog_is_full(NEW.endpoint_id, sender, unverified);
 BEGIN
-    INSERT INTO webhook_queue (delivery_id, endpoint_id, organization_id, due_at, status, ended_at, had_no_room)
-    VALUES (NEW.id, NEW.endpoint_id, NEW.organization_id, now(),
+    INSERT INTO webhook_queue (delivery_id, endpoint_id, organization_id, sender_id, is_unverified, due_at, status, ended_at,
+                               had_no_room)
+    VALUES (NEW.id, NEW.endpoint_id, NEW.organization_id, sender, unverified, now(),
             CASE WHEN is_full THEN 'dropped' ELSE 'pending' END, CASE WHEN is_full THEN now() END, is_full);
     RETURN NULL;
 END $$;
@@ -67,7 +87,7 @@ DECLARE
     waits webhook_queue;
 BEGIN
     SELECT * INTO waits FROM webhook_queue WHERE delivery_id = NEW.delivery_id;
-    IF waits.status <> 'pending' AND webhook_backlog_is_full(waits.endpoint_id) THEN
+    IF waits.status <> 'pending' AND webhook_backlog_is_full(waits.endpoint_id, NULL, false) THEN
         RAISE EXCEPTION 'no more deliveries may wait for this endpoint'
             USING ERRCODE = 'check_violation', CONSTRAINT = 'webhook_backlog_has_room';
     END IF;

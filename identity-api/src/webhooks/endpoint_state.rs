@@ -117,7 +117,7 @@ pub(crate) async fn test_webhook(
     deliveries::lock(&mut transaction, id, actor.org_id).await?.require_enabled()?;
     state.trials.admit(id, actor.org_id)?;
     let data = Data::Webhook(WebhookData { id });
-    let event = Event { to: &[actor.org_id], kind: EventType::WebhookTest, at: now, data };
+    let event = Event { from: actor.org_id, to: &[actor.org_id], kind: EventType::WebhookTest, at: now, data };
     let delivery = outbox::write(&mut transaction, id, actor.org_id, &event).await?;
     note(&mut transaction, &actor, id, now, "webhook.tested").await?;
     let logged = deliveries::find(&mut *transaction, id, actor.org_id, delivery).await?;

@@ -10,6 +10,8 @@ use service_kit::budgets::cost;
 const COUNT: &str = include_str!("count_subscribed.sql");
 
 pub(crate) struct Event<'a> {
+    /// The organization that made the change: it has a share of each endpoint's queue.
+    pub(crate) from: OrgId,
     pub(crate) to: &'a [OrgId],
     pub(crate) kind: EventType,
     pub(crate) at: DateTime<Utc>,
@@ -57,8 +59,8 @@ pub(crate) async fn write(
     let envelope = Envelope { id, kind: event.kind, created_at: event.at, data: event.data.clone() };
     let body = serde_json::to_string(&envelope).map_err(ApiError::internal)?;
     sqlx::query(
-        "INSERT INTO webhook_deliveries (id, endpoint_id, organization_id, event_type, body, created_at) \
-         VALUES ($1, $2, $3, $4, $5, $6)",
+        "INSERT INTO webhook_deliveries (id, endpoint_id, organization_id, event_type, body, created_at, sender_id) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
     )
     .bind(id.0)
     .bind(endpoint.0)
@@ -66,6 +68,7 @@ pub(crate) async fn write(
     .bind(event.kind.as_str())
     .bind(body)
     .bind(event.at)
+    .bind(event.from.0)
     .execute(transaction)
     .await?;
     Ok(id)

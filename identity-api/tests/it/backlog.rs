@@ -1,7 +1,7 @@
 //! No more deliveries wait for an endpoint than are set, however many are told at once (threat row V12): what comes above is
 //! in the log as dropped, and is sent when its owner orders it and there is room.
 
-use crate::test_app::{Answer, REQUESTS, Shows, TestApp, WEBHOOKS, until_served};
+use crate::test_app::{Answer, DELEGATIONS, REQUESTS, Shows, TestApp, WEBHOOKS, until_served};
 use futures::future::{join, join_all};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -99,4 +99,45 @@ async fn bulk_calls_that_tell_the_same_full_endpoints_in_opposite_order_never_wa
     let told = 2 * OWNERS * i64::try_from(rounds).unwrap();
     let pending = told.min(ROOM * OWNERS);
     assert_eq!(counted(&app).await, (pending, told - pending));
+}
+
+/// A hundredth of the queue is one sender's: nobody keeps the messages of others out.
+#[tokio::test]
+async fn one_sender_fills_only_its_share_of_a_queue() {
+    let app = TestApp::open_with_backlog(200).await;
+    let ((platform, key), (_, one), (_, other)) =
+        (app.platform("platform").await, app.owner_of("a.test").await, app.owner_of("b.test").await);
+    let theirs = app.subscribe(&key, &["delegation.created", "delegation.revoked"]).await;
+    let own = app.subscribe(&one, &["delegation.created", "delegation.revoked"]).await;
+    for owner in [&one, &other] {
+        for _ in 0..3 {
+            let granted = app.grant(owner, platform).await;
+            assert_eq!(granted.status, 201, "the change itself is never refused");
+            assert_eq!(app.delete(Shows::Key(owner), &format!("{DELEGATIONS}/{}", granted.text("id"))).await.status, 200);
+        }
+    }
+    let counts = async |key: &str, hook: &Answer| {
+        (logged(&app, key, hook, "pending").await.len(), logged(&app, key, hook, "dropped").await.len())
+    };
+    assert_eq!(counts(&key, &theirs).await, (4, 8), "two of each sender");
+    assert_eq!(counts(&one, &own).await, (6, 0), "one's own messages have the whole queue");
+    let dropped = logged(&app, &key, &theirs, "dropped").await;
+    let path = format!("{WEBHOOKS}/{}/deliveries/{}/redeliver", theirs.text("id"), dropped[0]);
+    assert_eq!(app.send(Method::POST, Shows::Key(&key), &path, "").await.status, 202, "its owner decides");
+}
+
+#[tokio::test]
+async fn unverified_senders_fill_half_of_a_queue() {
+    let app = TestApp::open_with_backlog(6).await;
+    let (platform, key) = app.platform("platform").await;
+    let hook = app.subscribe(&key, &["delegation.created"]).await;
+    for number in 0..5 {
+        let (_, unverified) = app.org(&format!("unverified {number}")).await;
+        assert_eq!(app.grant(&unverified, platform).await.status, 201);
+    }
+    assert_eq!(counted(&app).await, (3, 2));
+    for domain in ["a.test", "b.test", "c.test", "d.test"] {
+        assert_eq!(app.grant(&app.owner_of(domain).await.1, platform).await.status, 201);
+    }
+    assert_eq!((counted(&app).await, logged(&app, &key, &hook, "pending").await.len()), ((6, 3), 6));
 }

@@ -1,6 +1,9 @@
 //! Granting, listing and revoking (threat rows G1, G2, G4, G5, X29).
 
-use crate::test_app::{DELEGATIONS, NOBODY, Shows, TestApp};
+use crate::test_app::{DELEGATIONS, NOBODY, REQUESTS, Shows, TestApp, sign_in, standstill};
+use chrono::TimeDelta;
+use identity_api::sign_in::SignInSettings;
+use reqwest::Method;
 use schemas::identity::OrgType;
 use serde_json::json;
 
@@ -110,4 +113,40 @@ async fn g5_a_list_shows_the_callers_own_side_only() {
         let refused = app.get(Shows::Key(&one_key), &format!("{DELEGATIONS}{query}")).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{query}");
     }
+}
+
+/// Two organizations can't flood each other with messages, rows and audit entries.
+#[tokio::test]
+async fn a_pair_has_so_many_delegations_and_requests_an_hour() {
+    let clock = standstill();
+    let app = TestApp::open_for(clock.clone(), SignInSettings { delegations_per_pair: 2, ..sign_in() }).await;
+    let ((_, owner), (platform, partner)) = (app.owner_of("a.test").await, app.platform("platform").await);
+    for _ in 0..2 {
+        let asked = app.ask(&partner, "a.test").await;
+        assert_eq!((asked.status, app.answer_request(&owner, asked.text("id"), "deny").await.status), (201, 204));
+        let granted = app.grant(&owner, platform).await;
+        let path = format!("{DELEGATIONS}/{}", granted.text("id"));
+        assert_eq!((granted.status, app.delete(Shows::Key(&owner), &path).await.status), (201, 200));
+        clock.advance(TimeDelta::minutes(20));
+    }
+    assert_eq!(app.ask(&partner, "a.test").await.refusal(), (429, "too_many_requests"));
+    let bulk = app.post(Shows::Key(&partner), &format!("{REQUESTS}/bulk"), &json!([{"domain": "a.test"}])).await;
+    assert_eq!((bulk.status, &bulk.body["results"][0]["error"]["code"]), (200, &json!("too_many_requests")));
+    let request = app.request(Method::POST, DELEGATIONS, Shows::Key(&owner)).json(&json!({"grantee_org_id": platform}));
+    let refused = request.send().await.unwrap();
+    assert_eq!((refused.status().as_u16(), refused.headers()["retry-after"].to_str().unwrap()), (429, "1200"));
+    let (other, _) = app.platform("other").await;
+    assert_eq!(app.grant(&owner, other).await.status, 201, "another pair has its own limit");
+    clock.advance(TimeDelta::minutes(20));
+    assert_eq!((app.grant(&owner, platform).await.status, app.grant(&owner, platform).await.status), (201, 429));
+}
+
+#[tokio::test]
+async fn approvals_count_as_delegations_of_the_pair() {
+    let app = TestApp::open_for(standstill(), SignInSettings { delegations_per_pair: 1, ..sign_in() }).await;
+    let ((_, owner), (platform, partner)) = (app.owner_of("a.test").await, app.platform("platform").await);
+    let granted = app.grant(&owner, platform).await;
+    assert_eq!(app.delete(Shows::Key(&owner), &format!("{DELEGATIONS}/{}", granted.text("id"))).await.status, 200);
+    let asked = app.ask(&partner, "a.test").await;
+    assert_eq!(app.answer_request(&owner, asked.text("id"), "approve").await.refusal(), (429, "too_many_requests"));
 }

@@ -284,5 +284,6 @@ pub(crate) fn sign_in() -> SignInSettings {
     let public_url = Some("http://telemetry.test".parse().unwrap());
     let unlimited = SignInSettings { invites: 0, invites_to_address: 0, ..SignInSettings::default() };
     let clients = ClientSettings { refused_rate: 0, ..ClientSettings::default() };
-    SignInSettings { public_url, clients, sign_in_rate: 0, identity_rate: 0, identity_bytes: 0, ..unlimited }
+    let rates = SignInSettings { sign_in_rate: 0, identity_rate: 0, identity_bytes: 0, delegations_per_pair: 0, ..unlimited };
+    SignInSettings { public_url, clients, ..rates }
 }

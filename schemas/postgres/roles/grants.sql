@@ -96,5 +96,6 @@ ALTER FUNCTION drop_what_waited_for_webhook() SET search_path = public, pg_temp;
 -- So is a row of the audit trail for who reads by a session: query-api may not write the trail.
 ALTER FUNCTION audit_session_read() SECURITY DEFINER;
 ALTER FUNCTION audit_session_read() SET search_path = public, pg_temp;
-REVOKE ALL ON FUNCTION queue_webhook_delivery(), queue_webhook_redelivery(), webhook_backlog_is_full(uuid),
-    webhook_backlog_exceeds(uuid, bigint), refuse_change_of_audit_log(), audit_session_read(), drop_what_waited_for_webhook() FROM PUBLIC;
+REVOKE ALL ON FUNCTION queue_webhook_delivery(), queue_webhook_redelivery(), webhook_backlog_is_full(uuid, uuid, boolean),
+    webhook_backlog_exceeds(uuid, bigint), webhook_share_is_full(uuid, uuid, boolean, bigint), refuse_change_of_audit_log(), audit_session_read(),
+    drop_what_waited_for_webhook() FROM PUBLIC;

@@ -29,11 +29,15 @@ struct NewRequest {
     scopes: Option<Vec<String>>,
 }
 
+const RECENT: &str = "SELECT created_at FROM delegation_requests WHERE grantor_org_id = $1 AND requester_org_id = $2 AND created_at > $3 \
+    ORDER BY created_at DESC OFFSET $4 LIMIT 1";
+
 /// A request that breaks no rule, and whom it is addressed to.
 struct Filing {
     pair: Pair,
     domain: String,
     scopes: Vec<Scope>,
+    per_hour: u32,
 }
 
 pub(crate) async fn create_delegation_request(
@@ -85,7 +89,8 @@ async fn address(state: &State, actor: &Actor, new: NewRequest) -> Result<Filing
     }
     let price = outbox::price(&state.pool, &[owner.id], EventType::DelegationRequestCreated).await?;
     state.budgets.organizations.spend(actor.org_id, price, state.now())?;
-    Ok(Filing { pair: Pair { grantor: owner.id, grantee: actor.org_id }, domain: site.domain(), scopes })
+    let pair = Pair { grantor: owner.id, grantee: actor.org_id };
+    Ok(Filing { pair, domain: site.domain(), scopes, per_hour: state.delegations_per_pair })
 }
 
 /// Files one request; the caller holds the pair's lock.
@@ -95,6 +100,7 @@ async fn file(
     filing: &Filing,
     now: DateTime<Utc>,
 ) -> Result<DelegationRequest, ApiError> {
+    filing.pair.require_room(transaction, RECENT, filing.per_hour, now).await?;
     let Pair { grantor, grantee } = filing.pair;
     // What nobody answered in time must not stand in the way of asking again.
     let expired: Vec<Uuid> = sqlx::query_scalar(
@@ -139,7 +145,7 @@ async fn file(
         id.ok_or_else(|| ApiError::new(Code::Conflict, "You already have a pending request to the owner of this domain."))?;
     let filed = locked(transaction, DelegationRequestId(id)).await?;
     let data = Data::DelegationRequest(Box::new(filed.clone()));
-    let event = Event { to: &[grantor], kind: EventType::DelegationRequestCreated, at: now, data };
+    let event = Event { from: grantee, to: &[grantor], kind: EventType::DelegationRequestCreated, at: now, data };
     outbox::announce(transaction, event).await?;
     let of = [
         (grantee, json!({"grantor_org_id": grantor, "domain": filing.domain, "scopes": filing.scopes})),

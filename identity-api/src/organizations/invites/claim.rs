@@ -59,7 +59,7 @@ pub(crate) async fn claim_invite(
         .await?;
     if let Some(partner) = row.provisioned_by {
         let data = Data::Invite(InviteData { id, organization_id: org, email: row.email, claimed_at: now });
-        let event = Event { to: &[OrgId(partner)], kind: EventType::InviteClaimed, at: now, data };
+        let event = Event { from: org, to: &[OrgId(partner)], kind: EventType::InviteClaimed, at: now, data };
         outbox::announce(&mut transaction, event).await?;
     }
     let change = Change { action: "invite.claimed", object_kind: "invite", object_id: id.0, detail: json!({"role": role}) };

@@ -22,6 +22,7 @@ const DEFAULT_SIGN_IN_RATE: u32 = 60;
 const DEFAULT_MAILS: u32 = 5;
 const DEFAULT_INVITES: u32 = 60;
 const DEFAULT_INVITES_TO_ADDRESS: u32 = 5;
+const DEFAULT_DELEGATIONS_PER_PAIR: u32 = 10;
 const DEFAULT_IDENTITY_RATE: u32 = 200;
 const DEFAULT_IDENTITY_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -60,6 +61,9 @@ pub struct SignInSettings {
     /// Invites an hour to one address, whoever invites; 0: no limit
     #[arg(long, env = "TELEMETRY_INVITES_TO_ADDRESS", default_value_t = DEFAULT_INVITES_TO_ADDRESS)]
     pub invites_to_address: u32,
+    /// Delegations an hour from one organization to another, and requests for one; 0: no limit
+    #[arg(long, env = "TELEMETRY_DELEGATIONS_PER_PAIR", default_value_t = DEFAULT_DELEGATIONS_PER_PAIR)]
+    pub delegations_per_pair: u32,
     /// Identity requests per second of one key or person; an organization has twice as many; 0: no limit
     #[arg(long, env = "TELEMETRY_IDENTITY_RATE", default_value_t = DEFAULT_IDENTITY_RATE)]
     pub identity_rate: u32,
@@ -96,6 +100,7 @@ impl Default for SignInSettings {
             sign_in_mails: DEFAULT_MAILS,
             invites: DEFAULT_INVITES,
             invites_to_address: DEFAULT_INVITES_TO_ADDRESS,
+            delegations_per_pair: DEFAULT_DELEGATIONS_PER_PAIR,
             identity_rate: DEFAULT_IDENTITY_RATE,
             identity_bytes: DEFAULT_IDENTITY_BYTES,
             oidc_providers: None,

@@ -69,7 +69,8 @@ struct Pair {
 
 impl Pair {
     async fn start() -> Self {
-        let unlimited = ["TELEMETRY_IDENTITY_RATE", "TELEMETRY_CLICK_LOOKUP_RATE"].map(|name| (name, "0".to_owned()));
+        let unlimited = ["TELEMETRY_IDENTITY_RATE", "TELEMETRY_CLICK_LOOKUP_RATE", "TELEMETRY_DELEGATIONS_PER_PAIR"];
+        let unlimited = unlimited.map(|name| (name, "0".to_owned()));
         let one = Demo::start_with(&unlimited).await;
         let two = one.beside(&unlimited).await;
         let changer = Client::builder().pool_max_idle_per_host(0).no_proxy().timeout(Duration::from_secs(30)).build().unwrap();

@@ -180,6 +180,7 @@ impl TestApp {
             sign_in: SignInSettings {
                 public_url: Some("http://telemetry.test".parse().unwrap()),
                 identity_rate: 0,
+                delegations_per_pair: 0,
                 clients: clients.clone(),
                 ..SignInSettings::default()
             },

@@ -14,9 +14,10 @@ use uuid::Uuid;
 
 const IDENTITY: &str = "/api/v1/identity";
 /// No limit may answer for the service.
-const UNLIMITED: [&str; 8] = [
+const UNLIMITED: [&str; 9] = [
     "TELEMETRY_IDENTITY_BYTES",
     "TELEMETRY_IDENTITY_RATE",
+    "TELEMETRY_DELEGATIONS_PER_PAIR",
     "TELEMETRY_SIGN_IN_RATE",
     "TELEMETRY_KEY_RATE",
     "TELEMETRY_CLICK_LOOKUP_RATE",
