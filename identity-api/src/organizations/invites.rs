@@ -53,10 +53,10 @@ pub(crate) async fn invite(
     invitation: Invitation<'_>,
     now: DateTime<Utc>,
 ) -> Result<Letter, ApiError> {
-    let Invitation { org, email: to, role, provisioned_by, quota } = invitation;
+    let Invitation { org, email: to, role, provisioned_by, .. } = invitation;
     let email = to.as_str();
     require_no_member(transaction, org, email).await?;
-    quota::require(transaction, quota, author, email, now).await?;
+    quota::require(transaction, &invitation, author, now).await?;
     // A new invite is the one that counts: the mail with the one before may be lost, or its time over.
     let replaced: Vec<Uuid> = sqlx::query_scalar(
         "UPDATE invites SET withdrawn_at = $3 WHERE organization_id = $1 AND email = $2 \

@@ -103,7 +103,7 @@ pub(crate) fn entrance(page: Option<&Url>) -> Option<Url> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InviteQuota {
     pub(crate) of_inviter: u32,
-    /// To one address, whoever invites.
+    /// To one address, by one organization or inviter.
     pub(crate) to_address: u32,
 }
 

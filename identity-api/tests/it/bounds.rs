@@ -42,22 +42,49 @@ async fn a_person_invites_so_many_within_an_hour_and_withdrawing_gives_nothing_b
 }
 
 #[tokio::test]
-async fn an_address_is_invited_so_often_within_an_hour_whoever_invites() {
+async fn nobody_spends_what_others_may_invite_an_address() {
     let app = open(0, 2).await;
     let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
-    let (org, hers) = (app.founded(&ada, "a.test").await, app.founded(&eve, "b.test").await);
-    let (org, hers) = (org.text("id"), hers.text("id"));
-    assert_eq!(app.invite(&ada, org, "bob@a.test", "member").await.status, 201);
-    assert_eq!(app.invite(&eve, hers, "bob@a.test", "member").await.status, 201);
-    for (by, org) in [(&ada, org), (&eve, hers)] {
-        let refused = app.invite(by, org, "Bob@a.test", "owner").await;
-        assert_eq!(refused.refusal(), (429, "too_many_requests"));
-        let open = app.get(by.shows(), &invites_of(org)).await.body;
-        assert_eq!(open[0]["role"], json!("member"), "the one that is open stays: {open}");
-        assert_eq!(app.invite(by, org, "cy@a.test", "member").await.status, 201);
+    let mut orgs = Vec::new();
+    for (by, domain) in [(&ada, "a.test"), (&ada, "second.test"), (&eve, "b.test")] {
+        orgs.push(app.founded(by, domain).await.text("id").to_owned());
     }
+    let (own, second, hers) = (&orgs[0], &orgs[1], &orgs[2]);
+    for _ in 0..2 {
+        assert_eq!(app.invite(&ada, own, "bob@a.test", "member").await.status, 201);
+    }
+    for org in [own, second] {
+        let refused = app.invite(&ada, org, "Bob@a.test", "owner").await;
+        assert_eq!(refused.refusal(), (429, "too_many_requests"), "a person's organizations count together");
+        assert_eq!(app.invite(&ada, org, "cy@a.test", "member").await.status, 201, "another address");
+    }
+    let open = app.get(ada.shows(), &invites_of(own)).await.body;
+    assert_eq!(open[0]["role"], json!("member"), "the one that is open stays: {open}");
+    assert_eq!(app.invite(&eve, hers, "bob@a.test", "member").await.status, 201, "others have their own limit");
     app.clock.advance(TimeDelta::hours(1));
-    assert_eq!(app.invite(&ada, org, "bob@a.test", "owner").await.status, 201);
+    assert_eq!(app.invite(&ada, own, "bob@a.test", "owner").await.status, 201);
+}
+
+/// Accounts cost nothing: without a limit over all of them, a mailbox could be flooded.
+#[tokio::test]
+async fn unverified_organizations_share_the_invites_to_an_address() {
+    let app = open(0, 1).await;
+    let mut invited = Vec::new();
+    for number in 0..6 {
+        let (founder, org) = app.founder(&format!("p{number}@x.test"), &format!("a{number}.test")).await;
+        invited.push((app.invite(&founder, &org, "bob@a.test", "member").await.status, founder, org));
+    }
+    assert_eq!(invited.iter().map(|(status, ..)| *status).collect::<Vec<_>>(), [201, 201, 201, 201, 429, 429]);
+    let (_, founder, org) = &invited[4];
+    app.seed().verify(org.parse().unwrap(), "verified.test").await;
+    assert_eq!(app.invite(founder, org, "bob@a.test", "member").await.status, 201, "with a verified domain");
+    let (_, key) = app.partner("partner").await;
+    let provisioned = json!({"name": "Owner", "domain": "new.test", "admin_email": "bob@a.test"});
+    assert_eq!(app.post(Shows::Key(&key), PROVISIONED, &provisioned).await.status, 201, "by a trusted partner");
+    let (platform, _) = app.platform("platform").await;
+    let session = app.session("jo@x.test", &[platform]).await;
+    let asked = app.post(Shows::Session(&session), &members_of(&platform.to_string()), &json!({"email": "bob@a.test"})).await;
+    assert_eq!(asked.status, 201, "operators approve platforms: {}", asked.body);
 }
 
 #[tokio::test]

@@ -1,13 +1,15 @@
 //! How many mails one person, or one key of a partner, may have invites send, and how many one mailbox gets, within an
 //! hour.
 //!
-//! Must count what was written down, whatever became of it: withdrawing an invite gives nothing back.
+//! Must count what was written down, whatever became of it: withdrawing an invite gives nothing back. Must not let strangers
+//! spend what others may send to a mailbox: only organizations that anybody can create share a limit.
 
+use super::Invitation;
+use crate::access::hourly::{self, WINDOW};
 use crate::access::prelude::*;
-use crate::people::sign_in::InviteQuota;
-use chrono::TimeDelta;
 
-const WINDOW: TimeDelta = TimeDelta::hours(1);
+/// How many times the limit of one organization all content owners without a verified domain have together, for one mailbox.
+const UNVERIFIED: u32 = 4;
 
 /// Who invites, as their invites name them: a person or a key.
 pub(super) fn inviter(author: Author) -> (Option<Uuid>, Option<Uuid>) {
@@ -21,12 +23,12 @@ pub(super) fn inviter(author: Author) -> (Option<Uuid>, Option<Uuid>) {
 /// Refuses an invite too many; of several at once, each counts the ones before it.
 pub(super) async fn require(
     transaction: &mut PgConnection,
-    quota: InviteQuota,
+    invitation: &Invitation<'_>,
     author: Author,
-    email: &str,
     now: DateTime<Utc>,
 ) -> Result<(), ApiError> {
     let (person, key) = inviter(author);
+    let (quota, email, since) = (invitation.quota, invitation.email.as_str(), now - WINDOW);
     let by = person.or(key).map(|id| id.to_string());
     // In this order everywhere: who invites, then the address.
     for whose in by.as_deref().into_iter().chain([email]) {
@@ -35,37 +37,27 @@ pub(super) async fn require(
             .execute(&mut *transaction)
             .await?;
     }
-    let nth = |limit: u32| i64::from(limit).saturating_sub(1);
-    if quota.of_inviter > 0 {
-        // The one that has to grow old before there is room for another.
-        let oldest: Option<DateTime<Utc>> = sqlx::query_scalar(
+    if let Some(offset) = hourly::offset(quota.of_inviter) {
+        let oldest = sqlx::query_scalar(
             "SELECT created_at FROM invites WHERE (invited_by = $1 OR invited_by_key = $2) AND created_at > $3 \
              ORDER BY created_at DESC OFFSET $4 LIMIT 1",
-        )
-        .bind(person)
-        .bind(key)
-        .bind(now - WINDOW)
-        .bind(nth(quota.of_inviter))
-        .fetch_optional(&mut *transaction)
-        .await?;
-        refuse_until(oldest, now, "You have sent too many invites in the last hour. Try again later.")?;
+        );
+        let oldest = oldest.bind(person).bind(key).bind(since).bind(offset).fetch_optional(&mut *transaction).await?;
+        hourly::refuse_until(oldest, now, "You have sent too many invites in the last hour. Try again later.")?;
     }
-    if quota.to_address > 0 {
-        let oldest: Option<DateTime<Utc>> = sqlx::query_scalar(
-            "SELECT created_at FROM invites WHERE email = $1 AND created_at > $2 ORDER BY created_at DESC OFFSET $3 LIMIT 1",
-        )
-        .bind(email)
-        .bind(now - WINDOW)
-        .bind(nth(quota.to_address))
-        .fetch_optional(transaction)
-        .await?;
-        refuse_until(oldest, now, "This address was invited too many times in the last hour. Try again later.")?;
-    }
-    Ok(())
-}
-
-fn refuse_until(oldest: Option<DateTime<Utc>>, now: DateTime<Utc>, why: &str) -> Result<(), ApiError> {
-    let Some(oldest) = oldest else { return Ok(()) };
-    let wait = (oldest + WINDOW - now).to_std().unwrap_or_default();
-    Err(ApiError::new(Code::TooManyRequests, why).retry_after(wait))
+    let Some(offset) = hourly::offset(quota.to_address) else { return Ok(()) };
+    let oldest = sqlx::query_scalar(
+        "SELECT created_at FROM invites WHERE email = $1 AND (organization_id = $2 OR invited_by = $3 OR invited_by_key = $4) \
+         AND created_at > $5 ORDER BY created_at DESC OFFSET $6 LIMIT 1",
+    );
+    let oldest = oldest.bind(email).bind(invitation.org.0).bind(person).bind(key).bind(since).bind(offset);
+    let oldest = oldest.fetch_optional(&mut *transaction).await?;
+    hourly::refuse_until(oldest, now, "You have invited this address too many times in the last hour. Try again later.")?;
+    let Some(offset) = hourly::offset(quota.to_address.saturating_mul(UNVERIFIED)) else { return Ok(()) };
+    let oldest = sqlx::query_scalar(include_str!("unverified.sql"));
+    let oldest =
+        oldest.bind(email).bind(invitation.org.0).bind(invitation.provisioned_by.map(|org| org.0)).bind(since).bind(offset);
+    let why = "Organizations without a verified domain have invited this address too many times in the last hour. Verify a domain of \
+               yours, or try again later.";
+    hourly::refuse_until(oldest.fetch_optional(transaction).await?, now, why)
 }

@@ -58,7 +58,7 @@ pub struct SignInSettings {
     /// Invites an hour of one person, or of one key of a partner; 0: no limit
     #[arg(long, env = "TELEMETRY_INVITES", default_value_t = DEFAULT_INVITES)]
     pub invites: u32,
-    /// Invites an hour to one address, whoever invites; 0: no limit
+    /// Invites an hour of one organization or inviter to one address; 0: no limit
     #[arg(long, env = "TELEMETRY_INVITES_TO_ADDRESS", default_value_t = DEFAULT_INVITES_TO_ADDRESS)]
     pub invites_to_address: u32,
     /// Delegations an hour from one organization to another, and requests for one; 0: no limit
