@@ -308,3 +308,15 @@ async fn another_device_signs_in_with_the_address_of_the_link() {
     app.clock.advance(TimeDelta::microseconds(1));
     assert_eq!(described(&token, &cookie).await.body, expected(false), "the cookie is valid for 15 minutes");
 }
+
+/// `TELEMETRY_SIGN_IN_KEEP` alone decides how long; sending a link deletes no other.
+#[tokio::test]
+async fn expired_links_stay_until_housekeeping() {
+    let app = TestApp::open_at_a_standstill().await;
+    for count in 1..=2 {
+        app.ask_to_sign_in("jane@example.com").await;
+        app.token_mailed("jane@example.com", count).await;
+        app.clock.advance(TimeDelta::days(2));
+    }
+    assert_eq!(app.count("SELECT count(*) FROM magic_links").await, 2);
+}

@@ -10,7 +10,6 @@ use crate::request::bodies::rule_broken;
 use crate::request::email_address::EmailAddress;
 use axum::http::header;
 use axum::response::IntoResponse;
-use chrono::TimeDelta;
 use schemas::secrets::PlainSignInToken;
 use service_kit::client_address::ClientAddress;
 use service_kit::slots::{NoSlot, Pool, Slots};
@@ -102,13 +101,6 @@ async fn store(state: &State, email: &EmailAddress, token: &PlainSignInToken) ->
     .bind(now + LIFETIME)
     .bind(now - LIFETIME)
     .bind(i64::from(state.sign_in.mails_per_account))
-    .execute(&mut *transaction)
-    .await?;
-    // What expired a day ago is of no use to anybody; a few at a time, so that nobody waits for it.
-    sqlx::query(
-        "DELETE FROM magic_links WHERE token_hash IN (SELECT token_hash FROM magic_links WHERE expires_at < $1 LIMIT 100)",
-    )
-    .bind(now - TimeDelta::days(1))
     .execute(&mut *transaction)
     .await?;
     transaction.commit().await?;
