@@ -13,7 +13,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Path, State as Shared};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use futures::stream;
+use futures::{Stream, StreamExt, stream};
 use lists::{File, FileParameters};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -74,9 +74,20 @@ pub(crate) async fn serve(
         let page = progress.page(media).await.map_err(|failure| std::io::Error::other(format!("{failure:?}")))?;
         Ok::<_, std::io::Error>(page.map(|page| (page, progress)))
     });
-    let name = format!("attachment; filename=\"{list}-{}-{}.{format}\"", window.since, window.until);
-    let body = Body::from_stream(futures::StreamExt::chain(stream::iter([Ok(first)]), rest));
-    Ok(([(header::CONTENT_TYPE, media.to_owned()), (header::CONTENT_DISPOSITION, name)], body).into_response())
+    let name = format!("{list}-{}-{}.{format}", window.since, window.until);
+    Ok(attachment(&name, media, first, rest))
+}
+
+/// A file to save, whose first part is there.
+fn attachment<T: Into<Bytes> + Send + 'static>(
+    name: &str,
+    media: &'static str,
+    first: T,
+    rest: impl Stream<Item = std::io::Result<T>> + Send + 'static,
+) -> Response {
+    let body = Body::from_stream(stream::iter([Ok(first)]).chain(rest));
+    let named = format!("attachment; filename=\"{name}\"");
+    ([(header::CONTENT_TYPE, media.to_owned()), (header::CONTENT_DISPOSITION, named)], body).into_response()
 }
 
 /// `GET /console/operator/export/{file}`
@@ -120,9 +131,7 @@ async fn told(state: &State, mut file: File, (list, format, media): (&str, &str,
         let part = file.next().await.map_err(|failure| std::io::Error::other(format!("{failure:?}")))?;
         Ok::<_, std::io::Error>(part.map(|part| (part, file)))
     });
-    let name = format!("attachment; filename=\"{list}-{}.{format}\"", state.clock.now().date_naive());
-    let body = Body::from_stream(futures::StreamExt::chain(stream::iter([Ok(first)]), rest));
-    Ok(([(header::CONTENT_TYPE, media.to_owned()), (header::CONTENT_DISPOSITION, name)], body).into_response())
+    Ok(attachment(&format!("{list}-{}.{format}", state.clock.now().date_naive()), media, first, rest))
 }
 
 impl Progress {

@@ -15,34 +15,21 @@ const HOURLY_DAYS: i64 = 2;
 
 /// The parameters of every screen that shows a period.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct PeriodParameters {
-    #[serde(default)]
     period: String,
-    #[serde(default)]
     since: String,
-    #[serde(default)]
     until: String,
-    #[serde(default)]
     domain: String,
-    #[serde(default)]
     pub(crate) offset: u64,
-    #[serde(default)]
     pub(crate) after: String,
-    #[serde(default)]
     pub(crate) by: String,
-    #[serde(default)]
     pub(crate) split: String,
-    #[serde(default)]
     pub(crate) sort: String,
-    #[serde(default)]
     pub(crate) event_type: String,
-    #[serde(default)]
     pub(crate) agent_id: String,
-    #[serde(default)]
     pub(crate) platform_id: String,
-    #[serde(default)]
     pub(crate) path: String,
-    #[serde(default)]
     seen_by: String,
 }
 

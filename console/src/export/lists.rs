@@ -165,37 +165,23 @@ const OF_OPERATORS: &[Known] = &[
 
 /// What the address of a file says beside its name; each belongs to some of the lists.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct FileParameters {
-    #[serde(default)]
     webhook: Option<Uuid>,
-    #[serde(default)]
     drain: Option<Uuid>,
     /// Of operators' lists; of an organisation's it is the address that says whose.
-    #[serde(default)]
     organization_id: Option<Uuid>,
-    #[serde(default)]
     event: String,
-    #[serde(default)]
     action: String,
-    #[serde(default)]
     role: String,
-    #[serde(default)]
     since: String,
-    #[serde(default)]
     until: String,
-    #[serde(default)]
     seen_by: String,
-    #[serde(default)]
     q: String,
-    #[serde(default)]
     trusted_partner: String,
-    #[serde(default)]
     provisioned_by: String,
-    #[serde(default)]
     failing: String,
-    #[serde(default)]
     sort: String,
-    #[serde(default)]
     status: String,
 }
 

@@ -1,6 +1,6 @@
 //! For operators: every organisation's webhook endpoints, those that fail before all, and why each delivery of one failed.
 
-use super::webhooks::{Attempt, Log, LogParameters, sentence};
+use super::webhooks::{Attempt, Log, LogParameters, badge, sentence};
 use super::{Behind, Pager};
 use crate::State;
 use crate::api::Parameters;
@@ -51,11 +51,7 @@ impl Watched {
     }
 
     fn badge(&self) -> &'static str {
-        match self.state() {
-            "Working" => "good",
-            "No attempts yet" => "",
-            _ => "bad",
-        }
+        badge(self.state())
     }
 
     /// How it stands and why, as one sentence.
@@ -112,15 +108,12 @@ pub(crate) struct AnyWebhook {
     behind: Behind,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct WebhookParameters {
-    #[serde(default)]
     which: String,
-    #[serde(default)]
     organization_id: String,
-    #[serde(default)]
     sort: String,
-    #[serde(default)]
     offset: u64,
 }
 

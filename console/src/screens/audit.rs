@@ -86,11 +86,10 @@ pub(crate) struct Audit {
     behind: Behind,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct AuditParameters {
-    #[serde(default)]
     action: String,
-    #[serde(default)]
     offset: u64,
 }
 

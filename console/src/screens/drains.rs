@@ -62,11 +62,10 @@ struct Typed {
     asked: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Chosen {
-    #[serde(default)]
     with: String,
-    #[serde(default)]
     sort: String,
 }
 

@@ -76,11 +76,10 @@ impl OneEvent {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Moment {
-    #[serde(default)]
     at: String,
-    #[serde(default)]
     seen_by: String,
 }
 

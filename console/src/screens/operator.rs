@@ -102,19 +102,15 @@ pub(crate) struct AllOrganizations {
     behind: Behind,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct SearchParameters {
-    #[serde(default)]
     q: String,
     /// `true`: trusted partners alone.
-    #[serde(default)]
     trusted_partner: String,
     /// The partner that set them up.
-    #[serde(default)]
     provisioned_by: String,
-    #[serde(default)]
     sort: String,
-    #[serde(default)]
     offset: u64,
 }
 

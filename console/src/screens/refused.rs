@@ -54,11 +54,10 @@ pub(crate) struct Refused {
     behind: Behind,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct PeriodParameters {
-    #[serde(default)]
     period: String,
-    #[serde(default)]
     offset: u64,
 }
 

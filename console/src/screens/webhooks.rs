@@ -32,10 +32,9 @@ const DELIVERIES: u64 = 50;
 
 /// Which part of the log of an endpoint an address asks for.
 #[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct LogParameters {
-    #[serde(default)]
     status: String,
-    #[serde(default)]
     offset: u64,
 }
 
@@ -111,6 +110,15 @@ pub(crate) struct Attempt {
     duration_ms: u64,
 }
 
+/// The class of the badge of an endpoint's state.
+pub(super) fn badge(state: &str) -> &'static str {
+    match state {
+        "Working" => "good",
+        "No attempts yet" => "",
+        _ => "bad",
+    }
+}
+
 impl Endpoint {
     /// The latest attempt, where it failed and there will be others.
     fn failure(&self) -> Option<&Attempt> {
@@ -127,11 +135,7 @@ impl Endpoint {
     }
 
     fn badge(&self) -> &'static str {
-        match self.state() {
-            "Working" => "good",
-            "No attempts yet" => "",
-            _ => "bad",
-        }
+        badge(self.state())
     }
 
     fn key(&self, column: &str) -> Option<Key> {
