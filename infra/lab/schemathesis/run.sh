@@ -1,10 +1,20 @@
 #!/usr/bin/env bash
-# Sends requests made from the OpenAPI document to a running `cargo up`, once as each kind of caller (S8).
+# Sends requests made from the OpenAPI document to `cargo up`, once as each kind of caller (S8). Starts it if it is not running.
 # Arguments are those of `schemathesis run`.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-cd "$here/../../../.local"
-. ./demo.env
+cd "$here/../../.."
+is_up() { [ -f .local/demo.env ] && . .local/demo.env && curl -fs -o /dev/null "$BASE_URL/ready"; }
+if ! is_up; then
+    cargo up &
+    up=$!
+    trap 'kill "$up"; wait "$up"' EXIT
+    until is_up; do
+        kill -0 "$up"
+        sleep 1
+    done
+fi
+cd .local
 if [ ! -x schemathesis/bin/schemathesis ]; then
     python3 -m venv schemathesis
     schemathesis/bin/pip install --quiet schemathesis==4.32.5

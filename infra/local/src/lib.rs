@@ -12,6 +12,7 @@ mod account;
 mod building;
 pub mod cli;
 mod clickhouse;
+mod data_version;
 mod deny;
 mod fetch;
 mod interrupt;

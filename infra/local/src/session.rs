@@ -56,6 +56,11 @@ impl Session {
         self.stack.state()
     }
 
+    /// Whether a server was ever started for this clone.
+    pub(crate) fn has_data(&self) -> bool {
+        !self.stack.record().servers.is_empty()
+    }
+
     /// Fetches the servers while `other` does something else.
     pub(crate) fn fetch_beside<T>(&self, other: impl FnOnce() -> Result<T>) -> Result<T> {
         std::thread::scope(|scope| {

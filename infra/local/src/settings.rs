@@ -53,6 +53,11 @@ pub(crate) fn of_the_running_package() -> Vec<String> {
     names.filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix))).collect()
 }
 
+/// Whether the environment sets it.
+pub(crate) fn has(name: &str) -> bool {
+    read(name).is_some()
+}
+
 #[expect(clippy::disallowed_methods, reason = "this file is the one place that reads the environment")]
 fn read(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())

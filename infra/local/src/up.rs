@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 
 use crate::building;
+use crate::data_version::{self, Before};
 use crate::interrupt::Interrupt;
 use crate::prerequisites::{Purpose, ensure_programs};
 use crate::session::Session;
@@ -54,6 +55,7 @@ fn serve(options: &Options, session: &Session) -> Result<Outcome> {
     if !built.is_success() {
         return Ok(built);
     }
+    let data = Before::look(session.workspace.root(), session.state(), session.has_data())?;
     session.say("Step 2 of 3: starting the servers");
     let endpoints = session.start_for_service()?;
     session.say("Step 3 of 3: starting the service");
@@ -67,7 +69,12 @@ fn serve(options: &Options, session: &Session) -> Result<Outcome> {
             .env("TELEMETRY_STATE_DIR", session.state());
         endpoints.apply(&mut service);
         let outcome = subprocess::run(service, &session.launcher, &session.interrupt).context("cannot run the service")?;
+        let is_data_in_the_way = data.is_in_the_way()?;
         if let Outcome::Exited(status) = outcome {
+            if is_data_in_the_way && !status.success() {
+                session.say(data_version::ANOTHER);
+                return Ok(outcome);
+            }
             session.say(&format!("The service stopped by itself ({status}). Accepted data is safe: run `cargo up` again."));
         }
         Ok(outcome)

@@ -1,16 +1,16 @@
 //! `cargo verify`: everything that must hold before a change lands, against the real servers. CI runs nothing else.
 
+mod binaries;
 mod failures;
 
-use std::num::NonZeroUsize;
-use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use std::{io, thread};
+use std::{fs, thread};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result};
 
+use self::binaries::TestBinary;
 use self::failures::Failure;
 use crate::deny;
 use crate::interrupt::Interrupt;
@@ -20,13 +20,15 @@ use crate::stack::Endpoints;
 use crate::subprocess;
 use crate::workspace::MANIFESTS;
 
-/// The test runner's own variable: how many tests of one crate run at a time.
-const THREADS: &str = "RUST_TEST_THREADS";
-
 /// What has to have passed, in this order: a step that is left out fails the run as one that fails does.
-const STEPS: [&str; 6] = ["format", "lint", "deny", "servers", "build", "tests"];
-/// The same of a quick run, whose tests are those that stand beside the code.
-const QUICK_STEPS: [&str; 4] = ["format", "lint", "servers", "tests"];
+const STEPS: [&str; 7] = ["format", "lint", "deny", "servers", "build", "tests", "examples"];
+/// The same of a run with `--full`.
+const FULL_STEPS: [&str; 8] = ["format", "lint", "deny", "servers", "build", "tests", "examples", "full"];
+/// The same of a quick run, whose tests are those that stand beside the product's code.
+const QUICK_STEPS: [&str; 5] = ["format", "lint", "servers", "build", "tests"];
+
+/// Commands that `--full` runs, one per line.
+const FULL: &str = "infra/lab/full.txt";
 
 /// How long what tests have printed is waited for after they ended: a process that one of them left behind may hold it open.
 const LAST_LINES: Duration = Duration::from_secs(5);
@@ -34,18 +36,22 @@ const LAST_LINES: Duration = Duration::from_secs(5);
 /// What can be typed after `cargo verify`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Run only format, lints and unit tests
-    #[arg(long)]
+    /// Run only format, lints and unit tests of the product
+    #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Arguments for `cargo test`, after `--`
-    #[arg(last = true)]
-    test_args: Vec<String>,
+    /// Then run the commands of infra/lab/full.txt: all sizes, seeds and slow checks; takes a night
+    #[arg(long)]
+    full: bool,
 }
 
 /// Runs every step, also after one has failed, and sums up.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
-    let expected = if options.quick { &QUICK_STEPS[..] } else { &STEPS };
+    let expected = match options {
+        Options { quick: true, .. } => &QUICK_STEPS[..],
+        Options { full: true, .. } => &FULL_STEPS,
+        _ => &STEPS,
+    };
     let mut report = Report { begun: Instant::now(), expected, steps: Vec::new(), failures: Vec::new() };
     let work = if options.quick { quick_steps } else { steps };
     let outcome = Session::hold(&interrupt, |session| work(options, session, &mut report));
@@ -61,102 +67,86 @@ fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()
     ensure_programs(Purpose::Verify, &session.own())?;
     ensure_components()?;
     session.fetch_cargo_deny()?;
-    session.fetch_beside(|| check_the_text(session, report))?;
+    session.fetch_beside(|| check_the_text(session, report, &MANIFESTS))?;
     report.step("deny", || deny::check(session))?;
-    let mut endpoints = None;
-    report.step("servers", || {
-        session.fetch_programs()?;
-        endpoints = Some(session.start()?);
-        Ok(true)
-    })?;
-    // `cargo test` builds a binary only for the integration tests of its own package, and these tests start all of them.
-    // With the tests beside them, the binaries have the features that the tests' dependencies have: nothing is compiled twice.
-    report.step("build", || run_each(session, &["build", "--workspace", "--bins", "--tests"]))?;
-    run_tests(tests(session, options, &[])?, endpoints.as_ref(), session, report)
-}
-
-fn quick_steps(options: &Options, session: &Session, report: &mut Report) -> Result<()> {
-    ensure_programs(Purpose::Build, &session.own())?;
-    ensure_components()?;
-    session.fetch_beside(|| check_the_text(session, report))?;
-    let mut endpoints = None;
-    report.step("servers", || {
-        endpoints = Some(session.start()?);
-        Ok(true)
-    })?;
-    run_tests(tests(session, options, &["--lib", "--bins"])?, endpoints.as_ref(), session, report)
-}
-
-fn check_the_text(session: &Session, report: &mut Report) -> Result<()> {
-    for (name, arguments) in [
-        ("format", &["fmt", "--all", "--check"][..]),
-        ("lint", &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]),
-    ] {
-        report.step(name, || run_each(session, arguments))?;
+    let servers = start_servers(session, report, || session.fetch_programs())?;
+    // With the tests beside them, the programs have the features that the tests' dependencies have: nothing is compiled twice.
+    let tests = build_tests(session, report, &["build", "--workspace", "--bins", "--tests"], &MANIFESTS)?;
+    run_tests(tests, &servers, session, report)?;
+    report.step("examples", || run_each(session, &["test", "--doc", "--workspace"], &MANIFESTS[..1]))?;
+    if options.full {
+        report.step("full", || session.watch(|| run_commands(session)))?;
     }
     Ok(())
 }
 
-/// Has cargo do the same in both workspaces, also in the second when it has failed in the first.
-fn run_each(session: &Session, arguments: &[&str]) -> Result<bool> {
-    let (subcommand, rest) = arguments.split_at(1);
+fn quick_steps(_: &Options, session: &Session, report: &mut Report) -> Result<()> {
+    let product = &MANIFESTS[..1];
+    ensure_programs(Purpose::Build, &session.own())?;
+    ensure_components()?;
+    session.fetch_beside(|| check_the_text(session, report, product))?;
+    let servers = start_servers(session, report, || Ok(()))?;
+    let tests = build_tests(session, report, &["test", "--no-run", "--workspace", "--lib", "--bins"], product)?;
+    run_tests(tests, &servers, session, report)
+}
+
+fn check_the_text(session: &Session, report: &mut Report, manifests: &[&str]) -> Result<()> {
+    for (name, arguments) in [
+        ("format", &["fmt", "--all", "--check"][..]),
+        ("lint", &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]),
+    ] {
+        report.step(name, || run_each(session, arguments, manifests))?;
+    }
+    Ok(())
+}
+
+fn start_servers(session: &Session, report: &mut Report, fetch: impl FnOnce() -> Result<()>) -> Result<Endpoints> {
+    let mut servers = None;
+    report.step("servers", || {
+        fetch()?;
+        servers = Some(session.start()?);
+        Ok(true)
+    })?;
+    servers.context("the servers did not start")
+}
+
+/// Has cargo do the same in each workspace, also in the second when it has failed in the first.
+fn run_each(session: &Session, arguments: &[&str], manifests: &[&str]) -> Result<bool> {
     let mut has_passed = true;
-    for manifest in MANIFESTS {
-        let mut cargo = cargo(session, subcommand, manifest);
-        cargo.args(rest);
-        has_passed &= run_cargo(cargo, session)?;
+    for manifest in manifests {
+        has_passed &= run_cargo(cargo(session, arguments, manifest), session)?;
     }
     Ok(has_passed)
 }
 
-fn cargo(session: &Session, subcommand: &[&str], manifest: &str) -> Command {
+fn cargo(session: &Session, arguments: &[&str], manifest: &str) -> Command {
+    let (subcommand, rest) = arguments.split_at(1);
     let mut cargo = subprocess::cargo(session.workspace.root());
-    cargo.args(subcommand).args(["--manifest-path", manifest]);
+    cargo.args(subcommand).args(["--manifest-path", manifest]).args(rest);
     cargo
 }
 
-/// The tests of each workspace, or of the one that has the packages which are asked for.
-fn tests(session: &Session, options: &Options, targets: &[&str]) -> Result<Vec<Command>> {
-    let named = packages(&options.test_args);
-    let asked = asked_for(&named, session.workspace.root())?;
-    let each = asked.iter().map(|manifest| {
-        let mut tests = cargo(session, &["test"], manifest);
-        tests.arg("--no-fail-fast").args(targets).args(named.is_empty().then_some("--workspace")).args(&options.test_args);
-        if std::env::var_os(THREADS).is_none() {
-            tests.env(THREADS, test_threads().to_string());
-        }
-        tests
-    });
-    Ok(each.collect())
-}
-
-/// The manifests of the workspaces that have these packages; both where none is named.
-fn asked_for(packages: &[&str], root: &Path) -> Result<&'static [&'static str]> {
-    let of_lab = packages.iter().filter(|package| root.join("infra/lab").join(package).is_dir()).count();
-    match (packages.len(), of_lab) {
-        (0, _) => Ok(&MANIFESTS),
-        (_, 0) => Ok(&MANIFESTS[..1]),
-        (all, of_lab) if all == of_lab => Ok(&MANIFESTS[1..]),
-        _ => bail!("{} are in two workspaces: test the packages of infra/lab separately", packages.join(", ")),
-    }
-}
-
-/// The packages that these words name to cargo.
-fn packages(words: &[String]) -> Vec<&str> {
-    let mut own = words.iter().map(String::as_str).take_while(|word| *word != "--");
+/// Compiles the tests and finds their binaries; a workspace that does not compile has none.
+fn build_tests(session: &Session, report: &mut Report, arguments: &[&str], manifests: &[&str]) -> Result<Vec<TestBinary>> {
     let mut found = Vec::new();
-    while let Some(word) = own.next() {
-        match word {
-            "-p" | "--package" => found.extend(own.next()),
-            word => found.extend(word.strip_prefix("--package=")),
+    report.step("build", || {
+        let mut has_passed = true;
+        for manifest in manifests {
+            let mut cargo = cargo(session, arguments, manifest);
+            say_what_runs(&cargo);
+            cargo.arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
+            let mut built = None;
+            let listen = |child: &mut Child| {
+                built = child.stdout.take().map(|printed| thread::spawn(move || binaries::read(printed)));
+            };
+            has_passed &= subprocess::run_watched(cargo, &session.launcher, &session.interrupt, listen, || {})?.is_success();
+            session.interrupt.check()?;
+            let built = built.context("cargo's output is missing")?.join().expect("reading does not panic")?;
+            found.extend(built);
         }
-    }
-    found
-}
-
-/// Tests mostly wait for servers and for deadlines to pass: four times as many as there are cores keep the cores busy.
-fn test_threads() -> usize {
-    4 * thread::available_parallelism().map_or(1, NonZeroUsize::get)
+        Ok(has_passed)
+    })?;
+    Ok(found)
 }
 
 fn run_cargo(command: Command, session: &Session) -> Result<bool> {
@@ -166,38 +156,73 @@ fn run_cargo(command: Command, session: &Session) -> Result<bool> {
     Ok(outcome.is_success())
 }
 
-/// Runs the tests on these servers and keeps what failed ones said.
-fn run_tests(all: Vec<Command>, servers: Option<&Endpoints>, session: &Session, report: &mut Report) -> Result<()> {
+/// Runs the test binaries on these servers, as many at a time as there are cores, and keeps the output of failed tests.
+fn run_tests(mut waiting: Vec<TestBinary>, servers: &Endpoints, session: &Session, report: &mut Report) -> Result<()> {
     let found = Arc::new(Mutex::new(Vec::new()));
+    // The largest ones run longest: what starts last should be short.
+    waiting.sort_by_key(TestBinary::bytes);
+    let any = !waiting.is_empty();
+    let waiting = Mutex::new(waiting);
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let run_all = || {
-        let mut has_passed = !all.is_empty();
-        for mut tests in all {
-            servers.into_iter().for_each(|servers| servers.apply(&mut tests));
-            has_passed &= run_and_listen(tests, &found, session)?;
+        let mut has_passed = any;
+        while let Some(binary) = next() {
+            has_passed &= run_and_listen(&binary, servers, &found, session)?;
         }
         Ok(has_passed)
     };
-    let outcome = report.step("tests", || session.watch(run_all));
+    let outcome = report.step("tests", || {
+        session.watch(|| {
+            thread::scope(|scope| {
+                let runners: Vec<_> = (0..binaries::at_once()).map(|_| scope.spawn(run_all)).collect();
+                let outcomes = runners.into_iter().map(|runner| runner.join().expect("a run does not panic"));
+                outcomes.collect::<Result<Vec<_>>>().map(|all| all.into_iter().all(|has_passed| has_passed))
+            })
+        })
+    });
     report.failures.append(&mut found.lock().unwrap_or_else(PoisonError::into_inner));
     outcome
 }
 
-fn run_and_listen(mut tests: Command, found: &Arc<Mutex<Vec<Failure>>>, session: &Session) -> Result<bool> {
-    say_what_runs(&tests);
+/// Prints the output at the end, because other tests print meanwhile.
+fn run_and_listen(binary: &TestBinary, servers: &Endpoints, found: &Arc<Mutex<Vec<Failure>>>, session: &Session) -> Result<bool> {
+    eprintln!("Testing {}", binary.name);
+    let (mut tests, begun, output) = (binary.command(), Instant::now(), Arc::new(Mutex::new(Vec::new())));
+    servers.apply(&mut tests);
     tests.stdout(Stdio::piped());
     let mut relay = None;
-    let begun = |child: &mut Child| {
-        let found = Arc::clone(found);
+    let listen = |child: &mut Child| {
+        let (found, lines) = (Arc::clone(found), failures::Shared(Arc::clone(&output)));
         let add = move |failure| found.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
-        relay = child.stdout.take().map(|printed| thread::spawn(move || failures::relay(printed, io::stdout(), add)));
+        relay = child.stdout.take().map(|printed| thread::spawn(move || failures::relay(printed, lines, add)));
     };
-    let outcome = subprocess::run_watched(tests, &session.launcher, &session.interrupt, begun, || {})?;
+    let outcome = subprocess::run_watched(tests, &session.launcher, &session.interrupt, listen, || {})?;
     let ended = Instant::now();
     while relay.as_ref().is_some_and(|relay| !relay.is_finished()) && ended.elapsed() < LAST_LINES {
         thread::sleep(Duration::from_millis(20));
     }
+    let output = output.lock().unwrap_or_else(PoisonError::into_inner);
+    print!("{} ({:.0} s)\n{}", binary.name, begun.elapsed().as_secs_f32(), String::from_utf8_lossy(&output));
     session.interrupt.check()?;
     Ok(outcome.is_success())
+}
+
+/// Runs the commands of `infra/lab/full.txt`, also after one has failed, and says which failed.
+fn run_commands(session: &Session) -> Result<bool> {
+    let root = session.workspace.root();
+    let text = fs::read_to_string(root.join(FULL)).with_context(|| format!("cannot read {FULL}"))?;
+    let mut failed = Vec::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (begun, mut command) = (Instant::now(), Command::new("bash"));
+        eprintln!("\n{line}");
+        command.args(["-c", line]).current_dir(root);
+        let has_passed = subprocess::run(command, &session.launcher, &session.interrupt)?.is_success();
+        session.interrupt.check()?;
+        eprintln!("{} after {}: {line}", if has_passed { "passed" } else { "FAILED" }, minutes(begun.elapsed()));
+        failed.extend((!has_passed).then_some(line));
+    }
+    failed.iter().for_each(|line| eprintln!("FAILED: {line}"));
+    Ok(failed.is_empty())
 }
 
 fn say_what_runs(command: &Command) {
@@ -263,22 +288,6 @@ mod tests {
     }
 
     #[test]
-    fn packages_that_are_asked_for_are_tested_in_the_workspace_that_has_them() {
-        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(
-            packages(&words("-p query-api --test it --package console --package=fuzz -- -p no")),
-            ["query-api", "console", "fuzz"]
-        );
-        assert_eq!(packages(&words("--test it")), [""; 0]);
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let asked = |packages: &[&str]| asked_for(packages, &root).ok();
-        assert_eq!(asked(&[]), Some(&MANIFESTS[..]));
-        assert_eq!(asked(&["query-api", "console"]), Some(&["Cargo.toml"][..]));
-        assert_eq!(asked(&["loadgen", "fuzz"]), Some(&["infra/lab/Cargo.toml"][..]));
-        assert_eq!(asked(&["loadgen", "console"]), None);
-    }
-
-    #[test]
     fn s19_a_run_that_leaves_a_step_out_has_not_passed() {
         let all = STEPS.map(|name| (name, true));
         assert!(report(&all).has_passed());
@@ -292,7 +301,8 @@ mod tests {
         assert!(STEPS.contains(&"deny"));
         let quick = QUICK_STEPS.map(|name| (name, true));
         assert!(Report { expected: &QUICK_STEPS, ..report(&quick) }.has_passed());
-        assert!(!Report { expected: &QUICK_STEPS, ..report(&quick[..3]) }.has_passed());
+        assert!(!Report { expected: &QUICK_STEPS, ..report(&quick[..4]) }.has_passed());
         assert!(!report(&quick).has_passed(), "a quick run is no whole one");
+        assert!(!Report { expected: &FULL_STEPS, ..report(&all) }.has_passed(), "a whole run is no full one");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Lines of one test that are kept: from a few before its panic on, whose backtrace may be long, or without one the last.
 const LINES: usize = 30;
@@ -30,6 +31,19 @@ impl Failure {
             self.lines.pop_front();
         }
         self.lines.push_back(line.chars().take(CHARACTERS).collect());
+    }
+}
+
+/// Bytes that one thread writes and another reads, also while the writer waits for more.
+pub(super) struct Shared(pub(super) Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

@@ -11,7 +11,7 @@ mod tree;
 use headings::{links, slugs};
 use mentions::{citations, code_spans, comment_of};
 use std::collections::BTreeSet;
-use tree::Tree;
+pub(crate) use tree::Tree;
 pub(crate) use tree::root;
 
 /// A place where something is named that is not there.

@@ -5,7 +5,11 @@
 mod bookkeeping;
 mod compose;
 mod documents_resolve;
+mod fake_clone;
 mod features;
+mod full_run;
 mod guarded;
 mod module_circles;
+mod other_version;
 mod servers;
+mod verify_run;

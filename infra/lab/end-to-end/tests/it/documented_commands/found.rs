@@ -1,4 +1,4 @@
-//! The commands that Markdown files name: each line of a `sh` block, and code spans that begin with a program's name.
+//! The commands that `full.txt` and Markdown files name: each line of a `sh` block, and code spans that begin with a program's name.
 
 use super::blocks::Page;
 use super::pasted::DOCUMENTS;
@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 /// Programs whose code spans are commands.
 const PROGRAMS: [&str; 5] = ["cargo", "telemetry", "docker", "promtool", "openssl"];
+
+/// The commands of `cargo verify --full`.
+const FULL: &str = "infra/lab/full.txt";
 
 /// A command as a document has it.
 pub(super) struct Found {
@@ -70,6 +73,9 @@ pub(super) fn commands() -> Vec<Found> {
             found.extend(alternatives(span).iter().filter_map(|line| Found::of(&file, line, false)));
         }
     }
+    let full = std::fs::read_to_string(root().join(FULL)).expect("the list is text");
+    let lines = full.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    found.extend(lines.filter_map(|line| Found::of(FULL, line, true)).filter(|found| found.words[0] == "cargo"));
     let mut known = HashSet::new();
     found.retain(|found| known.insert((found.words.clone(), found.variables.clone(), found.is_whole)));
     found

@@ -4,10 +4,14 @@ use super::blocks::Page;
 use super::expected::missing;
 use super::shell::{Desk, Ran, Rejected, Shell};
 use crate::demo::Demo;
+use service_kit::testing::size;
 use std::time::Duration;
 
 /// Time limit of a whole document in one shell; a loop that never ends is killed then.
 const LIMIT: Duration = Duration::from_secs(300);
+
+/// Documents that `cargo verify` pastes in every shell. It pastes the others in bash; `DOCUMENT_SHELLS=2` pastes them in every shell.
+const IN_EVERY_SHELL: [&str; 2] = ["README.md", "docs/cli.md"];
 
 /// Documents to paste, each with a test of its name.
 macro_rules! documents {
@@ -50,7 +54,8 @@ async fn paste(document: &str) {
     let text = std::fs::read_to_string(super::found::root().join(document)).unwrap();
     let page = Page::read(document, &text);
     let mut faults = Vec::new();
-    for shell in Shell::ALL {
+    let shells = if IN_EVERY_SHELL.contains(&document) { Shell::ALL.len() } else { size("DOCUMENT_SHELLS", 1) };
+    for shell in Shell::ALL.into_iter().take(shells) {
         let demo = Demo::start().await;
         faults.extend(faults_in(&page, shell, &Desk::new(demo.folder()), &demo.process.stdout()).await);
     }

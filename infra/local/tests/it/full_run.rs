@@ -1,0 +1,34 @@
+//! `infra/lab/full.txt`: what `cargo verify` leaves out, `cargo verify --full` runs.
+
+use crate::documents_resolve::Tree;
+
+const FULL: &str = "infra/lab/full.txt";
+/// How the reason of an ignored test begins.
+const LEFT_OUT: &str = "#[ignore = \"cargo verify --full: ";
+
+/// Settings that choose where a replay begins.
+const OF_REPLAYS: [&str; 1] = ["MODEL_FIRST"];
+
+/// The name of the function behind an attribute.
+fn function(rest: &str) -> &str {
+    rest.split_once("fn ").and_then(|(_, rest)| rest.split('(').next()).unwrap()
+}
+
+#[test]
+fn every_test_that_is_left_out_is_in_the_full_run() {
+    let tree = Tree::read();
+    let commands = tree.text(FULL).unwrap().lines().filter_map(|line| line.split_once(" -- --ignored "));
+    let filters: Vec<&str> = commands.flat_map(|(_, filters)| filters.split(' ')).collect();
+    let left_out: Vec<&str> = tree.code().flat_map(|text| text.split(LEFT_OUT).skip(1)).map(function).collect();
+    let missing: Vec<_> = left_out.iter().filter(|test| !filters.iter().any(|filter| test.contains(filter))).collect();
+    assert!(!left_out.is_empty() && missing.is_empty(), "no command of {FULL} runs {missing:?}");
+}
+
+#[test]
+fn every_size_of_a_test_is_set_in_the_full_run() {
+    let tree = Tree::read();
+    let names = |text| str::split(text, "size(\"").skip(1).filter_map(|rest| rest.split_once('"').map(|(name, _)| name));
+    let is_set = |name: &&str| OF_REPLAYS.contains(name) || tree.text(FULL).unwrap().contains(&format!("{name}="));
+    let missing: Vec<&str> = tree.code().flat_map(names).filter(|name| !is_set(name)).collect();
+    assert!(missing.is_empty(), "{FULL} does not set {missing:?}");
+}
