@@ -47,8 +47,8 @@ use coverage::{Coverage, Report, Stored};
 use fed::{Fed, KnownDrains};
 use inflate::Encoding;
 use intake::{Intake, Taken, too_large};
-use line_outcome::{Judge, only_host};
-use requested_host::HostParser;
+use line_outcome::Judge;
+use requested_host::Hosts;
 use schemas::identity::{DrainProvider, DrainRole, OrgType};
 use schemas::problem::Code;
 use serde::Deserialize;
@@ -89,7 +89,7 @@ impl Drains {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DrainParameters {
-    /// The host of lines that name none.
+    /// The host of every line.
     host: Option<String>,
     /// Who observes: `edge` or `origin`.
     role: Option<String>,
@@ -181,8 +181,8 @@ async fn judge(
     let drain = fed.as_ref().map(|fed| fed.id);
     let hosts = fed.map(|fed| fed.hosts).unwrap_or_default();
     let (bots, limits, now) = (Arc::clone(&state.bots), state.limits.clone(), state.clock.now());
-    let host = told.host.or_else(|| only_host(&hosts));
-    Ok(Judge { provider, caller, role, drain, owned, hosts, host, bots, limits, now, parser: HostParser::default() })
+    let host = Hosts::new(told.host, &hosts);
+    Ok(Judge { provider, caller, role, drain, owned, hosts, host, bots, limits, now })
 }
 
 fn content_length(parts: &Parts) -> Option<u64> {

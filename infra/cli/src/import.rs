@@ -46,7 +46,7 @@ pub struct Import {
     /// Format of the log
     #[arg(long, value_name = "PROVIDER", value_parser = provider())]
     provider: DrainProvider,
-    /// Host for lines that don't name one
+    /// Host of all lines [default: the line's]
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
     /// Source of the log: edge (CDN) or origin (your server) [default: by provider]

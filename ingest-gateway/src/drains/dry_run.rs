@@ -5,11 +5,12 @@
 
 use super::fed::observer;
 use super::format_table::{FormatId, LogFormat};
+use super::formats::contradicting_members;
 use super::inflate::Encoding;
 use super::intake::work_off;
-use super::line_outcome::{Judge, Judged, Outcome, only_host};
+use super::line_outcome::{Judge, Judged, Outcome};
 use super::reader::BodyReader;
-use super::requested_host::HostParser;
+use super::requested_host::Hosts;
 use super::settings::DrainSettings;
 use super::split::{Item, Splitter};
 use crate::request::limits::Limits;
@@ -27,7 +28,7 @@ use uuid::Uuid;
 /// A log of which nothing is kept.
 pub struct DrainDryRun {
     pub provider: DrainProvider,
-    /// The host of lines that name none; without it, the only one of `hosts`.
+    /// The host of every line; without it, the only one of `hosts` is that of lines that name none.
     pub host: Option<String>,
     /// The hosts whose lines would be kept, with those beneath them; none: every host's.
     pub hosts: Vec<Site>,
@@ -45,6 +46,8 @@ pub struct DryLine {
     pub outcome: Outcome,
     /// Its time, in milliseconds since 1970.
     pub at_ms: Option<i64>,
+    /// Members of a bad line that contradict each other; one name twice if the member is repeated.
+    pub members: Option<[String; 2]>,
 }
 
 impl DrainDryRun {
@@ -52,8 +55,10 @@ impl DrainDryRun {
     pub fn lines(self, log: impl Read, mut take: impl FnMut(DryLine) -> io::Result<()>) -> io::Result<()> {
         let judge = self.judge();
         let mut reader = BodyReader::new(&judge);
-        let mut take = |Item { number, .. }: Item<'_>, Judged { outcome, at_ms, format, .. }: Judged| {
-            take(DryLine { number, format: format.map(FormatId::row), outcome, at_ms })
+        let mut take = |Item { number, bytes }: Item<'_>, Judged { outcome, at_ms, format, .. }: Judged| {
+            let bytes = bytes.filter(|_| matches!(outcome, Outcome::Bad("repeated_member")));
+            let members = bytes.and_then(|line| contradicting_members(judge.provider, line));
+            take(DryLine { number, format: format.map(FormatId::row), outcome, at_ms, members })
         };
         let splitter = Splitter::new(log, DrainSettings::default().drain_line_bytes);
         splitter.items(judge.provider, |item| reader.line(item, &mut take))?;
@@ -75,12 +80,11 @@ impl DrainDryRun {
             role: observer(self.provider.usual_role()),
             drain: None,
             owned: None,
-            host: self.host.or_else(|| only_host(&self.hosts)),
+            host: Hosts::new(self.host, &self.hosts),
             hosts: self.hosts,
             bots: self.bots,
             limits: Limits::default(),
             now: self.now,
-            parser: HostParser::default(),
         }
     }
 }

@@ -19,6 +19,7 @@ pub enum FormatId {
     Caddy,
     Vector,
     FluentBit,
+    Logstash,
     Json,
     Combined,
     Common,
@@ -26,6 +27,7 @@ pub enum FormatId {
     IngressNginx,
     AwsAlb,
     Haproxy,
+    HaproxyHttps,
     W3c,
     Bunny,
 }
@@ -101,11 +103,14 @@ formats! {
     Caddy "caddy" "Caddy" Ndjson
         "https://caddyserver.com/docs/logging"
         "Agents aren't verified if `client_ip` differs from `remote_ip`."
-    Vector "vector" "Vector, unparsed lines" Ndjson
+    Vector "vector" "Vector, Fluent Bit and Logstash, unparsed lines" Ndjson
         "https://vector.dev/docs/reference/configuration/sources/file/"
-        "`message` has a line in any of the text formats below."
+        "`message` or `log` has a line in any of the text formats below."
     FluentBit "fluent_bit" "Fluent Bit" Ndjson
-        "https://docs.fluentbit.io/manual/pipeline/outputs/http" ""
+        "https://docs.fluentbit.io/manual/pipeline/outputs/http" "`\\xHH` in paths and user agents is unescaped."
+    Logstash "logstash" "Logstash, `COMBINEDAPACHELOG`" Ndjson
+        "https://www.elastic.co/docs/reference/logstash/plugins/plugins-filters-grok"
+        "The pattern's names up to Logstash 7; those of later versions are the Elastic Common Schema's. Visitors can write an address in the place of `clientip`, so agents aren't verified. Keep `message`: a line that the pattern doesn't match is read from it."
     Json "json" "JSON with the usual names" Ndjson
         "https://nginx.org/en/docs/http/ngx_http_log_module.html"
         "The [names](../api/drains.md#fields) of nginx and of most loggers."
@@ -125,6 +130,9 @@ formats! {
     Haproxy "haproxy" "HAProxy, HTTP log format" Combined
         "https://docs.haproxy.org/3.0/configuration.html#8.2.3"
         "Capture `Host` and `User-Agent`, in this order; further captures are ignored. Times are read as UTC. Set `len 8192` in the `log` line: HAProxy cuts lines after 1,024 bytes, and one that is cut before its request is bad."
+    HaproxyHttps "haproxy_https" "HAProxy, HTTPS log format" Combined
+        "https://docs.haproxy.org/3.0/configuration.html#8.2.4"
+        "Like the HTTP log format. Visitors choose the name of TLS at the end, which isn't escaped."
     W3c "w3c" "W3C extended log format (IIS)" Combined
         "https://learn.microsoft.com/en-us/windows/win32/http/w3c-logging"
         "The `#Fields` line names the columns. Select `cs-host` and `cs(User-Agent)`."

@@ -6,6 +6,7 @@ mod akamai;
 mod cloudflare;
 mod columns;
 mod combined;
+mod contradiction;
 mod firehose;
 mod ndjson;
 mod text;
@@ -18,6 +19,7 @@ use schemas::identity::{DrainBody, DrainProvider};
 use std::borrow::Cow;
 
 pub(super) use columns::Heading;
+pub(super) use contradiction::contradicting_members;
 pub(super) use firehose::record_lines;
 
 /// What providers send to try a destination: Cloudflare's `test.txt.gz`, Akamai's validation, and an object that says nothing.

@@ -130,6 +130,8 @@ struct Value<'f, 'a> {
 impl<'a> Value<'_, 'a> {
     fn put(self, text: Cow<'a, str>) {
         if let Some((field, rank)) = self.member.field {
+            // Only servers write `01/Nov/2026:10:00:00 +0000`: a shipper's time, of when it read the line, is another one.
+            let rank = if field == Field::Time && text.contains('/') { 0 } else { rank };
             self.fields.put_ranked(field, rank, text);
         }
     }

@@ -4,7 +4,7 @@ use super::format_table::FormatId;
 use super::formats::{Heading, NoRequest, parse};
 use super::line::{Field, Fields, MAX_USER_AGENT_BYTES, Reason, cut, ownable};
 use super::line_id::{line_id, mark};
-use super::requested_host::{HostParser, RequestedHost};
+use super::requested_host::Hosts;
 use crate::record::normalise::{Origin, normalise};
 use crate::request::limits::{EARLIEST_AT_MS, Limits};
 use crate::request::raw::require_clean_text;
@@ -105,17 +105,11 @@ pub(super) struct Judge {
     pub(super) owned: Option<Vec<OwnedSite>>,
     /// The hosts that the drain is for, with those beneath them; none: no such limit.
     pub(super) hosts: Vec<Site>,
-    /// The host of lines that name none.
-    pub(super) host: Option<String>,
+    /// The host of a line.
+    pub(super) host: Hosts,
     pub(super) bots: Arc<BotTable>,
     pub(super) limits: Limits,
     pub(super) now: DateTime<Utc>,
-    pub(super) parser: HostParser,
-}
-
-/// The host of lines that name none, where all are of one host and of those beneath it.
-pub(super) fn only_host(hosts: &[Site]) -> Option<String> {
-    if let [host] = hosts { Some(host.domain()) } else { None }
 }
 
 impl Judge {
@@ -131,7 +125,7 @@ impl Judge {
         let judged = match self.instant(&fields) {
             Ok(at_ms) => {
                 let bot = self.bots.classify(&sender(&fields));
-                let host = self.parser.first(fields.hosts());
+                let host = self.host.first(fields.hosts());
                 let bot_name = bot.as_ref().map_or("", |bot| bot.bot.as_ref());
                 let mark = mark(&fields, host.as_ref().map_or("", |host| &host.name), at_ms, bot_name);
                 judged(self.outcome(&fields, at_ms, bot), Some(at_ms), mark)
@@ -163,7 +157,7 @@ impl Judge {
     /// Of a person's line: only the host is read.
     fn of_person(&self, fields: &Fields<'_>) -> Outcome {
         let Some(owned) = &self.owned else { return Outcome::Person };
-        let is_foreign = self.requested_host(fields).is_some_and(|host| !owned.iter().any(|own| own.covers(&host.site)));
+        let is_foreign = self.host.of(fields).is_some_and(|host| !owned.iter().any(|own| own.covers(&host.site)));
         if is_foreign { Outcome::Dropped(OTHER_HOST) } else { Outcome::Person }
     }
 
@@ -217,21 +211,13 @@ impl Judge {
     /// can be logged where a host is expected, and visitors choose their `Host` headers.
     fn host_of<'f>(&'f self, fields: &'f Fields<'_>) -> Result<&'f str, Reason> {
         let mut reason = "no_host";
-        for host in self.named_hosts(fields) {
+        for host in self.host.named(fields) {
             if let Some(host) = ownable(host) {
                 return Ok(host);
             }
             reason = "bad_host";
         }
         Err(reason)
-    }
-
-    fn named_hosts<'f>(&'f self, fields: &'f Fields<'_>) -> impl Iterator<Item = &'f str> {
-        fields.hosts().chain(self.host.as_deref()).chain(fields.get(Field::TargetHost))
-    }
-
-    fn requested_host(&self, fields: &Fields<'_>) -> Option<Arc<RequestedHost>> {
-        self.parser.first(self.named_hosts(fields))
     }
 
     fn failed_fetch(
@@ -257,7 +243,7 @@ impl Judge {
 
     fn line_id(&self, fields: &Fields<'_>, at_ms: i64, bot: &Classified) -> String {
         let is_verified = bot.verified == Some(true);
-        let host = self.requested_host(fields);
+        let host = self.host.of(fields);
         let host = host.as_ref().map_or("", |host| &host.name);
         line_id(self.caller.org_id, self.provider, fields, host, at_ms, is_verified).to_string()
     }
@@ -443,11 +429,12 @@ mod tests {
             FormatId::IngressNginx => Some("ingress-nginx"),
             FormatId::AwsAlb => Some("AWS's load balancer"),
             FormatId::GoogleLoadBalancer => Some("Google's load balancer"),
-            FormatId::Haproxy => Some("HAProxy"),
+            FormatId::Haproxy | FormatId::HaproxyHttps => Some("HAProxy"),
             FormatId::W3c => Some("IIS"),
             FormatId::Bunny => Some("Bunny"),
             FormatId::Vercel => Some("Vercel"),
             FormatId::FluentBit => Some("Fluent Bit's parsers"),
+            FormatId::Logstash => Some("Logstash's patterns"),
             FormatId::Cloudflare | FormatId::Fastly | FormatId::AkamaiJson | FormatId::AkamaiText => None,
             FormatId::CloudFrontJson | FormatId::CloudFrontRealTime | FormatId::CloudFrontStandard => None,
             FormatId::TraefikJson | FormatId::Ecs | FormatId::Caddy | FormatId::Json => None,

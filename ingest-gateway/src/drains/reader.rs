@@ -6,6 +6,9 @@ use super::split::{Item, MAX_LINE_BYTES, Nesting};
 use schemas::identity::{DrainBody, DrainProvider};
 use std::io;
 
+/// Most lines of one JSON object.
+const MAX_OBJECT_LINES: usize = 4_096;
+
 /// What is done with each line.
 type Take<'t> = &'t mut dyn FnMut(Item<'_>, Judged) -> io::Result<()>;
 
@@ -110,7 +113,7 @@ impl<'a> BodyReader<'a> {
         let end = self.nesting.end_of_value(line);
         let is_broken = end.is_none() && self.nesting.is_within_text();
         self.pending_bytes += line.len() + 1;
-        if is_broken || self.pending_bytes > MAX_LINE_BYTES {
+        if is_broken || self.pending_bytes > MAX_LINE_BYTES || self.pending.len() >= MAX_OBJECT_LINES {
             self.pending.push((number, line.to_vec()));
             return self.give_up(take);
         }
@@ -215,9 +218,9 @@ mod tests {
 
     #[test]
     fn objects_without_line_ends_can_be_longer_than_a_line() {
-        let log: String = (0..1_000).map(|n| line(&format!("/{n}")).to_string()).collect();
+        let log: String = (0..16_000).map(|n| line(&format!("/{n}")).to_string()).collect();
         assert!(log.len() > 2 * MAX_LINE_BYTES);
-        let expected: Vec<(u64, String)> = (0..1_000).map(|n| (1, format!("/{n}"))).collect();
+        let expected: Vec<(u64, String)> = (0..16_000).map(|n| (1, format!("/{n}"))).collect();
         assert_eq!(read(&log), expected);
     }
 

@@ -1,5 +1,6 @@
 //! The host that a line's request names.
 
+use super::line::{Field, Fields};
 use schemas::site::Site;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -21,13 +22,35 @@ impl RequestedHost {
     }
 }
 
-/// Parses hosts. Most lines of a log have the host of the line before, so the last one is kept.
+/// The hosts that lines can be of. Most lines of a log have the host of the line before, so the last one is kept parsed.
 #[derive(Default)]
-pub(super) struct HostParser {
+pub(super) struct Hosts {
+    /// The host of every line, if the sender names it.
+    of_all: Option<String>,
+    /// The host of lines that name none, if all are of one host and of those beneath it.
+    only: Option<String>,
     last: RefCell<(String, Option<Arc<RequestedHost>>)>,
 }
 
-impl HostParser {
+impl Hosts {
+    /// The host that the sender names counts before the drain's.
+    pub(super) fn new(of_all: Option<String>, of_drain: &[Site]) -> Self {
+        let only = if let [host] = of_drain { Some(host.domain()) } else { None };
+        Self { of_all, only, last: RefCell::default() }
+    }
+
+    /// What can be the host of a line, the most certain first. The sender knows its host; what a line has in the place of one can
+    /// be from a header.
+    pub(super) fn named<'f>(&'f self, fields: &'f Fields<'_>) -> impl Iterator<Item = &'f str> {
+        let of_line = fields.hosts().chain(self.only.as_deref()).chain(fields.get(Field::TargetHost));
+        self.of_all.as_deref().into_iter().chain(of_line)
+    }
+
+    /// The host of a line.
+    pub(super) fn of(&self, fields: &Fields<'_>) -> Option<Arc<RequestedHost>> {
+        self.first(self.named(fields))
+    }
+
     /// Returns the first of these texts that is a host.
     pub(super) fn first<'a>(&self, mut texts: impl Iterator<Item = &'a str>) -> Option<Arc<RequestedHost>> {
         texts.find_map(|text| self.parse(text))
@@ -49,7 +72,7 @@ mod tests {
 
     #[test]
     fn each_text_is_parsed_as_its_own_host() {
-        let hosts = HostParser::default();
+        let hosts = Hosts::default();
         let name = |text: &str| hosts.parse(text).map(|host| host.name.clone());
         for _ in 0..2 {
             for (text, expected) in [

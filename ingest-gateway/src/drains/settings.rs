@@ -1,5 +1,6 @@
 //! What a drain may send.
 
+use super::split::MAX_LINE_BYTES;
 use clap::Args;
 
 /// Logs of CDNs.
@@ -14,8 +15,8 @@ pub struct DrainSettings {
     /// Most lines in one body of a drain
     #[arg(long, env = "TELEMETRY_DRAIN_LINES", default_value_t = 1_000_000)]
     pub drain_lines: u64,
-    /// Longest line of a drain, in bytes; a longer one is a bad line
-    #[arg(long, env = "TELEMETRY_DRAIN_LINE_BYTES", default_value_t = 64 * 1024)]
+    /// Longest line of a drain, in bytes. Texts over 16 KiB in a longer one are cut; if it is still longer, it is a bad line
+    #[arg(long, env = "TELEMETRY_DRAIN_LINE_BYTES", default_value_t = MAX_LINE_BYTES)]
     pub drain_line_bytes: usize,
     /// Most bodies of drains that are read at a time; more are refused at once. No organisation has more than are left for others
     #[arg(long, env = "TELEMETRY_DRAINS_AT_ONCE", default_value_t = 32)]
@@ -28,7 +29,7 @@ impl Default for DrainSettings {
             drain_wire_bytes: 64 * 1024 * 1024,
             drain_body_bytes: 1024 * 1024 * 1024,
             drain_lines: 1_000_000,
-            drain_line_bytes: 64 * 1024,
+            drain_line_bytes: MAX_LINE_BYTES,
             drains_at_once: 32,
         }
     }

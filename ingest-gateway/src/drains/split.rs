@@ -1,13 +1,17 @@
 //! A body cut into lines, or into the elements of its JSON array, as it is read.
 
+mod long_texts;
+
+use long_texts::{Rest, max_text, without_long_texts};
 use memchr::{memchr_iter, memchr2};
 use schemas::identity::{DrainBody, DrainProvider};
 use std::io::{self, BufRead, BufReader, Read};
 
 /// What is read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Longest JSON object over several lines.
-pub(super) const MAX_LINE_BYTES: usize = 64 * 1024;
+/// Longest line, without the ends of its long texts, and longest JSON object over several lines. Visitors choose their headers, and
+/// servers accept up to a mebibyte of them.
+pub(super) const MAX_LINE_BYTES: usize = 1024 * 1024;
 /// Longest id of a request that is looked for in a body.
 const MAX_ID_BYTES: usize = 256;
 
@@ -19,7 +23,7 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 pub(super) struct Item<'a> {
     /// Which one it is, from 1; blank lines are counted, and handed over they are not.
     pub(super) number: u64,
-    /// None where it is too long.
+    /// None where it is too long even without the ends of its long texts.
     pub(super) bytes: Option<&'a [u8]>,
 }
 
@@ -110,7 +114,7 @@ impl<R: Read> Splitter<R> {
 }
 
 /// Hands over each line. The first one comes after so many others. JSON objects without line ends are cut when they are longer than a
-/// line may be.
+/// line may be, and so are long texts.
 pub(super) fn lines(
     reader: &mut impl BufRead,
     max_bytes: usize,
@@ -131,6 +135,9 @@ pub(super) fn lines(
                 line.drain(..cut);
                 continue;
             }
+            if shorten(reader, &mut line, max_bytes)? {
+                continue;
+            }
         }
         if is_too_long {
             reader.skip_until(b'\n')?;
@@ -145,6 +152,27 @@ pub(super) fn lines(
         number += 1;
         line.clear();
     }
+}
+
+/// Cuts the long texts of a line that isn't read to its end. Returns whether there is room for enough of what follows: shortening it
+/// byte by byte would cost too much.
+fn shorten(reader: &mut impl BufRead, line: &mut Vec<u8>, max_bytes: usize) -> io::Result<bool> {
+    let (mut short, rest) = without_long_texts(line, max_text(max_bytes));
+    if let Some(mut rest) = rest {
+        loop {
+            let (passed, has_ended) = rest.pass(reader.fill_buf()?);
+            reader.consume(passed);
+            if has_ended || passed == 0 {
+                break;
+            }
+        }
+        short.extend_from_slice(rest.text().as_bytes());
+    }
+    Ok(has_room(std::mem::replace(line, short).len(), line.len(), max_bytes))
+}
+
+fn has_room(before: usize, after: usize, max_bytes: usize) -> bool {
+    before > after && (before - after) * 4 >= max_bytes
 }
 
 /// Hands over the JSON objects at the beginning of a line that isn't read to its end; how many bytes they have.
@@ -209,6 +237,8 @@ struct Scanner {
     has_ended: bool,
     element: Vec<u8>,
     is_too_long: bool,
+    /// The rest of the text that is read, if its beginning was enough.
+    cut: Option<Rest>,
     /// Strings of the outermost object, to find one of its members.
     text: Vec<u8>,
     is_wanted: bool,
@@ -227,6 +257,7 @@ impl Scanner {
             has_ended: false,
             element: Vec::new(),
             is_too_long: false,
+            cut: None,
             text: Vec::new(),
             is_wanted: false,
             id: None,
@@ -310,6 +341,10 @@ impl Scanner {
     }
 
     fn step_in_string(&mut self, byte: u8) {
+        if byte == b'"' && !self.is_escaped {
+            let rest = self.cut.take().map(Rest::text).unwrap_or_default();
+            self.element.extend_from_slice(rest.as_bytes());
+        }
         self.keep_if_in_array(byte);
         match byte {
             _ if self.is_escaped => self.is_escaped = false,
@@ -322,9 +357,7 @@ impl Scanner {
     /// What a string has between its quotes and its escapes.
     fn keep_plain(&mut self, plain: &[u8]) {
         if self.in_array {
-            let room = self.max_bytes.saturating_sub(self.element.len());
-            self.is_too_long |= plain.len() > room;
-            self.element.extend_from_slice(&plain[..plain.len().min(room)]);
+            self.keep_all(plain);
         }
         if self.depth == 1 {
             let room = MAX_ID_BYTES.saturating_sub(self.text.len());
@@ -349,11 +382,34 @@ impl Scanner {
     }
 
     fn keep(&mut self, byte: u8) {
-        if self.element.len() < self.max_bytes {
+        if self.element.len() < self.max_bytes && self.cut.is_none() {
             self.element.push(byte);
         } else {
-            self.is_too_long = true;
+            self.keep_all(&[byte]);
         }
+    }
+
+    fn keep_all(&mut self, bytes: &[u8]) {
+        let mut bytes = bytes;
+        while !bytes.is_empty() && !self.is_too_long {
+            if let Some(rest) = &mut self.cut {
+                return rest.add(bytes);
+            }
+            let room = self.max_bytes.saturating_sub(self.element.len()).min(bytes.len());
+            self.element.extend_from_slice(&bytes[..room]);
+            bytes = &bytes[room..];
+            self.is_too_long = !bytes.is_empty() && !self.shorten();
+        }
+    }
+
+    /// Cuts the long texts of an element; the text of a record is the record. Returns whether there is enough room then.
+    fn shorten(&mut self) -> bool {
+        if self.layout == Layout::Records {
+            return false;
+        }
+        let (short, cut) = without_long_texts(&self.element, max_text(self.max_bytes));
+        self.cut = cut;
+        has_room(std::mem::replace(&mut self.element, short).len(), self.element.len(), self.max_bytes)
     }
 
     fn element(&self) -> Option<&[u8]> {
@@ -363,6 +419,7 @@ impl Scanner {
     fn next_element(&mut self) {
         self.element.clear();
         self.is_too_long = false;
+        self.cut = None;
     }
 
     fn end(self) -> io::Result<Option<String>> {
@@ -466,19 +523,34 @@ mod tests {
         (found, format!("{ended:?}"))
     }
 
+    const LONG: &str = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+    const ESCAPES: &str =
+        r"\ud83d\ude00\u0022\x22\\\n\ud83d\ude00\u0022\x22\\\n\ud83d\ude00\u0022\x22\\\n\ud83d\ude00\u0022\x22\\\n";
+
     proptest! {
         #[test]
         fn a_body_is_cut_in_the_same_way_however_its_bytes_come(
             parts in prop::collection::vec(
                 prop::sample::select(vec![
                     "{", "}", "[", "]", ",", ":", "\"", "\\", "\\\"", "\\\\", " ", "a", "requestId", "records", "data", "\"requestId\":\"i\"",
-                    "\"records\":[", "{\"data\":\"YQ==\"}", "\"a long text, with [all] {that}\"",
+                    "\"records\":[", "{\"data\":\"YQ==\"}", "\"a long text, with [all] {that}\"", "\n", LONG, ESCAPES,
                 ]),
                 0..30,
             ),
-            max_bytes in 0..40_usize,
+            max_bytes in prop_oneof![0..40_usize, 40..600_usize],
             is_delivery in any::<bool>(),
         ) {
+            let numbered = |body: &mut dyn Read| {
+                let mut found = Vec::new();
+                let keep = |item: Item<'_>| {
+                    found.push((item.number, item.bytes.map(<[u8]>::to_vec)));
+                    Ok(())
+                };
+                lines(&mut BufReader::new(body), max_bytes, 0, keep).unwrap();
+                found
+            };
+            let body = parts.concat();
+            prop_assert_eq!(numbered(&mut body.as_bytes()), numbered(&mut Dripping(body.as_bytes())));
             let (opening, layout) = if is_delivery { ("{", Layout::Records) } else { ("[", Layout::Array) };
             let body = format!("{opening}{}", parts.concat());
             prop_assert_eq!(

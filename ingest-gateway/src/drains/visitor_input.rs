@@ -1,7 +1,9 @@
 //! C14: whatever visitors write into their requests, each accepted line stays one report, and none joins another's event.
 
 mod added_text;
+mod long_texts;
 mod other_places;
+mod random_texts;
 
 use super::dry_run::{DrainDryRun, DryLine};
 use super::format_table::{FORMATS, FormatId, LogFormat};
@@ -94,7 +96,7 @@ impl Escapes {
         match format {
             FormatId::Combined | FormatId::Common | FormatId::IngressNginx | FormatId::AwsAlb => Self::Server,
             FormatId::TraefikClf | FormatId::Bunny => Self::Raw,
-            FormatId::Haproxy => Self::Hash,
+            FormatId::Haproxy | FormatId::HaproxyHttps => Self::Hash,
             FormatId::W3c => Self::Plus,
             FormatId::CloudFrontRealTime | FormatId::CloudFrontStandard | FormatId::AkamaiText => Self::Percent,
             _ => Self::Json,
@@ -147,6 +149,7 @@ impl Part {
             (Self::Agent, _) => line.replacen("\"-\" ", &format!("\"{text}\" "), 1),
             (Self::User, FormatId::W3c) => line.replace(" 443 - ", &format!(" 443 {text} ")),
             (Self::User, FormatId::FluentBit) => line.replace("\"user\":\"-\"", &format!("\"user\":\"{text}\"")),
+            (Self::User, FormatId::Logstash) => line.replace("\"auth\":\"-\"", &format!("\"auth\":\"{text}\"")),
             (Self::User, FormatId::TraefikJson) => member("ClientUsername"),
             (Self::User, FormatId::Json | FormatId::Ecs) => member("remote_user"),
             (Self::User, _) => line.replace("132.196.86.7 - - [", &format!("132.196.86.7 - {text} [")),
@@ -162,7 +165,7 @@ impl Part {
             (Self::Forwarded, _) => line.replace("132.196.86.7 - -", &format!("{text}, 132.196.86.7 - -")),
             (Self::Appended, FormatId::Combined) => format!("{} \"{text}, 132.196.86.7\"", line.trim_end()),
             (Self::Appended, FormatId::CloudFrontRealTime) => format!("{}\t{text}", line.trim_end()),
-            (Self::Appended, FormatId::Haproxy) => line.replace(")}", &format!(")|{text}}}")),
+            (Self::Appended, FormatId::Haproxy | FormatId::HaproxyHttps) => line.replace(")}", &format!(")|{text}}}")),
             (Self::Appended, _) if is_json => {
                 line.trim_end().strip_suffix('}').unwrap().to_owned() + &format!(",\"x\":\"{text}\"}}")
             }
@@ -196,22 +199,25 @@ fn last_line(format: FormatId) -> &'static str {
     format.row().sample.lines().last().unwrap()
 }
 
+/// A text as a format writes it. Shippers have the texts of a server within their JSON.
+fn escape(format: FormatId, text: &str) -> String {
+    let is_shipper = matches!(format, FormatId::Vector | FormatId::FluentBit | FormatId::Logstash);
+    let text = if is_shipper { Escapes::Server.escape(text) } else { text.to_owned() };
+    Escapes::of(format).escape(&text)
+}
+
 /// The line of the table's sample for another time and page, with what the visitor chose.
 fn of_sample(format: &LogFormat, second: i64, page: &str, part: Part, value: &str) -> String {
-    let escapes = Escapes::of(format.id);
-    // Vector has a line of a server within its JSON.
-    let inner = |text: &str| if format.id == FormatId::Vector { Escapes::Server.escape(text) } else { text.to_owned() };
-    let escape = |text: &str| escapes.escape(&inner(text));
     let samples = [BOT.to_owned(), BOT.replace(' ', "%20"), BOT.replace(' ', "+"), AKAMAI_BOT.to_owned()];
     let mut line = format.sample.replace("10:00:00", &format!("10:00:0{second}"));
     line = line.replace("1793527200", &(1_793_527_200 + second).to_string()).replace("article", page);
     if part == Part::Agent {
-        let user_agent = escape(&format!("{BOT} {value}"));
+        let user_agent = escape(format.id, &format!("{BOT} {value}"));
         for sample in samples {
             line = line.replace(&sample, &user_agent);
         }
     }
-    part.put(&line, format.id, &escape(value))
+    part.put(&line, format.id, &escape(format.id, value))
 }
 
 /// Values of headers stay in their place in every format of the table.
@@ -239,9 +245,11 @@ fn c14_visitors_cannot_merge_or_drop_lines_of_any_format() {
 
 /// Two pages at two times, whose visitor chose the same value.
 fn four_lines_are_four(format: &LogFormat, part: Part, value: &str) {
+    let names_host = format.sample.contains("www.example.com") && part != Part::Host && format.id != FormatId::TraefikClf;
+    let host = if names_host { None } else { Some("www.example.com") };
     let kept = |second, page| {
         let log = of_sample(format, second, page, part, value);
-        let lines = outcomes(format, Some("www.example.com"), &log);
+        let lines = outcomes(format, host, &log);
         let what = format!("{} {part:?} {value:.60}: {log:.600}", format.name);
         let [line] = <[DryLine; 1]>::try_from(lines).ok().unwrap_or_else(|| panic!("{what}"));
         let Outcome::Kept(event) = line.outcome else { panic!("{what}: {:?}", line.outcome) };
@@ -271,12 +279,15 @@ fn c14_user_names_cannot_move_host_or_address() {
         "a [x] b",
         "[01/Nov/2026:10:00:00 +0000] x",
     ] {
-        for (before, host) in [("132.196.86.7 - ", None), ("www.a.test:443 132.196.86.7 - ", Some("www.a.test"))] {
+        for (before, host, expected) in [
+            ("132.196.86.7 - ", Some("b.test"), "b.test"),
+            ("www.a.test:443 132.196.86.7 - ", Some("b.test"), "b.test"),
+            ("www.a.test:443 132.196.86.7 - ", None, "www.a.test"),
+        ] {
             let log = format!("{before}{user} {rest}");
-            let format = FormatId::Combined.row();
-            let [line] = <[DryLine; 1]>::try_from(outcomes(format, Some("b.test"), &log)).ok().unwrap();
+            let [line] = <[DryLine; 1]>::try_from(outcomes(FormatId::Combined.row(), host, &log)).ok().unwrap();
             let Outcome::Kept(event) = line.outcome else { panic!("{log}: {:?}", line.outcome) };
-            let url = format!("https://{}/a", host.unwrap_or("b.test"));
+            let url = format!("https://{expected}/a");
             assert_eq!(event.content_url.as_deref(), Some(url.as_str()), "{log}");
             // A user with spaces can't be told from a header in the place of the address.
             let verified = (!user.contains(' ')).then_some(true);

@@ -29,7 +29,7 @@ pub(crate) struct Test {
     /// Format of the log
     #[arg(long, value_name = "PROVIDER", value_parser = provider())]
     provider: DrainProvider,
-    /// Host for lines that don't name one [default: --domain, if given once]
+    /// Host of all lines [default: the line's, or --domain if given once]
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
     /// Count only this host and its subdomains, repeatable [default: all hosts]
@@ -45,9 +45,11 @@ const MOST_ROWS: usize = 10_000;
 const COLUMNS: [Column; 9] = [
     column("line", "/line"),
     phrase("counted as", |row| counted_as(&text(&row["becomes"])).0.to_owned()),
-    phrase("reason", |row| match row["missing"].as_str() {
-        Some(field) => format!("no {}", field.replace('_', " ")),
-        None => text(&row["why"]),
+    phrase("reason", |row| match (row["missing"].as_str(), row["members"].as_array().map(Vec::as_slice)) {
+        (Some(field), _) => format!("no {}", field.replace('_', " ")),
+        (None, Some([one, other])) if one == other => format!("{} occurs twice", text(one)),
+        (None, Some([one, other])) => format!("{} and {} contradict each other", text(one), text(other)),
+        (None, _) => text(&row["why"]),
     }),
     column("format", "/format"),
     column("bot", "/bot"),
@@ -182,7 +184,9 @@ fn facts_of(line: &DryLine) -> Value {
             "line": number, "becomes": "refused", "bot": fetch.bot, "operator": fetch.operator, "purpose": fetch.purpose,
             "verified": fetch.verified, "status": fetch.status, "time": time,
         }),
-        LineOutcome::Bad(reason) => json!({"line": number, "becomes": "bad", "why": reason, "missing": missing(reason)}),
+        LineOutcome::Bad(reason) => {
+            json!({"line": number, "becomes": "bad", "why": reason, "missing": missing(reason), "members": line.members})
+        }
         LineOutcome::Trial => json!({"line": number, "becomes": "trial"}),
     }
 }

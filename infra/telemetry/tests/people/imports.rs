@@ -102,7 +102,7 @@ fn a_line_without_its_end_is_sent_and_sent_again_once_it_is_whole() {
 fn a_fault_that_is_found_after_something_was_sent_is_no_usage_failure() {
     let stub = Stub::start(|_, _| ok(r#"{"events_created": 1}"#));
     let terminal = asking(&stub);
-    let long = "x".repeat(1024 * 1024 + 1);
+    let long = "x".repeat(8 * 1024 * 1024 + 1);
     let said = import(&terminal, &terminal.file("long.log", &format!("first\n{long}\n")), &[]);
     assert!(said.code == 1 && said.stderr.contains("everything before byte 6 was sent"), "{said:?}");
     assert_eq!(stub.bodies(), "first\n");

@@ -14,6 +14,8 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     fields.format = Some(FormatId::Cloudflare);
     fields.rewrite(Field::Parent, |parent| (parent == NO_PARENT).then(String::new));
     fields.rewrite(Field::Source, |source| source.eq_ignore_ascii_case(EYEBALL).then(String::new));
+    // A Worker asked, not a visitor.
+    fields.rewrite(Field::IsEdge, |is_subrequest| Some((is_subrequest != "true").to_string()));
     Ok(fields)
 }
 
@@ -43,6 +45,7 @@ fn root(name: &str) -> Option<Field> {
         "RayID" => Field::RequestId,
         "ParentRayID" => Field::Parent,
         "ClientRequestSource" => Field::Source,
+        "WorkerSubrequest" => Field::IsEdge,
         "VerifiedBotCategory" => Field::Category,
         _ => return None,
     })

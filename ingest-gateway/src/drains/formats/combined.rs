@@ -271,7 +271,7 @@ pub(super) fn unescaped_text(logged: &str) -> Cow<'_, str> {
 }
 
 /// A request line that was logged with escapes. Bytes need not be UTF-8 there, and each of them is part of the page.
-fn unescaped_target(logged: &str) -> Cow<'_, str> {
+pub(super) fn unescaped_target(logged: &str) -> Cow<'_, str> {
     if logged.contains('\\') {
         Cow::Owned(percent_encoding::percent_encode(&unescaped(logged), percent_encoding::CONTROLS).to_string())
     } else {

@@ -1,5 +1,5 @@
 //! JSON lines whose members their sender or server names: Fastly's format string, nginx, Caddy, Traefik, Google's load balancer,
-//! the Elastic Common Schema, Fluent Bit and Vector.
+//! the Elastic Common Schema, Fluent Bit, Logstash and Vector.
 
 mod escapes;
 #[cfg(test)]
@@ -7,7 +7,7 @@ mod tests;
 
 use super::super::json::{Member, Names, Node, fields};
 use super::super::line::{Field, Fields, Reason};
-use super::{FormatId, NoRequest, put_request_line, put_url_host, text};
+use super::{FormatId, NoRequest, combined, put_request_line, put_url_host, text};
 use escapes::with_json_escapes;
 use std::borrow::Cow;
 
@@ -36,10 +36,11 @@ fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
     if is_about_something_else(&fields) {
         return Err(NoRequest::Other);
     }
-    if let Some(line) = fields.take(Field::Message).filter(|_| has_no_request(&fields)) {
-        let mut fields = text::parse(&line)?.into_owned();
-        fields.format = Some(FormatId::Vector);
-        return Ok(fields);
+    let message = fields.take(Field::Message).filter(|_| otherwise == FormatId::Json && is_unparsed(&fields));
+    match message.map(|message| read_message(&message)) {
+        Some(Err(reason)) if has_no_request(&fields) => return Err(reason),
+        Some(Ok(read)) => return Ok(read),
+        Some(Err(_)) | None => {}
     }
     match fields.format {
         Some(FormatId::GoogleLoadBalancer) => {
@@ -54,10 +55,37 @@ fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
             fields.take(Field::Path);
             fields.put(Field::Path, Cow::Borrowed("/"));
         }
+        Some(FormatId::Logstash | FormatId::FluentBit | FormatId::Ecs) if !fields.has_sign(FormatId::Json) => {
+            undo_escapes(&mut fields);
+        }
         Some(_) => {}
         None => fields.format = Some(otherwise),
     }
     Ok(fields)
+}
+
+/// Reads a line that a shipper sent as its server wrote it.
+fn read_message(line: &str) -> Result<Fields<'static>, NoRequest> {
+    let line = line.trim_ascii();
+    // A line of text can begin with a header.
+    if line.starts_with('{')
+        && let read = parse(line).map(Fields::into_owned)
+        && !matches!(read, Err(NoRequest::Bad("not_json")))
+    {
+        return read;
+    }
+    let mut fields = text::parse(line)?.into_owned();
+    fields.format = Some(FormatId::Vector);
+    Ok(fields)
+}
+
+/// Undoes the escapes of a server, whose lines of text such shippers cut by patterns. The patterns of Logstash leave quotes around.
+fn undo_escapes(fields: &mut Fields<'_>) {
+    fields.rewrite(Field::Path, |path| path.contains('\\').then(|| combined::unescaped_target(path).into_owned()));
+    fields.rewrite(Field::UserAgent, |agent| {
+        let text = agent.strip_prefix('"').and_then(|agent| agent.strip_suffix('"')).unwrap_or(agent);
+        (text.len() < agent.len() || text.contains('\\')).then(|| combined::unescaped_text(text).into_owned())
+    });
 }
 
 /// Reads the fields of a line. nginx without `escape=json` writes its own escapes into JSON.
@@ -100,9 +128,14 @@ fn has_added_members(fields: &Fields<'_>) -> bool {
     (is_default && fields.format.is_some()) || own.into_iter().any(|field| fields.is_disputed(field))
 }
 
-/// `request` is the request line of nginx; the method alone in Fastly's documented format.
+/// `request` is the request line of nginx; the method alone in Fastly's documented format, and the target in Logstash's, where
+/// `path` is the log file.
 fn put_request(fields: &mut Fields<'_>) {
     let Some(request) = fields.take(Field::RequestLine) else { return };
+    if fields.format == Some(FormatId::Logstash) {
+        fields.take(Field::Path);
+        return fields.put(Field::Path, request);
+    }
     match request.contains(' ') || fields.get(Field::Path).is_none() {
         true => put_request_line(request, fields),
         false => fields.put(Field::Method, request),
@@ -111,6 +144,11 @@ fn put_request(fields: &mut Fields<'_>) {
 
 fn has_no_request(fields: &Fields<'_>) -> bool {
     [Field::Method, Field::Path, Field::UserAgent].into_iter().all(|field| fields.is_absent(field))
+}
+
+/// Whether a shipper sent a line as its server wrote it; `path` can be the log file.
+fn is_unparsed(fields: &Fields<'_>) -> bool {
+    fields.is_absent(Field::Method) && fields.is_absent(Field::UserAgent)
 }
 
 /// Whether a logger wrote the line that doesn't log requests.
@@ -241,6 +279,9 @@ fn root(name: &str) -> Member {
         "uri" | "path" => Member::ranked(Field::Path, 2),
         "query" | "query_string" | "args" => Member::is(Field::Query),
         "request_method" | "method" => Member::is(Field::Method),
+        // The names of Logstash's patterns. The client can be part of a user's name, since the pattern can begin within a line.
+        "verb" => Member::is(Field::Method).of(FormatId::Logstash),
+        "clientip" | "httpversion" => Member::NONE.of(FormatId::Logstash),
         "request" => Member::is(Field::RequestLine).or_into(Node::Request),
         "user_agent" => Member::is(Field::UserAgent).or_into(Node::EcsUserAgent),
         "request_user_agent" | "http_user_agent" | "agent" => Member::is(Field::UserAgent),
@@ -264,7 +305,7 @@ fn root(name: &str) -> Member {
         // Caddy's.
         "resp_headers" => Member::into(Node::ResponseHeaders),
         "logger" => Member::is(Field::Kind),
-        "message" => Member::is(Field::Message),
+        "message" | "log" => Member::is(Field::Message),
         "http" => Member::into(Node::Http),
         "httpRequest" => Member::into(Node::HttpRequest).of(FormatId::GoogleLoadBalancer),
         "insertId" => Member::is(Field::RequestId).of(FormatId::GoogleLoadBalancer),

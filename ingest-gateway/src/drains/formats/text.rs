@@ -14,9 +14,13 @@ const HAPROXY_TIME: &str = "dd/aaa/dddd:dd:dd:dd.ddd] ";
 pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     let is_alb = line.split_once(' ').is_some_and(|(kind, rest)| ALB_TYPES.contains(&kind) && begins_with_day(rest));
     if is_alb || is_bunny(line) {
-        // A combined line can begin with a text of a visitor's that looks like the columns of another format.
-        let read = if is_alb { application_load_balancer } else { bunny };
-        return read(line).filter(|_| !has_request(line)).ok_or_else(|| "wrong_columns".into());
+        let read = if is_alb { application_load_balancer(line) } else { bunny(line) };
+        match (read, has_request(line)) {
+            (Some(fields), false) => return Ok(fields),
+            // A combined line can begin with a text of a visitor's that looks like the columns of another format.
+            (Some(_), true) | (None, false) => return Err("wrong_columns".into()),
+            (None, true) => {}
+        }
     }
     if let Some((before, time, rest)) = cut_at_time(line, COMMON_LOG_TIME) {
         if has_request(rest) {
@@ -90,7 +94,7 @@ fn application_load_balancer(line: &str) -> Option<Fields<'_>> {
     put(4, Field::Status)?;
     put(2, Field::Bytes)?;
     let (request, rest) = combined::quoted(words.next()?)?;
-    put_request_line(Cow::Borrowed(request), &mut fields);
+    put_request_line(combined::unescaped_target(request), &mut fields);
     put_url_host(Field::Host, &mut fields);
     let (user_agent, _) = combined::quoted(rest)?;
     fields.put(Field::UserAgent, combined::unescaped_text(user_agent));
@@ -143,24 +147,32 @@ fn bunny(line: &str) -> Option<Fields<'_>> {
     Some(fields)
 }
 
-/// `client:port [time] frontend backend/server timers status bytes … [{captures}] "request"` (HAProxy, "HTTP log format"). Captured
-/// headers have no names: the first is read as `Host`, the second as `User-Agent`, and others aren't read. Braces, quotes and `|` in
-/// captures and requests are written as `#HH`; cookies before them aren't escaped. Syslog can cut a line within its request.
+/// `client:port [time] frontend backend/server timers status bytes cookie … [{captures}] "request"`, and in the format for HTTPS
+/// `errors name/version/cipher` after it (HAProxy, "HTTP log format", "HTTPS log format"). Captured headers have no names: the first
+/// is read as `Host`, the second as `User-Agent`, and others aren't read. Braces, quotes and `|` in captures and requests are
+/// written as `#HH`; a cookie before them and the name of TLS after them aren't escaped. Syslog can cut a line within its request.
 fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'a>> {
-    let mut fields = Fields::of(FormatId::Haproxy);
+    let is_timers =
+        |word: &str| word.split('/').count() == 5 && word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'/' | b'-' | b'+'));
+    let mut columns = rest.split(' ');
+    let frontend = columns.next()?;
+    columns.find(|word| is_timers(word))?;
+    let (status, bytes) = (columns.next()?, columns.next()?);
+    let has_cookie = columns.next()? != "-";
+    let (words, request) = if has_cookie { rest.rsplit_once(" \"") } else { rest.split_once(" \"") }?;
+    let (request, tls) = request.split_once('"').unwrap_or((request, ""));
+    let (format, scheme) = match tls.rsplit('/').nth(1) {
+        None => (FormatId::Haproxy, if frontend.ends_with('~') { "https" } else { "http" }),
+        Some(version) => (FormatId::HaproxyHttps, if version == "-" { "http" } else { "https" }),
+    };
+    let mut fields = Fields::of(format);
     fields.put(Field::Time, Cow::Borrowed(time));
     fields.put(Field::Address, Cow::Borrowed(before.rsplit(' ').next()?));
-    let (words, request) = rest.rsplit_once(" \"")?;
-    put_request_line(Cow::Owned(hash_escapes(request.strip_suffix('"').unwrap_or(request))), &mut fields);
-    let (words, captures) = request_captures(words);
-    let mut words = words.split(' ');
-    let scheme = if words.next()?.ends_with('~') { "https" } else { "http" };
     fields.put(Field::Scheme, Cow::Borrowed(scheme));
-    words
-        .find(|word| word.split('/').count() == 5 && word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'/' | b'-' | b'+')))?;
-    fields.put(Field::Status, Cow::Borrowed(words.next()?));
-    fields.put(Field::Bytes, Cow::Borrowed(words.next()?.trim_start_matches('+')));
-    let mut captures = captures.unwrap_or_default().split('|');
+    fields.put(Field::Status, Cow::Borrowed(status));
+    fields.put(Field::Bytes, Cow::Borrowed(bytes.trim_start_matches('+')));
+    put_request_line(Cow::Owned(hash_escapes(request)), &mut fields);
+    let mut captures = request_captures(words).unwrap_or_default().split('|');
     let text = |capture: &str| {
         let escaped = hash_escapes(capture);
         unescaped(&escaped).unwrap_or(escaped)
@@ -177,15 +189,15 @@ fn haproxy<'a>(before: &'a str, time: &'a str, rest: &'a str) -> Option<Fields<'
     Some(fields)
 }
 
-/// Cuts the captured headers off the end: those of the request, after which those of the response can follow.
-fn request_captures(words: &str) -> (&str, Option<&str>) {
+/// The captured headers of the request at the end, after which those of the response can follow.
+fn request_captures(words: &str) -> Option<&str> {
     let (mut words, mut captures) = (words, None);
     for _ in 0..2 {
         if let Some((rest, last)) = words.strip_suffix('}').and_then(|words| words.rsplit_once(" {")) {
             (words, captures) = (rest, Some(last));
         }
     }
-    (words, captures)
+    captures
 }
 
 /// A text in which HAProxy's escapes, `#HH`, are percent escapes.

@@ -151,3 +151,98 @@ fn empty_paths_of_traefik_are_the_front_page() {
     let line = FormatId::TraefikJson.row().sample.replace("/article?page=2", "");
     assert_eq!(url(FormatId::TraefikJson, &line), "https://www.example.com/");
 }
+
+/// HAProxy doesn't escape the name of TLS at the end of a line, nor cookies before the request.
+#[test]
+fn names_of_tls_move_no_field_of_haproxy() {
+    let sample = FormatId::HaproxyHttps.row().sample.trim();
+    let forged = "x {hr.example.com|GPTBot/1.2} {} \"GET /f HTTP/1.1\" 0/0/0/0/0 x/TLSv1.3/X";
+    for name in ["", "-", "a b", "\"", "a/b/c", " \"GET /f", forged] {
+        let line = sample.replace("0/0/0/0/0 www.example.com/", &format!("0/0/0/0/0 {name}/"));
+        assert_ne!(line, sample);
+        assert_eq!(url(FormatId::HaproxyHttps, &line), "https://www.example.com/article?page=2", "{line}");
+        let of_person = line.replacen(BOT, "Mozilla/5.0", 1);
+        assert_eq!(counts(FormatId::HaproxyHttps, &of_person), (0, 0), "{of_person}");
+    }
+    let with_cookie = sample.replace("5120 - -", &format!("5120 SID={forged} -"));
+    assert_eq!(url(FormatId::HaproxyHttps, &with_cookie), "https://www.example.com/article?page=2");
+    let without_tls = sample.replace("0/0/0/0/0 www.example.com/TLSv1.3/TLS_AES_256_GCM_SHA384", "0/-/-/-/0 -/-/-");
+    assert_eq!(url(FormatId::HaproxyHttps, &without_tls), "http://www.example.com/article?page=2");
+}
+
+/// nginx and Apache write `\xHH`, which load balancers and shippers pass on.
+#[test]
+fn escapes_of_servers_are_undone_in_every_format() {
+    let (written, page) = (r"/caf\xC3\xA9?q=\x22\x5Cx41\xE9", r#"/caf%C3%A9?q=%22\x41%E9"#);
+    for format in [
+        FormatId::Combined,
+        FormatId::IngressNginx,
+        FormatId::AwsAlb,
+        FormatId::Vector,
+        FormatId::FluentBit,
+        FormatId::Logstash,
+        FormatId::Ecs,
+    ] {
+        let sample = format.row().sample;
+        let written = if sample.starts_with('{') { written.replace('\\', "\\\\") } else { written.to_owned() };
+        let found = url(format, &sample.replace("/article?page=2", &written));
+        assert_eq!(found.replace('"', "%22"), format!("https://www.example.com{page}"), "{sample}");
+    }
+    let of_nginx = FormatId::FluentBit.row().sample.replace("referer", "http_referer").replace("page=2", r"\\x41");
+    assert!(url(FormatId::FluentBit, &of_nginx).ends_with(r"?\x41"), "nginx with escape=json writes {of_nginx}");
+}
+
+/// A Worker's own requests have the visitor's user agent.
+#[test]
+fn requests_of_workers_are_no_fetches() {
+    let sample = FormatId::Cloudflare.row().sample;
+    let line = |members: &str| sample.replacen('{', &format!("{{{members},"), 1);
+    for (members, kept) in [
+        ("\"WorkerSubrequest\":true", 0),
+        ("\"WorkerSubrequest\":true,\"ClientRequestSource\":\"edgeWorkerFetch\"", 0),
+        ("\"WorkerSubrequest\":false", 1),
+        ("\"WorkerSubrequest\":null", 1),
+        ("\"WorkerSubrequestCount\":2", 1),
+    ] {
+        assert_eq!(counts(FormatId::Cloudflare, &line(members)), (kept, 0), "{members}");
+    }
+}
+
+/// Users with spaces and others don't match the patterns of shippers, which send such lines as they are.
+#[test]
+fn lines_that_no_pattern_matches_are_read() {
+    let line = format!("203.0.113.5 - \u{e9} b [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"");
+    let json = FormatId::Json.row().sample.trim().replace("/article?page=2", "/a");
+    for (message, members) in [
+        (
+            &line,
+            serde_json::json!({"@timestamp": "2026-11-01T10:00:07Z", "tags": ["_grokparsefailure"], "host": "web-1", "path": "/var/log/x"}),
+        ),
+        (&line, serde_json::json!({"date": 1_793_527_207.0})),
+        (&json, serde_json::json!({"date": 1_793_527_207.0})),
+        (&format!("{line}\n"), serde_json::json!({"stream": "stdout", "time": "2026-11-01T10:00:07Z"})),
+    ] {
+        for name in ["message", "log"] {
+            let mut log = members.clone();
+            log[name] = message.as_str().into();
+            let event = event(FormatId::Json, &log.to_string());
+            assert_eq!(
+                (event.content_url.as_deref(), event.at_ms),
+                (Some("https://www.example.com/a"), 1_793_527_200_000),
+                "{log}"
+            );
+        }
+    }
+}
+
+/// Logs that begin with `X-Forwarded-For`, in which servers escape quotes.
+#[test]
+fn headers_that_look_like_columns_drop_no_line() {
+    let rest = format!("203.0.113.5 - - [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"{BOT}\"");
+    let alb = "https 2026-11-01T10:00:00.000641Z app/x 132.196.86.7:2817 192.0.2.5:80 0 0 0 200 200 34 5120 \\x22GET";
+    for begin in ["HIT|200|1793527200000|10|390|", alb, "h2 2026-11-01", "{\\x22a\\x22:1}", "#Fields: c-ip"] {
+        let event = event(FormatId::Combined, &format!("{begin}, {rest}"));
+        assert_eq!(event.content_url.as_deref(), Some("https://www.example.com/a"), "{begin}");
+        assert_ne!(event.crawler.unwrap().verified, Some(true), "{begin}");
+    }
+}

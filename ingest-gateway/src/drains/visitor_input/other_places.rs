@@ -2,7 +2,7 @@
 
 use super::{BOT, NGINX_ID, outcomes};
 use crate::drains::dry_run::DryLine;
-use crate::drains::format_table::FormatId;
+use crate::drains::format_table::{FORMATS, FormatId};
 use crate::drains::line_outcome::Outcome;
 use schemas::log::LogEvent;
 use serde_json::json;
@@ -146,19 +146,32 @@ fn host_of_a_url_counts_only_alone() {
     assert_eq!(url(FormatId::Json, None, &alone.to_string()), "https://www.b.test/a", "nothing else names a host");
     assert_eq!(url(FormatId::Json, Some("www.a.test"), &alone.to_string()), "https://www.a.test/a", "?host= does");
     for format in [FormatId::GoogleLoadBalancer, FormatId::AwsAlb, FormatId::Bunny] {
-        assert_eq!(url(format, Some("www.a.test"), format.row().sample), PAGE, "the server wrote the URL itself");
+        assert_eq!(url(format, None, format.row().sample), PAGE, "the server wrote the URL itself");
+    }
+}
+
+/// Whatever a line has in the place of a host can be a header that its visitor chose.
+#[test]
+fn host_that_the_sender_names_always_wins() {
+    let befores = ["evil.test 203.0.113.7 - -", "evil.test:443 203.0.113.7 10.0.0.1 - -", "evil.test:443 \"203.0.113.7\" - -"];
+    let lines = befores.map(|before| (FormatId::Combined, combined("").replace("203.0.113.7 - -", before)));
+    let ours = (FormatId::Combined, combined(&format!(" \"-\" \"evil.test\" \"{NGINX_ID}\"")));
+    let samples = FORMATS.iter().map(|format| (format.id, format.sample.replace("www.example.com", "evil.test")));
+    for (format, log) in lines.into_iter().chain([ours]).chain(samples.filter(|(id, _)| *id != FormatId::Common)) {
+        let url = url(format, Some("www.a.test"), &log);
+        assert!(url.starts_with("https://www.a.test/a"), "{log}: {url}");
     }
 }
 
 /// Logs with two headers and then a number, such as `"$http_x_forwarded_for" "$http_accept_language" "%{usec}t"`.
 #[test]
 fn only_a_uuid_after_it_makes_a_text_the_host() {
-    let of = |id: &str| url(FormatId::Combined, Some("www.a.test"), &combined(&format!(" \"-\" \"b.test\" \"{id}\"")));
+    let log = |id: &str| combined(&format!(" \"-\" \"b.test\" \"{id}\""));
     for other in ["1793527200123456", "0123456789abcdef", &NGINX_ID[1..], "0123456789abcdef01234567"] {
-        assert_eq!(of(other), "https://www.a.test/a", "{other}");
+        assert!(matches!(outcome(FormatId::Combined, None, &log(other)), Outcome::Bad("no_host")), "{other}");
     }
     for id in [NGINX_ID, "0B1F9E6C-3d6a-4a52-9c4e-0f2a6a1d2e3f"] {
-        assert_eq!(of(id), "https://b.test/a", "{id}");
+        assert_eq!(url(FormatId::Combined, None, &log(id)), "https://b.test/a", "{id}");
     }
 }
 

@@ -209,3 +209,44 @@ fn escapes_of_nginx_in_json_hide_no_fetch() {
         assert!(matches!(outcome(FormatId::Json, &log), Outcome::Bad("not_json")), "{log}");
     }
 }
+
+/// What `COMBINEDAPACHELOG` finds from Logstash 8 on, and a line that Filebeat read.
+#[test]
+fn patterns_of_logstash_are_read() {
+    let line = json!({"@timestamp": "2026-11-01T10:00:07.452Z", "@version": "1", "timestamp": "01/Nov/2026:10:00:00 +0000",
+        "event": {"original": "x"}, "host": {"name": "web-1"}, "log": {"file": {"path": "/var/log/apache2/access.log"}},
+        "source": {"address": "132.196.86.7"}, "http": {"request": {"method": "GET"}, "version": "1.1", "response":
+        {"status_code": 200, "body": {"bytes": 5120}}}, "url": {"original": "/article", "domain": "www.example.com"},
+        "user_agent": {"original": BOT}, "message": "x"});
+    let legacy: Value = serde_json::from_str(FormatId::Logstash.row().sample).unwrap();
+    let mut of_beat = legacy.clone();
+    of_beat["agent"] = json!({"type": "filebeat"});
+    assert!(matches!(outcome(FormatId::Logstash, &of_beat.to_string()), Outcome::Bad("no_user_agent")), "{of_beat}");
+    of_beat["user_agent"] = BOT.into();
+    for mut log in [line, legacy, of_beat] {
+        log["vhost"] = "www.example.com".into();
+        let event = kept(FormatId::Logstash, &log.to_string());
+        assert_eq!((event.at_ms, event.crawler.unwrap().verified), (AT_MS, None), "{log}");
+        assert!(event.content_url.unwrap().starts_with("https://www.example.com/article"), "{log}");
+    }
+}
+
+#[test]
+fn members_that_contradict_each_other_are_named() {
+    for (members, expected) in [
+        (r#""http_host":"victim.test""#, ["host", "http_host"]),
+        (r#""time_start":"2026-10-01T10:00:00Z""#, ["time_start", "timestamp"]),
+        (r#""request":"GET /x HTTP/1.1""#, ["request", "url"]),
+        (r#""host":"www.example.com""#, ["host", "host"]),
+        (r#""status":404"#, ["response_status", "status"]),
+        (r#""x":1,"x":2,"http":{"request":{"method":"GET","method":"GET"}}"#, ["http", "http"]),
+    ] {
+        for log in fastly(members) {
+            let [line] = <[DryLine; 1]>::try_from(outcomes(FormatId::Fastly.row(), None, &log)).ok().unwrap();
+            assert!(matches!(line.outcome, Outcome::Bad("repeated_member")), "{log}: {:?}", line.outcome);
+            let mut members = line.members.unwrap();
+            members.sort();
+            assert_eq!(members, expected, "{log}");
+        }
+    }
+}

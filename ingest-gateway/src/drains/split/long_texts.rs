@@ -1,0 +1,122 @@
+//! Cuts long texts in quotes out of lines that are too long: visitors choose them, and must not make a line disappear.
+
+use data_encoding::HEXLOWER;
+use memchr::{memchr, memchr2, memchr3};
+use sha1::{Digest, Sha1};
+
+/// Longest text that stays whole. No field that is stored is as long.
+const MAX_TEXT_BYTES: usize = 16 * 1024;
+/// Bytes of a digest in hexadecimal digits.
+const DIGEST_BYTES: usize = 40;
+
+/// Longest text in a line of so many bytes.
+pub(super) fn max_text(max_bytes: usize) -> usize {
+    MAX_TEXT_BYTES.min(max_bytes / 4)
+}
+
+/// The rest of a text that was cut: its digest takes its place, so that different lines stay different.
+#[derive(Default)]
+pub(super) struct Rest {
+    digest: Sha1,
+    is_escaped: bool,
+}
+
+impl Rest {
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        self.digest.update(bytes);
+    }
+
+    /// Adds bytes up to the end of the text or of its line. Returns how many, and whether the end follows.
+    pub(super) fn pass(&mut self, chunk: &[u8]) -> (usize, bool) {
+        let mut at = usize::from(std::mem::take(&mut self.is_escaped) && chunk.first() != Some(&b'\n'));
+        let (passed, has_ended) = loop {
+            let Some(found) = chunk.get(at..).and_then(|rest| memchr3(b'"', b'\\', b'\n', rest)) else {
+                break (chunk.len(), false);
+            };
+            at += found;
+            match (chunk[at], chunk.get(at + 1)) {
+                (b'\\', None) => {
+                    self.is_escaped = true;
+                    break (chunk.len(), false);
+                }
+                (b'\\', Some(b'\n')) => break (at + 1, true),
+                (b'\\', Some(_)) => at += 2,
+                _ => break (at, true),
+            }
+        };
+        self.add(&chunk[..passed]);
+        (passed, has_ended)
+    }
+
+    /// What stands in the place of the rest.
+    pub(super) fn text(self) -> String {
+        HEXLOWER.encode(&self.digest.finalize())
+    }
+}
+
+/// Cuts each text in quotes that is longer than `max_text`. Returns the line without them and, if its last text hasn't ended and
+/// was cut, the rest of that one.
+pub(super) fn without_long_texts(line: &[u8], max_text: usize) -> (Vec<u8>, Option<Rest>) {
+    let (mut short, mut left) = (Vec::new(), line);
+    while let Some(quote) = memchr(b'"', left) {
+        let (before, text) = left.split_at(quote + 1);
+        short.extend_from_slice(before);
+        let Extent { end, cut, is_escaped } = Extent::of(text, max_text);
+        let whole = &text[..end.unwrap_or(text.len())];
+        let is_long = whole.len() > cut + DIGEST_BYTES;
+        short.extend_from_slice(if is_long { &whole[..cut] } else { whole });
+        let mut rest = Rest { is_escaped, ..Rest::default() };
+        rest.add(&whole[cut..]);
+        let Some(end) = end else { return (short, is_long.then_some(rest)) };
+        if is_long {
+            short.extend_from_slice(rest.text().as_bytes());
+        }
+        short.push(b'"');
+        left = &text[end + 1..];
+    }
+    short.extend_from_slice(left);
+    (short, None)
+}
+
+/// Where a text ends, and where it can be cut.
+struct Extent {
+    /// Its closing quote.
+    end: Option<usize>,
+    /// The latest place that is neither within a character nor within an escape.
+    cut: usize,
+    /// Whether the text has been read up to a backslash.
+    is_escaped: bool,
+}
+
+impl Extent {
+    fn of(text: &[u8], max_text: usize) -> Self {
+        let (mut at, mut cut) = (0, None);
+        loop {
+            let stop = text.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)).map_or(text.len(), |found| at + found);
+            if cut.is_none() && stop > max_text {
+                let is_within = |at: &usize| text[*at] & 0xc0 == 0x80;
+                cut = (at..=max_text).rev().take(4).find(|at| !is_within(at)).or(Some(max_text));
+            }
+            if text.get(stop) != Some(&b'\\') {
+                return Self { end: (stop < text.len()).then_some(stop), cut: cut.unwrap_or(stop), is_escaped: false };
+            }
+            if cut.is_none() && stop + escape_bytes(&text[stop + 1..]) > max_text {
+                cut = Some(stop);
+            }
+            if stop + 1 == text.len() {
+                return Self { end: None, cut: cut.unwrap_or(stop), is_escaped: true };
+            }
+            at = stop + 2;
+        }
+    }
+}
+
+/// The length of an escape by what follows its backslash. The two halves of a surrogate pair are one.
+fn escape_bytes(after: &[u8]) -> usize {
+    match after {
+        [b'u', b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B', ..] => 12,
+        [b'u', ..] => 6,
+        [b'x', ..] => 4,
+        _ => 2,
+    }
+}
