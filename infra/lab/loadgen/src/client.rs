@@ -1,6 +1,6 @@
-//! One kept-alive HTTP/1.1 connection, with a deadline on every exchange.
+//! An HTTP/1.1 keep-alive connection with a time limit per exchange.
 //!
-//! Must tell what never left from what may have arrived: the oracle depends on it. Must not retry.
+//! It never retries, and distinguishes requests that were not sent from those that may have arrived: the oracle depends on that.
 
 use anyhow::Context as _;
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -14,18 +14,18 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Largest answer that is read.
+/// Maximum size of a response body.
 const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// What connections are opened to.
+    /// Address to connect to.
     pub address: SocketAddr,
     host: HeaderValue,
 }
 
 impl Endpoint {
-    /// Reads `http://host[:port]`.
+    /// Parses `http://host[:port]`.
     pub fn parse(base: &str) -> anyhow::Result<Self> {
         let wrong = || format!("{base}: not an address of the form http://host:port");
         let url = url::Url::parse(base).ok().filter(|url| url.scheme() == "http").with_context(wrong)?;
@@ -36,28 +36,28 @@ impl Endpoint {
     }
 }
 
-/// What came of an exchange.
+/// Outcome of an exchange.
 #[derive(Debug)]
 pub enum Exchange {
     Answered(HttpResponse),
-    /// It failed before anything was sent.
+    /// Failed before anything was sent.
     NeverSent(&'static str),
-    /// It failed after something may have arrived.
+    /// Failed after the request may have arrived.
     Lost(&'static str),
 }
 
-/// An answer, read whole.
+/// A complete response.
 #[derive(Debug)]
 pub struct HttpResponse {
     pub status: u16,
-    /// Whether it says when to try again.
+    /// Whether the response has a `Retry-After` header.
     pub has_retry_after: bool,
-    /// How long the whole list is, of a list that comes line by line.
+    /// Total number of items, for NDJSON lists.
     pub total: Option<u64>,
     pub body: Bytes,
 }
 
-/// A connection that is opened when it is first used, and again after it broke.
+/// A connection that is opened on first use and reopened after a failure.
 #[derive(Debug)]
 pub struct Connection {
     place: Endpoint,
@@ -66,24 +66,24 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection to `place` whose exchanges take at most `deadline`.
+    /// Creates a connection to `place` with the time limit `deadline` per exchange.
     pub fn new(place: Endpoint, deadline: Duration) -> Self {
         Self { place, deadline, sender: None }
     }
 
-    /// `POST` of JSON.
+    /// Sends a POST request with a JSON body.
     pub async fn post(&mut self, path: &'static str, key: &HeaderValue, body: Vec<u8>) -> Exchange {
         let request = self.request(Method::POST, path, key);
         self.exchange(request.header(CONTENT_TYPE, "application/json").body(Full::new(Bytes::from(body)))).await
     }
 
-    /// [`Self::post`] under an id of the caller's own.
+    /// Like [`Self::post`], with the given request id.
     pub async fn post_as(&mut self, path: &'static str, key: &HeaderValue, id: &str, body: Vec<u8>) -> Exchange {
         let request = self.request(Method::POST, path, key).header("x-request-id", id);
         self.exchange(request.header(CONTENT_TYPE, "application/json").body(Full::new(Bytes::from(body)))).await
     }
 
-    /// `POST` of a log that is compressed with gzip, under an id of the caller's own.
+    /// Sends a POST request with a gzip-compressed log and the given request id.
     pub async fn post_gzip(&mut self, path: &'static str, key: &HeaderValue, id: &str, body: Bytes) -> Exchange {
         let request = self.request(Method::POST, path, key).header("x-request-id", id).header(CONTENT_ENCODING, "gzip");
         self.exchange(request.body(Full::new(body))).await
@@ -94,7 +94,7 @@ impl Connection {
         self.exchange(request.body(Full::default())).await
     }
 
-    /// `GET` of one JSON object a line.
+    /// Sends a GET request for NDJSON.
     pub async fn get_lines(&mut self, path: &str, key: &HeaderValue) -> Exchange {
         let request = self.request(Method::GET, path, key).header(ACCEPT, "application/x-ndjson");
         self.exchange(request.body(Full::default())).await
@@ -117,7 +117,7 @@ impl Connection {
         outcome
     }
 
-    /// Makes sure that there is a connection that the other side has not closed.
+    /// Opens the connection unless it is still usable.
     async fn open(&mut self) -> Result<(), &'static str> {
         if let Some(sender) = &mut self.sender
             && sender.ready().await.is_ok()
@@ -130,12 +130,11 @@ impl Connection {
     }
 }
 
-/// A connection of HTTP/1.1.
 async fn dial(place: &Endpoint) -> Result<SendRequest<Full<Bytes>>, &'static str> {
     let stream = TcpStream::connect(place.address).await.map_err(|_| "connection refused")?;
     let _ = stream.set_nodelay(true);
     let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| "connection broken")?;
-    // its errors reach the exchange that they break
+    // Errors of the connection are returned by the exchange that they interrupt.
     tokio::spawn(connection);
     Ok(sender)
 }
@@ -144,7 +143,7 @@ async fn answer(sender: &mut SendRequest<Full<Bytes>>, request: Request<Full<Byt
     let response = match sender.send_request(request).await {
         Ok(response) => response,
         Err(error) if error.is_canceled() => return Exchange::NeverSent("connection was closed"),
-        Err(error) if error.is_incomplete_message() => return Exchange::Lost("closed without an answer"),
+        Err(error) if error.is_incomplete_message() => return Exchange::Lost("closed without a response"),
         Err(_) => return Exchange::Lost("connection reset"),
     };
     let (head, body) = response.into_parts();
@@ -156,6 +155,6 @@ async fn answer(sender: &mut SendRequest<Full<Bytes>>, request: Request<Full<Byt
             total: head.headers.get("x-total-count").and_then(|total| total.to_str().ok()?.parse().ok()),
             body: body.to_bytes(),
         }),
-        Err(_) => Exchange::Lost("half an answer"),
+        Err(_) => Exchange::Lost("incomplete response"),
     }
 }

@@ -1,5 +1,5 @@
-//! What logs of CDNs cost the gateway (D2): lines a second of one core by format, beside a baseline of the same run, and the memory
-//! of a gateway process that is sent a gibibyte.
+//! D2: measures what CDN logs cost the gateway: lines per second of one core by format, compared with a baseline of the same run,
+//! and the memory of a gateway process that receives 1 GiB.
 
 mod whole;
 
@@ -24,7 +24,7 @@ const WANTED_LINES: f64 = 400_000.0;
 const CHUNK_BYTES: usize = 64 * 1024;
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// Prints the table and, unless it is told otherwise, what a gateway took.
+/// Prints the table and, unless disabled, the cost of a gateway process.
 pub async fn run(options: &DrainOptions) -> anyhow::Result<Verdict> {
     measure_formats(options)?;
     if !options.without_gateway {
@@ -33,7 +33,7 @@ pub async fn run(options: &DrainOptions) -> anyhow::Result<Verdict> {
     Ok(Verdict::Clean)
 }
 
-/// A body of one format, compressed.
+/// A compressed body of one format.
 struct Body {
     format: Format,
     lines: u64,
@@ -42,10 +42,10 @@ struct Body {
     gzip: Bytes,
 }
 
-/// Lines a second of one core, for each format.
+/// Prints the lines per second of one core for each format.
 fn measure_formats(options: &DrainOptions) -> anyhow::Result<()> {
     println!(
-        "D2  lines/s of one core: inflated, split, read, told apart, dropped or made into records; gzip, 1 line in {BOT_EVERY} is of an AI agent"
+        "D2  lines/s of one core: unpacked, parsed, classified, dropped or stored; gzip, 1 line in {BOT_EVERY} is from an AI agent"
     );
     println!("    {:<18}{:>10}{:>10}{:>12}{:>12}{:>10}{:>10}", "format", "lines", "MiB", "lines/s", "baseline¹", "÷", "wanted");
     let now = Clock::System.now();
@@ -60,11 +60,11 @@ fn measure_formats(options: &DrainOptions) -> anyhow::Result<()> {
         let (name, lines, mib) = (format.name(), body.lines, float(body.bytes) / MIB);
         println!("    {name:<18}{lines:>10}{mib:>10.1}{each:>12.0}{baseline:>12.0}{:>10.2}{WANTED_LINES:>10.0}", each / baseline);
     }
-    println!("    ¹ inflated and split at newlines, nothing more; least CPU of {} rounds each", options.rounds);
+    println!("    ¹ only decompressed and split at newlines; lowest CPU time of {} rounds each", options.rounds);
     Ok(())
 }
 
-/// A body of so many lines, of the last hour.
+/// Returns a body with this many lines of the last hour.
 fn body(format: Format, lines: u32, now: DateTime<Utc>) -> anyhow::Result<Body> {
     let mut writer = Lines::new(format, now, 0);
     let (mut encoder, mut line, mut bytes) = (GzEncoder::new(Vec::new(), Compression::default()), Vec::new(), 0);
@@ -77,7 +77,7 @@ fn body(format: Format, lines: u32, now: DateTime<Utc>) -> anyhow::Result<Body> 
     Ok(Body { format, lines: lines.into(), kept: (lines / BOT_EVERY).into(), bytes, gzip: encoder.finish()?.into() })
 }
 
-/// As the gateway does it.
+/// Processes a body as the gateway does.
 fn taken(body: &Body, now: DateTime<Utc>) -> anyhow::Result<()> {
     let hosts = Site::from_domain("example.com").into_iter().collect();
     let dry_run = DrainDryRun { provider: body.format.provider(), host: None, hosts, bots: BotTable::bundled(), now };
@@ -98,7 +98,7 @@ fn split_only(body: &Body) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// CPU that a piece of work takes on this thread.
+/// Returns the CPU time that `work` takes on this thread.
 fn cpu(work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Duration> {
     let before = thread_cpu();
     work()?;

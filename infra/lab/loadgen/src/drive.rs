@@ -1,4 +1,4 @@
-//! Sends requests at their pace, tells the oracle, and keeps the tally.
+//! Sends requests at a given pace, reports them to the oracle and counts the outcomes.
 
 mod schedule;
 mod tally;
@@ -17,28 +17,27 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// What every phase of a run shares.
+/// State shared by all phases of a run.
 #[derive(Debug)]
 pub struct Course {
     pub ingest: Endpoint,
-    /// Who they are about, and the keys they are sent with.
+    /// Tenants that the events are about, with the keys of their reporters.
     pub tenants: Vec<Tenant>,
-    /// What events look like.
+    /// Form of the events.
     pub shape: Shape,
     pub generator: Mutex<Generator>,
-    /// Knows what may be read.
     pub oracle: Mutex<Oracle>,
-    /// Longest wait for an answer.
+    /// Time limit of an exchange.
     pub deadline: Duration,
     /// Ends every phase early.
     pub stop: CancellationToken,
 }
 
-/// What a phase came to.
+/// Result of a phase.
 #[derive(Debug)]
 pub struct Ridden {
     pub tally: Tally,
-    /// How long it took, without the wait for the last answers: those do not count as in time either.
+    /// Duration of the phase, without the wait for the last responses, which are not counted as in time either.
     pub elapsed: Duration,
 }
 
@@ -48,7 +47,7 @@ struct Ride {
     schedule: Mutex<Schedule>,
     end: Instant,
     tally: Mutex<Tally>,
-    /// Connections that wait for a due time, not for an answer.
+    /// Connections that wait for the next due time instead of a response.
     waiting: AtomicUsize,
     connections: AtomicUsize,
     max_connections: usize,
@@ -85,13 +84,13 @@ pub async fn ride(course: &Arc<Course>, pace: Pace) -> Ridden {
     Ridden { tally, elapsed }
 }
 
-/// Locks what no panic can leave half changed in a way that matters more than the panic.
+/// Locks a mutex, even if it is poisoned. Use it only for data that is valid after a panic.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Ride {
-    /// Opens one more, unless there are as many as there may be.
+    /// Opens another connection, unless the limit is reached.
     fn add_connection(self: &Arc<Self>) {
         let one_more = |connections| (connections < self.max_connections).then_some(connections + 1);
         if self.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
@@ -108,7 +107,7 @@ impl Ride {
         }
     }
 
-    /// Waits for the next due time, and sees to it that somebody else waits for the one after it.
+    /// Waits for the next due time. Opens a connection if no other one waits for the time after it.
     async fn next_due(self: &Arc<Self>) -> Option<Instant> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let due = self.wait_for_due().await;
@@ -125,7 +124,7 @@ impl Ride {
         }
         let due = lock(&self.schedule).take()?;
         if due <= Instant::now() {
-            // a timer rounds up to its next millisecond, which would be charged to the service
+            // A timer would round up to the next millisecond, which would count as the service's latency.
             return (!self.course.stop.is_cancelled()).then_some(due);
         }
         tokio::select! {
@@ -175,7 +174,7 @@ fn render(shape: &Shape, tenant: &Tenant, plan: &Plan) -> Vec<u8> {
     body
 }
 
-/// `events_created` counts events of the request; more than it holds is an answer to something else.
+/// Returns an error if `events_created` exceeds the number of events in the request.
 fn created_too_many(exchange: &Exchange, plan: &Plan) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Accepted {

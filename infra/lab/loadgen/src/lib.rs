@@ -1,4 +1,4 @@
-//! Load for the service, and an oracle that checks every answer against what was sent.
+//! Load generator for the service, with an oracle that checks every response against what was sent.
 //!
 //! ```text
 //!  options ──► stage ──► a stack, tenants, processes to watch
@@ -10,8 +10,8 @@
 //!            processes ──► report ──► lines, JSON
 //! ```
 //!
-//! A session is one oracle over any number of loads; `run` has one load, `bench` a fixed list. Whatever makes the
-//! service's life harder (faults, for one) acts on the stage beside the loads, and the same oracle judges it.
+//! A session is one oracle with any number of loads: `run` has one load, `bench` a fixed list. Chaos tests disturb the stack during
+//! a load and use the same oracle.
 
 pub mod bench;
 pub mod chaos;
@@ -36,19 +36,19 @@ use session::{Session, Workload};
 use stage::TestBed;
 use tokio_util::sync::CancellationToken;
 
-/// Whether every answer kept the rules.
+/// Whether all responses followed the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Clean,
-    /// At least one did not.
+    /// At least one response broke a rule.
     Broken,
 }
 
-/// A fault must not wait for a sender to come to its next pause.
+/// With a second thread, a fault is injected even while a sender is busy.
 const CHAOS_THREADS: usize = 2;
 
 impl Cli {
-    /// Threads that work on it.
+    /// Returns the number of threads of the command.
     pub fn threads(&self) -> usize {
         match &self.command {
             Command::Run(options) => &options.conduct,
@@ -61,7 +61,7 @@ impl Cli {
     }
 }
 
-/// Does what was asked for; `stop` ends loads early, and what was sent until then is still checked.
+/// Runs the command. `stop` ends loads early; everything sent until then is still checked.
 pub async fn run(cli: &Cli, stop: CancellationToken) -> anyhow::Result<Verdict> {
     match &cli.command {
         Command::Run(options) => run_once(options, stop).await,

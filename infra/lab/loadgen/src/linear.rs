@@ -1,7 +1,7 @@
-//! What a request costs by its size: CPU at n, 2n, 4n … bytes, on every route that takes a body and for the manifest of a click
-//! token, for every shape and nesting.
+//! Measures the cost of a request by its size: the CPU time at n, 2n, 4n … bytes for every route with a body and for click token
+//! manifests, in every shape and nesting.
 //!
-//! In this process and without a server: what is measured is everything a request goes through but its I/O.
+//! It runs in this process without a server, and measures everything but the I/O of a request.
 
 mod body;
 mod line;
@@ -18,41 +18,41 @@ use service_kit::clock::Clock;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// The figure to keep to (S14).
+/// Maximum growth per doubling (S14).
 const MOST_GROWTH: f64 = 2.2;
-/// CPU after which a body has been worked off often enough.
+/// CPU time after which a measurement ends.
 const ENOUGH: Duration = Duration::from_millis(5);
 
-/// What the gateway makes of a body, down to the bytes of its record; none when it refuses it.
+/// Processes a body like the gateway, up to the serialized record. Returns `None` if the body is rejected.
 pub fn work_off(body: &[u8], document: Document, limits: &Limits, now: DateTime<Utc>) -> Option<Vec<u8>> {
     let record: LogRecord = dry_run(body, document, limits, now).ok()?;
     serde_json::to_vec(&record).ok()
 }
 
-/// Prints what each route costs by shape and nesting; answers how many lines those are.
+/// Prints the cost of each route by shape and nesting. Returns the number of lines.
 pub fn run(options: &LinearOptions) -> usize {
     let now = Clock::System.now();
     let sizes: Vec<usize> = std::iter::successors(Some(options.least_bytes), |bytes| Some(bytes * 2))
         .take_while(|bytes| *bytes <= options.most_bytes)
         .collect();
-    println!("CPU per body in µs (x: refused), by its bytes: {}", sizes.iter().map(|b| format!("{b:>10}")).collect::<String>());
+    println!("CPU per body in µs (x: rejected), by bytes: {}", sizes.iter().map(|b| format!("{b:>10}")).collect::<String>());
     let (mut worst, mut printed) = ((0.0_f64, String::new()), 0);
     for line in lines() {
         for (shape, levels) in Shape::ALL.into_iter().flat_map(|shape| line.levels().iter().map(move |levels| (shape, *levels))) {
             let (costs, growth) = costs(&line, shape, levels, &sizes, now);
             let name = format!("{} {shape:?} {levels} levels", line.name);
             printed += 1;
-            println!("{name:<88} {costs}  grows at most {growth:.2}x a step");
+            println!("{name:<88} {costs}  grows at most {growth:.2}x per step");
             if growth > worst.0 {
                 worst = (growth, name);
             }
         }
     }
-    println!("largest step {:.2}x ({}); to keep to: {MOST_GROWTH}x", worst.0, worst.1);
+    println!("largest step {:.2}x ({}); limit: {MOST_GROWTH}x", worst.0, worst.1);
     printed
 }
 
-/// What each size costs that the route takes, and the largest step between two of them.
+/// Returns the costs of all sizes that the route accepts, and the largest growth between two of them.
 fn costs(line: &Line, shape: Shape, levels: usize, sizes: &[usize], now: DateTime<Utc>) -> (String, f64) {
     let (mut told, mut before, mut growth) = (String::new(), None, 0.0_f64);
     for bytes in sizes.iter().filter(|bytes| **bytes <= line.most_bytes()) {
@@ -62,14 +62,14 @@ fn costs(line: &Line, shape: Shape, levels: usize, sizes: &[usize], now: DateTim
             black_box(line.work_off(&input, now));
         });
         told += &format!("{micros:>9.0}{}", if is_taken { ' ' } else { 'x' });
-        // A body that a limit refuses may be cheaper than the one before it.
+        // A body that exceeds a limit may be cheaper than a smaller one.
         growth = before.map_or(growth, |before: f64| growth.max(micros / before));
         before = Some(micros);
     }
     (told, growth)
 }
 
-/// The least CPU that one piece of work took, in microseconds.
+/// Returns the minimum CPU time of one run, in microseconds.
 fn cost(work: impl Fn()) -> f64 {
     let (begun, mut least) = (thread_cpu(), Duration::MAX);
     loop {

@@ -1,5 +1,5 @@
-//! Lines as each provider writes them: of any request, and of a load that is people's for the most part, in which every fiftieth is of
-//! an AI agent that was given a page.
+//! Log lines in the format of each provider: of a given request, or of a load in which one line in 50 is a page fetched by an AI
+//! agent and the others are from people.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -9,7 +9,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use schemas::identity::DrainProvider;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// One line in so many is of an AI agent.
+/// One line in this many is from an AI agent.
 pub const BOT_EVERY: u32 = 50;
 
 const BOTS: [&str; 6] = [
@@ -20,7 +20,7 @@ const BOTS: [&str; 6] = [
     "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; OAI-SearchBot/1.0; +https://openai.com/searchbot",
     "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; Amazonbot/0.1; +https://developer.amazon.com/support/amazonbot)",
 ];
-/// Of people and of programs that are nobody's agents; `#` is a version.
+/// User agents of people and of programs that aren't agents; `#` is replaced with a version.
 const PEOPLE: [&str; 12] = [
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/#.0.0.0 Safari/537.36",
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/#.0.0.0 Safari/537.36 Edg/#.0.0.0",
@@ -36,33 +36,32 @@ const PEOPLE: [&str; 12] = [
     "okhttp/4.#.0",
 ];
 const COUNTRIES: [&str; 8] = ["us", "de", "gb", "fr", "in", "br", "jp", "nl"];
-/// What fills a line up that is to be longer than its provider makes it.
+/// Fills a line up to the requested length.
 const FILLER: &str = "session_region=eu-central-1; consent=necessary.statistics; theme=dark; locale=de-DE; experiment=checkout-b; \
                       last_section=politics; font_scale=1.125; timezone=Europe/Berlin; newsletter=dismissed; ";
 
-/// A form in which lines come.
+/// A log format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Cloudflare,
-    /// The format string of `infra/edge/fastly`.
+    /// The format string in `infra/edge/fastly`.
     Fastly,
-    /// Real-time logs of `CloudFront`, a line in each record.
+    /// Real-time logs of `CloudFront`, one line per record.
     FirehoseTsv,
-    /// The same as JSON.
+    /// Like `FirehoseTsv`, as JSON.
     FirehoseJson,
     /// `DataStream` 2.
     AkamaiJson,
-    /// The same between spaces.
+    /// Like `AkamaiJson`, separated by spaces.
     AkamaiText,
     Vercel,
-    /// nginx through Vector or Fluent Bit.
+    /// nginx with Vector or Fluent Bit.
     Ndjson,
-    /// nginx, Apache.
+    /// nginx or Apache.
     Combined,
 }
 
 impl Format {
-    /// Every format.
     pub const ALL: [Self; 9] = [
         Self::Cloudflare,
         Self::Fastly,
@@ -87,7 +86,7 @@ impl Format {
         }
     }
 
-    /// As the table names it.
+    /// Returns the name of the format in the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::FirehoseTsv => "firehose, tabs",
@@ -98,7 +97,7 @@ impl Format {
         }
     }
 
-    /// A request as this format has it.
+    /// Returns the line of a request in this format.
     pub fn line(self, request: &Request) -> String {
         match self {
             Self::Cloudflare => request.cloudflare(),
@@ -123,7 +122,7 @@ impl Format {
     }
 }
 
-/// Writes the lines of one body, or of several that follow each other.
+/// Generates the lines of one or several consecutive bodies.
 pub struct Lines {
     format: Format,
     random: SmallRng,
@@ -132,29 +131,28 @@ pub struct Lines {
     made: u32,
 }
 
-/// One request. No text may hold what JSON or a log escapes.
+/// One request. Texts must not contain characters that JSON or a log escapes.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub at: DateTime<Utc>,
-    /// The provider's id of it; may be empty.
+    /// The provider's request id; may be empty.
     pub id: String,
-    /// The correlation header; may be empty, and Vercel does not log it.
+    /// The correlation header; may be empty. Vercel doesn't log it.
     pub telemetry_id: String,
     pub address: String,
-    /// By which program.
     pub user_agent: String,
     pub host: String,
     pub path: String,
     pub status: u16,
     pub bytes: u32,
-    /// From where it was asked.
+    /// Country of the client.
     pub country: &'static str,
-    /// Whether the edge had it.
+    /// Cache status of the edge.
     pub cache: &'static str,
 }
 
 impl Lines {
-    /// Lines of the hour before `now`. Of JSON with names of its own, each is filled up to `least_bytes`.
+    /// Generates lines of the hour before `now`. NDJSON lines are filled up to `least_bytes`.
     pub fn new(format: Format, now: DateTime<Utc>, least_bytes: usize) -> Self {
         Self { format, random: SmallRng::seed_from_u64(1), begin: now - TimeDelta::hours(1), least_bytes, made: 0 }
     }
@@ -199,7 +197,7 @@ impl Lines {
     }
 }
 
-/// A record of Firehose with one line; the first one begins a delivery, and the last one ends it.
+/// Returns a Firehose record with one line; the first one starts a delivery, the last one ends it.
 fn record(line: &str, is_first: bool, is_last: bool) -> String {
     let begin = if is_first { r#"{"requestId":"load","timestamp":1,"records":["# } else { "" };
     let end = if is_last { "]}" } else { "," };
@@ -295,7 +293,7 @@ impl Request {
         )
     }
 
-    /// An id as nginx makes it for every request: of the id, or of what the line says.
+    /// Returns an id like nginx's: a hash of the id, or of the other fields if it is empty.
     fn hexadecimal_id(&self) -> String {
         let Self { id, address, user_agent, host, path, status, telemetry_id, .. } = self;
         let halves = [0_u8, 1].map(|half| {
@@ -313,12 +311,12 @@ impl Request {
         if self.path.ends_with(".css") { "text/css" } else { "text/html" }
     }
 
-    /// Seconds since 1970 with milliseconds.
+    /// Returns the time in seconds since 1970, with milliseconds.
     fn unix(&self) -> String {
         format!("{}.{:03}", self.at.timestamp(), self.at.timestamp_subsec_millis())
     }
 
-    /// The headers of the request as `CloudFront` has them.
+    /// Returns the request headers in the format of `CloudFront`.
     fn headers(&self) -> String {
         let Self { host, telemetry_id, .. } = self;
         match telemetry_id.as_str() {
@@ -332,12 +330,12 @@ impl Request {
     }
 }
 
-/// A text where none is written `-`.
+/// Returns `-` for an empty text.
 fn dash(text: &str) -> &str {
     if text.is_empty() { "-" } else { text }
 }
 
-/// A JSON object with a member more, up to so many bytes with the end of its line.
+/// Adds a member to a JSON object, so that its line has this many bytes with the newline.
 fn filled(mut object: String, bytes: usize) -> String {
     const MEMBER: &str = r#","cookie":""#;
     let missing = bytes.saturating_sub(object.len() + MEMBER.len() + "\"\n".len());
@@ -356,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_filled_up_to_the_byte() {
+    fn fills_lines_to_the_exact_length() {
         let mut lines = Lines::new(Format::Ndjson, DateTime::UNIX_EPOCH, 1_074);
         for _ in 0..1_000 {
             let mut line = Vec::new();

@@ -1,4 +1,4 @@
-//! The load generator as a process: `cargo load -- run …`, `cargo load -- bench`.
+//! The load generator program: `cargo load -- run …`, `cargo load -- bench`.
 
 use clap::Parser as _;
 use loadgen::options::Cli;
@@ -7,14 +7,14 @@ use std::process::ExitCode;
 use tokio_util::sync::CancellationToken;
 
 fn main() -> ExitCode {
-    // `cargo load -- run` and `cargo load run` are the same
+    // Accept both `cargo load -- run` and `cargo load run`.
     let arguments = std::env::args_os().enumerate().filter(|(place, argument)| *place != 1 || argument != "--");
     let cli = Cli::parse_from(arguments.map(|(_, argument)| argument));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(cli.threads()).enable_all().build();
     let verdict = runtime.map_err(anyhow::Error::from).and_then(|runtime| {
         let stop = CancellationToken::new();
         runtime.spawn(stop_on_signal(stop.clone()));
-        // on a worker, because the thread that blocks is one more beside the workers
+        // Run on a worker thread, because the blocked main thread is not one of the configured threads.
         runtime.block_on(async move { tokio::spawn(async move { run(&cli, stop).await }).await? })
     });
     match verdict {
@@ -34,6 +34,6 @@ async fn stop_on_signal(stop: CancellationToken) {
         _ = terminate.recv() => {}
         _ = tokio::signal::ctrl_c() => {}
     }
-    eprintln!("stopping; what was sent is still checked");
+    eprintln!("stopping; sent events are still checked");
     stop.cancel();
 }

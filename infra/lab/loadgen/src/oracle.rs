@@ -1,8 +1,8 @@
-//! What reads may answer, given what was sent and what became of it.
+//! Decides which results a read may return, given what was sent.
 //!
-//! Every event is acked (2xx), refused (4xx, or never sent) or unknown (timeout, 5xx, reset). At any instant a read
-//! may count no more than what was sent and not refused, must agree with itself, and must not fall. After quiesce it
-//! must count all that was acked.
+//! Every event is acknowledged (2xx), rejected (4xx or never sent) or unknown (timeout, 5xx, reset). A read may at any time count
+//! at most the events that were sent and not rejected, its sums must match, and its counts must not decrease. At the end, it must
+//! count all acknowledged events.
 
 mod figures;
 mod ledger;
@@ -16,10 +16,9 @@ use crate::workload::{Plan, Shape, TYPES};
 use rules::{agrees_with_itself, covers, has_not_fallen, is_all_ours, within};
 use std::collections::BTreeMap;
 
-/// What is told of a violation that repeats: the first time, and how often.
+/// The first violation of each rule by tenant, and how often the rule was broken.
 type Violations = BTreeMap<(usize, Rule), (Violation, u64)>;
 
-/// The oracle of a run.
 #[derive(Debug)]
 pub struct Oracle {
     shape: Shape,
@@ -28,25 +27,25 @@ pub struct Oracle {
     checks: u64,
 }
 
-/// A tenant, what was sent for it and what was read of it.
+/// A tenant, with what was sent for it and read from it.
 #[derive(Debug)]
 struct Watched {
     name: String,
     ledger: Ledger,
-    /// What reads answered before the first event of this run.
+    /// Counts before the first event of this run.
     baseline: Figures,
     previous: Figures,
 }
 
 impl Oracle {
-    /// An oracle for tenants of these names, of which nothing is stored yet.
+    /// Creates an oracle for tenants with these names, without stored data.
     pub fn new(shape: Shape, tenants: impl IntoIterator<Item = String>) -> Self {
         let watch =
             |name| Watched { name, ledger: Ledger::default(), baseline: Figures::default(), previous: Figures::default() };
         Self { shape, tenants: tenants.into_iter().map(watch).collect(), found: Violations::new(), checks: 0 }
     }
 
-    /// Takes what is stored of a tenant already as its zero.
+    /// Subtracts data that was stored before the run from all further reads.
     pub fn set_baseline(&mut self, tenant: usize, stored: &Observed) {
         self.tenants[tenant].baseline = stored.figures.clone();
     }
@@ -58,7 +57,7 @@ impl Oracle {
         }
     }
 
-    /// What became of a request that left.
+    /// Records the fate of a request.
     pub fn settled(&mut self, plan: &Plan, fate: Fate) {
         for number in &plan.items {
             let described = self.shape.describe(plan.tenant, *number);
@@ -66,7 +65,7 @@ impl Oracle {
         }
     }
 
-    /// A read was answered while requests may be on their way.
+    /// Checks a read while requests may be in flight.
     pub fn read(&mut self, tenant: usize, observed: &Observed) {
         let mut broken = self.identities(tenant, observed);
         let watched = &mut self.tenants[tenant];
@@ -77,7 +76,7 @@ impl Oracle {
         self.keep(tenant, broken);
     }
 
-    /// A read that counts events of the first types, in the order of [`TYPES`], and nothing else was answered.
+    /// Checks a read that counts only events of the first types, in the order of [`TYPES`].
     pub fn read_types(&mut self, tenant: usize, what: &str, counted: &[u64]) {
         self.checks += 1;
         let watched = &mut self.tenants[tenant];
@@ -96,11 +95,11 @@ impl Oracle {
         self.keep(tenant, broken);
     }
 
-    /// A read of the time window that leaves late events out was answered.
+    /// Checks a read of the period that excludes late events.
     pub fn read_window(&mut self, tenant: usize, observed: &Observed) {
         let mut broken = self.identities(tenant, observed);
         let watched = &self.tenants[tenant];
-        // what was stored before this run may lie in the window or not
+        // Events stored before this run may be inside the period or not.
         let limit = watched.baseline.total + watched.ledger.possible().in_window;
         if observed.figures.total > limit {
             broken.push((Rule::TooMany, format!("window: {} counted, at most {limit} possible", observed.figures.total)));
@@ -108,13 +107,13 @@ impl Oracle {
         self.keep(tenant, broken);
     }
 
-    /// Whether a read shows all that was acked for the tenant.
+    /// Returns whether a read contains all acknowledged events of the tenant.
     pub fn is_caught_up(&self, tenant: usize, observed: &Observed) -> bool {
         let watched = &self.tenants[tenant];
         covers(&observed.figures.minus(&watched.baseline), watched.ledger.acked()).is_empty()
     }
 
-    /// The last read of a tenant, after quiesce: nothing acked may be missing.
+    /// Checks the last read of a tenant, in which no acknowledged event may be missing.
     pub fn read_last(&mut self, tenant: usize, observed: &Observed, window: &Observed) {
         self.read(tenant, observed);
         self.read_window(tenant, window);
@@ -127,38 +126,38 @@ impl Oracle {
         self.keep(tenant, broken);
     }
 
-    /// A read was answered with something that is not this tenant's.
+    /// Records a response with data that isn't this tenant's.
     pub fn foreign(&mut self, tenant: usize, what: String) {
         self.keep(tenant, vec![(Rule::Foreign, what)]);
     }
 
-    /// A read was answered with something that breaks this rule.
+    /// Records a response that breaks this rule.
     pub fn accuse(&mut self, tenant: usize, rule: Rule, what: String) {
         self.keep(tenant, vec![(rule, what)]);
     }
 
-    /// Events that reads have shown so far, of all tenants.
+    /// Returns the number of events of all tenants that reads have returned so far.
     pub fn seen(&self) -> u64 {
         self.tenants.iter().map(|watched| watched.previous.total).sum()
     }
 
-    /// What was sent for a tenant and what became of it.
+    /// Returns what was sent for a tenant.
     pub fn ledger(&self, tenant: usize) -> &Ledger {
         &self.tenants[tenant].ledger
     }
 
-    /// What was acked, and what may be visible, of one tenant.
+    /// Returns the acknowledged and the possible counts of a tenant.
     pub fn bounds(&self, tenant: usize) -> (&Figures, &Figures) {
         let ledger = &self.tenants[tenant].ledger;
         (ledger.acked(), ledger.possible())
     }
 
-    /// How many answers were checked.
+    /// Returns the number of checked responses.
     pub fn checks(&self) -> u64 {
         self.checks
     }
 
-    /// Every rule that a tenant's reads broke, as it first happened, and how often.
+    /// Returns the first violation of each rule by tenant, and how often the rule was broken.
     pub fn violations(&self) -> impl Iterator<Item = (&Violation, u64)> {
         self.found.values().map(|(violation, times)| (violation, *times))
     }

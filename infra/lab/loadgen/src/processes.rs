@@ -1,4 +1,4 @@
-//! What processes cost: CPU-seconds and resident memory, read from `/proc`.
+//! Measures the CPU time and resident memory of processes, read from `/proc`.
 
 use crate::drive::lock;
 use rustix::time::{ClockId, clock_gettime};
@@ -9,34 +9,34 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// How often memory is looked at.
+/// Interval between two memory measurements.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// A process to be watched, with its children.
+/// A process to measure, with its children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watched {
-    /// As the report names it.
+    /// Name in the report.
     pub name: String,
     pub pid: u32,
-    /// Whether others may be working it too.
+    /// Whether others may use the process too.
     pub is_shared: bool,
 }
 
-/// What one process cost between two looks.
+/// CPU time and memory of a process during a measurement.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Cost {
-    /// As the report names it.
+    /// Name in the report.
     pub name: String,
     pub cpu_seconds: f64,
-    /// Resident memory at the beginning, in MiB.
+    /// Resident memory at the start, in MiB.
     pub rss_before_mib: f64,
-    /// The most resident memory seen, in MiB.
+    /// Maximum resident memory, in MiB.
     pub rss_most_mib: f64,
-    /// Whether others may have worked it too: then these are their costs as well.
+    /// Whether the costs may include the work of others.
     pub is_shared: bool,
 }
 
-/// Keeps watch from its creation until [`Watch::end`].
+/// Measures from its creation until [`Watch::end`].
 #[derive(Debug)]
 pub struct Watch {
     watched: Vec<Watched>,
@@ -51,11 +51,11 @@ struct Usage {
     rss_kib: u64,
 }
 
-/// The part of `/proc/<pid>/stat` that is of use here.
+/// The relevant fields of `/proc/<pid>/stat`.
 struct Row {
     pid: u32,
     parent: u32,
-    /// Of the process itself, and of children that have ended.
+    /// CPU time of the process itself; the next field is that of its ended children.
     ticks: u64,
     ended_children_ticks: u64,
 }
@@ -69,7 +69,7 @@ impl Watch {
         watch
     }
 
-    /// What the processes have cost since the beginning.
+    /// Returns the costs of the processes since the start.
     pub fn end(self) -> Vec<Cost> {
         self.stop.cancel();
         let after = usages(&self.watched);
@@ -99,7 +99,7 @@ async fn keep_looking(watched: Vec<Watched>, most_kib: Arc<Mutex<Vec<u64>>>, sto
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
         let watched = watched.clone();
-        // reading /proc of many processes would hold up the senders
+        // Reading /proc of many processes would block the senders.
         let Ok(usages) = tokio::task::spawn_blocking(move || usages(&watched)).await else { return };
         note(&most_kib, &usages);
     }
@@ -111,7 +111,7 @@ fn note(most_kib: &Mutex<Vec<u64>>, usages: &[Usage]) {
     }
 }
 
-/// What each process and its children have used so far; nothing for one that is gone.
+/// Returns the usage of each process with its children, or zeros for a process that has ended.
 fn usages(watched: &[Watched]) -> Vec<Usage> {
     let rows = rows();
     let mut children: HashMap<u32, Vec<&Row>> = HashMap::new();
@@ -138,7 +138,7 @@ fn rows() -> Vec<Row> {
 
 fn row(pid: u32) -> Option<Row> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // the name in parentheses may hold anything
+    // The name in parentheses may contain any character.
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
     let number = |place: usize| fields.get(place)?.parse::<u64>().ok();
     Some(Row {
@@ -153,7 +153,7 @@ fn rss_kib(pid: u32) -> u64 {
     status_kib(pid, "VmRSS:").unwrap_or(0)
 }
 
-/// The most resident memory that a process has had, in MiB; children are not in it.
+/// Returns the peak resident memory of a process without its children, in MiB.
 pub fn peak_rss_mib(pid: u32) -> Option<f64> {
     status_kib(pid, "VmHWM:").map(mib)
 }
@@ -163,7 +163,7 @@ fn status_kib(pid: u32, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
 }
 
-/// CPU that this thread has used.
+/// Returns the CPU time of this thread.
 pub(crate) fn thread_cpu() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(used.tv_sec.unsigned_abs(), u32::try_from(used.tv_nsec).unwrap_or(0))
@@ -179,7 +179,7 @@ fn mib(kib: u64) -> f64 {
     kib as f64 / 1024.0
 }
 
-/// The process that listens on a port of this machine, if this user may see it.
+/// Returns the process that listens on a port of this machine, if this user may see it.
 pub fn listener_on(port: u16) -> Option<u32> {
     let inode = ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().find_map(|table| listening_inode(table, port))?;
     let socket = format!("socket:[{inode}]");

@@ -1,7 +1,7 @@
-//! What reads cost: a year of reports, written by the writer into the real store, then read over HTTP with windows of different
-//! lengths, beside plainer ways to ask for the same in the same run.
+//! Measures reads: fills the real store with a year of reports, then reads over HTTP with periods of different lengths, and
+//! compares the times with simpler SQL statements in the same run.
 //!
-//! The reports go past the log: quicker, and the same rows.
+//! The reports are inserted without the log, which is faster and gives the same rows.
 
 mod growth;
 mod history;
@@ -34,15 +34,15 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Reports in a block, as many as a worker's.
+/// Reports per block, as many as the worker uses.
 const BLOCK: usize = 90_000;
 const DAY_MS: i64 = 86_400_000;
-/// Lengths of windows, in days: the second has a thirtieth of a year, the last is everything, without a window.
+/// Lengths of periods in days. The second one has a thirtieth of a year's events, the last one has no limits.
 const WINDOWS: [i64; 4] = [1, 12, 30, EVERYTHING];
 const EVERYTHING: i64 = 1_001;
-/// One batch in so many is reported again.
+/// One in this many batches is reported again.
 const REPEATED: usize = 20;
-/// Reads before any is timed.
+/// Reads before the timed ones.
 const WARM_UP: usize = 2;
 const READS: [(&str, &str); 4] = [
     ("summary", "/content-owners/summary?"),
@@ -50,7 +50,7 @@ const READS: [(&str, &str); 4] = [
     ("urls", "/content-owners/urls?limit=20&"),
     ("series by day", "/content-owners/series?by=day&"),
 ];
-/// Reads that are asked less often.
+/// Reads that are less frequent in practice.
 const OTHERS: [(&str, &str); 5] = [
     ("crawlers", "/content-owners/crawlers?"),
     ("corroboration", "/content-owners/corroboration?"),
@@ -58,11 +58,11 @@ const OTHERS: [(&str, &str); 5] = [
     ("funnel by url", "/content-owners/funnel?by=url&"),
     ("funnel by day", "/content-owners/funnel?by=day&"),
 ];
-/// Of a platform's own reports.
+/// Reads of a platform's own reports.
 const OWN: [(&str, &str); 1] = [("agent/events", "/agent/events?")];
 
-/// Plainer ways to count the owner's events, as ratios to compare by: without merging versions of rows, which is not exact, and
-/// with. `{site}` is the owner's range.
+/// Simpler statements that count the owner's events, for comparison: without merging row versions, which is not exact, and with it.
+/// `{site}` is the condition for the owner's sites.
 const ALTERNATIVES: [(&str, &str); 2] = [
     ("rows, not exact", "SELECT type, count() FROM events WHERE {site} GROUP BY type"),
     (
@@ -71,16 +71,16 @@ const ALTERNATIVES: [(&str, &str); 2] = [
          SETTINGS do_not_merge_across_partitions_select_final = 1",
     ),
 ];
-/// The organization that claims a fetch of another agent, too.
+/// The organization that also claims a fetch of another agent.
 const SECOND_CLAIMANT: OrgId = OrgId(Uuid::from_u128(0x7000));
 
-/// The median of a read over everything.
+/// Median time of a read without a period.
 struct Measured {
     what: String,
     p50_ms: f64,
 }
 
-/// Fills a store and measures; with `--growth` two smaller ones after it.
+/// Fills a store and measures it; with `--growth`, also two smaller stores.
 pub async fn run(options: &ReadBenchOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
     if let Some(runs) = options.plan {
         plan::run(runs, &stop).await?;
@@ -98,7 +98,7 @@ pub async fn run(options: &ReadBenchOptions, stop: CancellationToken) -> anyhow:
     Ok(Verdict::Clean)
 }
 
-/// The store is dropped at the end.
+/// Measures one store and deletes it.
 async fn measure_one(options: &ReadBenchOptions, stop: &CancellationToken) -> anyhow::Result<Vec<Measured>> {
     let name = crate::stage::run_name();
     let stores = FreshStores::create(Endpoints::of_running_stack()?, &name).await?;
@@ -163,7 +163,7 @@ async fn measure_all(
     Ok(reader.of_everything)
 }
 
-/// The owner's events counted in plainer ways. Median of the first, the floor, in milliseconds.
+/// Measures the statements of [`ALTERNATIVES`]. Returns the median of the first one in milliseconds.
 async fn measure_alternatives(client: &clickhouse::Client, range: &str, runs: usize) -> anyhow::Result<f64> {
     let mut floor = 0.0;
     for (what, statement) in ALTERNATIVES {
@@ -183,7 +183,7 @@ async fn measure_alternatives(client: &clickhouse::Client, range: &str, runs: us
     Ok(floor)
 }
 
-/// The reads of these stores, served in this process without a limit on look-ups.
+/// Serves the reads of these stores in this process, without the lookup limit.
 async fn serve_reads(stores: &FreshStores, stop: &CancellationToken) -> anyhow::Result<(Endpoint, JoinHandle<()>)> {
     let settings = query_api::Settings {
         clicks: query_api::ClickSettings { click_lookup_rate: 0 },
@@ -197,7 +197,7 @@ async fn serve_reads(stores: &FreshStores, stop: &CancellationToken) -> anyhow::
     Ok((place, serving))
 }
 
-/// Who reads, and how often.
+/// Runs reads as one organization.
 struct Reader {
     connection: Connection,
     key: HeaderValue,
@@ -209,9 +209,9 @@ struct Reader {
 }
 
 impl Reader {
-    /// Times each read over windows of so many days.
+    /// Measures each read with periods of this many days.
     async fn measure_window(&mut self, days: i64, beside: &str, reads: &[(&str, &str)]) -> anyhow::Result<()> {
-        // A window that is as long as everything is measured once.
+        // Skip periods that cover everything, except the one for everything.
         if days >= self.span.days && days != EVERYTHING {
             return Ok(());
         }
@@ -221,7 +221,7 @@ impl Reader {
                 let path = format!("{path}{}", self.span.window(days * DAY_MS, |free| self.random.random_range(free)));
                 let begun = Instant::now();
                 let Exchange::Answered(answer) = self.connection.get(&path, &self.key).await else {
-                    anyhow::bail!("{path} was not answered");
+                    anyhow::bail!("{path} got no response");
                 };
                 if answer.status != 200 {
                     println!("{days:>8}  {what}{beside}: {} {}", answer.status, String::from_utf8_lossy(&answer.body));
@@ -242,7 +242,7 @@ impl Reader {
     }
 }
 
-/// Hands over more reports of the same kind until stopped; returns the way into the store.
+/// Inserts more reports until `stop`. Returns the loader.
 async fn arrive(
     options: ReadBenchOptions,
     mut loader: EventLoader,
@@ -288,7 +288,7 @@ async fn fill(
     Ok(())
 }
 
-/// Reports one batch in [`REPEATED`] again, a second later, spread over the whole time.
+/// Reports one in [`REPEATED`] batches again, one second later, spread over the whole time.
 async fn repeat(options: &ReadBenchOptions, loader: &mut EventLoader, domain: &str) -> anyhow::Result<()> {
     let (mut block, mut reports, mut repeated) = (Vec::new(), 0, 0);
     for mut records in History::new(options, domain).step_by(REPEATED) {
@@ -305,13 +305,13 @@ async fn repeat(options: &ReadBenchOptions, loader: &mut EventLoader, domain: &s
     Ok(())
 }
 
-/// Has a second agent claim a fetch of the owner's content.
+/// Reports a fetch of the owner's content by a second agent.
 async fn claim_twice(options: &ReadBenchOptions, loader: &mut EventLoader, domain: &str) -> anyhow::Result<()> {
     let is_owners = |record: &LogRecord| {
         record.events.iter().position(|event| event.correlation_key.is_some() && event.site.starts_with(&reversed(domain)))
     };
     let found = History::new(options, domain).flatten().find_map(|record| is_owners(&record).map(|place| (record, place)));
-    let (mut record, place) = found.context("nothing of the owner's was fetched")?;
+    let (mut record, place) = found.context("the history has no fetch of the owner's content")?;
     let mut event = record.events.swap_remove(place);
     let id = Uuid::from_u128(0x7001).to_string();
     event.own_key = EventKey::own(&OwnId::Reported { org: SECOND_CLAIMANT, id: &id });
@@ -325,7 +325,7 @@ fn events_of(records: &[LogRecord]) -> u64 {
     records.iter().map(|record| record.events.len() as u64).sum()
 }
 
-/// Returns a host as tables have it.
+/// Returns a host in the format of the tables.
 fn reversed(host: &str) -> String {
     host.split('.').rev().collect::<Vec<_>>().join(".")
 }

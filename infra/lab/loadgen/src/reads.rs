@@ -1,4 +1,4 @@
-//! Reads while the load runs and after it, every answer handed to the oracle.
+//! Reads during and after the load, whose responses the oracle checks.
 
 use crate::client::{Connection, Endpoint, Exchange};
 use crate::drive::{Course, Latencies, lock};
@@ -9,22 +9,22 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// Pause between questions while waiting for quiesce: each takes the store as much work as thousands of events do.
+/// Pause between the final reads. One read costs the store as much as thousands of events.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
-/// After everything has arrived, what is counted late would still be wrong: one more look after this.
+/// Pause before the last check, which finds events that are counted late.
 const SECOND_LOOK: Duration = Duration::from_millis(1_500);
 
-/// What became of the reads.
+/// Counts of reads.
 #[derive(Debug, Default)]
 pub struct ReadTally {
-    /// Answers 200.
+    /// Responses with status 200.
     pub answered: u64,
     pub failed: u64,
-    /// Of answers 200.
+    /// Latency of responses with status 200.
     pub latency: Latencies,
 }
 
-/// Asks for summaries and keeps the tally.
+/// Reads summaries and counts the outcomes.
 #[derive(Debug)]
 pub struct Reader {
     course: Arc<Course>,
@@ -40,7 +40,7 @@ impl Reader {
         Self { course: Arc::clone(course), connection, tally: Arc::clone(tally), window }
     }
 
-    /// Reads one tenant after another, again and again, until `stop`.
+    /// Reads one tenant after another until `stop`.
     pub async fn keep_reading(mut self, pause: Duration, stop: CancellationToken) {
         for tenant in (0..self.course.tenants.len()).cycle() {
             self.check(tenant).await;
@@ -60,19 +60,19 @@ impl Reader {
         }
     }
 
-    /// Takes what is stored already as the oracle's zero.
+    /// Sets the oracle's baseline to the data stored before the run.
     pub async fn take_baseline(&mut self) -> anyhow::Result<()> {
         for tenant in 0..self.course.tenants.len() {
             let stored = self.summary(tenant).await;
             let name = &self.course.tenants[tenant].name;
-            let stored = stored.ok_or_else(|| anyhow::anyhow!("{name}: /content-owners/summary does not answer 200"))?;
+            let stored = stored.ok_or_else(|| anyhow::anyhow!("{name}: /content-owners/summary does not return 200"))?;
             lock(&self.course.oracle).set_baseline(tenant, &stored);
         }
         Ok(())
     }
 
-    /// Waits until every tenant shows all that was acked, at most `patience` in all, and has the last answers checked.
-    /// Returns how long it took until nothing was missing.
+    /// Waits at most `patience` until all acknowledged events of every tenant are readable, then checks the last reads. Returns the
+    /// duration of the wait.
     pub async fn settle(&mut self, patience: Duration) -> Duration {
         let begun = Instant::now();
         for tenant in 0..self.course.tenants.len() {
@@ -89,8 +89,8 @@ impl Reader {
         for tenant in 0..self.course.tenants.len() {
             match (self.summary(tenant).await, self.window(tenant).await) {
                 (Some(observed), Some(window)) => lock(&self.course.oracle).read_last(tenant, &observed, &window),
-                // an oracle that could not look has not found everything in order
-                _ => lock(&self.course.oracle).foreign(tenant, "the last read was not answered 200".to_owned()),
+                // Without a response, the oracle can't confirm that everything is correct.
+                _ => lock(&self.course.oracle).foreign(tenant, "the last read did not return 200".to_owned()),
             }
         }
         took
@@ -124,14 +124,14 @@ impl Reader {
         drop(tally);
         let mut oracle = lock(&course.oracle);
         let Ok(summary) = serde_json::from_slice::<Summary>(&answer.body) else {
-            oracle.foreign(tenant, "a summary that cannot be read".to_owned());
+            oracle.foreign(tenant, "invalid summary".to_owned());
             return None;
         };
         if whose.owner.is_some_and(|owner| owner != summary.organization_id) {
-            oracle.foreign(tenant, format!("the summary is of organisation {}", summary.organization_id));
+            oracle.foreign(tenant, format!("the summary is about organization {}", summary.organization_id));
         }
         if !summary.domains.contains(&whose.domain) {
-            oracle.foreign(tenant, format!("the summary is of {}", summary.domains.join(", ")));
+            oracle.foreign(tenant, format!("the summary is about {}", summary.domains.join(", ")));
         }
         Some(Observed::of(&summary))
     }

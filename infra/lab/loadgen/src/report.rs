@@ -1,4 +1,4 @@
-//! What a run came to: as JSON for comparison, as lines for people. The two carry the same figures.
+//! The report of a run, with the same content as JSON and as text.
 
 use crate::Verdict;
 use crate::drive::{Latencies, Ridden};
@@ -12,13 +12,13 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// One run.
+/// Report of one run.
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub seed: u64,
-    /// What this machine is, and how busy it was.
+    /// The machine and its load.
     pub machine: Machine,
-    /// One entry for each load, in order.
+    /// The loads in order.
     pub loads: Vec<LoadReport>,
     pub oracle: OracleReport,
 }
@@ -26,52 +26,50 @@ pub struct Report {
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
     pub processors: usize,
-    /// Load average over one minute before the run: what others did.
+    /// Load average over one minute before the run.
     pub load_average_before: f64,
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub struct LoadReport {
-    /// As the table names it.
+    /// Name in the table.
     pub name: String,
-    /// Length, in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Events answered 2xx in that time, by second.
+    /// Events acknowledged with 2xx within the duration, per second.
     pub acked_events_per_second: f64,
     /// Events by fate; a repeat counts each time.
     pub events: BTreeMap<Fate, u64>,
-    /// Requests by status, or by what went wrong.
+    /// Requests by status or error.
     pub answers: BTreeMap<String, u64>,
-    /// Answers 429 and 503 without Retry-After.
+    /// Responses with 429 or 503 and without `Retry-After`.
     pub without_retry_after: u64,
-    /// Requests that were due and never left.
+    /// Requests that were due but not sent.
     pub never_left: u64,
     pub connections: u64,
-    /// From the due time (open loop) or the sending (closed loop) to a 2xx.
+    /// From the due time (open loop) or sending (closed loop) to a 2xx.
     pub latency: Quantiles,
-    /// From the sending to a 2xx.
+    /// From sending to a 2xx.
     pub service_time: Quantiles,
-    /// From the sending to a refusal.
+    /// From sending to a rejection.
     pub refusal: Quantiles,
     /// `latency` of the tenant with the largest share.
     pub busiest_tenant: Quantiles,
-    /// `latency` of all others.
+    /// `latency` of all other tenants.
     pub other_tenants: Quantiles,
-    /// What the processes cost while it ran, without what they did afterwards.
+    /// Costs of the processes during the load, without later processing.
     pub processes: Vec<Cost>,
-    /// CPU-seconds of each process by million acked events.
+    /// CPU seconds of each process per million acknowledged events.
     pub cpu_seconds_per_million: BTreeMap<String, f64>,
 }
 
-/// Quantiles, in milliseconds.
+/// Quantiles in milliseconds.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Quantiles {
-    /// How many were measured.
+    /// Number of measurements.
     pub count: u64,
     pub p50_ms: f64,
-    /// One in a hundred is slower.
     pub p99_ms: f64,
-    /// One in a thousand is slower.
     pub p999_ms: f64,
     pub max_ms: f64,
 }
@@ -79,16 +77,16 @@ pub struct Quantiles {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct OracleReport {
     pub checks: u64,
-    /// Reads that were not answered 200; they prove nothing.
+    /// Reads that did not return 200, and were therefore not checked.
     pub reads_failed: u64,
     pub read_latency: Quantiles,
-    /// From the end of the load until everything acked could be read, in seconds.
+    /// Seconds from the end of the load until all acknowledged events were readable.
     pub quiesced_after_seconds: f64,
     /// Distinct events that must be visible.
     pub acked: u64,
     /// Distinct events that may be visible.
     pub possible: u64,
-    /// Broken rules as they first happened, and how often.
+    /// First violation of each rule by tenant, and how often the rule was broken.
     pub violations: Vec<(Violation, u64)>,
 }
 
@@ -112,7 +110,7 @@ impl fmt::Display for Quantiles {
 }
 
 impl Machine {
-    /// The machine as it is now.
+    /// Returns the current machine.
     pub fn now() -> Self {
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         Self {
@@ -147,7 +145,7 @@ impl LoadReport {
         }
     }
 
-    /// Events that were not answered 2xx.
+    /// Returns the number of events without a 2xx.
     pub fn events_not_acked(&self) -> u64 {
         self.events.iter().filter(|(fate, _)| **fate != Fate::Acked).map(|(_, events)| events).sum()
     }
@@ -158,12 +156,12 @@ impl LoadReport {
 }
 
 impl OracleReport {
-    /// Whether every answer kept the rules.
+    /// Returns whether all responses followed the rules.
     pub fn verdict(&self) -> Verdict {
         if self.violations.is_empty() { Verdict::Clean } else { Verdict::Broken }
     }
 
-    /// Sums up what the oracle knows after `reads`.
+    /// Summarizes the oracle's results after `reads`.
     pub fn of(oracle: &Oracle, tenants: usize, reads: &ReadTally, quiesced_after: Duration) -> Self {
         let bounds = || (0..tenants).map(|tenant| oracle.bounds(tenant));
         Self {
@@ -192,7 +190,7 @@ impl fmt::Display for LoadReport {
             writeln!(f, "  refusals {}; {} without Retry-After", self.refusal, self.without_retry_after)?;
         }
         if self.never_left > 0 {
-            writeln!(f, "  {} requests were due and never left: every connection waited for an answer", self.never_left)?;
+            writeln!(f, "  {} requests were due but not sent: all connections waited for a response", self.never_left)?;
         }
         if self.other_tenants.count > 0 {
             writeln!(f, "  busiest  {}", self.busiest_tenant)?;
@@ -218,7 +216,7 @@ impl fmt::Display for OracleReport {
             self.checks, self.reads_failed, self.read_latency
         )?;
         write!(f, "  {} distinct events acked, {} possible; ", self.acked, self.possible)?;
-        writeln!(f, "everything acked was readable {:.1} s after the load", self.quiesced_after_seconds)?;
+        writeln!(f, "all acked events were readable {:.1} s after the load", self.quiesced_after_seconds)?;
         for (violation, times) in &self.violations {
             writeln!(f, "  VIOLATION × {times}: {violation}")?;
         }
@@ -240,10 +238,10 @@ impl fmt::Display for Report {
     }
 }
 
-/// Writes any result where `--json` says.
+/// Writes a result to the file of `--json`.
 pub fn write_json<T: Serialize>(result: &T, file: Option<&Path>) -> anyhow::Result<()> {
     let Some(file) = file else { return Ok(()) };
     let mut text = serde_json::to_string_pretty(result)?;
     text.write_char('\n')?;
-    fs::write(file, text).map_err(|error| anyhow::anyhow!("--json {}: cannot be written: {error}", file.display()))
+    fs::write(file, text).map_err(|error| anyhow::anyhow!("--json {}: cannot write the file: {error}", file.display()))
 }

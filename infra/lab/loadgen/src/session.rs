@@ -1,4 +1,4 @@
-//! A run: one course, any number of loads on it, reads throughout, and the oracle's word at the end.
+//! A run: any number of loads with continuous reads, and the oracle's verdict at the end.
 
 use crate::client::Endpoint;
 use crate::drive::{Course, Pace, lock, ride};
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 #[derive(Debug)]
 pub struct Session {
-    /// What every load shares.
+    /// State shared by all loads.
     pub course: Arc<Course>,
     conduct: Conduct,
     machine: Machine,
@@ -27,19 +27,19 @@ pub struct Session {
     stop_reading: CancellationToken,
 }
 
-/// What makes two runs the same.
+/// Parameters of a reproducible workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
-    /// What requests are made of.
+    /// Content of the requests.
     pub mix: Mix,
     /// Zipf exponent of the tenants' shares.
     pub skew: f64,
-    /// Events in a hundred that happened long ago.
+    /// Percentage of events that happened long ago.
     pub late_percent: u64,
 }
 
 impl Session {
-    /// Begins: takes what is stored already as zero, and starts reading.
+    /// Sets the baseline to the stored data and starts the reads.
     pub async fn begin(stage: &TestBed, workload: Workload, conduct: &Conduct, stop: CancellationToken) -> anyhow::Result<Self> {
         let shape = Shape {
             seed: conduct.seed.unwrap_or_else(rand::random),
@@ -70,7 +70,7 @@ impl Session {
         Ok(Self { course, conduct: conduct.clone(), machine, loads: Vec::new(), read_tally, reading, stop_reading })
     }
 
-    /// Carries out one load.
+    /// Runs one load.
     pub async fn load(&mut self, name: &str, stage: &TestBed, mix: Mix, pace: Pace) -> LoadReport {
         lock(&self.course.generator).set_mix(mix);
         eprintln!("{name}: {:.0?}", pace.duration);
@@ -81,14 +81,14 @@ impl Session {
         report
     }
 
-    /// The loads so far.
+    /// Returns the reports of the loads so far.
     pub fn loads(&self) -> &[LoadReport] {
         &self.loads
     }
 
-    /// Waits, with no load under way, until everything acked can be read, and has that checked once more.
+    /// Waits until all acknowledged events are readable, and checks the last reads. No load may be running.
     pub async fn settle(&self, base: &Endpoint) -> Duration {
-        eprintln!("waiting until everything acked can be read");
+        eprintln!("waiting until all acknowledged events are readable");
         Reader::new(&self.course, base, &self.read_tally).settle(self.conduct.quiesce).await
     }
 

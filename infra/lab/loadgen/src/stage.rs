@@ -1,4 +1,4 @@
-//! What a run is driven against: a stack that runs, or one of its own; with tenants, and the processes to watch.
+//! The target of a run: a running stack or one started for the run, with its tenants and the processes to measure.
 
 mod demo_env;
 mod leftovers;
@@ -22,20 +22,20 @@ use service_kit::settings::PostgresSettings;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a run is driven against.
+/// The target of a run.
 #[derive(Debug)]
 pub struct TestBed {
-    /// Unique; part of every name that the run makes.
+    /// Unique name, part of every name that the run creates.
     pub name: String,
     pub ingest: Endpoint,
     pub base: Endpoint,
-    /// Who the events are about.
+    /// Tenants that the events are about.
     pub tenants: Vec<Tenant>,
     own: Option<Own>,
     outside: Vec<Watched>,
 }
 
-/// A stack of the run's own.
+/// A stack started for the run.
 #[derive(Debug)]
 struct Own {
     launch: LaunchConfig,
@@ -44,7 +44,7 @@ struct Own {
 }
 
 impl TestBed {
-    /// Finds or starts the stack and seeds the tenants. Workers of its own are started later, by [`TestBed::add_workers`].
+    /// Finds or starts the stack and creates the tenants. [`TestBed::add_workers`] later starts the workers of a new stack.
     pub async fn set(options: &Where, tenants: usize) -> anyhow::Result<Self> {
         let name = run_name();
         if options.start { Self::start(options, name, tenants).await } else { Self::find(options, name, tenants).await }
@@ -71,7 +71,7 @@ impl TestBed {
     async fn find(options: &Where, name: String, tenants: usize) -> anyhow::Result<Self> {
         let root = workspace_root();
         let file = root.join(".local/demo.env");
-        // a stack that is named is another one than the file's
+        // With --base-url, the file may belong to another stack.
         let known = if options.base_url.is_none() { demo_env::read(&file) } else { BTreeMap::new() };
         let value = |given: &Option<String>, variable: &str| given.clone().or_else(|| known.get(variable).cloned());
         let base_url = value(&options.base_url, "BASE_URL").with_context(|| {
@@ -96,7 +96,7 @@ impl TestBed {
         Ok(Self { name, ingest, base, tenants, own: None, outside })
     }
 
-    /// Starts the worker of a stack of our own; a stack that was found has some.
+    /// Starts the worker, unless the stack was already running and has its own.
     pub async fn add_workers(&mut self) -> anyhow::Result<()> {
         let Some(own) = &mut self.own else { return Ok(()) };
         if !own.running.iter().any(|running| running.service == Service::Worker) {
@@ -105,27 +105,27 @@ impl TestBed {
         Ok(())
     }
 
-    /// Replays the whole log of a stack of our own; answers what the replay said.
+    /// Replays the whole log of a stack started for the run. Returns the output of the replay.
     pub async fn replay(&self, rate: Option<u32>) -> anyhow::Result<String> {
-        let own = self.own.as_ref().context("only the log of a stack of its own is replayed")?;
+        let own = self.own.as_ref().context("only the log of a stack started for the run can be replayed")?;
         let rate = rate.map(|rate| rate.to_string());
         let arguments: Vec<&str> = ["replay"].into_iter().chain(rate.iter().flat_map(|rate| ["--rate", rate])).collect();
         own.launch.run(Service::Worker, &arguments).await
     }
 
-    /// The database of a stack of our own.
+    /// Returns the database URL of a stack started for the run.
     pub fn database_url(&self) -> Option<&str> {
         self.own.as_ref().map(|own| own.launch.stores.postgres.database_url.as_str())
     }
 
-    /// Every process worth watching, this one last.
+    /// Returns all processes to measure, with this one last.
     pub fn watched(&self) -> Vec<Watched> {
         let own = self.own.iter().flat_map(|own| own.running.iter().filter_map(Running::watched));
         let ourselves = Watched { name: "load (this)".to_owned(), pid: std::process::id(), is_shared: false };
         own.chain(self.outside.iter().cloned()).chain([ourselves]).collect()
     }
 
-    /// Stops and deletes what the run has made, except, when asked to, the logs of the services.
+    /// Stops the services and deletes what the run has created, except the services' logs if `keep_logs` is set.
     pub async fn strike(self, keep_logs: bool) -> anyhow::Result<()> {
         let Some(own) = self.own else { return Ok(()) };
         for running in own.running {
@@ -144,7 +144,7 @@ impl TestBed {
     }
 }
 
-/// The local servers that run now; whoever else works with them is in their figures too.
+/// Returns the running local servers. Their costs include the work of others.
 fn servers(root: &Path) -> Vec<Watched> {
     let record = Record::load(&root.join(".local"));
     let watched = |kind: Kind| {
@@ -154,7 +154,7 @@ fn servers(root: &Path) -> Vec<Watched> {
     Kind::ALL.into_iter().filter_map(watched).collect()
 }
 
-/// The clone that holds the current folder, else the one that this program was built from.
+/// Returns the clone that contains the current folder, otherwise the clone from which this program was built.
 pub(crate) fn workspace_root() -> PathBuf {
     let is_root = |folder: &&Path| folder.join("infra/lab/loadgen/Cargo.toml").is_file();
     let current = std::env::current_dir().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Content owners whose telemetry a run produces and reads, and the keys of everybody who reports for them.
+//! Content owners that a run reports about, and the keys of their reporters.
 
 use crate::workload::ROLES;
 use anyhow::Context as _;
@@ -14,22 +14,22 @@ use sqlx::PgPool;
 /// A content owner and its reporters.
 #[derive(Clone, Debug)]
 pub struct Tenant {
-    /// As violations name it.
+    /// Name in violations.
     pub name: String,
-    /// The domain its events are about.
+    /// The domain of its events.
     pub domain: String,
-    /// Its id, when it is known; reads must answer for it.
+    /// Its id, if known; reads must return it.
     pub owner: Option<OrgId>,
-    /// The network that reports for its edge, when it is known.
+    /// The network that reports as its edge, if known.
     pub network: Option<OrgId>,
-    /// The key that reads, and that may delegate.
+    /// Key for reads and delegations.
     pub owner_key: HeaderValue,
-    /// The keys that report, in the order of [`ROLES`].
+    /// Keys of the reporters, in the order of [`ROLES`].
     pub keys: [HeaderValue; ROLES.len()],
 }
 
-/// Creates `count` content owners, each with a verified domain and an agent of its own; one edge network and one index
-/// report for all of them, as they do in life.
+/// Creates `count` content owners, each with a verified domain and its own agent. One edge network and one index report for all of
+/// them.
 pub async fn seed(pool: &PgPool, run: &str, count: usize) -> anyhow::Result<Vec<Tenant>> {
     let (network, edge) = reporter(pool, &format!("{run} network"), OrgType::Platform).await?;
     let (_, index) = reporter(pool, &format!("{run} index"), OrgType::Platform).await?;
@@ -38,7 +38,7 @@ pub async fn seed(pool: &PgPool, run: &str, count: usize) -> anyhow::Result<Vec<
         let domain = format!("{run}-{number}.example.com").replace('_', "-");
         let (owner, owner_key) = reporter(pool, &format!("{run} owner {number}"), OrgType::ContentOwner).await?;
         let site: Site = domain.parse().map_err(|error| anyhow::anyhow!("{domain}: {error}"))?;
-        domains::ensure_verified(pool, owner, &site, Clock::System.now()).await.context("a domain cannot be seeded")?;
+        domains::ensure_verified(pool, owner, &site, Clock::System.now()).await.context("a domain cannot be created")?;
         let (_, agent) = reporter(pool, &format!("{run} agent {number}"), OrgType::Agent).await?;
         let keys = ROLES.map(|role| match role {
             SourceRole::Agent => agent.clone(),
@@ -52,16 +52,16 @@ pub async fn seed(pool: &PgPool, run: &str, count: usize) -> anyhow::Result<Vec<
 }
 
 async fn reporter(pool: &PgPool, name: &str, org_type: OrgType) -> anyhow::Result<(OrgId, HeaderValue)> {
-    let org = organizations::create_organization(pool, name, org_type).await.context("an organisation cannot be seeded")?;
+    let org = organizations::create_organization(pool, name, org_type).await.context("an organization cannot be created")?;
     let scopes: Vec<Scope> = Scope::DEFAULT.into_iter().chain([Scope::IdentityWrite]).collect();
     let key = api_keys::mint_api_key(pool, org, org_type, "load", &scopes, Clock::System.now())
         .await
-        .context("a key cannot be seeded")?;
+        .context("a key cannot be created")?;
     Ok((org, header(key.reveal())?))
 }
 
 fn header(key: &str) -> anyhow::Result<HeaderValue> {
-    let mut value = HeaderValue::from_str(key).context("a key holds a character that no header may carry")?;
+    let mut value = HeaderValue::from_str(key).context("a key contains a character that is invalid in a header")?;
     value.set_sensitive(true);
     Ok(value)
 }

@@ -1,4 +1,4 @@
-//! What is sent: events as pure functions of their number, and requests made of them.
+//! Generates events as pure functions of their number, and requests with these events.
 
 mod event;
 mod plan;
@@ -11,11 +11,11 @@ pub use skew::Skew;
 
 use schemas::event::SourceRole;
 
-/// The observers of a retrieval, in the order in which more of them join. The agent is always one.
+/// Observers of a retrieval, in the order in which they are added. The agent is always one of them.
 pub const ROLES: [SourceRole; 4] = [SourceRole::Agent, SourceRole::Edge, SourceRole::Origin, SourceRole::Index];
 
-/// The place of [`SourceRole::Agent`] in [`ROLES`]: the only role whose reports carry a session.
+/// Index of [`SourceRole::Agent`] in [`ROLES`], the only role whose reports have a session.
 pub const AGENT: usize = 0;
 
-/// The place of [`SourceRole::Edge`]: in tests of a delegation, the network that reads for others.
+/// Index of [`SourceRole::Edge`], also the network that reads for others in tests of delegations.
 pub const EDGE: usize = 1;

@@ -1,4 +1,4 @@
-//! A gibibyte of NDJSON sent to a gateway process with Kafka: the memory and the CPU that it took.
+//! Sends 1 GiB of NDJSON to a gateway process with Kafka, and measures its memory and CPU time.
 
 use super::{MIB, float};
 use crate::client::{Connection, Endpoint, Exchange};
@@ -19,16 +19,16 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// The figure to keep to.
+/// Target of the memory.
 const WANTED_MIB: f64 = 256.0;
-/// What a gateway takes of a body, and a little less of it on the wire.
+/// Limits of the gateway for a body; the compressed limit has a margin.
 const MOST_BYTES: u64 = 1024 * 1024 * 1024;
 const MOST_LINES: u64 = 1_000_000;
 const MOST_WIRE_BYTES: usize = 63 * 1024 * 1024;
-/// More than a gateway takes for a body.
+/// More than the gateway's own time limit for a body.
 const DEADLINE: Duration = Duration::from_secs(40);
 
-/// A body, compressed.
+/// A compressed body.
 #[derive(Clone)]
 struct Part {
     lines: u64,
@@ -36,14 +36,14 @@ struct Part {
     gzip: Bytes,
 }
 
-/// What the gateway says of a body.
+/// The gateway's response to a body.
 #[derive(Deserialize)]
 struct Answer {
     lines: u64,
     kept: u64,
 }
 
-/// Starts a gateway, sends, and prints.
+/// Starts a gateway, sends the bodies and prints the result.
 pub(super) async fn run(options: &DrainOptions) -> anyhow::Result<()> {
     let parts = parts(options)?;
     let stage = TestBed::set(&options.place(), 1).await?;
@@ -55,7 +55,7 @@ pub(super) async fn run(options: &DrainOptions) -> anyhow::Result<()> {
 async fn send(options: &DrainOptions, stage: &TestBed, parts: &[Part]) -> anyhow::Result<()> {
     let name = Service::Gateway.name();
     let gateway = stage.watched().into_iter().find(|watched| watched.name == name).context("there is a gateway")?;
-    let before_mib = peak_rss_mib(gateway.pid).context("the memory of a process is not told here")?;
+    let before_mib = peak_rss_mib(gateway.pid).context("the memory of processes is unavailable on this system")?;
     let keys = stage.tenants.iter().flat_map(|tenant| ROLES.into_iter().zip(&tenant.keys));
     let key = keys.into_iter().find(|(role, _)| *role == SourceRole::Edge).context("an edge reports for a tenant")?.1;
     let watch = Watch::begin(std::slice::from_ref(&gateway));
@@ -74,16 +74,16 @@ async fn send(options: &DrainOptions, stage: &TestBed, parts: &[Part]) -> anyhow
         options.at_once
     );
     println!("    peak RSS of the gateway {before_mib:.0} → {peak_mib:.0} MiB (wanted ≤ {WANTED_MIB:.0})");
-    println!("    CPU of the gateway {cpu_seconds:.1} s, {:.0} lines a CPU-second", float(lines) / cpu_seconds.max(0.01));
+    println!("    CPU of the gateway {cpu_seconds:.1} s, {:.0} lines per CPU-second", float(lines) / cpu_seconds.max(0.01));
     Ok(())
 }
 
-/// Sends bodies, so many at a time; answers how many of their lines were kept.
+/// Sends the bodies, `at_once` at a time. Returns the number of stored lines.
 async fn post_all(options: &DrainOptions, stage: &TestBed, key: &HeaderValue, parts: &[Part]) -> anyhow::Result<u64> {
     let (mut posts, mut kept) = (JoinSet::new(), 0);
     for part in parts {
         if posts.len() >= usize::from(options.at_once) {
-            kept += posts.join_next().await.context("bodies are on their way")???;
+            kept += posts.join_next().await.context("requests are in flight")???;
         }
         posts.spawn(post(stage.ingest.clone(), key.clone(), part.clone()));
     }
@@ -93,22 +93,22 @@ async fn post_all(options: &DrainOptions, stage: &TestBed, key: &HeaderValue, pa
     Ok(kept)
 }
 
-/// Sends a body; answers how many of its lines were kept.
+/// Sends a body and returns the number of stored lines.
 async fn post(place: Endpoint, key: HeaderValue, part: Part) -> anyhow::Result<u64> {
     let mut connection = Connection::new(place, DEADLINE);
     let answer = match connection.post_gzip("/drains/ndjson", &key, "load-drains", part.gzip).await {
         Exchange::Answered(answer) => answer,
-        Exchange::NeverSent(why) | Exchange::Lost(why) => bail!("a body was not answered: {why}"),
+        Exchange::NeverSent(why) | Exchange::Lost(why) => bail!("a body got no response: {why}"),
     };
     let said = String::from_utf8_lossy(&answer.body);
-    ensure!(answer.status == 200, "a body was answered {}: {said}", answer.status);
-    let counted: Answer = serde_json::from_str(&said).with_context(|| format!("no counts: {said}"))?;
+    ensure!(answer.status == 200, "a body was rejected with {}: {said}", answer.status);
+    let counted: Answer = serde_json::from_str(&said).with_context(|| format!("the response has no counts: {said}"))?;
     let wanted = (part.lines, part.lines / u64::from(BOT_EVERY));
     ensure!((counted.lines, counted.kept) == wanted, "{} lines, {} kept of {wanted:?}", counted.lines, counted.kept);
     Ok(counted.kept)
 }
 
-/// As few bodies as hold so many bytes.
+/// Splits the configured number of bytes into as few bodies as possible.
 fn parts(options: &DrainOptions) -> anyhow::Result<Vec<Part>> {
     let (mut parts, mut left) = (Vec::new(), options.bytes);
     let mut writer = Lines::new(Format::Ndjson, Clock::System.now(), options.line_bytes.into());

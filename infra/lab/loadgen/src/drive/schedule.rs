@@ -1,38 +1,38 @@
-//! When requests are due.
+//! Due times of requests.
 //!
-//! In an open loop the k-th request is due at start + k × interval whatever the service does, and its latency counts
-//! from there: a stall is charged to every request that it held up (no coordinated omission). In a closed loop a
-//! request is due when the one before it on the same connection was answered.
+//! In an open loop, request k is due at start + k × interval, regardless of the service, and its latency is measured from there. A
+//! stall therefore counts for every request it delays (no coordinated omission). In a closed loop, a request is due when the
+//! previous one on its connection has a response.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How requests arrive, and when that ends.
+/// Arrivals and duration of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     pub arrivals: Arrivals,
-    /// Nothing becomes due after this.
+    /// Requests are due only within this time.
     pub duration: Duration,
-    /// At most this many requests.
+    /// Maximum number of requests.
     pub max_requests: Option<u64>,
 }
 
-/// Who decides when the next request leaves.
+/// How due times are determined.
 #[derive(Clone, Copy, Debug)]
 pub enum Arrivals {
-    /// The clock: so many requests a second.
+    /// At a fixed rate.
     Open {
-        /// Requests a second.
+        /// Requests per second.
         per_second: f64,
-        /// Connections at most; a request that finds none waits, and its wait counts.
+        /// Maximum connections. A request without a free connection waits, which counts in its latency.
         max_connections: usize,
     },
-    /// The service: so many connections, each with one request at a time.
+    /// By the responses: each connection has one request at a time.
     Closed { connections: usize },
 }
 
 impl Arrivals {
-    /// Connections to begin with, and at most.
+    /// Returns the initial and the maximum number of connections.
     pub fn connections(self) -> (usize, usize) {
         match self {
             Self::Open { max_connections, .. } => (1, max_connections.max(1)),
@@ -49,12 +49,12 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A schedule that begins now.
+    /// Starts a schedule now.
     pub fn begin(pace: Pace) -> Self {
         Self { pace, start: Instant::now(), taken: 0 }
     }
 
-    /// When the next request is due; none when there is none to come.
+    /// Returns the due time of the next request, or `None` if there are no more.
     pub fn take(&mut self) -> Option<Instant> {
         if self.pace.max_requests.is_some_and(|most| self.taken >= most) {
             return None;
@@ -74,12 +74,12 @@ impl Schedule {
         self.start
     }
 
-    /// When nothing more becomes due.
+    /// Returns the end of the schedule.
     pub fn end(&self) -> Instant {
         self.start + self.pace.duration
     }
 
-    /// Takes every request that was due by now and never left, with its due time.
+    /// Returns the due times of all requests that are overdue and were not sent.
     pub fn take_overdue(&mut self) -> Vec<Instant> {
         let now = Instant::now();
         match self.pace.arrivals {
@@ -90,7 +90,7 @@ impl Schedule {
 }
 
 fn offset(number: u64, per_second: f64) -> Duration {
-    // 2^53 requests are enough for every run
+    // Every run has fewer than 2^53 requests.
     #[expect(clippy::cast_precision_loss, reason = "request numbers stay far below 2^53")]
     let seconds = number as f64 / per_second.max(f64::MIN_POSITIVE);
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)

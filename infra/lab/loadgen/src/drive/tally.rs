@@ -1,4 +1,4 @@
-//! What came of the requests of one phase: counts, and latencies as histograms.
+//! Counts and latencies of the requests of one phase.
 
 use crate::client::Exchange;
 use crate::oracle::Fate;
@@ -6,39 +6,39 @@ use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Longest latency that is told apart.
+/// Maximum recorded latency; longer ones are recorded as this.
 const MAX_MICROS: u64 = 600_000_000;
-/// Latencies are kept to three digits.
+/// Significant digits of latencies.
 const DIGITS: u8 = 3;
 
 #[derive(Debug, Default)]
 pub struct Tally {
     pub requests: BTreeMap<Fate, u64>,
-    /// Events of each fate; a repeat counts every time it is sent.
+    /// Events by fate; a repeat counts each time it is sent.
     pub events: BTreeMap<Fate, u64>,
-    /// Events acked before the end of the phase.
+    /// Events acknowledged before the end of the phase.
     pub events_in_time: u64,
-    /// Requests by status, or by what went wrong.
+    /// Requests by status or error.
     pub answers: BTreeMap<String, u64>,
-    /// Answers 429 and 503 that do not say when to try again.
+    /// Responses with 429 or 503 and without `Retry-After`.
     pub without_retry_after: u64,
-    /// Requests that were due and never left, because no connection was free until the end.
+    /// Requests that were due but not sent, because no connection was free until the end.
     pub never_left: u64,
-    /// Open loop: connections that were opened because all others waited for an answer.
+    /// Connections that were opened. In an open loop, a new one is opened when all others wait for a response.
     pub connections: u64,
-    /// From the due time to a 2xx, and of requests that never left their age at the end.
+    /// From the due time to a 2xx; for requests that were not sent, from the due time to the end.
     pub latency: Latencies,
     /// From sending to a 2xx.
     pub service: Latencies,
-    /// From sending to a refusal (4xx, 503).
+    /// From sending to a rejection (4xx, 503).
     pub refusal: Latencies,
-    /// [`Tally::latency`] of the busiest tenant alone.
+    /// [`Tally::latency`] of the busiest tenant.
     pub busiest: Latencies,
     /// [`Tally::latency`] of all other tenants.
     pub others: Latencies,
 }
 
-/// A histogram of microseconds.
+/// A histogram in microseconds.
 #[derive(Debug)]
 pub struct Latencies(Histogram<u64>);
 
@@ -49,12 +49,11 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Adds one.
     pub fn record(&mut self, latency: Duration) {
         self.0.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(MAX_MICROS));
     }
 
-    /// The latency that this part of all, between 0 and 1, does not exceed.
+    /// Returns the latency that this fraction of the requests, between 0 and 1, doesn't exceed.
     pub fn quantile(&self, part: f64) -> Duration {
         Duration::from_micros(self.0.value_at_quantile(part))
     }
@@ -63,13 +62,13 @@ impl Latencies {
         Duration::from_micros(self.0.max())
     }
 
-    /// How many there are.
+    /// Returns the number of recorded latencies.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 }
 
-/// What an exchange means for its events.
+/// Returns the fate of the events in an exchange.
 pub fn fate(exchange: &Exchange) -> Fate {
     match exchange {
         Exchange::Answered(answer) if (200..300).contains(&answer.status) => Fate::Acked,
@@ -80,7 +79,7 @@ pub fn fate(exchange: &Exchange) -> Fate {
 }
 
 impl Tally {
-    /// Adds one request that carried `events`.
+    /// Adds a request with `events` events.
     pub fn add(&mut self, exchange: &Exchange, events: usize) {
         let fate = fate(exchange);
         *self.requests.entry(fate).or_default() += 1;

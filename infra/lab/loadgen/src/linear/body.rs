@@ -1,40 +1,39 @@
-//! Bodies, logs and sessions that are as hard as their size allows: deep, full of members, of what is to be withheld, of what may be
-//! a token.
+//! Bodies, logs and sessions that are as expensive as their size allows: deep, with many members, with withheld members, or with
+//! text that resembles click tokens.
 
 use ingest_gateway::Document;
 use schemas::identity::DrainProvider;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// How deep: shallow, as deep as a rule allows, deeper than any rule, and beyond what is looked at.
+/// Nesting depths: shallow, the deepest allowed one, deeper than any limit, and beyond what is parsed.
 pub const LEVELS: [usize; 4] = [1, 30, 55, 120];
 
-/// Events take this much in `data`, a little less than its limit, and as much in members that nobody knows.
+/// Bytes of an event's `data`, slightly below the limit, and of its unknown members.
 const DATA_BYTES: usize = 60_000;
-/// URLs and texts of one event, a little less than the limit of a URL.
+/// Bytes of an event's URLs and texts, slightly below the limit of a URL.
 const URL_BYTES: usize = 7_900;
-/// A line of a log, a little less than its limit.
+/// Bytes of a log line, slightly below the limit.
 const LINE_BYTES: usize = 60_000;
-/// An element of an array of texts.
+/// Bytes of an element in an array of texts.
 const ELEMENT_BYTES: usize = 30;
 
-/// What stands at the deepest level.
+/// Content of the deepest level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// `[1,1,…]` and one address hash.
     Numbers,
-    /// Members by the thousand.
+    /// Thousands of members.
     Members,
     /// Members that a privacy level withholds.
     Withheld,
-    /// Objects that lose all they have.
+    /// Objects that become empty.
     Emptied,
-    /// Text that nearly is a click token, in every spelling.
+    /// Text that resembles click tokens, in every spelling.
     Spelled,
 }
 
 impl Shape {
-    /// Every shape.
     pub const ALL: [Self; 5] = [Self::Numbers, Self::Members, Self::Withheld, Self::Emptied, Self::Spelled];
 
     fn filler(self, bytes: usize) -> String {
@@ -49,7 +48,7 @@ impl Shape {
         format!("{begin}{}{end}", part.repeat(times))
     }
 
-    /// Text of about that size for where a text is meant.
+    /// Returns text of about that size for a text member.
     fn text(self, bytes: usize) -> String {
         let part = match self {
             Self::Numbers => "1",
@@ -61,14 +60,14 @@ impl Shape {
         part.repeat(bytes.div_ceil(part.len()))
     }
 
-    /// An object of about that size that nests so deep.
+    /// Returns an object of about that size with this nesting depth.
     fn object(self, levels: usize, bytes: usize) -> String {
         let around = (levels * "{\"a\":}".len()).min(bytes);
         format!("{}{}{}", "{\"a\":".repeat(levels), self.filler(bytes - around), "}".repeat(levels))
     }
 }
 
-/// A body of about that many bytes for an endpoint.
+/// Returns a body of about that size for an endpoint.
 pub fn body(document: Document, shape: Shape, levels: usize, bytes: usize) -> Vec<u8> {
     const SESSION: &str = "\"session_id\":\"67e55044-10b1-426f-9247-bb680e5fe0c8\"";
     let own = shape.object(levels, bytes);
@@ -86,7 +85,7 @@ fn events(shape: Shape, levels: usize, bytes: usize) -> String {
     let mut events = String::with_capacity(bytes + 1_000);
     let mut left = bytes;
     while left > 0 {
-        // Half of it is `data`, half a member that nobody knows.
+        // Half of the bytes are `data`, half an unknown member.
         let of_each = (left / 2).min(DATA_BYTES);
         let object = shape.object(levels, of_each);
         let comma = if events.is_empty() { "" } else { "," };
@@ -94,13 +93,13 @@ fn events(shape: Shape, levels: usize, bytes: usize) -> String {
             events,
             "{comma}{{\"type\":\"content_cited\",\"timestamp\":\"2026-01-01T00:00:00Z\",\"content_url\":\"https://a.test/\",\"data\":{object},\"own\":{object}}}"
         );
-        written.expect("memory takes it");
+        written.expect("writing to memory cannot fail");
         left = left.saturating_sub(2 * of_each.max(100));
     }
     events
 }
 
-/// A log of about that many bytes, of retrievals by a bot.
+/// Returns a log of about that size with fetches by a bot.
 pub(super) fn log(provider: DrainProvider, shape: Shape, levels: usize, bytes: usize) -> Vec<u8> {
     const TIME: &str = "2026-01-01T00:00:00Z";
     const BOT: &str = "GPTBot/1.2";
@@ -125,12 +124,12 @@ pub(super) fn log(provider: DrainProvider, shape: Shape, levels: usize, bytes: u
                 shape.object(levels, of_line)
             ),
         };
-        written.expect("memory takes it");
+        written.expect("writing to memory cannot fail");
     }
     log.into_bytes()
 }
 
-/// A change of about that many bytes: an example, its texts and arrays made longer, and blanks for what cannot be.
+/// Returns a settings change of about that size: an example with longer texts and arrays, padded with spaces.
 pub(super) fn change(example: &Value, shape: Shape, bytes: usize) -> Vec<u8> {
     let mut text = longer(example, shape, bytes).to_string();
     text.push_str(&" ".repeat(bytes.saturating_sub(text.len())));
@@ -140,7 +139,7 @@ pub(super) fn change(example: &Value, shape: Shape, bytes: usize) -> Vec<u8> {
 fn longer(value: &Value, shape: Shape, bytes: usize) -> Value {
     match value {
         Value::String(_) => shape.text(bytes).into(),
-        // Elements as they are, by the thousand, or such that each is looked at for what it is not.
+        // Repeat valid elements, or make each one invalid, so that every element is checked.
         Value::Array(elements) if shape == Shape::Members => {
             elements.iter().cycle().take(bytes / ELEMENT_BYTES).cloned().collect()
         }
@@ -156,7 +155,7 @@ fn longer(value: &Value, shape: Shape, bytes: usize) -> Value {
     }
 }
 
-/// The events of a session of about that many bytes, as URL and `data`.
+/// Returns the events of a session of about that size, as URL and `data`.
 pub(super) fn session(shape: Shape, levels: usize, bytes: usize) -> Vec<(String, String)> {
     let events = bytes.div_ceil(2 * URL_BYTES).max(1);
     let of_each = bytes / events / 2;

@@ -1,4 +1,4 @@
-//! What is measured: one line for each route that takes a body, one for each provider of logs, and the manifest.
+//! The measured routes: every route with a body, each provider of logs, and the manifest.
 
 use super::body::{LEVELS, Shape, body, change, log, session};
 use super::work_off;
@@ -12,18 +12,18 @@ use schemas::openapi::{self, Surface};
 use serde_json::Value;
 
 const DRAINS: &str = "POST /drains/{provider}";
-/// The read that shows what reporters wrote.
+/// The read that returns reporters' texts.
 const MANIFEST: &str = "GET /ctx/{token}";
-/// How deep a body nests that may not nest.
+/// Nesting depth of bodies that must be flat.
 const FLAT: [usize; 1] = [1];
-/// Largest body on identity paths.
+/// Maximum body size on identity paths.
 const IDENTITY_BYTES: usize = 64 * 1024;
 
-/// One route, or one kind of body of it.
+/// A route, or one kind of its bodies.
 pub struct Line {
-    /// Method and path, as OpenAPI has them.
+    /// Method and path as in OpenAPI.
     pub route: String,
-    /// The route, and what of it.
+    /// The route and the kind of body.
     pub name: String,
     work: Work,
 }
@@ -31,9 +31,9 @@ pub struct Line {
 enum Work {
     Report(Document),
     Log(DrainProvider),
-    /// A change of identity, with the example that OpenAPI has of it.
+    /// A settings change, with its example from OpenAPI.
     Change(DryRun, Value),
-    /// What is shown of a session.
+    /// The manifest of a session.
     Manifest,
 }
 
@@ -66,7 +66,7 @@ pub fn lines() -> Vec<Line> {
 }
 
 impl Line {
-    /// How deep its bodies may nest: those of identity do not.
+    /// Returns the nesting depths of the bodies; those of identity are flat.
     pub fn levels(&self) -> &'static [usize] {
         match self.work {
             Work::Report(_) | Work::Log(_) | Work::Manifest => &LEVELS,
@@ -74,7 +74,7 @@ impl Line {
         }
     }
 
-    /// The largest that is looked at.
+    /// Returns the maximum size to measure.
     pub fn most_bytes(&self) -> usize {
         match self.work {
             Work::Report(_) => Limits::default().max_body_bytes,
@@ -83,7 +83,7 @@ impl Line {
         }
     }
 
-    /// What goes in, of about that many bytes.
+    /// Returns an input of about that size.
     pub fn input(&self, shape: Shape, levels: usize, bytes: usize) -> Input {
         match &self.work {
             Work::Report(document) => Input::Body(body(*document, shape, levels, bytes)),
@@ -93,7 +93,7 @@ impl Line {
         }
     }
 
-    /// Does all of it that needs no store; whether it is taken.
+    /// Processes the input as far as possible without a store. Returns whether it is accepted.
     pub fn work_off(&self, input: &Input, now: DateTime<Utc>) -> bool {
         match (&self.work, input) {
             (Work::Report(document), Input::Body(body)) => work_off(body, *document, &Limits::default(), now).is_some(),

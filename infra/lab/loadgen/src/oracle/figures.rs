@@ -1,35 +1,35 @@
-//! The figures of a tenant: as the ledger adds them up, and as a read answers them.
+//! Counts of a tenant, from the ledger or from a read.
 
 use crate::workload::{ROLES, TYPES};
 use schemas::reads::Summary;
 use serde::Serialize;
 
-/// Counts in the places of [`TYPES`] and [`ROLES`].
+/// Counts, with those of [`TYPES`] and [`ROLES`] in the same order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Figures {
     pub total: u64,
     /// Distinct events that are not late.
     pub in_window: u64,
     pub sessions: u64,
-    /// Distinct events of each type.
+    /// Distinct events by type.
     pub by_type: [u64; TYPES.len()],
-    /// Distinct events seen by each role.
+    /// Distinct events by role that reported them.
     pub by_role: [u64; ROLES.len()],
 }
 
-/// What a summary says, with what its parts add up to.
+/// The counts of a summary, and the sums of its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// The figures that this crate's events can have; `in_window` repeats `total`.
+    /// Counts of the generated types and roles; `in_window` equals `total`.
     pub figures: Figures,
-    /// Sum over every type, also those that are never sent.
+    /// Sum over all types, including those that are never sent.
     pub sum_of_types: u64,
-    /// Sum over every role.
+    /// Sum over all roles.
     pub sum_of_roles: u64,
     pub sum_of_agents: u64,
     /// Sessions of the agents' reports.
     pub agent_sessions: u64,
-    /// Types and roles that no event of this crate has.
+    /// Types and roles that are never sent.
     pub unheard_of: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ impl Observed {
 }
 
 impl Figures {
-    /// What is left of these figures without `earlier`; what would be negative is 0 and shows up as lost.
+    /// Subtracts `earlier`. Negative results become 0, so that a missing event is reported as lost.
     pub fn minus(&self, earlier: &Self) -> Self {
         let mut left = self.clone();
         for ((_, value), (_, earlier)) in left.named_mut().into_iter().zip(earlier.named()) {
@@ -77,7 +77,7 @@ impl Figures {
         left
     }
 
-    /// Every figure but `in_window`, which only windowed reads know, with its name.
+    /// Returns all counts with their names, except `in_window`, which only reads of a period have.
     pub fn named(&self) -> Vec<(&'static str, u64)> {
         let mut named = vec![("total_events", self.total), ("total_sessions", self.sessions)];
         named.extend(TYPES.into_iter().zip(self.by_type));

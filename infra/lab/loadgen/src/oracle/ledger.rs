@@ -1,20 +1,19 @@
-//! What may be visible and what must be, of one tenant, kept up as requests leave and are answered.
-//!
-//! Must cost a few bytes an event: everything else about it is derived from its number.
+//! Records which events of one tenant may be visible and which must be. It uses a few bytes per event; everything else is derived
+//! from the event's number.
 
 use super::Figures;
 use crate::workload::{AGENT, Described, ROLES};
 use serde::Serialize;
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// Answered 2xx: it must become visible.
+    /// Acknowledged with 2xx: it must become visible.
     Acked,
-    /// Answered 4xx, or it never left: it must never be visible.
+    /// Rejected with 4xx or never sent: it must never become visible.
     Refused,
-    /// Anything else: it may be visible or not.
+    /// Anything else: it may become visible or not.
     Unknown,
 }
 
@@ -30,14 +29,14 @@ pub struct Ledger {
 /// Reports of one event, by role.
 #[derive(Clone, Copy, Debug, Default)]
 struct Event {
-    /// Sent, and neither acked nor refused.
+    /// Reports sent without a known outcome.
     open: [u16; ROLES.len()],
     acked: [bool; ROLES.len()],
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Session {
-    /// Events whose agent's report may be visible.
+    /// Number of events whose report by the agent may be visible.
     possible: u32,
     is_acked: bool,
 }
@@ -53,42 +52,42 @@ impl Event {
 }
 
 impl Ledger {
-    /// What must be visible after quiesce.
+    /// Returns the counts that must be visible at the end.
     pub fn acked(&self) -> &Figures {
         &self.acked
     }
 
-    /// What may be visible now.
+    /// Returns the counts that may be visible now.
     pub fn possible(&self) -> &Figures {
         &self.possible
     }
 
-    /// Whether a report of an event by this role may be visible.
+    /// Returns whether this role's report of an event may be visible.
     pub fn may_show(&self, number: u32, role: usize) -> bool {
         self.events.get(number as usize).is_some_and(|event| event.may_show(role))
     }
 
-    /// Whether a report of an event by this role must become visible.
+    /// Returns whether this role's report of an event must become visible.
     pub fn must_show(&self, number: u32, role: usize) -> bool {
         self.events.get(number as usize).is_some_and(|event| event.acked[role])
     }
 
-    /// Whether an event may be visible, whoever reported it.
+    /// Returns whether an event may be visible through any report.
     pub fn may_show_at_all(&self, number: u32) -> bool {
         self.events.get(number as usize).is_some_and(Event::may_show_at_all)
     }
 
-    /// How many sessions agents have named.
+    /// Returns the number of sessions.
     pub fn sessions(&self) -> u32 {
         u32::try_from(self.sessions.len()).unwrap_or(u32::MAX)
     }
 
-    /// Every event, with whether each role's report must become visible, and whether it may be.
+    /// Returns for every event which roles' reports must become visible, and which may be.
     pub fn events(&self) -> impl Iterator<Item = ([bool; ROLES.len()], [bool; ROLES.len()])> {
         self.events.iter().map(|event| (event.acked, std::array::from_fn(|role| event.may_show(role))))
     }
 
-    /// Every report that must become visible, as number and role.
+    /// Returns all reports that must become visible, as number and role.
     pub fn all_acked(&self) -> impl Iterator<Item = (u32, usize)> {
         let of_event = |(number, event): (u32, &Event)| {
             let acked = event.acked;
@@ -113,7 +112,7 @@ impl Ledger {
         }
     }
 
-    /// What became of a report that left.
+    /// Records the fate of a report.
     pub fn settled(&mut self, number: u32, role: usize, described: Described, fate: Fate) {
         match fate {
             Fate::Acked => self.shows(number, role, described),

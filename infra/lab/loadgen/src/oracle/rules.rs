@@ -1,29 +1,29 @@
-//! The rules a read must keep, each a plain comparison of figures.
+//! The rules of reads, as comparisons of counts.
 
 use super::{Figures, Observed};
 use crate::workload::{AGENT, ROLES};
 use serde::Serialize;
 use std::fmt;
 
-/// What a read can do wrong.
+/// A rule that a read can break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
-    /// Something acknowledged is not there.
+    /// An acknowledged event is missing.
     Lost,
-    /// More than was sent and not refused: counted twice, or a phantom.
+    /// More events than were sent and not rejected: duplicates or phantoms.
     TooMany,
-    /// A part does not add up to its whole.
+    /// The parts don't add up to the total.
     Sum,
-    /// Something is there that was never sent, or was refused.
+    /// An event that was never sent or was rejected.
     Phantom,
-    /// The same thing stands there twice.
+    /// An item occurs twice.
     Double,
-    /// A part of a request is there and the rest is not.
+    /// Only a part of a request.
     Torn,
-    /// A figure fell although nothing was deleted.
+    /// A count decreased although nothing was deleted.
     Fell,
-    /// Something of somebody else, or that nobody sent.
+    /// Data of another tenant, or data that was never sent.
     Foreign,
 }
 
@@ -31,7 +31,7 @@ pub enum Rule {
 pub struct Violation {
     pub tenant: String,
     pub rule: Rule,
-    /// What was read, and what was to be expected.
+    /// Actual and expected counts.
     pub figures: String,
 }
 
@@ -39,12 +39,12 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rule = match self.rule {
             Rule::Lost => "lost",
-            Rule::TooMany => "counted twice, or a phantom",
+            Rule::TooMany => "too many",
             Rule::Sum => "parts do not add up",
-            Rule::Phantom => "a phantom",
-            Rule::Double => "there twice",
-            Rule::Torn => "a part of a request",
-            Rule::Fell => "a figure fell",
+            Rule::Phantom => "phantom",
+            Rule::Double => "duplicate",
+            Rule::Torn => "partial request",
+            Rule::Fell => "count decreased",
             Rule::Foreign => "foreign",
         };
         write!(f, "{}: {rule}: {}", self.tenant, self.figures)
@@ -53,7 +53,7 @@ impl fmt::Display for Violation {
 
 type Broken = Vec<(Rule, String)>;
 
-/// The identities that hold in every answer by itself (docs/api/event-keys.md#figures).
+/// Checks the identities within a response (docs/api/event-keys.md#figures).
 pub(super) fn agrees_with_itself(observed: &Observed) -> Broken {
     let Observed { figures, sum_of_types, .. } = observed;
     let mut broken = Broken::new();
@@ -66,7 +66,7 @@ pub(super) fn agrees_with_itself(observed: &Observed) -> Broken {
     broken
 }
 
-/// What holds besides when every event of the tenant is ours: each has a role, and only agents have sessions.
+/// Checks further identities of tenants without earlier data: each event has a role, and only agents have sessions.
 pub(super) fn is_all_ours(observed: &Observed) -> Broken {
     let Observed { figures, sum_of_roles, sum_of_agents, agent_sessions, unheard_of, .. } = observed;
     let mut broken = Broken::new();
@@ -85,20 +85,20 @@ pub(super) fn is_all_ours(observed: &Observed) -> Broken {
     broken
 }
 
-/// Nothing is counted that was not sent, and nothing twice.
+/// Checks that no count exceeds the possible one.
 pub(super) fn within(counted: &Figures, possible: &Figures) -> Broken {
     let over = pairs(counted, possible).filter(|(_, counted, possible)| counted > possible);
     over.map(|(name, counted, possible)| (Rule::TooMany, format!("{name}: {counted} counted, at most {possible} possible")))
         .collect()
 }
 
-/// Nothing is deleted here, so no figure may fall.
+/// Checks that no count has decreased: nothing is deleted here.
 pub(super) fn has_not_fallen(counted: &Figures, previous: &Figures) -> Broken {
     let fallen = pairs(counted, previous).filter(|(_, counted, previous)| counted < previous);
     fallen.map(|(name, counted, previous)| (Rule::Fell, format!("{name}: {counted} counted after {previous}"))).collect()
 }
 
-/// All that was acknowledged is counted.
+/// Checks that all acknowledged events are counted.
 pub(super) fn covers(counted: &Figures, acked: &Figures) -> Broken {
     let missing = pairs(counted, acked).filter(|(_, counted, acked)| counted < acked);
     missing.map(|(name, counted, acked)| (Rule::Lost, format!("{name}: {counted} counted, {acked} acknowledged"))).collect()

@@ -1,17 +1,17 @@
-//! P7, how reads grow: the same reads over a store, over one with a tenth of the others' reports, and over one with a tenth of
-//! the owner's, one after the other; the ratios of the medians.
+//! P7, growth of reads: the same reads on a store, on one with a tenth of the others' reports, and on one with a tenth of the
+//! owner's. Prints the ratios of the medians.
 
 use super::Measured;
 use crate::options::ReadBenchOptions;
 
-/// A store to compare with, and what its rows are a tenth of.
+/// A smaller store to compare with.
 pub(super) struct Smaller {
     what: &'static str,
     wanted: f64,
     pub(super) options: ReadBenchOptions,
 }
 
-/// The whole store has `reports` of which one in `share` is the owner's.
+/// Returns the sizes of the smaller stores.
 pub(super) fn smaller(whole: &ReadBenchOptions) -> [Smaller; 2] {
     let (reports, share) = (whole.reports, u64::from(whole.share));
     let owners = reports / share;
@@ -29,7 +29,7 @@ pub(super) fn smaller(whole: &ReadBenchOptions) -> [Smaller; 2] {
 }
 
 impl Smaller {
-    /// What of the whole costs how many times as much as here.
+    /// Prints how many times slower each read is on the whole store.
     pub(super) fn print(&self, here: &[Measured], whole: &[Measured]) {
         for Measured { what, p50_ms } in here {
             let Some(grown) = whole.iter().find(|of_whole| of_whole.what == *what) else { continue };
@@ -46,12 +46,12 @@ mod tests {
 
     fn sizes(arguments: &[&str]) -> [(u64, u32); 2] {
         let cli = Cli::parse_from(["loadgen", "reads", "--growth"].iter().chain(arguments));
-        let Command::Reads(options) = cli.command else { panic!("reads were asked for") };
+        let Command::Reads(options) = cli.command else { panic!("the command is not reads") };
         smaller(&options).map(|smaller| (smaller.options.reports, smaller.options.share))
     }
 
     #[test]
-    fn a_smaller_store_has_as_many_of_the_one_and_a_tenth_of_the_other() {
+    fn smaller_stores_have_a_tenth_of_one_part() {
         assert_eq!(sizes(&[]), [(2_400_000, 2), (12_000_000, 100)]);
         assert_eq!(sizes(&["--reports", "6000", "--share", "10"]), [(1_200, 2), (6_000, 100)]);
     }

@@ -1,4 +1,4 @@
-//! What looking a click token up costs (P8): tokens of sessions that the history holds, of agents that share.
+//! Measures lookups of click tokens (P8), with tokens of sessions in the history.
 
 use crate::client::{Connection, Exchange};
 use crate::drive::Latencies;
@@ -10,13 +10,13 @@ use schemas::secrets::{PlainApiKey, PlainClickToken};
 use std::time::Instant;
 use uuid::Uuid;
 
-/// Sessions whose tokens are looked up, in turn.
+/// Sessions whose tokens are looked up in turn.
 const SESSIONS: u64 = 200;
 
-/// Platform and session, as the store has them.
+/// Ids of the platform and the session in the store.
 type SessionKey = (String, String);
 
-/// Times `runs` look-ups.
+/// Measures `runs` lookups.
 pub(super) async fn measure(
     stores: &FreshStores,
     client: &clickhouse::Client,
@@ -35,10 +35,10 @@ pub(super) async fn measure(
     for (nth, token) in tokens.iter().cycle().take(runs + tokens.len().min(runs)).enumerate() {
         let begun = Instant::now();
         let Exchange::Answered(answer) = connection.get(&format!("/ctx/{token}"), &key).await else {
-            anyhow::bail!("a look-up was not answered");
+            anyhow::bail!("a lookup got no response");
         };
-        ensure!(answer.status == 200, "a look-up: {} {}", answer.status, String::from_utf8_lossy(&answer.body));
-        // The first round warms up.
+        ensure!(answer.status == 200, "a lookup failed: {} {}", answer.status, String::from_utf8_lossy(&answer.body));
+        // The first round is a warm-up.
         if nth >= tokens.len().min(runs) {
             latencies.record(begun.elapsed());
         }
@@ -46,7 +46,7 @@ pub(super) async fn measure(
     Ok(latencies)
 }
 
-/// A token of each session, of organisations that share; every owner agrees to be seen.
+/// Creates a token for each session. All organizations share sessions by tokens, and all owners are visible in lookups.
 async fn plant(stores: &FreshStores, sessions: &[SessionKey]) -> anyhow::Result<Vec<String>> {
     sqlx::query("UPDATE organizations SET visible_in_click_token_lookups = true").execute(&stores.pool).await?;
     let mut tokens = Vec::new();
@@ -78,7 +78,7 @@ async fn plant(stores: &FreshStores, sessions: &[SessionKey]) -> anyhow::Result<
     Ok(tokens)
 }
 
-/// The key of a platform that looks tokens up.
+/// Creates a platform that looks up tokens, and returns its key.
 async fn looker(stores: &FreshStores) -> anyhow::Result<HeaderValue> {
     let key = PlainApiKey::mint(OrgType::Platform);
     sqlx::query(

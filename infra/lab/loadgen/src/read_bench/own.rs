@@ -1,4 +1,4 @@
-//! What reading one's own reports costs: `GET /agent/events` and a session's document, of the platform that has reported most.
+//! Measures reads of an agent's own reports: `GET /agent/events` and session documents of the platform with the most reports.
 
 use crate::client::{Connection, Exchange};
 use crate::drive::Latencies;
@@ -10,17 +10,17 @@ use schemas::secrets::PlainApiKey;
 use std::time::Instant;
 use uuid::Uuid;
 
-/// Sessions whose documents are read, in turn.
+/// Sessions whose documents are read in turn.
 const SESSIONS: u64 = 50;
 
-/// A platform with reports in the store, and how to read as it.
+/// A platform with reports in the store, and its key.
 pub(super) struct Reporter {
     pub(super) key: HeaderValue,
     sessions: Vec<Uuid>,
 }
 
 impl Reporter {
-    /// The one with the most reports.
+    /// Finds the platform with the most reports and creates a key for it.
     pub(super) async fn find(stores: &FreshStores, client: &clickhouse::Client) -> anyhow::Result<Self> {
         let nil = Uuid::nil();
         let most = format!(
@@ -58,9 +58,9 @@ impl Reporter {
         for (nth, session) in self.sessions.iter().cycle().take(runs + warm_up).enumerate() {
             let begun = Instant::now();
             let Exchange::Answered(answer) = connection.get(&format!("/sessions/{session}/document"), &self.key).await else {
-                anyhow::bail!("a document was not answered");
+                anyhow::bail!("a document got no response");
             };
-            ensure!(answer.status == 200, "a document: {} {}", answer.status, String::from_utf8_lossy(&answer.body));
+            ensure!(answer.status == 200, "a document failed: {} {}", answer.status, String::from_utf8_lossy(&answer.body));
             if nth >= warm_up {
                 latencies.record(begun.elapsed());
             }

@@ -1,4 +1,4 @@
-//! Measures the CPU that ClickHouse needs to parse, resolve and plan each read, with an owner without events.
+//! Measures the CPU time that ClickHouse needs to parse, resolve and plan each read, for an owner without events.
 
 use super::{OTHERS, READS, serve_reads};
 use crate::client::{Connection, Exchange};
@@ -13,7 +13,7 @@ use local::stack::{Endpoints, Record};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Reads of an owner that the bench doesn't time. There is no such event, so its read looks for reports and events with the id only.
+/// Owner reads that the bench doesn't time. The event doesn't exist, so its read only looks for reports and events with the id.
 const MORE: [(&str, &str); 8] = [
     ("sections", "/content-owners/urls?by=section&"),
     ("series by role", "/content-owners/series?split=role&"),
@@ -26,12 +26,12 @@ const MORE: [(&str, &str); 8] = [
 ];
 const OF_AGENTS: [(&str, &str); 3] =
     [("agent/events", "/agent/events?"), ("agent/summary", "/agent/summary?"), ("agent/series", "/agent/series?split=agent&")];
-/// Runs of each read before it is measured.
+/// Runs of each read before the measured ones.
 const WARM_UP: u32 = 3;
-/// How long ClickHouse is watched without reads.
+/// Duration of the measurement of the idle server.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// Prints a line for each read: the mean of so many runs, by the CPU of the server's process. Nothing else may use the server.
+/// Prints the mean CPU time of each read over `runs` runs. No other program may use the server meanwhile.
 pub(super) async fn run(runs: u32, stop: &CancellationToken) -> anyhow::Result<()> {
     let name = run_name();
     let stores = FreshStores::create(Endpoints::of_running_stack()?, &name).await?;
@@ -60,7 +60,7 @@ async fn measure_all(stores: &FreshStores, name: &str, runs: u32, stop: &Cancell
     Ok(())
 }
 
-/// The ClickHouse server of the local stack.
+/// Returns the ClickHouse server of the local stack.
 fn server() -> anyhow::Result<Watched> {
     let record = Record::load(&workspace_root().join(".local"));
     let process = record.running(Kind::ClickHouse).and_then(|entry| entry.process.as_ref());
@@ -75,7 +75,7 @@ fn cpu_seconds(watch: Watch) -> f64 {
 struct Meter {
     connection: Connection,
     server: Watched,
-    /// CPU of the server without reads, per second.
+    /// CPU time of the idle server per second.
     idle: f64,
     runs: u32,
 }
@@ -95,7 +95,7 @@ impl Meter {
     }
 
     async fn ask(&mut self, path: &str, key: &HeaderValue) -> anyhow::Result<()> {
-        let Exchange::Answered(answer) = self.connection.get(path, key).await else { anyhow::bail!("{path} was not answered") };
+        let Exchange::Answered(answer) = self.connection.get(path, key).await else { anyhow::bail!("{path} got no response") };
         let text = String::from_utf8_lossy(&answer.body);
         ensure!(matches!(answer.status, 200 | 404), "{path}: {} {text}", answer.status);
         Ok(())

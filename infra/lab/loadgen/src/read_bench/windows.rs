@@ -1,5 +1,5 @@
-//! Every read over ten windows, from ten minutes to everything, with the largest pages: that none is refused for its size, how long
-//! it took and how much memory its statements held.
+//! Runs every read over ten periods, from ten minutes to everything, with the largest pages. Prints the status, which must not be a
+//! rejection for the size, the time and the memory of the statements.
 
 use super::history::Span;
 use super::{DAY_MS, OTHERS};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const MINUTE_MS: i64 = DAY_MS / 24 / 60;
-/// Lengths in minutes, with names; the last is everything.
+/// Names and lengths in minutes; the last one covers everything.
 const LENGTHS: [(&str, i64); 10] = [
     ("10 min", 10),
     ("1 h", 60),
@@ -23,7 +23,7 @@ const LENGTHS: [(&str, i64); 10] = [
     ("180 d", 180 * 24 * 60),
     ("all", 1_001 * 24 * 60),
 ];
-/// Those of the bench with pages of a thousand, and the series in hours where its length allows.
+/// Reads of the bench with pages of 1,000, and the series by hour where the length allows it.
 const LARGEST: [(&str, &str); 5] = [
     ("summary", "/content-owners/summary?"),
     ("events, 1,000", "/content-owners/events?limit=1000&"),
@@ -31,10 +31,10 @@ const LARGEST: [(&str, &str); 5] = [
     ("series by day and agent", "/content-owners/series?by=day&split=agent&"),
     ("corroboration, 1,000", "/content-owners/corroboration?limit=1000&"),
 ];
-/// Between two looks at what the statements hold.
+/// Interval between two memory measurements.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Prints a line for each read and window.
+/// Prints a line for each read and period.
 pub(super) async fn ask(
     connection: &mut Connection,
     key: &HeaderValue,
@@ -61,7 +61,7 @@ pub(super) async fn ask(
     Ok(())
 }
 
-/// Keeps the most that any statement on the database has held, until it is stopped.
+/// Records the maximum memory of any statement on the database until it is aborted.
 async fn look(client: clickhouse::Client, held: Arc<AtomicU64>) -> anyhow::Result<()> {
     let statement = "SELECT toUInt64(max(greatest(peak_memory_usage, 0))) FROM system.processes \
                      WHERE current_database = currentDatabase() AND query NOT LIKE '%system.processes%'";

@@ -1,9 +1,9 @@
-//! `demo.env`, as the all-in-one writes it: where a running stack is.
+//! Reads `demo.env` of the all-in-one, which contains the addresses of a running stack.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Reads shell assignments; empty when there is no such file.
+/// Reads shell assignments. Returns an empty map if the file doesn't exist.
 pub(super) fn read(file: &Path) -> BTreeMap<String, String> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let assignment = |line: &str| {
@@ -16,7 +16,7 @@ pub(super) fn read(file: &Path) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn assignments_are_read_and_a_missing_file_is_empty() {
+    fn reads_assignments() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("demo.env");
         assert!(super::read(&file).is_empty());

@@ -1,22 +1,22 @@
-//! What a killed run has left: services that still run, and their folders.
+//! Deletes what killed runs have left: running services and folders.
 
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What every name of a run begins with; the id of the process that made it follows.
+/// Prefix of all names of runs, followed by the id of the process.
 pub(super) const PREFIX: &str = "load_";
 
-/// Whether this is a name of a run, `load_<pid>_<random>`, and that process is gone.
+/// Returns whether this is the name of a run, `load_<pid>_<random>`, whose process has ended.
 pub(super) fn is_leftover(name: &str) -> bool {
     let Some(pid) = name.strip_prefix(PREFIX).and_then(|rest| rest.split('_').next()) else { return false };
     pid.parse::<u32>().is_ok_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
 }
 
-/// Ends the services of dead runs and deletes their folders under `runs`, except logs that were kept on purpose.
+/// Kills the services of dead runs and deletes their folders in `runs`, except folders with a [`KEPT`] file.
 fn sweep(runs: &Path) {
-    // links in /proc name folders as they are, without detours
+    // The links in /proc contain canonical paths.
     let Ok(runs) = runs.canonicalize() else { return };
     let folders = fs::read_dir(runs).into_iter().flatten().flatten().map(|entry| entry.path());
     for folder in folders.filter(|folder| folder.file_name().is_some_and(|name| name.to_str().is_some_and(is_leftover))) {
@@ -24,14 +24,14 @@ fn sweep(runs: &Path) {
             continue;
         }
         for pid in working_in(&folder) {
-            // it may end between the question and the signal; both outcomes are fine
+            // The process may already have ended, which is fine.
             let _ = kill_process(pid, Signal::KILL);
         }
         let _ = fs::remove_dir_all(&folder);
     }
 }
 
-/// A folder for the run of this name; what dead runs have left is cleared away.
+/// Creates a folder for the run of this name, and deletes what dead runs have left.
 pub(crate) fn folder_of_run(root: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let runs = root.join(".local/load");
     sweep(&runs);
@@ -40,7 +40,7 @@ pub(crate) fn folder_of_run(root: &Path, name: &str) -> anyhow::Result<PathBuf> 
     Ok(folder)
 }
 
-/// Marks a folder as one that somebody wants to look at.
+/// Marks a folder as one to keep.
 pub(crate) fn keep(folder: &Path) -> std::io::Result<()> {
     fs::write(folder.join(KEPT), "logs of a run that broke a rule; delete this folder when they are read\n")
 }
@@ -62,8 +62,8 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn only_what_a_dead_run_has_made_is_a_leftover() {
-        assert!(!is_leftover(&format!("load_{}_00ff00", std::process::id())), "we are alive");
+    fn only_names_of_dead_runs_are_leftovers() {
+        assert!(!is_leftover(&format!("load_{}_00ff00", std::process::id())), "this process is running");
         assert!(is_leftover("load_4294967295_00ff00"));
         assert!(is_leftover("load_4294967295_00ff00.rejected"));
         for other in ["telemetry", "load_", "load_test", "test_4294967295_1", "loadgen"] {
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn services_of_a_dead_run_are_ended_and_those_of_a_living_one_are_not() {
+    fn sweep_kills_services_of_dead_runs_only() {
         let runs = tempfile::tempdir().unwrap();
         let runs = runs.path().canonicalize().unwrap();
         let (dead, alive) = (runs.join("load_4294967295_00ff00"), runs.join(format!("load_{}_00ff00", std::process::id())));
@@ -82,7 +82,7 @@ mod tests {
         });
         sweep(&runs);
         assert!(!children[0].wait().unwrap().success());
-        assert!(children[1].try_wait().unwrap().is_none(), "the living run keeps its services");
+        assert!(children[1].try_wait().unwrap().is_none(), "services of a running run are not killed");
         assert!(!dead.exists() && alive.exists());
         children[1].kill().unwrap();
         children[1].wait().unwrap();

@@ -1,4 +1,4 @@
-//! The four services as processes of their own, on free ports, with a store of their own each run.
+//! Runs the four services as separate processes on free ports, with new stores for each run.
 
 use super::stores::Addresses;
 use crate::client::{Connection, Endpoint, Exchange};
@@ -15,17 +15,16 @@ use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long a service may take to become ready.
+/// Time limit for a service to become ready.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// How long it may take to stop by itself.
+/// Time limit for a service to stop after SIGTERM.
 const STOP_LIMIT: Duration = Duration::from_secs(12);
-/// How much of a log is shown when its service did not come up.
+/// Bytes of the log to show if a service doesn't start.
 const LOG_TAIL_BYTES: usize = 2_000;
 
-/// The program that every service is a subcommand of, and its package.
+/// The program, and package, with all services as subcommands.
 pub(crate) const PROGRAM: &str = "telemetry";
 
-/// The services of the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     Gateway,
@@ -35,10 +34,10 @@ pub enum Service {
 }
 
 impl Service {
-    /// In the order in which they are started.
+    /// Services in the order of their start.
     pub const ALL: [Self; 4] = [Self::Identity, Self::Gateway, Self::Query, Self::Worker];
 
-    /// How its processes are called.
+    /// Returns the name of the service and its processes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gateway => "ingest-gateway",
@@ -68,9 +67,9 @@ impl Service {
             }
             Self::Query => clickhouse.into_iter().chain(postgres).collect(),
             Self::Identity => {
-                // the stores are fresh and so is the key: nothing that is sealed outlives the run
+                // The stores are new, so the key can be too: no encrypted secret outlives the run.
                 let key = ("TELEMETRY_SECRETS_KEY", SecretsKey::mint().reveal().to_owned());
-                // relative to the folder where it runs
+                // Relative to the working folder.
                 let mail = ("TELEMETRY_MAIL_DIR", "mail".to_owned());
                 postgres.into_iter().chain([key, mail]).collect()
             }
@@ -78,7 +77,7 @@ impl Service {
     }
 }
 
-/// A running service; killed when dropped.
+/// A running service. It is killed when dropped.
 #[derive(Debug)]
 pub struct Running {
     pub service: Service,
@@ -87,21 +86,21 @@ pub struct Running {
     log: PathBuf,
 }
 
-/// What starting a service needs.
+/// Settings for starting services.
 #[derive(Debug)]
 pub(crate) struct LaunchConfig {
     pub(crate) binaries: PathBuf,
-    /// Logs, and what a service writes where it runs.
+    /// Folder of the logs, and working folder of the services.
     pub(crate) folder: PathBuf,
-    /// Where services find their stores.
+    /// Addresses of the stores.
     pub(crate) stores: Addresses,
 }
 
-/// The place of one process: a name and ports that it keeps when it is started again.
+/// Name and ports of a process, which a restart doesn't change.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessSlot {
     pub(crate) service: Service,
-    /// Also names its log and its spill.
+    /// Also the name of its log and spill.
     pub(crate) name: String,
     port: u16,
     metrics_port: u16,
@@ -120,7 +119,7 @@ impl ProcessSlot {
         format!("http://127.0.0.1:{}", self.metrics_port)
     }
 
-    /// What it says, also of its lives before.
+    /// Returns the path of the log, which contains the output of all restarts.
     pub(crate) fn log(&self, folder: &Path) -> PathBuf {
         folder.join(format!("{}.log", self.name))
     }
@@ -134,7 +133,7 @@ impl LaunchConfig {
         Ok(running)
     }
 
-    /// Starts a service at its place, with these settings besides the usual ones; it is not ready yet.
+    /// Starts a service in its slot, with additional settings. Doesn't wait until it is ready.
     pub(crate) fn spawn(&self, slot: &ProcessSlot, besides: &[(&str, String)]) -> anyhow::Result<Running> {
         let ProcessSlot { service, port, metrics_port, .. } = *slot;
         let log = slot.log(&self.folder);
@@ -146,7 +145,7 @@ impl LaunchConfig {
         command.stdout(Stdio::null()).stderr(output);
         if service == Service::Gateway {
             command.env("TELEMETRY_SPILL_DIR", self.folder.join(format!("{}.spill", slot.name)));
-            // One address stands for many clients.
+            // The load generator uses one address for many clients.
             command.env("TELEMETRY_CONNECTIONS_PER_ADDRESS", "0");
         }
         let child = command.envs(besides.iter().map(|(name, value)| (name, value))).spawn();
@@ -154,7 +153,7 @@ impl LaunchConfig {
         Ok(Running { service, url: slot.url(), child, log })
     }
 
-    /// Runs a service for one command, and answers what it printed on standard error.
+    /// Runs a command of a service and returns its standard error.
     pub(crate) async fn run(&self, service: Service, arguments: &[&str]) -> anyhow::Result<String> {
         let done = self.command(service).args(arguments).output().await;
         let done = done.with_context(|| format!("{} cannot be started", service.name()))?;
@@ -163,12 +162,12 @@ impl LaunchConfig {
         Ok(said)
     }
 
-    /// A service with the settings of its stores, and no other.
+    /// Returns a command with only the settings of the stores.
     fn command(&self, service: Service) -> Command {
         let mut command = Command::new(self.binaries.join(PROGRAM));
         command.arg(service.name()).env_clear().envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "HOME"));
         command.envs(service.settings(&self.stores)).env("TELEMETRY_LOG", "warn").current_dir(&self.folder);
-        // a Ctrl-C in the terminal is for the run, which stops them in order
+        // A Ctrl-C in the terminal must only reach this program, which stops the services in order.
         command.stdin(Stdio::null()).kill_on_drop(true).process_group(0);
         command
     }
@@ -180,7 +179,7 @@ impl Running {
         Some(Watched { name: self.service.name().to_owned(), pid, is_shared: false })
     }
 
-    /// Asks it to stop, as a supervisor does; kills it when it takes too long.
+    /// Stops the service with SIGTERM, or kills it if it takes too long.
     pub async fn stop(mut self) -> anyhow::Result<ExitStatus> {
         self.signal(Signal::TERM);
         match timeout(STOP_LIMIT, self.child.wait()).await {
@@ -194,17 +193,17 @@ impl Running {
 
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw) {
-            // it may end between the question and the signal; both outcomes are fine
+            // The process may already have ended, which is fine.
             let _ = kill_process(pid, signal);
         }
     }
 
-    /// How it ended, if it did.
+    /// Returns the exit status if the process has ended.
     pub(crate) fn ended(&mut self) -> std::io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
 
-    /// Waits until it has ended.
+    /// Waits until the process has ended.
     pub(crate) async fn end(&mut self) -> std::io::Result<ExitStatus> {
         self.child.wait().await
     }
@@ -214,7 +213,7 @@ impl Running {
         let deadline = Instant::now() + START_LIMIT;
         while Instant::now() < deadline {
             if let Some(status) = self.child.try_wait()? {
-                bail!("{} ended early ({status}) and said:\n{}", self.service.name(), tail(&self.log));
+                bail!("{} ended early ({status}) with the output:\n{}", self.service.name(), tail(&self.log));
             }
             let asked = connection.get("/ready", &HeaderValue::from_static("")).await;
             if matches!(asked, Exchange::Answered(answer) if answer.status == 200) {
@@ -222,17 +221,17 @@ impl Running {
             }
             sleep(Duration::from_millis(50)).await;
         }
-        bail!("{} is not ready after {START_LIMIT:?}; it said:\n{}", self.service.name(), tail(&self.log))
+        bail!("{} is not ready after {START_LIMIT:?}; its output:\n{}", self.service.name(), tail(&self.log))
     }
 }
 
-/// The end of a log.
+/// Returns the end of a log.
 pub(crate) fn tail(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL_BYTES)..]).into_owned()
 }
 
-/// The folder of the program: the one that was given, or that of what is built now.
+/// Returns the given folder, or builds the services and returns the folder of the build.
 pub(crate) async fn binaries(root: &Path, given: Option<&Path>, features: &[&str]) -> anyhow::Result<PathBuf> {
     match given {
         Some(folder) => Ok(std::path::absolute(folder)?),
@@ -240,7 +239,7 @@ pub(crate) async fn binaries(root: &Path, given: Option<&Path>, features: &[&str
     }
 }
 
-/// Builds the services in the profile of this program and returns the folder of theirs.
+/// Builds the services in the profile of this program and returns their folder.
 async fn build(root: &Path, features: &[&str]) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("cannot find the running program's own file")?;
     let mut command = Command::new("cargo");
@@ -249,11 +248,11 @@ async fn build(root: &Path, features: &[&str]) -> anyhow::Result<PathBuf> {
         command.arg("--release");
     }
     let built = command.status().await.context("cargo cannot be started; give the binaries with --binaries")?;
-    anyhow::ensure!(built.success(), "the services cannot be built: correct that, or give binaries with --binaries");
+    anyhow::ensure!(built.success(), "the services cannot be built: fix the error, or give binaries with --binaries");
     own.parent().map(Path::to_path_buf).context("the running program is in no folder")
 }
 
-/// What cargo is told to build.
+/// Returns the package and feature arguments for cargo.
 fn selection<'a>(features: &[&'a str]) -> Vec<&'a str> {
     ["--package", PROGRAM].into_iter().chain(features.iter().flat_map(|feature| ["--features", feature])).collect()
 }

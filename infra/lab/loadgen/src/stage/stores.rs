@@ -1,4 +1,4 @@
-//! A database, topics and a ClickHouse database of one run, on the servers that run already.
+//! Creates a PostgreSQL database, topics and a ClickHouse database for one run on the running servers.
 
 use super::leftovers::{PREFIX, is_leftover};
 use anyhow::Context as _;
@@ -13,7 +13,7 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 use std::time::Duration;
 
-/// Where the stores of one run are.
+/// Addresses of the stores of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Addresses {
     pub(crate) kafka: KafkaSettings,
@@ -31,13 +31,13 @@ pub(crate) struct FreshStores {
     name: String,
 }
 
-/// A name for one run; unique, also among runs that are gone.
+/// Returns a unique name for a run.
 pub(crate) fn run_name() -> String {
     format!("{PREFIX}{}_{:06x}", std::process::id(), rand::random::<u32>() & 0xFF_FFFF)
 }
 
 impl FreshStores {
-    /// Creates them, with every table and topic.
+    /// Creates the stores with all tables and topics.
     pub(crate) async fn create(servers: Endpoints, name: &str) -> anyhow::Result<Self> {
         sweep(&servers).await;
         let admin = admin_pool(&servers)?;
@@ -59,7 +59,7 @@ impl FreshStores {
         Ok(Self { addresses, pool, servers, name: name.to_owned() })
     }
 
-    /// Deletes them; what cannot be deleted is left to the next run.
+    /// Deletes the stores. The next run deletes what can't be deleted now.
     pub(crate) async fn delete(self) {
         self.pool.close().await;
         drop_databases(&self.servers, &self.name).await;
@@ -100,7 +100,7 @@ async fn delete_topics(brokers: &str, is_chosen: impl Fn(&str) -> bool) {
 }
 
 async fn execute(pool: &PgPool, statement: String) -> Result<(), sqlx::Error> {
-    // names are our own: letters, digits and underscores
+    // The names contain only letters, digits and underscores.
     sqlx::query(AssertSqlSafe(statement)).execute(pool).await.map(drop)
 }
 

@@ -1,5 +1,5 @@
-//! An event as a function of (seed, tenant, number): whoever knows the number can send it again, byte for byte, and
-//! the oracle knows its type, session and time without keeping any of them.
+//! An event is a function of seed, tenant and number, so it can be repeated byte by byte, and the oracle can derive its type,
+//! session and time.
 
 use super::{AGENT, ROLES};
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -7,9 +7,9 @@ use std::io::Write as _;
 use std::ops::Range;
 use uuid::Uuid;
 
-/// Types of generated events. Only the first merges across observers; the others come from the agent alone.
+/// Types of the generated events. Only the first one is reported by several observers; the others come only from the agent.
 pub const TYPES: [&str; 5] = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
-/// How often each of [`TYPES`] is drawn, in percent, added up.
+/// Cumulative percentages of [`TYPES`].
 const TYPE_BOUNDS: [u64; 5] = [55, 75, 90, 97, 100];
 const DATA: [&str; 5] = [
     r#""user_agent":"ExampleBot/1.0 (+https://bot.example)""#,
@@ -18,54 +18,54 @@ const DATA: [&str; 5] = [
     r#""presentation_kind":"reference","presentation_type":"card""#,
     r#""engagement_type":"link_click""#,
 ];
-/// Events that share a session.
+/// Events per session.
 const SESSION_LENGTH: u32 = 8;
-/// Hosts of a tenant over which such requests are spread, so that a reader can take them shelf by shelf.
+/// Hosts per tenant if every request has its own page, so that a reader can read host by host.
 pub const SHELVES: u32 = 32;
 const PAGES: u64 = 500;
-/// Events of a run that are not late happened at most this long before its start.
+/// Maximum age at the start of the run of events that are not late.
 const FRESH_MS: u64 = 60_000;
-/// Late events are older than this, and than the start of every windowed read.
+/// Minimum age of late events; every read of a period starts later.
 const LATE_MS: u64 = 3_600_000;
-/// Late events are spread over this.
+/// Range of the ages of late events.
 const LATE_SPREAD_MS: u64 = 3 * 86_400_000;
 
-/// What all events of a run have in common.
+/// Parameters of all events of a run.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// Decides types, sessions, pages and times: equal seeds give equal workloads.
+    /// Determines types, sessions, pages and times: equal seeds give equal workloads.
     pub seed: u64,
-    /// Makes ids new in every run, so that a repeated seed is not a repeated event.
+    /// Changes the ids in every run, so that a repeated seed doesn't repeat events.
     pub run: u64,
-    /// When the run began, in milliseconds UTC.
+    /// Start of the run, in milliseconds since 1970.
     pub started_at_ms: i64,
-    /// How many events in a hundred happened long ago.
+    /// Percentage of events that happened long ago.
     pub late_percent: u64,
-    /// How many events a request has, by tenant and from the first again, when every request is about a page of its own and
-    /// every event tells its number; empty when events are spread over pages.
+    /// Events per request by tenant, repeated if there are more tenants. If set, every request is about its own page and every
+    /// event contains its number; if empty, events are spread over pages.
     pub request_lengths: Vec<u32>,
 }
 
-/// The host that a request is about, where every request is about a page of its own.
+/// Returns the host of a request, if every request has its own page.
 pub fn shelf_host(domain: &str, request: u32) -> String {
     format!("shelf{}.{domain}", request % SHELVES)
 }
 
-/// What the oracle must know of an event.
+/// The properties of an event that the oracle needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Described {
-    /// Place in [`TYPES`].
+    /// Index in [`TYPES`].
     pub event_type: usize,
-    /// Number of its session within the tenant.
+    /// Number of the session within the tenant.
     pub session: u32,
-    /// Whether it happened before every windowed read.
+    /// Whether the event is before every read of a period.
     pub is_late: bool,
 }
 
-/// The member of `data` that tells an event's number, where it tells it. Namespaced, so that owners are shown it.
+/// Member of `data` with the event's number, if events contain it. The prefix makes it visible to owners.
 pub(crate) const NUMBER: &str = "load.number";
 
-/// What an aspect of an event is drawn from; the numbers only have to differ.
+/// Distinguishes the random values of an event.
 #[derive(Clone, Copy)]
 enum Aspect {
     Type = 1,
@@ -78,32 +78,32 @@ enum Aspect {
 }
 
 impl Shape {
-    /// A windowed read from here on covers all events but the late ones.
+    /// Returns the start of a period that contains all events except late ones.
     pub fn window_start(&self) -> String {
         let at_ms = self.started_at_ms - i64::try_from(LATE_MS / 2).unwrap_or(0);
         written(at_ms)
     }
 
-    /// Moments that cut the time of the events that are not late into so many slices, in order.
+    /// Returns times that divide the period of the events that are not late into this many slices.
     pub fn cuts_of_time(&self, slices: u64) -> impl Iterator<Item = String> {
         let (started_at_ms, slice_ms) = (self.started_at_ms, (FRESH_MS / slices).cast_signed());
         let first_ms = started_at_ms - FRESH_MS.cast_signed();
         (0..=slices.cast_signed()).map(move |slice| written(first_ms + slice * slice_ms))
     }
 
-    /// Type, session and lateness of one event.
+    /// Returns the type, session and lateness of an event.
     pub fn describe(&self, tenant: usize, number: u32) -> Described {
         let drawn = self.draw(Aspect::Type, tenant, number) % 100;
         let event_type = TYPE_BOUNDS.iter().position(|bound| drawn < *bound).unwrap_or(0);
         Described { event_type, session: number / SESSION_LENGTH, is_late: self.is_late(tenant, number) }
     }
 
-    /// How many events the requests of a tenant have.
+    /// Returns the number of events per request of a tenant.
     pub fn request_length(&self, tenant: usize) -> u32 {
         self.request_lengths.get(tenant % self.request_lengths.len().max(1)).copied().unwrap_or(1)
     }
 
-    /// The page of an event, as its URL ends: host and path.
+    /// Returns the host and path of an event's URL.
     fn page(&self, tenant: usize, domain: &str, number: u32) -> String {
         match self.request_lengths.is_empty() {
             true => format!("www.{domain}/articles/{}", self.draw(Aspect::Page, tenant, number) % PAGES),
@@ -126,7 +126,7 @@ impl Shape {
         session * SESSION_LENGTH..(session + 1) * SESSION_LENGTH
     }
 
-    /// Whether several observers report it.
+    /// Returns whether several observers report the event.
     pub fn is_retrieval(&self, tenant: usize, number: u32) -> bool {
         self.describe(tenant, number).event_type == 0
     }
@@ -158,7 +158,7 @@ impl Shape {
         write!(out, r#""data":{{{number}{}}}}}"#, DATA[event_type]).expect("writing to memory cannot fail");
     }
 
-    /// Observers of one retrieval disagree by a few milliseconds, as real clocks do.
+    /// Returns the time of a report. Observers of one retrieval differ by a few milliseconds, like real clocks.
     fn timestamp(&self, tenant: usize, number: u32, role: usize) -> String {
         let drawn = self.draw(Aspect::Time, tenant, number);
         let before_ms = if self.is_late(tenant, number) { LATE_MS + drawn % LATE_SPREAD_MS } else { 100 + drawn % FRESH_MS };
@@ -183,13 +183,13 @@ impl Shape {
     }
 }
 
-/// A time as events and parameters bear it.
+/// Returns a time in the format of events and parameters.
 fn written(at_ms: i64) -> String {
     let at: DateTime<Utc> = DateTime::from_timestamp_millis(at_ms).unwrap_or_default();
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// The finaliser of SplitMix64: every input bit changes about half of the output bits.
+/// The finalizer of SplitMix64: each input bit changes about half of the output bits.
 fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,44 +1,43 @@
-//! Requests in the order in which they are made: fresh events, repeats of earlier ones, and the other observers'
-//! reports of the same retrievals, shuffled in.
+//! Generates requests: new events, repeats of earlier ones, and other observers' reports of the same retrievals in random order.
 
 use super::{AGENT, Shape, Skew};
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-/// Reports of other observers that wait; more than this and they go first.
+/// Maximum number of pending reports of other observers; beyond it, they are sent first.
 const MAX_WAITING: usize = 256;
-/// Half of the repeats are of events this recent: some of them are still on their way.
+/// Half of the repeats are from this many last events, so that some of those are still in flight.
 const RECENT: u32 = 64;
 
-/// What requests are made of.
+/// Content of requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
-    /// Events in a request of fresh events.
+    /// Events per request.
     pub batch: usize,
-    /// How many roles report each retrieval, 1 to 4.
+    /// Number of roles that report each retrieval, 1 to 4.
     pub observers: usize,
-    /// Events in a hundred that repeat an earlier one.
+    /// Percentage of events that repeat an earlier one.
     pub duplicate_percent: u64,
 }
 
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Whose content it is about.
+    /// Tenant that the events are about.
     pub tenant: usize,
-    /// Place of the reporter in [`super::ROLES`].
+    /// Index of the reporter in [`super::ROLES`].
     pub role: usize,
     pub items: Vec<u32>,
 }
 
-/// Makes one request after the other.
+/// Generates requests one by one.
 #[derive(Debug)]
 pub struct Generator {
     shape: Shape,
     mix: Mix,
     skew: Skew,
     random: SmallRng,
-    /// The next fresh number of each tenant.
+    /// Number of the next new event, by tenant.
     next: Vec<u32>,
     waiting: Vec<Plan>,
 }
@@ -49,7 +48,7 @@ impl Generator {
         Self { shape, mix, skew, random, next: vec![0; tenants], waiting: Vec::new() }
     }
 
-    /// Changes what further requests are made of.
+    /// Changes the content of further requests.
     pub fn set_mix(&mut self, mix: Mix) {
         self.mix = mix;
     }

@@ -1,15 +1,15 @@
-//! Which tenant a request belongs to: the n-th tenant's share falls with n to the power of the exponent (Zipf).
+//! Selects the tenants of requests. The share of the n-th tenant is proportional to n to the power of minus the exponent (Zipf).
 
-/// Shares of the tenants, added up.
+/// Cumulative shares of the tenants.
 #[derive(Clone, Debug)]
 pub struct Skew(Vec<f64>);
 
 impl Skew {
-    /// `exponent` 0 gives every tenant the same share; 1 is the classic Zipf law.
+    /// Creates the shares. With the exponent 0, all tenants have the same share; 1 is the classic Zipf law.
     pub fn new(tenants: usize, exponent: f64) -> Self {
         let mut sum = 0.0;
         let weights = (1..=tenants.max(1)).map(|rank| {
-            // a rank is small enough to be exact
+            // A rank is small enough to be exact.
             sum += f64::from(u32::try_from(rank).unwrap_or(u32::MAX)).powf(-exponent);
             sum
         });
@@ -17,7 +17,7 @@ impl Skew {
         Self(added_up.iter().map(|share| share / sum).collect())
     }
 
-    /// The tenant at a point between 0 and 1.
+    /// Returns the tenant at a point between 0 and 1.
     pub fn pick(&self, point: f64) -> usize {
         self.0.partition_point(|bound| *bound <= point).min(self.0.len() - 1)
     }

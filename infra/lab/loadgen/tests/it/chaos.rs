@@ -1,6 +1,5 @@
-//! C1 to C3, C6, C13 and F23, short: a minute of everything going wrong, and the schedule that follows from a seed alone.
-//!
-//! The full run is `cargo chaos`.
+//! C1 to C3, C6, C13 and F23 in short: a minute of faults of all kinds, and plans that depend only on the seed. The full run is
+//! `cargo chaos`.
 
 use service_kit::testing::random_seed;
 use std::process::{Output, Stdio};
@@ -13,10 +12,10 @@ async fn chaos(arguments: &[&str]) -> Output {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c1_c2_c3_a_minute_of_everything_going_wrong_changes_no_figure() {
+async fn c1_c2_c3_faults_change_no_result() {
     let seed = random_seed().to_string();
     let binaries = crate::binaries();
-    let folder = binaries.path().to_str().expect("a temporary folder has a plain name");
+    let folder = binaries.path().to_str().expect("the path of a temporary folder is UTF-8");
     let output = chaos(&["--smoke", "--seed", &seed, "--binaries", folder]).await;
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
@@ -24,7 +23,7 @@ async fn c1_c2_c3_a_minute_of_everything_going_wrong_changes_no_figure() {
 }
 
 #[tokio::test]
-async fn c13_the_schedule_follows_from_the_seed_alone() {
+async fn c13_plan_depends_only_on_the_seed() {
     let plan = async |seed| String::from_utf8_lossy(&chaos(&["--plan", "--smoke", "--seed", seed]).await.stdout).into_owned();
     let first = plan("7").await;
     assert_eq!(first, plan("7").await);

@@ -1,14 +1,14 @@
-//! N1: commands that build the services before they begin ask cargo for packages and features that exist. Other tests
-//! give them binaries at hand, and so never see what they would build.
+//! N1: commands that build the services use existing packages and features. Other tests use given binaries and therefore don't
+//! cover the build.
 //!
-//! Must not build: a `cargo` of its own, first on the path, has the real one resolve what it is asked for and ends there.
+//! Nothing is built: a fake `cargo`, first in PATH, resolves the arguments with the real one and exits.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_loadgen");
-/// `cargo build` becomes `cargo tree`, which takes the same packages and features; how it ended is written down.
+/// Runs `cargo tree` instead of `cargo build`, with the same packages and features, and writes the outcome to a file.
 const STAND_IN: &str = r#"#!/bin/bash
 arguments=()
 for argument in "${@:2}"; do [ "$argument" = --release ] || arguments+=("$argument"); done
@@ -18,8 +18,8 @@ exit 1
 
 async fn with_stand_in(folder: &Path, arguments: &[&str]) -> Output {
     let stand_in = folder.join("cargo");
-    std::fs::write(&stand_in, STAND_IN).expect("the stand-in is written");
-    std::fs::set_permissions(&stand_in, std::fs::Permissions::from_mode(0o755)).expect("it may be run");
+    std::fs::write(&stand_in, STAND_IN).expect("the fake cargo can be written");
+    std::fs::set_permissions(&stand_in, std::fs::Permissions::from_mode(0o755)).expect("the fake cargo can be made executable");
     let programs = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(std::iter::once(folder.to_owned()).chain(std::env::split_paths(&programs)));
     let mut program = tokio::process::Command::new(PROGRAM);
@@ -32,9 +32,9 @@ async fn with_stand_in(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 #[tokio::test]
-async fn what_chaos_and_a_bench_build_first_exists_with_its_features() {
+async fn builds_existing_packages_and_features() {
     for arguments in [&["chaos"][..], &["bench"], &["run", "--start"]] {
-        let folder = tempfile::tempdir().expect("a folder is made");
+        let folder = tempfile::tempdir().expect("a temporary folder can be created");
         let ended = with_stand_in(folder.path(), arguments).await;
         let outcome = std::fs::read_to_string(folder.path().join("outcome"));
         let said = String::from_utf8_lossy(&ended.stderr);

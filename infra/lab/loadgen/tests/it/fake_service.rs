@@ -1,4 +1,4 @@
-//! A service that answers as it is told to, and a course to it.
+//! A service that responds as configured, and a course that uses it.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode};
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone, Copy)]
 pub(crate) struct Manner {
     pub(crate) status: u16,
-    /// From this long after the start, it stops answering for as long.
+    /// Delay and length of a period in which it doesn't respond.
     pub(crate) stall: Option<(Duration, Duration)>,
 }
 
@@ -30,10 +30,10 @@ pub(crate) async fn start(manner: Manner) -> TestServer {
         {
             tokio::time::sleep_until(begun + after + length).await;
         }
-        let status = StatusCode::from_u16(manner.status).expect("a test names a valid status");
+        let status = StatusCode::from_u16(manner.status).expect("the status of a test is valid");
         (status, Json(json!({"status": "ok", "events_created": 1}))).into_response()
     };
-    // On no route: those that the API describes are held to what it says of them.
+    // Use a fallback instead of a route: responses of documented routes are checked against the API document.
     TestServer::start(axum::Router::new().fallback(answer)).await
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn course(url: &str, deadline: Duration) -> Arc<Course> {
     let tenant = Tenant { domain: name.clone(), name, owner: None, network: None, owner_key: key, keys };
     let mix = Mix { batch: 1, observers: 1, duplicate_percent: 0 };
     Arc::new(Course {
-        ingest: Endpoint::parse(url).expect("a test names a valid address"),
+        ingest: Endpoint::parse(url).expect("the address of a test is valid"),
         generator: Mutex::new(Generator::new(shape.clone(), mix, 1, Skew::new(1, 0.0))),
         oracle: Mutex::new(Oracle::new(shape.clone(), [tenant.name.clone()])),
         tenants: vec![tenant],

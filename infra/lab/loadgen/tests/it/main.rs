@@ -1,5 +1,5 @@
-//! The load generator from outside: does its oracle find what it must, does its clock hide nothing, does it get along
-//! with the real service.
+//! Tests of the load generator: the oracle finds every violation, the schedule hides no stall, and runs against the real service
+//! succeed.
 
 mod chaos;
 mod documented_build;
@@ -13,10 +13,10 @@ mod read_bench;
 mod real_service;
 mod small_bench;
 
-/// A folder with the program of the product, as `--binaries` takes it.
+/// Creates a folder with the `telemetry` program for `--binaries`.
 fn binaries() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder is made");
+    let folder = tempfile::tempdir().expect("a temporary folder can be created");
     let program = env!("CARGO_BIN_EXE_telemetry-with-crash-points");
-    std::os::unix::fs::symlink(program, folder.path().join("telemetry")).expect("the program is put there");
+    std::os::unix::fs::symlink(program, folder.path().join("telemetry")).expect("the program can be linked");
     folder
 }

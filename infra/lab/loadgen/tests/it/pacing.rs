@@ -1,4 +1,4 @@
-//! The clock of the load hides no stall, and every way an exchange can end has its fate.
+//! Stalls count in the latency, and every outcome of an exchange has a fate.
 
 use crate::fake_service::{Manner, course, start};
 use loadgen::drive::{Arrivals, Pace, Ridden, lock, ride};
@@ -18,23 +18,23 @@ async fn ridden(manner: Manner, pace: Pace) -> Ridden {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stall_is_charged_to_every_request_that_was_due_during_it() {
-    // one second of three: two thirds of the requests of that second wait for a third of it or longer
+async fn stalls_count_for_every_due_request() {
+    // The stall lasts one of three seconds. Two thirds of that second's requests wait a third of it or longer.
     let open = ridden(STALLING, pace(Arrivals::Open { per_second: 100.0, max_connections: 1_000 })).await;
     assert_eq!(open.tally.requests(Fate::Acked) + open.tally.never_left, 300, "the schedule does not wait for the service");
     assert!(open.tally.latency.quantile(0.9) > STALL / 2, "{:?}", open.tally.latency.quantile(0.9));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stall_is_charged_in_full_when_connections_are_short() {
+async fn stalls_count_fully_without_free_connections() {
     let open = ridden(STALLING, pace(Arrivals::Open { per_second: 100.0, max_connections: 1 })).await;
     assert_eq!(open.tally.requests(Fate::Acked) + open.tally.never_left, 300);
     assert!(open.tally.latency.quantile(0.9) > STALL / 2, "{:?}", open.tally.latency.quantile(0.9));
-    assert!(open.tally.service.quantile(0.9) < STALL / 2, "only one request was on its way: the omission of a closed loop");
+    assert!(open.tally.service.quantile(0.9) < STALL / 2, "a closed loop would measure only one request of the stall");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_that_never_left_are_counted_with_their_age() {
+async fn unsent_requests_count_with_their_age() {
     let silent = Manner { status: 201, stall: Some((Duration::ZERO, Duration::from_secs(3))) };
     let short = Pace { arrivals: Arrivals::Open { per_second: 100.0, max_connections: 1 }, duration: STALL, max_requests: None };
     let open = ridden(silent, short).await;
@@ -43,7 +43,7 @@ async fn requests_that_never_left_are_counted_with_their_age() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_answer_has_its_fate() {
+async fn every_status_has_a_fate() {
     let ten = Pace { max_requests: Some(10), ..pace(Arrivals::Closed { connections: 2 }) };
     for (status, fate) in [
         (200, Fate::Acked),
@@ -62,7 +62,7 @@ async fn every_answer_has_its_fate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_never_left_is_refused_and_what_was_not_answered_is_unknown() {
+async fn unsent_is_refused_and_no_response_is_unknown() {
     let one = Pace { max_requests: Some(1), ..pace(Arrivals::Closed { connections: 1 }) };
     let nobody = ride(&course("http://127.0.0.1:1", STALL), one).await;
     assert_eq!(nobody.tally.requests(Fate::Refused), 1, "{:?}", nobody.tally.answers);

@@ -1,4 +1,4 @@
-//! The proxy of a chaos run does to connections what it is told to, to those that stand as to new ones.
+//! The proxy of the chaos test disturbs open and new connections as configured.
 
 use loadgen::chaos::proxy::{Mode, Proxy, Way};
 use local::ports::Ports;
@@ -8,12 +8,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-/// Long enough to see that something does not come.
+/// Long enough to show that no data arrives.
 const A_WHILE: Duration = Duration::from_millis(300);
-/// Longer than a loaded machine takes.
+/// More than a busy machine needs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An echo behind a proxy.
+/// An echo server behind a proxy.
 struct Behind {
     proxy: Proxy,
     port: u16,
@@ -35,10 +35,10 @@ impl Behind {
         Self { proxy: Proxy::start(port, server_port).await.expect("the port is free"), port }
     }
 
-    /// A connection over which something has come and gone.
+    /// Returns a connection that has already echoed data.
     async fn connect(&self) -> TcpStream {
         let mut connection = self.dial().await.expect("the proxy listens");
-        connection.write_all(b"hello").await.expect("it stands");
+        connection.write_all(b"hello").await.expect("the connection is open");
         assert_eq!(heard(&mut connection, 5).await, b"hello");
         connection
     }
@@ -50,36 +50,36 @@ impl Behind {
 
 async fn heard(connection: &mut TcpStream, bytes: usize) -> Vec<u8> {
     let mut heard = vec![0; bytes];
-    timeout(PATIENCE, connection.read_exact(&mut heard)).await.expect("it comes").expect("it comes whole");
+    timeout(PATIENCE, connection.read_exact(&mut heard)).await.expect("data arrives").expect("all data arrives");
     heard
 }
 
-/// What is heard until the connection ends, and how it ends.
+/// Reads until the connection ends. Returns the data, and how it ended.
 async fn to_the_end(connection: &mut TcpStream) -> (Vec<u8>, Result<(), ErrorKind>) {
     let mut heard = Vec::new();
-    let ended = timeout(PATIENCE, connection.read_to_end(&mut heard)).await.expect("it ends");
+    let ended = timeout(PATIENCE, connection.read_to_end(&mut heard)).await.expect("the connection ends");
     (heard, ended.map(drop).map_err(|error| error.kind()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_black_hole_holds_everything_and_gives_it_back() {
+async fn black_holes_hold_data_until_they_end() {
     let behind = Behind::start().await;
     let mut standing = behind.connect().await;
     behind.proxy.set(Mode::BlackHole);
     standing.write_all(b"held").await.unwrap();
     let mut byte = [0; 1];
-    assert!(timeout(A_WHILE, standing.read(&mut byte)).await.is_err(), "nothing comes through");
+    assert!(timeout(A_WHILE, standing.read(&mut byte)).await.is_err(), "no data arrives");
     behind.proxy.set(Mode::Pass);
     assert_eq!(heard(&mut standing, 4).await, b"held");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reset_ends_what_stands_and_what_comes() {
+async fn resets_end_open_and_new_connections() {
     let behind = Behind::start().await;
     let mut standing = behind.connect().await;
     behind.proxy.set(Mode::Reset);
     assert_eq!(to_the_end(&mut standing).await, (vec![], Err(ErrorKind::ConnectionReset)));
-    // it may be reset before it is known to stand
+    // The connection may be reset before `connect` returns.
     let ended = match behind.dial().await {
         Ok(mut coming) => to_the_end(&mut coming).await.1,
         Err(error) => Err(error.kind()),
@@ -90,16 +90,16 @@ async fn a_reset_ends_what_stands_and_what_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_half_close_ends_one_way_only() {
+async fn half_close_ends_one_direction() {
     let behind = Behind::start().await;
     let mut standing = behind.connect().await;
     behind.proxy.set(Mode::HalfClose);
-    assert_eq!(to_the_end(&mut standing).await, (vec![], Ok(())), "an orderly end, and no more answers");
+    assert_eq!(to_the_end(&mut standing).await, (vec![], Ok(())), "the server's side is closed");
     standing.write_all(b"still taken").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cut_lets_so_many_bytes_through() {
+async fn cuts_forward_a_limited_number_of_bytes() {
     let behind = Behind::start().await;
     for (way, through) in [(Way::There, 7), (Way::Back, 3)] {
         behind.proxy.set(Mode::Pass);
@@ -112,25 +112,25 @@ async fn a_cut_lets_so_many_bytes_through() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dropped_answers_never_come_although_the_request_was_heard() {
+async fn dropped_responses_never_arrive() {
     let behind = Behind::start().await;
     let mut standing = behind.connect().await;
     behind.proxy.set(Mode::DropAnswers);
     standing.write_all(b"heard and not answered").await.unwrap();
     let mut byte = [0; 1];
-    assert!(timeout(A_WHILE, standing.read(&mut byte)).await.is_err(), "no answer, and no end of the connection");
+    assert!(timeout(A_WHILE, standing.read(&mut byte)).await.is_err(), "no response, and the connection stays open");
     behind.proxy.set(Mode::Pass);
-    assert_eq!(to_the_end(&mut standing).await.0, b"", "what was swallowed does not come later, and nothing goes on without it");
+    assert_eq!(to_the_end(&mut standing).await.0, b"", "dropped data doesn't arrive later, and the connection ends");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn latency_delays_and_keeps_the_order() {
+async fn latency_delays_data_in_order() {
     let behind = Behind::start().await;
     let mut standing = behind.connect().await;
     behind.proxy.set(Mode::Latency(A_WHILE));
     standing.write_all(b"first ").await.unwrap();
     let mut byte = [0; 1];
-    assert!(timeout(A_WHILE / 2, standing.peek(&mut byte)).await.is_err(), "it takes at least so long");
+    assert!(timeout(A_WHILE / 2, standing.peek(&mut byte)).await.is_err(), "data arrives only after the delay");
     standing.write_all(b"second").await.unwrap();
     assert_eq!(heard(&mut standing, 12).await, b"first second");
 }

@@ -1,4 +1,4 @@
-//! The bench of reads at a size that says nothing about speed.
+//! The read benchmark with a small store.
 
 use std::process::{Output, Stdio};
 
@@ -14,7 +14,7 @@ async fn reads_of(arguments: &[&str]) -> Output {
     program.stdin(Stdio::null()).kill_on_drop(true).output().await.expect("the program runs")
 }
 
-/// The tables of the store whose sizes are printed, and their numbers of rows.
+/// Returns the printed tables with their numbers of rows.
 fn rows(output: &Output) -> Vec<(String, u64)> {
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
@@ -27,7 +27,7 @@ fn rows(output: &Output) -> Vec<(String, u64)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_read_of_a_filled_store_is_timed() {
+async fn times_every_read() {
     let output = reads(&[]).await;
     let stored = rows(&output);
     assert_eq!(stored.iter().map(|(table, _)| table.as_str()).collect::<Vec<_>>(), ["events", "reports"]);
@@ -52,11 +52,11 @@ async fn every_read_of_a_filled_store_is_timed() {
             "{read} is not timed: {printed}"
         );
     }
-    assert!(!printed.contains("urn:problem"), "a read is refused: {printed}");
+    assert!(!printed.contains("urn:problem"), "a read was rejected: {printed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_about_one_owner_in_three_days_is_measured_over_ten_windows() {
+async fn measures_one_owner_over_ten_periods() {
     let output = reads_of(&["--owner-reports", "2000", "--days", "3", "--windows"]).await;
     assert!(rows(&output)[1].1 >= 2_000);
     let printed = String::from_utf8_lossy(&output.stdout);
@@ -68,7 +68,7 @@ async fn a_store_about_one_owner_in_three_days_is_measured_over_ten_windows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_cost_of_planning_is_printed_for_each_read() {
+async fn prints_the_planning_cost_of_each_read() {
     let output = reads(&["--plan", "1"]).await;
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
@@ -79,7 +79,7 @@ async fn the_cost_of_planning_is_printed_for_each_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn growth_compares_with_a_tenth_of_the_others_and_of_the_owner() {
+async fn growth_compares_two_smaller_stores() {
     let output = reads(&["--growth"]).await;
     assert_eq!(rows(&output).len(), 6, "three stores of two tables");
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();

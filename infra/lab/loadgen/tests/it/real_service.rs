@@ -1,5 +1,4 @@
-//! The program against the real service on real servers: a few thousand events with every complication, and not one
-//! answer that breaks a rule.
+//! The program against the real service and servers: a run with a few thousand events of all kinds has no violation.
 
 use axum::Router;
 use clap::Parser;
@@ -10,7 +9,7 @@ use std::process::{Output, Stdio};
 use tempfile::TempDir;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Gateway, reads and worker in this process, on stores of this test.
+/// Gateway, reads and worker in this process, with the stores of this test.
 struct Service {
     stores: TestStores,
     server: TestServer,
@@ -21,7 +20,7 @@ struct Service {
 impl Service {
     async fn start() -> Self {
         let stores = TestStores::fresh().await;
-        let spill = tempfile::tempdir().expect("a folder is made");
+        let spill = tempfile::tempdir().expect("a temporary folder can be created");
         let kafka = stores.kafka.clone();
         let broker =
             ["--kafka-brokers", &kafka.kafka_brokers, "--topic", &kafka.topic, "--rejected-topic", &kafka.rejected_topic];
@@ -29,7 +28,7 @@ impl Service {
         let clickhouse =
             ["--clickhouse-url", &clickhouse.clickhouse_url, "--clickhouse-database", &clickhouse.clickhouse_database];
         let postgres = ["--database-url", &stores.postgres.database_url];
-        let spill_dir = ["--spill-dir", spill.path().to_str().expect("a temporary folder has a plain name")];
+        let spill_dir = ["--spill-dir", spill.path().to_str().expect("the path of a temporary folder is UTF-8")];
         let gateway: ingest_gateway::Cli = settings(&[&broker, &postgres, &spill_dir]);
         let query: query_api::Cli = settings(&[&clickhouse, &postgres]);
         let worker: stream_workers::Cli = settings(&[&broker, &clickhouse, &postgres, &["--group", &stores.name]]);
@@ -43,7 +42,7 @@ impl Service {
         Self { stores, server, _spill: spill, _stop: stop.drop_guard() }
     }
 
-    /// Runs the program against this service, with nothing but these arguments.
+    /// Runs the program against this service, with only these arguments.
     async fn load(&self, arguments: &[&str]) -> Output {
         let mut program = tokio::process::Command::new(env!("CARGO_BIN_EXE_loadgen"));
         program.args(["run", "--base-url", &self.server.url]).args(arguments);
@@ -51,7 +50,7 @@ impl Service {
     }
 }
 
-/// Settings as a command line gives them: those that are not named keep their defaults.
+/// Parses settings from a command line; the others have their defaults.
 fn settings<S: Parser>(arguments: &[&[&str]]) -> S {
     let arguments = arguments.iter().flat_map(|group| group.iter().copied());
     S::try_parse_from(std::iter::once("test").chain(arguments)).unwrap_or_else(|refusal| panic!("{refusal}"))
@@ -62,7 +61,7 @@ fn said(output: &Output) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_with_every_complication_is_clean() {
+async fn a_run_with_all_options_is_clean() {
     let service = Service::start().await;
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("run.json");
@@ -82,9 +81,9 @@ async fn a_run_with_every_complication_is_clean() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_loses_an_acked_event_ends_the_run_with_1() {
+async fn lost_events_exit_with_1() {
     let service = Service::start().await;
-    // takes everything and stores nothing
+    // Accepts all requests and stores none of them.
     let sink = crate::fake_service::start(crate::fake_service::Manner { status: 201, stall: None }).await;
     let database_url = &service.stores.postgres.database_url;
     let mut arguments = vec!["--ingest-url", &sink.url, "--database-url", database_url];

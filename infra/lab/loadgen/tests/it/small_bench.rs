@@ -1,11 +1,11 @@
-//! The whole bench, with loads of a third of a second: everything in it is tried, and nothing of it is believed.
+//! Runs the whole bench with loads of 300 ms, as a functional test.
 
 use std::process::Stdio;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_loadgen");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bench_on_binaries_at_hand_measures_every_figure() {
+async fn bench_measures_every_target() {
     let binaries = crate::binaries();
     let mut program = tokio::process::Command::new(PROGRAM);
     program.args(["bench", "--duration", "300ms", "--rounds", "1"]).stdin(Stdio::null()).kill_on_drop(true);
