@@ -29,7 +29,6 @@ impl<'a> Accounts<'a> {
         Ok(Self(cli, clickhouse))
     }
 
-    /// Returns the PostgreSQL settings for a service.
     pub(crate) fn postgres(&self, role: Role) -> anyhow::Result<PostgresSettings> {
         self.0.postgres.signed_in_as(role)
     }

@@ -21,7 +21,6 @@ const AT_ONCE: usize = 8;
 /// Events per request.
 const BATCH: usize = 500;
 
-/// Numbers of reports sent.
 pub(crate) struct Reported {
     /// Fetches reported by the CDN.
     pub(crate) edge: usize,

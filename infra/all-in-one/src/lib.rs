@@ -17,7 +17,6 @@ use axum::Router;
 use clap::Parser;
 use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
-use identity_api::pipeline::PipelineSettings;
 use identity_api::sign_in::SignInSettings;
 use identity_api::webhooks::DeliveryLogSettings;
 use ingest_gateway::{DrainSettings, Durability, Limits, SessionExpiry, TokenExpiry};
@@ -84,8 +83,6 @@ pub struct Cli {
     domains: DomainSettings,
     #[command(flatten)]
     delivery_log: DeliveryLogSettings,
-    #[command(flatten)]
-    pipeline: PipelineSettings,
     #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
@@ -166,7 +163,6 @@ impl Cli {
             sign_in: self.sign_in.clone(),
             domains: self.domains.clone(),
             delivery_log: self.delivery_log,
-            pipeline: self.pipeline.clone(),
         }
     }
 }
@@ -174,15 +170,6 @@ impl Cli {
 /// Returns the address at which this machine reaches a listener.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     if listen.ip().is_unspecified() { SocketAddr::from((Ipv4Addr::LOCALHOST, listen.port())) } else { listen }
-}
-
-/// Adds the metrics of this process unless other targets are configured.
-fn with_own_metrics(mut pipeline: PipelineSettings, listen: SocketAddr) -> anyhow::Result<PipelineSettings> {
-    if pipeline.metrics_targets.is_empty() {
-        let own = format!("http://{}/metrics", reachable(listen)).parse().map_err(anyhow::Error::msg)?;
-        pipeline.metrics_targets.push(own);
-    }
-    Ok(pipeline)
 }
 
 /// Makes emailed links open the console's sign-in page unless another one is configured.
@@ -209,7 +196,6 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     };
     telemetry::start(&process)?;
     cli.sign_in = with_console(cli.sign_in.at(process.listen));
-    cli.pipeline = with_own_metrics(cli.pipeline, process.metrics_listen)?;
     cli.secrets = secrets_key::set_or_kept(cli.secrets, &cli.state_dir)?;
     // Warn before the local receiver is added: it is not a reason to warn.
     cli.webhooks.warn_if_open();

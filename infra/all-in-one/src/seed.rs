@@ -15,7 +15,6 @@ use service_kit::stores;
 use sqlx::PgPool;
 use std::collections::BTreeMap;
 
-/// One demo organization.
 struct DemoOrg {
     name: &'static str,
     org_type: OrgType,

@@ -35,7 +35,6 @@ impl Day {
     }
 }
 
-/// Generates the reports of a date.
 pub(super) fn of(date: NaiveDate) -> Day {
     let number = u64::try_from(date.num_days_from_ce()).unwrap_or_default();
     let mut maker = Maker { random: StdRng::seed_from_u64(SEED ^ (number << 32)), date, day: Day::default() };

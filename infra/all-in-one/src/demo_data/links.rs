@@ -30,7 +30,6 @@ impl Link {
         })
     }
 
-    /// Returns the number of reports.
     pub(super) fn len(&self) -> usize {
         self.visit.len()
     }

@@ -24,7 +24,6 @@ pub(super) struct Requests<'a> {
     demo: &'a DemoEnv,
 }
 
-/// A failed attempt.
 #[derive(Debug)]
 struct Failure {
     error: anyhow::Error,

@@ -29,7 +29,6 @@ const VALUES: &[&str] = &[
     "\"privacy_level\"", "\"query_text\"", "\"turn\"", "\"data\"", "\"id\"", "\"bot_category\"", "\"purpose\"", "\"unclassified\"",
 ];
 
-/// Generates inputs for one target.
 pub struct Inputs {
     seeds: Vec<Vec<u8>>,
     random: StdRng,

@@ -30,7 +30,6 @@ const MAX_CONNECTIONS: usize = 6_000;
 const TENANTS: usize = 16;
 /// Batch size, the incumbent's published events per second, and the required ratio to it (P1).
 const THROUGHPUT: [(usize, f64, f64); 3] = [(1, 6_200.0, 4.0), (10, 30_000.0, 4.0), (100, 55_000.0, 5.0)];
-/// Factor of a burst and of an overload.
 const BURST: f64 = 10.0;
 /// Steady load before a burst, as a fraction of the batch 1 throughput. With [`BURST`], the burst slightly exceeds that throughput.
 const STEADY: f64 = 0.12;
@@ -41,7 +40,6 @@ const READ_EVERY: Duration = Duration::from_secs(5);
 /// Pause between two loads, in which queues drain.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Runs all measurements and prints one table.
 pub async fn run(options: &BenchOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
     let mut stage = TestBed::set(&options.place(), TENANTS).await?;
     let workload = Workload { mix: mix(1), skew: 0.0, late_percent: 0 };

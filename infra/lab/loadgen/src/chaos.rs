@@ -61,7 +61,6 @@ use tokio_util::task::TaskTracker;
 use watch::Watcher;
 use watched::Watched;
 
-/// Interval between progress lines.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// Features with which the services are built. With crash points, a service aborts at the point in `FAIL_POINT`.
@@ -70,7 +69,6 @@ pub(crate) const FEATURES: &[&str] = &["telemetry/crash-points"];
 /// Duration of load and reads after an outage.
 const AFTER_OUTAGE: Duration = Duration::from_secs(30);
 
-/// Runs a plan and returns its verdict.
 pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
     let seed = options.seed.unwrap_or_else(|| rand::random::<u32>().into());
     let plan = options.plan(seed);
@@ -142,7 +140,6 @@ fn front(options: &ChaosOptions, plan: &Plan, cluster: &Cluster, history: &Arc<H
     Ok(Front::new(shape, cluster.tenants.clone(), gateways, logs, history, rate))
 }
 
-/// Returns the endpoints of all query processes.
 fn queries(cluster: &Cluster) -> anyhow::Result<Vec<Endpoint>> {
     cluster.queries.iter().map(|post| Endpoint::parse(&post.slot.url())).collect()
 }

@@ -14,12 +14,10 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Maximum size of a response body.
 const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Address to connect to.
     pub address: SocketAddr,
     host: HeaderValue,
 }
@@ -36,7 +34,6 @@ impl Endpoint {
     }
 }
 
-/// Outcome of an exchange.
 #[derive(Debug)]
 pub enum Exchange {
     Answered(HttpResponse),
@@ -46,7 +43,6 @@ pub enum Exchange {
     Lost(&'static str),
 }
 
-/// A complete response.
 #[derive(Debug)]
 pub struct HttpResponse {
     pub status: u16,

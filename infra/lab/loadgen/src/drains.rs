@@ -33,7 +33,6 @@ pub async fn run(options: &DrainOptions) -> anyhow::Result<Verdict> {
     Ok(Verdict::Clean)
 }
 
-/// A compressed body of one format.
 struct Body {
     format: Format,
     lines: u64,
@@ -42,7 +41,6 @@ struct Body {
     gzip: Bytes,
 }
 
-/// Prints the lines per second of one core for each format.
 fn measure_formats(options: &DrainOptions) -> anyhow::Result<()> {
     println!(
         "D2  lines/s of one core: unpacked, parsed, classified, dropped or stored; gzip, 1 line in {BOT_EVERY} is from an AI agent"
@@ -77,7 +75,6 @@ fn body(format: Format, lines: u32, now: DateTime<Utc>) -> anyhow::Result<Body> 
     Ok(Body { format, lines: lines.into(), kept: (lines / BOT_EVERY).into(), bytes, gzip: encoder.finish()?.into() })
 }
 
-/// Processes a body as the gateway does.
 fn taken(body: &Body, now: DateTime<Utc>) -> anyhow::Result<()> {
     let hosts = Site::from_domain("example.com").into_iter().collect();
     let dry_run = DrainDryRun { provider: body.format.provider(), host: None, hosts, bots: BotTable::bundled(), now };

@@ -23,17 +23,14 @@ pub struct Course {
     pub ingest: Endpoint,
     /// Tenants that the events are about, with the keys of their reporters.
     pub tenants: Vec<Tenant>,
-    /// Form of the events.
     pub shape: Shape,
     pub generator: Mutex<Generator>,
     pub oracle: Mutex<Oracle>,
-    /// Time limit of an exchange.
     pub deadline: Duration,
     /// Ends every phase early.
     pub stop: CancellationToken,
 }
 
-/// Result of a phase.
 #[derive(Debug)]
 pub struct Ridden {
     pub tally: Tally,
@@ -90,7 +87,6 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Ride {
-    /// Opens another connection, unless the limit is reached.
     fn add_connection(self: &Arc<Self>) {
         let one_more = |connections| (connections < self.max_connections).then_some(connections + 1);
         if self.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {

@@ -48,7 +48,6 @@ pub enum Verdict {
 const CHAOS_THREADS: usize = 2;
 
 impl Cli {
-    /// Returns the number of threads of the command.
     pub fn threads(&self) -> usize {
         match &self.command {
             Command::Run(options) => &options.conduct,

@@ -40,7 +40,6 @@ const COUNTRIES: [&str; 8] = ["us", "de", "gb", "fr", "in", "br", "jp", "nl"];
 const FILLER: &str = "session_region=eu-central-1; consent=necessary.statistics; theme=dark; locale=de-DE; experiment=checkout-b; \
                       last_section=politics; font_scale=1.125; timezone=Europe/Berlin; newsletter=dismissed; ";
 
-/// A log format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Cloudflare,
@@ -86,7 +85,6 @@ impl Format {
         }
     }
 
-    /// Returns the name of the format in the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::FirehoseTsv => "firehose, tabs",
@@ -97,7 +95,6 @@ impl Format {
         }
     }
 
-    /// Returns the line of a request in this format.
     pub fn line(self, request: &Request) -> String {
         match self {
             Self::Cloudflare => request.cloudflare(),
@@ -145,9 +142,7 @@ pub struct Request {
     pub path: String,
     pub status: u16,
     pub bytes: u32,
-    /// Country of the client.
     pub country: &'static str,
-    /// Cache status of the edge.
     pub cache: &'static str,
 }
 
@@ -316,7 +311,6 @@ impl Request {
         format!("{}.{:03}", self.at.timestamp(), self.at.timestamp_subsec_millis())
     }
 
-    /// Returns the request headers in the format of `CloudFront`.
     fn headers(&self) -> String {
         let Self { host, telemetry_id, .. } = self;
         match telemetry_id.as_str() {
@@ -330,7 +324,6 @@ impl Request {
     }
 }
 
-/// Returns `-` for an empty text.
 fn dash(text: &str) -> &str {
     if text.is_empty() { "-" } else { text }
 }

@@ -57,7 +57,6 @@ impl Oracle {
         }
     }
 
-    /// Records the fate of a request.
     pub fn settled(&mut self, plan: &Plan, fate: Fate) {
         for number in &plan.items {
             let described = self.shape.describe(plan.tenant, *number);
@@ -141,7 +140,6 @@ impl Oracle {
         self.tenants.iter().map(|watched| watched.previous.total).sum()
     }
 
-    /// Returns what was sent for a tenant.
     pub fn ledger(&self, tenant: usize) -> &Ledger {
         &self.tenants[tenant].ledger
     }
@@ -152,7 +150,6 @@ impl Oracle {
         (ledger.acked(), ledger.possible())
     }
 
-    /// Returns the number of checked responses.
     pub fn checks(&self) -> u64 {
         self.checks
     }

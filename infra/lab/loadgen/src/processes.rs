@@ -9,13 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Interval between two memory measurements.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// A process to measure, with its children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watched {
-    /// Name in the report.
     pub name: String,
     pub pid: u32,
     /// Whether others may use the process too.
@@ -25,7 +23,6 @@ pub struct Watched {
 /// CPU time and memory of a process during a measurement.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Cost {
-    /// Name in the report.
     pub name: String,
     pub cpu_seconds: f64,
     /// Resident memory at the start, in MiB.
@@ -69,7 +66,6 @@ impl Watch {
         watch
     }
 
-    /// Returns the costs of the processes since the start.
     pub fn end(self) -> Vec<Cost> {
         self.stop.cancel();
         let after = usages(&self.watched);
@@ -163,7 +159,6 @@ fn status_kib(pid: u32, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns the CPU time of this thread.
 pub(crate) fn thread_cpu() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(used.tv_sec.unsigned_abs(), u32::try_from(used.tv_nsec).unwrap_or(0))

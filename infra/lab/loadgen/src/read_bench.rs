@@ -98,7 +98,6 @@ pub async fn run(options: &ReadBenchOptions, stop: CancellationToken) -> anyhow:
     Ok(Verdict::Clean)
 }
 
-/// Measures one store and deletes it.
 async fn measure_one(options: &ReadBenchOptions, stop: &CancellationToken) -> anyhow::Result<Vec<Measured>> {
     let name = crate::stage::run_name();
     let stores = FreshStores::create(Endpoints::of_running_stack()?, &name).await?;
@@ -197,7 +196,6 @@ async fn serve_reads(stores: &FreshStores, stop: &CancellationToken) -> anyhow::
     Ok((place, serving))
 }
 
-/// Runs reads as one organization.
 struct Reader {
     connection: Connection,
     key: HeaderValue,

@@ -14,7 +14,6 @@ const ASK_AGAIN: Duration = Duration::from_secs(2);
 /// Pause before the last check, which finds events that are counted late.
 const SECOND_LOOK: Duration = Duration::from_millis(1_500);
 
-/// Counts of reads.
 #[derive(Debug, Default)]
 pub struct ReadTally {
     /// Responses with status 200.
@@ -24,7 +23,6 @@ pub struct ReadTally {
     pub latency: Latencies,
 }
 
-/// Reads summaries and counts the outcomes.
 #[derive(Debug)]
 pub struct Reader {
     course: Arc<Course>,

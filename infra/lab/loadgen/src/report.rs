@@ -12,13 +12,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Report of one run.
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub seed: u64,
-    /// The machine and its load.
     pub machine: Machine,
-    /// The loads in order.
     pub loads: Vec<LoadReport>,
     pub oracle: OracleReport,
 }
@@ -34,7 +31,6 @@ pub struct Machine {
 pub struct LoadReport {
     /// Name in the table.
     pub name: String,
-    /// Duration in seconds.
     pub seconds: f64,
     /// Events acknowledged with 2xx within the duration, per second.
     pub acked_events_per_second: f64,
@@ -63,10 +59,8 @@ pub struct LoadReport {
     pub cpu_seconds_per_million: BTreeMap<String, f64>,
 }
 
-/// Quantiles in milliseconds.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Quantiles {
-    /// Number of measurements.
     pub count: u64,
     pub p50_ms: f64,
     pub p99_ms: f64,
@@ -110,7 +104,6 @@ impl fmt::Display for Quantiles {
 }
 
 impl Machine {
-    /// Returns the current machine.
     pub fn now() -> Self {
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         Self {
@@ -145,7 +138,6 @@ impl LoadReport {
         }
     }
 
-    /// Returns the number of events without a 2xx.
     pub fn events_not_acked(&self) -> u64 {
         self.events.iter().filter(|(fate, _)| **fate != Fate::Acked).map(|(_, events)| events).sum()
     }
@@ -156,7 +148,6 @@ impl LoadReport {
 }
 
 impl OracleReport {
-    /// Returns whether all responses followed the rules.
     pub fn verdict(&self) -> Verdict {
         if self.violations.is_empty() { Verdict::Clean } else { Verdict::Broken }
     }

@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 
 #[derive(Debug)]
 pub struct Session {
-    /// State shared by all loads.
     pub course: Arc<Course>,
     conduct: Conduct,
     machine: Machine,
@@ -30,7 +29,6 @@ pub struct Session {
 /// Parameters of a reproducible workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
-    /// Content of the requests.
     pub mix: Mix,
     /// Zipf exponent of the tenants' shares.
     pub skew: f64,
@@ -70,7 +68,6 @@ impl Session {
         Ok(Self { course, conduct: conduct.clone(), machine, loads: Vec::new(), read_tally, reading, stop_reading })
     }
 
-    /// Runs one load.
     pub async fn load(&mut self, name: &str, stage: &TestBed, mix: Mix, pace: Pace) -> LoadReport {
         lock(&self.course.generator).set_mix(mix);
         eprintln!("{name}: {:.0?}", pace.duration);
@@ -81,7 +78,6 @@ impl Session {
         report
     }
 
-    /// Returns the reports of the loads so far.
     pub fn loads(&self) -> &[LoadReport] {
         &self.loads
     }

@@ -22,7 +22,6 @@ use service_kit::settings::PostgresSettings;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The target of a run.
 #[derive(Debug)]
 pub struct TestBed {
     /// Unique name, part of every name that the run creates.

@@ -11,7 +11,6 @@ use schemas::site::Site;
 use service_kit::clock::Clock;
 use sqlx::PgPool;
 
-/// A content owner and its reporters.
 #[derive(Clone, Debug)]
 pub struct Tenant {
     /// Name in violations.

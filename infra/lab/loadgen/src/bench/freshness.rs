@@ -31,7 +31,6 @@ const MOST_REST: Duration = Duration::from_millis(200);
 const EVENTS: usize = 20;
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Results for a steady load and for a burst.
 #[derive(Debug, Serialize)]
 pub(super) struct Freshness {
     steady: Fresh,
@@ -143,7 +142,6 @@ async fn report(tenant: &Tenant, host: &str, ingest: &mut Connection, turn: &Mut
     unacked
 }
 
-/// Reads until all acknowledged events can be read.
 async fn look(tenant: &Tenant, host: &str, reads: &mut Connection, turn: &Mutex<Turn>) -> anyhow::Result<()> {
     let path = format!("/content-owners/summary?domain={host}");
     loop {

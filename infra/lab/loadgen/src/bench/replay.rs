@@ -18,7 +18,6 @@ pub(super) struct Replays {
 
 #[derive(Debug, Serialize)]
 struct Replay {
-    /// Rate limit in events per second.
     rate: Option<u32>,
     seconds: f64,
     events_per_second: f64,

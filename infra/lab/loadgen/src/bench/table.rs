@@ -12,7 +12,6 @@ use std::fmt;
 const INCUMBENT_AT_100: f64 = 55_000.0;
 const INCUMBENT_CORES: f64 = 2.0;
 
-/// Throughput at one batch size.
 #[derive(Debug, Serialize)]
 pub(super) struct Comparison {
     pub(super) batch: usize,
@@ -44,7 +43,6 @@ pub(super) struct BenchReport {
     pub(super) freshness: Freshness,
     /// P10.
     pub(super) replays: Replays,
-    /// All loads, and the result of the oracle.
     pub(super) run: Report,
 }
 
@@ -57,7 +55,6 @@ pub(super) struct Drain {
     pub(super) worker_cpu_seconds: f64,
 }
 
-/// A load and its cost until all of it could be read.
 #[derive(Debug, Serialize)]
 pub(super) struct Pipeline {
     pub(super) load: LoadReport,

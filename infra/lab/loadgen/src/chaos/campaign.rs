@@ -23,7 +23,6 @@ pub(super) struct Operation {
     pub(super) kind: Kind,
 }
 
-/// Expected outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Good,
@@ -117,7 +116,6 @@ impl Operation {
         (self.plan.tenant + usize::from(self.kind == Kind::Trespassing)) % TENANTS
     }
 
-    /// Returns the body of the request.
     pub(super) fn render(&self, shape: &Shape, tenant: &Tenant) -> Vec<u8> {
         let mut body = br#"{"events":["#.to_vec();
         for (place, number) in self.plan.items.iter().enumerate() {

@@ -44,7 +44,6 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts everything and waits until it is ready.
     pub(super) async fn start(options: &ChaosOptions) -> anyhow::Result<Self> {
         let root = stage::workspace_root();
         // Building this program too gives the services the same features, so that no package is built twice.
@@ -107,7 +106,6 @@ impl Cluster {
         self.commands.iter().map(|shard| &shard.stores.clickhouse)
     }
 
-    /// Returns all service processes.
     pub(super) fn posts(&self) -> impl Iterator<Item = &Arc<ServiceProcess>> {
         [&self.identity].into_iter().chain(&self.queries).chain(&self.gateways).chain(&self.workers)
     }

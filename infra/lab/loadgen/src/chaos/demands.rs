@@ -35,7 +35,6 @@ pub(super) struct Demands<'a> {
 }
 
 impl Demands<'_> {
-    /// Returns a description of each unmet requirement.
     pub(super) fn unmet(&self) -> Vec<String> {
         let Self { options, plan, injected, acked, .. } = self;
         let mut unmet = Vec::new();

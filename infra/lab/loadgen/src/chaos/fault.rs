@@ -10,11 +10,9 @@ pub(super) const WORKERS: usize = 2;
 /// Target of a fault. Numbers start at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
-    /// One of the gateways.
     Gateway(usize),
     /// One of the workers, ordered by shard.
     Worker(usize),
-    /// One of the query processes.
     Query(usize),
     /// One of the brokers, or the connection to it.
     Broker(usize),

@@ -26,7 +26,6 @@ pub(super) struct Counts {
     pub(super) answers: BTreeMap<String, u64>,
     /// Requests retried with the same ids.
     pub(super) retries: u64,
-    /// Requests that must be rejected.
     pub(super) bad: u64,
 }
 
@@ -43,7 +42,6 @@ impl History {
         let _ = writeln!(lock(&self.file), "{:.3}\t{line}", self.begun.elapsed().as_secs_f64());
     }
 
-    /// Records the outcome of an operation.
     pub(super) fn add(&self, operation: &Operation, gateway: usize, exchange: &Exchange, fate: Fate, is_retry: bool) {
         let outcome = match exchange {
             Exchange::Answered(answer) => answer.status.to_string(),
@@ -66,7 +64,6 @@ impl History {
         lock(&self.counts).clone()
     }
 
-    /// Flushes the file.
     pub(super) fn flush(&self) {
         let _ = lock(&self.file).flush();
     }

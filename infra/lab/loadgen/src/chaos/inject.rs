@@ -23,18 +23,14 @@ const IN_HAND: Duration = Duration::from_millis(1_500);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Injected {
-    /// Faults by kind and target.
     pub(super) done: BTreeMap<(&'static str, String), u64>,
-    /// Crash points that were not reached.
     pub(super) unreached: Vec<String>,
-    /// Time at which the last fault was undone.
     pub(super) last_undone: Option<Instant>,
     /// Servers that did not restart.
     pub(super) failed: Vec<String>,
 }
 
 impl Injected {
-    /// Returns the number of faults.
     pub(super) fn count(&self) -> u64 {
         self.done.values().sum()
     }

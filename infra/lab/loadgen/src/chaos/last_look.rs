@@ -17,7 +17,6 @@ use tokio::time::sleep;
 const PAGE: u64 = 1_000;
 /// Attempts per read, because the machine may be busy.
 const TRIES: u32 = 20;
-/// Pause between two attempts.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 /// Reports of an agent per time slice.
 const SLICE: u64 = 10_000;
@@ -54,7 +53,6 @@ impl AddAssign for Listed {
     }
 }
 
-/// A list that is read completely.
 #[derive(Clone, Copy)]
 enum List {
     Events,

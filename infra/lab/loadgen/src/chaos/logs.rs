@@ -37,11 +37,9 @@ const LENGTHS: [u32; 5] = [5, 5, 40, 40, 900];
 const PERSON_EVERY: u32 = 3;
 const DEADLINE: Duration = Duration::from_secs(10);
 const MOST_RETRIES: u32 = 4;
-/// Pause between two bodies.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Time limit until all acknowledged lines are readable after the faults.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Pause between two reads.
 const ROUND: Duration = Duration::from_secs(1);
 
 /// An owner whose log is sent, and what was sent so far.
@@ -69,7 +67,6 @@ struct Ledger {
     wrong: BTreeMap<&'static str, String>,
 }
 
-/// Counts for the report.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
     bodies: u64,
@@ -153,7 +150,6 @@ impl Logs {
         })
     }
 
-    /// Sends bodies until `stop`.
     pub(super) async fn keep_sending(self: Arc<Self>, seed: u64, stop: CancellationToken) {
         let mut random = StdRng::seed_from_u64(seed ^ 0x10_65);
         let connect = |place: &Endpoint| Connection::new(place.clone(), DEADLINE);

@@ -33,7 +33,6 @@ pub(super) struct Outcome {
     /// Time from the end of all faults until all acknowledged events were readable.
     pub(super) quiesced: Option<Duration>,
     pub(super) violations: Vec<(Violation, u64)>,
-    /// Result of the CDN log.
     pub(super) logs: Told,
     /// Result of the replays, if they finished.
     pub(super) replayed: Option<Replayed>,

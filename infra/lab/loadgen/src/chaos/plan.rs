@@ -55,10 +55,8 @@ pub enum Outage {
     Postgres,
 }
 
-/// A sequence of faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Seed of the plan.
     pub seed: u64,
     /// Faults, sorted by start.
     pub faults: Vec<Fault>,

@@ -23,7 +23,6 @@ pub enum Mode {
     Latency(Duration),
     /// Forwards nothing and keeps connections open. Held data is forwarded afterwards, as after a network partition.
     BlackHole,
-    /// Resets every connection.
     Reset,
     /// Closes the server's side of each connection, and still forwards the client's data.
     HalfClose,
@@ -112,7 +111,6 @@ impl Proxy {
         Ok(Self { mode, accepting: tokio::spawn(accept(listener, server, watched)) })
     }
 
-    /// Changes the mode.
     pub fn set(&self, mode: Mode) {
         self.mode.send_replace(mode);
     }

@@ -58,7 +58,6 @@ impl Raw {
         Self { shards: shards.into_iter().map(Tables::new).collect() }
     }
 
-    /// Returns the number of shards.
     pub(super) fn shards(&self) -> usize {
         self.shards.len()
     }

@@ -39,7 +39,6 @@ pub(super) const SURFACES: [&str; 11] = [
     "document",
 ];
 
-/// Grouping of a funnel.
 #[derive(Clone, Copy)]
 pub(super) enum By {
     Agent,
@@ -73,7 +72,6 @@ impl Reader {
         self.connections.first_mut().expect("a run has query processes")
     }
 
-    /// Reads every surface once.
     pub(super) async fn look(&mut self) {
         self.summary().await;
         let most = lock(&self.front.oracle).bounds(self.tenant).1.total;
@@ -97,7 +95,6 @@ impl Reader {
         }
     }
 
-    /// Returns whether all acknowledged events are readable.
     pub(super) async fn is_caught_up(&mut self) -> bool {
         let observed = self.summary().await;
         observed.is_some_and(|observed| lock(&self.front.oracle).is_caught_up(self.tenant, &observed))

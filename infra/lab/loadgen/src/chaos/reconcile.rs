@@ -34,7 +34,6 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// Metric of the events in a gateway's spill.
 const PENDING: &str = "gateway_spill_pending_events ";
 
-/// The relevant parts of a record.
 struct Logged {
     partition: i32,
     id: String,

@@ -62,7 +62,6 @@ impl fmt::Display for Replayed {
 }
 
 impl Replayed {
-    /// Returns a description of each violation.
     pub(super) fn wrong(&self) -> Vec<String> {
         let Self { under_way, done, events, changed, unreadable, .. } = self;
         let mut wrong = Vec::new();

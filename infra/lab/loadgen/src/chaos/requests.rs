@@ -11,7 +11,6 @@ pub(super) const LOG: &str = "chaos-log-";
 pub(super) struct Requests(pub(super) HashMap<String, (u64, Fate)>);
 
 impl Requests {
-    /// Adds a request and returns its id.
     pub(super) fn begin(&mut self, events: u64) -> String {
         let id = format!("chaos-{}", self.0.len());
         self.0.insert(id.clone(), (events, Fate::Unknown));

@@ -19,9 +19,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 pub(super) const SENDERS: usize = 12;
-/// Time limit of an exchange.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Pause after a failed exchange.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Maximum retries of an operation whose fate is unknown.
 const MOST_RETRIES: u32 = 4;
@@ -39,7 +37,6 @@ pub(super) struct Front {
     pub(super) oracle: Mutex<Oracle>,
     pub(super) campaign: Mutex<Campaign>,
     pub(super) history: Arc<History>,
-    /// All requests by id, with their fates.
     pub(super) requests: Mutex<Requests>,
     /// Acknowledged events, including repeats.
     pub(super) acked: AtomicU64,
@@ -73,13 +70,11 @@ impl Front {
         })
     }
 
-    /// Returns the number of distinct events that must be visible.
     pub(super) fn distinct_acked(&self) -> u64 {
         let oracle = lock(&self.oracle);
         (0..self.tenants.len()).map(|tenant| oracle.bounds(tenant).0.total).sum()
     }
 
-    /// Sends operations until `stop`.
     pub(super) async fn keep_sending(self: Arc<Self>, number: usize, stop: CancellationToken) {
         let mut random = StdRng::seed_from_u64(self.shape.seed ^ number as u64);
         let mut connections: Vec<Connection> =

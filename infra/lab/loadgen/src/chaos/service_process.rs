@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-/// Interval at which a process is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Pause before an ended process is restarted.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
@@ -22,7 +21,6 @@ const READY_PATIENCE: Duration = Duration::from_secs(90);
 /// A start that fails because a store is unavailable reports one of these settings.
 const STORE_SETTINGS: [&str; 3] = ["KAFKA_BROKERS", "CLICKHOUSE_URL", "DATABASE_URL"];
 
-/// A process slot and its current process.
 #[derive(Debug)]
 pub(super) struct ServiceProcess {
     pub(super) slot: ProcessSlot,
@@ -55,7 +53,6 @@ impl ServiceProcess {
         Arc::new(Self { slot, launch: Arc::clone(launch), life: tokio::sync::Mutex::default(), ends: Mutex::default() })
     }
 
-    /// Starts the process and waits until it is ready.
     pub(super) async fn open(&self) -> anyhow::Result<()> {
         let mut running = self.launch.spawn(&self.slot, &[])?;
         running.until_ready().await?;

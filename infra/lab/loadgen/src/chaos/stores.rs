@@ -16,10 +16,8 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-/// Interval at which servers are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// An action on a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     Kill,
@@ -36,7 +34,6 @@ enum Server {
     Postgres(Postgres),
 }
 
-/// A server and its proxy.
 #[derive(Debug)]
 pub(super) struct Store {
     server: Arc<Mutex<Server>>,
@@ -46,7 +43,6 @@ pub(super) struct Store {
     revived: AtomicU64,
 }
 
-/// All servers of a run.
 #[derive(Debug)]
 pub(super) struct Stores {
     brokers: Vec<Store>,
@@ -188,13 +184,11 @@ impl Stores {
         brokers.chain(shards).chain([(Target::Postgres, &self.postgres)]).map(|(target, store)| (target.to_string(), store))
     }
 
-    /// Returns all brokers.
     pub(super) fn brokers(&self) -> impl Iterator<Item = &Store> {
         self.brokers.iter()
     }
 }
 
-/// Starts a single server, or a cluster of shards.
 fn start_clickhouses(folder: &Path, shards: usize) -> anyhow::Result<Vec<ClickHouse>> {
     if shards > 1 { ClickHouse::shards(folder, shards) } else { Ok(vec![ClickHouse::start(folder)?]) }
 }

@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 const ROUND: Duration = Duration::from_secs(1);
 /// Time limit until all acknowledged events are readable, once the log is processed.
 pub(super) const QUIESCE_PATIENCE: Duration = Duration::from_secs(300);
-/// Pause between two checks of that.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Name of the tables in the report.
@@ -24,7 +23,6 @@ pub(super) const TABLE: &str = "clickhouse";
 /// Name of the check for keys with two rows after a takeover.
 pub(super) const TAKEOVER: &str = "takeover";
 
-/// Reads everything and checks the responses.
 pub(super) struct Watcher {
     pub(super) front: Arc<Front>,
     pub(super) readers: Vec<Reader>,
@@ -44,7 +42,6 @@ impl Watcher {
         Self { front: Arc::clone(front), readers, table: Table { raw, watched: Watched::default() } }
     }
 
-    /// Returns the counts of all readers so far.
     pub(super) fn watched(&self) -> Watched {
         Watched::together(self.readers.iter().map(|reader| &reader.watched).chain([&self.table.watched]))
     }

@@ -28,7 +28,6 @@ const MOST_WIRE_BYTES: usize = 63 * 1024 * 1024;
 /// More than the gateway's own time limit for a body.
 const DEADLINE: Duration = Duration::from_secs(40);
 
-/// A compressed body.
 #[derive(Clone)]
 struct Part {
     lines: u64,
@@ -36,7 +35,6 @@ struct Part {
     gzip: Bytes,
 }
 
-/// The gateway's response to a body.
 #[derive(Deserialize)]
 struct Answer {
     lines: u64,

@@ -7,13 +7,11 @@
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Arrivals and duration of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     pub arrivals: Arrivals,
     /// Requests are due only within this time.
     pub duration: Duration,
-    /// Maximum number of requests.
     pub max_requests: Option<u64>,
 }
 
@@ -22,7 +20,6 @@ pub struct Pace {
 pub enum Arrivals {
     /// At a fixed rate.
     Open {
-        /// Requests per second.
         per_second: f64,
         /// Maximum connections. A request without a free connection waits, which counts in its latency.
         max_connections: usize,
@@ -49,7 +46,6 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Starts a schedule now.
     pub fn begin(pace: Pace) -> Self {
         Self { pace, start: Instant::now(), taken: 0 }
     }
@@ -74,7 +70,6 @@ impl Schedule {
         self.start
     }
 
-    /// Returns the end of the schedule.
     pub fn end(&self) -> Instant {
         self.start + self.pace.duration
     }

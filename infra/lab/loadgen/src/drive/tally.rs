@@ -62,13 +62,11 @@ impl Latencies {
         Duration::from_micros(self.0.max())
     }
 
-    /// Returns the number of recorded latencies.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 }
 
-/// Returns the fate of the events in an exchange.
 pub fn fate(exchange: &Exchange) -> Fate {
     match exchange {
         Exchange::Answered(answer) if (200..300).contains(&answer.status) => Fate::Acked,

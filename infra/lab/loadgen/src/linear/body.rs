@@ -15,7 +15,6 @@ const DATA_BYTES: usize = 60_000;
 const URL_BYTES: usize = 7_900;
 /// Bytes of a log line, slightly below the limit.
 const LINE_BYTES: usize = 60_000;
-/// Bytes of an element in an array of texts.
 const ELEMENT_BYTES: usize = 30;
 
 /// Content of the deepest level.
@@ -67,7 +66,6 @@ impl Shape {
     }
 }
 
-/// Returns a body of about that size for an endpoint.
 pub fn body(document: Document, shape: Shape, levels: usize, bytes: usize) -> Vec<u8> {
     const SESSION: &str = "\"session_id\":\"67e55044-10b1-426f-9247-bb680e5fe0c8\"";
     let own = shape.object(levels, bytes);

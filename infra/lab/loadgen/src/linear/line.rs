@@ -16,7 +16,6 @@ const DRAINS: &str = "POST /drains/{provider}";
 const MANIFEST: &str = "GET /ctx/{token}";
 /// Nesting depth of bodies that must be flat.
 const FLAT: [usize; 1] = [1];
-/// Maximum body size on identity paths.
 const IDENTITY_BYTES: usize = 64 * 1024;
 
 /// A route, or one kind of its bodies.
@@ -33,7 +32,6 @@ enum Work {
     Log(DrainProvider),
     /// A settings change, with its example from OpenAPI.
     Change(DryRun, Value),
-    /// The manifest of a session.
     Manifest,
 }
 
@@ -74,7 +72,6 @@ impl Line {
         }
     }
 
-    /// Returns the maximum size to measure.
     pub fn most_bytes(&self) -> usize {
         match self.work {
             Work::Report(_) => Limits::default().max_body_bytes,
@@ -83,7 +80,6 @@ impl Line {
         }
     }
 
-    /// Returns an input of about that size.
     pub fn input(&self, shape: Shape, levels: usize, bytes: usize) -> Input {
         match &self.work {
             Work::Report(document) => Input::Body(body(*document, shape, levels, bytes)),

@@ -17,7 +17,6 @@ pub enum Fate {
     Unknown,
 }
 
-/// The events of one tenant.
 #[derive(Debug, Default)]
 pub struct Ledger {
     events: Vec<Event>,
@@ -77,7 +76,6 @@ impl Ledger {
         self.events.get(number as usize).is_some_and(Event::may_show_at_all)
     }
 
-    /// Returns the number of sessions.
     pub fn sessions(&self) -> u32 {
         u32::try_from(self.sessions.len()).unwrap_or(u32::MAX)
     }
@@ -112,7 +110,6 @@ impl Ledger {
         }
     }
 
-    /// Records the fate of a report.
     pub fn settled(&mut self, number: u32, role: usize, described: Described, fate: Fate) {
         match fate {
             Fate::Acked => self.shows(number, role, described),

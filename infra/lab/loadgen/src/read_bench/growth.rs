@@ -11,7 +11,6 @@ pub(super) struct Smaller {
     pub(super) options: ReadBenchOptions,
 }
 
-/// Returns the sizes of the smaller stores.
 pub(super) fn smaller(whole: &ReadBenchOptions) -> [Smaller; 2] {
     let (reports, share) = (whole.reports, u64::from(whole.share));
     let owners = reports / share;

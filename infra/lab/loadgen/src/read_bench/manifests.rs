@@ -16,7 +16,6 @@ const SESSIONS: u64 = 200;
 /// Ids of the platform and the session in the store.
 type SessionKey = (String, String);
 
-/// Measures `runs` lookups.
 pub(super) async fn measure(
     stores: &FreshStores,
     client: &clickhouse::Client,

@@ -31,7 +31,6 @@ const LARGEST: [(&str, &str); 5] = [
     ("series by day and agent", "/content-owners/series?by=day&split=agent&"),
     ("corroboration, 1,000", "/content-owners/corroboration?limit=1000&"),
 ];
-/// Interval between two memory measurements.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Prints a line for each read and period.

@@ -15,9 +15,7 @@ use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
 
-/// Time limit for a service to become ready.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// Time limit for a service to stop after SIGTERM.
 const STOP_LIMIT: Duration = Duration::from_secs(12);
 /// Bytes of the log to show if a service doesn't start.
 const LOG_TAIL_BYTES: usize = 2_000;
@@ -198,12 +196,10 @@ impl Running {
         }
     }
 
-    /// Returns the exit status if the process has ended.
     pub(crate) fn ended(&mut self) -> std::io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
 
-    /// Waits until the process has ended.
     pub(crate) async fn end(&mut self) -> std::io::Result<ExitStatus> {
         self.child.wait().await
     }
@@ -225,7 +221,6 @@ impl Running {
     }
 }
 
-/// Returns the end of a log.
 pub(crate) fn tail(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL_BYTES)..]).into_owned()

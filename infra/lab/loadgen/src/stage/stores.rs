@@ -13,7 +13,6 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 use std::time::Duration;
 
-/// Addresses of the stores of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Addresses {
     pub(crate) kafka: KafkaSettings,
@@ -22,7 +21,6 @@ pub(crate) struct Addresses {
     pub(crate) shard: Shard,
 }
 
-/// The stores of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct FreshStores {
     pub(crate) addresses: Addresses,
@@ -37,7 +35,6 @@ pub(crate) fn run_name() -> String {
 }
 
 impl FreshStores {
-    /// Creates the stores with all tables and topics.
     pub(crate) async fn create(servers: Endpoints, name: &str) -> anyhow::Result<Self> {
         sweep(&servers).await;
         let admin = admin_pool(&servers)?;

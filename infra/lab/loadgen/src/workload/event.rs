@@ -18,7 +18,6 @@ const DATA: [&str; 5] = [
     r#""presentation_kind":"reference","presentation_type":"card""#,
     r#""engagement_type":"link_click""#,
 ];
-/// Events per session.
 const SESSION_LENGTH: u32 = 8;
 /// Hosts per tenant if every request has its own page, so that a reader can read host by host.
 pub const SHELVES: u32 = 32;
@@ -91,19 +90,16 @@ impl Shape {
         (0..=slices.cast_signed()).map(move |slice| written(first_ms + slice * slice_ms))
     }
 
-    /// Returns the type, session and lateness of an event.
     pub fn describe(&self, tenant: usize, number: u32) -> Described {
         let drawn = self.draw(Aspect::Type, tenant, number) % 100;
         let event_type = TYPE_BOUNDS.iter().position(|bound| drawn < *bound).unwrap_or(0);
         Described { event_type, session: number / SESSION_LENGTH, is_late: self.is_late(tenant, number) }
     }
 
-    /// Returns the number of events per request of a tenant.
     pub fn request_length(&self, tenant: usize) -> u32 {
         self.request_lengths.get(tenant % self.request_lengths.len().max(1)).copied().unwrap_or(1)
     }
 
-    /// Returns the host and path of an event's URL.
     fn page(&self, tenant: usize, domain: &str, number: u32) -> String {
         match self.request_lengths.is_empty() {
             true => format!("www.{domain}/articles/{}", self.draw(Aspect::Page, tenant, number) % PAGES),
@@ -183,7 +179,6 @@ impl Shape {
     }
 }
 
-/// Returns a time in the format of events and parameters.
 fn written(at_ms: i64) -> String {
     let at: DateTime<Utc> = DateTime::from_timestamp_millis(at_ms).unwrap_or_default();
     at.to_rfc3339_opts(SecondsFormat::Millis, true)

@@ -9,10 +9,8 @@ const MAX_WAITING: usize = 256;
 /// Half of the repeats are from this many last events, so that some of those are still in flight.
 const RECENT: u32 = 64;
 
-/// Content of requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
-    /// Events per request.
     pub batch: usize,
     /// Number of roles that report each retrieval, 1 to 4.
     pub observers: usize,
@@ -20,7 +18,6 @@ pub struct Mix {
     pub duplicate_percent: u64,
 }
 
-/// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Tenant that the events are about.
@@ -30,7 +27,6 @@ pub struct Plan {
     pub items: Vec<u32>,
 }
 
-/// Generates requests one by one.
 #[derive(Debug)]
 pub struct Generator {
     shape: Shape,
@@ -48,7 +44,6 @@ impl Generator {
         Self { shape, mix, skew, random, next: vec![0; tenants], waiting: Vec::new() }
     }
 
-    /// Changes the content of further requests.
     pub fn set_mix(&mut self, mix: Mix) {
         self.mix = mix;
     }
