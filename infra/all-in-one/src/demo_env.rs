@@ -23,7 +23,7 @@ impl DemoEnv {
         self.0.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
     }
 
-    /// Replaces the file atomically, so that readers never see a partial file.
+    /// Replaces the file atomically: readers never see a partial file.
     pub(crate) fn write(&self, folder: &Path) -> anyhow::Result<()> {
         let text: String = self.0.iter().map(|(name, value)| format!("{name}='{}'\n", value.replace('\'', r"'\''"))).collect();
         own_file::replace(&folder.join(FILE), &text)

@@ -328,7 +328,7 @@ fn dash(text: &str) -> &str {
     if text.is_empty() { "-" } else { text }
 }
 
-/// Adds a member to a JSON object, so that its line has this many bytes with the newline.
+/// Adds a member that extends a JSON object to this many bytes, including the newline.
 fn filled(mut object: String, bytes: usize) -> String {
     const MEMBER: &str = r#","cookie":""#;
     let missing = bytes.saturating_sub(object.len() + MEMBER.len() + "\"\n".len());

@@ -25,7 +25,7 @@ use uuid::Uuid;
 /// Pause between two reads, which is part of the result. One read costs the store as much as thousands of events, so more frequent
 /// reads would slow each other down.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// Maximum pause between two events of the probe. The pause is random, so that the probe doesn't synchronize with the worker.
+/// Maximum pause between two events of the probe. The pause is random; otherwise, the probe could synchronize with the worker.
 const MOST_REST: Duration = Duration::from_millis(200);
 /// Events per host.
 const EVENTS: usize = 20;

@@ -1,6 +1,6 @@
 //! Generates the operations of a chaos run: new requests, reports of other observers, repeats, and requests that must be rejected.
 //!
-//! A request is sent completely or not at all, so that its visible part can be checked the same way.
+//! A request is sent completely or not at all, and must become visible in the same way.
 
 use super::cluster::TENANTS;
 use crate::tenants::Tenant;
@@ -91,7 +91,7 @@ impl Campaign {
         Some(Operation { plan: Plan { tenant, role, items: items(&self.shape, tenant, role, request) }, kind: Kind::Good })
     }
 
-    /// Picks an earlier request. Half of the picks are recent, so that some of those requests are still in flight.
+    /// Picks an earlier request. Half of the picks are recent; some of those requests are still in flight.
     fn earlier(&mut self) -> Option<(usize, usize, u32)> {
         let made = self.made.len();
         let from = if self.random.random() { made.saturating_sub(64) } else { 0 };

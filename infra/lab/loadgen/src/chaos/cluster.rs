@@ -46,7 +46,6 @@ pub(super) struct Cluster {
 impl Cluster {
     pub(super) async fn start(options: &ChaosOptions) -> anyhow::Result<Self> {
         let root = stage::workspace_root();
-        // Building this program too gives the services the same features, so that no package is built twice.
         let binaries = stage::binaries(&root, options.binaries.as_deref(), super::FEATURES).await?;
         let name = stage::run_name();
         let folder = stage::folder_of_run(&root, &name)?;
@@ -133,7 +132,7 @@ impl Cluster {
         let Self { folder, stores, supervisors, .. } = self;
         for supervisor in supervisors {
             supervisor.abort();
-            // Awaiting an aborted task returns an error; afterwards it no longer holds the stores.
+            // Awaiting the aborted task releases its reference to the stores.
             let _ = supervisor.await;
         }
         drop(stores);

@@ -1,4 +1,4 @@
-//! Writes every operation and its outcome to a file, so that violations can be explained, and counts them for the report.
+//! Writes every operation and its outcome to a file, to explain violations, and counts them for the report.
 
 use super::campaign::{Kind, Operation};
 use crate::client::Exchange;

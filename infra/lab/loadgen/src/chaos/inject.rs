@@ -176,7 +176,7 @@ impl Injector {
         store.proxy.set(if fault.lasts.as_millis().is_multiple_of(2) { Mode::BlackHole } else { Mode::DropAnswers });
         sleep(IN_HAND).await;
         worker.kill().await;
-        // Drop what the black hole holds back, so that it doesn't arrive after its sender died.
+        // Otherwise, the data held by the black hole would arrive after its sender died.
         store.proxy.set(Mode::Reset);
         sleep(IN_HAND / 10).await;
         store.proxy.set(Mode::Pass);

@@ -17,7 +17,7 @@ pub(super) const QUERIES: usize = 2;
 
 /// Time of the first fault, when the load has started.
 const FIRST: Duration = Duration::from_millis(1_500);
-/// Milliseconds between the starts of two faults, often less than a fault lasts, so that faults overlap.
+/// Milliseconds between the starts of two faults. Often less than a fault lasts, because faults must overlap.
 const GAPS_MS: std::ops::Range<u64> = 500..4_500;
 /// Duration of a fault in milliseconds.
 const LASTS_MS: std::ops::Range<u64> = 200..5_000;

@@ -98,7 +98,7 @@ struct Pipe {
     mode: watch::Receiver<Mode>,
     /// Bytes forwarded since the mode changed.
     handed_on: u64,
-    /// Whether data was dropped, so that the connection can't continue.
+    /// Whether data was dropped. The connection must then be reset.
     is_spoilt: bool,
 }
 
@@ -137,7 +137,7 @@ async fn connect(client: TcpStream, server: SocketAddr, mode: watch::Receiver<Mo
         let _ = client.set_zero_linger();
         return;
     };
-    // Send chunks immediately, so that the proxy adds no delay of its own.
+    // The proxy must not add a delay of its own.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
     let pipe = |way, from, to| Pipe { way, from, to, mode: mode.clone(), handed_on: 0, is_spoilt: false };

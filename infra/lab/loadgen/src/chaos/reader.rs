@@ -233,7 +233,7 @@ impl Reader {
         Some(types)
     }
 
-    /// Returns the agent's own events plus the clicks by its tokens, which is also the total of its list.
+    /// Returns the agent's own events plus the clicks on its links, which is also the total of its list.
     pub(super) async fn own_summary(&mut self) -> Option<u64> {
         let path = "/agent/summary";
         let read: AgentSummary = self.read("own summary", path, &self.agent()).await?;

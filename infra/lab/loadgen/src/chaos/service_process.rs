@@ -155,7 +155,7 @@ impl ServiceProcess {
 
     /// Restarts the process with a crash point and waits at most `patience` until it aborts there. Returns whether it did.
     pub(super) async fn crash_at(&self, point: &str, patience: Duration) -> bool {
-        // Stop it in order, so that a worker releases its partitions immediately.
+        // A worker that stops in order releases its partitions immediately.
         self.terminate().await;
         let deadline = Instant::now() + patience;
         let mut life = self.life.lock().await;

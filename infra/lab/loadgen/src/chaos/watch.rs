@@ -46,7 +46,7 @@ impl Watcher {
         Watched::together(self.readers.iter().map(|reader| &reader.watched).chain([&self.table.watched]))
     }
 
-    /// Reads every second until `stop`. Tenants are read concurrently, so that a slow one doesn't delay the others.
+    /// Reads every second until `stop`. Tenants are read concurrently: a slow one doesn't delay the others.
     pub(super) async fn keep_watching(mut self, stop: CancellationToken) -> anyhow::Result<Self> {
         let mut reading = JoinSet::new();
         for reader in self.readers.drain(..) {

@@ -137,7 +137,7 @@ pub(super) fn change(example: &Value, shape: Shape, bytes: usize) -> Vec<u8> {
 fn longer(value: &Value, shape: Shape, bytes: usize) -> Value {
     match value {
         Value::String(_) => shape.text(bytes).into(),
-        // Repeat valid elements, or make each one invalid, so that every element is checked.
+        // Either many valid elements, or elements that are each checked and rejected.
         Value::Array(elements) if shape == Shape::Members => {
             elements.iter().cycle().take(bytes / ELEMENT_BYTES).cloned().collect()
         }

@@ -68,7 +68,7 @@ impl Observed {
 }
 
 impl Figures {
-    /// Subtracts `earlier`. Negative results become 0, so that a missing event is reported as lost.
+    /// Subtracts `earlier`. Negative results become 0, and are then reported as lost events.
     pub fn minus(&self, earlier: &Self) -> Self {
         let mut left = self.clone();
         for ((_, value), (_, earlier)) in left.named_mut().into_iter().zip(earlier.named()) {

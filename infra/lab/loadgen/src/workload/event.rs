@@ -19,7 +19,7 @@ const DATA: [&str; 5] = [
     r#""engagement_type":"link_click""#,
 ];
 const SESSION_LENGTH: u32 = 8;
-/// Hosts per tenant if every request has its own page, so that a reader can read host by host.
+/// Hosts per tenant if every request has its own page. Readers can then read host by host.
 pub const SHELVES: u32 = 32;
 const PAGES: u64 = 500;
 /// Maximum age at the start of the run of events that are not late.
@@ -34,7 +34,7 @@ const LATE_SPREAD_MS: u64 = 3 * 86_400_000;
 pub struct Shape {
     /// Determines types, sessions, pages and times: equal seeds give equal workloads.
     pub seed: u64,
-    /// Changes the ids in every run, so that a repeated seed doesn't repeat events.
+    /// Makes the ids of every run unique: a repeated seed doesn't repeat events.
     pub run: u64,
     /// Start of the run, in milliseconds since 1970.
     pub started_at_ms: i64,

@@ -6,7 +6,7 @@ use rand::{RngExt as _, SeedableRng as _};
 
 /// Maximum number of pending reports of other observers; beyond it, they are sent first.
 const MAX_WAITING: usize = 256;
-/// Half of the repeats are from this many last events, so that some of those are still in flight.
+/// Half of the repeats are from this many last events; some of those are still in flight.
 const RECENT: u32 = 64;
 
 #[derive(Clone, Copy, Debug)]
