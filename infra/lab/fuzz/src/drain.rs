@@ -1,9 +1,9 @@
-//! A body of `POST /drains/{provider}`, of every provider in turn.
+//! A body of `POST /drains/{provider}`, for every provider.
 //!
-//! - A body has the lines that are read of it one by one, compressed or not.
-//! - The same lines are the same events.
-//! - What is kept of a line the worker decodes, every event of it.
-//! - Nothing that must not be kept reaches the log.
+//! - A body has the same lines as when it is read line by line, compressed or not.
+//! - Repeated lines give the same events.
+//! - The worker decodes every stored event.
+//! - No data that must not be stored reaches the log.
 
 use crate::event::{check_event, check_worker, now, texts};
 use flate2::Compression;
@@ -16,12 +16,12 @@ use schemas::log::{LogEvent, LogRecord, RECORD_VERSION, RecordKind};
 use std::io::{Cursor, Write};
 use uuid::Uuid;
 
-/// Checks the laws; whether anything is kept of the body, whoever sent it.
+/// Checks the properties. Returns whether any provider would store an event of the body.
 pub fn enter(body: &[u8]) -> bool {
     DrainProvider::ALL.map(|provider| check(body, provider)).contains(&true)
 }
 
-/// The lines that count, and what is kept of them.
+/// Counted lines, and stored events.
 struct Read {
     lines: u64,
     events: Vec<LogEvent>,
@@ -45,21 +45,21 @@ fn one_by_one(body: &[u8], provider: DrainProvider) -> Option<Read> {
 
 fn gzip(body: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(body).expect("memory takes it");
-    encoder.finish().expect("memory takes it")
+    encoder.write_all(body).expect("writing to memory cannot fail");
+    encoder.finish().expect("writing to memory cannot fail")
 }
 
 fn check(body: &[u8], provider: DrainProvider) -> bool {
     let whole = dry_run(provider).gzip_body(Cursor::new(gzip(body))).ok();
     let read = one_by_one(body, provider);
-    // Firehose's lines are in records.
+    // Firehose wraps lines in records.
     if provider == DrainProvider::Firehose {
         return whole.is_some_and(|(_, kept)| kept > 0);
     }
-    assert_eq!(whole, read.as_ref().map(|read| (read.lines, read.events.len() as u64)), "a body is its lines: {provider:?}");
+    assert_eq!(whole, read.as_ref().map(|read| (read.lines, read.events.len() as u64)), "body and lines differ: {provider:?}");
     let Some(Read { events, .. }) = read else { return false };
-    let again = one_by_one(body, provider).expect("the same body is read again");
-    assert_eq!(texts(&again.events), texts(&events), "a line that comes again is another event: {provider:?}");
+    let again = one_by_one(body, provider).expect("the same body is accepted again");
+    assert_eq!(texts(&again.events), texts(&events), "a repeated line has another event: {provider:?}");
     events.iter().for_each(check_event);
     let is_kept = !events.is_empty();
     if is_kept {

@@ -1,4 +1,4 @@
-//! What is asked for and what of an answer is judged, where that is less than the whole.
+//! Requests for parts of a list, and the parts of a response that are checked.
 
 use crate::workload::TYPES;
 use schemas::pages::{FunnelItem, UrlMetric};
@@ -6,14 +6,14 @@ use schemas::reads::TypeCount;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// A page, whatever stands on it.
+/// A page of any list.
 pub(super) struct Part<'a> {
     pub(super) offset: u64,
     pub(super) limit: u64,
     pub(super) only: &'a str,
 }
 
-/// What is judged of a session's document.
+/// The checked part of a session's document.
 #[derive(Deserialize)]
 pub(super) struct Document {
     #[serde(flatten)]
@@ -34,7 +34,7 @@ struct DocumentEvent {
 }
 
 impl Document {
-    /// The ids of its events, wherever they stand.
+    /// Returns the ids of all events, also of those in `extensions`.
     pub(super) fn ids(&self) -> Vec<&str> {
         self.of_the_standard.events.iter().chain(&self.extensions.events).map(|event| event.id.as_str()).collect()
     }
@@ -46,7 +46,7 @@ impl Part<'_> {
     }
 }
 
-/// The steps of the funnel in the order of [`TYPES`].
+/// Returns the steps of the funnel in the order of [`TYPES`].
 pub(super) fn steps_of(item: &FunnelItem) -> [u64; TYPES.len()] {
     [item.retrieved, item.grounded, item.cited, item.presented, item.engaged]
 }

@@ -1,5 +1,5 @@
-//! The reports of one store: one in `share` about one owner, with sites, pages, agents and session lengths by Zipf. Three in ten
-//! events are reported by a server, too.
+//! The reports of one store. One in `share` is about the measured owner. Sites, pages, agents and session lengths follow Zipf's
+//! law, and 30 percent of the events are also reported by a server.
 
 use super::{DAY_MS, instant};
 use crate::options::ReadBenchOptions;
@@ -15,14 +15,14 @@ use serde_json::value::RawValue;
 use std::ops::Range;
 use uuid::Uuid;
 
-/// When the last event happens: the end of 2025, in milliseconds.
+/// Time of the last event: the end of 2025, in milliseconds.
 const END_MS: i64 = 1_767_225_600_000;
 const RECORD: usize = 500;
 const OTHER_SITES: usize = 200;
 const PAGES: usize = 5_000;
 const PLATFORMS: u128 = 17;
 const AGENTS: usize = 60;
-/// Hosts of the owner, under its domain.
+/// Hosts of the owner, without its domain.
 const HOSTS: [&str; 5] = ["www.", "blog.", "shop.", "", "docs."];
 const TYPES: [&str; 5] = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
 const DATA: [&str; 5] = [
@@ -33,7 +33,6 @@ const DATA: [&str; 5] = [
     r#"{"engagement_type":"link_click"}"#,
 ];
 
-/// The time in which all events happen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) begin_ms: i64,
@@ -41,13 +40,13 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// The last `days` days of 2025.
+    /// Returns the last `days` days of 2025.
     pub(super) fn of(days: i64) -> Self {
         Self { begin_ms: END_MS - days * DAY_MS, days }
     }
 
-    /// Returns a window of this length as parameters of a read; empty if it would be everything. `pick` chooses how long
-    /// after the beginning the window starts.
+    /// Returns a period of this length as query parameters, or an empty string if it covers everything. `pick` chooses the offset
+    /// of its start.
     pub(super) fn window(self, length_ms: i64, pick: impl FnOnce(Range<i64>) -> i64) -> String {
         let free = self.days * DAY_MS - length_ms;
         if free <= 0 {
@@ -58,7 +57,7 @@ impl Span {
     }
 }
 
-/// Makes records in the order in which they would have been accepted.
+/// Generates records in the order of their acceptance.
 pub(super) struct History {
     random: SmallRng,
     span: Span,
@@ -73,7 +72,7 @@ pub(super) struct History {
     session: Session,
 }
 
-/// Some events of one agent about one owner.
+/// A sequence of events by one agent about one owner.
 struct Session {
     id: Uuid,
     left: u32,
@@ -102,10 +101,10 @@ impl History {
         uuid::Builder::from_random_bytes(self.random.random()).into_uuid()
     }
 
-    /// The reports of one event: the agent's, and in three cases of ten a server's.
+    /// Returns the reports of one event: the agent's, and in 30 percent of the cases a server's.
     fn event(&mut self, at_ms: i64) -> Vec<(OrgId, LogEvent)> {
         if self.session.left == 0 {
-            // Most are short, few are long.
+            // Most sessions are short, few are long.
             let left = 1 + (1.0 / self.random.random_range(0.01..1.0_f64)) as u32;
             let (id, is_owners, agent) =
                 (self.uuid(), self.random.random_ratio(1, self.share), self.agents.pick(self.random.random()));
@@ -172,7 +171,7 @@ impl History {
     }
 }
 
-/// Records of some hundred events each, until there are enough reports.
+/// Returns the records of about 500 reports per call, until there are enough reports.
 impl Iterator for History {
     type Item = Vec<LogRecord>;
 

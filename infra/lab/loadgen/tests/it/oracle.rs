@@ -1,4 +1,4 @@
-//! Faults planted into reads, each of which the oracle must find; and honest reads, in which it must find nothing.
+//! The oracle must find every planted fault and accept correct reads.
 
 use loadgen::oracle::{Fate, Observed, Oracle, Rule};
 use loadgen::workload::{Generator, Mix, Plan, ROLES, Shape, Skew, TYPES};
@@ -15,7 +15,7 @@ fn oracle() -> Oracle {
     Oracle::new(shape(), ["tenant".to_owned()])
 }
 
-/// A service in a few lines: what is applied is visible, once.
+/// A minimal service: applied events are visible once.
 #[derive(Clone, Default)]
 struct Model {
     events: BTreeSet<u32>,
@@ -91,7 +91,7 @@ fn broken(oracle: &Oracle) -> Vec<Rule> {
     rules
 }
 
-/// Ten acked events, and what an honest service shows of them.
+/// Returns an oracle with ten acknowledged events, and a model that contains them.
 fn ten_acked() -> (Oracle, Model) {
     let (mut oracle, mut model) = (oracle(), Model::default());
     let all = plan(0, &(0..10).collect::<Vec<u32>>());
@@ -101,7 +101,7 @@ fn ten_acked() -> (Oracle, Model) {
 }
 
 #[test]
-fn an_honest_service_with_repeats_observers_losses_and_refusals_is_never_accused() {
+fn accepts_a_correct_service_with_all_fates() {
     for seed in 0..20 {
         let mix = Mix { batch: 7, observers: 4, duplicate_percent: 30 };
         let mut generator = Generator::new(Shape { seed, ..shape() }, mix, 1, Skew::new(1, 0.0));
@@ -110,7 +110,7 @@ fn an_honest_service_with_repeats_observers_losses_and_refusals_is_never_accused
         for number in 0..300_u64 {
             let plan = generator.next_plan();
             oracle.sent(&plan);
-            // applied on arrival, answered later; every third fate differs
+            // Requests are applied immediately and acknowledged later, with three fates in turn.
             if number % 3 != 1 {
                 model.apply(&plan);
             }
@@ -132,13 +132,12 @@ fn an_honest_service_with_repeats_observers_losses_and_refusals_is_never_accused
     }
 }
 
-/// Refused and not applied, applied without an answer, or acknowledged.
 fn fate_of(number: u64) -> Fate {
     [Fate::Acked, Fate::Refused, Fate::Unknown][(number % 3) as usize]
 }
 
 #[test]
-fn without_unknown_requests_the_bounds_meet() {
+fn bounds_are_equal_without_unknown_requests() {
     let (oracle, model) = ten_acked();
     let (acked, possible) = oracle.bounds(0);
     assert_eq!(acked, possible);
@@ -146,7 +145,7 @@ fn without_unknown_requests_the_bounds_meet() {
 }
 
 #[test]
-fn a_double_count_is_found_while_it_lasts() {
+fn finds_temporary_double_counts() {
     let (mut oracle, model) = ten_acked();
     let mut doubled = model.summary(false);
     doubled.total_events += 1;
@@ -154,26 +153,26 @@ fn a_double_count_is_found_while_it_lasts() {
     doubled.events_by_source[0].count += 1;
     oracle.read(0, &Observed::of(&doubled));
     assert!(broken(&oracle).contains(&Rule::TooMany));
-    // it heals by itself, and is reported all the same: as too many, and as a figure that fell
+    // The count is correct again, but both the excess and the decrease are violations.
     oracle.read(0, &model.all());
     oracle.read_last(0, &model.all(), &model.window());
     assert!(broken(&oracle).contains(&Rule::TooMany) && broken(&oracle).contains(&Rule::Fell));
 }
 
 #[test]
-fn a_lost_event_is_found_after_quiesce_and_only_then() {
+fn finds_lost_events_at_the_end() {
     let (mut oracle, mut model) = ten_acked();
     model.events.remove(&3);
     model.reports.remove(&(3, 0));
     oracle.read(0, &model.all());
-    assert!(broken(&oracle).is_empty(), "it may still be on its way");
+    assert!(broken(&oracle).is_empty(), "it may still be in flight");
     assert!(!oracle.is_caught_up(0, &model.all()));
     oracle.read_last(0, &model.all(), &model.window());
     assert_eq!(broken(&oracle), [Rule::Lost]);
 }
 
 #[test]
-fn a_lost_report_of_one_observer_is_found_although_the_event_is_there() {
+fn finds_lost_reports_of_existing_events() {
     let (mut oracle, mut model) = ten_acked();
     let retrieval = (0..10).find(|number| shape().is_retrieval(0, *number)).unwrap();
     sent(&mut oracle, &plan(1, &[retrieval]), Fate::Acked);
@@ -188,7 +187,7 @@ fn a_lost_report_of_one_observer_is_found_although_the_event_is_there() {
 }
 
 #[test]
-fn a_phantom_of_a_refused_batch_is_found() {
+fn finds_events_of_rejected_batches() {
     let (mut oracle, mut model) = ten_acked();
     let refused = plan(0, &[20, 21]);
     sent(&mut oracle, &refused, Fate::Refused);
@@ -200,7 +199,7 @@ fn a_phantom_of_a_refused_batch_is_found() {
 }
 
 #[test]
-fn a_refused_repeat_does_not_forbid_the_event_it_repeats() {
+fn rejected_repeats_keep_the_first_event_valid() {
     let (mut oracle, model) = ten_acked();
     sent(&mut oracle, &plan(0, &[4]), Fate::Refused);
     oracle.read_last(0, &model.all(), &model.window());
@@ -208,7 +207,7 @@ fn a_refused_repeat_does_not_forbid_the_event_it_repeats() {
 }
 
 #[test]
-fn what_is_unknown_may_be_there_or_not() {
+fn unknown_events_may_be_visible_or_not() {
     for is_applied in [false, true] {
         let (mut oracle, mut model) = ten_acked();
         let unknown = plan(0, &[30, 31, 32]);
@@ -222,7 +221,7 @@ fn what_is_unknown_may_be_there_or_not() {
 }
 
 #[test]
-fn agents_that_are_counted_twice_are_found() {
+fn finds_agents_counted_twice() {
     let (mut oracle, model) = ten_acked();
     let mut summary = model.summary(false);
     summary.agents[0].event_count *= 2;
@@ -231,7 +230,7 @@ fn agents_that_are_counted_twice_are_found() {
 }
 
 #[test]
-fn parts_that_do_not_add_up_are_found() {
+fn finds_parts_that_do_not_add_up() {
     let (mut oracle, model) = ten_acked();
     let mut summary = model.summary(false);
     summary.events_by_type[0].count -= 1;
@@ -240,7 +239,7 @@ fn parts_that_do_not_add_up_are_found() {
 }
 
 #[test]
-fn late_events_in_the_window_and_types_nobody_sent_are_found() {
+fn finds_late_events_and_unknown_types() {
     let (mut oracle, model) = ten_acked();
     assert!((0..10).any(|number| shape().describe(0, number).is_late), "the seed gives late events");
     oracle.read_window(0, &model.all());
@@ -254,7 +253,7 @@ fn late_events_in_the_window_and_types_nobody_sent_are_found() {
 }
 
 #[test]
-fn what_was_stored_before_is_not_ours() {
+fn ignores_events_of_the_baseline() {
     let (_, earlier) = ten_acked();
     let mut oracle = oracle();
     oracle.set_baseline(0, &earlier.all());
@@ -268,7 +267,7 @@ fn what_was_stored_before_is_not_ours() {
 }
 
 #[test]
-fn what_a_funnel_counts_is_held_to_what_was_sent_and_to_what_a_summary_has_shown() {
+fn checks_funnels_against_sent_and_read_events() {
     let steps = |model: &Model| model.all().figures.by_type;
     let (mut oracle, model) = ten_acked();
     oracle.read(0, &model.all());
