@@ -11,7 +11,6 @@ use std::time::Duration;
 /// Time limit of one connection check.
 const LOOK: Duration = Duration::from_secs(3);
 
-/// Store settings for each service.
 pub(crate) struct Accounts<'a>(&'a Cli, [ClickHouseSettings; 2]);
 
 impl<'a> Accounts<'a> {

@@ -22,9 +22,7 @@ const AT_ONCE: usize = 8;
 const BATCH: usize = 500;
 
 pub(crate) struct Reported {
-    /// Fetches reported by the CDN.
     pub(crate) edge: usize,
-    /// Fetches reported by the publisher's server.
     pub(crate) origin: usize,
     pub(crate) sessions: usize,
     /// Visit events that carry click tokens of these sessions.

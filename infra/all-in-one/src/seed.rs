@@ -66,7 +66,6 @@ const ORGS: [DemoOrg; 4] = [
     },
 ];
 
-/// Creates what is missing and writes `demo.env`.
 pub(crate) async fn seed(
     cli: &Cli,
     identity: &PostgresSettings,

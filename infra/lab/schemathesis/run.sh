@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sends requests made from the OpenAPI document to `cargo up`, once as each kind of caller (S8). Starts it if it is not running.
-# Arguments are those of `schemathesis run`.
+# Sends requests generated from the OpenAPI document to `cargo up`, once per kind of caller (S8). Starts it if it is not running.
+# Passes its arguments to `schemathesis run`.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../../.."

@@ -17,7 +17,6 @@ const PAID: u32 = 9;
 pub(super) struct Link {
     pub(super) session: String,
     pub(super) url: String,
-    /// Reports of the visit, without the token.
     visit: Vec<Value>,
 }
 

@@ -57,7 +57,6 @@ pub(super) const BOTS: [Bot; 8] = [
     bot(("GPTBot", "unknown"), "training", "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)", false, 4),
 ];
 
-/// Agents of the demo agent organization.
 pub(super) const AGENTS: [&str; 3] = ["demo-answers", "demo-research", "demo-shopping"];
 
 /// Agents of well-known operators, with the user agents of their fetches.
@@ -85,7 +84,6 @@ pub(super) const ASSISTANTS: [Bot; 3] = [
     ),
 ];
 
-/// User agent of the demo agents.
 const OWN: Bot = bot(
     ("DemoAgent-User", "Demo Agent"),
     "user",

@@ -8,9 +8,7 @@ use reqwest::{Client, StatusCode};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Time limit of one attempt.
 const ATTEMPT: Duration = Duration::from_secs(30);
-/// Attempts after the first one.
 const RETRIES: usize = 20;
 /// First and longest planned pause between attempts; `Retry-After` can only lengthen a pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);

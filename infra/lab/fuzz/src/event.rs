@@ -24,9 +24,7 @@ const EARLIEST_AT_MS: i64 = 946_684_800_000;
 /// Replaces a click token in stored text. The event's key is derived from the token.
 const WITHHELD: &str = "ctx_withheld";
 
-/// Members of an object as written.
 type Members = HashMap<String, Box<RawValue>>;
-/// Click tokens by their hashes.
 type Tokens = HashMap<SecretHash, String>;
 
 /// Checks the properties. Returns whether one of the two endpoints accepts the body.

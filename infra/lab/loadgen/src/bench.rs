@@ -1,4 +1,4 @@
-//! Runs a fixed list of loads on its own services.
+//! Runs a fixed list of loads against services started for the run.
 //!
 //! The gateway is measured without the worker (P1, P5, P11). Then the worker processes the full log (P3). Last, the whole pipeline
 //! runs (P2, P4), also while its log is replayed (P10). One oracle checks all loads.
@@ -21,7 +21,6 @@ use table::{BenchReport, Comparison, Drain, Pipeline, median};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// Connections of each closed loop.
 const CONNECTIONS: usize = 64;
 /// Maximum connections of an open loop: more than the gateway processes at a time, so that the gateway rejects an overload and the
 /// client doesn't queue it.
@@ -103,7 +102,6 @@ impl Bench<'_> {
         self.load(name, batch, Arrivals::Closed { connections: CONNECTIONS }).await
     }
 
-    /// Runs an open loop with batch 1 at `per_second` events per second.
     async fn open(&mut self, name: &str, per_second: f64) -> LoadReport {
         self.load(name, 1, Arrivals::Open { per_second, max_connections: MAX_CONNECTIONS }).await
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  seed ──► plan ──► inject ──► post (processes), stores, proxy          campaign ──► sender ──► gateways
-//!                                      │                                                 │ what became of each
+//!                                      │                                                 │ fate of each request
 //!                                      ▼                                                 ▼
 //!              tenants' reads and the table, every second ──► watch, reader, raw ──► judge ──► oracle, history ──► outcome
 //! ```

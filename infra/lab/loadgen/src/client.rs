@@ -46,7 +46,6 @@ pub enum Exchange {
 #[derive(Debug)]
 pub struct HttpResponse {
     pub status: u16,
-    /// Whether the response has a `Retry-After` header.
     pub has_retry_after: bool,
     /// Total number of items, for NDJSON lists.
     pub total: Option<u64>,
@@ -67,7 +66,6 @@ impl Connection {
         Self { place, deadline, sender: None }
     }
 
-    /// Sends a POST request with a JSON body.
     pub async fn post(&mut self, path: &'static str, key: &HeaderValue, body: Vec<u8>) -> Exchange {
         let request = self.request(Method::POST, path, key);
         self.exchange(request.header(CONTENT_TYPE, "application/json").body(Full::new(Bytes::from(body)))).await
@@ -90,7 +88,6 @@ impl Connection {
         self.exchange(request.body(Full::default())).await
     }
 
-    /// Sends a GET request for NDJSON.
     pub async fn get_lines(&mut self, path: &str, key: &HeaderValue) -> Exchange {
         let request = self.request(Method::GET, path, key).header(ACCEPT, "application/x-ndjson");
         self.exchange(request.body(Full::default())).await
@@ -113,7 +110,6 @@ impl Connection {
         outcome
     }
 
-    /// Opens the connection unless it is still usable.
     async fn open(&mut self) -> Result<(), &'static str> {
         if let Some(sender) = &mut self.sender
             && sender.ready().await.is_ok()

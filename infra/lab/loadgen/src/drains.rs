@@ -62,7 +62,6 @@ fn measure_formats(options: &DrainOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a body with this many lines of the last hour.
 fn body(format: Format, lines: u32, now: DateTime<Utc>) -> anyhow::Result<Body> {
     let mut writer = Lines::new(format, now, 0);
     let (mut encoder, mut line, mut bytes) = (GzEncoder::new(Vec::new(), Compression::default()), Vec::new(), 0);

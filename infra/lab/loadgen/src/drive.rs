@@ -17,7 +17,6 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// State shared by all phases of a run.
 #[derive(Debug)]
 pub struct Course {
     pub ingest: Endpoint,
@@ -27,7 +26,6 @@ pub struct Course {
     pub generator: Mutex<Generator>,
     pub oracle: Mutex<Oracle>,
     pub deadline: Duration,
-    /// Ends every phase early.
     pub stop: CancellationToken,
 }
 

@@ -3,9 +3,9 @@
 //! ```text
 //!  options ──► stage ──► a stack, tenants, processes to watch
 //!                 │
-//!  workload ──► drive ──► client ──► POST /events        what left, what was answered ──► oracle
+//!  workload ──► drive ──► client ──► POST /events        requests and their responses ──► oracle
 //!                 │                                                                          ▲
-//!               reads ──► client ──► GET /content-owners/summary ──── every answer ──────────┘
+//!               reads ──► client ──► GET /content-owners/summary ──── all responses ─────────┘
 //!                 │
 //!            processes ──► report ──► lines, JSON
 //! ```

@@ -306,7 +306,6 @@ impl Request {
         if self.path.ends_with(".css") { "text/css" } else { "text/html" }
     }
 
-    /// Returns the time in seconds since 1970, with milliseconds.
     fn unix(&self) -> String {
         format!("{}.{:03}", self.at.timestamp(), self.at.timestamp_subsec_millis())
     }

@@ -22,16 +22,15 @@ pub struct Cli {
 pub enum Command {
     /// Run one load; exit with 1 if a response breaks a rule
     Run(Box<RunOptions>),
-    /// Run a fixed list of loads on own services and print one table
+    /// Start the services, run a fixed list of loads and print one table
     Bench(BenchOptions),
-    /// Measure reads on an own store with a year of reports
+    /// Measure reads on a new store with a year of reports
     Reads(ReadBenchOptions),
     /// Measure the CPU time of bodies and manifests by size, shape and nesting; needs no server
     Linear(LinearOptions),
     /// Measure the gateway with CDN logs: lines per second of one core by format, and memory for 1 GiB
     Drains(DrainOptions),
-    /// Kill, stop, pause and disconnect the processes of an own stack under load; exit with 1 unless every check passed (`cargo
-    /// chaos`)
+    /// Start a stack, disturb its processes under load, and exit with 1 unless every check passed (`cargo chaos`)
     Chaos(ChaosOptions),
 }
 

@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// A process to measure, with its children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watched {
     pub name: String,
@@ -25,9 +24,7 @@ pub struct Watched {
 pub struct Cost {
     pub name: String,
     pub cpu_seconds: f64,
-    /// Resident memory at the start, in MiB.
     pub rss_before_mib: f64,
-    /// Maximum resident memory, in MiB.
     pub rss_most_mib: f64,
     /// Whether the costs may include the work of others.
     pub is_shared: bool,

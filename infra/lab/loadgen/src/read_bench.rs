@@ -42,7 +42,6 @@ const WINDOWS: [i64; 4] = [1, 12, 30, EVERYTHING];
 const EVERYTHING: i64 = 1_001;
 /// One in this many batches is reported again.
 const REPEATED: usize = 20;
-/// Reads before the timed ones.
 const WARM_UP: usize = 2;
 const READS: [(&str, &str); 4] = [
     ("summary", "/content-owners/summary?"),

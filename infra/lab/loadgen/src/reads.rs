@@ -16,10 +16,8 @@ const SECOND_LOOK: Duration = Duration::from_millis(1_500);
 
 #[derive(Debug, Default)]
 pub struct ReadTally {
-    /// Responses with status 200.
     pub answered: u64,
     pub failed: u64,
-    /// Latency of responses with status 200.
     pub latency: Latencies,
 }
 

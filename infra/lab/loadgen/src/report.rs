@@ -29,14 +29,12 @@ pub struct Machine {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct LoadReport {
-    /// Name in the table.
     pub name: String,
     pub seconds: f64,
     /// Events acknowledged with 2xx within the duration, per second.
     pub acked_events_per_second: f64,
     /// Events by fate; a repeat counts each time.
     pub events: BTreeMap<Fate, u64>,
-    /// Requests by status or error.
     pub answers: BTreeMap<String, u64>,
     /// Responses with 429 or 503 and without `Retry-After`.
     pub without_retry_after: u64,
@@ -47,7 +45,6 @@ pub struct LoadReport {
     pub latency: Quantiles,
     /// From sending to a 2xx.
     pub service_time: Quantiles,
-    /// From sending to a rejection.
     pub refusal: Quantiles,
     /// `latency` of the tenant with the largest share.
     pub busiest_tenant: Quantiles,
@@ -76,9 +73,7 @@ pub struct OracleReport {
     pub read_latency: Quantiles,
     /// Seconds from the end of the load until all acknowledged events were readable.
     pub quiesced_after_seconds: f64,
-    /// Distinct events that must be visible.
     pub acked: u64,
-    /// Distinct events that may be visible.
     pub possible: u64,
     /// First violation of each rule by tenant, and how often the rule was broken.
     pub violations: Vec<(Violation, u64)>,
@@ -152,7 +147,6 @@ impl OracleReport {
         if self.violations.is_empty() { Verdict::Clean } else { Verdict::Broken }
     }
 
-    /// Summarizes the oracle's results after `reads`.
     pub fn of(oracle: &Oracle, tenants: usize, reads: &ReadTally, quiesced_after: Duration) -> Self {
         let bounds = || (0..tenants).map(|tenant| oracle.bounds(tenant));
         Self {

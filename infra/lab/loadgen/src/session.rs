@@ -26,7 +26,6 @@ pub struct Session {
     stop_reading: CancellationToken,
 }
 
-/// Parameters of a reproducible workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
     pub mix: Mix,

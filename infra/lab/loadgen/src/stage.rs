@@ -28,13 +28,11 @@ pub struct TestBed {
     pub name: String,
     pub ingest: Endpoint,
     pub base: Endpoint,
-    /// Tenants that the events are about.
     pub tenants: Vec<Tenant>,
     own: Option<Own>,
     outside: Vec<Watched>,
 }
 
-/// A stack started for the run.
 #[derive(Debug)]
 struct Own {
     launch: LaunchConfig,
@@ -112,7 +110,6 @@ impl TestBed {
         own.launch.run(Service::Worker, &arguments).await
     }
 
-    /// Returns the database URL of a stack started for the run.
     pub fn database_url(&self) -> Option<&str> {
         self.own.as_ref().map(|own| own.launch.stores.postgres.database_url.as_str())
     }

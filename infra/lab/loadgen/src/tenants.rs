@@ -13,9 +13,7 @@ use sqlx::PgPool;
 
 #[derive(Clone, Debug)]
 pub struct Tenant {
-    /// Name in violations.
     pub name: String,
-    /// The domain of its events.
     pub domain: String,
     /// Its id, if known; reads must return it.
     pub owner: Option<OrgId>,

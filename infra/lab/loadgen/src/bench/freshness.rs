@@ -27,7 +27,6 @@ use uuid::Uuid;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Maximum pause between two events of the probe. The pause is random; otherwise, the probe could synchronize with the worker.
 const MOST_REST: Duration = Duration::from_millis(200);
-/// Events per host.
 const EVENTS: usize = 20;
 const DEADLINE: Duration = Duration::from_secs(30);
 

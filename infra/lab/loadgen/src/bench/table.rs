@@ -19,7 +19,6 @@ pub(super) struct Comparison {
     pub(super) service: Vec<f64>,
     /// The incumbent's published throughput, measured on another machine of this class.
     pub(super) incumbent: f64,
-    /// Required ratio to the incumbent.
     pub(super) wanted: f64,
 }
 
@@ -46,7 +45,6 @@ pub(super) struct BenchReport {
     pub(super) run: Report,
 }
 
-/// Time the worker took to process a full log.
 #[derive(Debug, Serialize)]
 pub(super) struct Drain {
     pub(super) events: u64,

@@ -9,7 +9,6 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use schemas::event::SourceRole;
 
-/// Events per request, by tenant.
 pub(super) const REQUEST_LENGTHS: [u32; TENANTS] = [1, 12, 40, 150];
 /// Range of the random number that selects an operation.
 const PERCENT: u32 = 100;
@@ -74,7 +73,6 @@ impl Campaign {
         Operation { plan: Plan { tenant, role, items }, kind }
     }
 
-    /// Reports the retrievals of an earlier request as another observer.
     fn other_observer(&mut self) -> Option<Operation> {
         let (tenant, _, request) = self.earlier()?;
         let role = self.random.random_range(1..ROLES.len());

@@ -86,7 +86,6 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Creates a delegation from every owner to the network.
     async fn delegate(&self) -> anyhow::Result<()> {
         let mut identity = Connection::new(Endpoint::parse(&self.identity.slot.url())?, DELEGATION_DEADLINE);
         for tenant in &self.tenants {
@@ -120,7 +119,6 @@ impl Cluster {
         found
     }
 
-    /// Stops all services and records how they ended.
     pub(super) async fn close(&self) {
         for post in self.posts() {
             post.close().await;
@@ -144,7 +142,6 @@ impl Cluster {
     }
 }
 
-/// Returns the addresses of the stores through the proxies.
 fn through_proxies(direct: &Addresses, stores: &Stores, name: &str) -> anyhow::Result<Addresses> {
     let mut proxied = direct.clone();
     let mut database = url::Url::parse(&stores.proxied.database_url)?;

@@ -1,5 +1,5 @@
-//! Checks that a run was meaningful: the whole plan and load were carried out, reads succeeded meanwhile, and the service recovered
-//! from an outage in time. The oracle checks the data itself.
+//! Checks that a run was complete: the plan and the load were carried out, enough reads succeeded, and the service recovered from an
+//! outage in time. The oracle checks the data itself.
 
 use super::inject::Injected;
 use super::options::ChaosOptions;

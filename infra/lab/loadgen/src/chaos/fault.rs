@@ -18,7 +18,6 @@ pub enum Target {
     Broker(usize),
     /// The ClickHouse server of a shard, or the connection to it.
     ClickHouse(usize),
-    /// The PostgreSQL server, or the connection to it.
     Postgres,
 }
 
@@ -42,7 +41,6 @@ pub struct Fault {
     pub at: Duration,
     pub target: Target,
     pub kind: FaultKind,
-    /// Minimum duration.
     pub lasts: Duration,
 }
 
@@ -62,7 +60,6 @@ impl Target {
         }
     }
 
-    /// Returns the server that a worker writes to.
     pub(super) fn server_of_worker(self) -> Option<Self> {
         match self {
             Self::Worker(number) => Some(Self::ClickHouse(number / WORKERS)),
@@ -83,7 +80,6 @@ impl FaultKind {
         }
     }
 
-    /// Returns whether the fault ends a process.
     pub fn is_end(self) -> bool {
         matches!(self, Self::Kill | Self::Terminate | Self::CrashAt(..))
     }

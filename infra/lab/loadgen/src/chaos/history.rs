@@ -20,9 +20,7 @@ pub(super) struct History {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
-    /// Requests with valid events, by fate.
     pub(super) fates: BTreeMap<Fate, u64>,
-    /// Requests by status or error.
     pub(super) answers: BTreeMap<String, u64>,
     /// Requests retried with the same ids.
     pub(super) retries: u64,

@@ -50,7 +50,6 @@ impl Injector {
         Arc::new(Self { cluster, history, lanes: Mutex::default(), injected: Mutex::default() })
     }
 
-    /// Returns the number of faults that have ended.
     pub(super) fn so_far(&self) -> u64 {
         lock(&self.injected).count()
     }
@@ -97,7 +96,6 @@ impl Injector {
         }
     }
 
-    /// Returns the other workers of the target's shard, if it is a worker.
     fn others(&self, target: Target) -> Vec<&Arc<ServiceProcess>> {
         let workers = (0..).map(Target::Worker).zip(&self.cluster.workers);
         let others = workers.filter(|(other, _)| *other != target && other.lane() == target.lane());

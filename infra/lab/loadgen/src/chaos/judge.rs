@@ -113,7 +113,6 @@ impl Front {
         seen.into_iter().collect()
     }
 
-    /// Returns the numbers of the events that a session's document must contain.
     pub(super) fn due_in_document(&self, tenant: usize, session: u32) -> Vec<u32> {
         let oracle = lock(&self.oracle);
         Shape::numbers_of_session(session).filter(|number| oracle.ledger(tenant).must_show(*number, AGENT)).collect()

@@ -18,7 +18,6 @@ const PAGE: u64 = 1_000;
 /// Attempts per read, because the machine may be busy.
 const TRIES: u32 = 20;
 const ASK_AGAIN: Duration = Duration::from_millis(250);
-/// Reports of an agent per time slice.
 const SLICE: u64 = 10_000;
 /// Sessions per tenant whose documents are read.
 const DOCUMENTS: u32 = 200;
@@ -37,7 +36,6 @@ macro_rules! patiently {
     }};
 }
 
-/// The combined items of a list's pages.
 #[derive(Debug, Default)]
 struct Listed {
     numbers: Vec<u32>,

@@ -1,5 +1,5 @@
-//! Sends the log of a CDN during the load: bodies that are repeated, cut at other lines, incomplete, or retried after a 503. Their
-//! owner has no other reports, so each line is a fetch of its own page.
+//! Sends a CDN log during the load, in bodies that are repeated, cut at other lines, incomplete, or retried after a 503. Its owner
+//! has no other reports, and each line is a fetch of another page.
 
 use super::history::History;
 use super::requests::Requests;
@@ -50,7 +50,6 @@ pub(super) struct Logs {
     query: Endpoint,
     begin: DateTime<Utc>,
     history: Arc<History>,
-    /// Every body by its id, and its fate.
     pub(super) requests: Mutex<Requests>,
     ledger: Mutex<Ledger>,
 }
@@ -60,7 +59,6 @@ pub(super) struct Logs {
 struct Ledger {
     /// By line number: whether it may be counted, and whether it must be.
     lines: Vec<(bool, bool)>,
-    /// Count of the last read.
     previous: u64,
     told: Told,
     /// The first violation of each rule.
@@ -257,7 +255,6 @@ impl Logs {
         format!("www.{}", self.tenant.domain)
     }
 
-    /// Returns whether a URL is a page of this log.
     pub(super) fn is_page(&self, content_url: &str) -> bool {
         let path = content_url.strip_prefix("https://").and_then(|rest| rest.strip_prefix(self.host().as_str()));
         let number = path.and_then(|path| path.strip_prefix("/lines/")?.parse::<u32>().ok());
@@ -265,7 +262,6 @@ impl Logs {
         number.is_some_and(|number| is_bots(number) && ledger.lines.get(number as usize).is_some_and(|(may, _)| *may))
     }
 
-    /// Reads the summary every second until `stop`.
     pub(super) async fn keep_reading(self: Arc<Self>, stop: CancellationToken) {
         let mut connection = Connection::new(self.query.clone(), DEADLINE);
         while !stop.is_cancelled() {

@@ -44,7 +44,6 @@ pub struct ChaosOptions {
 }
 
 impl ChaosOptions {
-    /// Returns the minimum number of acknowledged events.
     pub(super) fn events(&self) -> u64 {
         self.events.unwrap_or(match self.outage {
             Some(_) => self.outage_seconds * OUTAGE_PACE,
@@ -53,12 +52,10 @@ impl ChaosOptions {
         })
     }
 
-    /// Returns the number of faults.
     pub(super) fn faults(&self) -> usize {
         self.faults.unwrap_or(if self.smoke { 10 } else { 200 })
     }
 
-    /// Returns the plan of a seed.
     pub(super) fn plan(&self, seed: u64) -> Plan {
         match self.outage {
             Some(outage) => Plan::outage(seed, outage, Duration::from_secs(self.outage_seconds)),
@@ -66,12 +63,10 @@ impl ChaosOptions {
         }
     }
 
-    /// Returns the number of brokers.
     pub(super) fn brokers(&self) -> usize {
         if self.three_brokers { 3 } else { 1 }
     }
 
-    /// Returns the number of ClickHouse servers.
     pub(super) fn shards(&self) -> usize {
         if self.two_shards { 2 } else { 1 }
     }

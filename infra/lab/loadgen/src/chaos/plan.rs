@@ -19,7 +19,6 @@ pub(super) const QUERIES: usize = 2;
 const FIRST: Duration = Duration::from_millis(1_500);
 /// Milliseconds between the starts of two faults. Often less than a fault lasts, because faults must overlap.
 const GAPS_MS: std::ops::Range<u64> = 500..4_500;
-/// Duration of a fault in milliseconds.
 const LASTS_MS: std::ops::Range<u64> = 200..5_000;
 /// Time for a store or a service to recover before its next fault.
 const STORE_RECOVERY: Duration = Duration::from_secs(9);
@@ -44,7 +43,6 @@ const GATEWAY_POINTS: [(&str, u64); 5] = [
     ("drained_before_release", 3),
 ];
 
-/// The store of a long outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Outage {
     /// Kafka brokers (C9)
@@ -58,12 +56,10 @@ pub enum Outage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub seed: u64,
-    /// Faults, sorted by start.
     pub faults: Vec<Fault>,
 }
 
 impl Plan {
-    /// Draws the plan of a seed.
     pub fn of(seed: u64, faults: usize, brokers: usize, shards: usize) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let (mut deck, mut plan, mut at) = (Vec::new(), Vec::with_capacity(faults), FIRST);

@@ -1,4 +1,4 @@
-//! A TCP proxy in front of one server that can disturb connections. A disturbance affects open connections as well as new ones.
+//! A TCP proxy that can disturb the connections to one server, open ones as well as new ones.
 
 use rand::RngExt as _;
 use rand::rngs::StdRng;
@@ -12,7 +12,6 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 const CHUNK: usize = 32 * 1024;
-/// Pause after a failed `accept`.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// What the proxy does with connections.
@@ -32,7 +31,6 @@ pub enum Mode {
     DropAnswers,
 }
 
-/// Direction of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From the client to the server.
@@ -55,7 +53,6 @@ impl Mode {
         ]
     }
 
-    /// Returns the name of the kind in the report.
     pub fn kind(self) -> &'static str {
         match self {
             Self::Pass => "pass",

@@ -1,7 +1,7 @@
 //! Checks the tables of each shard directly, without query-api and the proxies: partial requests, lost, duplicate and phantom
 //! reports, and tables that contradict each other. After each takeover, looks for events with two live rows.
 //!
-//! It doesn't use the services' SQL statements, so that it doesn't share their mistakes.
+//! It doesn't use the services' SQL statements, because it would share their mistakes.
 
 use super::campaign::items;
 use super::sender::Front;
@@ -87,7 +87,6 @@ impl Raw {
         looked
     }
 
-    /// Compares every report in the tables with the reports that were sent.
     pub(super) async fn look_at_everything(&self, front: &Front) -> anyhow::Result<()> {
         let mut found: Vec<ObservedReports> = front.tenants.iter().map(|_| ObservedReports::default()).collect();
         let mut pages = HashSet::new();
@@ -150,7 +149,6 @@ impl Tables {
         Some(counted)
     }
 
-    /// Fails if the tables contradict each other.
     async fn agree(&self) -> anyhow::Result<()> {
         let found: (u64, u64, u64) = self.client.query(CONTRADICTIONS).fetch_one().await?;
         anyhow::ensure!(

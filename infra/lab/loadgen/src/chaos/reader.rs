@@ -66,7 +66,6 @@ impl Reader {
         Self { front, tenant, connections, random, watched, is_one_moment, met: String::new() }
     }
 
-    /// Returns a connection to the next query process.
     fn next(&mut self) -> &mut Connection {
         self.connections.rotate_left(1);
         self.connections.first_mut().expect("a run has query processes")
@@ -180,7 +179,6 @@ impl Reader {
         }
     }
 
-    /// Returns the totals of the lists: events, URLs and own events.
     pub(super) async fn totals(&mut self) -> Option<[u64; 3]> {
         let one = Part { offset: 0, limit: 1, only: "" };
         let events: Page<EventItem> = self.read("events", &one.of("/content-owners/events?"), &self.owner()).await?;

@@ -28,10 +28,8 @@ use tokio::time::{Instant, sleep};
 /// Time limit for the spills to drain and the last records to be stored, once all acknowledged events are readable.
 const PATIENCE: Duration = Duration::from_secs(60);
 const ASK_AGAIN: Duration = Duration::from_millis(500);
-/// Time limit for the log to return the next record.
 const READ_PATIENCE: Duration = Duration::from_secs(30);
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Metric of the events in a gateway's spill.
 const PENDING: &str = "gateway_spill_pending_events ";
 
 struct Logged {
@@ -110,7 +108,6 @@ pub(super) async fn work_off(cluster: &Cluster) -> anyhow::Result<Vec<BTreeMap<i
     }
 }
 
-/// Returns the number of stored records in all shards and partitions.
 async fn stored_records(cluster: &Cluster) -> anyhow::Result<i64> {
     let mut stored = 0;
     for tables in cluster.tables() {
@@ -133,7 +130,6 @@ async fn nothing_is_spilled(cluster: &Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns all records of the log before these offsets.
 fn read(kafka: &KafkaSettings, until: &BTreeMap<i32, i64>) -> anyhow::Result<Vec<Logged>> {
     let consumer: BaseConsumer =
         kafka::client(kafka)?.set("group.id", "chaos-reads-by-hand").set("enable.auto.commit", "false").create()?;

@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 
 /// Range of each replay: from this long ago.
 const NEWEST: TimeDelta = TimeDelta::seconds(5);
-/// Pause between two replays of a shard.
 const PAUSE: Duration = Duration::from_secs(5);
 /// Range of the last replay, without faults.
 const AT_THE_END: TimeDelta = TimeDelta::minutes(1);

@@ -23,10 +23,8 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
 /// Maximum retries of an operation whose fate is unknown.
 const MOST_RETRIES: u32 = 4;
-/// Interval at which the pace is checked.
 const PACE_STEP: Duration = Duration::from_millis(20);
 
-/// State shared by senders and readers.
 #[derive(Debug)]
 pub(super) struct Front {
     pub(super) shape: Shape,
@@ -40,7 +38,6 @@ pub(super) struct Front {
     pub(super) requests: Mutex<Requests>,
     /// Acknowledged events, including repeats.
     pub(super) acked: AtomicU64,
-    /// Maximum events per second.
     pub(super) rate: f64,
     begun: Instant,
 }

@@ -10,13 +10,11 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Pause before an ended process is restarted.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
 /// Maximum time to stop after SIGTERM (C12).
 pub(super) const STOP_LIMIT: Duration = Duration::from_secs(10);
 /// Time after which a stopping process is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
-/// Time limit to become ready after all faults.
 const READY_PATIENCE: Duration = Duration::from_secs(90);
 /// A start that fails because a store is unavailable reports one of these settings.
 const STORE_SETTINGS: [&str; 3] = ["KAFKA_BROKERS", "CLICKHOUSE_URL", "DATABASE_URL"];
@@ -137,7 +135,6 @@ impl ServiceProcess {
         }
     }
 
-    /// Sends SIGTERM and waits until the process has ended.
     pub(super) async fn terminate(&self) {
         let mut life = self.life.lock().await;
         let Some(mut running) = life.running.take() else { return };

@@ -46,16 +46,13 @@ pub(super) struct Store {
 #[derive(Debug)]
 pub(super) struct Stores {
     brokers: Vec<Store>,
-    /// One per shard.
     clickhouses: Vec<Store>,
     postgres: Store,
     /// Addresses without the proxies.
     pub(super) direct: Endpoints,
     /// Addresses through the proxies, for the services.
     pub(super) proxied: Endpoints,
-    /// Addresses of the shards without the proxies.
     pub(super) direct_shards: Vec<String>,
-    /// Addresses of the shards through the proxies, for the services.
     pub(super) proxied_shards: Vec<String>,
 }
 
@@ -91,7 +88,6 @@ impl Server {
 }
 
 impl Store {
-    /// Restarts the server if it has ended unexpectedly.
     async fn supervise(&self) {
         let _free = self.held.lock().await;
         let server = Arc::clone(&self.server);
@@ -115,7 +111,6 @@ impl Store {
 }
 
 impl Stores {
-    /// Starts all servers, with their data in `folder`.
     pub(super) async fn start(folder: &Path, brokers: usize, shards: usize) -> anyhow::Result<Self> {
         let mut ports = Ports::default();
         let mut proxies = |count: usize| (0..count).map(|_| ports.choose(&[])).collect::<anyhow::Result<Vec<u16>>>();
@@ -193,7 +188,6 @@ fn start_clickhouses(folder: &Path, shards: usize) -> anyhow::Result<Vec<ClickHo
     if shards > 1 { ClickHouse::shards(folder, shards) } else { Ok(vec![ClickHouse::start(folder)?]) }
 }
 
-/// Returns the URL with another port.
 pub(super) fn at_port(url: &str, port: u16) -> anyhow::Result<String> {
     let mut url = url::Url::parse(url)?;
     url.set_port(Some(port)).map_err(|()| anyhow::anyhow!("{url} cannot have a port"))?;

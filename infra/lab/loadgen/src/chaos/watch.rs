@@ -12,13 +12,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// Interval between the starts of two rounds.
 const ROUND: Duration = Duration::from_secs(1);
 /// Time limit until all acknowledged events are readable, once the log is processed.
 pub(super) const QUIESCE_PATIENCE: Duration = Duration::from_secs(300);
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 
-/// Name of the tables in the report.
 pub(super) const TABLE: &str = "clickhouse";
 /// Name of the check for keys with two rows after a takeover.
 pub(super) const TAKEOVER: &str = "takeover";
@@ -29,7 +27,6 @@ pub(super) struct Watcher {
     pub(super) table: Table,
 }
 
-/// The tables, and counts of their checks.
 pub(super) struct Table {
     pub(super) raw: Raw,
     pub(super) watched: Watched,

@@ -8,7 +8,6 @@ use tokio::time::Instant;
 pub(super) struct Watched {
     /// Checked responses by surface.
     pub(super) checked: BTreeMap<&'static str, u64>,
-    /// Failed reads by surface.
     pub(super) failed: BTreeMap<&'static str, u64>,
     /// Rounds of the slowest reader.
     pub(super) rounds: u64,
@@ -29,7 +28,6 @@ impl Watched {
         *counts.entry(surface).or_default() += 1;
     }
 
-    /// Adds up the counts of several readers.
     pub(super) fn together<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
         let mut together = Self { rounds: u64::MAX, ..Self::default() };
         for one in all {

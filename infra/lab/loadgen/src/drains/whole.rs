@@ -19,7 +19,6 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// Target of the memory.
 const WANTED_MIB: f64 = 256.0;
 /// Limits of the gateway for a body; the compressed limit has a margin.
 const MOST_BYTES: u64 = 1024 * 1024 * 1024;
@@ -41,7 +40,6 @@ struct Answer {
     kept: u64,
 }
 
-/// Starts a gateway, sends the bodies and prints the result.
 pub(super) async fn run(options: &DrainOptions) -> anyhow::Result<()> {
     let parts = parts(options)?;
     let stage = TestBed::set(&options.place(), 1).await?;

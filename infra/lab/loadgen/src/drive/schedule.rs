@@ -10,12 +10,10 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     pub arrivals: Arrivals,
-    /// Requests are due only within this time.
     pub duration: Duration,
     pub max_requests: Option<u64>,
 }
 
-/// How due times are determined.
 #[derive(Clone, Copy, Debug)]
 pub enum Arrivals {
     /// At a fixed rate.

@@ -13,11 +13,9 @@ pub const LEVELS: [usize; 4] = [1, 30, 55, 120];
 const DATA_BYTES: usize = 60_000;
 /// Bytes of an event's URLs and texts, slightly below the limit of a URL.
 const URL_BYTES: usize = 7_900;
-/// Bytes of a log line, slightly below the limit.
 const LINE_BYTES: usize = 60_000;
 const ELEMENT_BYTES: usize = 30;
 
-/// Content of the deepest level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// `[1,1,…]` and one address hash.
@@ -47,7 +45,6 @@ impl Shape {
         format!("{begin}{}{end}", part.repeat(times))
     }
 
-    /// Returns text of about that size for a text member.
     fn text(self, bytes: usize) -> String {
         let part = match self {
             Self::Numbers => "1",

@@ -14,15 +14,12 @@ use serde_json::Value;
 const DRAINS: &str = "POST /drains/{provider}";
 /// The read that returns reporters' texts.
 const MANIFEST: &str = "GET /ctx/{token}";
-/// Nesting depth of bodies that must be flat.
 const FLAT: [usize; 1] = [1];
 const IDENTITY_BYTES: usize = 64 * 1024;
 
-/// A route, or one kind of its bodies.
 pub struct Line {
     /// Method and path as in OpenAPI.
     pub route: String,
-    /// The route and the kind of body.
     pub name: String,
     work: Work,
 }

@@ -11,7 +11,6 @@ pub struct Figures {
     /// Distinct events that are not late.
     pub in_window: u64,
     pub sessions: u64,
-    /// Distinct events by type.
     pub by_type: [u64; TYPES.len()],
     /// Distinct events by role that reported them.
     pub by_role: [u64; ROLES.len()],
@@ -24,7 +23,6 @@ pub struct Observed {
     pub figures: Figures,
     /// Sum over all types, including those that are never sent.
     pub sum_of_types: u64,
-    /// Sum over all roles.
     pub sum_of_roles: u64,
     pub sum_of_agents: u64,
     /// Sessions of the agents' reports.

@@ -5,7 +5,6 @@ use super::Figures;
 use crate::workload::{AGENT, Described, ROLES};
 use serde::Serialize;
 
-/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
@@ -25,7 +24,6 @@ pub struct Ledger {
     possible: Figures,
 }
 
-/// Reports of one event, by role.
 #[derive(Clone, Copy, Debug, Default)]
 struct Event {
     /// Reports sent without a known outcome.

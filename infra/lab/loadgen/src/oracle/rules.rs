@@ -5,7 +5,6 @@ use crate::workload::{AGENT, ROLES};
 use serde::Serialize;
 use std::fmt;
 
-/// A rule that a read can break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {

@@ -26,7 +26,6 @@ const MORE: [(&str, &str); 8] = [
 ];
 const OF_AGENTS: [(&str, &str); 3] =
     [("agent/events", "/agent/events?"), ("agent/summary", "/agent/summary?"), ("agent/series", "/agent/series?split=agent&")];
-/// Runs of each read before the measured ones.
 const WARM_UP: u32 = 3;
 /// Duration of the measurement of the idle server.
 const IDLE: Duration = Duration::from_secs(2);
@@ -60,7 +59,6 @@ async fn measure_all(stores: &FreshStores, name: &str, runs: u32, stop: &Cancell
     Ok(())
 }
 
-/// Returns the ClickHouse server of the local stack.
 fn server() -> anyhow::Result<Watched> {
     let record = Record::load(&workspace_root().join(".local"));
     let process = record.running(Kind::ClickHouse).and_then(|entry| entry.process.as_ref());

@@ -1,5 +1,5 @@
-//! Runs every read over ten periods, from ten minutes to everything, with the largest pages. Prints the status, which must not be a
-//! rejection for the size, the time and the memory of the statements.
+//! Runs every read over ten periods, from ten minutes to everything, with the largest pages. Prints the status, the time and the
+//! memory of the statements; no read may be rejected because of its size.
 
 use super::history::Span;
 use super::{DAY_MS, OTHERS};

@@ -32,10 +32,8 @@ pub enum Service {
 }
 
 impl Service {
-    /// Services in the order of their start.
     pub const ALL: [Self; 4] = [Self::Identity, Self::Gateway, Self::Query, Self::Worker];
 
-    /// Returns the name of the service and its processes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gateway => "ingest-gateway",
@@ -90,7 +88,6 @@ pub(crate) struct LaunchConfig {
     pub(crate) binaries: PathBuf,
     /// Folder of the logs, and working folder of the services.
     pub(crate) folder: PathBuf,
-    /// Addresses of the stores.
     pub(crate) stores: Addresses,
 }
 
@@ -124,7 +121,6 @@ impl ProcessSlot {
 }
 
 impl LaunchConfig {
-    /// Starts a service and waits until it is ready.
     pub(super) async fn start(&self, service: Service) -> anyhow::Result<Running> {
         let mut running = self.spawn(&ProcessSlot::free(service, service.name(), &mut Ports::default())?, &[])?;
         running.until_ready().await?;

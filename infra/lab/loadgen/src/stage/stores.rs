@@ -29,7 +29,6 @@ pub(crate) struct FreshStores {
     name: String,
 }
 
-/// Returns a unique name for a run.
 pub(crate) fn run_name() -> String {
     format!("{PREFIX}{}_{:06x}", std::process::id(), rand::random::<u32>() & 0xFF_FFFF)
 }

@@ -29,7 +29,6 @@ const LATE_MS: u64 = 3_600_000;
 /// Range of the ages of late events.
 const LATE_SPREAD_MS: u64 = 3 * 86_400_000;
 
-/// Parameters of all events of a run.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Determines types, sessions, pages and times: equal seeds give equal workloads.
@@ -122,7 +121,6 @@ impl Shape {
         session * SESSION_LENGTH..(session + 1) * SESSION_LENGTH
     }
 
-    /// Returns whether several observers report the event.
     pub fn is_retrieval(&self, tenant: usize, number: u32) -> bool {
         self.describe(tenant, number).event_type == 0
     }

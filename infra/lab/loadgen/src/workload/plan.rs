@@ -33,7 +33,6 @@ pub struct Generator {
     mix: Mix,
     skew: Skew,
     random: SmallRng,
-    /// Number of the next new event, by tenant.
     next: Vec<u32>,
     waiting: Vec<Plan>,
 }

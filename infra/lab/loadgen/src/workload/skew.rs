@@ -1,6 +1,5 @@
 //! Selects the tenants of requests. The share of the n-th tenant is proportional to n to the power of minus the exponent (Zipf).
 
-/// Cumulative shares of the tenants.
 #[derive(Clone, Debug)]
 pub struct Skew(Vec<f64>);
 
@@ -17,7 +16,6 @@ impl Skew {
         Self(added_up.iter().map(|share| share / sum).collect())
     }
 
-    /// Returns the tenant at a point between 0 and 1.
     pub fn pick(&self, point: f64) -> usize {
         self.0.partition_point(|bound| *bound <= point).min(self.0.len() - 1)
     }
