@@ -62,6 +62,10 @@ pub struct LogRecord {
     /// The [`RECORD_VERSION`] of the build that wrote it.
     pub v: u16,
     pub org: OrgId,
+    /// Whether `org` is a content owner, which reports only for hosts that it has verified: its reports describe a fetch before others'
+    /// (docs/api/counting.md#5-one-report-represents-the-event).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_owners: bool,
     /// When the gateway accepted it, in microseconds UTC; decides which of two repeats is the first.
     pub received_at_us: i64,
     pub kind: RecordKind,
@@ -222,7 +226,7 @@ mod tests {
         let record: LogRecord = serde_json::from_str(RECORD).unwrap();
         assert!(!record.is_unresolved() && record.v == RECORD_VERSION);
         let written = serde_json::to_string(&record).unwrap();
-        let absent = ["ctx_hash", "named_sessions", "failed_fetches"];
+        let absent = ["is_owners", "ctx_hash", "named_sessions", "failed_fetches"];
         assert!(absent.iter().all(|member| !written.contains(member)), "{written}");
     }
 

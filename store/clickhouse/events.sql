@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS events
     link_site      String COMMENT 'if empty, platform, agent and session may be shown; else only to readers who may see this host; - hides them from all' CODEC(ZSTD(1)),
     is_claimed     UInt8 COMMENT 'content_retrieved: 1 if an agent reports it, alone or with others; with outcome fetch, a claim',
     is_seen        UInt8 COMMENT 'content_retrieved: 1 if an edge or origin reports it whose organization claims nothing in this event',
-    bot            LowCardinality(String) COMMENT 'this and the next five: of the first report by precedence that names a bot, else of the first that describes the fetch',
+    bot            LowCardinality(String) COMMENT 'this and the next five: the fetch by the owner''s reports, else by others'' (counting.md, rule 5)',
     operator       LowCardinality(String) COMMENT 'the company that operates the bot',
     purpose        LowCardinality(String) COMMENT 'training, search or user',
     verified       Enum8('unknown' = 0, 'no' = 1, 'yes' = 2) COMMENT 'whether the request came from an address that the operator publishes',

@@ -37,6 +37,8 @@ pub struct ReportFacts {
     pub link_site: String,
     /// Who fetched the content and the response, if an edge or origin reported it.
     pub fetch: Option<Fetch>,
+    /// Whether the owner of the host reported it ([`LogRecord::is_owners`](schemas::log::LogRecord::is_owners)).
+    pub is_owners: bool,
 }
 
 /// Who fetched content, and the response.

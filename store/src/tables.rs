@@ -28,6 +28,10 @@ pub const DDL: &[&str] = &[
     include_str!("../clickhouse/publisher_events.sql"),
 ];
 
+/// Bits of the first byte of `reports.details`.
+const HAS_OWN_URL: u8 = 1;
+const IS_OWNERS: u8 = 2;
+
 /// Columns of an insert into `events` with their types.
 pub const EVENT_COLUMNS: &[(&str, &str)] = &[
     ("site", "String"),

@@ -138,7 +138,7 @@ impl<K: FnMut(LogRecord) -> io::Result<()>> Lines<'_, K> {
             return Ok(());
         }
         let Batch { events, failed_fetches } = std::mem::take(&mut self.batch);
-        let record = record(self.judge.caller.org_id, RecordKind::Drain, None, events, self.judge.now);
+        let record = record(&self.judge.caller, RecordKind::Drain, None, events, self.judge.now);
         (self.keep)(LogRecord { drain: self.judge.drain, failed_fetches, ..record })
     }
 }

@@ -7,9 +7,10 @@ use crate::request::large::Turn;
 use crate::{State, metrics};
 use chrono::{DateTime, Utc};
 use lru::LruCache;
-use schemas::ids::OrgId;
+use schemas::identity::OrgType;
 use schemas::log::{LogEvent, LogRecord, RECORD_VERSION, RecordKind};
 use schemas::session::SessionFacts;
+use service_kit::auth::Caller;
 use service_kit::http::ApiError;
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
@@ -63,7 +64,7 @@ impl State {
 }
 
 pub(crate) fn record(
-    org: OrgId,
+    caller: &Caller,
     kind: RecordKind,
     session: Option<SessionFacts>,
     events: Vec<LogEvent>,
@@ -71,7 +72,8 @@ pub(crate) fn record(
 ) -> LogRecord {
     LogRecord {
         v: RECORD_VERSION,
-        org,
+        org: caller.org_id,
+        is_owners: caller.org_type == OrgType::ContentOwner,
         received_at_us: now.timestamp_micros(),
         kind,
         drain: None,

@@ -63,24 +63,24 @@ pub fn dry_run(body: &[u8], document: Document, limits: &Limits, now: DateTime<U
     match document {
         Document::Events => {
             let events = normalised(read_events(body, limits, now, &caller)?)?;
-            Ok(record(org, RecordKind::Events, None, events, now))
+            Ok(record(&caller, RecordKind::Events, None, events, now))
         }
         Document::Session => {
             let (facts, batch) = read_session(body, || unnamed_session(org, None, body), limits, now, &caller)?;
-            Ok(record(org, RecordKind::Session, Some(facts), normalised(batch)?, now))
+            Ok(record(&caller, RecordKind::Session, Some(facts), normalised(batch)?, now))
         }
         Document::Start => {
             let facts = read_start(body, SessionId(Uuid::nil()), limits, now)?;
-            Ok(record(org, RecordKind::SessionStarted, Some(facts), Vec::new(), now))
+            Ok(record(&caller, RecordKind::SessionStarted, Some(facts), Vec::new(), now))
         }
         Document::End => {
             let (session, outcome) = read_end(body, limits)?;
             let facts = SessionFacts { outcome, ..SessionFacts::of(session) };
-            Ok(record(org, RecordKind::SessionEnded, Some(facts), Vec::new(), now))
+            Ok(record(&caller, RecordKind::SessionEnded, Some(facts), Vec::new(), now))
         }
         Document::ClickToken => {
             read_wish(body)?;
-            Ok(record(org, RecordKind::Events, None, Vec::new(), now))
+            Ok(record(&caller, RecordKind::Events, None, Vec::new(), now))
         }
     }
 }

@@ -42,7 +42,7 @@ pub(crate) async fn post_events(
     let (mut batch, claim) = large.run(body, normalise).await?;
     batch.withhold(&state, body).await;
     let named_sessions = batch.named_sessions();
-    let record = record(caller.org_id, RecordKind::Events, None, batch.events, state.clock.now());
+    let record = record(&caller, RecordKind::Events, None, batch.events, state.clock.now());
     let record = LogRecord { named_sessions, ..record };
     let accepted = state.accept(&record, &request, &claim).await?;
     state.memory.note_accepted(caller.org_id, &record.named_sessions);

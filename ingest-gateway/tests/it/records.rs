@@ -24,6 +24,20 @@ async fn one_accepted_request_is_one_kafka_record() {
     assert_eq!(keys.len(), 100, "equal events of one request are several");
 }
 
+#[tokio::test]
+async fn records_say_whether_a_content_owner_reports() {
+    let gateway = Gateway::start().await;
+    let owner = gateway.seed().owner_of("a.test").await;
+    let platform = gateway.seed().org("platform", OrgType::Platform).await;
+    let body = json!({"events": [retrieval("https://a.test/")]});
+    for key in [&owner.key, &platform.key] {
+        assert_eq!(gateway.post(key, &body).await.status, 201);
+    }
+    let records = gateway.records(2).await;
+    let owners: Vec<_> = records.iter().filter(|record| record.is_owners).map(|record| record.org).collect();
+    assert_eq!(owners, [owner.id]);
+}
+
 #[test]
 fn e8_an_event_is_normalised_before_the_log() {
     let event = json!({

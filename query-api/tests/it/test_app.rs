@@ -222,6 +222,7 @@ impl Observation {
         LogRecord {
             v: RECORD_VERSION,
             org: first.org(),
+            is_owners: false,
             received_at_us: first.accepted_us(),
             kind: if first.drain.is_some() { RecordKind::Drain } else { RecordKind::Events },
             drain: first.drain,

@@ -1,5 +1,6 @@
 //! Rows of `events` as they are fetched.
 
+use super::{HAS_OWN_URL, IS_OWNERS};
 use crate::facts::{Facts, Fetch, ReportFacts};
 use crate::report::{Acceptance, Home, Observer};
 use crate::row::{Entry, EventRow};
@@ -12,9 +13,9 @@ use std::sync::Arc;
 
 /// Reads rows with the columns of [`FETCHED_COLUMNS`](super::FETCHED_COLUMNS); leaves out those that are deleted.
 ///
-/// An event with one report has that report's facts in its own columns. An event with several has type, role, platform,
-/// agent and session of each in `reports`, and the rest in `reports.details`: whether it has another URL than the
-/// event, that URL, the link's site and, if there is one, the fetch.
+/// `reports.details` begins with a byte: whether the report has another URL than the event, and whether it is the owner's. An event with
+/// one report has that report's other facts in its own columns. An event with several has type, role, platform, agent and session of
+/// each in `reports`, and the rest in `reports.details`: the URL if it is another one, the link's site and, if there is one, the fetch.
 pub fn decode_events(response: &[u8]) -> Result<Vec<EventRow<Facts>>, Malformed> {
     Ok(Decoder(response).rows(event)?.into_iter().flatten().collect())
 }
@@ -45,9 +46,8 @@ struct Details {
 }
 
 impl Details {
-    fn decode(bytes: &[u8], url_of_event: &str) -> Result<Self, Malformed> {
-        let mut from = Decoder(bytes);
-        let url = if from.u8()? == 0 { url_of_event.to_owned() } else { from.text()? };
+    fn take(mut from: Decoder<'_>, has_own_url: bool, url_of_event: &str) -> Result<Self, Malformed> {
+        let url = if has_own_url { from.text()? } else { url_of_event.to_owned() };
         let link_site = from.text()?;
         let fetch = if from.is_empty() { None } else { Some(fetch(&mut from)?) };
         Ok(Self { url, link_site, fetch })
@@ -98,9 +98,12 @@ impl<'a> Columns<'a> {
 
     fn entry(&self, n: usize, (key, home): (EventKey, Home), own: &Own, fetch: &Fetch) -> Result<Entry<Facts>, Malformed> {
         let identity = if self.identities[n] == 0 { key } else { EventKey(self.identities[n]) };
-        let details = match self.details[n] {
-            [] => Details { fetch: Some(fetch).filter(|fetch| **fetch != Fetch::default()).cloned(), ..own.details.clone() },
-            bytes => Details::decode(bytes, &own.details.url)?,
+        let mut from = Decoder(self.details[n]);
+        let flags = from.u8()?;
+        let details = if self.details.len() == 1 {
+            Details { fetch: Some(fetch).filter(|fetch| **fetch != Fetch::default()).cloned(), ..own.details.clone() }
+        } else {
+            Details::take(from, flags & HAS_OWN_URL != 0, &own.details.url)?
         };
         let facts = ReportFacts {
             event_type: own.event_type.clone(),
@@ -111,6 +114,7 @@ impl<'a> Columns<'a> {
             session: self.sessions[n],
             link_site: details.link_site,
             fetch: details.fetch,
+            is_owners: flags & IS_OWNERS != 0,
         };
         let drain = Some(self.drains[n]).filter(|drain| !drain.is_nil()).map(DrainId);
         Ok(Entry {

@@ -1,6 +1,6 @@
 //! Rows of `events` and `reports` as they are inserted.
 
-use super::{EVENT_COLUMNS, REPORT_COLUMNS};
+use super::{EVENT_COLUMNS, HAS_OWN_URL, IS_OWNERS, REPORT_COLUMNS};
 use crate::facts::{CONTENT_RETRIEVED, Facts, Fetch, ReportFacts, role};
 use crate::report::Report;
 use crate::row::{Entry, EventPlace, EventRow, EventWrite, ReportPlace};
@@ -85,12 +85,16 @@ fn corroboration(row: &EventRow<Facts>) -> (bool, bool) {
     (is_retrieval && claims().next().is_some(), is_retrieval && seen.any(|entry| is_others(&entry)))
 }
 
-/// The fetch as the first report by precedence that names a bot describes it, else the first that has a status, else the first that
-/// describes it at all (docs/api/counting.md#5-one-report-represents-the-event).
+/// The fetch as the owner's first report by precedence that names a bot describes it, else the owner's first that has a status, else the
+/// owner's first that describes it at all, else another observer's in the same way
+/// (docs/api/counting.md#5-one-report-represents-the-event).
 fn fetch_of(row: &EventRow<Facts>) -> Fetch {
     let described = row.reports.iter().filter_map(|entry| Some((entry, entry.facts.fetch.as_ref()?)));
     let rank = |fetch: &Fetch| (fetch.bot.is_empty(), fetch.bot.is_empty() && fetch.status == 0);
-    let first = described.min_by_key(|(entry, fetch)| (rank(fetch), entry.observer.precedence(), entry.accepted));
+    let order = |(entry, fetch): &(&Entry<Facts>, &Fetch)| {
+        (!entry.facts.is_owners, rank(fetch), entry.observer.precedence(), entry.accepted)
+    };
+    let first = described.min_by_key(order);
     first.map(|(_, fetch)| fetch.clone()).unwrap_or_default()
 }
 
@@ -129,15 +133,18 @@ fn reports(row: &EventRow<Facts>, body: &mut Encoder) {
     body.array(entries(), |body, entry| body.u32(home(entry)));
     let is_only = row.reports.len() == 1;
     let shown = &row.reports[representative(row)].facts.url;
-    body.array(entries(), |body, entry| body.bytes(&if is_only { Vec::new() } else { details(&entry.facts, shown) }));
+    body.array(entries(), |body, entry| body.bytes(&details(&entry.facts, shown, is_only)));
 }
 
-/// What the columns of an event with several reports don't have of each: see
-/// [`decode_events`](super::decode_events). A URL has up to 8 KB, so it is left out where it is the event's.
-fn details(facts: &Facts, url_of_event: &str) -> Vec<u8> {
+/// What the other columns don't have of a report: see [`decode_events`](super::decode_events). A URL has up to 8 KB, so it is left out
+/// where it is the event's.
+fn details(facts: &Facts, url_of_event: &str, is_only: bool) -> Vec<u8> {
     let mut details = Encoder::default();
     let has_own_url = facts.url != url_of_event;
-    details.u8(u8::from(has_own_url));
+    details.u8(u8::from(has_own_url) * HAS_OWN_URL | u8::from(facts.is_owners) * IS_OWNERS);
+    if is_only {
+        return details.0;
+    }
     if has_own_url {
         details.text(&facts.url);
     }

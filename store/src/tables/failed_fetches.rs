@@ -88,6 +88,7 @@ mod tests {
         LogRecord {
             v: RECORD_VERSION,
             org: OrgId(Uuid::from_u128(1)),
+            is_owners: true,
             received_at_us,
             kind: RecordKind::Drain,
             drain: None,

@@ -3,6 +3,9 @@ use crate::facts::{Facts, Fetch, ReportFacts};
 use crate::report::{Acceptance, Home, Observer};
 use crate::row::{Entry, EventRow, EventWrite};
 use crate::row_binary::{Decoder, Encoder};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
 use schemas::event::SourceRole;
 use schemas::event_key::EventKey;
 use schemas::ids::{DrainId, OrgId};
@@ -99,6 +102,7 @@ fn entry(n: u128, role: SourceRole, fetch: Option<Fetch>) -> Entry<Facts> {
         session: n as u64,
         link_site: String::new(),
         fetch,
+        is_owners: false,
     };
     Entry {
         accepted: Acceptance { at_us: 1_790_000_000_000_000 + n as i64, place: n as u16, identity: EventKey(n) },
@@ -163,6 +167,38 @@ fn the_agents_report_represents_and_the_first_named_bot_is_shown() {
     let mut own = several.clone();
     own.reports.iter_mut().for_each(|entry| entry.observer.org = OrgId(Uuid::from_u128(9)));
     assert_eq!((column(&own, "is_claimed"), column(&own, "is_seen")), (vec![1], vec![0]));
+}
+
+/// Reports of owners and others in any role, that describe the fetch or don't.
+fn entries() -> impl Strategy<Value = Vec<Entry<Facts>>> {
+    let fetches =
+        ["", "GPTBot"].into_iter().flat_map(|bot| [0, 200, 404].map(|status| Some(Fetch { status, ..self::bot(bot)? })));
+    let fetch = select(fetches.chain([None]).collect::<Vec<_>>());
+    vec((any::<bool>(), select(&SourceRole::ALL[..]), fetch), 1..6).prop_map(|reports| {
+        let entries = (1..).zip(reports).map(|(n, (is_owners, role, fetch))| {
+            // The size tells whose fetch it is.
+            let mut entry = entry(n, role, fetch.map(|fetch| Fetch { bytes: n as u64, ..fetch }));
+            Arc::make_mut(&mut entry.facts).is_owners = is_owners;
+            entry
+        });
+        entries.collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn another_tenant_changes_no_fetch_of_an_owner(reports in entries()) {
+        let own: Vec<_> = reports.iter().filter(|entry| entry.facts.is_owners).cloned().collect();
+        let is_described = own.iter().any(|entry| entry.facts.fetch.is_some());
+        let [all, own] = [reports, own].map(row);
+        if is_described {
+            for name in ["bot", "operator", "purpose", "verified", "status", "bytes"] {
+                prop_assert_eq!(column(&all, name), column(&own, name), "{}", name);
+            }
+        }
+        // The next merge knows whose reports they are.
+        prop_assert_eq!(format!("{:?}", decode_events(&fetched(&all)).unwrap()), format!("{:?}", [all]));
+    }
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub(crate) struct NewReport {
 
 impl NewReport {
     pub(crate) fn of(record: LogRecord, origin: (i32, i64)) -> Vec<Self> {
-        let LogRecord { org, drain, received_at_us, events, .. } = record;
+        let LogRecord { org, is_owners, drain, received_at_us, events, .. } = record;
         let report = |(place, mut event): (usize, LogEvent)| {
             let ReportKeys { shared, identity } = ReportKeys::new(org, drain, &event);
             let place = u16::try_from(place).unwrap_or(u16::MAX);
@@ -38,7 +38,7 @@ impl NewReport {
                 observer: Observer { org, role: event.source_role, drain: drain.filter(|_| shared.is_some()) },
                 site: (!event.site.is_empty()).then(|| Site::from_stored(&event.site)),
                 at_ms: event.at_ms,
-                facts: Arc::new(take_facts(&mut event, org)),
+                facts: Arc::new(take_facts(&mut event, org, is_owners)),
             };
             Self { report, event, origin }
         };
@@ -60,7 +60,7 @@ pub(crate) fn issuer(reporter: OrgId, facts: &ReportFacts) -> Option<OrgId> {
     Some(facts.platform).filter(|platform| *platform != reporter)
 }
 
-fn take_facts(event: &mut LogEvent, reporter: OrgId) -> ReportFacts {
+fn take_facts(event: &mut LogEvent, reporter: OrgId, is_owners: bool) -> ReportFacts {
     let is_agents = event.source_role.is_none() && AGENTS_TYPES.contains(&event.event_type.as_str());
     let platform = event.session_org.unwrap_or(reporter);
     let link_site = match (event.link, event.link_site.as_str()) {
@@ -77,6 +77,7 @@ fn take_facts(event: &mut LogEvent, reporter: OrgId) -> ReportFacts {
         event_type: std::mem::take(&mut event.event_type),
         url: event.content_url.take().unwrap_or_default(),
         agent: event.agent_id.take().unwrap_or_default(),
+        is_owners,
     }
 }
 

@@ -101,6 +101,7 @@ mod tests {
                 session: 0,
                 link_site: String::new(),
                 fetch: None,
+                is_owners: false,
             };
             let accepted = Acceptance { at_us: 0, place: 0, identity: EventKey(key) };
             let observer = Observer { org: OrgId(Uuid::nil()), role: None, drain: None };

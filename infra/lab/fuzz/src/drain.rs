@@ -66,8 +66,19 @@ fn check(body: &[u8], provider: DrainProvider) -> bool {
         let received_at_us = now().timestamp_micros();
         let (org, kind) = (OrgId(Uuid::nil()), RecordKind::Drain);
         let (named_sessions, failed_fetches) = (Vec::new(), Vec::new());
-        let (v, drain, session) = (RECORD_VERSION, None, None);
-        check_worker(&LogRecord { v, org, received_at_us, kind, drain, session, named_sessions, events, failed_fetches });
+        let (v, drain, session, is_owners) = (RECORD_VERSION, None, None, false);
+        check_worker(&LogRecord {
+            v,
+            org,
+            is_owners,
+            received_at_us,
+            kind,
+            drain,
+            session,
+            named_sessions,
+            events,
+            failed_fetches,
+        });
     }
     is_kept
 }

@@ -59,7 +59,7 @@ async fn upload(state: &State, caller: &Caller, request: &WriteRequest) -> Resul
     let mut change = Change::begin(state, caller, body.len()).await?;
     let outcome_recorded = change.merge(&mut facts).await?;
     large.run(body, |turn| batch.withhold_by(turn, change.known())).await;
-    let record = record(caller.org_id, RecordKind::Session, Some(facts), batch.events, state.clock.now());
+    let record = record(caller, RecordKind::Session, Some(facts), batch.events, state.clock.now());
     let created = state.accept(&record, request, &claim).await?;
     change.commit().await?;
     claim.keep();

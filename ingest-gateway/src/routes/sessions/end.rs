@@ -50,7 +50,7 @@ async fn end(state: &State, caller: &Caller, request: &WriteRequest) -> Result<J
         store::Ended::Yes => {}
     }
     let facts = SessionFacts { ended_at: Some(now), outcome, ..SessionFacts::of(session_id) };
-    let record = record(caller.org_id, RecordKind::SessionEnded, Some(facts), Vec::new(), state.clock.now());
+    let record = record(caller, RecordKind::SessionEnded, Some(facts), Vec::new(), state.clock.now());
     state.append(&record, request).await?;
     change.commit().await?;
     Ok(Json(SessionEnded { status: "ok", session_id }))

@@ -52,7 +52,7 @@ async fn start(state: &State, caller: &Caller, request: &WriteRequest) -> Result
 
     let mut change = Change::begin(state, caller, request.body.len()).await?;
     change.merge(&mut facts).await?;
-    let record = record(caller.org_id, RecordKind::SessionStarted, Some(facts), Vec::new(), state.clock.now());
+    let record = record(caller, RecordKind::SessionStarted, Some(facts), Vec::new(), state.clock.now());
     state.append(&record, request).await?;
     change.commit().await?;
     Ok((StatusCode::CREATED, Json(SessionStarted { session_id })))

@@ -122,10 +122,14 @@ impl<'a> Event<'a> {
         (!claimants.is_empty(), is_seen)
     }
 
-    /// The fetch by the first report that names a bot, else by the first with a status, else by the first that describes one.
+    /// The fetch by the owner's first report that names a bot, else by the first with a status, else by the first that describes one; if
+    /// no report of the owner does, by another's in the same way.
     pub(super) fn fetch(&self) -> Fetch {
-        let reports = self.by_precedence();
-        let fetches = || reports.iter().filter_map(|report| report.facts.fetch.as_ref());
+        let describing = |report: &&TestReport| report.facts.fetch.is_some();
+        let reports: Vec<&TestReport> = self.by_precedence().into_iter().filter(describing).collect();
+        let is_told_by_owner = reports.iter().any(|report| report.facts.is_owners);
+        let reports = || reports.iter().filter(|report| report.facts.is_owners == is_told_by_owner);
+        let fetches = || reports().filter_map(|report| report.facts.fetch.as_ref());
         let named = fetches().find(|fetch| !fetch.bot.is_empty());
         named.or(fetches().find(|fetch| fetch.status != 0)).or(fetches().next()).cloned().unwrap_or_default()
     }

@@ -61,9 +61,11 @@ fn pick<'a>(random: &mut StdRng, of: &[&'a str]) -> &'a str {
     of.choose(random).copied().unwrap_or_default()
 }
 
+/// Who reports; the first is a content owner. The halves of the last one sort differently as UUID and as number.
+pub(super) const ORGANIZATIONS: [u128; 4] = [1, 2, 1 << 64, 1 << 127];
+
 fn org(random: &mut StdRng) -> OrgId {
-    // The halves of the last one sort differently as UUID and as number.
-    OrgId(Uuid::from_u128([1, 2, 1 << 64, 1 << 127][random.random_range(0..4)]))
+    OrgId(Uuid::from_u128(*ORGANIZATIONS.choose(random).unwrap()))
 }
 
 /// Up to 300 reports, often few: then no event has several.
@@ -135,6 +137,7 @@ fn facts(random: &mut StdRng, (event_type, role): (&str, u8), (org, host): (OrgI
     };
     let scheme = pick(random, &["https", "http"]);
     ReportFacts {
+        is_owners: org.0.as_u128() == ORGANIZATIONS[0],
         event_type: event_type.to_owned(),
         url: format!("{scheme}://{host}{}", pick(random, &PATHS)),
         role,

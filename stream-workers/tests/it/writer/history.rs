@@ -85,7 +85,8 @@ impl History {
         let received_at_us = NEW_YEAR_US + (random.random_range(-spread..=spread) - delay) * HOUR_US + n as i64;
         let drain = random.random_bool(0.3).then(|| Uuid::from_u128(random.random_range(1..3)));
         let events: Vec<Value> = (0..self.events_per_record).map(|_| self.event(received_at_us, random)).collect();
-        json!({"v": 1, "org": Uuid::from_u128(random.random_range(1..4)), "received_at_us": received_at_us, "kind": "events",
+        let org = random.random_range(1..4);
+        json!({"v": 1, "org": Uuid::from_u128(org), "is_owners": org == 1, "received_at_us": received_at_us, "kind": "events",
             "drain": drain, "events": events})
     }
 

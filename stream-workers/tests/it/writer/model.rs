@@ -32,6 +32,7 @@ struct Report {
     observer: (uuid::Uuid, u8, Option<uuid::Uuid>),
     /// The role it counts for.
     role: u8,
+    is_owners: bool,
     event: LogEvent,
 }
 
@@ -116,6 +117,7 @@ fn reports(records: &[(i32, Value)]) -> Vec<Report> {
                 // Only agents cite.
                 role: if event.event_type == "content_cited" && role == 0 { 1 } else { role },
                 observer: (record.org.0, role, record.drain.map(|drain| drain.0)),
+                is_owners: record.is_owners,
                 event,
             });
         }
@@ -149,7 +151,7 @@ fn event(key: u128, reports: &[Report]) -> Value {
     let shown = (0..reports.len()).min_by_key(|n| reports[*n].precedence()).unwrap();
     let described = reports.iter().filter(|report| report.fetch().is_some());
     let rank = |fetch: &Crawler| (fetch.bot.is_empty(), fetch.bot.is_empty() && fetch.response_status == 0);
-    let fetch = described.min_by_key(|report| (rank(report.fetch().unwrap()), report.precedence()));
+    let fetch = described.min_by_key(|report| (!report.is_owners, rank(report.fetch().unwrap()), report.precedence()));
     let others = reports.iter().enumerate().filter(|(n, report)| *n != shown && (report.role == 1 || report.session() != 0));
     let others: Vec<&Report> = others.map(|(_, report)| report).collect();
     joined([

@@ -191,6 +191,7 @@ impl Iterator for History {
                     None => records.push(LogRecord {
                         v: RECORD_VERSION,
                         org,
+                        is_owners: false,
                         received_at_us: (at_ms + 200) * 1_000,
                         kind: RecordKind::Events,
                         drain: None,

@@ -192,7 +192,7 @@ fn agent_of(seen: &Retrieval<'_>) -> (String, String) {
 
 pub(super) fn corroboration(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
     let mut parts: BTreeMap<(Reverse<String>, String, String), [usize; 4]> = BTreeMap::new();
-    for seen in retrievals.iter().filter(|seen| seen.representative().event_type == "content_retrieved") {
+    for seen in retrievals.iter().filter(|seen| seen.outcome() == "fetch") {
         let (platform, agent) = agent_of(seen);
         let claims = seen.reports.iter().filter(|row| matches!(role_of(row), 0 | 1) && names_agent(row));
         let claimants: BTreeSet<Uuid> = claims.map(|row| row.org_id).collect();

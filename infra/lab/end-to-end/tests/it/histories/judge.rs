@@ -32,12 +32,15 @@ impl Life {
         let window = self.window(town.now_us());
         let mut query = written(window);
         query.extend(domain.clone().map(|domain| ("domain", domain)));
+        let outcome = *[None, None, None, Some("fetch"), Some("revalidation"), Some("failed")].choose(&mut self.random).unwrap();
+        query.extend(outcome.map(|outcome| ("outcome", outcome.to_owned())));
         let trace = format!("seed {seed} history {} owner {owner} {query:?} ({})", self.number, self.model.story());
 
         let limit = self.random.random_range(1..6);
         let by = *["agent", "url", "day"].choose(&mut self.random).unwrap();
         let walked = *LISTS.choose(&mut self.random).unwrap();
-        let seen = self.model.seen(owner, domain.as_deref(), window);
+        let mut seen = self.model.seen(owner, domain.as_deref(), window);
+        seen.iter_mut().for_each(|seen| seen.retain(|event| outcome.is_none_or(|outcome| event.outcome() == outcome)));
         let count = seen.as_ref().map_or(0, Vec::len);
         self.judge_summary(town, owner, domain.as_deref(), &query, seen.as_deref(), &trace).await;
         for list in LISTS {

@@ -169,12 +169,14 @@ impl Life {
         let reporters = self.cast.owners.iter().chain(&self.cast.partners).chain([&self.cast.agent, &self.cast.agent]);
         let reporters: Vec<Uuid> = reporters.map(|party| party.id.0).collect();
         let org_id = *reporters.choose(&mut self.random).unwrap();
+        let is_owners = self.cast.owners.iter().any(|owner| owner.id.0 == org_id);
         let random = &mut self.random;
         let source_role = random.random_range(0..5);
         let of_history = random.random_range(0..24);
         // Only fetches are joined.
         let joins = of_history % 3 != 0;
         let event_type = if joins { TYPES[0] } else { TYPES.choose(random).unwrap() };
+        let is_seen_by_server = source_role > 1 && event_type == TYPES[0];
         let session_id = match random.random_range(0..3) {
             0 => Uuid::nil(),
             1 => self.cast.session,
@@ -189,8 +191,10 @@ impl Life {
             number: (u128::from(self.number) << 32) | of_history,
             joins,
             org_id,
+            is_owners,
             accepted_us: 0,
             source_role,
+            status: if is_seen_by_server { [0, 200, 304, 404][random.random_range(0..4)] } else { 0 },
             event_type: event_type.to_owned(),
             at: moment(random, now_us),
             session_id,

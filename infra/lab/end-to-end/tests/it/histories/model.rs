@@ -25,9 +25,24 @@ impl<'a> Retrieval<'a> {
 
     /// The report that represents it: the agent's, then edge, origin, index, no role; then the first accepted.
     pub(super) fn representative(&self) -> &'a Observation {
-        let rank = |row: &Observation| if row.source_role == 0 { 5 } else { row.source_role };
         self.reports.iter().min_by_key(|row| rank(row)).unwrap()
     }
+
+    /// Of a fetch: by the status that an owner reports, else by anybody's, in the order of [`rank`].
+    pub(super) fn outcome(&self) -> &'static str {
+        let told_by = self.reports.iter().filter(|row| row.status != 0).min_by_key(|row| (!row.is_owners, rank(row)));
+        match told_by.map_or(0, |row| row.status) {
+            _ if self.representative().event_type != "content_retrieved" => "",
+            0 | 200 => "fetch",
+            304 => "revalidation",
+            _ => "failed",
+        }
+    }
+}
+
+/// Agent, edge, origin, index, no role.
+fn rank(row: &Observation) -> i8 {
+    if row.source_role == 0 { 5 } else { row.source_role }
 }
 
 /// An owner's time with a host.

@@ -6,11 +6,11 @@
 use chrono::{DateTime, TimeDelta};
 use identity_api::domains::{self, DomainSettings};
 use identity_api::mail::MailSettings;
-use identity_api::pipeline::PipelineSettings;
 use identity_api::sign_in::SignInSettings;
 use identity_api::webhooks::DeliveryLogSettings;
 use reqwest::Method;
 use schemas::clicks::ClickLink;
+use schemas::crawler::Crawler;
 use schemas::event::SourceRole;
 use schemas::event_key::{EventKey, FetchedContent, OwnId};
 use schemas::identity::{OrgType, Scope};
@@ -49,9 +49,13 @@ pub(super) struct Observation {
     /// Whether reports of all observers on one host that have the same number are of one fetch.
     pub(super) joins: bool,
     pub(super) org_id: Uuid,
+    /// Whether it is a content owner's.
+    pub(super) is_owners: bool,
     /// Different for each report, in microseconds.
     pub(super) accepted_us: i64,
     pub(super) source_role: i8,
+    /// Of the response; 0 if it is not reported.
+    pub(super) status: u16,
     pub(super) event_type: String,
     pub(super) at: i64,
     pub(super) session_id: Uuid,
@@ -94,7 +98,7 @@ impl Observation {
             agent_id: text(&self.agent_id),
             turn_id: None,
             output_id: None,
-            crawler: None,
+            crawler: Crawler { response_status: self.status, ..Crawler::default() }.known().map(Box::new),
             data: RawValue::from_string(self.data.clone()).ok(),
             extra: None,
         }
@@ -105,6 +109,7 @@ impl Observation {
         LogRecord {
             v: RECORD_VERSION,
             org: OrgId(self.org_id),
+            is_owners: self.is_owners,
             received_at_us: self.accepted_us,
             kind: RecordKind::Events,
             drain: None,
@@ -186,7 +191,6 @@ impl TestApp {
             },
             domains: DomainSettings::default(),
             delivery_log: DeliveryLogSettings::default(),
-            pipeline: PipelineSettings::default(),
         };
         let url = proxy.as_ref().map_or(&*stores.clickhouse.clickhouse_url, ClickHouseProxy::url).to_owned();
         let read = ClickHouseSettings { clickhouse_url: url, ..stores.clickhouse.clone() };
