@@ -1,6 +1,6 @@
 //! A domain or URL in an event, a query string or a domain registration.
 //!
-//! - A canonical form is its own canonical form.
+//! - Canonicalizing a canonical form does not change it.
 //! - The site of a URL is the site of its host, and a site is within itself and each of its parents.
 //! - The page of a page is the page itself.
 //! - A stored URL has no user name, fragment or click token.
