@@ -22,6 +22,8 @@ mod routes;
 mod screens;
 mod session;
 mod sort;
+#[cfg(test)]
+mod view_tests;
 mod window;
 
 pub use navigation::SIGN_IN;

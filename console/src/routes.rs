@@ -2,8 +2,8 @@
 
 use crate::screens::{
     agents, all_webhooks, audit, clicks, corroboration, crawlers, domains, drain, drains, event, events, funnel, home, invite,
-    keys, members, operator, organizations, overview, pages, partners, refused, reported, reports, requests, settings,
-    sign_in, start, webhooks,
+    keys, members, operator, organizations, overview, pages, partners, refused, reported, reports, requests, settings, sign_in,
+    start, webhooks,
 };
 use crate::{State, assets, export, failure, forms};
 use axum::Router;

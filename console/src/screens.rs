@@ -388,6 +388,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_full_last_page_has_no_next_page() {
+        let next = |total, offset| Pager::numbered("/list".to_owned(), total, offset, 50).older();
+        assert_eq!((next(50, 0), next(100, 50)), (None, None));
+        assert_eq!((next(51, 0), next(101, 50)), (Some("/list?offset=50".to_owned()), Some("/list?offset=100".to_owned())));
+    }
+
+    #[test]
     fn a_new_secret_is_shown_even_when_the_list_beside_it_is_away() {
         let away = || Err::<u8, _>(Failure::away(anyhow::anyhow!("no answer")));
         assert!(matches!(beside_secret(true, away()), Ok(None)));

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use jsonschema::Validator;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -13,7 +13,6 @@ const SHARED_HEADERS: [&str; 3] = ["x-request-id", "x-content-type-options", "x-
 pub(crate) struct Contract {
     /// In the order of the document.
     pub(crate) operations: Vec<Operation>,
-    components: Value,
 }
 
 /// A method of a path.
@@ -26,8 +25,6 @@ pub(crate) struct Operation {
     pub(crate) path: String,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) body: Option<Body>,
-    /// Names of the security schemes that open it; none means that it is open.
-    pub(crate) opened_by: Vec<String>,
     /// By status.
     pub(crate) answers: BTreeMap<u16, Documented>,
 }
@@ -78,13 +75,7 @@ impl Contract {
                 }
             }
         }
-        Ok(Self { operations, components })
-    }
-
-    /// A schema, or what it refers to.
-    pub(crate) fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
-        let target = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix("#/components"));
-        target.and_then(|target| self.components.pointer(target)).unwrap_or(schema)
+        Ok(Self { operations })
     }
 
     /// The operation of this name.
@@ -165,14 +156,12 @@ impl Validators<'_> {
             let valid = accept(&*self.make(schema)?, example.to_string().as_bytes());
             valid.map_err(|why| anyhow::anyhow!("the example of the request: {why}"))?;
         }
-        let schemes = operation["security"].as_array().into_iter().flatten().filter_map(Value::as_object);
         Ok(Operation {
             id: operation["operationId"].as_str().context("no operationId")?.to_owned(),
             method: method.to_ascii_uppercase(),
             path: path.to_owned(),
             parameters: operation["parameters"].as_array().into_iter().flatten().filter_map(parameter).collect(),
             body,
-            opened_by: schemes.flat_map(Map::keys).cloned().collect(),
             answers,
         })
     }

@@ -1,13 +1,13 @@
 //! Real Chromium, by the WebDriver protocol: what its accessibility checker finds, and what its console complains of.
 
-use super::clicks::Link;
-use super::drains::{address, drains, feed, pasted_key};
-use super::{AGENT_SCREENS, OWNER_SCREENS, Reader};
+use super::drains::drains;
+use super::link::Link;
+use super::live::new_drain;
+use super::{AGENT_SCREENS, OWNER_SCREENS};
 use crate::demo::{Demo, answer};
-use crate::demo_data::demo_with_data;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use chrono::{NaiveDate, TimeDelta};
+use chrono::TimeDelta;
 use serde_json::{Value, json};
 use service_kit::testing::{TestProcess, client, eventually, free_address, npm_package};
 use std::collections::BTreeSet;
@@ -103,7 +103,7 @@ impl Browser {
         self.command("/execute/sync", &json!({"script": script, "args": []})).await
     }
 
-    async fn run_until_done(&self, script: &str) -> Value {
+    pub(super) async fn run_until_done(&self, script: &str) -> Value {
         self.run_until_done_with(script, &json!([])).await
     }
 
@@ -336,103 +336,21 @@ pub(super) async fn look_at(browser: &Browser, demo: &Demo, axe: &str, address: 
 
 /// What the margins of A4 leave.
 const SHEET: (u32, u32) = (718, 1_016);
-/// Tables of which a part is not on a sheet.
+/// Tables of which a part is not on a sheet; a pixel is rounding.
 const CUT: &str = "const tables = [...document.querySelectorAll('.scroll')].filter(one => !one.closest('details'));\
-    if (!tables.length) return 'no table';\
-    return tables.filter(one => one.scrollWidth > one.clientWidth || getComputedStyle(one).overflowX !== 'visible')\
+    return tables.filter(one => one.scrollWidth > one.clientWidth + 1 || getComputedStyle(one).overflowX !== 'visible')\
         .map(one => one.getAttribute('aria-label') + ': ' + one.scrollWidth + ' of ' + one.clientWidth)";
 
-/// A year in which every day has something of each kind, and a server tells of every other hour.
-async fn add_a_year(demo: &Demo, today: NaiveDate) {
-    const KINDS: [&str; 5] = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
-    const BOTS: [&str; 5] = ["GPTBot/1.2", "ClaudeBot/1.0", "PerplexityBot/1.0", "Googlebot/2.1", "CCBot/2.0"];
-    let page = |number: usize| format!("https://www.example.com/year/{}", number % 60);
-    let (mut by_agent, mut by_edge) = (Vec::new(), Vec::new());
-    for day in 1..365_usize {
-        let date = today - TimeDelta::days(i64::try_from(day).unwrap());
-        for (number, kind) in KINDS.iter().enumerate() {
-            by_agent.push(json!({"type": kind, "timestamp": format!("{date}T0{number}:30:00Z"), "source_role": "agent",
-                "session_id": format!("00000000-0000-4000-8000-{:012x}", day % 9), "content_url": page(day + number)}));
-        }
-        for hour in (0..24_usize).step_by(2) {
-            by_edge.push(json!({"type": KINDS[0], "timestamp": format!("{date}T{hour:02}:10:00Z"), "source_role": "edge",
-                "content_url": page(day + hour), "data": {"user_agent": BOTS[(day + hour / 2) % 5], "response_status": 200}}));
-        }
-    }
-    let total = demo.total_events().await.unwrap() + (by_agent.len() + by_edge.len()) as u64;
-    for (key, events) in [("AGENT_KEY", by_agent), ("OWNER_KEY", by_edge)] {
-        for part in events.chunks(1_000) {
-            let sent = demo.post(demo.env(key), &json!({"events": part})).await;
-            assert_eq!(sent.status, 201, "{}", sent.body);
-        }
-    }
-    demo.counts(total).await;
-}
-
-/// Whoever asks for a year gets pages of the same size: charts go by week, and the strip of coverage has so many columns.
-async fn look_at_a_year(demo: &Demo, browser: &Browser) {
-    let today = service_kit::clock::Clock::System.now().date_naive();
-    add_a_year(demo, today).await;
-    let window = format!("since={}&until={today}", today - TimeDelta::days(364));
-    for (session, organization, screens) in [
-        (
-            "OWNER_SESSION",
-            "OWNER_ORG_ID",
-            &["overview", "overview?split=agent", "crawlers", "agents", "corroboration", "funnel?by=day", "pages", "events"][..],
-        ),
-        ("AGENT_SESSION", "AGENT_ORG_ID", &["reported", "reports", "clicks"]),
-    ] {
-        browser.sign_in(demo, session).await;
-        browser.devtools("Network.setCacheDisabled", &json!({"cacheDisabled": true})).await;
-        for screen in screens {
-            let sign = if screen.contains('?') { '&' } else { '?' };
-            let address = demo.url(&format!("/console/o/{}/{screen}{sign}{window}", demo.env(organization)));
-            browser.open(&address).await;
-            let bytes = bytes_of(browser, &address).await;
-            assert!((20 * 1024..=MAX_BYTES).contains(&bytes), "{screen} takes {bytes} bytes");
-            let weeks = browser.run("return [...document.querySelectorAll('.as-table tbody th')].filter(one => one.textContent.startsWith('week of ')).length");
-            let is_charted = ["overview", "crawlers", "agents", "reported"].contains(&screen.split('?').next().unwrap());
-            let (weeks, expected) = (weeks.await, if is_charted { 53 } else { 0 });
-            assert!(weeks.as_u64().is_some_and(|weeks| (expected..=expected + 1).contains(&weeks)), "{screen}: {weeks} weeks");
-            let has_columns = browser.text("main").await.contains("Each column covers several hours");
-            assert_eq!(has_columns, ["overview", "crawlers"].contains(&screen.split('?').next().unwrap()), "{screen}");
-        }
-    }
-    browser.sign_in(demo, "OWNER_SESSION").await;
-    for (days, parts) in [(700, "week"), (3_100, "month")] {
-        for screen in ["overview?split=agent", "crawlers?split=operator"] {
-            let since = today - TimeDelta::days(days);
-            let address = format!("/console/o/{}/{screen}&since={since}&until={today}", demo.env("OWNER_ORG_ID"));
-            browser.open(&demo.url(&address)).await;
-            let bytes = bytes_of(browser, &address).await;
-            assert!((20 * 1024..=MAX_BYTES).contains(&bytes), "{screen} of {days} days takes {bytes} bytes");
-            assert!(browser.text("main").await.contains(&format!("Grouped by {parts} (UTC")), "{screen} of {days} days");
-        }
-    }
-}
-
-/// The pages with the most on them, of sixty days, and all of a year.
-#[tokio::test]
-async fn u2_u3_full_pages_take_100_kb_at_most_and_every_column_of_theirs_is_on_paper() {
-    let (demo, _) = demo_with_data().await;
-    let browser = Browser::start().await;
-    browser.sign_in(&demo, "OWNER_SESSION").await;
-    browser.devtools("Network.setCacheDisabled", &json!({"cacheDisabled": true})).await;
-    for screen in ["overview?period=90d", "crawlers?period=90d", "events?period=90d&live=1", "corroboration?period=90d"] {
-        let address = demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
-        browser.open(&address).await;
-        let bytes = bytes_of(&browser, &address).await;
-        assert!((40 * 1024..=MAX_BYTES).contains(&bytes), "{screen} takes {bytes} bytes");
-    }
+/// Every column of the page's tables is on paper.
+pub(super) async fn print(browser: &Browser, address: &str) {
     browser.devtools("Emulation.setEmulatedMedia", &json!({"media": "print"})).await;
     browser.devtools("Emulation.setScrollbarsHidden", &json!({"hidden": true})).await;
     browser.be_wide(SHEET.0, SHEET.1).await;
-    for screen in ["overview", "crawlers", "events", "pages", "corroboration", "funnel", "agents", "keys", "audit"] {
-        browser.open(&demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")))).await;
-        assert_eq!(browser.run(CUT).await, json!([]), "{screen}");
-        assert_eq!(browser.run("return document.documentElement.scrollWidth").await, SHEET.0, "{screen}");
-    }
-    look_at_a_year(&demo, &browser).await;
+    assert_eq!(browser.run(CUT).await, json!([]), "{address}");
+    assert_eq!(browser.run("return document.documentElement.scrollWidth").await, SHEET.0, "{address}");
+    browser.devtools("Emulation.setScrollbarsHidden", &json!({"hidden": false})).await;
+    browser.devtools("Emulation.setEmulatedMedia", &json!({"media": ""})).await;
+    browser.devtools("Emulation.clearDeviceMetricsOverride", &json!({})).await;
 }
 
 /// Where the tiles of the overview begin and end, beside their grid.
@@ -446,10 +364,8 @@ const WIDE: &str = "const wide = [...document.querySelectorAll('.scroll')].find(
     const [card, header] = [wide, wide.querySelector('tbody th:first-child')].map(one => one.getBoundingClientRect());\
     return [card.left, header.left, header.right, card.right, getComputedStyle(wide).backgroundAttachment, wide.scrollLeft];";
 
-#[tokio::test]
-async fn u2_figures_fill_their_rows_and_a_wide_table_shows_whose_row_it_is_and_that_it_goes_on() {
-    let demo = demo_with_an_event().await;
-    let browser = Browser::start().await;
+/// Figures fill their rows, and a wide table shows whose row it is and that it goes on.
+pub(super) async fn look_at_the_layout(browser: &Browser, demo: &Demo) {
     browser.sign_in(&demo, "OWNER_SESSION").await;
     let own = |screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
     browser.open(&own("overview")).await;
@@ -473,147 +389,4 @@ async fn u2_figures_fill_their_rows_and_a_wide_table_shows_whose_row_it_is_and_t
         assert!(side(5) > 50.0 && side(1) >= side(0) && side(2) <= side(0) + 200.0, "{screen}: {wide}");
         assert_eq!(wide[4], "local, local, scroll, scroll", "{screen}");
     }
-}
-
-/// The first event appears while the page is open.
-#[tokio::test]
-async fn u5_the_first_event_arrives_without_reloading() {
-    let demo = Demo::start().await;
-    let browser = Browser::start().await;
-    browser.sign_in(&demo, "OWNER_SESSION").await;
-    browser.open(&demo.url(&format!("/console/o/{}/start", demo.env("OWNER_ORG_ID")))).await;
-    browser.run("window.isTheSamePage = true").await;
-    let text = "return document.getElementById('arrival').textContent";
-    assert!(browser.run(text).await.as_str().unwrap().contains("Waiting"));
-    let sent = demo.post(demo.env("AGENT_KEY"), &crate::demo::retrieval("agent", "3f0c2a36-5a61-4f6b-8f4e-52f3a4f0d009")).await;
-    assert_eq!(sent.status, 201);
-    eventually("the event is on the page", || async {
-        browser.run(text).await.as_str()?.contains("Your first event arrived").then_some(())
-    })
-    .await;
-    assert_eq!(browser.run("return window.isTheSamePage").await, true);
-    let time = browser.run("return document.querySelector('#arrival time').hasAttribute('data-local')").await;
-    assert_eq!(time, true, "also what arrives is in the reader's zone");
-    assert!(browser.complaints().await.is_empty());
-}
-
-/// The address of a new drain's page, and its key.
-async fn new_drain(demo: &Demo) -> (String, String) {
-    let mut owner = Reader::signed_in(demo, "OWNER_SESSION");
-    let page = owner.open(&format!("{}?with=code", drains(demo))).await;
-    let page = owner.press(&page, "/drains", &[("name", "our server")]).await;
-    (demo.url(&address(&page)), pasted_key(&page).unwrap())
-}
-
-/// Lines are told of while the page is open.
-#[tokio::test]
-async fn u5_the_first_lines_of_a_drain_arrive_without_reloading() {
-    let demo = Demo::start().await;
-    let (address, key) = new_drain(&demo).await;
-    let browser = Browser::start().await;
-    browser.sign_in(&demo, "OWNER_SESSION").await;
-    browser.open(&address).await;
-    browser.run("window.isTheSamePage = true").await;
-    let text = "return document.getElementById('lines').textContent";
-    assert!(browser.run(text).await.as_str().unwrap().contains("Waiting for the first line"));
-    let now = service_kit::clock::Clock::System.now().to_rfc3339();
-    let line = |agent: &str| {
-        format!(
-            "{{\"time\":\"{now}\",\"host\":\"www.example.com\",\"url\":\"/{agent}\",\"method\":\"GET\",\"user_agent\":\"{agent}\",\"status\":200}}\n"
-        )
-    };
-    assert_eq!(feed(&demo, &key, &["GPTBot/1.2", "Mozilla/5.0", "Mozilla/4.0"].map(line).concat()).await, 200);
-    eventually("the lines are on the page", || async {
-        browser.run(text).await.as_str()?.contains("3 lines: 1 AI request, 2 human requests").then_some(())
-    })
-    .await;
-    assert_eq!(browser.run("return window.isTheSamePage").await, true);
-    assert!(browser.complaints().await.is_empty());
-}
-
-/// Events appear by themselves on the live page, and what they say stays text.
-#[tokio::test]
-async fn u5_new_events_appear_on_the_live_page_without_reloading() {
-    let demo = Demo::start().await;
-    let browser = Browser::start().await;
-    browser.sign_in(&demo, "OWNER_SESSION").await;
-    browser.open(&demo.url(&format!("/console/o/{}/events?live=1", demo.env("OWNER_ORG_ID")))).await;
-    browser.run("window.isTheSamePage = true").await;
-    let text = "return document.getElementById('tail').textContent";
-    assert!(browser.run(text).await.as_str().unwrap().contains("Waiting for the first event"));
-    let now = service_kit::clock::Clock::System.now().to_rfc3339();
-    let event = json!({"type": "content_retrieved", "timestamp": now, "source_role": "edge",
-        "content_url": "https://www.example.com/<img src=x onerror=alert(1)>"});
-    assert_eq!(demo.post(demo.env("OWNER_KEY"), &json!({"events": [event]})).await.status, 201);
-    eventually("the event is on the page", || async {
-        browser.run(text).await.as_str()?.contains("onerror=alert(1)").then_some(())
-    })
-    .await;
-    assert_eq!(browser.run("return window.isTheSamePage").await, true);
-    assert_eq!(browser.run("return document.querySelectorAll('#tail img').length").await, 0);
-
-    // who reads a row is not interrupted
-    let open = "document.querySelector('#tail details').open = true; window.asked = 0; \
-        document.addEventListener('htmx:before:request', function () { window.asked += 1; });";
-    browser.run(open).await;
-    eventually("the page would ask again", || async { (browser.run("return window.asked").await.as_u64()? > 1).then_some(()) })
-        .await;
-    assert_eq!(browser.run("return document.querySelectorAll('#tail details[open]').length").await, 1);
-    assert!(browser.complaints().await.is_empty());
-}
-
-/// A page that asks for its parts again must not go on as if somebody were signed in.
-#[tokio::test]
-async fn u4_an_open_page_whose_session_ended_leads_to_the_sign_in_page_by_itself() {
-    let demo = Demo::start().await;
-    let browser = Browser::start().await;
-    let own = |screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
-    let seed = service_kit::testing::Seed(&demo.stores.pool);
-    for address in [new_drain(&demo).await.0, own("events?live=1"), own("start")] {
-        let session = seed.session("owner@example.com", TimeDelta::days(1)).await;
-        browser.open(&demo.url("/sign-in")).await;
-        let cookie = json!({"cookie": {"name": "telemetry-session", "value": session, "httpOnly": true, "sameSite": "Lax"}});
-        browser.command("/cookie", &cookie).await;
-        browser.open(&address).await;
-        let here = "return location.href";
-        assert_eq!(browser.run(here).await, address);
-        let ended = demo.client.delete(demo.url("/api/v1/identity/auth/session")).bearer_auth(&session);
-        assert_eq!(answer(ended).await.status, 204);
-        eventually(&format!("{address} leads to the sign-in page"), || async {
-            (browser.run(here).await == demo.url("/sign-in")).then_some(())
-        })
-        .await;
-        assert!(browser.text("main").await.contains("Send sign-in link"), "{address}");
-        assert!(browser.complaints().await.is_empty(), "{address}");
-    }
-}
-
-/// A page may copy where it is loaded from this machine or over TLS, and where scripts run.
-#[tokio::test]
-async fn a_button_for_copying_is_shown_only_where_it_copies() {
-    const OFFERED: &str = "return [...document.querySelectorAll('button[data-copy]')].map(one => one.checkVisibility())";
-    let demo = Demo::start().await;
-    let port = demo.env("BASE_URL").rsplit(':').next().unwrap().to_owned();
-    let browser = Browser::start_with(&["--host-resolver-rules=MAP console.test 127.0.0.1"]).await;
-    let path = format!("/console/o/{}/start", demo.env("OWNER_ORG_ID"));
-    for (base, is_offered) in [(demo.env("BASE_URL").to_owned(), true), (format!("http://console.test:{port}"), false)] {
-        browser.open(&format!("{base}/sign-in")).await;
-        let cookie = json!({"cookie": {"name": "telemetry-session", "value": demo.env("OWNER_SESSION"), "httpOnly": true}});
-        browser.command("/cookie", &cookie).await;
-        browser.open(&format!("{base}{path}")).await;
-        assert_eq!(browser.run("return isSecureContext").await, is_offered, "{base}");
-        assert_eq!(browser.run(OFFERED).await, json!([is_offered]), "{base}");
-    }
-    let granted = json!({"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"], "origin": demo.env("BASE_URL")});
-    browser.devtools("Browser.grantPermissions", &granted).await;
-    browser.open(&demo.url(&path)).await;
-    browser.press("Copy").await;
-    browser.shows("Copied").await;
-    let copied = browser
-        .run_until_done("const [done] = arguments; navigator.clipboard.readText().then(done, error => done(String(error)))");
-    assert_eq!(copied.await.as_str(), Some(browser.text("#trial").await.as_str()));
-    browser.devtools("Emulation.setScriptExecutionDisabled", &json!({"value": true})).await;
-    browser.open(&demo.url(&path)).await;
-    // The protocol's own scripts run all the same.
-    assert_eq!(browser.run(OFFERED).await, json!([false]), "without scripts nothing copies");
 }

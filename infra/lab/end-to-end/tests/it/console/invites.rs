@@ -55,13 +55,3 @@ async fn an_invite_is_accepted_once_from_its_link_by_who_was_invited_and_by_nobo
     let again = invited.press(&landing, "/sign-in/invite", &[]).await;
     assert!(again.html.contains("role=\"alert\""), "it is accepted once: {}", again.html);
 }
-
-#[tokio::test]
-async fn a_token_that_is_none_is_text_and_is_refused() {
-    let demo = Demo::start().await;
-    let mut somebody = Reader::signed_in(&demo, "USER_SESSION");
-    let page = somebody.open("/sign-in/invite?token=%22%3E%3Cscript%3Ealert(1)%3C/script%3E").await;
-    assert!(!page.html.contains("<script>alert"), "{}", page.html);
-    let refused = somebody.press(&page, "/sign-in/invite", &[]).await;
-    assert!(refused.html.contains("Invite not found"), "{}", refused.html);
-}

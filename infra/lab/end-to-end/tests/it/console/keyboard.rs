@@ -2,7 +2,7 @@
 //!
 //! Must press real keys: a focus that a script sets says nothing of the order or of traps.
 
-use super::browser::{Browser, addresses, axe, demo_with_an_event, look_at};
+use super::browser::{Browser, addresses, axe, demo_with_an_event, look_at, look_at_the_layout, print};
 use serde_json::{Value, json};
 
 /// WebDriver's code of the Tab key.
@@ -54,7 +54,7 @@ async fn walk(browser: &Browser, address: &str) {
 }
 
 #[tokio::test]
-async fn u2_u3_no_page_has_a_barrier_a_violation_or_another_origin_and_each_is_walked_by_keyboard() {
+async fn u2_u3_no_page_has_a_barrier_a_violation_or_another_origin() {
     let demo = demo_with_an_event().await;
     let (axe, addresses) = (axe(), addresses(&demo).await);
     let browser = Browser::start().await;
@@ -63,6 +63,9 @@ async fn u2_u3_no_page_has_a_barrier_a_violation_or_another_origin_and_each_is_w
         for address in addresses {
             look_at(&browser, &demo, &axe, address).await;
             walk(&browser, address).await;
+            print(&browser, address).await;
         }
     }
+    browser.sign_in(&demo, "OWNER_SESSION").await;
+    look_at_the_layout(&browser, &demo).await;
 }

@@ -52,10 +52,3 @@ async fn u5_a_button_leads_to_the_provider_and_back_to_the_console() {
         refused.html
     );
 }
-
-#[tokio::test]
-async fn where_no_provider_is_set_there_is_no_button() {
-    let demo = Demo::start().await;
-    let page = Reader::nobody(&demo).open("/sign-in").await;
-    assert!(page.status == 200 && !page.html.contains("/auth/oidc/"), "{}", page.html);
-}

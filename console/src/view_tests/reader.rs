@@ -1,6 +1,5 @@
 //! A browser without scripts: keeps cookies, follows links and fills in forms.
 
-use crate::demo::Demo;
 use reqwest::header::{COOKIE, LOCATION, ORIGIN, SET_COOKIE};
 use std::collections::BTreeMap;
 
@@ -23,26 +22,21 @@ pub(super) struct Page {
 }
 
 impl Reader {
-    pub(super) fn nobody(demo: &Demo) -> Self {
+    /// Nobody, at a console.
+    pub(super) fn new(base: &str) -> Self {
         let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy();
         let client = client.timeout(std::time::Duration::from_secs(60)).build().unwrap();
-        Self { base: demo.env("BASE_URL").to_owned(), client, cookies: BTreeMap::new() }
+        Self { base: base.to_owned(), client, cookies: BTreeMap::new() }
     }
 
-    /// Somebody who is signed in already, by a session of `demo.env`.
-    pub(super) fn signed_in(demo: &Demo, variable: &str) -> Self {
-        Self::with_session(demo, demo.env(variable))
+    /// The same with a session.
+    pub(super) fn signed_in_with(mut self, session: &str) -> Self {
+        self.cookies.insert(COOKIE_NAME.to_owned(), session.to_owned());
+        self
     }
 
-    pub(super) fn with_session(demo: &Demo, session: &str) -> Self {
-        let mut reader = Self::nobody(demo);
-        reader.cookies.insert(COOKIE_NAME.to_owned(), session.to_owned());
-        reader
-    }
-
-    /// The same at another console.
-    pub(super) fn at(self, base: &str) -> Self {
-        Self { base: base.to_owned(), ..self }
+    pub(super) fn base(&self) -> &str {
+        &self.base
     }
 
     fn url(&self, path: &str) -> String {
@@ -117,6 +111,16 @@ impl Reader {
     }
 }
 
+/// A table: its name, the headings of its columns, and the rows of its body but sums.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) name: String,
+    /// Each with the order that it says the table is in.
+    pub(super) headings: Vec<(String, Option<String>)>,
+    /// Of a figure or a time the exact value, of a text what one reads; empty where nothing is known.
+    pub(super) rows: Vec<Vec<String>>,
+}
+
 struct Form {
     action: String,
     /// Those that are there before anybody types.
@@ -141,6 +145,36 @@ impl Page {
         shown.split_once("value=\"").and_then(|(_, rest)| rest.split_once('"')).map_or("none", |(value, _)| value).to_owned()
     }
 
+    /// Every table of the page.
+    pub(super) fn tables(&self) -> Vec<Table> {
+        let tables = self.html.split("aria-label=\"").filter_map(|rest| {
+            let (name, table) = rest.split_once("\"><table").filter(|(name, _)| !name.contains('<'))?;
+            Some((unescaped(name), table.split("</table>").next()?))
+        });
+        let table = |(name, table): (String, &str)| {
+            let (head, body) = table.split_once("<tbody>").unwrap_or((table, ""));
+            let heading = |cell: &str| {
+                let (tag, inside) = cell.split_once('>').unwrap_or_default();
+                (read(inside), attribute(tag, "aria-sort"))
+            };
+            let body = body.split("</tbody>").next().unwrap_or_default();
+            let rows = body.split("<tr").skip(1).filter(|row| !row.starts_with(" class=\"sum\""));
+            let cell = |cell: &str| cell.split_once('>').map(|(_, inside)| exact(inside)).unwrap_or_default();
+            let rows = rows.map(|row| row.replace("<th", "<td").split("<td").skip(1).map(cell).collect()).collect();
+            Table { name, headings: head.split("<th scope=\"col\"").skip(1).map(heading).collect(), rows }
+        };
+        tables.map(table).collect()
+    }
+
+    /// Where the page leads: links, and parts that a script asks for again.
+    pub(super) fn led_to(&self) -> Vec<String> {
+        let here = self.address.split('?').next().unwrap_or_default();
+        let links = self.all_between("<a ", ">").filter_map(|tag| attribute(tag, "href"));
+        let all = links.chain(self.all_between(" hx-get=\"", "\"").map(unescaped));
+        let all = all.map(|to| if to.starts_with('?') { format!("{here}{to}") } else { to });
+        all.filter_map(|to| to.split('#').next().map(str::to_owned)).filter(|to| !to.is_empty()).collect()
+    }
+
     /// Every address that a form of the page goes to.
     pub(super) fn actions(&self) -> Vec<String> {
         let forms = self.all_between("<form method=\"post\" ", ">");
@@ -160,6 +194,24 @@ impl Page {
             sent.filter_map(|tag| Some((attribute(tag, "name")?, attribute(tag, "value").unwrap_or_else(|| "on".to_owned()))));
         Form { action: attribute(tag, "action").unwrap(), fields: fields.collect() }
     }
+}
+
+/// What one reads in a cell or a heading.
+pub(super) fn read(html: &str) -> String {
+    let html = html.split("</td>").next().unwrap_or_default().split("</th>").next().unwrap_or_default();
+    let parts = html.split('<').enumerate().map(|(at, part)| match part.split_once('>') {
+        Some((_, text)) if at > 0 => text,
+        _ => part,
+    });
+    unescaped(&parts.collect::<String>()).trim().to_owned()
+}
+
+fn exact(inside: &str) -> String {
+    if ["<span class=\"muted\">", "<span class=\"none\""].iter().any(|unknown| inside.starts_with(unknown)) {
+        return String::new();
+    }
+    let value = ["<data value=\"", "<time datetime=\""].iter().find_map(|before| inside.split_once(before));
+    value.and_then(|(_, rest)| rest.split_once('"')).map_or_else(|| read(inside), |(value, _)| unescaped(value))
 }
 
 pub(super) fn attribute(tag: &str, name: &str) -> Option<String> {

@@ -1,0 +1,9 @@
+//! Every page as a reader sees it, made of canned answers of the API.
+
+mod addresses;
+mod figures;
+mod forms;
+#[expect(dead_code, reason = "the tests of the whole use the rest")]
+mod reader;
+mod stub;
+mod walk;

@@ -1,0 +1,165 @@
+//! Addresses: what is refused, who is sent elsewhere, what links keep, and files.
+
+use super::reader::{Page, Reader};
+use super::stub::{AGENT, OWNER, Stub};
+use serde_json::json;
+
+const WHOAMI: &str = "GET /api/v1/identity/auth/session";
+const NOBODY: &str = "01900000-0000-7000-8000-000000000000";
+
+#[tokio::test]
+async fn a_failure_has_the_navigation_of_its_reader() {
+    let (stub, mut reader) = Stub::start().await;
+    stub.refuses("GET /api/v1/identity/operator/webhooks/{id}", 404, "Endpoint not found.");
+    stub.refuses("GET /content-owners/urls", 400, "path must start with a slash");
+    stub.refuses("GET /content-owners/crawlers", 503, "It is away.");
+    stub.refuses("GET /content-owners/funnel", 403, "Share data with the organization in seen_by.");
+    let invalid = "The address contains an invalid parameter.";
+    for (path, status, said, is_about_own) in [
+        ("/o/overview?period=ever", 400, "period must be one of", true),
+        ("/o/overview?offset=none", 400, invalid, true),
+        ("/o/overview?since=-99999-1-1&until=%2B99999-1-1", 400, "Use the format YYYY-MM-DD", true),
+        ("/o/events?live=1&live=2", 400, invalid, true),
+        ("/o/event/citation-1?at=yesterday", 400, "Request <code>", true),
+        ("/o/audit?offset=x", 400, invalid, true),
+        ("/o/refused?offset=x", 400, invalid, true),
+        ("/o/export/events.csv?offset=x", 400, invalid, true),
+        ("/o/export/pages.csv?path=none", 400, "path must start with a slash", true),
+        ("/o/export/keys.xlsx", 404, "Page not found", true),
+        ("/o/export/nothing.csv", 404, "Page not found", true),
+        ("/o/export/deliveries.csv", 404, "Page not found", true),
+        ("/o/crawlers", 503, "It is away.", true),
+        ("/o/funnel", 403, "Share data", true),
+        ("/o/webhooks/nothing", 404, "Page not found", true),
+        ("/o/nothing/here", 404, "Page not found", true),
+        ("/o/keys/01900000-0000-7000-8000-000000000000/revoke", 405, "only accepts form submissions", true),
+        ("/console/o/01900000-0000-7000-8000-000000000000/overview", 404, "Page not found", false),
+        ("/console/o/01900000-0000-7000-8000-000000000000/nothing", 404, "Page not found", false),
+        ("/console/operator/requests?status=a&status=b", 400, invalid, false),
+        ("/console/operator/organizations?offset=x", 400, invalid, false),
+        ("/console/operator/webhooks?offset=x", 400, invalid, false),
+        ("/console/operator/webhooks/01900000-0000-7000-8000-000000000000", 404, "Endpoint not found", false),
+        ("/console/nothing", 404, "Page not found", false),
+        ("/sign-in?token=a&token=b", 400, invalid, false),
+    ] {
+        let page = reader.open(&path.strip_prefix("/o/").map_or(path.to_owned(), |screen| format!("{OWNER}/{screen}"))).await;
+        assert!(page.status == status && page.html.contains(said), "{path}: {}: {}", page.status, page.html);
+        assert_eq!(page.html.contains(&format!("href=\"{OWNER}/overview\"")), is_about_own, "{path}: {}", page.html);
+        assert!(page.html.contains("Request <code>") && !page.html.contains(&format!("href=\"/console/o/{NOBODY}")), "{path}");
+    }
+    let refused = reader.open(&format!("{OWNER}/pages?path=%3Cb%3E")).await;
+    assert!(
+        refused.status == 400 && refused.html.contains("Enter a path") && refused.html.contains("value=\"&#60;b&#62;\""),
+        "{}",
+        refused.html
+    );
+    assert_eq!(stub.faults(), [].into());
+}
+
+#[tokio::test]
+async fn u4_who_is_signed_out_is_sent_to_the_sign_in_page() {
+    let (stub, mut reader) = Stub::start().await;
+    let mut nobody = Reader::new(reader.base());
+    let screens = ["/console", "/console/operator/webhooks", "/console/export/agent-access-requests.csv"].map(str::to_owned);
+    let all = screens.into_iter().chain(["overview", "keys", "export/keys.csv"].map(|screen| format!("{OWNER}/{screen}")));
+    let all: Vec<String> = all.collect();
+    for address in &all {
+        assert_eq!(nobody.open(address).await.address, "/sign-in", "{address}");
+    }
+    assert!(stub.calls().iter().all(|call| call.operation.starts_with("GET /api/v1/identity/auth/")));
+    stub.refuses(WHOAMI, 401, "The session ended.");
+    for address in &all {
+        assert_eq!(reader.open(address).await.address, "/sign-in", "{address}");
+    }
+    for part in ["events/tail", "start/arrival"] {
+        let page = reader.part(&format!("{OWNER}/{part}")).await;
+        assert_eq!((page.status, page.headers["hx-redirect"].to_str().unwrap()), (204, "/sign-in"), "{part}");
+    }
+    stub.says("GET /api/v1/identity/auth/oidc", 200, json!([]));
+    assert!(!nobody.open("/sign-in").await.html.contains("/auth/oidc/"), "without providers there is no button");
+}
+
+#[tokio::test]
+async fn the_console_opens_the_screen_that_its_reader_wants() {
+    let (stub, mut reader) = Stub::start().await;
+    let membership = |home: &str, kind: &str| json!({"organization_id": home.rsplit('/').next().unwrap(), "name": "One", "org_type": kind, "role": "member"});
+    for (memberships, is_operator, first) in [
+        (vec![membership(OWNER, "content_owner")], false, format!("{OWNER}/overview")),
+        (vec![membership(AGENT, "agent")], true, format!("{AGENT}/reported")),
+        (vec![membership(OWNER, "content_owner"), membership(AGENT, "agent")], true, "/console/organizations".to_owned()),
+        (vec![], true, "/console/operator/requests".to_owned()),
+        (vec![], false, "/console/organizations".to_owned()),
+    ] {
+        let who =
+            json!({"user": {"id": NOBODY, "email": "owner@example.com"}, "is_operator": is_operator, "memberships": memberships});
+        stub.says(WHOAMI, 200, who);
+        let page = reader.open("/").await;
+        assert_eq!(page.address, first);
+        assert_eq!(page.html.contains("All organizations"), is_operator, "{first}");
+    }
+}
+
+/// The links of a page to these screens of the owner, to itself and to files.
+fn links(page: &Page) -> Vec<String> {
+    let screens = ["overview", "events", "event", "pages", "corroboration", "funnel", "agents", "crawlers", "export"];
+    let is_of = |to: &String| screens.iter().any(|screen| to.starts_with(&format!("{OWNER}/{screen}")));
+    page.led_to().into_iter().filter(is_of).collect()
+}
+
+#[tokio::test]
+async fn links_keep_the_period_the_partner_the_path_and_the_order() {
+    let (stub, mut reader) = Stub::start().await;
+    let partner = "0195f3a0-0000-7000-8000-000000000004";
+    for screen in ["overview", "events", "event/citation-1", "pages", "corroboration", "funnel", "agents", "crawlers"] {
+        let page = reader
+            .open(&format!("{OWNER}/{screen}?since=2026-10-01&until=2026-10-30&domain=example.com&seen_by={partner}"))
+            .await;
+        assert!(page.html.contains("viewing your data as <strong>Demo Network</strong> sees it"), "{screen}: {}", page.html);
+        let lost: Vec<String> = links(&page).into_iter().filter(|to| !to.contains(partner)).collect();
+        let is_way_back = |to: &String| page.html.contains(&format!("{}\">Back to your own view", to.replace('&', "&#38;")));
+        assert!(lost.iter().all(is_way_back) && lost.len() <= 1, "{screen}: {lost:?}");
+        let calls = stub.calls();
+        let reads = calls.iter().filter(|call| call.operation.contains("/content-owners/"));
+        assert!(
+            reads.clone().count() > 0 && reads.clone().all(|call| call.asks("seen_by") == Some(partner)),
+            "{screen}: {calls:?}"
+        );
+    }
+    let narrowed = "path=/blog/*&sort=-content_url&since=2026-10-01&until=2026-10-30&by=section";
+    let page = reader.open(&format!("{OWNER}/pages?{narrowed}")).await;
+    for text in ["90 days", "Next", "CSV", "NDJSON"] {
+        let to = page.led_to().into_iter().find(|to| {
+            page.html.contains(&format!("{}\">{text}</a>", to.split('?').nth(1).unwrap_or("?").replace('&', "&#38;")))
+        });
+        let to = to.unwrap_or_else(|| panic!("no link {text}: {}", page.html));
+        assert!(to.contains("path=%2Fblog%2F*") && to.contains("sort=-content_url") && to.contains("by=section"), "{text}: {to}");
+    }
+    assert!(page.html.contains("1\u{2013}50 of 120") && page.html.contains("name=\"path\" value=\"/blog/*\""), "{}", page.html);
+}
+
+/// A line of the canned API says which part of the list it is.
+#[tokio::test]
+async fn a_file_has_every_page_of_the_list() {
+    let (stub, mut reader) = Stub::start().await;
+    for (items, list, csv) in [
+        (2_000, "pages", "place\r\n0\r\n1000\r\n"),
+        (2_001, "pages", "place\r\n0\r\n1000\r\n2000\r\n"),
+        (2_001, "events", "place\r\n0\r\ncursor\r\n"),
+        (2_001, "series", "place\r\n0\r\n"),
+        (0, "funnel", "place\r\n0\r\n"),
+    ] {
+        stub.has_items_in_files(items);
+        let file = reader.open(&format!("{OWNER}/export/{list}.csv?since=2026-10-01&until=2026-10-30")).await;
+        assert_eq!(file.html, csv, "{list} of {items}");
+        let name = format!("attachment; filename=\"{list}-2026-10-01-2026-10-30.csv\"");
+        assert_eq!(
+            (file.headers["content-type"].to_str().unwrap(), file.headers["content-disposition"].to_str().unwrap()),
+            ("text/csv", name.as_str())
+        );
+        let lines = reader.open(&format!("{OWNER}/export/{list}.ndjson?since=2026-10-01&until=2026-10-30")).await;
+        assert_eq!(lines.html, csv.strip_prefix("place\r\n").unwrap(), "{list} of {items}");
+    }
+    let keys = reader.open(&format!("{OWNER}/export/keys.csv")).await.html;
+    assert!(keys.starts_with("id,name,prefix,") && keys.contains(",ci,svc_pub_4fZ,"), "{keys}");
+    assert_eq!(reader.open(&format!("{OWNER}/export/keys.ndjson")).await.html.lines().count(), 2);
+}

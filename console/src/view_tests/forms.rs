@@ -1,0 +1,197 @@
+//! Forms: what each asks of the API, and what a page says when the API refuses it.
+
+use super::reader::{Page, Reader};
+use super::stub::{AGENT, Call, HOSTILE, OWNER, Stub};
+use super::walk::{kind, walk};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Of a form that is taken once, which anybody can make up.
+const NUMBER: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+/// What a person types into the fields of the console's forms.
+const TYPED: [(&str, &str); 16] = [
+    ("name", "typed"),
+    ("domain", "typed.example"),
+    ("hosts", "www.example.com, shop.example.com"),
+    ("asked", "SU1Z0isxPaozGVKXdv0eY"),
+    ("scope", "telemetry:write"),
+    ("email", "typed@example.net"),
+    ("role", "member"),
+    ("url", "https://typed.example.net/hook"),
+    ("event_type", "delegation.created"),
+    ("org_type", "agent"),
+    ("org_name", "Typed"),
+    ("admin_email", "typed@example.net"),
+    ("use_case", "to be typed"),
+    ("note", "typed"),
+    ("visible_in_click_token_lookups", "on"),
+    ("share_sessions_via_click_tokens", "on"),
+];
+
+/// Fills in a form and sends it: what it asks of the API.
+pub(super) async fn press(stub: &Stub, reader: &mut Reader, page: &Page, action: &str) -> Vec<Call> {
+    let cookies = reader.cookies.clone();
+    stub.calls();
+    let there = reader.press(page, action, &TYPED).await;
+    assert!(there.status < 500 && there.status != 404, "{action}: {}: {}", there.status, there.html);
+    reader.cookies = cookies;
+    stub.calls()
+}
+
+#[tokio::test]
+async fn forms_ask_the_api_for_what_they_say() {
+    let (stub, mut reader) = Stub::start().await;
+    let (mut seen, mut told) = (BTreeSet::new(), String::new());
+    let mut pages: Vec<Page> = walk(&stub, &mut reader).await.into_iter().map(|(page, _)| page).collect();
+    for address in ["/sign-in", "/sign-in?token=a", "/sign-in/invite?token=a"] {
+        pages.push(reader.open(address).await);
+    }
+    for page in pages {
+        for action in page.actions() {
+            let is_new = seen.insert((kind(&action), action.contains(AGENT)));
+            let calls = if is_new { press(&stub, &mut reader, &page, &action).await } else { Vec::new() };
+            for call in calls.iter().filter(|call| !call.operation.starts_with("GET ")) {
+                let method = call.operation.split(' ').next().unwrap();
+                let about = call.asks("organization_id").map(|id| format!(" of {id}")).unwrap_or_default();
+                let _ = writeln!(told, "{action}\n    {method} {}{about} {}", call.path, call.body);
+            }
+        }
+    }
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/forms.txt");
+    if std::env::var_os("WRITE_GOLDEN").is_some() {
+        std::fs::write(&file, &told).unwrap();
+    }
+    assert_eq!(told, std::fs::read_to_string(&file).unwrap_or_default(), "read the differences, then WRITE_GOLDEN=1 keeps them");
+}
+
+#[tokio::test]
+async fn an_unticked_box_is_false_and_an_endpoint_is_enabled() {
+    let (stub, mut reader) = Stub::start().await;
+    let page = reader.open(&format!("{OWNER}/settings")).await;
+    reader.untick(&page, "/settings").await;
+    let changed = |call: &Call| !call.operation.starts_with("GET ");
+    let call = stub.calls().into_iter().find(changed).unwrap();
+    assert_eq!(call.body, json!({"visible_in_click_token_lookups": false}));
+    let endpoint = json!({"id": NUMBER, "url": "https://hooks.example.com/", "event_types": [], "created_at": "2026-11-01T10:00:00.000Z",
+        "disabled_at": "2026-11-01T11:00:00.000Z", "last_attempt": null});
+    stub.says("GET /api/v1/identity/webhooks/{id}", 200, endpoint);
+    let page = reader.open(&format!("{OWNER}/webhooks/{NUMBER}")).await;
+    assert!(
+        page.html.contains("Disabled</span>") && !page.actions().iter().any(|action| action.ends_with("/test")),
+        "{}",
+        page.html
+    );
+    reader.press(&page, "/enable", &[]).await;
+    assert_eq!(stub.calls().into_iter().find(changed).unwrap().body, json!({"disabled": false}));
+}
+
+/// Every address that takes a form, as the route table has it, with an organization and ids in the place of names.
+fn form_addresses() -> Vec<String> {
+    let routes = include_str!("../routes.rs").lines().filter(|line| line.contains("post("));
+    let addresses = routes.filter_map(|line| line.split('"').nth(1)).map(|path| {
+        let path = path.replace("/console/o/{organization}", OWNER).replace("{verdict}", "approve").replace("{answer}", "deny");
+        path.replace("{id}", NUMBER).replace("{delivery}", NUMBER)
+    });
+    addresses.collect()
+}
+
+#[tokio::test]
+async fn u4_forms_of_other_pages_change_nothing() {
+    let (stub, mut reader) = Stub::start().await;
+    let actions = form_addresses();
+    assert!(actions.len() > 25 && actions.iter().all(|action| !action.contains('{')), "{actions:?}");
+    for action in actions {
+        for origin in [None, Some("null"), Some("https://attacker.example"), Some("http://127.0.0.1:1")] {
+            let fields = [("name", "forged"), ("once", NUMBER)].map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let page = reader.post(&action, &fields, origin).await;
+            assert!(page.status == 403 && stub.calls().is_empty(), "{action} from {origin:?}: {}", page.status);
+        }
+        let page = reader.open(&action).await;
+        assert!(page.status == 405 || page.html.contains("<form"), "{action}: {}", page.status);
+        assert!(stub.calls().iter().all(|call| call.operation.starts_with("GET ")), "{action}");
+    }
+}
+
+/// Loading an answer again sends its form again, with the same fields.
+#[tokio::test]
+async fn a_secret_is_made_once_for_each_form() {
+    let (stub, mut reader) = Stub::start().await;
+    for (screen, action, secret) in [
+        ("keys", "/keys", "id=\"minted\""),
+        ("webhooks", "/webhooks", "id=\"secret\""),
+        ("drains?with=nginx", "/drains", "contains the new key"),
+        ("webhooks/0195f3a0-0000-7000-8000-000000000050", "/rotate", "id=\"secret\""),
+        ("drains/0195f3a0-0000-7000-8000-000000000060", "/rotate", "The previous key works for one more hour"),
+    ] {
+        let page = reader.open(&format!("{OWNER}/{screen}")).await;
+        let made = reader.press(&page, action, &TYPED).await;
+        assert!(made.html.contains(secret), "{screen}: {}", made.html);
+        stub.calls();
+        let again = reader.press(&page, action, &TYPED).await;
+        assert!(again.html.contains("nothing new was created") && !again.html.contains(secret), "{screen}: {}", again.html);
+        assert!(stub.calls().iter().all(|call| call.operation.starts_with("GET ")), "{screen}");
+        let page = reader.open(&format!("{OWNER}/{screen}")).await;
+        assert!(!page.html.contains(secret), "{screen} shows it once");
+        assert!(reader.press(&page, action, &TYPED).await.html.contains(secret), "{screen}: another form makes another one");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_form_says_why_and_keeps_what_was_typed() {
+    let (stub, mut reader) = Stub::start().await;
+    let detail = format!("{HOSTILE}is refused");
+    for (screen, action, operation, kept) in [
+        (format!("{OWNER}/keys"), "/keys", "POST /api/v1/identity/api-keys", &[][..]),
+        (format!("{OWNER}/keys"), "/revoke", "DELETE /api/v1/identity/api-keys/{id}", &[]),
+        (format!("{OWNER}/domains"), "/domains", "POST /api/v1/identity/domains", &["typed.example"]),
+        (format!("{OWNER}/domains"), "/verify", "POST /api/v1/identity/domains/{id}/verify", &[]),
+        (
+            format!("{OWNER}/drains?with=fastly"),
+            "/drains",
+            "POST /api/v1/identity/drains",
+            &["\"typed\"", "shop.example.com", "SU1Z0"],
+        ),
+        (format!("{AGENT}/partners"), "/partners", "POST /api/v1/identity/delegation-requests", &[]),
+        (format!("{OWNER}/webhooks"), "/webhooks", "POST /api/v1/identity/webhooks", &[]),
+        (format!("{OWNER}/members"), "/members", "POST /api/v1/identity/organizations/{id}/members", &[]),
+        (format!("{OWNER}/settings"), "/settings", "PATCH /api/v1/identity/settings", &[]),
+        (
+            "/console/organizations".to_owned(),
+            "/organizations",
+            "POST /api/v1/identity/organizations",
+            &["\"typed\"", "typed.example"],
+        ),
+        ("/console/requests".to_owned(), "/requests", "POST /api/v1/identity/agent-access-requests", &["Typed", "to be typed"]),
+        ("/console/operator/requests".to_owned(), "/approve", "POST /api/v1/identity/operator/access-requests/{id}/approve", &[]),
+    ] {
+        stub.refuses(operation, 409, &detail);
+        let page = reader.open(&screen).await;
+        let refused = reader.press(&page, action, &TYPED).await;
+        assert!(refused.html.contains("role=\"alert\"") && refused.html.contains("is refused"), "{screen}: {}", refused.html);
+        assert!(!refused.html.contains(HOSTILE), "{screen}: {}", refused.html);
+        for kept in kept {
+            assert!(refused.html.contains(kept), "{screen}: {kept}: {}", refused.html);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_invite_is_kept_until_it_is_over() {
+    const CLAIM: &str = "POST /api/v1/identity/invites/claim";
+    let (stub, mut reader) = Stub::start().await;
+    let page = reader.open("/sign-in/invite?token=abc").await;
+    assert!(page.html.contains("Accept invite") && page.headers["referrer-policy"] == "no-referrer", "{}", page.html);
+    for (status, is_kept) in [(403, true), (404, false), (422, true), (409, false), (401, true), (410, false)] {
+        stub.refuses(CLAIM, status, "Not this one.");
+        reader.press(&page, "/sign-in/invite", &[]).await;
+        assert_eq!(reader.cookies.contains_key("telemetry-invite"), is_kept, "{status}");
+    }
+    stub.says(CLAIM, 200, json!({"organization_id": OWNER.rsplit('/').next().unwrap()}));
+    reader.cookies.insert("telemetry-invite".to_owned(), "abc".to_owned());
+    let joined = reader.press(&page, "/sign-in/invite", &[]).await;
+    assert!(joined.address.starts_with(OWNER) && !reader.cookies.contains_key("telemetry-invite"), "{}", joined.address);
+    let text = reader.open("/sign-in/invite?token=%22%27%3E%3Cb%3E").await;
+    assert!(!text.html.contains("<b>"), "{}", text.html);
+}

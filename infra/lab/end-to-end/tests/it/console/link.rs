@@ -1,0 +1,38 @@
+//! Links of the demo's agent, each with a click token.
+
+use crate::demo::{Demo, answer};
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+
+/// A link of the demo's agent: a session, and a click token for it.
+pub(super) struct Link {
+    pub(super) session: String,
+    token: String,
+}
+
+async fn tell(demo: &Demo, path: &str, body: Value) -> Value {
+    let request = demo.client.post(demo.url(path)).header("x-api-key", demo.env("AGENT_KEY")).json(&body);
+    let answer = answer(request).await;
+    assert!(matches!(answer.status, 200 | 201), "{path}: {}", answer.body);
+    answer.body
+}
+
+impl Link {
+    pub(super) async fn make(demo: &Demo, agent_id: Option<&str>) -> Self {
+        let started = tell(demo, "/sessions/start", json!({"agent_id": agent_id})).await;
+        let session = started["session_id"].as_str().unwrap().to_owned();
+        let minted = json!({"session_id": session, "content_url": "https://www.example.com/link"});
+        let token = tell(demo, "/click-tokens", minted).await["token"].as_str().unwrap().to_owned();
+        Self { session, token }
+    }
+
+    pub(super) async fn end(&self, demo: &Demo, outcome: Value) {
+        tell(demo, "/sessions/end", json!({"session_id": self.session, "outcome": outcome})).await;
+    }
+
+    /// A click, as somebody reports it who has the token.
+    pub(super) fn click(&self, at: DateTime<Utc>, url: &str) -> Value {
+        json!({"type": "content_engaged", "id": uuid::Uuid::new_v4(), "timestamp": at.to_rfc3339(), "content_url": url, "ctx_token": self.token,
+            "data": {"engagement_type": "link_click", "order": "order-of-the-network"}})
+    }
+}
