@@ -44,7 +44,11 @@ fn an_address_outside_a_list_that_changes_is_unknown() {
         ("Googlebot/2.1", "66.249.64.1"),
         ("GoogleOther", "2001:4860:4801:10::1"),
         ("Google-Agent", "136.122.0.10"),
+        ("Googlebot-Image/1.0", "66.249.64.1"),
+        ("GoogleOther-Video", "66.249.64.1"),
+        ("Google-NotebookLM", "74.125.210.7"),
         ("DuckDuckBot/1.1", "20.191.45.212"),
+        ("DuckAssistBot/1.2", "4.144.182.50"),
         ("bingbot/2.0", "157.55.39.1"),
     ] {
         assert_eq!(verified(user_agent, address), Some(true), "{user_agent}");
