@@ -1,7 +1,7 @@
 //! `POST /drains/{provider}`: the log of a CDN, of which the bots' retrievals are kept (docs/api/drains.md).
 //!
 //! ```text
-//!  who ──► inflate ──► split ──► formats ──► map ──► records on the log ──► body_counts ──► coverage ──► answer
+//!  who ──► body ──► inflate ──► split ──► formats ──► map ──► records on the log ──► body_counts ──► coverage ──► answer
 //! ```
 
 mod answer;
@@ -40,34 +40,36 @@ use crate::log::overloaded;
 use answer::{Asker, Counted, Counts};
 use axum::body::Body;
 use axum::extract::{Path, Query, State as Shared};
-use axum::http::request::Parts;
-use axum::http::{Request, header};
+use axum::http::Request;
 use axum::response::{IntoResponse, Response};
 use coverage::{Coverage, Report, Stored};
 use fed::{Fed, KnownDrains};
 use inflate::Encoding;
-use intake::{Intake, Taken, too_large};
+use intake::{Intake, Taken};
 use line_outcome::Judge;
 use requested_host::Hosts;
 use schemas::identity::{DrainProvider, DrainRole, OrgType};
 use schemas::problem::Code;
 use serde::Deserialize;
-use service_kit::auth::Caller;
+use service_kit::auth::{Caller, Tenant};
 use service_kit::clock::Clock;
-use service_kit::http::{ApiError, RequestId};
+use service_kit::http::{ApiError, RequestId, read_wire};
 use service_kit::sealing::{Sealer, SecretsSettings};
 use service_kit::slots::{NoSlot, Pool, Slots};
+use signature::MAX_SIGNED_BYTES;
 use sqlx::PgPool;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// From the head of a request to its answer: less than the boundary gives, so that the answer has its sender's form.
 const DEADLINE: Duration = Duration::from_secs(22);
+/// Longest wait for a slot, once a body has arrived.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What this process needs to take logs in.
 pub(crate) struct Drains {
     settings: DrainSettings,
-    slots: Arc<Slots>,
+    slots: Arc<Slots<Tenant>>,
     pool: PgPool,
     fed: KnownDrains,
     /// Where it is set; without it no signature can be checked.
@@ -129,27 +131,25 @@ async fn take(
     let fed = fed::of(state, &caller, provider).await?;
     state.rates.admit(caller.key_id, caller.org_id)?;
     let encoding = Encoding::of(&parts.headers)?;
-    let settings = &state.drains.settings;
-    if content_length(&parts).is_some_and(|bytes| bytes > settings.drain_wire_bytes) {
-        return Err(too_large(settings.drain_wire_bytes));
-    }
-    let slot = state.drains.slots.take(caller.org_id, usize::MAX).map_err(no_slot)?;
+    let settings = state.drains.settings.clone();
     let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
     let drain = fed.as_ref().map(|fed| fed.id);
     let secret = fed.as_ref().map(|fed| fed.secret(state.drains.sealer.as_ref())).transpose()?.flatten();
-    let body = match secret {
-        Some(secret) => signature::checked(body, &parts.headers, &secret).await?,
-        None => body,
-    };
+    let (tenant, max_bytes) = (caller.tenant(), usize::try_from(settings.drain_wire_bytes).unwrap_or(usize::MAX));
+    let max_bytes = secret.as_ref().map_or(max_bytes, |_| max_bytes.min(MAX_SIGNED_BYTES));
+    let mut room = state.body_memory.reserve(tenant).map_err(no_slot)?;
+    let body = read_wire(body, max_bytes, |bytes| room.grow_to(bytes).map_err(no_slot)).await?;
+    secret.map_or(Ok(()), |secret| signature::check(&body, &parts.headers, &secret))?;
     let judge = judge(state, provider, told, (caller, fed)).await?;
     let (org, received_at, stored) = (judge.caller.org_id, judge.now, Stored::of(judge.owned.as_deref()));
-    let (settings, log) = (settings.clone(), state.log.clone());
-    let Taken { body_counts, delivery } = Intake { judge, settings, encoding, log, request_id }.take(body, slot).await?;
+    let slot = state.drains.slots.wait(tenant, PATIENCE).await.map_err(no_slot)?;
+    let intake = Intake { judge, settings, encoding, log: state.log.clone(), request_id };
+    let Taken { body_counts, delivery } = intake.take(body, (room, slot)).await?;
     body_counts.measure(provider.as_str());
     let (counts, unreadable) = (Counts::of(&body_counts), answer::unreadable(&body_counts));
-    let report = Report { org, provider, drain, body_counts, received_at };
-    if stored.allows(&state.self_serve, &report) {
-        state.drains.coverage.keep(report).await;
+    if let Some(stored) = stored {
+        let report = Report { org, provider, drain, stored, body_counts, received_at };
+        state.drains.coverage.keep(report, &state.self_serve).await;
     }
     Ok(Counted { counts, delivery, unreadable })
 }
@@ -183,10 +183,6 @@ async fn judge(
     let (bots, limits, now) = (Arc::clone(&state.bots), state.limits.clone(), state.clock.now());
     let host = Hosts::new(told.host, &hosts);
     Ok(Judge { provider, caller, role, drain, owned, hosts, host, bots, limits, now })
-}
-
-fn content_length(parts: &Parts) -> Option<u64> {
-    parts.headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// 503 also to who has its share: there are senders that repeat a body after a 5xx only.

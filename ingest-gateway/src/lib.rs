@@ -42,6 +42,7 @@ pub use sessions::expiry::{SessionExpiry, TokenExpiry};
 use clap::{Args, Parser, Subcommand};
 use drains::Drains;
 use record::accept::Remembered;
+use request::body_memory::BodyMemory;
 use request::callers::refusals::{self, Refusals};
 use request::callers::{self, KnownCallers};
 use request::idempotency::IdempotencyKeys;
@@ -51,7 +52,7 @@ use schemas::bots::BotTable;
 use schemas::ids::ApiKeyId;
 use schemas::openapi::Surface;
 use schemas::secrets::SecretHash;
-use service_kit::auth::Caller;
+use service_kit::auth::{Caller, Tenant};
 use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
 use service_kit::database::Database;
@@ -140,6 +141,7 @@ pub struct State {
     pool: PgPool,
     callers: KnownCallers,
     bodies: BodyReader,
+    body_memory: BodyMemory,
     rates: CallerRates,
     self_serve: SelfServe,
     uses: KeyUses,
@@ -149,7 +151,7 @@ pub struct State {
     _expiry: AbortOnDropHandle<()>,
     _session_expiry: Option<AbortOnDropHandle<()>>,
     memory: SessionMemory,
-    session_changes: Arc<Slots>,
+    session_changes: Arc<Slots<Tenant>>,
     remembered: Remembered,
     idempotency: IdempotencyKeys,
     log: Log,
@@ -188,6 +190,7 @@ impl State {
             probes: vec![Probe::database(pool.clone()), log.probe()],
             callers: KnownCallers::new(Directory::asked_by(&settings.clients, pool.clone()), &clock),
             bodies: BodyReader::new(settings.limits.body()),
+            body_memory: BodyMemory::new(settings.limits.body_memory_bytes),
             rates: CallerRates::new(settings.limits.key_rate),
             self_serve: SelfServe::new(&settings.limits),
             uses: KeyUses::start(pool.clone(), callers::NOTE_KEY_USES),

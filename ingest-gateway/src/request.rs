@@ -2,6 +2,7 @@
 
 pub(crate) mod callers;
 pub(crate) mod bodies;
+pub(crate) mod body_memory;
 pub(crate) mod raw;
 pub(crate) mod faults;
 pub(crate) mod limits;

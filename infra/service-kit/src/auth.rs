@@ -1,6 +1,6 @@
 //! Who is asking. A handler states what it needs as an argument type, so a missing check is a missing argument.
 
-pub use crate::caller::{Caller, Credential, Member, Membership, named_organization};
+pub use crate::caller::{Caller, Credential, Member, Membership, Tenant, named_organization};
 
 use crate::directory::{Directory, HasDirectory};
 use crate::http::{ApiError, only};

@@ -18,6 +18,15 @@ pub struct Caller {
     pub strict: bool,
     /// The drain that the key feeds; it then has no scope.
     pub drain: Option<DrainId>,
+    /// The person who created the organization without an operator's approval.
+    pub founder: Option<UserId>,
+}
+
+/// Who shares slots with others: an organization, or all organizations that one person created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tenant {
+    Organization(OrgId),
+    Founder(UserId),
 }
 
 /// By what somebody acts.
@@ -77,6 +86,10 @@ fn no_member() -> ApiError {
 }
 
 impl Caller {
+    pub fn tenant(&self) -> Tenant {
+        self.founder.map_or(Tenant::Organization(self.org_id), Tenant::Founder)
+    }
+
     /// Refuses a key without `scope`.
     pub fn require(&self, scope: Scope) -> Result<(), ApiError> {
         if self.scopes.contains(&scope) {

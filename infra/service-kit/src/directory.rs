@@ -64,8 +64,8 @@ pub struct OwnedSite {
     pub formerly: Vec<(Site, DateTime<Utc>)>,
 }
 
-/// Key, organisation and its type, scopes, whether it is strict, the drain that it feeds.
-type KeyRow = (Uuid, Uuid, String, Vec<String>, bool, Option<Uuid>);
+/// Key, organization, its type and its founder, scopes, whether it is strict, the drain that it feeds.
+type KeyRow = (Uuid, Uuid, String, Option<Uuid>, Vec<String>, bool, Option<Uuid>);
 
 type OwnedRow = (String, Option<DateTime<Utc>>, Vec<String>, Option<Vec<String>>, Option<Vec<DateTime<Utc>>>);
 
@@ -123,13 +123,13 @@ impl Directory {
     /// says, so that no route but those that ask [`Caller::feeds`] lets it in.
     pub async fn find_key(&self, hash: &SecretHash) -> Result<Option<Caller>, sqlx::Error> {
         let row: Option<KeyRow> = bounded(sqlx::query_as(
-            "SELECT k.id, o.id, o.org_type, CASE WHEN k.drain_id IS NULL THEN k.scopes ELSE '{}' END, k.strict, k.drain_id FROM api_keys k JOIN organizations o ON o.id = k.organization_id \
+            "SELECT k.id, o.id, o.org_type, o.founded_by, CASE WHEN k.drain_id IS NULL THEN k.scopes ELSE '{}' END, k.strict, k.drain_id FROM api_keys k JOIN organizations o ON o.id = k.organization_id \
              WHERE k.key_hash = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())",
         )
         .bind(hash.as_bytes().as_slice())
         .fetch_optional(&self.pool))
         .await?;
-        row.map(|(key, org, org_type, scopes, strict, drain)| {
+        row.map(|(key, org, org_type, founder, scopes, strict, drain)| {
             Ok(Caller {
                 key_id: ApiKeyId(key),
                 org_id: OrgId(org),
@@ -138,6 +138,7 @@ impl Directory {
                 scopes: scopes.iter().filter_map(|scope| scope.parse::<Scope>().ok()).collect(),
                 strict,
                 drain: drain.map(DrainId),
+                founder: founder.map(UserId),
             })
         })
         .transpose()

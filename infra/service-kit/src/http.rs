@@ -13,7 +13,7 @@ pub mod sort;
 mod weighted;
 
 pub(crate) use body::only;
-pub use body::{BodyLimits, BodyReader, is_form};
+pub use body::{BodyLimits, BodyReader, is_form, read_wire};
 pub use boundary::{RequestId, Transport, with_boundary, with_boundary_over};
 pub(crate) use boundary::{refuse, shield};
 pub use error::ApiError;

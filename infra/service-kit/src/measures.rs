@@ -135,7 +135,7 @@ pub mod common {
         By { label: "how", says: "`looked_up`, `remembered` or `limited`", values: &[LOOKED_UP, REMEMBERED, LIMITED] };
 
     /// Pools of slots (`slots::Pool`).
-    pub(crate) const POOLS: [&str; 10] = [
+    pub(crate) const POOLS: [&str; 11] = [
         "reads",
         "read_questions",
         "drains",
@@ -146,10 +146,11 @@ pub mod common {
         "writes",
         "session_changes",
         "identity_requests",
+        "bodies",
     ];
     const POOL: By = By {
         label: "pool",
-        says: "what the slots are for: `reads`, `read_questions` (to PostgreSQL), `drains`, `webhooks`, `sign_in_mails`, `domain_checks`, `large_bodies`, `writes` (to the log), `session_changes` or `identity_requests`",
+        says: "what the slots are for: `reads`, `read_questions` (to PostgreSQL), `drains`, `webhooks`, `sign_in_mails`, `domain_checks`, `large_bodies`, `writes` (to the log), `session_changes`, `identity_requests` or `bodies` (KiB of bodies that the gateway receives or processes)",
         values: &POOLS,
     };
     pub(crate) const SHARE: &str = "share";

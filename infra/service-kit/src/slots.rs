@@ -26,6 +26,8 @@ pub enum Pool {
     Writes,
     SessionChanges,
     IdentityRequests,
+    /// KiB of bodies.
+    Bodies,
 }
 
 impl Pool {
@@ -70,11 +72,12 @@ struct State<K> {
     waiting: HashMap<K, usize>,
 }
 
-/// A taken slot, until it is dropped.
+/// A taken slot, or several, until it is dropped.
 #[derive(Debug)]
 pub struct Slot<K: Copy + Eq + Hash = OrgId> {
     slots: Arc<Slots<K>>,
     key: K,
+    count: usize,
 }
 
 impl<K: Copy + Eq + Hash> Slots<K> {
@@ -159,17 +162,25 @@ impl<K: Copy + Eq + Hash> Slots<K> {
     }
 
     fn take_from(self: &Arc<Self>, state: &mut State<K>, key: K, most: usize) -> Result<Slot<K>, NoSlot> {
-        let (own, free) = (state.taken_by(key), self.size.saturating_sub(state.taken));
-        if own >= most || (self.has_reserve && own >= free && free > 0) {
+        if state.taken_by(key) >= most {
             return Err(NoSlot::OwnShare);
         }
-        if free == 0 {
+        self.add(state, key, 1)?;
+        Ok(Slot { slots: Arc::clone(self), key, count: 1 })
+    }
+
+    fn add(&self, state: &mut State<K>, key: K, count: usize) -> Result<(), NoSlot> {
+        let (own, free) = (state.taken_by(key), self.size.saturating_sub(state.taken));
+        if count > free {
             return Err(NoSlot::AllTaken);
         }
-        state.taken += 1;
-        state.by_key.insert(key, own + 1);
+        if self.has_reserve && own + count > free - count + 1 {
+            return Err(NoSlot::OwnShare);
+        }
+        state.taken += count;
+        state.by_key.insert(key, own + count);
         self.show(state.taken);
-        Ok(Slot { slots: Arc::clone(self), key })
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
@@ -188,13 +199,21 @@ impl<K: Copy + Eq + Hash> Slot<K> {
     pub fn key(&self) -> K {
         self.key
     }
+
+    /// Takes more slots for the same tenant, up to `count` together. On an error it has as many as before.
+    pub fn grow_to(&mut self, count: usize) -> Result<(), NoSlot> {
+        let Some(more) = count.checked_sub(self.count).filter(|more| *more > 0) else { return Ok(()) };
+        self.slots.add(&mut self.slots.lock(), self.key, more).inspect_err(|why| self.slots.note(why.limit()))?;
+        self.count = count;
+        Ok(())
+    }
 }
 
 impl<K: Copy + Eq + Hash> Drop for Slot<K> {
     fn drop(&mut self) {
         let mut state = self.slots.lock();
-        state.taken -= 1;
-        remove_one(&mut state.by_key, self.key);
+        state.taken -= self.count;
+        remove(&mut state.by_key, self.key, self.count);
         self.slots.show(state.taken);
         drop(state);
         self.slots.changed.notify_waiters();
@@ -215,16 +234,16 @@ impl<'a, K: Copy + Eq + Hash> Waiter<'a, K> {
 
 impl<K: Copy + Eq + Hash> Drop for Waiter<'_, K> {
     fn drop(&mut self) {
-        remove_one(&mut self.slots.lock().waiting, self.key);
+        remove(&mut self.slots.lock().waiting, self.key, 1);
         // Others may have let this one go first.
         self.slots.changed.notify_waiters();
     }
 }
 
-/// Subtracts one; a tenant without any is not remembered.
-fn remove_one<K: Copy + Eq + Hash>(counts: &mut HashMap<K, usize>, key: K) {
+/// Subtracts `removed`; a tenant without any is not remembered.
+fn remove<K: Copy + Eq + Hash>(counts: &mut HashMap<K, usize>, key: K, removed: usize) {
     match counts.get_mut(&key) {
-        Some(count) if *count > 1 => *count -= 1,
+        Some(count) if *count > removed => *count -= removed,
         _ => drop(counts.remove(&key)),
     }
 }
@@ -259,6 +278,19 @@ mod tests {
         assert!(slots.take(2, 3).is_ok());
         drop(first);
         assert_eq!((slots.free(), slots.by_key().len()), (96, 0), "tenants without slots are not remembered");
+    }
+
+    #[test]
+    fn a_growing_slot_leaves_as_much_as_it_takes() {
+        let slots = Slots::new(Pool::Bodies, 100);
+        let (mut first, mut second) = (slots.take(1, usize::MAX).unwrap(), slots.take(2, usize::MAX).unwrap());
+        assert_eq!((first.grow_to(49), first.grow_to(51), first.grow_to(10)), (Ok(()), Err(NoSlot::OwnShare), Ok(())));
+        assert_eq!((second.grow_to(27), second.grow_to(26)), (Err(NoSlot::OwnShare), Ok(())));
+        assert_eq!((second.grow_to(60), slots.free()), (Err(NoSlot::AllTaken), 25));
+        drop(first);
+        assert_eq!((second.grow_to(50), slots.free()), (Ok(()), 50));
+        drop(second);
+        assert_eq!((slots.free(), slots.by_key().len()), (100, 0));
     }
 
     #[test]

@@ -27,10 +27,17 @@ const PAUSE: Duration = Duration::from_secs(1);
 const MAX_WAITING: usize = 100_000;
 /// How far back hours are stored.
 const HOURS_STORED: TimeDelta = TimeDelta::days(400);
+/// How far back hours are stored that only the health of a drain shows.
+const HOURS_OF_HEALTH: TimeDelta = TimeDelta::days(3);
 /// How long a body is known as one that was counted.
 const BODIES_STORED: TimeDelta = TimeDelta::days(7);
 /// How long lines that could not be read are stored.
 const BAD_LINES_STORED: TimeDelta = TimeDelta::days(30);
+
+/// What a row takes in PostgreSQL with its indexes, in bytes. A new version of an hour takes as much until it is vacuumed.
+const BODY_BYTES: u64 = 256;
+const HOUR_BYTES: u64 = 256;
+const BAD_LINE_BYTES: u64 = 512;
 
 const ADD: &str = include_str!("coverage/add.sql");
 const TRIM_BAD_LINES: &str = include_str!("coverage/trim_bad_lines.sql");
@@ -44,39 +51,35 @@ pub(super) struct Report {
     pub(super) provider: DrainProvider,
     /// None for a key that is not a drain's.
     pub(super) drain: Option<DrainId>,
+    pub(super) stored: Stored,
     pub(super) body_counts: BodyCounts,
     pub(super) received_at: DateTime<Utc>,
 }
 
-/// How much coverage of an organization is stored.
-#[derive(Clone, Copy)]
+/// Which coverage of an organization is stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stored {
-    /// None: a content owner without a verified domain, which anyone can create.
-    Nothing,
-    /// What the organization's budget allows.
-    WithinBudget,
+    /// Of verified hosts: reads show it.
+    OfVerifiedHosts,
+    /// Of any hosts: only the health of the drain shows it.
+    OfAnyHosts,
 }
 
 impl Stored {
-    /// By the hosts that the organization has verified; `None` for one that may report for every host.
-    pub(super) fn of(owned: Option<&[OwnedSite]>) -> Self {
+    /// By the hosts that the organization has verified; `None` for one that may report for every host. Returns `None` for a content
+    /// owner without a verified domain, which anyone can create.
+    pub(super) fn of(owned: Option<&[OwnedSite]>) -> Option<Self> {
         match owned {
-            Some([]) => Self::Nothing,
-            None | Some(_) => Self::WithinBudget,
+            Some([]) => None,
+            Some(_) => Some(Self::OfVerifiedHosts),
+            None => Some(Self::OfAnyHosts),
         }
     }
 
-    /// Whether to store a report; what the budget doesn't allow counts as lost.
-    pub(super) fn allows(self, budgets: &SelfServe, report: &Report) -> bool {
+    fn hours(self) -> TimeDelta {
         match self {
-            Self::Nothing => false,
-            Self::WithinBudget => {
-                let is_allowed = budgets.spend_late(report.org, report.rows(), report.received_at);
-                if !is_allowed {
-                    metrics::drain_coverage_lost();
-                }
-                is_allowed
-            }
+            Self::OfVerifiedHosts => HOURS_STORED,
+            Self::OfAnyHosts => HOURS_OF_HEALTH,
         }
     }
 }
@@ -99,9 +102,13 @@ impl Coverage {
         Self { pool, later, waiting, _writer: AbortOnDropHandle::new(tokio::spawn(writer)), _expiry: expiry }
     }
 
-    /// Writes a report, or has it written once PostgreSQL is back.
-    pub(super) async fn keep(&self, report: Report) {
+    /// Writes a report, or has it written once PostgreSQL is back. What the budget doesn't allow counts as lost.
+    pub(super) async fn keep(&self, report: Report, budgets: &SelfServe) {
         if report.body_counts.lines == 0 {
+            return;
+        }
+        if !report.is_within(budgets) {
+            metrics::drain_coverage_lost();
             return;
         }
         // While others wait PostgreSQL is away.
@@ -154,7 +161,7 @@ impl Report {
 
     /// The hours to store, with their starts. Older ones would be deleted within the hour.
     fn hours(&self) -> impl Iterator<Item = (DateTime<Utc>, &Hour)> {
-        let first = self.received_at - HOURS_STORED;
+        let first = self.received_at - self.stored.hours();
         let hours = self.body_counts.hours.iter();
         hours
             .filter_map(|(begin, hour)| Some((DateTime::from_timestamp_millis(*begin)?, hour)))
@@ -162,8 +169,15 @@ impl Report {
     }
 
     /// Rows that it adds at most: hours, bad lines and the body itself.
-    pub(super) fn rows(&self) -> usize {
+    fn rows(&self) -> usize {
         self.hours().count() + self.body_counts.bad_lines.len() + 1
+    }
+
+    /// Spends its rows; returns whether the organization's budget has them.
+    fn is_within(&self, budgets: &SelfServe) -> bool {
+        let (hours, bad_lines) = (self.hours().count() as u64, self.body_counts.bad_lines.len() as u64);
+        let bytes = BODY_BYTES + hours * HOUR_BYTES + bad_lines * BAD_LINE_BYTES;
+        budgets.spend_coverage(self.org, self.stored == Stored::OfVerifiedHosts, bytes, self.received_at)
     }
 
     async fn write(&self, pool: &PgPool) -> Result<(), sqlx::Error> {

@@ -97,6 +97,7 @@ fn nobody() -> Caller {
         scopes: Vec::new(),
         drain: None,
         strict: false,
+        founder: None,
     }
 }
 

@@ -1,6 +1,5 @@
-//! A body as it arrives, inflated on the way (docs/api/drains.md#bodies).
+//! A body, inflated as it is read (docs/api/drains.md#bodies).
 
-use axum::body::Bytes;
 use axum::http::HeaderMap;
 use flate2::read::MultiGzDecoder;
 use service_kit::http::{ApiError, content_encoding};
@@ -42,29 +41,21 @@ impl Encoding {
     }
 }
 
-/// The parts of a body as they arrive from the task that reads the request. Blocking.
-pub(super) struct Parts {
-    arriving: mpsc::Receiver<io::Result<Bytes>>,
-    part: Bytes,
+/// A body that can be read for as long as its request waits for records.
+pub(super) struct Awaited<T> {
+    body: io::Cursor<Vec<u8>>,
+    records: mpsc::Sender<T>,
 }
 
-impl Parts {
-    pub(super) fn new(arriving: mpsc::Receiver<io::Result<Bytes>>) -> Self {
-        Self { arriving, part: Bytes::new() }
+impl<T> Awaited<T> {
+    pub(super) fn new(body: Vec<u8>, records: mpsc::Sender<T>) -> Self {
+        Self { body: io::Cursor::new(body), records }
     }
 }
 
-impl Read for Parts {
+impl<T> Read for Awaited<T> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.part.is_empty() {
-            match self.arriving.blocking_recv() {
-                Some(part) => self.part = part?,
-                None => return Ok(0),
-            }
-        }
-        let taken = self.part.split_to(self.part.len().min(buffer.len()));
-        buffer[..taken.len()].copy_from_slice(&taken);
-        Ok(taken.len())
+        if self.records.is_closed() { Err(io::ErrorKind::BrokenPipe.into()) } else { self.body.read(buffer) }
     }
 }
 

@@ -1,12 +1,12 @@
-//! From the bytes of a request to records on the log, as they arrive (docs/api/drains.md#bodies).
+//! From the body of a request to records on the log (docs/api/drains.md#bodies).
 //!
 //! ```text
-//!  request ── parts ──► a thread: inflate, split, judge ── records ──► append ──► the answer, when all are durable
+//!  body ──► a thread: inflate, split, judge ── records ──► append ──► the answer, when all are durable
 //! ```
 
 use super::body_counts::{Batch, BodyCounts};
 use super::formats::record_lines;
-use super::inflate::{Encoding, Limited, Parts, inflated};
+use super::inflate::{Awaited, Encoding, Limited, inflated};
 use super::line_outcome::{Judge, Judged, bad};
 use super::reader::BodyReader;
 use super::settings::DrainSettings;
@@ -14,21 +14,16 @@ use super::split::{Item, Splitter, lines};
 use crate::log::{Log, Message};
 use crate::metrics;
 use crate::record::accept::record;
-use axum::body::{Body, Bytes};
-use http_body_util::BodyExt;
+use crate::request::body_memory::BodyRoom;
 use schemas::identity::DrainBody;
 use schemas::log::{LogRecord, RecordKind};
 use schemas::problem::Code;
+use service_kit::auth::Tenant;
 use service_kit::http::ApiError;
 use service_kit::slots::Slot;
 use std::io::{self, Read};
-use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// The longest pause between two parts of a body.
-const PART_DEADLINE: Duration = Duration::from_secs(10);
-/// Parts that wait for the thread.
-const WAITING_PARTS: usize = 4;
 /// Records that wait for the log.
 const WAITING_RECORDS: usize = 2;
 /// Lines of one record.
@@ -36,7 +31,7 @@ const RECORD_LINES: usize = 500;
 /// Largest record of a delivery of Firehose, in Base64 and JSON.
 const MAX_FIREHOSE_RECORD_BYTES: usize = 2 * 1024 * 1024;
 
-/// One body on its way.
+/// What a body is processed with.
 pub(super) struct Intake {
     pub(super) judge: Judge,
     pub(super) settings: DrainSettings,
@@ -52,25 +47,23 @@ pub(super) struct Taken {
 }
 
 impl Intake {
-    /// Takes a body in; answers once every record is durable. The slot is taken until the thread has ended.
-    pub(super) async fn take(self, body: Body, slot: Slot) -> Result<Taken, ApiError> {
-        let (parts, arriving) = mpsc::channel(WAITING_PARTS);
+    /// Processes a body; returns once every record is durable. Room and slot are taken until the thread has ended.
+    pub(super) async fn take(self, body: Vec<u8>, taken: (BodyRoom, Slot<Tenant>)) -> Result<Taken, ApiError> {
         let (records, made) = mpsc::channel(WAITING_RECORDS);
-        let (log, wire_bytes) = (self.log.clone(), self.settings.drain_wire_bytes);
+        let log = self.log.clone();
         let thread = tokio::task::spawn_blocking(move || {
-            let _slot = slot;
-            self.work(Parts::new(arriving), &records)
+            let _taken = taken;
+            self.work(body, &records)
         });
-        let (sent, appended, worked) = tokio::join!(send_parts(body, wire_bytes, parts), append_all(&log, made), thread);
-        let worked = worked.map_err(ApiError::internal)?;
-        // Why the log or the request ended says more than that the thread was cut short.
+        let (appended, worked) = tokio::join!(append_all(&log, made), thread);
+        // Why the log refused a record says more than that the thread was cut short.
         appended?;
-        sent?;
-        worked.map_err(|error| unreadable(&error))
+        worked.map_err(ApiError::internal)?.map_err(|error| unreadable(&error))
     }
 
-    fn work(self, parts: Parts, records: &mpsc::Sender<Message>) -> io::Result<Taken> {
-        work_off(parts, self.encoding, &self.judge, &self.settings, |record| {
+    fn work(self, body: Vec<u8>, records: &mpsc::Sender<Message>) -> io::Result<Taken> {
+        let body = Awaited::new(body, records.clone());
+        work_off(body, self.encoding, &self.judge, &self.settings, |record| {
             let message = self.log.message(&record, &self.request_id).map_err(|_| io::Error::other("too large"))?;
             records.blocking_send(message).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
         })
@@ -150,44 +143,6 @@ async fn append_all(log: &Log, mut made: mpsc::Receiver<Message>) -> Result<(), 
         metrics::accepted(message.events());
     }
     Ok(())
-}
-
-/// Hands the parts of a body over as they arrive.
-async fn send_parts(mut body: Body, wire_bytes: u64, parts: mpsc::Sender<io::Result<Bytes>>) -> Result<(), ApiError> {
-    let sent = send_within(&mut body, wire_bytes, &parts).await;
-    if sent.is_err() {
-        // What has arrived is not all: the line at hand is no line.
-        let _ = parts.send(Err(io::ErrorKind::ConnectionAborted.into())).await;
-    }
-    sent
-}
-
-async fn send_within(body: &mut Body, wire_bytes: u64, parts: &mpsc::Sender<io::Result<Bytes>>) -> Result<(), ApiError> {
-    let mut left = wire_bytes;
-    while let Some(part) = next_part(body, &mut left, wire_bytes).await? {
-        if parts.send(Ok(part)).await.is_err() {
-            // The thread has ended; it says why.
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
-/// The next bytes of a body, if they come in time and the whole, of which `left` may still come, is no larger than `wire_bytes`.
-pub(super) async fn next_part(body: &mut Body, left: &mut u64, wire_bytes: u64) -> Result<Option<Bytes>, ApiError> {
-    let too_slow = |_| ApiError::new(Code::RequestTimeout, "The body did not arrive in time.");
-    while let Some(frame) = tokio::time::timeout(PART_DEADLINE, body.frame()).await.map_err(too_slow)? {
-        let frame = frame.map_err(|_| ApiError::new(Code::InvalidBody, "The body ended before it was complete."))?;
-        let Ok(part) = frame.into_data() else { continue };
-        *left = left.checked_sub(part.len() as u64).ok_or_else(|| too_large(wire_bytes))?;
-        return Ok(Some(part));
-    }
-    Ok(None)
-}
-
-/// 413 for a body on the wire.
-pub(super) fn too_large(wire_bytes: u64) -> ApiError {
-    ApiError::new(Code::TooLarge, format!("The body is larger than {wire_bytes} bytes. Send smaller batches."))
 }
 
 fn unreadable(error: &io::Error) -> ApiError {

@@ -1,7 +1,5 @@
 //! The signature of a body: Vercel signs what it sends with the secret of the drain (docs/api/drains.md#credentials).
 
-use super::intake::next_part;
-use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName};
 use data_encoding::HEXLOWER_PERMISSIVE;
 use hmac::{Hmac, KeyInit, Mac};
@@ -13,19 +11,14 @@ use sha1::Sha1;
 const SIGNATURE: HeaderName = HeaderName::from_static("x-vercel-signature");
 /// Bytes of it.
 const BYTES: usize = 20;
-/// Largest body that is signed: it is held until it has been checked. Batches of Vercel are smaller.
-const MAX_SIGNED_BYTES: u64 = 16 * 1024 * 1024;
+/// Largest body that is signed, as it is checked at once. Batches of Vercel are smaller.
+pub(super) const MAX_SIGNED_BYTES: usize = 16 * 1024 * 1024;
 
-/// The body, once it is known to be whole and signed with `secret`.
-pub(super) async fn checked(mut body: Body, headers: &HeaderMap, secret: &str) -> Result<Body, ApiError> {
+/// 403 unless the body is signed with `secret`.
+pub(super) fn check(body: &[u8], headers: &HeaderMap, secret: &str) -> Result<(), ApiError> {
     let signature = presented(headers).ok_or_else(refused)?;
-    let (mut left, mut whole) = (MAX_SIGNED_BYTES, Vec::new());
-    while let Some(part) = next_part(&mut body, &mut left, MAX_SIGNED_BYTES).await? {
-        whole.extend_from_slice(&part);
-    }
     let mac = Hmac::<Sha1>::new_from_slice(secret.as_bytes()).map_err(ApiError::internal)?;
-    mac.chain_update(&whole).verify_slice(&signature).map_err(|_| refused())?;
-    Ok(Body::from(whole))
+    mac.chain_update(body).verify_slice(&signature).map_err(|_| refused())
 }
 
 fn refused() -> ApiError {
@@ -44,23 +37,20 @@ fn presented(headers: &HeaderMap) -> Option<[u8; BYTES]> {
 mod tests {
     use super::*;
     use axum::http::HeaderValue;
-    use http_body_util::BodyExt;
 
-    async fn taken(signatures: &[&'static str]) -> Result<Vec<u8>, Code> {
+    fn checked(signatures: &[&'static str]) -> Result<(), Code> {
         let mut headers = HeaderMap::new();
         for signature in signatures {
             headers.append(SIGNATURE, HeaderValue::from_static(signature));
         }
-        let body = Body::from("The quick brown fox jumps over the lazy dog");
-        let checked = checked(body, &headers, "key").await.map_err(|error| error.code())?;
-        Ok(checked.collect().await.unwrap().to_bytes().to_vec())
+        check(b"The quick brown fox jumps over the lazy dog", &headers, "key").map_err(|error| error.code())
     }
 
-    #[tokio::test]
-    async fn a_body_goes_on_whole_with_its_own_signature_and_no_other() {
+    #[test]
+    fn a_body_has_its_own_signature_and_no_other() {
         const RIGHT: &str = "de7c9b85b8b78aa6bc8a7a36f70a90701c9db4d9";
-        assert_eq!(taken(&[RIGHT]).await.unwrap(), b"The quick brown fox jumps over the lazy dog");
-        assert!(taken(&["DE7C9B85B8B78AA6BC8A7A36F70A90701C9DB4D9"]).await.is_ok(), "digits in any case");
+        assert_eq!(checked(&[RIGHT]), Ok(()));
+        assert_eq!(checked(&["DE7C9B85B8B78AA6BC8A7A36F70A90701C9DB4D9"]), Ok(()), "digits in any case");
         for wrong in [
             &[][..],
             &[""],
@@ -72,7 +62,7 @@ mod tests {
             &["sha1=de7c9b85b8b78aa6bc8a7a36f70a90701c9db4d9"],
             &[RIGHT, RIGHT],
         ] {
-            assert_eq!(taken(wrong).await, Err(Code::Forbidden), "{wrong:?}");
+            assert_eq!(checked(wrong), Err(Code::Forbidden), "{wrong:?}");
         }
     }
 }

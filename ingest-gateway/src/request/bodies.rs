@@ -1,5 +1,6 @@
 //! From a request to the object in its body: what every write endpoint does first.
 
+use super::body_memory::no_room;
 use super::large::ReceivedBody;
 use super::raw::{MAX_BODY_LEVELS, RawObject, as_array, as_str, depth, require_clean_text};
 use crate::State;
@@ -28,8 +29,10 @@ impl WriteRequest {
         state.rates.admit(caller.key_id, caller.org_id)?;
         let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
         let idempotency_key = idempotency_key(request.headers())?;
-        let body = ReceivedBody::new(caller.org_id, state.bodies.read(request).await?);
-        state.self_serve.spend(state, caller, body.len()).await?;
+        let mut room = state.body_memory.reserve(caller.tenant()).map_err(no_room)?;
+        let bytes = state.bodies.read_admitted(request, |bytes| room.grow_to(bytes).map_err(no_room)).await?;
+        let body = ReceivedBody::new(room, bytes);
+        state.self_serve.spend(state, caller, 1, body.len()).await?;
         Ok(Self { body, request_id, idempotency_key })
     }
 

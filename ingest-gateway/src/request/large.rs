@@ -5,7 +5,8 @@
 //! Must not be asked for anything that waits. What it is asked for is linear in the body, whose size is limited: that is its
 //! deadline.
 
-use schemas::ids::OrgId;
+use super::body_memory::BodyRoom;
+use service_kit::auth::Tenant;
 use service_kit::slots::{Pool, Slots};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +18,15 @@ const SMALL: usize = 64 * 1024;
 /// Longest wait for a turn; the boundary ends requests earlier.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A body as it came, and who sent it; only its size can be told out of turn.
+/// A body with the memory that it takes; only its size can be told out of turn.
 pub(crate) struct ReceivedBody {
-    sender: OrgId,
+    room: BodyRoom,
     bytes: Vec<u8>,
 }
 
 impl ReceivedBody {
-    pub(crate) fn new(sender: OrgId, bytes: Vec<u8>) -> Self {
-        Self { sender, bytes }
+    pub(crate) fn new(room: BodyRoom, bytes: Vec<u8>) -> Self {
+        Self { room, bytes }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -47,8 +48,8 @@ impl Turn {
     }
 }
 
-/// Turns to work on a large body, as many as there are cores. Of the organizations that wait, the one with the fewest turns is next.
-pub(crate) struct LargeBodies(Arc<Slots>);
+/// Turns to work on a large body, as many as there are cores. Of the tenants that wait, the one with the fewest turns is next.
+pub(crate) struct LargeBodies(Arc<Slots<Tenant>>);
 
 impl LargeBodies {
     pub(crate) fn new() -> Self {
@@ -62,7 +63,7 @@ impl LargeBodies {
             return work(&Turn(()));
         }
         // Without a turn the work is done all the same.
-        let _turn = self.0.wait(body.sender, PATIENCE).await;
+        let _turn = self.0.wait(body.room.tenant(), PATIENCE).await;
         match Handle::current().runtime_flavor() {
             RuntimeFlavor::MultiThread => tokio::task::block_in_place(|| work(&Turn(()))),
             _ => work(&Turn(())),
@@ -72,12 +73,18 @@ impl LargeBodies {
 
 #[cfg(test)]
 mod tests {
+    use super::super::body_memory::BodyMemory;
     use super::*;
+    use schemas::ids::OrgId;
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    fn sender(number: u128) -> OrgId {
-        OrgId(uuid::Uuid::from_u128(number))
+    fn sender(number: u128) -> Tenant {
+        Tenant::Organization(OrgId(uuid::Uuid::from_u128(number)))
+    }
+
+    fn large_body(number: u128) -> ReceivedBody {
+        ReceivedBody::new(BodyMemory::new(1 << 20).reserve(sender(number)).unwrap(), vec![b' '; SMALL + 1])
     }
 
     /// One worker: whatever keeps it keeps everybody.
@@ -90,7 +97,7 @@ mod tests {
                 let _ = begun.send(());
                 is_served.recv_timeout(Duration::from_secs(60))
             };
-            LargeBodies::new().run(&ReceivedBody::new(sender(1), vec![b' '; SMALL + 1]), work).await
+            LargeBodies::new().run(&large_body(1), work).await
         });
         has_begun.await.unwrap();
         // The only worker is in the work on the large body now, which waits for somebody else to be served.
@@ -101,12 +108,11 @@ mod tests {
     #[tokio::test]
     async fn f53_large_bodies_of_one_organization_leave_turns_for_others() {
         let large = Arc::new(LargeBodies::new());
-        let body = |number| ReceivedBody::new(sender(number), vec![b' '; SMALL + 1]);
         // As if the work of the first were going on in every turn.
         let mut taken: Vec<_> = std::iter::from_fn(|| large.0.take(sender(1), usize::MAX).ok()).collect();
         let (done, mut order) = tokio::sync::mpsc::unbounded_channel();
         let start = |number: u128| {
-            let (large, done, body) = (Arc::clone(&large), done.clone(), body(number));
+            let (large, done, body) = (Arc::clone(&large), done.clone(), large_body(number));
             tokio::spawn(async move { large.run(&body, |_| done.send(number).unwrap()).await })
         };
         let busy: Vec<_> = (0..50).map(|_| start(1)).collect();

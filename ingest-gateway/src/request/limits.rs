@@ -20,15 +20,21 @@ pub struct Limits {
     /// Largest body once inflated, in bytes
     #[arg(long, env = "TELEMETRY_MAX_BODY_BYTES", default_value_t = 4 * 1024 * 1024)]
     pub max_body_bytes: usize,
+    /// Bytes of request bodies at a time; no organization or founder has more than are left for others
+    #[arg(long, env = "TELEMETRY_BODY_MEMORY_BYTES", default_value_t = 256 * 1024 * 1024, value_name = "BYTES")]
+    pub body_memory_bytes: usize,
     /// Requests per second of one key; an organization's keys together have twice as many; 0: no limit
     #[arg(long, env = "TELEMETRY_KEY_RATE", default_value_t = 50_000)]
     pub key_rate: u32,
     /// Bytes an hour that an organization without a verified domain may write; platforms and agents have no such limit; 0: no limit
     #[arg(long, env = "TELEMETRY_UNVERIFIED_BYTES", default_value_t = 4 * 1024 * 1024, value_name = "BYTES")]
     pub unverified_bytes: u64,
-    /// Bytes an hour that a content owner may add to PostgreSQL by sessions, and any organization by coverage of its drains; 0: no limit
+    /// Bytes an hour that a content owner may add to PostgreSQL by sessions and by coverage of its drains; 0: no limit
     #[arg(long, env = "TELEMETRY_OWNER_BYTES", default_value_t = 256 * 1024 * 1024, value_name = "BYTES")]
     pub owner_bytes: u64,
+    /// Bytes an hour that a platform or agent may add to PostgreSQL by coverage of its drains; 0: no limit
+    #[arg(long, env = "TELEMETRY_COVERAGE_BYTES", default_value_t = 8 * 1024 * 1024, value_name = "BYTES")]
+    pub coverage_bytes: u64,
     /// Largest `data` of one event, in bytes
     #[arg(long, env = "TELEMETRY_MAX_DATA_BYTES", default_value_t = 64 * 1024)]
     pub max_data_bytes: usize,
@@ -46,9 +52,11 @@ impl Default for Limits {
             max_events: 1_000,
             max_wire_bytes: 1024 * 1024,
             max_body_bytes: 4 * 1024 * 1024,
+            body_memory_bytes: 256 * 1024 * 1024,
             key_rate: 50_000,
             unverified_bytes: 4 * 1024 * 1024,
             owner_bytes: 256 * 1024 * 1024,
+            coverage_bytes: 8 * 1024 * 1024,
             max_data_bytes: 64 * 1024,
             max_ahead_seconds: 3_600,
             strict: false,

@@ -6,6 +6,7 @@ use crate::State;
 use chrono::{DateTime, Utc};
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
+use schemas::session::SessionReport;
 use service_kit::auth::Caller;
 use service_kit::budgets::{Budgets, cost};
 use service_kit::http::ApiError;
@@ -13,33 +14,50 @@ use service_kit::http::ApiError;
 pub(crate) struct SelfServe {
     /// Everything that an organization without a verified domain writes.
     unverified: Budgets,
-    /// Rows of PostgreSQL that an organization writes: sessions, and coverage of its drains.
+    /// Rows of PostgreSQL that a content owner writes: sessions, and coverage of its drains.
     rows: Budgets,
+    /// Coverage of the drains of platforms and agents.
+    coverage: Budgets,
 }
 
 impl SelfServe {
     pub(crate) fn new(limits: &Limits) -> Self {
-        Self { unverified: Budgets::new(limits.unverified_bytes), rows: Budgets::new(limits.owner_bytes) }
+        let [unverified, rows, coverage] = [limits.unverified_bytes, limits.owner_bytes, limits.coverage_bytes].map(Budgets::new);
+        Self { unverified, rows, coverage }
     }
 
-    /// Spends the body of a write, or returns 429. Does nothing for organizations with a verified domain.
-    pub(crate) async fn spend(&self, state: &State, caller: &Caller, bytes: usize) -> Result<(), ApiError> {
+    /// Spends a write, or returns 429. Does nothing for organizations with a verified domain.
+    pub(crate) async fn spend(&self, state: &State, caller: &Caller, rows: usize, bytes: usize) -> Result<(), ApiError> {
         if caller.org_type != OrgType::ContentOwner || !state.callers.owned_sites(caller.org_id).await?.is_empty() {
             return Ok(());
         }
-        self.unverified.spend(caller.org_id, cost(1, bytes), state.clock.now())
+        self.unverified.spend(caller.org_id, cost(rows, bytes), state.clock.now())
     }
 
-    /// Spends a row of PostgreSQL, or returns 429.
-    pub(crate) fn spend_row(&self, state: &State, caller: &Caller, bytes: usize) -> Result<(), ApiError> {
+    /// Spends rows of PostgreSQL, or returns 429.
+    pub(crate) fn spend_rows(&self, state: &State, caller: &Caller, rows: usize, bytes: usize) -> Result<(), ApiError> {
         match caller.org_type {
-            OrgType::ContentOwner => self.rows.spend(caller.org_id, cost(1, bytes), state.clock.now()),
+            OrgType::ContentOwner => self.rows.spend(caller.org_id, cost(rows, bytes), state.clock.now()),
             OrgType::Platform | OrgType::Agent => Ok(()),
         }
     }
 
-    /// Spends rows that were counted after their request was accepted. Returns false if they must not be written.
-    pub(crate) fn spend_late(&self, org: OrgId, rows: usize, now: DateTime<Utc>) -> bool {
-        self.rows.spend_late(org, cost(rows, 0), now)
+    /// Spends the rows of sessions that events name, or returns 429. A session costs nothing if this process has accepted events of it.
+    pub(crate) async fn spend_named(&self, state: &State, caller: &Caller, named: &[SessionReport]) -> Result<(), ApiError> {
+        if caller.org_type != OrgType::ContentOwner {
+            return Ok(());
+        }
+        let new = named.iter().filter(|report| !state.memory.is_named((caller.org_id, report.session_id)));
+        let sizes: Vec<usize> = new.map(|report| serde_json::to_vec(report).map_or(0, |json| json.len())).collect();
+        let (rows, bytes) = (sizes.len(), sizes.iter().sum());
+        self.spend(state, caller, rows, bytes).await?;
+        self.spend_rows(state, caller, rows, bytes)
+    }
+
+    /// Spends coverage of a body that was accepted: of a content owner's drain, or of another organization's. Returns false if it must not
+    /// be stored.
+    pub(crate) fn spend_coverage(&self, org: OrgId, is_of_owner: bool, bytes: u64, now: DateTime<Utc>) -> bool {
+        let budgets = if is_of_owner { &self.rows } else { &self.coverage };
+        budgets.spend_late(org, bytes, now)
     }
 }

@@ -54,6 +54,7 @@ pub fn dry_run(body: &[u8], document: Document, limits: &Limits, now: DateTime<U
         scopes: Vec::new(),
         drain: None,
         strict: false,
+        founder: None,
     };
     let org = caller.org_id;
     let normalised = |batch: Batch<'_>| {

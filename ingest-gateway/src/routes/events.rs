@@ -40,8 +40,9 @@ pub(crate) async fn post_events(
     let idempotency_key = request.idempotency_key.as_deref();
     let normalise = |turn: &Turn| state.claim(turn, bound.normalise(turn, caller.org_id, idempotency_key, &state.bots), &request);
     let (mut batch, claim) = large.run(body, normalise).await?;
-    batch.withhold(&state, body).await;
     let named_sessions = batch.named_sessions();
+    state.self_serve.spend_named(&state, &caller, &named_sessions).await?;
+    batch.withhold(&state, body).await;
     let record = record(&caller, RecordKind::Events, None, batch.events, state.clock.now());
     let record = LogRecord { named_sessions, ..record };
     let accepted = state.accept(&record, &request, &claim).await?;

@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, SessionId};
 use schemas::problem::Code;
 use schemas::session::{Outcome, SessionFacts};
-use service_kit::auth::Caller;
+use service_kit::auth::{Caller, Tenant};
 use service_kit::http::ApiError;
 use service_kit::slots::{NoSlot, Pool, Slot, Slots};
 use sqlx::{Postgres, Transaction};
@@ -25,7 +25,7 @@ pub(crate) struct Change<'a> {
     begun_at: DateTime<Utc>,
     known: Levels,
     /// Given back after the connection.
-    _slot: Slot,
+    _slot: Slot<Tenant>,
 }
 
 /// Changes at a time, fewer than a process has connections to PostgreSQL: each has one until the log has its record.
@@ -33,7 +33,7 @@ const CHANGES_AT_ONCE: usize = 14;
 /// Longest wait for one of them.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-pub(crate) fn slots() -> Arc<Slots> {
+pub(crate) fn slots() -> Arc<Slots<Tenant>> {
     Slots::new(Pool::SessionChanges, CHANGES_AT_ONCE)
 }
 
@@ -50,8 +50,8 @@ fn no_slot(why: NoSlot) -> ApiError {
 impl<'a> Change<'a> {
     /// Begins a change by a request of so many bytes, and spends them from the caller's budget.
     pub(crate) async fn begin(state: &'a State, caller: &Caller, bytes: usize) -> Result<Self, ApiError> {
-        state.self_serve.spend_row(state, caller, bytes)?;
-        let slot = state.session_changes.wait(caller.org_id, PATIENCE).await.map_err(no_slot)?;
+        state.self_serve.spend_rows(state, caller, 1, bytes)?;
+        let slot = state.session_changes.wait(caller.tenant(), PATIENCE).await.map_err(no_slot)?;
         let transaction = state.pool.begin().await?;
         Ok(Self { state, org: caller.org_id, transaction, begun_at: state.clock.now(), known: Levels::new(), _slot: slot })
     }

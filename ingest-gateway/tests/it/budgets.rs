@@ -2,7 +2,7 @@
 //! (threat row F50).
 
 use crate::drains::{BOT, PERSON, line};
-use crate::harness::Gateway;
+use crate::harness::{Gateway, retrieval, with};
 use ingest_gateway::Limits;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
@@ -27,7 +27,10 @@ async fn starts(gateway: &Gateway, key: &str, members: &Value, count: usize) -> 
 
 /// A log with a line in each of so many hours of the last year.
 fn log(host: &str, user_agent: &str, hours: i64) -> String {
-    let newest = 1_792_000_000;
+    log_until(1_792_000_000, host, user_agent, hours)
+}
+
+fn log_until(newest: i64, host: &str, user_agent: &str, hours: i64) -> String {
     let lines = (0..hours).map(|hour| {
         let at = chrono::DateTime::from_timestamp(newest - hour * HOUR_SECONDS, 0).expect("a time in range");
         let text = line(host, "/", user_agent, "192.0.2.1", &format!("ray-{hour}"));
@@ -83,7 +86,7 @@ async fn f50_many_bodies_of_an_hour_are_one_row() {
 
 #[tokio::test]
 async fn f50_coverage_beyond_the_budget_is_left_out_and_events_are_not() {
-    let limits = Limits { owner_bytes: 50_000, ..Limits::default() };
+    let limits = Limits { owner_bytes: 20_000, coverage_bytes: 200, ..Limits::default() };
     let gateway = Gateway::start_with(limits).await;
     let seed = gateway.seed();
     let (owner, platform) = (seed.owner_of("a.test").await, seed.org("platform", OrgType::Platform).await);
@@ -91,7 +94,9 @@ async fn f50_coverage_beyond_the_budget_is_left_out_and_events_are_not() {
         let sent = gateway.drain("cloudflare", key, log("a.test", BOT, 100)).await;
         assert_eq!((sent.status, &sent.body["kept"]), (200, &json!(100)), "{}", sent.body);
     }
-    assert_eq!(count(&gateway.stores.pool, "drain_hours").await, 0);
+    for table in ["drain_hours", "drain_bodies"] {
+        assert_eq!(count(&gateway.stores.pool, table).await, 0, "{table}");
+    }
     assert!(gateway.records(2).await.iter().all(|record| record.events.len() == 100));
 }
 
@@ -121,12 +126,70 @@ async fn f50_sessions_of_an_owner_have_a_budget() {
     assert_eq!(starts(&gateway, &owner.key, &large, 8).await, [[201; 5].as_slice(), &[429; 3]].concat());
 }
 
-/// Bytes of PostgreSQL and of the log.
-async fn bytes(gateway: &Gateway) -> i64 {
-    let tables: i64 = sqlx::query_scalar("SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace")
+#[tokio::test]
+async fn f50_sessions_that_events_name_have_a_budget() {
+    let gateway = Gateway::start_with(Limits { owner_bytes: 20_000, ..Limits::default() }).await;
+    let seed = gateway.seed();
+    let (owner, agent) = (seed.owner_of("a.test").await.key, seed.org("agent", OrgType::Agent).await.key);
+    let batch = || {
+        let event = || with(retrieval("https://a.test/"), json!({"session_id": uuid::Uuid::new_v4()}));
+        json!({"events": (0..10).map(|_| event()).collect::<Vec<_>>()})
+    };
+    let first = batch();
+    assert_eq!(gateway.post(&owner, &first).await.status, 201);
+    let refused = gateway.post(&owner, &batch()).await;
+    assert_eq!((refused.status, refused.headers.contains_key("retry-after")), (429, true), "{}", refused.body);
+    for _ in 0..5 {
+        assert_eq!(gateway.post(&owner, &first).await.status, 201, "sessions that are known cost nothing");
+        assert_eq!(gateway.post(&agent, &batch()).await.status, 201);
+    }
+    assert_eq!(gateway.record_count(), 11, "what is refused is not accepted");
+}
+
+/// Sends bodies, twenty at a time.
+async fn send_all(gateway: &Gateway, key: &str, bodies: &[String]) {
+    for some in bodies.chunks(20) {
+        let sent = some.iter().map(|body| gateway.drain("cloudflare", key, body.clone()));
+        for answer in futures::future::join_all(sent).await {
+            assert_eq!(answer.status, 200, "{}", answer.body);
+        }
+    }
+}
+
+#[tokio::test]
+async fn f50_coverage_of_platforms_grows_by_less_than_10_mb() {
+    // A 32nd of the default, and of 10 MB.
+    let gateway = Gateway::start_with(Limits { coverage_bytes: 256 * 1024, ..Limits::default() }).await;
+    let now = service_kit::clock::Clock::System.now().timestamp();
+    let own = |n: usize| line("a.test", "/", PERSON, "192.0.2.1", &format!("ray-{n}"));
+    let recent = |n: usize| log_until(now, &format!("b{n}.test"), BOT, 100);
+    let shapes = [
+        ("hours", vec![log("a.test", BOT, 8_000), log("b.test", PERSON, 8_000)]),
+        ("recent hours", (0..40).map(recent).collect()),
+        ("bodies", (0..1_500).map(own).collect()),
+        ("bad lines", (0..200).map(|n| format!("{}{}", "nonsense\n".repeat(10), own(n))).collect()),
+    ];
+    for (name, bodies) in shapes {
+        let platform = gateway.key("network", OrgType::Platform).await;
+        send_all(&gateway, &platform, &[own(0)]).await;
+        let before = table_bytes(&gateway).await;
+        send_all(&gateway, &platform, &bodies).await;
+        let grown = table_bytes(&gateway).await - before;
+        println!("{name}: {} bodies, {grown} bytes", bodies.len());
+        assert!(grown < 10_000_000 / 32, "{name}: {grown} bytes");
+    }
+}
+
+async fn table_bytes(gateway: &Gateway) -> i64 {
+    sqlx::query_scalar("SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace")
         .fetch_one(&gateway.stores.pool)
         .await
-        .expect("PostgreSQL answers");
+        .expect("PostgreSQL answers")
+}
+
+/// Bytes of PostgreSQL and of the log.
+async fn bytes(gateway: &Gateway) -> i64 {
+    let tables = table_bytes(gateway).await;
     let records = gateway.record_texts(usize::try_from(gateway.record_count()).expect("it is a number")).await;
     tables + i64::try_from(records.iter().map(String::len).sum::<usize>()).expect("it is a number")
 }
@@ -197,6 +260,13 @@ async fn f51_many_keys_of_one_organization_share_a_rate() {
     let gateway = Gateway::start_with(Limits { key_rate: 2, ..Limits::default() }).await;
     let seed = gateway.seed();
     let (busy, other) = (seed.org("busy", OrgType::Agent).await, seed.org("other", OrgType::Agent).await);
+    for path in ["/sessions/start", "/events", "/drains/ndjson"] {
+        // A key without the scope spends nothing of its organization's.
+        let reader = seed.key(other.id, OrgType::Agent, &[schemas::identity::Scope::TelemetryRead]).await;
+        for _ in 0..10 {
+            assert_eq!(gateway.post_to(path, &reader, &json!({})).await.status, 403, "{path}");
+        }
+    }
     let mut statuses = Vec::new();
     for _ in 0..40 {
         // Each key has four requests at once, and the organization eight.

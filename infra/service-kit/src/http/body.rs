@@ -3,7 +3,7 @@
 use super::ApiError;
 use super::inflate::{Encoding, inflate};
 use super::inflaters::Inflaters;
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::{HeaderMap, Request, header};
 use http_body_util::BodyExt;
 use schemas::problem::Code;
@@ -39,8 +39,17 @@ impl BodyReader {
 
     /// The whole body of a request that must be JSON, inflated.
     pub async fn read(&self, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
+        self.read_admitted(request, |_| Ok(())).await
+    }
+
+    /// Like [`Self::read`]. `admit` is called with the size of the body whenever it has grown; an error ends the reading.
+    pub async fn read_admitted(
+        &self,
+        request: Request<Body>,
+        admit: impl FnMut(usize) -> Result<(), ApiError>,
+    ) -> Result<Vec<u8>, ApiError> {
         require_json(request.headers())?;
-        self.read_any(request).await
+        self.read_any(request, admit).await
     }
 
     /// The whole body of a request that must be the form of a page.
@@ -48,38 +57,48 @@ impl BodyReader {
         if !is_form(request.headers()) {
             return Err(ApiError::new(Code::UnsupportedMediaType, "Send the body as application/x-www-form-urlencoded."));
         }
-        self.read_any(request).await
+        self.read_any(request, |_| Ok(())).await
     }
 
-    async fn read_any(&self, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
+    async fn read_any(
+        &self,
+        request: Request<Body>,
+        mut admit: impl FnMut(usize) -> Result<(), ApiError>,
+    ) -> Result<Vec<u8>, ApiError> {
         let encoding = Encoding::of(request.headers())?;
-        if content_length(request.headers()).is_some_and(|length| length > self.limits.wire_bytes) {
-            return Err(self.too_large());
-        }
-        let wire = tokio::time::timeout(BODY_DEADLINE, self.read_wire(request.into_body())).await;
-        let wire = wire.map_err(|_| too_slow())??;
+        let arriving = read_wire(request.into_body(), self.limits.wire_bytes, &mut admit);
+        let wire = tokio::time::timeout(BODY_DEADLINE, arriving).await.map_err(|_| too_slow())??;
         if encoding == Encoding::Identity && wire.len() <= self.limits.inflated_bytes {
             return Ok(wire);
         }
         let limit = self.limits.inflated_bytes;
-        self.inflaters.run(move || inflate(&wire, encoding, limit)).await?
+        let inflated = self.inflaters.run(move || inflate(&wire, encoding, limit)).await??;
+        admit(inflated.len())?;
+        Ok(inflated)
     }
+}
 
-    async fn read_wire(&self, mut body: Body) -> Result<Vec<u8>, ApiError> {
-        let mut bytes = Vec::new();
-        while let Some(frame) = next_frame(&mut body).await? {
-            let Ok(data) = frame.into_data() else { continue };
-            if bytes.len() + data.len() > self.limits.wire_bytes {
-                return Err(self.too_large());
-            }
-            bytes.extend_from_slice(&data);
+/// Reads a body of at most `max_bytes` as it is sent, without a pause of more than ten seconds. `admit` is called with its size whenever
+/// it has grown; an error ends the reading.
+pub async fn read_wire(
+    mut body: Body,
+    max_bytes: usize,
+    mut admit: impl FnMut(usize) -> Result<(), ApiError>,
+) -> Result<Vec<u8>, ApiError> {
+    let too_large = || ApiError::new(Code::TooLarge, format!("The body is larger than {max_bytes} bytes."));
+    if body.size_hint().lower() > max_bytes as u64 {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    while let Some(frame) = next_frame(&mut body).await? {
+        let Ok(data) = frame.into_data() else { continue };
+        if bytes.len() + data.len() > max_bytes {
+            return Err(too_large());
         }
-        Ok(bytes)
+        admit(bytes.len() + data.len())?;
+        bytes.extend_from_slice(&data);
     }
-
-    fn too_large(&self) -> ApiError {
-        ApiError::new(Code::TooLarge, format!("The body is larger than {} bytes.", self.limits.wire_bytes))
-    }
+    Ok(bytes)
 }
 
 async fn next_frame(body: &mut Body) -> Result<Option<hyper::body::Frame<Bytes>>, ApiError> {
@@ -120,10 +139,6 @@ pub(crate) fn only(headers: &HeaderMap, name: impl header::AsHeaderName) -> Opti
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)
-}
-
-fn content_length(headers: &HeaderMap) -> Option<usize> {
-    only(headers, header::CONTENT_LENGTH)?.parse().ok()
 }
 
 #[cfg(test)]

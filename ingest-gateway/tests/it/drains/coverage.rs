@@ -2,7 +2,6 @@
 
 use super::{BOT, FIXTURES, PERSON, body, line};
 use crate::harness::Gateway;
-use schemas::identity::OrgType;
 use serde_json::{Value, json};
 use service_kit::testing::eventually;
 use sqlx::PgPool;
@@ -17,7 +16,7 @@ async fn rows(pool: &PgPool, table: &str) -> Vec<Value> {
 #[tokio::test]
 async fn a_body_is_covered_once_however_often_it_comes() {
     let gateway = Gateway::start().await;
-    let org = gateway.seed().org("network", OrgType::Platform).await;
+    let org = gateway.seed().owner_of("www.example.com").await;
     let (_, _, lines) = FIXTURES[0];
     for _ in 0..3 {
         assert_eq!(gateway.drain("cloudflare", &org.key, lines).await.status, 200);
@@ -45,7 +44,7 @@ async fn a_body_is_covered_once_however_often_it_comes() {
 #[tokio::test]
 async fn a_body_sent_again_with_its_host_counts_as_another() {
     let gateway = Gateway::start().await;
-    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let key = gateway.seed().owner_of("a.test").await.key;
     let log = [BOT, PERSON].map(|user_agent| {
         format!("203.0.113.9 - - [01/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 9 \"-\" \"{user_agent}\"\n")
     });
@@ -62,7 +61,7 @@ async fn a_body_sent_again_with_its_host_counts_as_another() {
 #[tokio::test]
 async fn a_body_of_others_takes_no_place_of_a_body_that_looks_like_it() {
     let gateway = Gateway::start().await;
-    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let key = gateway.seed().owner_of("a.test").await.key;
     for user_agent in ["GPTBot/1.2", "Firefox/99", "GPTBot/1.2"] {
         let line = line("a.test", "/", user_agent, "", "r-1");
         assert_eq!(gateway.drain("cloudflare", &key, line).await.status, 200);
@@ -75,7 +74,7 @@ async fn a_body_of_others_takes_no_place_of_a_body_that_looks_like_it() {
 #[tokio::test]
 async fn hours_sum_bodies_and_the_latest_ten_bad_lines_remain() {
     let gateway = Gateway::start().await;
-    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let key = gateway.seed().owner_of("a.test").await.key;
     let at = |hour: &str, ray: &str| line("a.test", "/", PERSON, "", ray).replace("2026-11-01T10", hour);
     let third = [at("2026-11-01T11", "r-5"), "y\n".repeat(25)].join("\n");
     let first = [at("2026-11-01T10", "r-1"), at("2026-11-01T11", "r-2"), at("2026-11-01T11", "r-3")].join("\n");
@@ -94,9 +93,9 @@ async fn hours_sum_bodies_and_the_latest_ten_bad_lines_remain() {
 #[tokio::test]
 async fn coverage_waits_for_a_database_that_is_away_and_events_do_not() {
     let gateway = Gateway::start().await;
-    let org = gateway.seed().org("network", OrgType::Platform).await;
+    let org = gateway.seed().owner_of("www.example.com").await;
     let pool = &gateway.stores.pool;
-    assert_eq!(gateway.drain("cloudflare", &org.key, line("a.test", "/", BOT, "", "r-0")).await.status, 200);
+    assert_eq!(gateway.drain("cloudflare", &org.key, line("www.example.com", "/", BOT, "", "r-0")).await.status, 200);
     sqlx::query("ALTER TABLE drain_hours RENAME TO drain_hours_away").execute(pool).await.unwrap();
     for (provider, _, lines) in FIXTURES {
         assert_eq!(gateway.drain(provider, &org.key, body(provider, lines)).await.status, 200, "{provider}");

@@ -10,8 +10,8 @@ use serde_json::json;
 #[tokio::test]
 async fn the_key_of_a_drain_feeds_its_provider_only_until_the_drain_is_deleted() {
     let gateway = Gateway::start().await;
-    let org = gateway.seed().org("network", OrgType::Platform).await.id;
-    let (drain, key) = gateway.seed().drain(org, OrgType::Platform, DrainProvider::Cloudflare).await;
+    let org = gateway.seed().owner_of("a.test").await.id;
+    let (drain, key) = gateway.seed().drain(org, OrgType::ContentOwner, DrainProvider::Cloudflare).await;
     let one = || line("a.test", "/", BOT, "", "ray-1");
     let taken = gateway.drain("cloudflare", &key, one()).await;
     assert_eq!((taken.status, &taken.body["kept"]), (200, &json!(1)), "{}", taken.body);

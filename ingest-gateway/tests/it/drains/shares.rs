@@ -1,14 +1,16 @@
-//! A15 for drains: a sender that is slow, with all the connections it likes, keeps nobody else's log out.
+//! Slots for drain bodies and memory for all bodies: senders that pause hold no slot, and no tenant has all of the memory.
 
 use super::{BOT, line};
-use crate::harness::Gateway;
-use ingest_gateway::DrainSettings;
+use crate::harness::{Gateway, head, retrieval, with};
+use ingest_gateway::{DrainSettings, Limits};
 use schemas::identity::OrgType;
+use serde_json::json;
 use service_kit::testing::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-const PLACES: usize = 8;
+const SLOTS: usize = 8;
+const KIB: usize = 1024;
 
 /// A request that is sent as far as its body, of which a byte follows at most; and the first status that comes back: 100 when the
 /// gateway waits for the body.
@@ -24,33 +26,68 @@ async fn begun(gateway: &Gateway, key: &str) -> (TcpStream, String) {
     (stream, String::from_utf8_lossy(&status[9..]).into_owned())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a15_a_slow_sender_with_all_the_places_it_can_take_leaves_places_for_other_organisations() {
-    let gateway = Gateway::start_draining(DrainSettings { drains_at_once: PLACES, ..DrainSettings::default() }).await;
-    let slow = gateway.seed().org("slow", OrgType::Platform).await.key;
-    let mut others = Vec::new();
-    for name in ["one", "two", "three"] {
-        others.push(gateway.seed().org(name, OrgType::Platform).await.key);
+#[tokio::test]
+async fn f70_drain_bodies_that_never_come_hold_no_slot() {
+    let gateway = Gateway::start_draining(DrainSettings { drains_at_once: SLOTS, ..DrainSettings::default() }).await;
+    let (mut keys, mut open) = (Vec::new(), Vec::new());
+    for number in 0..7 {
+        let key = gateway.key(&format!("slow {number}"), OrgType::Platform).await;
+        for connection in 0..SLOTS {
+            let (stream, status) = begun(&gateway, &key).await;
+            assert_eq!(status, "100", "connection {connection} of organization {number}");
+            open.push(stream);
+        }
+        keys.push(key);
     }
-    let mut held = Vec::new();
-    for n in 0..2 * PLACES {
-        let (stream, status) = begun(&gateway, &slow).await;
-        assert_eq!(status, if n < PLACES / 2 { "100" } else { "503" }, "connection {n}");
-        held.push(stream);
+    keys.push(gateway.key("other", OrgType::Platform).await);
+    for key in [&keys[0], &keys[7]] {
+        let sent = gateway.drain("cloudflare", key, line("a.test", "/", BOT, "192.0.2.1", "ray-1")).await;
+        assert_eq!((sent.status, &sent.body["kept"]), (200, &1.into()), "{}", sent.body);
     }
-    for (n, key) in others.iter().enumerate() {
-        let taken = gateway.drain("cloudflare", key, line("a.test", "/", BOT, "192.0.2.1", &format!("ray-{n}"))).await;
-        assert_eq!((taken.status, &taken.body["kept"]), (200, &1.into()), "{}", taken.body);
+}
+
+/// Sends so many bytes of a longer body.
+async fn half_sent(gateway: &Gateway, key: &str, bytes: usize) -> TcpStream {
+    let mut stream = TcpStream::connect(gateway.server.url.strip_prefix("http://").unwrap()).await.unwrap();
+    stream.write_all(head("/events", key, 2 * bytes).as_bytes()).await.unwrap();
+    stream.write_all(&vec![b' '; bytes]).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn f75_bodies_that_never_end_leave_memory_for_others() {
+    let gateway = Gateway::start_with(Limits { body_memory_bytes: 256 * KIB, ..Limits::default() }).await;
+    let seed = gateway.seed();
+    let (slow, twin) = (seed.org("slow", OrgType::Agent).await, seed.org("twin", OrgType::Agent).await);
+    let other = seed.org("other", OrgType::Agent).await.key;
+    sqlx::query(
+        "WITH person AS (INSERT INTO users (email) VALUES ('ann@example.com') RETURNING id) \
+                 UPDATE organizations SET founded_by = person.id FROM person WHERE organizations.id = ANY($1)",
+    )
+    .bind([slow.id.0, twin.id.0])
+    .execute(&gateway.stores.pool)
+    .await
+    .unwrap();
+    let body = |bytes| json!({"events": [with(retrieval("https://a.test/"), json!({"data": {"own": "x".repeat(bytes)}}))]});
+    let mut open = Vec::new();
+    for _ in 0..6 {
+        // Three fit into half of the memory.
+        open.push(half_sent(&gateway, &slow.key, 40 * KIB).await);
     }
-    let refused = gateway.drain("cloudflare", &slow, line("a.test", "/", BOT, "192.0.2.1", "ray-9")).await;
-    assert_eq!(refused.status, 503, "{}", refused.body);
-    assert!(
-        refused.headers.contains_key("retry-after") && refused.body["detail"].as_str().unwrap().contains("too many log uploads")
-    );
-    drop(held);
-    eventually("what it gives back it may take again", || async {
-        let taken = gateway.drain("cloudflare", &slow, line("a.test", "/", BOT, "192.0.2.1", "ray-9")).await;
-        (taken.status == 200).then_some(())
+    eventually("the share is used up", || async {
+        let refused = gateway.post(&slow.key, &body(20 * KIB)).await;
+        (refused.status == 429 && refused.headers.contains_key("retry-after")).then_some(())
+    })
+    .await;
+    assert_eq!(gateway.post(&twin.key, &body(20 * KIB)).await.status, 429, "organizations of one person have one share");
+    let log = line("a.test", &"/".repeat(20 * KIB), BOT, "192.0.2.1", "ray-1");
+    let refused = gateway.drain("cloudflare", &slow.key, log).await;
+    assert_eq!((refused.status, refused.headers.contains_key("retry-after")), (503, true), "{}", refused.body);
+    let accepted = gateway.post(&other, &body(60 * KIB)).await;
+    assert_eq!(accepted.status, 201, "{}", accepted.body);
+    drop(open);
+    eventually("the memory is free again", || async {
+        (gateway.post(&twin.key, &body(60 * KIB)).await.status == 201).then_some(())
     })
     .await;
 }

@@ -1,0 +1,50 @@
+//! Memory for bodies, from their heads until they are processed: slots of a KiB, which tenants share (docs/api/http.md#shares).
+
+use crate::log::overloaded;
+use schemas::problem::Code;
+use service_kit::auth::Tenant;
+use service_kit::http::ApiError;
+use service_kit::slots::{NoSlot, Pool, Slot, Slots};
+use std::sync::Arc;
+use std::time::Duration;
+
+const KIB: usize = 1024;
+
+pub(crate) struct BodyMemory(Arc<Slots<Tenant>>);
+
+/// The memory of one body, which grows with it.
+#[derive(Debug)]
+pub(crate) struct BodyRoom(Slot<Tenant>);
+
+impl BodyMemory {
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self(Slots::new(Pool::Bodies, bytes / KIB))
+    }
+
+    /// Reserves memory for a body that is about to arrive.
+    pub(crate) fn reserve(&self, tenant: Tenant) -> Result<BodyRoom, NoSlot> {
+        self.0.take(tenant, usize::MAX).map(BodyRoom)
+    }
+}
+
+impl BodyRoom {
+    pub(crate) fn tenant(&self) -> Tenant {
+        self.0.key()
+    }
+
+    /// Reserves `bytes` for the whole body.
+    pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), NoSlot> {
+        self.0.grow_to(bytes.div_ceil(KIB))
+    }
+}
+
+/// 429 for a tenant that has its share, else 503.
+pub(crate) fn no_room(why: NoSlot) -> ApiError {
+    match why {
+        NoSlot::OwnShare => {
+            let detail = "The organization sends too much at the same time. Try again when a request finishes.";
+            ApiError::new(Code::TooManyRequests, detail).retry_after(Duration::from_secs(1))
+        }
+        NoSlot::AllTaken => overloaded(),
+    }
+}
