@@ -1,5 +1,5 @@
--- The hours, as numbers since 1970, in which an edge, an origin or an index reported an event; one row with all of them. An event
--- is in the hour of its own time.
+-- The hours, as numbers since 1970, in which an edge, an origin or an index of these organizations reported an event; one row with all
+-- of them. An event is in the hour of its own time.
 WITH
     (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
     host -> arrayFirst(since -> since != {undecided:Int64}, arrayPushBack(arrayMap(
@@ -13,4 +13,5 @@ WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hos
     AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
     AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64} OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
     AND bitAnd(roles, 28) != 0
+    AND arrayExists((role, by) -> role IN (2, 3, 4) AND by IN {observers:Array(UUID)}, reports.role, reports.organization)
     AND NOT startsWith(type, 'turn_')

@@ -11,6 +11,7 @@ use schemas::crawler_reads::ClaimCounts;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 use std::collections::BTreeMap;
+use uuid::Uuid;
 
 const CRAWLERS: &str = include_str!("../../sql/crawlers.sql");
 const HOURS: &str = include_str!("../../sql/hours.sql");
@@ -102,11 +103,12 @@ impl Reads {
         Ok(requests)
     }
 
-    /// Returns the hours in which a server reported an event, as numbers since 1970, in order. An event is in the hour of its own
-    /// time; a later report by a server doesn't add an hour.
-    pub(crate) async fn hours_seen(&self, seen: &Visibility, period: &Period) -> Result<Vec<i64>, ApiError> {
+    /// Returns the hours in which a server of these organizations reported an event, as numbers since 1970, in order. An event is in the
+    /// hour of its own time; a later report by a server doesn't add an hour.
+    pub(crate) async fn hours_seen(&self, seen: &Visibility, period: &Period, observers: &[Uuid]) -> Result<Vec<i64>, ApiError> {
         let scope = Scope::new(seen, period);
-        let hours: Vec<HoursRow> = self.all(scope.bind(Statement::new(HOURS))).await?;
+        let observers: Vec<String> = observers.iter().map(Uuid::to_string).collect();
+        let hours: Vec<HoursRow> = self.all(scope.bind(Statement::new(HOURS)).with("observers", observers)).await?;
         Ok(hours.into_iter().flat_map(|row| row.hours).collect())
     }
 

@@ -1,6 +1,7 @@
-//! The hours of which anybody tells (docs/api/reads.md#get-content-ownerscoverage).
+//! The hours with server data (docs/api/reads.md#get-content-ownerscoverage).
 //!
-//! Must not call an hour covered in which no server told of anything: what is not known is no zero.
+//! An hour is covered only by a server of the owner or of a partner: anyone can report events of any host, and an unknown hour must not
+//! look like a zero.
 
 use crate::State;
 use crate::access::visibility::Visibility;
@@ -18,11 +19,11 @@ const SPANS: usize = 10_000;
 const SPANS_BESIDE_FIGURES: usize = 1_000;
 
 /// Returns the covered hours of a window, for a read of `reader`: those in which one of the owner's drains has a line of its own
-/// hosts, or a server reported an event. The latest [`SPANS`] spans, and the sums of all hours.
+/// hosts, or a server of the owner or a partner reported an event. The latest [`SPANS`] spans, and the sums of all hours.
 pub(crate) async fn coverage(state: &State, reader: OrgId, seen: &Visibility, period: &Period) -> Result<Coverage, ApiError> {
     let drains = state.ledger.in_turn(reader, drains_of(state, seen)).await?;
     let told = state.ledger.in_turn(reader, told_by(&drains, state, seen, period)).await?;
-    covered(state, seen, period, told).await.map(|whole| latest(whole, SPANS))
+    covered(state, reader, seen, period, told).await.map(|whole| latest(whole, SPANS))
 }
 
 /// The same beside figures, for hosts that have a drain or whose drain had a line in the window: elsewhere, hours without server logs are
@@ -38,7 +39,7 @@ pub(crate) async fn beside_figures(
     if told.is_empty() && !drains.iter().any(|(_, is_live)| *is_live) {
         return Ok(None);
     }
-    covered(state, seen, period, told).await.map(|whole| Some(latest(whole, SPANS_BESIDE_FIGURES)))
+    covered(state, reader, seen, period, told).await.map(|whole| Some(latest(whole, SPANS_BESIDE_FIGURES)))
 }
 
 /// The same sums with the last spans only.
@@ -47,8 +48,10 @@ fn latest(mut whole: Coverage, spans: usize) -> Coverage {
     whole
 }
 
-async fn covered(state: &State, seen: &Visibility, period: &Period, told: Vec<i64>) -> Result<Coverage, ApiError> {
-    let reported = state.telemetry.hours_seen(seen, period).await?;
+async fn covered(state: &State, reader: OrgId, seen: &Visibility, period: &Period, told: Vec<i64>) -> Result<Coverage, ApiError> {
+    let observers = sqlx::query_scalar(include_str!("coverage/observers.sql")).bind(seen.organization_id().0);
+    let observers: Vec<Uuid> = state.ledger.in_turn(reader, observers.fetch_all(&state.pool)).await?;
+    let reported = state.telemetry.hours_seen(seen, period, &observers).await?;
     Ok(spans(period, &told.into_iter().chain(reported).collect()))
 }
 

@@ -56,7 +56,9 @@ async fn f50_spans_are_bounded_and_hours_are_counted_in_full() {
     drained(&app, owner.id, &[(0, 1)]).await;
     let every_other = |number: usize| 2 * HOUR_MS * i64::try_from(number).unwrap();
     let reports: Vec<_> = (0..HOURS)
-        .map(|number| seen("a.test", number as u128 + 1).role(SourceRole::Edge).after(every_other(number)).accepted(0))
+        .map(|number| {
+            seen("a.test", number as u128 + 1).role(SourceRole::Edge).of(owner.id).after(every_other(number)).accepted(0)
+        })
         .collect();
     app.insert(&reports).await;
     for (path, spans) in
@@ -69,7 +71,7 @@ async fn f50_spans_are_bounded_and_hours_are_counted_in_full() {
 }
 
 #[tokio::test]
-async fn more_agents_than_a_read_has_rows_are_added_up_and_a_summary_names_them_all() {
+async fn more_agents_than_a_read_has_rows_are_added_up() {
     const AGENTS: u128 = 100_001;
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
@@ -86,12 +88,15 @@ async fn more_agents_than_a_read_has_rows_are_added_up_and_a_summary_names_them_
     let mut names: Vec<String> = (1..AGENTS).map(name).collect();
     names.sort_unstable();
     names.insert(0, name(AGENTS));
+    names.truncate(1_000);
+    names.push(String::new());
     for (path, key) in [("/content-owners/summary", &owner.key), ("/agent/summary", &reporter.key)] {
         let told = app.page(key, path, &[]).await;
         assert_eq!(told["total_events"], AGENTS as u64 + 1, "{path}");
         let agents = told["agents"].as_array().unwrap();
         assert!(agents.iter().map(|agent| agent["agent_id"].as_str().unwrap()).eq(names.iter()), "{path}");
-        assert_eq!((&agents[0]["event_count"], &agents[1]["event_count"]), (&json!(2), &json!(1)), "{path}");
+        let events = [0, 1, 1_000].map(|place| agents[place]["event_count"].as_u64().unwrap());
+        assert_eq!((events, &agents[1_000]["other"]), ([2, 1, AGENTS as u64 - 1_000], &json!(true)), "{path}");
     }
 }
 
@@ -130,7 +135,7 @@ async fn hours_without_a_line_say_so_and_are_never_a_zero() {
     drained(&app, other.id, &[(4, 9)]).await;
     // An edge worker's report makes its hour known; an agent's claim does not.
     let reports = [
-        seen("a.test", 1).role(SourceRole::Edge).after(5 * HOUR_MS),
+        seen("a.test", 1).role(SourceRole::Edge).of(owner.id).after(5 * HOUR_MS),
         seen("a.test", 2).role(SourceRole::Agent).after(6 * HOUR_MS),
     ];
     app.insert(&reports).await;
@@ -174,7 +179,8 @@ async fn figures_tell_what_is_covered_where_the_hosts_have_a_drain_and_nowhere_e
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
     app.seed().verify(owner.id, "b.test").await;
-    app.insert(&[seen("a.test", 1).role(SourceRole::Edge), seen("b.test", 2).role(SourceRole::Edge)]).await;
+    let by_edge = |host: &str, key| seen(host, key).role(SourceRole::Edge).of(owner.id);
+    app.insert(&[by_edge("a.test", 1), by_edge("b.test", 2)]).await;
     let until = hour(2);
     let told = async |path: &str, domain: &str| {
         let window = [("since", "2026-01-01T00:00:00Z"), ("until", until.as_str()), ("domain", domain)];
@@ -201,6 +207,47 @@ async fn figures_tell_what_is_covered_where_the_hosts_have_a_drain_and_nowhere_e
     assert_eq!(other["coverage"]["hours_covered"], 1, "the edge's report, and no line of the drain of another host");
     let text = app.get_as("text/csv", &owner.key, "/content-owners/series").await.3;
     assert!(text.starts_with("start,total_events,total_sessions\n"), "records have no place for it: {text}");
+}
+
+#[tokio::test]
+async fn only_the_owners_and_its_partners_servers_cover_hours() {
+    let app = TestApp::new().await;
+    let seed = app.seed();
+    let (owner, partner) = (seed.owner_of("a.test").await, seed.org("partner", OrgType::Platform).await);
+    let stranger = seed.org("stranger", OrgType::Platform).await;
+    seed.delegate(seed.owner_of("b.test").await.id, stranger.id).await;
+    // The agent's claim represents the event that the partner's server reports too.
+    let by = |org: OrgId, hour: i64, role| seen("a.test", hour as u128 + 1).role(role).of(org).after(hour * HOUR_MS);
+    app.insert(&[
+        by(owner.id, 0, SourceRole::Origin),
+        by(stranger.id, 1, SourceRole::Edge),
+        by(stranger.id, 2, SourceRole::Agent),
+        by(partner.id, 2, SourceRole::Index),
+        by(partner.id, 3, SourceRole::Agent),
+        by(stranger.id, 3, SourceRole::Origin),
+    ])
+    .await;
+    drain_of(&app, owner.id, &[]).await;
+    let (since, until, of_owner) = (hour(0), hour(4), owner.id.to_string());
+    let covered = async |key: &str, delegated_from: Option<&str>| {
+        let mut sums = Vec::new();
+        for path in ["coverage", "crawlers", "summary", "series"] {
+            let mut query = vec![("since", since.as_str()), ("until", until.as_str())];
+            query.extend(delegated_from.map(|owner| ("delegated_from", owner)));
+            let coverage = app.page(key, &format!("/content-owners/{path}"), &query).await["coverage"].clone();
+            let starts = coverage["spans"].as_array().unwrap().iter().filter(|span| span["covered"] == true);
+            sums.push((coverage["hours_covered"].as_u64(), starts.map(|span| span["start"].clone()).collect::<Vec<_>>()));
+        }
+        assert!(sums.iter().all(|sum| *sum == sums[0]), "{sums:?}");
+        sums.remove(0)
+    };
+    assert_eq!(covered(&owner.key, None).await, (Some(1), vec![json!(hour(0))]));
+    seed.delegate(owner.id, partner.id).await;
+    let with_partner = (Some(2), vec![json!(hour(0)), json!(hour(2))]);
+    assert_eq!(covered(&owner.key, None).await, with_partner);
+    assert_eq!(covered(&partner.key, Some(&of_owner)).await, with_partner, "a partner sees the owner's coverage");
+    sqlx::query("UPDATE delegations SET revoked_at = now()").execute(&app.stores.pool).await.unwrap();
+    assert_eq!(covered(&owner.key, None).await.0, Some(1));
 }
 
 #[tokio::test]

@@ -1,13 +1,17 @@
 //! Crawlers and hours.
 
 use super::model::Event;
+use super::reports::{ORGANIZATIONS, TestReport};
 use super::world::Read;
 use super::{HOUR_MS, Round, compare};
 use crate::parameters::event_filter::Outcome;
 use crate::reads::{BotRow, Requests};
+use rand::RngExt;
+use rand::rngs::StdRng;
 use schemas::crawler_reads::ClaimCounts;
 use schemas::log::FailedFetch;
 use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
 
 /// Operator, bot, purpose, verified.
 type Bot = (String, String, String, i8);
@@ -97,15 +101,18 @@ async fn crawlers_equal_the_model() {
 
 #[tokio::test]
 async fn hours_equal_the_model() {
-    compare(12, async |round: &Round<'_>, _| {
+    compare(12, async |round: &Round<'_>, random: &mut StdRng| {
         let Round { world, read, events, trace, outcome, .. } = round;
         if outcome.is_some() {
             return;
         }
-        let is_seen = |event: &&Event<'_>| event.reports.iter().any(|report| report.facts.role > 1);
+        let observers: Vec<Uuid> = ORGANIZATIONS.map(Uuid::from_u128).into_iter().filter(|_| random.random()).collect();
+        let covers = |report: &&TestReport| report.facts.role > 1 && observers.contains(&report.observer.org.0);
+        let is_seen = |event: &&Event<'_>| event.reports.iter().any(covers);
         let hours: BTreeSet<i64> = events.iter().filter(is_seen).map(|event| event.at_ms().div_euclid(HOUR_MS)).collect();
-        let found = world.reads.hours_seen(&read.seen, &read.period).await.unwrap_or_else(|error| panic!("{error:?} {trace}"));
-        assert_eq!(found, hours.into_iter().collect::<Vec<_>>(), "{trace}");
+        let found = world.reads.hours_seen(&read.seen, &read.period, &observers).await;
+        let found = found.unwrap_or_else(|error| panic!("{error:?} {trace}"));
+        assert_eq!(found, hours.into_iter().collect::<Vec<_>>(), "{observers:?} {trace}");
     })
     .await;
 }

@@ -158,9 +158,10 @@ fn sessions<'a>(of: impl Iterator<Item = &'a Report>) -> usize {
     of.filter_map(|report| report.session).collect::<BTreeSet<_>>().len()
 }
 
-/// The first report that says something of the request.
-fn first<'a>(of: &Retrieval<'a>, says: impl Fn(&Report) -> bool) -> Option<&'a Report> {
-    of.iter().copied().find(|report| says(report))
+/// The report that describes the request: the owner's before another's, then the first that names a bot, then the first with a status.
+fn told_by<'a>(of: &Retrieval<'a>) -> Option<&'a Report> {
+    let telling = of.iter().copied().filter(|report| report.bot.is_some() || report.status != 0);
+    telling.min_by_key(|report| (report.org != Org::Owner, report.bot.is_none()))
 }
 
 fn is_corroborated(of: &Retrieval<'_>) -> bool {
@@ -248,12 +249,12 @@ impl Model {
         items
     }
 
-    /// The hours of a window that a line or a server's report is of, and the others.
+    /// The hours of a window that a line or the owner's server is about, and the others. The network isn't the owner's partner.
     pub(super) fn coverage(&self, window: Window) -> Value {
         let lines = self.bodies.values().flatten().filter(|line| line.is_own).map(|line| hour(line.at));
         let retrievals = self.retrievals();
-        let is_servers = |of: &&Retrieval<'_>| of.iter().any(|report| report.role != Role::Agent) && window.covers(of.at);
-        let servers = retrievals.iter().filter(is_servers);
+        let is_owners = |of: &&Retrieval<'_>| of.iter().any(|report| report.org == Org::Owner && report.role != Role::Agent);
+        let servers = retrievals.iter().filter(|of| is_owners(of) && window.covers(of.at));
         let covered: BTreeSet<_> = lines.chain(servers.map(|of| hour(of.at))).collect();
         let (mut sums, mut spans) = ([0, 0], Vec::<Value>::new());
         for start in window.buckets(TimeDelta::hours(1)) {
@@ -277,8 +278,7 @@ impl Model {
     /// Requests that were refused, lines and events with a bot, by bot and status.
     pub(super) fn refused(&self, window: Window) -> BTreeMap<(usize, u16), u64> {
         let lines = self.refused_lines(window).into_iter().map(|(_, of)| of);
-        let told =
-            |of: &Retrieval<'_>| first(of, |report| report.bot.is_some()).and_then(|told| Some((told.bot?.0, told.status)));
+        let told = |of: &Retrieval<'_>| told_by(of).and_then(|told| Some((told.bot?.0, told.status)));
         let events = self.seen(window).iter().filter_map(told).filter(|(_, status)| *status >= 300).collect::<Vec<_>>();
         let mut refused = BTreeMap::new();
         lines.chain(events).for_each(|of| *refused.entry(of).or_default() += 1);
@@ -288,9 +288,7 @@ impl Model {
     pub(super) fn crawlers(&self, window: Window) -> Value {
         let mut counted: BTreeMap<_, (u64, u64, u64, BTreeMap<u16, u64>)> = BTreeMap::new();
         for of in self.seen(window) {
-            let Some((told, (bot, verified))) =
-                first(&of, |report| report.bot.is_some()).and_then(|told| Some((told, told.bot?)))
-            else {
+            let Some((told, (bot, verified))) = told_by(&of).and_then(|told| Some((told, told.bot?))) else {
                 continue;
             };
             if outcome(told.status) != "fetch" {
@@ -347,9 +345,8 @@ pub(super) fn agent_name(session: usize) -> String {
     format!("assistant/{session}")
 }
 
-/// The status of a retrieval: that of the first report that names a bot, else of the first that has one.
 fn status_of(of: &Retrieval<'_>) -> u16 {
-    first(of, |report| report.bot.is_some()).or(first(of, |report| report.status != 0)).map_or(0, |report| report.status)
+    told_by(of).map_or(0, |report| report.status)
 }
 
 fn outcome(status: u16) -> &'static str {
@@ -362,7 +359,7 @@ fn outcome(status: u16) -> &'static str {
 
 /// Under which values a retrieval stands, and who saw it there.
 fn split_of<'a>(of: &Retrieval<'a>, split: &str) -> Vec<(String, Vec<&'a Report>)> {
-    let bot = first(of, |report| report.bot.is_some()).and_then(|report| report.bot);
+    let bot = told_by(of).and_then(|report| report.bot);
     let of_bot = |member: fn(&Bot) -> &'static str| bot.map_or("", |(bot, _)| member(&BOTS[bot])).to_owned();
     let value = match split {
         "none" => String::new(),
