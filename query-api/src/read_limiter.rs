@@ -1,7 +1,8 @@
 //! How many reads of telemetry may be under way at a time: of one key or person, of one organisation, and of everybody. What one read
 //! may cost is capped in `reads`; this keeps a hundred of them from costing a hundred times that.
 //!
-//! No organization has more of them than are left for all others ([`Slots`]), so that one with slow readers never has them all.
+//! No tenant has more of them than are left for all others ([`Slots`]). A response that is in memory frees its slot at once. A larger one
+//! keeps it until it is sent; such responses have half of the slots at most, so that slow readers never have them all.
 
 pub(crate) mod metrics;
 pub(crate) mod times;
@@ -13,10 +14,11 @@ use axum::http::request::Parts;
 use clap::Args;
 use schemas::ids::OrgId;
 use schemas::problem::Code;
-use service_kit::auth::{Caller, Credential, KeyReader};
+use service_kit::auth::{Caller, Credential, KeyReader, Tenant};
 use service_kit::http::ApiError;
 use service_kit::slots::{NoSlot, Pool, Slot, Slots};
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -75,15 +77,20 @@ pub(crate) struct ReadLimiter {
     per_organization: usize,
     time_to_send: Duration,
     size: usize,
-    slots: Arc<Slots>,
+    slots: Arc<Slots<Tenant>>,
     of_credential: Mutex<HashMap<Credential, usize>>,
+    /// Large responses by tenant.
+    sending: Mutex<HashMap<Tenant, usize>>,
 }
 
 /// A read under way, until it is dropped.
 pub(crate) struct ReadPermit {
     read_limiter: Arc<ReadLimiter>,
     credential: Credential,
-    slot: Slot,
+    organization: OrgId,
+    slot: Slot<Tenant>,
+    /// Whether it counts among the large responses.
+    is_sending: bool,
 }
 
 impl ReadLimiter {
@@ -96,11 +103,16 @@ impl ReadLimiter {
             size: unlimited(settings.reads_at_once),
             slots: Slots::new(Pool::Reads, unlimited(settings.reads_at_once)),
             of_credential: Mutex::default(),
+            sending: Mutex::default(),
         })
     }
 
-    /// Takes a slot; returns 429 if the credential or its organization has all of its own, and 503 if all are taken.
-    pub(crate) fn begin(self: &Arc<Self>, credential: Credential, organization: OrgId) -> Result<ReadPermit, ApiError> {
+    /// Takes a slot; returns 429 if the credential or its tenant has all of its own, and 503 if all are taken.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        (credential, tenant): (Credential, Tenant),
+        organization: OrgId,
+    ) -> Result<ReadPermit, ApiError> {
         let mut of_credential = self.of_credential.lock().unwrap_or_else(PoisonError::into_inner);
         let own = of_credential.get(&credential).copied().unwrap_or(0);
         if own >= self.per_key {
@@ -108,10 +120,10 @@ impl ReadLimiter {
             let detail = "You have too many reads in progress. Try again when one finishes, or after the time in Retry-After.";
             return Err(ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER));
         }
-        let slot = self.slots.take(organization, self.per_organization).map_err(|why| self.refusal(why))?;
+        let slot = self.slots.take(tenant, self.per_organization).map_err(|why| self.refusal(why))?;
         of_credential.insert(credential, own + 1);
         metrics::under_way(of_credential.values().sum());
-        Ok(ReadPermit { read_limiter: Arc::clone(self), credential, slot })
+        Ok(ReadPermit { read_limiter: Arc::clone(self), credential, organization, slot, is_sending: false })
     }
 
     fn refusal(&self, why: NoSlot) -> ApiError {
@@ -132,18 +144,41 @@ impl ReadPermit {
     }
 
     pub(crate) fn organization(&self) -> OrgId {
-        self.slot.key()
+        self.organization
+    }
+
+    /// Keeps the slot for a large response. Returns 429 if its tenant has as many as are left for others, and 503 if there are too many.
+    pub(crate) fn for_large_response(mut self) -> Result<Self, ApiError> {
+        let mut sending = self.read_limiter.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = sending.get(&self.slot.key()).copied().unwrap_or(0);
+        let free = self.read_limiter.size.div_ceil(2).saturating_sub(sending.values().sum());
+        if free == 0 || own >= free {
+            drop(sending);
+            return Err(self.read_limiter.refusal(if free == 0 { NoSlot::AllTaken } else { NoSlot::OwnShare }));
+        }
+        sending.insert(self.slot.key(), own + 1);
+        drop(sending);
+        self.is_sending = true;
+        Ok(self)
+    }
+}
+
+/// Subtracts one; a caller without any is not remembered.
+fn remove_one<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: &K) {
+    match counts.get_mut(key) {
+        Some(own) if *own > 1 => *own -= 1,
+        _ => drop(counts.remove(key)),
     }
 }
 
 impl Drop for ReadPermit {
     fn drop(&mut self) {
-        let mut of_credential = self.read_limiter.of_credential.lock().unwrap_or_else(PoisonError::into_inner);
-        match of_credential.get_mut(&self.credential) {
-            Some(own) if *own > 1 => *own -= 1,
-            // Callers without a read are not remembered.
-            _ => drop(of_credential.remove(&self.credential)),
+        if self.is_sending {
+            let mut sending = self.read_limiter.sending.lock().unwrap_or_else(PoisonError::into_inner);
+            remove_one(&mut sending, &self.slot.key());
         }
+        let mut of_credential = self.read_limiter.of_credential.lock().unwrap_or_else(PoisonError::into_inner);
+        remove_one(&mut of_credential, &self.credential);
         metrics::under_way(of_credential.values().sum());
     }
 }
@@ -159,7 +194,7 @@ impl FromRequestParts<Arc<State>> for AdmittedReader {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         let reader = Reader::from_request_parts(parts, state).await?;
-        let permit = state.read_limiter.begin(reader.credential, reader.org_id)?;
+        let permit = state.read_limiter.begin((reader.credential, reader.tenant), reader.org_id)?;
         Ok(Self { reader, permit })
     }
 }
@@ -175,7 +210,7 @@ impl FromRequestParts<Arc<State>> for KeyReading {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         let KeyReader(caller) = KeyReader::from_request_parts(parts, state).await?;
-        let permit = state.read_limiter.begin(Credential::Key(caller.key_id), caller.org_id)?;
+        let permit = state.read_limiter.begin((Credential::Key(caller.key_id), caller.tenant()), caller.org_id)?;
         Ok(Self { caller, permit })
     }
 }
@@ -190,8 +225,9 @@ mod tests {
         Credential::Key(ApiKeyId(Uuid::from_u128(number)))
     }
 
-    fn org(number: u128) -> OrgId {
-        OrgId(Uuid::from_u128(number))
+    fn begin(of: &Arc<ReadLimiter>, credential: Credential, organization: u128) -> Result<ReadPermit, ApiError> {
+        let organization = OrgId(Uuid::from_u128(organization));
+        of.begin((credential, Tenant::Organization(organization)), organization)
     }
 
     #[test]
@@ -199,17 +235,17 @@ mod tests {
         let read_limiter = ReadLimiter::new(&ReadSettings::default());
         let take_all = |organization| {
             let taken: Vec<_> = (0..200)
-                .map_while(|number| read_limiter.begin(key(organization * 1_000 + number), org(organization)).ok())
+                .map_while(|number| begin(&read_limiter, key(organization * 1_000 + number), organization).ok())
                 .collect();
             taken
         };
         let (one, two, three) = (take_all(1), take_all(2), take_all(3));
         assert_eq!((one.len(), two.len(), three.len()), (48, 24, 12), "of 96");
-        assert_eq!(read_limiter.begin(key(1), org(1)).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
+        assert_eq!(begin(&read_limiter, key(1), 1).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
         // Twelve are left: everybody who has none gets one.
-        let others: Vec<_> = (10..30).filter_map(|number| read_limiter.begin(key(number), org(number)).ok()).collect();
+        let others: Vec<_> = (10..30).filter_map(|number| begin(&read_limiter, key(number), number).ok()).collect();
         assert_eq!(others.len(), 12);
-        assert_eq!(read_limiter.begin(key(99), org(99)).err().map(|refusal| refusal.code()), Some(Code::Unavailable));
+        assert_eq!(begin(&read_limiter, key(99), 99).err().map(|refusal| refusal.code()), Some(Code::Unavailable));
         drop((two, three, others));
         assert_eq!(take_all(4).len(), 24, "what is given back is shared again");
         drop(one);
@@ -219,18 +255,18 @@ mod tests {
     fn an_organisation_with_many_keys_has_no_more_places_than_its_own() {
         let settings = ReadSettings { reads_per_key: 2, reads_per_organization: 3, ..ReadSettings::default() };
         let read_limiter = ReadLimiter::new(&settings);
-        let taken: Vec<_> = (1..=4).filter_map(|number| read_limiter.begin(key(number), org(1)).ok()).collect();
+        let taken: Vec<_> = (1..=4).filter_map(|number| begin(&read_limiter, key(number), 1).ok()).collect();
         assert_eq!(taken.len(), 3);
-        assert_eq!(read_limiter.begin(key(9), org(1)).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
-        assert!(read_limiter.begin(key(10), org(2)).is_ok());
+        assert_eq!(begin(&read_limiter, key(9), 1).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
+        assert!(begin(&read_limiter, key(10), 2).is_ok());
         drop(taken);
-        assert!(read_limiter.begin(key(9), org(1)).is_ok());
+        assert!(begin(&read_limiter, key(9), 1).is_ok());
     }
 
     #[test]
     fn a_key_has_its_places_and_gets_them_back_and_nobody_has_more_than_there_are() {
         let read_limiter = ReadLimiter::new(&ReadSettings { reads_per_key: 2, reads_at_once: 3, ..ReadSettings::default() });
-        let begin = |number| read_limiter.begin(key(number), org(number));
+        let begin = |number| begin(&read_limiter, key(number), number);
         let refused = |number| begin(number).err().map(|refusal| refusal.code());
         let first = [begin(1).unwrap(), begin(1).unwrap()];
         assert_eq!(refused(1), Some(Code::TooManyRequests));
@@ -247,10 +283,41 @@ mod tests {
     fn a_person_has_as_many_places_as_a_key_whatever_organisation_they_read_for() {
         let read_limiter = ReadLimiter::new(&ReadSettings { reads_per_key: 2, ..ReadSettings::default() });
         let person = |number| Credential::User(UserId(Uuid::from_u128(number)));
-        let _taken = [read_limiter.begin(person(1), org(1)).unwrap(), read_limiter.begin(person(1), org(2)).unwrap()];
-        assert_eq!(read_limiter.begin(person(1), org(3)).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
-        assert!(read_limiter.begin(person(2), org(1)).is_ok());
-        assert!(read_limiter.begin(key(1), org(1)).is_ok(), "a key of the same number is nobody");
+        let _taken = [begin(&read_limiter, person(1), 1).unwrap(), begin(&read_limiter, person(1), 2).unwrap()];
+        assert_eq!(begin(&read_limiter, person(1), 3).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
+        assert!(begin(&read_limiter, person(2), 1).is_ok());
+        assert!(begin(&read_limiter, key(1), 1).is_ok(), "a key of the same number is nobody");
+    }
+
+    #[test]
+    fn f78_large_responses_never_have_all_slots() {
+        let read_limiter = ReadLimiter::new(&ReadSettings::default());
+        let send_all = |organization| {
+            let large = |_| begin(&read_limiter, key(organization), organization).and_then(ReadPermit::for_large_response).ok();
+            (0..96).map_while(large).collect::<Vec<_>>()
+        };
+        let taken: Vec<_> = (1..=8).map(send_all).collect();
+        assert_eq!(taken.iter().map(Vec::len).collect::<Vec<_>>(), [24, 12, 6, 3, 2, 1, 0, 0], "of 48");
+        let refused = |organization| {
+            let large = begin(&read_limiter, key(organization), organization).and_then(ReadPermit::for_large_response);
+            large.err().map(|refusal| refusal.code())
+        };
+        assert_eq!((refused(9), read_limiter.slots.free()), (Some(Code::Unavailable), 48));
+        assert!(begin(&read_limiter, key(10), 10).is_ok(), "small responses have the rest");
+        drop(taken);
+        assert_eq!(refused(9), None);
+        assert_eq!((read_limiter.slots.free(), read_limiter.sending.lock().unwrap().len()), (96, 0));
+    }
+
+    #[test]
+    fn f78_a_person_has_one_share_over_all_organizations() {
+        let read_limiter = ReadLimiter::new(&ReadSettings::default());
+        let founder = Tenant::Founder(UserId(Uuid::from_u128(1)));
+        let of_founder = |number| read_limiter.begin((key(number), founder), OrgId(Uuid::from_u128(number)));
+        let taken: Vec<_> = (0..96).filter_map(|number| of_founder(number % 18).ok()).collect();
+        assert_eq!(taken.len(), 48);
+        assert_eq!(of_founder(99).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
+        assert!(begin(&read_limiter, key(100), 100).is_ok());
     }
 
     #[test]
@@ -261,7 +328,7 @@ mod tests {
             reads_at_once: 0,
             ..ReadSettings::default()
         });
-        let all: Vec<_> = (0..10_000).map_while(|_| read_limiter.begin(key(1), org(1)).ok()).collect();
+        let all: Vec<_> = (0..10_000).map_while(|_| begin(&read_limiter, key(1), 1).ok()).collect();
         assert_eq!(all.len(), 10_000);
     }
 }

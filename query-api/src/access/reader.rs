@@ -13,7 +13,7 @@ use axum::http::request::Parts;
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use schemas::problem::Code;
-use service_kit::auth::{API_KEY_HEADER, Credential, KeyReader, Member, named_organization, presented_session};
+use service_kit::auth::{API_KEY_HEADER, Credential, KeyReader, Member, Tenant, named_organization, presented_session};
 use service_kit::directory::HasDirectory;
 use service_kit::http::{ApiError, Transport};
 use service_kit::session_cookie;
@@ -28,13 +28,16 @@ pub(crate) const KEY_USES: &str = "INSERT INTO key_uses_reads (key_id, last_used
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader {
     pub(crate) credential: Credential,
+    /// Whose slots it takes.
+    pub(crate) tenant: Tenant,
     pub(crate) org_id: OrgId,
     pub(crate) org_type: OrgType,
 }
 
 impl From<&KeyReader> for Reader {
     fn from(KeyReader(caller): &KeyReader) -> Self {
-        Self { credential: Credential::Key(caller.key_id), org_id: caller.org_id, org_type: caller.org_type }
+        let (org_id, org_type) = (caller.org_id, caller.org_type);
+        Self { credential: Credential::Key(caller.key_id), tenant: caller.tenant(), org_id, org_type }
     }
 }
 
@@ -70,5 +73,6 @@ async fn by_session(parts: &mut Parts, state: &Arc<State>) -> Result<Reader, Api
     let member = Member::find(parts, &session, directory, now).await?;
     let membership = member.acting_for(&parts.uri)?;
     state.session_reads.note(&session.hash(), member.user_id, membership.org_id, now).await?;
-    Ok(Reader { credential: Credential::User(member.user_id), org_id: membership.org_id, org_type: membership.org_type })
+    let (org_id, org_type) = (membership.org_id, membership.org_type);
+    Ok(Reader { credential: Credential::User(member.user_id), tenant: Tenant::Organization(org_id), org_id, org_type })
 }

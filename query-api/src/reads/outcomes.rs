@@ -136,7 +136,7 @@ mod tests {
     use crate::access::reader::Reader;
     use schemas::identity::OrgType;
     use schemas::ids::ApiKeyId;
-    use service_kit::auth::Credential;
+    use service_kit::auth::{Credential, Tenant};
     use service_kit::testing::{Seed, TestStores};
     use sqlx::postgres::PgPoolOptions;
     use std::future::{pending, ready};
@@ -187,7 +187,8 @@ mod tests {
             insert.execute(&pool).await.unwrap();
         }
         let credential = Credential::Key(ApiKeyId(Uuid::nil()));
-        let own = OwnReports::of(&Reader { credential, org_id, org_type: OrgType::Agent }).unwrap();
+        let tenant = Tenant::Organization(org_id);
+        let own = OwnReports::of(&Reader { credential, tenant, org_id, org_type: OrgType::Agent }).unwrap();
         let ledger = Ledger::new(pool, Duration::from_secs(20));
         let cell = |bucket, outcome_type: &str, currency: &str, outcomes, amount| Cell {
             value: (outcome_type.to_owned(), currency.to_owned()),

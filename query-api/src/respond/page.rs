@@ -1,6 +1,6 @@
 //! A page as JSON, CSV or newline-delimited JSON, whichever `Accept` asks for.
 //!
-//! Must not hold a page in memory: items go out as they come, as JSON from a size on at which they are many.
+//! Must not hold a large page in memory: its items go out as they come.
 
 use super::accept_header::Format;
 use super::streamed_answer::Written;
@@ -86,14 +86,14 @@ pub(crate) async fn answer_all<R: Rows, T: Serialize + 'static>(
             let (head, tail) = envelope.split_once(NO_ITEMS).ok_or_else(|| ApiError::internal(anyhow::anyhow!("no items")))?;
             let (head, tail) = (format!("{head}{ITEMS}").into(), format!("]{tail}").into());
             let item = move |row| written(&item(row)).into_bytes();
-            Written { head, found, between: ",", item, tail }.gathered(permit).await?.into_response()
+            Written { head, found, between: ",", item, tail }.sent(permit).await?.into_response()
         }
         // What fails on the way ends the connection, so that a part is never taken for the whole.
         Format::Lines | Format::Csv => {
             let head = if format == Format::Csv { record(columns.iter().map(|name| (*name).to_owned())) } else { Vec::new() };
             let item = move |row| line(format, columns, &item(row));
             let written = Written { head: head.into(), found, between: "", item, tail: Bytes::new() };
-            ([(TOTAL_COUNT, HeaderValue::from(total))], written.streamed(permit)).into_response()
+            ([(TOTAL_COUNT, HeaderValue::from(total))], written.sent(permit).await?).into_response()
         }
     };
     response.headers_mut().insert(header::CONTENT_TYPE, format.content_type());

@@ -43,13 +43,9 @@ pub(crate) struct Written<R, F> {
 }
 
 impl<R: Rows, F: Fn(R::Row) -> Vec<u8> + Send + Sync + 'static> Written<R, F> {
-    /// Goes out item by item from the start: nothing of it is held back.
-    pub(crate) fn streamed(self, permit: ReadPermit) -> Body {
-        sent(permit, |to| self.hand_over(Vec::new(), true, to))
-    }
-
-    /// Goes out at once where it is small, so that what fails on the way is still answered; else item by item.
-    pub(crate) async fn gathered(mut self, permit: ReadPermit) -> Result<Body, ApiError> {
+    /// Returns a small response whole, so that an error on the way is still reported, and frees its slot. A large one is sent item by
+    /// item: 429 or 503 if there are too many of these.
+    pub(crate) async fn sent(mut self, permit: ReadPermit) -> Result<Body, ApiError> {
         let mut begun = std::mem::take(&mut self.head).to_vec();
         let mut is_first = true;
         while begun.len() <= SMALL {
@@ -60,7 +56,7 @@ impl<R: Rows, F: Fn(R::Row) -> Vec<u8> + Send + Sync + 'static> Written<R, F> {
             self.append(row, is_first, &mut begun);
             is_first = false;
         }
-        Ok(sent(permit, |to| self.hand_over(begun, is_first, to)))
+        Ok(sent(permit.for_large_response()?, |to| self.hand_over(begun, is_first, to)))
     }
 
     fn append(&self, row: R::Row, is_first: bool, to: &mut Vec<u8>) {
@@ -85,22 +81,23 @@ impl<R: Rows, F: Fn(R::Row) -> Vec<u8> + Send + Sync + 'static> Written<R, F> {
     }
 }
 
-/// JSON that is there whole; a large one keeps its place until it is out.
-pub(crate) fn whole(json: impl Into<Bytes>, permit: ReadPermit) -> Response {
-    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], pieces(json.into(), permit)).into_response()
+/// Returns JSON that is in memory. A large one keeps its slot until it is sent: 429 or 503 if there are too many of these.
+pub(crate) fn whole(json: impl Into<Bytes>, permit: ReadPermit) -> Result<Response, ApiError> {
+    let body = pieces(json.into(), permit)?;
+    Ok(([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response())
 }
 
-fn pieces(answer: Bytes, permit: ReadPermit) -> Body {
+fn pieces(answer: Bytes, permit: ReadPermit) -> Result<Body, ApiError> {
     if answer.len() <= SMALL {
-        return Body::from(answer);
+        return Ok(Body::from(answer));
     }
     let mut rest = answer;
-    sent(permit, |to| async move {
+    Ok(sent(permit.for_large_response()?, |to| async move {
         while !rest.is_empty() {
             hand(rest.split_to(rest.len().min(PIECE)), &to).await?;
         }
         Ok(())
-    })
+    }))
 }
 
 async fn hand(piece: Bytes, to: &Sender<Part>) -> Result<(), CutOff> {

@@ -36,7 +36,7 @@ pub(crate) async fn read_own_summary(
     let figures = state.telemetry.own_figures(&own, &period).await?;
     let ended = state.ledger.outcomes(&own, &period, None).await?;
     let summary = serde_json::to_vec(&assemble(&own, period, figures, &ended)).map_err(ApiError::internal)?;
-    Ok(streamed_answer::whole(summary, reading.permit))
+    streamed_answer::whole(summary, reading.permit)
 }
 
 fn assemble(own: &OwnReports, period: Period, figures: Vec<OwnFigure>, ended: &[Cell]) -> AgentSummary {
@@ -204,7 +204,7 @@ mod tests {
     use schemas::identity::OrgType;
     use schemas::ids::{ApiKeyId, OrgId};
     use serde_json::{Value, json};
-    use service_kit::auth::Credential;
+    use service_kit::auth::{Credential, Tenant};
     use uuid::Uuid;
 
     fn ended(bucket: i64, outcome_type: &str, currency: &str, outcomes: u64, amount: u128) -> Cell {
@@ -227,7 +227,8 @@ mod tests {
     #[test]
     fn figures_of_a_summary_stand_in_order_of_their_counts() {
         let credential = Credential::Key(ApiKeyId(Uuid::nil()));
-        let own = OwnReports::of(&Reader { credential, org_id: OrgId(Uuid::nil()), org_type: OrgType::Agent }).unwrap();
+        let (org_id, org_type) = (OrgId(Uuid::nil()), OrgType::Agent);
+        let own = OwnReports::of(&Reader { credential, tenant: Tenant::Organization(org_id), org_id, org_type }).unwrap();
         let figure = |(figure, name, events, sessions): (&str, &str, u64, u64)| {
             let (figure, name) = (figure.to_owned(), name.to_owned());
             OwnFigure { figure, name, events, sessions }

@@ -51,7 +51,7 @@ pub(crate) async fn read_manifest(
     // A long session takes a while: every text is looked through for the session's id.
     let manifest = spawn_blocking(move || serde_json::to_vec(&disclose::manifest(&clicked, &read, &consents))).await;
     let manifest = manifest.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
-    Ok(streamed_answer::whole(manifest, reading.permit))
+    streamed_answer::whole(manifest, reading.permit)
 }
 
 /// Malformed, unknown, expired or not shared: the caller must not learn which.

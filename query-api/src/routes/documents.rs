@@ -58,7 +58,7 @@ pub(crate) async fn read_document(
     let clicks = state.telemetry.session_events(scope, SessionPart::Clicks).await?;
     let document = spawn_blocking(move || Box::<str>::from(assemble::document(session, &facts, &read.events, clicks))).await;
     let document = document.map_err(ApiError::internal)?;
-    Ok(streamed_answer::whole(String::from(document), reading.permit))
+    streamed_answer::whole(String::from(document), reading.permit)
 }
 
 async fn facts_of(pool: &PgPool, org: OrgId, session: SessionId) -> Result<Option<Facts>, sqlx::Error> {

@@ -32,7 +32,7 @@ pub(crate) async fn read_event(
     }
     let found = state.telemetry.owners_event(&visibility, &period, &event_id).await?.ok_or_else(unknown)?;
     let told = serde_json::to_vec(&told(found)).map_err(ApiError::internal)?;
-    Ok(streamed_answer::whole(told, reading.permit))
+    streamed_answer::whole(told, reading.permit)
 }
 
 fn unknown() -> ApiError {

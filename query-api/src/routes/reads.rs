@@ -36,7 +36,7 @@ pub(crate) async fn read_summary(
     let figures = state.telemetry.summary(&visibility, &period, outcome).await?;
     let summary = assemble(&visibility, period, figures, coverage);
     let summary = serde_json::to_vec(&summary).map_err(ApiError::internal)?;
-    Ok(streamed_answer::whole(summary, reading.permit))
+    streamed_answer::whole(summary, reading.permit)
 }
 
 pub(crate) async fn read_coverage(
@@ -58,7 +58,7 @@ pub(crate) async fn read_coverage(
         drains: drains.into_iter().map(drain_lines).collect(),
     };
     let read = serde_json::to_vec(&read).map_err(ApiError::internal)?;
-    Ok(streamed_answer::whole(read, reading.permit))
+    streamed_answer::whole(read, reading.permit)
 }
 
 fn drain_lines(row: DrainLinesRow) -> DrainLines {

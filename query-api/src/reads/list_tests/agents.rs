@@ -10,13 +10,15 @@ use crate::reads::{By, OwnSplit};
 use rand::RngExt;
 use schemas::identity::OrgType;
 use schemas::ids::{ApiKeyId, OrgId};
-use service_kit::auth::Credential;
+use service_kit::auth::{Credential, Tenant};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 fn own(org: Uuid) -> OwnReports {
     let credential = Credential::Key(ApiKeyId(Uuid::nil()));
-    OwnReports::of(&Reader { credential, org_id: OrgId(org), org_type: OrgType::Agent }).unwrap()
+    let org_id = OrgId(org);
+    let reader = Reader { credential, tenant: Tenant::Organization(org_id), org_id, org_type: OrgType::Agent };
+    OwnReports::of(&reader).unwrap()
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use rand::seq::IndexedRandom;
 use schemas::identity::OrgType;
 use schemas::ids::{ApiKeyId, OrgId};
 use schemas::instant;
-use service_kit::auth::Credential;
+use service_kit::auth::{Credential, Tenant};
 use service_kit::directory::Directory;
 use service_kit::stores;
 use service_kit::testing::{Seed, TestStores};
@@ -78,6 +78,7 @@ impl World {
             org_type: OrgType::ContentOwner,
         };
         let view = ReadParameters { domain: domain.map(str::to_owned), ..ReadParameters::default() };
+            tenant: Tenant::Organization(self.owners[owner]),
         let seen = Visibility::establish(&self.directory, &reader, &view).await.ok().unwrap();
         let text = |ms: i64| instant::text(DateTime::from_timestamp_millis(ms).unwrap());
         let (since, until) = (window.0.map(text), window.1.map(text));
