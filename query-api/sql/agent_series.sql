@@ -1,34 +1,29 @@
 -- An organization's own series: its reports, and what others did with its click tokens (clicks), by bucket and value. The value is that
--- of `split`: type, role, agent, or empty for one value without a name. Reports without a value have a row per bucket with
--- is_value = 0, because they count in the extent. Rows and extent as in series.sql; reports count as in agent_summary.sql.
+-- of `split`: type, role, agent, or empty for one value without a name. Reports without a value have a key with 0, because they
+-- count in the extent. Key, values and extent otherwise as in series.sql; reports count as in agent_summary.sql.
 SELECT
-    cell.1 AS bucket,
-    is_value,
-    '' AS owner,
-    name,
-    cell.2 AS events,
-    cell.3 AS sessions,
-    cell.4 AS clicks,
-    first_bucket,
-    last_bucket,
-    value_count,
-    name_bytes,
-    cell_count
+    key,
+    sum(some_events) AS events,
+    uniqExactIfMerge(some_sessions) AS sessions,
+    sum(some_clicks) AS clicks,
+    min(key.1) OVER () AS first_bucket,
+    max(key.1) OVER () AS last_bucket,
+    uniqExactIf((key.2, key.4), key.2 != 0) OVER () AS value_count,
+    max(length(key.3) + length(key.4)) OVER () AS longest_name,
+    countIf(key.2 != 0) OVER () AS cell_count
 FROM (
     SELECT
-        *,
-        min(first_cell) OVER () AS first_bucket,
-        max(last_cell) OVER () AS last_bucket,
-        countIf(is_value) OVER () AS value_count,
-        sumIf(length(name), is_value) OVER () AS name_bytes,
-        sumIf(length(cells), is_value) OVER () AS cell_count
+        if(is_value AND place > {most:UInt64}, (cell.1, 2, '', ''), (cell.1, is_value, '', name)) AS key,
+        cell.2 AS some_events,
+        cell.3 AS some_sessions,
+        cell.4 AS some_clicks
     FROM (
         SELECT
             is_value,
             name,
             groupArray((of_bucket, of_events, of_sessions, of_clicks)) AS cells,
-            min(of_bucket) AS first_cell,
-            max(of_bucket) AS last_cell
+            row_number() OVER (
+                PARTITION BY is_value ORDER BY has({known:Array(String)}, name) DESC, sum(of_events + of_clicks) DESC, name) AS place
         FROM (
             SELECT
                 intDiv(at_ms, {bucket_ms:Int64}) AS of_bucket,
@@ -43,7 +38,7 @@ FROM (
                     {split:String} = 'role', toString(role),
                     agent_name) AS name,
                 countIf(is_issuers = 0) AS of_events,
-                uniqExactIf(own_session, is_issuers = 0 AND has_session) AS of_sessions,
+                uniqExactIfState(own_session, is_issuers = 0 AND has_session) AS of_sessions,
                 countIf(is_issuers = 1) AS of_clicks
             FROM (
                 SELECT
@@ -64,6 +59,7 @@ FROM (
         )
         GROUP BY is_value, name
     )
+    ARRAY JOIN cells AS cell
 )
-ARRAY JOIN cells AS cell
-ORDER BY bucket, name
+GROUP BY key
+ORDER BY key

@@ -1,33 +1,27 @@
--- A series of events, each under one value: that of the column or alias `value`. A bucket is the number of `bucket_ms` since 1970.
--- Every row also has the extent: first and last bucket, distinct values, the bytes of their names, and cells.
+-- A series of events, each under one value: that of the column or alias `value`. `key` is the bucket, as the number of `bucket_ms`
+-- since 1970, then 1 for a value and 2 for the sum of those without rows of their own, owner and name. The values with rows are
+-- those in `known`, then those with the most events, `most` at most. Every row also has the extent: first and last bucket, distinct
+-- values, the longest name, and cells.
 SELECT
-    cell.1 AS bucket,
-    toUInt8(1) AS is_value,
-    '' AS owner,
-    name,
-    cell.2 AS events,
-    cell.3 AS sessions,
+    key,
+    sum(some_events) AS events,
+    uniqExactArrayIfMerge(some_sessions) AS sessions,
     toUInt64(0) AS clicks,
-    first_bucket,
-    last_bucket,
-    value_count,
-    name_bytes,
-    cell_count
+    min(key.1) OVER () AS first_bucket,
+    max(key.1) OVER () AS last_bucket,
+    uniqExact(key.2, key.3, key.4) OVER () AS value_count,
+    max(length(key.3) + length(key.4)) OVER () AS longest_name,
+    count() OVER () AS cell_count
 FROM (
     SELECT
-        name,
-        cells,
-        min(first_cell) OVER () AS first_bucket,
-        max(last_cell) OVER () AS last_bucket,
-        count() OVER () AS value_count,
-        sum(length(name)) OVER () AS name_bytes,
-        sum(length(cells)) OVER () AS cell_count
+        if(place > {most:UInt64}, (cell.1, 2, '', ''), (cell.1, 1, '', toString(value))) AS key,
+        cell.2 AS some_events,
+        cell.3 AS some_sessions
     FROM (
         SELECT
-            toString(one_value) AS name,
+            value,
             groupArray((one_bucket, one_events, one_sessions)) AS cells,
-            min(one_bucket) AS first_cell,
-            max(one_bucket) AS last_cell
+            row_number() OVER (ORDER BY has({known:Array(String)}, value) DESC, sum(one_events) DESC, value) AS place
         FROM (
             WITH
                 (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
@@ -42,9 +36,9 @@ FROM (
                     arrayFilter(one -> one != 0, arrayPushFront(other_agents.session, session))) AS sessions
             SELECT
                 intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS one_bucket,
-                {value:Identifier} AS one_value,
+                {value:Identifier} AS value,
                 count() AS one_events,
-                uniqExactArrayIf(sessions, is_told) AS one_sessions
+                uniqExactArrayIfState(sessions, is_told) AS one_sessions
             FROM events FINAL
             WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site
                 HAVING argMax(above NOT IN (SELECT host FROM foreign_hosts), length(above)))
@@ -54,10 +48,11 @@ FROM (
                     OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                 AND NOT startsWith(type, 'turn_')
                 AND if({outcome:String} = '', 1, outcome = {outcome:String})
-            GROUP BY one_bucket, one_value
+            GROUP BY one_bucket, value
         )
-        GROUP BY one_value
+        GROUP BY value
     )
+    ARRAY JOIN cells AS cell
 )
-ARRAY JOIN cells AS cell
-ORDER BY bucket, name
+GROUP BY key
+ORDER BY key

@@ -1,30 +1,35 @@
 -- A series by agent, or by platform: an event counts once under each of those that reported it. `names` is the alias of the agents'
--- names, or of none. Reports without an agent have rows with is_value = 0, because their events count in the extent. Rows and extent
--- as in series.sql.
-SELECT cell.1 AS bucket, is_value, owner, name, cell.2 AS events, cell.3 AS sessions, toUInt64(0) AS clicks,
-    first_bucket, last_bucket, value_count, name_bytes, cell_count
+-- names, or of none. Reports without an agent have a key with 0, because their events count in the extent. Key, values and extent
+-- otherwise as in series.sql.
+SELECT
+    key,
+    sum(some_events) AS events,
+    uniqExactIfMerge(some_sessions) AS sessions,
+    toUInt64(0) AS clicks,
+    min(key.1) OVER () AS first_bucket,
+    max(key.1) OVER () AS last_bucket,
+    uniqExactIf((key.2, key.3, key.4), key.2 != 0) OVER () AS value_count,
+    max(length(key.3) + length(key.4)) OVER () AS longest_name,
+    countIf(key.2 != 0) OVER () AS cell_count
 FROM (
     SELECT
-        *,
-        min(first_cell) OVER () AS first_bucket,
-        max(last_cell) OVER () AS last_bucket,
-        countIf(is_value) OVER () AS value_count,
-        sumIf(length(owner) + length(name), is_value) OVER () AS name_bytes,
-        sumIf(length(cells), is_value) OVER () AS cell_count
+        if(value.1 AND place > {most:UInt64}, (cell.1, 2, '', ''), (cell.1, value.1, value.2, value.3)) AS key,
+        cell.2 AS some_events,
+        cell.3 AS some_sessions
     FROM (
-        SELECT is_value, if(is_value, toString(shown_platform), '') AS owner, toString(shown_agent) AS name,
+        SELECT
+            value,
             groupArray((of_bucket, of_events, of_sessions)) AS cells,
-            min(of_bucket) AS first_cell, max(of_bucket) AS last_cell
+            row_number() OVER (PARTITION BY value.1 ORDER BY sum(of_events) DESC, value) AS place
         FROM (
             -- Events whose agent the reader may not see have no session, so they add none to that of another agent.
             SELECT
                 of_bucket,
-                one_role = 1 OR (is_told AND one_session != 0) AS is_value,
-                multiIf(NOT is_value, toUUID('00000000-0000-0000-0000-000000000000'), is_told, one_platform, organization)
-                    AS shown_platform,
-                if(is_value AND is_told, one_agent, '') AS shown_agent,
+                one_role = 1 OR (is_told AND one_session != 0) AS has_agent,
+                (has_agent, if(has_agent, toString(if(is_told, one_platform, organization)), ''),
+                    if(has_agent AND is_told, toString(one_agent), '')) AS value,
                 countIf(nth = 1) AS of_events,
-                uniqExactIf(one_session, is_told AND one_session != 0) AS of_sessions
+                uniqExactIfState(one_session, is_told AND one_session != 0) AS of_sessions
                 FROM (
                     WITH
                         (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
@@ -56,10 +61,11 @@ FROM (
                         AND if({outcome:String} = '', 1, outcome = {outcome:String})
                 )
                 ARRAY JOIN roles AS one_role, platforms AS one_platform, agents AS one_agent, sessions AS one_session, numbers AS nth
-            GROUP BY of_bucket, is_value, shown_platform, shown_agent
+            GROUP BY of_bucket, value
         )
-        GROUP BY is_value, shown_platform, shown_agent
+        GROUP BY value
     )
+    ARRAY JOIN cells AS cell
 )
-ARRAY JOIN cells AS cell
-ORDER BY bucket, owner, name
+GROUP BY key
+ORDER BY key

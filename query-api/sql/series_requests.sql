@@ -1,21 +1,23 @@
 -- A series of events and of log lines whose request returned no content, each under one value: that of the column or alias `value`.
--- Lines have no session. Rows and extent as in series.sql.
-SELECT cell.1 AS bucket, toUInt8(1) AS is_value, '' AS owner, name, cell.2 AS events, cell.3 AS sessions, toUInt64(0) AS clicks,
-    first_bucket, last_bucket, value_count, name_bytes, cell_count
+-- Lines have no session. Key, values and extent as in series.sql.
+SELECT key, sum(some_events) AS events, uniqExactArrayIfMerge(some_sessions) AS sessions, toUInt64(0) AS clicks,
+    min(key.1) OVER () AS first_bucket,
+    max(key.1) OVER () AS last_bucket,
+    uniqExact(key.2, key.3, key.4) OVER () AS value_count,
+    max(length(key.3) + length(key.4)) OVER () AS longest_name,
+    count() OVER () AS cell_count
 FROM (
     SELECT
-        name,
-        cells,
-        min(first_cell) OVER () AS first_bucket,
-        max(last_cell) OVER () AS last_bucket,
-        count() OVER () AS value_count,
-        sum(length(name)) OVER () AS name_bytes,
-        sum(length(cells)) OVER () AS cell_count
+        if(place > {most:UInt64}, (cell.1, 2, '', ''), (cell.1, 1, '', toString(value))) AS key,
+        cell.2 AS some_events,
+        cell.3 AS some_sessions
     FROM (
-        SELECT name, groupArray((one_bucket, all_events, all_sessions)) AS cells,
-            min(one_bucket) AS first_cell, max(one_bucket) AS last_cell
+        SELECT
+            value,
+            groupArray((one_bucket, one_events, one_sessions)) AS cells,
+            row_number() OVER (ORDER BY has({known:Array(String)}, value) DESC, sum(one_events) DESC, value) AS place
         FROM (
-            SELECT one_bucket, name, sum(some_events) AS all_events, sum(some_sessions) AS all_sessions
+            SELECT one_bucket, value, count() AS one_events, uniqExactArrayIfState(sessions, is_told) AS one_sessions
             FROM (
                 WITH
                     (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
@@ -28,8 +30,8 @@ FROM (
                     link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told,
                     if(empty(other_agents.session), if(session = 0, [], [session]),
                         arrayFilter(one -> one != 0, arrayPushFront(other_agents.session, session))) AS sessions
-                SELECT intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS one_bucket, toString({value:Identifier}) AS name,
-                    count() AS some_events, uniqExactArrayIf(sessions, is_told) AS some_sessions
+                SELECT intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS one_bucket, toString({value:Identifier}) AS value,
+                    sessions, is_told
                 FROM events FINAL
                 WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site
                     HAVING argMax(above NOT IN (SELECT host FROM foreign_hosts), length(above)))
@@ -39,9 +41,8 @@ FROM (
                         OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                     AND NOT startsWith(type, 'turn_')
                     AND if({outcome:String} = '', 1, outcome = {outcome:String})
-                GROUP BY one_bucket, name
                 UNION ALL
-                SELECT one_bucket, name, count(), toUInt64(0)
+                SELECT one_bucket, value, emptyArrayUInt64(), toUInt8(0)
                 FROM (
                     WITH
                         (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
@@ -52,7 +53,7 @@ FROM (
                         '' AS nothing,
                         if(verified = 'unknown', '', toString(verified)) AS verified_name,
                         toString(status) AS status_name
-                    SELECT intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS one_bucket, toString({value:Identifier}) AS name
+                    SELECT intDiv(toUnixTimestamp64Milli(at), {bucket_ms:Int64}) AS one_bucket, toString({value:Identifier}) AS value
                     FROM failed_fetches FINAL
                     WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site
                         HAVING argMax(above NOT IN (SELECT host FROM foreign_hosts), length(above)))
@@ -64,12 +65,12 @@ FROM (
                     -- Copies of a line can be in several partitions.
                     SETTINGS do_not_merge_across_partitions_select_final = 0
                 )
-                GROUP BY one_bucket, name
             )
-            GROUP BY one_bucket, name
+            GROUP BY one_bucket, value
         )
-        GROUP BY name
+        GROUP BY value
     )
+    ARRAY JOIN cells AS cell
 )
-ARRAY JOIN cells AS cell
-ORDER BY bucket, name
+GROUP BY key
+ORDER BY key

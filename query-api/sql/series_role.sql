@@ -1,20 +1,16 @@
 -- A series by role: an event counts under each role that reported it, a session under the roles in which it was reported. All
--- events of a bucket have one more row with is_value = 0, because those without a role count in the extent. Rows and extent as in
+-- events of a bucket have one more row whose key has 0, because those without a role count in the extent. Key and extent as in
 -- series.sql.
 SELECT
-    bucket,
-    role_code != 0 AS is_value,
-    '' AS owner,
-    if(is_value, toString(role_code), '') AS name,
+    (bucket, if(role_code = 0, 0, 1), '', if(role_code = 0, '', toString(role_code))) AS key,
     events,
     sessions,
     toUInt64(0) AS clicks,
     min(bucket) OVER () AS first_bucket,
     max(bucket) OVER () AS last_bucket,
-    uniqExactIf(role_code, is_value) OVER () AS value_count,
-    -- Each name has one digit.
-    value_count AS name_bytes,
-    countIf(is_value) OVER () AS cell_count
+    uniqExactIf(role_code, role_code != 0) OVER () AS value_count,
+    toUInt64(max(role_code != 0) OVER ()) AS longest_name,
+    countIf(role_code != 0) OVER () AS cell_count
 FROM (
     SELECT bucket, figure.1 AS role_code, figure.2 AS events, figure.3 AS sessions
     FROM (
@@ -51,4 +47,4 @@ FROM (
     )
     WHERE events > 0
 )
-ORDER BY bucket, name
+ORDER BY key

@@ -1,11 +1,13 @@
 -- A page of URLs, by default those with the most events first. Every row has the number of URLs; before a page without items
--- there is one row that is no item.
+-- there is one row that is no item. Types as in summary.sql.
 WITH
     arrayConcat(
         [('content_retrieved', retrieved), ('content_grounded', grounded), ('content_cited', cited),
             ('content_presented', presented), ('content_engaged', engaged)],
         arrayZip(mapKeys(others), mapValues(others))) AS all_types,
-    arrayFilter(of -> of.2 > 0, all_types) AS by_type
+    arrayPartialSort(of -> (NOT has({known:Array(String)}, of.1), -of.2, of.1), {most_types:UInt64},
+        arrayFilter(of -> of.2 > 0, all_types)) AS ordered_types,
+    arraySlice(ordered_types, 1, {most_types:UInt64}) AS by_type
 SELECT
     total,
     toUInt8(place >= {offset:UInt64}) AS is_item,
@@ -14,6 +16,7 @@ SELECT
     unique_sessions,
     by_type.1 AS types,
     by_type.2 AS per_type,
+    arraySum(of -> of.2, arraySlice(ordered_types, {most_types:UInt64} + 1)) AS other_types,
     last_ms
 FROM (
     SELECT *, rowNumberInAllBlocks() AS place

@@ -12,6 +12,7 @@ mod corroboration;
 mod crawlers;
 mod event_page;
 mod funnel;
+mod most;
 mod one_event;
 mod order;
 pub(crate) mod outcomes;
@@ -34,6 +35,7 @@ use crate::read_limiter::ReadSettings;
 use crate::read_limiter::times::Times;
 use clickhouse::Client;
 use clickhouse::query::Query;
+use most::Most;
 use service_kit::http::ApiError;
 use service_kit::stores::clickhouse_answers;
 use statement::Statement;
@@ -64,12 +66,13 @@ const WATCH_DEADLINE: Duration = Duration::from_secs(2);
 pub(crate) struct Reads {
     client: Client,
     times: Times,
+    most: Most,
 }
 
 impl Reads {
     /// Reads through `client`, with the limits of `settings`.
     pub(crate) fn new(client: &Client, settings: &ReadSettings) -> Self {
-        Self { client: caps::capped(client, settings), times: Times::new(settings) }
+        Self { client: caps::capped(client, settings), times: Times::new(settings), most: Most::default() }
     }
 
     /// Returns all rows of a statement whose result is small.

@@ -4,6 +4,7 @@ use crate::coverage::Coverage;
 use crate::ids::OrgId;
 use crate::pages::Page;
 use serde::{Deserialize, Serialize};
+use std::ops::Not;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Crawlers {
@@ -80,13 +81,16 @@ pub struct StatusCount {
 }
 
 /// Requests of one bot that returned no content, with one status.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedCount {
     pub operator: String,
     pub bot: String,
     /// HTTP status: 304 is a revalidation, every other one a failed fetch; 0 if the request wasn't answered (status `none`).
     pub status: u16,
     pub count: u64,
+    /// Whether it is the sum of what is not listed; then it has no names.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub other: bool,
 }
 
 /// `GET /content-owners/coverage`.

@@ -6,7 +6,7 @@ use std::fmt;
 pub const MAX_STRING_BYTES: usize = 2_048;
 
 /// Commerce names that the published clients send and no rule forbids; kept as sent.
-const COMMERCE: [&str; 4] = ["product_viewed", "product_compared", "cart_add", "cart_remove"];
+pub const COMMERCE: [&str; 4] = ["product_viewed", "product_compared", "cart_add", "cart_remove"];
 
 /// What happened. The eight names of the specification, or an extension's name kept as sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -3,6 +3,7 @@
 use crate::coverage::Coverage;
 use crate::ids::OrgId;
 use serde::{Deserialize, Serialize};
+use std::ops::Not;
 
 /// `GET /content-owners/summary`. Figures: docs/api/event-keys.md#figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +30,16 @@ pub struct Summary {
 pub struct TypeCount {
     pub event_type: String,
     pub count: u64,
+    /// Whether it is the sum of the types that are not listed; then it has no name.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub other: bool,
+}
+
+impl TypeCount {
+    /// Returns the sum of the types that are not listed, if they have events.
+    pub fn of_others(count: u64) -> Option<Self> {
+        (count > 0).then_some(Self { event_type: String::new(), count, other: true })
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +59,9 @@ pub struct AgentCount {
     pub agent_id: String,
     pub event_count: u64,
     pub session_count: u64,
+    /// Whether it is the sum of the agents that are not listed, with their distinct sessions; then it has no names.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub other: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,6 +5,7 @@ use crate::ids::OrgId;
 use crate::reads::{SourceCount, TypeCount};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_with_macros::skip_serializing_none;
+use std::ops::Not;
 
 /// `GET /content-owners/series`, and with another item `GET /agent/series`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +56,9 @@ pub struct SeriesItem {
     pub status: Option<u16>,
     /// Split by outcome: `fetch`, `revalidation` or `failed`; empty for events other than fetches.
     pub outcome: Option<String>,
+    /// Whether it is the sum of the values that are not listed; then it has no name.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub other: bool,
     /// Events, each in the bucket of its time.
     pub total_events: u64,
     /// Distinct sessions of this bucket: a session that lasts is in several.
@@ -78,6 +82,9 @@ pub struct AgentSeriesItem {
     pub source_role: Option<String>,
     /// Split by agent: as it was named; empty when it was not.
     pub agent_id: Option<String>,
+    /// Whether it is the sum of the values that are not listed; then it has no name.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub other: bool,
     /// Split by outcome: `conversion`, `abandonment` or `browse`.
     pub outcome_type: Option<String>,
     /// Split by outcome: the currency of its value.
@@ -119,6 +126,9 @@ pub struct OwnAgentCount {
     pub agent_id: String,
     pub event_count: u64,
     pub session_count: u64,
+    /// Whether it is the sum of the agents that are not listed, with their distinct sessions; then it has no name.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub other: bool,
 }
 
 /// Events that others bound by the organisation's click tokens.

@@ -4,7 +4,6 @@
 
 use super::Reads;
 use super::agent_events::own_reports;
-use super::caps::of_any_size;
 use crate::access::visibility::OwnReports;
 use crate::parameters::period::Period;
 use serde::Deserialize;
@@ -14,6 +13,8 @@ use service_kit::http::ApiError;
 pub(crate) struct OwnFigure {
     /// `total`, `type`, `role`, `agent`, `clicks` or `click`.
     pub(crate) figure: String,
+    /// 1 for the sum of the types or agents that are not listed.
+    pub(crate) is_other: u8,
     /// Of a type or agent its name, of a role its number.
     pub(crate) name: String,
     pub(crate) events: u64,
@@ -21,9 +22,9 @@ pub(crate) struct OwnFigure {
 }
 
 impl Reads {
-    /// Returns the figures of a summary, in no order. There may be any number of agents.
+    /// Returns the figures of a summary, in no order.
     pub(crate) async fn own_figures(&self, own: &OwnReports, period: &Period) -> Result<Vec<OwnFigure>, ApiError> {
         let statement = own_reports(include_str!("../../sql/agent_summary.sql"), own, period);
-        self.all_of(of_any_size(statement.query(&self.client))).await
+        self.all(self.most.in_summary(statement)).await
     }
 }

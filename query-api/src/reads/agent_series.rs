@@ -3,6 +3,7 @@
 use super::Reads;
 use super::agent_events::own_reports;
 use super::cells::Cells;
+use super::most::standard_types;
 use super::series::By;
 use crate::access::visibility::OwnReports;
 use crate::parameters::period::Period;
@@ -22,7 +23,9 @@ impl Reads {
     pub(crate) async fn own_series(&self, own: &OwnReports, period: &Period, by: By, split: OwnSplit) -> Result<Cells, ApiError> {
         let statement = own_reports(include_str!("../../sql/agent_series.sql"), own, period)
             .with("bucket_ms", by.ms())
-            .with("split", name_of(split));
+            .with("split", name_of(split))
+            .with("known", if split == OwnSplit::Type { standard_types() } else { Vec::new() })
+            .with("most", self.most.in_series);
         self.cells(statement).await
     }
 }

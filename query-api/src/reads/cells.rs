@@ -8,8 +8,9 @@ use serde::Deserialize;
 use service_kit::http::ApiError;
 use std::collections::{BTreeSet, VecDeque};
 
-/// What a bucket is split by: owner and name, or the name alone. Empty if there is none.
-pub(crate) type Value = (String, String);
+/// What a bucket is split by: whether it is the sum of the values that are not listed, then owner and name, or the name alone. The
+/// texts are empty if there is none.
+pub(crate) type Value = (bool, String, String);
 
 /// The figures of one value in one bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,8 +31,8 @@ pub(crate) struct Extent {
     /// First and last bucket with an event, also if it is under no value.
     pub(crate) buckets: Option<(i64, i64)>,
     pub(crate) values: u64,
-    /// Bytes of their names.
-    pub(crate) bytes: u64,
+    /// Bytes of the longest of their names.
+    pub(crate) longest: u64,
     /// Pairs of a bucket and a value with an event.
     pub(crate) cells: u64,
 }
@@ -39,30 +40,27 @@ pub(crate) struct Extent {
 /// A row of the statements: a cell, and the extent of the whole series.
 #[derive(clickhouse::Row, Deserialize)]
 struct StoredCell {
-    bucket: i64,
-    /// 0 if its events are under no value.
-    is_value: u8,
-    owner: String,
-    name: String,
+    /// Bucket, kind, owner and name. Kind 0 is no value, 1 a value, and 2 the sum of those that are not listed.
+    key: (i64, u8, String, String),
     events: u64,
     sessions: u64,
     clicks: u64,
     first_bucket: i64,
     last_bucket: i64,
     value_count: u64,
-    name_bytes: u64,
+    longest_name: u64,
     cell_count: u64,
 }
 
 impl StoredCell {
     fn extent(&self) -> Extent {
-        let Self { first_bucket, last_bucket, value_count, name_bytes, cell_count, .. } = *self;
-        Extent { buckets: Some((first_bucket, last_bucket)), values: value_count, bytes: name_bytes, cells: cell_count }
+        let Self { first_bucket, last_bucket, value_count, longest_name, cell_count, .. } = *self;
+        Extent { buckets: Some((first_bucket, last_bucket)), values: value_count, longest: longest_name, cells: cell_count }
     }
 
     fn cell(self) -> Option<Cell> {
-        let Self { bucket, is_value, owner, name, events, sessions, clicks, .. } = self;
-        (is_value == 1).then(|| Cell { bucket, value: (owner, name), events, sessions, clicks, ..Cell::default() })
+        let Self { key: (bucket, kind, owner, name), events, sessions, clicks, .. } = self;
+        (kind > 0).then(|| Cell { bucket, value: (kind == 2, owner, name), events, sessions, clicks, ..Cell::default() })
     }
 }
 

@@ -9,6 +9,7 @@ mod world;
 
 use super::Reads;
 use super::event_page::{EventPage, EventRow};
+use super::most::Most;
 use crate::parameters::cursor::Cursor;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
@@ -25,6 +26,9 @@ use world::World;
 /// More rounds than any test needs to compare enough.
 const MAX_ROUNDS: usize = 100;
 
+/// So few that random reports have more.
+const MOST: Most = Most { types: 1, types_of_page: 1, agents: 2, in_series: 2, others_in_series: 2 };
+
 /// Random reports in a store, block by block.
 struct Rounds {
     reads: Reads,
@@ -38,7 +42,7 @@ impl Rounds {
         let seed = random_seed();
         let stores = TestStores::fresh().await;
         let client = stores::clickhouse(&stores.clickhouse).unwrap();
-        let reads = Reads::new(&client, &ReadSettings::default());
+        let reads = Reads { most: MOST, ..Reads::new(&client, &ReadSettings::default()) };
         Self { reads, world: World::new(&stores).await, random: StdRng::seed_from_u64(seed), seed }
     }
 

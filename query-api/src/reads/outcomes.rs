@@ -122,7 +122,7 @@ impl Counted {
         let Self { bucket, outcome_type, currency, sessions, amount } = self;
         let amount = amount.parse().map_err(ApiError::internal)?;
         let outcomes = u64::try_from(sessions).map_err(ApiError::internal)?;
-        Ok(Cell { bucket, value: (outcome_type, currency), outcomes, amount, ..Cell::default() })
+        Ok(Cell { bucket, value: (false, outcome_type, currency), outcomes, amount, ..Cell::default() })
     }
 }
 
@@ -191,7 +191,7 @@ mod tests {
         let own = OwnReports::of(&Reader { credential, tenant, org_id, org_type: OrgType::Agent }).unwrap();
         let ledger = Ledger::new(pool, Duration::from_secs(20));
         let cell = |bucket, outcome_type: &str, currency: &str, outcomes, amount| Cell {
-            value: (outcome_type.to_owned(), currency.to_owned()),
+            value: (false, outcome_type.to_owned(), currency.to_owned()),
             ..Cell { bucket, outcomes, amount, ..Cell::default() }
         };
         let (most, whole) = (2 * u128::try_from(i64::MAX).unwrap(), Period::default());

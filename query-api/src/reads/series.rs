@@ -2,6 +2,7 @@
 
 use super::Reads;
 use super::cells::Cells;
+use super::most::{Most, standard_types};
 use super::scope::Scope;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
@@ -64,18 +65,18 @@ impl Reads {
         outcome: Option<Outcome>,
     ) -> Result<Cells, ApiError> {
         let scope = Scope::new(seen, period).narrowed(outcome);
-        self.cells(scope.bind(statement(split, outcome)).with("bucket_ms", by.ms())).await
+        self.cells(scope.bind(statement(split, outcome, self.most)).with("bucket_ms", by.ms())).await
     }
 }
 
-fn statement(split: Split, outcome: Option<Outcome>) -> Statement {
+fn statement(split: Split, outcome: Option<Outcome>, most: Most) -> Statement {
     let has_lines = match outcome {
         None => split == Split::Outcome,
         Some(outcome) => outcome != Outcome::Fetch && split != Split::Type,
     };
     let sql = if has_lines { SERIES_REQUESTS } else { SERIES };
     let by_value = |column: &str| Statement::new(sql).with("value", column);
-    match split {
+    let statement = match split {
         Split::Nothing => by_value("nothing"),
         Split::Type => by_value("type"),
         Split::Operator => by_value("operator"),
@@ -87,5 +88,8 @@ fn statement(split: Split, outcome: Option<Outcome>) -> Statement {
         Split::Role => Statement::new(SERIES_ROLE),
         Split::Agent => Statement::new(SERIES_AGENT).with("names", "agent_names"),
         Split::Platform => Statement::new(SERIES_AGENT).with("names", "no_names"),
-    }
+    };
+    let known = if split == Split::Type { standard_types() } else { Vec::new() };
+    let is_invented = matches!(split, Split::Type | Split::Agent | Split::Platform);
+    statement.with("known", known).with("most", if is_invented { most.in_series } else { most.others_in_series })
 }

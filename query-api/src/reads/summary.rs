@@ -1,8 +1,8 @@
 //! The figures of a summary.
 
+use super::Reads;
 use super::scope::Scope;
 use super::statement::Statement;
-use super::{Reads, caps};
 use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::Outcome;
 use crate::parameters::period::Period;
@@ -20,22 +20,24 @@ pub(crate) struct SummaryFigures {
     pub(crate) sessions: u64,
     /// Events by type.
     pub(crate) types: BTreeMap<String, u64>,
+    /// Events of types that are not listed.
+    pub(crate) other_types: u64,
     /// Events and sessions of each role that reported any.
     pub(crate) roles: BTreeMap<SourceRole, (u64, u64)>,
     /// Events and sessions by platform and agent.
     pub(crate) agents: BTreeMap<(String, String), (u64, u64)>,
+    /// Events and sessions of agents that are not listed, if there are any.
+    pub(crate) other_agents: Option<(u64, u64)>,
 }
 
-/// One figure; `name` is `total`, `role` or `agent`.
 #[derive(clickhouse::Row, Deserialize)]
 struct Figure {
-    name: String,
-    role_code: u8,
-    platform_id: String,
-    agent_id: String,
-    agent_events: u64,
+    /// `total`, `role`, `agent` or `other`; the role's code; platform and agent.
+    figure: (String, u8, String, String),
+    /// Not of a role.
+    figure_events: u64,
     sessions: u64,
-    /// In the total: events of each type.
+    /// In the total: events of each listed type.
     types: Vec<(String, u64)>,
     /// In the total: events that the roles from 1 on reported.
     roles_seen: Vec<u64>,
@@ -62,19 +64,20 @@ impl Reads {
     }
 
     async fn figures(&self, sql: &'static str, scope: &Scope) -> Result<Vec<Figure>, ApiError> {
-        self.all_of(caps::of_any_size(scope.bind(Statement::new(sql)).query(&self.client))).await
+        self.all(self.most.in_summary(scope.bind(Statement::new(sql)))).await
     }
 }
 
 impl SummaryFigures {
     fn add(&mut self, row: Figure) {
-        let Figure { name, role_code, platform_id, agent_id, agent_events, sessions, types, roles_seen, .. } = row;
+        let Figure { figure: (name, role_code, platform_id, agent_id), figure_events, sessions, types, roles_seen, .. } = row;
         // Reports without a role are in no figure of a role.
         match (name.as_str(), SourceRole::from_code(role_code)) {
             ("total", _) => {
-                self.events = types.iter().map(|(_, events)| events).sum();
+                self.events = figure_events;
                 self.sessions = sessions;
                 self.types = types.into_iter().collect();
+                self.other_types = figure_events - self.types.values().sum::<u64>();
                 let seen = (1..).zip(roles_seen).filter(|(_, events)| *events > 0);
                 for (role, events) in seen.filter_map(|(code, events)| Some((SourceRole::from_code(code)?, events))) {
                     self.roles.entry(role).or_default().0 = events;
@@ -82,8 +85,9 @@ impl SummaryFigures {
             }
             ("role", Some(role)) => self.roles.entry(role).or_default().1 = sessions,
             ("role", None) => {}
+            ("other", _) => self.other_agents = Some((figure_events, sessions)),
             _ => {
-                self.agents.insert((platform_id, agent_id), (agent_events, sessions));
+                self.agents.insert((platform_id, agent_id), (figure_events, sessions));
             }
         }
     }

@@ -40,6 +40,8 @@ pub(crate) struct UrlRow {
     pub(crate) types: Vec<String>,
     /// Events of each of the types.
     pub(crate) per_type: Vec<u64>,
+    /// Events of types that are not listed.
+    pub(crate) other_types: u64,
     /// Time of the last event in milliseconds UTC.
     pub(crate) last_ms: i64,
 }
@@ -66,7 +68,7 @@ impl Reads {
             Some(PagePath::Beginning(path)) => (path.as_str(), true),
         };
         let order = order.unwrap_or(Order::descending("events"));
-        let statement = order.bind(scope.bind(statement)).with("path", path).with("is_prefix", is_prefix);
+        let statement = order.bind(self.most.by_page(scope.bind(statement))).with("path", path).with("is_prefix", is_prefix);
         self.page(statement, at).await
     }
 }

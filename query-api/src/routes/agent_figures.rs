@@ -53,14 +53,15 @@ fn assemble(own: &OwnReports, period: Period, figures: Vec<OwnFigure>, ended: &[
         period_end: period.end,
     };
     let mut sources: Vec<(SourceRole, u64, u64)> = Vec::new();
-    for OwnFigure { figure, name, events, sessions } in figures {
+    for OwnFigure { figure, is_other, name, events, sessions } in figures {
+        let other = is_other == 1;
         match figure.as_str() {
             "total" => (summary.total_events, summary.total_sessions) = (events, sessions),
-            "type" => summary.events_by_type.push(TypeCount { event_type: name, count: events }),
+            "type" => summary.events_by_type.push(TypeCount { event_type: name, count: events, other }),
             "role" => sources.extend(name.parse().ok().and_then(SourceRole::from_code).map(|role| (role, events, sessions))),
-            "agent" => summary.agents.push(OwnAgentCount { agent_id: name, event_count: events, session_count: sessions }),
+            "agent" => summary.agents.push(OwnAgentCount { agent_id: name, event_count: events, session_count: sessions, other }),
             "clicks" => (summary.clicks.total_events, summary.clicks.total_sessions) = (events, sessions),
-            _ => summary.clicks.events_by_type.push(TypeCount { event_type: name, count: events }),
+            _ => summary.clicks.events_by_type.push(TypeCount { event_type: name, count: events, other }),
         }
     }
     sources.sort_unstable();
@@ -68,16 +69,16 @@ fn assemble(own: &OwnReports, period: Period, figures: Vec<OwnFigure>, ended: &[
         |(role, count, sessions): (SourceRole, u64, u64)| SourceCount { source_role: role.as_str().to_owned(), count, sessions };
     summary.events_by_source = sources.into_iter().map(source).collect();
     for types in [&mut summary.events_by_type, &mut summary.clicks.events_by_type] {
-        types.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.event_type.cmp(&b.event_type)));
+        types.sort_by(|a, b| (a.other, b.count, &a.event_type).cmp(&(b.other, a.count, &b.event_type)));
     }
-    summary.agents.sort_by(|a, b| b.event_count.cmp(&a.event_count).then_with(|| a.agent_id.cmp(&b.agent_id)));
+    summary.agents.sort_by(|a, b| (a.other, b.event_count, &a.agent_id).cmp(&(b.other, a.event_count, &b.agent_id)));
     summary
 }
 
 fn outcomes(ended: &[Cell]) -> Outcomes {
     let mut types: BTreeMap<&str, u64> = BTreeMap::new();
     let mut currencies: BTreeMap<&str, (u64, u128)> = BTreeMap::new();
-    for Cell { value: (outcome_type, currency), outcomes, amount, .. } in ended {
+    for Cell { value: (_, outcome_type, currency), outcomes, amount, .. } in ended {
         *types.entry(outcome_type).or_default() += outcomes;
         let (count, value) = currencies.entry(currency).or_default();
         (*count, *value) = (*count + outcomes, *value + amount);
@@ -102,9 +103,9 @@ enum AgentSplit {
 
 const SPLITS: [KnownSplit<AgentSplit>; 5] = [
     ("none", AgentSplit::Reports(OwnSplit::Nothing), &["start", "total_events", "total_sessions", "clicks", "outcomes"]),
-    ("type", AgentSplit::Reports(OwnSplit::Type), &["start", "event_type", "total_events", "total_sessions", "clicks"]),
+    ("type", AgentSplit::Reports(OwnSplit::Type), &["start", "event_type", "total_events", "total_sessions", "clicks", "other"]),
     ("role", AgentSplit::Reports(OwnSplit::Role), &["start", "source_role", "total_events", "total_sessions"]),
-    ("agent", AgentSplit::Reports(OwnSplit::Agent), &["start", "agent_id", "total_events", "total_sessions"]),
+    ("agent", AgentSplit::Reports(OwnSplit::Agent), &["start", "agent_id", "total_events", "total_sessions", "other"]),
     ("outcome", AgentSplit::Outcome, &["start", "outcome_type", "currency", "outcomes", "value_amount"]),
 ];
 
@@ -165,7 +166,7 @@ fn extent_of(cells: &[Cell]) -> Extent {
     Extent {
         buckets: cells.first().zip(cells.last()).map(|(first, last)| (first.bucket, last.bucket)),
         values: values.len() as u64,
-        bytes: values.iter().map(|(whose, name)| (whose.len() + name.len()) as u64).sum(),
+        longest: values.iter().map(|(_, whose, name)| (whose.len() + name.len()) as u64).max().unwrap_or_default(),
         cells: cells.len() as u64,
     }
 }
@@ -179,7 +180,7 @@ fn around(one: Option<(i64, i64)>, other: Option<(i64, i64)>) -> Option<(i64, i6
 }
 
 fn item(cell: Cell, by: By, split: AgentSplit, outcomes: u64) -> AgentSeriesItem {
-    let (whose, name) = cell.value;
+    let (other, whose, name) = cell.value;
     let start = buckets::start(cell.bucket, by);
     let AgentSplit::Reports(split) = split else {
         let (outcome_type, currency) = (Some(whose), Some(name));
@@ -187,7 +188,7 @@ fn item(cell: Cell, by: By, split: AgentSplit, outcomes: u64) -> AgentSeriesItem
         return AgentSeriesItem { start, outcome_type, currency, outcomes, value_amount, ..AgentSeriesItem::default() };
     };
     let (total_events, total_sessions) = (Some(cell.events), Some(cell.sessions));
-    let mut item = AgentSeriesItem { start, total_events, total_sessions, ..AgentSeriesItem::default() };
+    let mut item = AgentSeriesItem { start, total_events, total_sessions, other, ..AgentSeriesItem::default() };
     match split {
         OwnSplit::Nothing => (item.clicks, item.outcomes) = (Some(cell.clicks), Some(outcomes)),
         OwnSplit::Type => (item.event_type, item.clicks) = (Some(name), Some(cell.clicks)),
@@ -208,7 +209,7 @@ mod tests {
     use uuid::Uuid;
 
     fn ended(bucket: i64, outcome_type: &str, currency: &str, outcomes: u64, amount: u128) -> Cell {
-        Cell { bucket, value: (outcome_type.to_owned(), currency.to_owned()), outcomes, amount, ..Cell::default() }
+        Cell { bucket, value: (false, outcome_type.to_owned(), currency.to_owned()), outcomes, amount, ..Cell::default() }
     }
 
     #[test]
@@ -231,10 +232,13 @@ mod tests {
         let own = OwnReports::of(&Reader { credential, tenant: Tenant::Organization(org_id), org_id, org_type }).unwrap();
         let figure = |(figure, name, events, sessions): (&str, &str, u64, u64)| {
             let (figure, name) = (figure.to_owned(), name.to_owned());
-            OwnFigure { figure, name, events, sessions }
+            let is_other = u8::from(name.is_empty() && figure != "total" && figure != "clicks");
+            OwnFigure { figure, is_other, name, events, sessions }
         };
         let figures = [
-            ("click", "content_engaged", 5, 2),
+            ("click", "content_engaged", 3, 2),
+            ("click", "", 2, 2),
+            ("agent", "", 7, 3),
             ("type", "content_cited", 3, 2),
             ("role", "2", 1, 0),
             ("agent", "a", 2, 1),
@@ -256,9 +260,13 @@ mod tests {
             "agents": [
                 {"agent_id": "b", "event_count": 6, "session_count": 2},
                 {"agent_id": "a", "event_count": 2, "session_count": 1},
+                {"agent_id": "", "event_count": 7, "session_count": 3, "other": true},
             ],
-            "clicks":
-                {"total_events": 5, "total_sessions": 2, "events_by_type": [{"event_type": "content_engaged", "count": 5}]},
+            "clicks": {
+                "total_events": 5,
+                "total_sessions": 2,
+                "events_by_type": [{"event_type": "content_engaged", "count": 3}, {"event_type": "", "count": 2, "other": true}],
+            },
             "outcomes": {"total": 0, "by_type": [], "by_currency": []},
             "period_start": null,
             "period_end": null,
@@ -269,7 +277,7 @@ mod tests {
     #[test]
     fn an_item_names_its_value_by_the_columns_of_the_split() {
         let cell = |whose: &str, name: &str| Cell {
-            value: (whose.to_owned(), name.to_owned()),
+            value: (false, whose.to_owned(), name.to_owned()),
             ..Cell { bucket: 1, events: 7, sessions: 6, clicks: 5, outcomes: 4, amount: 3, ..Cell::default() }
         };
         for (split, cell, values) in [
@@ -281,6 +289,7 @@ mod tests {
         ] {
             let (_, split, columns) = find_split(&SPLITS, Some(split)).unwrap();
             let item = serde_json::to_value(item(cell, By::Hour, split, 2)).unwrap();
+            let columns = columns.strip_suffix(&["other"]).unwrap_or(columns);
             assert_eq!(item.as_object().unwrap().len(), columns.len(), "{item}");
             assert_eq!((columns[0], &item["start"]), ("start", &json!("1970-01-01T01:00:00.000Z")));
             assert_eq!(columns[1..].iter().map(|column| item[*column].clone()).collect::<Value>(), values, "{split:?}");

@@ -18,6 +18,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Reporters invent statuses: beyond so many, refused requests are one sum.
+const MOST_REFUSED: usize = 1_000;
+
 const COLUMNS: &[&str] = &[
     "operator",
     "bot",
@@ -49,6 +52,7 @@ pub(crate) async fn read_crawlers(
     let Claims { of: claims, of_nobody: unattributed, .. } = claims;
     let operators = operators(&bots, claims);
     let beside = Beside::new(&operators, &refused);
+    let refused = with_others_added_up(refused, MOST_REFUSED);
     let total = bots.len() as u64;
     let envelope = Crawlers {
         organization_id: seen.organization_id(),
@@ -119,9 +123,17 @@ impl Beside {
 
 /// Requests that returned no content, in the order of the response.
 fn most_first(refused: BTreeMap<(String, String, u16), u64>) -> Vec<RefusedCount> {
-    let read = |((operator, bot, status), count)| RefusedCount { operator, bot, status, count };
+    let read = |((operator, bot, status), count)| RefusedCount { operator, bot, status, count, other: false };
     let mut refused: Vec<RefusedCount> = refused.into_iter().map(read).collect();
     refused.sort_by(|a, b| (b.count, &a.bot, a.status).cmp(&(a.count, &b.bot, b.status)));
+    refused
+}
+
+/// Adds up all but the first `most`.
+fn with_others_added_up(mut refused: Vec<RefusedCount>, most: usize) -> Vec<RefusedCount> {
+    let others: u64 = refused.iter().skip(most).map(|of| of.count).sum();
+    refused.truncate(most);
+    refused.extend((others > 0).then(|| RefusedCount { count: others, other: true, ..RefusedCount::default() }));
     refused
 }
 
@@ -181,6 +193,9 @@ mod tests {
         let refused = most_first([refused("ChatGPT-User", 404, 2), refused("GPTBot", 403, 2), refused("GPTBot", 304, 3)].into());
         let told: Vec<_> = refused.iter().map(|of| (of.bot.as_str(), of.status, of.count)).collect();
         assert_eq!(told, [("GPTBot", 304, 3), ("ChatGPT-User", 404, 2), ("GPTBot", 403, 2)]);
+        let others = with_others_added_up(refused.clone(), 1).pop().unwrap();
+        assert_eq!(others, RefusedCount { count: 4, other: true, ..RefusedCount::default() });
+        assert_eq!(with_others_added_up(refused.clone(), 3), refused);
         let beside = Beside::new(&operators, &refused);
         let told = bots.map(|bot| {
             let item = item(bot, &beside);

@@ -244,8 +244,9 @@ fn agent_event(mut row: EventRow) -> AgentEventItem {
 
 fn url_metric(row: UrlRow) -> UrlMetric {
     let counts = row.types.into_iter().zip(row.per_type);
-    let mut event_types: Vec<_> = counts.map(|(event_type, count)| TypeCount { event_type, count }).collect();
+    let mut event_types: Vec<_> = counts.map(|(event_type, count)| TypeCount { event_type, count, other: false }).collect();
     event_types.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.event_type.cmp(&b.event_type)));
+    event_types.extend(TypeCount::of_others(row.other_types));
     UrlMetric {
         content_url: row.url,
         total_events: row.events,

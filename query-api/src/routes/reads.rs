@@ -66,7 +66,7 @@ fn drain_lines(row: DrainLinesRow) -> DrainLines {
 }
 
 fn assemble(visibility: &Visibility, period: Period, figures: SummaryFigures, coverage: Option<Coverage>) -> Summary {
-    let SummaryFigures { events, sessions, types, roles, agents } = figures;
+    let SummaryFigures { events, sessions, types, other_types, roles, agents, other_agents } = figures;
     let source = |(role, (count, sessions)): (SourceRole, (u64, u64))| SourceCount {
         source_role: role.as_str().to_owned(),
         count,
@@ -77,13 +77,15 @@ fn assemble(visibility: &Visibility, period: Period, figures: SummaryFigures, co
         agent_id,
         event_count,
         session_count,
+        other: false,
     };
+    let others = other_agents.map(|counts| AgentCount { other: true, ..agent((<_>::default(), counts)) });
     let mut summary = Summary {
         organization_id: visibility.organization_id(),
         domains: visibility.domains().to_vec(),
         total_events: events,
         total_sessions: sessions,
-        events_by_type: types.into_iter().map(|(event_type, count)| TypeCount { event_type, count }).collect(),
+        events_by_type: types.into_iter().map(|(event_type, count)| TypeCount { event_type, count, other: false }).collect(),
         events_by_source: roles.into_iter().map(source).collect(),
         agents: agents.into_iter().map(agent).collect(),
         period_start: period.start,
@@ -93,5 +95,7 @@ fn assemble(visibility: &Visibility, period: Period, figures: SummaryFigures, co
     // Equal ones stay in the order of their names.
     summary.events_by_type.sort_by_key(|of| Reverse(of.count));
     summary.agents.sort_by_key(|of| Reverse(of.event_count));
+    summary.events_by_type.extend(TypeCount::of_others(other_types));
+    summary.agents.extend(others);
     summary
 }

@@ -56,15 +56,15 @@ pub(crate) fn find_split<S: Copy>(known: &[KnownSplit<S>], asked: Option<&str>) 
 
 const SPLITS: [KnownSplit<Split>; 11] = [
     ("none", Split::Nothing, &["start", "total_events", "total_sessions"]),
-    ("type", Split::Type, &["start", "event_type", "total_events", "total_sessions"]),
+    ("type", Split::Type, &["start", "event_type", "total_events", "total_sessions", "other"]),
     ("role", Split::Role, &["start", "source_role", "total_events", "total_sessions"]),
-    ("agent", Split::Agent, &["start", "platform_id", "agent_id", "total_events", "total_sessions"]),
-    ("platform", Split::Platform, &["start", "platform_id", "total_events", "total_sessions"]),
-    ("operator", Split::Operator, &["start", "operator", "total_events", "total_sessions"]),
-    ("bot", Split::Bot, &["start", "bot", "total_events", "total_sessions"]),
+    ("agent", Split::Agent, &["start", "platform_id", "agent_id", "total_events", "total_sessions", "other"]),
+    ("platform", Split::Platform, &["start", "platform_id", "total_events", "total_sessions", "other"]),
+    ("operator", Split::Operator, &["start", "operator", "total_events", "total_sessions", "other"]),
+    ("bot", Split::Bot, &["start", "bot", "total_events", "total_sessions", "other"]),
     ("purpose", Split::Purpose, &["start", "purpose", "total_events", "total_sessions"]),
     ("verified", Split::Verified, &["start", "verified", "total_events", "total_sessions"]),
-    ("status", Split::Status, &["start", "status", "total_events", "total_sessions"]),
+    ("status", Split::Status, &["start", "status", "total_events", "total_sessions", "other"]),
     ("outcome", Split::Outcome, &["start", "outcome", "total_events", "total_sessions"]),
 ];
 
@@ -140,11 +140,12 @@ fn verified_named(name: &str) -> Option<bool> {
 }
 
 fn item(cell: Cell, by: By, split: Split) -> SeriesItem {
-    let (whose, name) = cell.value;
+    let (other, whose, name) = cell.value;
     let mut item = SeriesItem {
         start: buckets::start(cell.bucket, by),
         total_events: cell.events,
         total_sessions: cell.sessions,
+        other,
         ..SeriesItem::default()
     };
     match split {
@@ -186,10 +187,12 @@ mod tests {
 
     #[test]
     fn an_item_names_its_value_by_the_columns_of_the_split() {
-        let told = |split: &str, whose: &str, name: &str| {
+        let told = |split: &str, other: bool, whose: &str, name: &str| {
             let (_, split, columns) = find_split(&SPLITS, Some(split)).unwrap();
-            let cell = Cell { bucket: 1, value: (whose.to_owned(), name.to_owned()), events: 3, sessions: 2, ..Cell::default() };
+            let cell =
+                Cell { bucket: 1, value: (other, whose.to_owned(), name.to_owned()), events: 3, sessions: 2, ..Cell::default() };
             let item = serde_json::to_value(item(cell, By::Day, split)).unwrap();
+            let columns = columns.strip_suffix(&["other"]).filter(|_| !other).unwrap_or(columns);
             assert_eq!(item.as_object().unwrap().len(), columns.len(), "{item}");
             columns.iter().map(|column| item[*column].clone()).collect::<Vec<Value>>()
         };
@@ -210,7 +213,9 @@ mod tests {
             ("outcome", "", "failed", vec![json!("failed")]),
         ] {
             let expected = [vec![json!("1970-01-02T00:00:00.000Z")], values, vec![json!(3), json!(2)]].concat();
-            assert_eq!(told(split, whose, name), expected, "{split} {name}");
+            assert_eq!(told(split, false, whose, name), expected, "{split} {name}");
         }
+        let others = told("agent", true, "", "");
+        assert_eq!(others[1..], [json!(""), json!(""), json!(3), json!(2), json!(true)]);
     }
 }

@@ -16,6 +16,7 @@ mod formats;
 mod former_owners;
 mod held_back;
 mod injections;
+mod invented_names;
 mod key_uses;
 mod lists;
 mod many_reads;

@@ -44,7 +44,7 @@ async fn own_pages_equal_the_model() {
 
 #[tokio::test]
 async fn own_figures_equal_the_model() {
-    let mut compared = 0;
+    let (mut compared, mut bounded) = (0, BTreeSet::new());
     let rounds = Rounds::new().await;
     rounds
         .compare(async |reads, copies, random, trace| {
@@ -54,17 +54,18 @@ async fn own_figures_equal_the_model() {
                 let found = found.into_iter().map(|of| {
                     // Sessions by type are in no response.
                     let sessions = if ["type", "click"].contains(&of.figure.as_str()) { 0 } else { of.sessions };
-                    ((of.figure, of.name), (of.events, sessions))
+                    ((of.figure, of.is_other == 1, of.name), (of.events, sessions))
                 });
-                let expected = own_figures(org, copies, &period).into_iter().map(|((figure, name), (events, sessions))| {
-                    let sessions = if ["type", "click"].contains(&figure.as_str()) { 0 } else { sessions };
-                    ((figure, name), (events, sessions))
+                let expected = own_figures(org, copies, &period).into_iter().map(|(figure, (events, sessions))| {
+                    let sessions = if ["type", "click"].contains(&figure.0.as_str()) { 0 } else { sessions };
+                    (figure, (events, sessions))
                 });
                 let expected: BTreeMap<_, _> = expected.collect();
                 compared += expected.len();
+                bounded.extend(expected.keys().filter(|(_, is_other, _)| *is_other).map(|(figure, ..)| figure.clone()));
                 assert_eq!(found.collect::<BTreeMap<_, _>>(), expected, "{org} {period:?} {trace}");
             }
-            compared > 50
+            compared > 50 && bounded.len() == 3
         })
         .await;
 }
@@ -89,18 +90,19 @@ async fn own_series_equal_the_model() {
                 let values = if random.random() { Some(found.values().await.unwrap()) } else { None };
                 let mut cells = Vec::new();
                 while let Some(cell) = found.next().await.unwrap() {
-                    cells.push(((cell.bucket, cell.value.1), (cell.events, cell.sessions, cell.clicks)));
+                    let (is_other, _, name) = cell.value;
+                    cells.push(((cell.bucket, is_other, name), (cell.events, cell.sessions, cell.clicks)));
                 }
                 let (expected, buckets) = own_series(org, copies, &period, by.ms(), figures);
                 let trace = format!("{org} {by:?} {split:?} {period:?} {trace}");
                 assert!(cells.is_sorted(), "{trace}");
                 assert_eq!(cells.into_iter().collect::<Cells>(), expected, "{trace}");
-                let names: BTreeSet<&String> = expected.keys().map(|(_, name)| name).collect();
-                let bytes = names.iter().map(|name| name.len() as u64).sum::<u64>();
-                let counted = (extent.buckets, extent.values, extent.bytes, extent.cells);
-                assert_eq!(counted, (buckets, names.len() as u64, bytes, expected.len() as u64), "{trace}");
+                let names: BTreeSet<(bool, &String)> = expected.keys().map(|(_, is_other, name)| (*is_other, name)).collect();
+                let longest = names.iter().map(|(_, name)| name.len() as u64).max().unwrap_or_default();
+                let counted = (extent.buckets, extent.values, extent.longest, extent.cells);
+                assert_eq!(counted, (buckets, names.len() as u64, longest, expected.len() as u64), "{trace}");
                 if let Some(values) = values {
-                    assert!(values.iter().map(|(_, name)| name).eq(names), "{values:?} {trace}");
+                    assert!(values.iter().map(|(is_other, _, name)| (*is_other, name)).eq(names), "{values:?} {trace}");
                 }
                 compared += expected.len();
             }

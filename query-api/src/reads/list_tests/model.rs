@@ -1,10 +1,12 @@
 //! What the lists must contain: a model that knows all copies of all reports and shares no code with reads or merge.
 
+use super::MOST;
 use super::reports::{BASE_MS, Copy};
 use super::world::received;
 use crate::parameters::event_filter::{EventFilter, ReportedBy};
 use crate::parameters::period::Period;
 use crate::reads::event_page::EventRow;
+use crate::reads::most::model::{is_standard, listed};
 use chrono::DateTime;
 use service_kit::directory::OwnedSite;
 use std::cmp::Reverse;
@@ -244,22 +246,45 @@ pub(super) fn figures_of(copy: &Copy, is_others: bool) -> Vec<Named> {
     [("total", String::new()), ("type", row.r#type)].into_iter().chain(role).chain(agent).collect()
 }
 
+/// A figure, whether it is the sum of what is not listed, and its name.
+pub(super) type Figure = (String, bool, String);
+
 /// Events and sessions of each figure.
-pub(super) fn own_figures(org: Uuid, copies: &[Copy], period: &Period) -> BTreeMap<(String, String), (u64, u64)> {
-    let mut figures: BTreeMap<(String, String), (u64, BTreeSet<Uuid>)> = BTreeMap::new();
+pub(super) fn own_figures(org: Uuid, copies: &[Copy], period: &Period) -> BTreeMap<Figure, (u64, u64)> {
+    let mut figures: BTreeMap<(&str, String), (u64, BTreeSet<Uuid>)> = BTreeMap::new();
     for (copy, is_others) in own_list(org, copies, period) {
         let session = own_row(copy, is_others).session;
         for (figure, name) in figures_of(copy, is_others) {
-            let (events, sessions) = figures.entry((figure.to_owned(), name)).or_default();
+            let (events, sessions) = figures.entry((figure, name)).or_default();
             *events += 1;
             sessions.extend(Some(session).filter(|session| !session.is_nil()));
         }
     }
-    figures.into_iter().map(|(name, (events, sessions))| (name, (events, sessions.len() as u64))).collect()
+    let of = |figure: &str, most, is_standard: fn(&str) -> bool| {
+        let named = figures.iter().filter(|((of, _), _)| *of == figure);
+        let events = named.map(|((_, name), (events, _))| (name.clone(), *events)).collect();
+        listed(&events, most, |name: &String| is_standard(name))
+    };
+    let (types, clicks) = (of("type", MOST.types, is_standard), of("click", MOST.types, is_standard));
+    let agents = of("agent", MOST.agents, |_| false);
+    let mut shown: BTreeMap<Figure, (u64, BTreeSet<Uuid>)> = BTreeMap::new();
+    for ((figure, name), (events, sessions)) in figures {
+        let is_other = match figure {
+            "type" => !types.contains(&name),
+            "click" => !clicks.contains(&name),
+            "agent" => !agents.contains(&name),
+            _ => false,
+        };
+        let name = if is_other { String::new() } else { name };
+        let figure = shown.entry((figure.to_owned(), is_other, name)).or_default();
+        figure.0 += events;
+        figure.1.extend(sessions);
+    }
+    shown.into_iter().map(|(figure, (events, sessions))| (figure, (events, sessions.len() as u64))).collect()
 }
 
-/// Bucket and name of a cell; events, sessions and clicks of it.
-pub(super) type Cells = BTreeMap<(i64, String), (u64, u64, u64)>;
+/// Bucket of a cell, whether it is the sum of what is not listed, and its name; events, sessions and clicks of it.
+pub(super) type Cells = BTreeMap<(i64, bool, String), (u64, u64, u64)>;
 
 /// The cells of an organization's own series, and the first and last bucket with a report.
 pub(super) fn own_series(
@@ -284,6 +309,16 @@ pub(super) fn own_series(
             }
         }
     }
-    let cells = cells.into_iter().map(|(cell, (events, sessions, clicks))| (cell, (events, sessions.len() as u64, clicks)));
+    let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
+    cells.iter().for_each(|((_, name), (events, _, clicks))| *by_name.entry(name.clone()).or_default() += events + clicks);
+    let listed = listed(&by_name, MOST.in_series, |name| figures[0] == "type" && is_standard(name));
+    let mut shown: BTreeMap<(i64, bool, String), (u64, BTreeSet<Uuid>, u64)> = BTreeMap::new();
+    for ((bucket, name), (events, sessions, clicks)) in cells {
+        let key = if listed.contains(&name) { (bucket, false, name) } else { (bucket, true, String::new()) };
+        let cell = shown.entry(key).or_default();
+        (cell.0, cell.2) = (cell.0 + events, cell.2 + clicks);
+        cell.1.extend(sessions);
+    }
+    let cells = shown.into_iter().map(|(cell, (events, sessions, clicks))| (cell, (events, sessions.len() as u64, clicks)));
     (cells.collect(), buckets.first().copied().zip(buckets.last().copied()))
 }

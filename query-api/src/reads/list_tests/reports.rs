@@ -21,7 +21,7 @@ pub(super) const HOSTS: [&str; 6] =
     ["example.com", "a.example.com", "blog.example.com", "x.blog.example.com", "other.test", "nobody.test"];
 pub(super) const IDS: [&str; 4] = ["", "", "a", "b"];
 /// Those that a click token can bind are more frequent.
-const TYPES: [&str; 10] = [
+const TYPES: [&str; 12] = [
     "content_grounded",
     "content_cited",
     "content_presented",
@@ -30,6 +30,8 @@ const TYPES: [&str; 10] = [
     "turn_completed",
     "checkout_completed",
     "com.example.custom",
+    "com.example.other",
+    "com.example.third",
     "content_engaged",
     "checkout_completed",
 ];

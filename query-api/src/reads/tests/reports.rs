@@ -35,6 +35,7 @@ pub(in crate::reads) const HOSTS: [&str; 16] = [
 ];
 
 const AGENTS_TYPES: [&str; 5] = ["content_grounded", "content_cited", "content_presented", "content_engaged", "turn_started"];
+const INVENTED_TYPES: [&str; 4] = ["com.example.x", "com.example.y", "com.example.z", "com.example.x.y"];
 const AGENTS: [&str; 4] = ["", "alpha", "beta", "\u{e4}' \\"];
 /// Bots with their operators and purposes; the first is none.
 pub(super) const BOTS: [(&str, &str, &str); 4] =
@@ -80,7 +81,7 @@ fn report(random: &mut StdRng) -> TestReport {
     let correlation = (is_retrieval && random.random_bool(0.7)).then(|| random.random_range(0..3_u128));
     let shared_key = correlation.map(|id| EventKey(1 << 100 | (host as u128) << 8 | id));
     let event_type =
-        if is_retrieval { "content_retrieved" } else { pick(random, &[&AGENTS_TYPES[..], &["com.example.x"]].concat()) };
+        if is_retrieval { "content_retrieved" } else { pick(random, &[&AGENTS_TYPES[..], &INVENTED_TYPES].concat()) };
     let is_agents = AGENTS_TYPES.contains(&event_type);
     let roles = if is_agents {
         &[None, Some(SourceRole::Agent)][..]

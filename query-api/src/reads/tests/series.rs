@@ -1,10 +1,11 @@
 //! Series of every split.
 
 use super::model::{Event, Shown, sessions};
-use super::world::Read;
+use super::world::{MOST, Read};
 use super::{Round, compare, lines};
 use crate::parameters::event_filter::Outcome;
-use crate::reads::cells::Cells;
+use crate::reads::cells;
+use crate::reads::most::model::{is_standard, listed};
 use crate::reads::series::Split;
 use crate::reads::{By, Cell, Extent, Value};
 use rand::RngExt;
@@ -28,7 +29,7 @@ const SPLITS: [Split; 11] = [
 /// The values of an event, each with the reports under it.
 fn values<'a>(event: &Event<'a>, split: Split, read: &Read) -> BTreeMap<Value, Vec<Shown<'a>>> {
     let fetch = event.fetch();
-    let one = |name: &str| Some((String::new(), name.to_owned()));
+    let one = |name: &str| Some((false, String::new(), name.to_owned()));
     let of_all = match split {
         Split::Nothing => one(""),
         Split::Type => one(event.event_type()),
@@ -45,9 +46,9 @@ fn values<'a>(event: &Event<'a>, split: Split, read: &Read) -> BTreeMap<Value, V
     let mut values: BTreeMap<Value, Vec<Shown<'a>>> = BTreeMap::new();
     for shown in event.all_shown(read) {
         let of_report = match split {
-            Split::Role => (shown.role != 0).then(|| (String::new(), shown.role.to_string())),
-            Split::Agent => shown.has_agent().then(|| shown.named()),
-            Split::Platform => shown.has_agent().then(|| (shown.named().0, String::new())),
+            Split::Role => (shown.role != 0).then(|| (false, String::new(), shown.role.to_string())),
+            Split::Agent => shown.has_agent().then(|| (false, shown.named().0, shown.named().1)),
+            Split::Platform => shown.has_agent().then(|| (false, shown.named().0, String::new())),
             _ => None,
         };
         if let Some(value) = of_all.clone().or(of_report) {
@@ -73,10 +74,31 @@ fn line_name(line: &FailedFetch, split: Split, asked: Option<Outcome>) -> Option
     }
 }
 
+/// The reports of a bucket and a value, by event.
+type Cells<'a> = BTreeMap<(i64, Value), Vec<Vec<Shown<'a>>>>;
+
+/// Puts the reports of values that are not listed under one.
+fn without_others(reports: Cells<'_>, split: Split) -> Cells<'_> {
+    let most = match split {
+        Split::Role => return reports,
+        Split::Type | Split::Agent | Split::Platform => MOST.in_series,
+        _ => MOST.others_in_series,
+    };
+    let mut events: BTreeMap<Value, u64> = BTreeMap::new();
+    reports.iter().for_each(|((_, value), of_cell)| *events.entry(value.clone()).or_default() += of_cell.len() as u64);
+    let listed = listed(&events, most, |(_, _, name)| split == Split::Type && is_standard(name));
+    let mut shown: Cells<'_> = BTreeMap::new();
+    for ((bucket, value), of_cell) in reports {
+        let value = if listed.contains(&value) { value } else { (true, String::new(), String::new()) };
+        shown.entry((bucket, value)).or_default().extend(of_cell);
+    }
+    shown
+}
+
 /// The cells of a series, and its extent.
 fn expected(round: &Round<'_>, (by, split): (By, Split)) -> (Extent, Vec<Cell>) {
     let Round { events, lines, outcome, read, .. } = round;
-    let mut reports: BTreeMap<(i64, Value), Vec<Vec<Shown<'_>>>> = BTreeMap::new();
+    let mut reports: Cells<'_> = BTreeMap::new();
     let mut buckets = BTreeSet::new();
     for event in events {
         let bucket = event.at_ms().div_euclid(by.ms());
@@ -90,9 +112,10 @@ fn expected(round: &Round<'_>, (by, split): (By, Split)) -> (Extent, Vec<Cell>) 
             let bucket = line.at_ms.div_euclid(by.ms());
             buckets.insert(bucket);
             // Nobody reports it in a session.
-            reports.entry((bucket, (String::new(), name))).or_default().push(Vec::new());
+            reports.entry((bucket, (false, String::new(), name))).or_default().push(Vec::new());
         }
     }
+    let reports = without_others(reports, split);
     let cell = |((bucket, value), events): ((i64, Value), Vec<Vec<Shown<'_>>>)| {
         let sessions = sessions(events.iter().flatten());
         Cell { bucket, value, events: events.len() as u64, sessions, ..Cell::default() }
@@ -102,13 +125,13 @@ fn expected(round: &Round<'_>, (by, split): (By, Split)) -> (Extent, Vec<Cell>) 
     let extent = Extent {
         buckets: buckets.first().copied().zip(buckets.last().copied()),
         values: values.len() as u64,
-        bytes: values.iter().map(|(owner, name)| owner.len() + name.len()).sum::<usize>() as u64,
+        longest: values.iter().map(|(_, owner, name)| owner.len() + name.len()).max().unwrap_or_default() as u64,
         cells: cells.len() as u64,
     };
     (extent, cells)
 }
 
-async fn rest(cells: &mut Cells) -> Vec<Cell> {
+async fn rest(cells: &mut cells::Cells) -> Vec<Cell> {
     let mut rest = Vec::new();
     while let Some(cell) = cells.next().await.unwrap() {
         rest.push(cell);
@@ -118,6 +141,7 @@ async fn rest(cells: &mut Cells) -> Vec<Cell> {
 
 #[tokio::test]
 async fn series_equal_the_model() {
+    let mut bounded = BTreeSet::new();
     compare(8, async |round: &Round<'_>, random| {
         let Round { world, read, outcome, trace, .. } = round;
         let by = if random.random() { By::Hour } else { By::Day };
@@ -125,6 +149,7 @@ async fn series_equal_the_model() {
             let series = world.reads.series(&read.seen, &read.period, (by, split), *outcome).await;
             let mut series = series.unwrap_or_else(|error| panic!("{split:?} {error:?} {trace}"));
             let (extent, cells) = expected(round, (by, split));
+            bounded.extend(cells.iter().filter(|cell| cell.value.0).map(|_| format!("{split:?}")));
             assert_eq!(series.extent, extent, "{by:?} {split:?} {trace}");
             if random.random() {
                 let values: BTreeSet<Value> = cells.iter().map(|cell| cell.value.clone()).collect();
@@ -134,4 +159,5 @@ async fn series_equal_the_model() {
         }
     })
     .await;
+    assert!(bounded.len() > 4, "few splits had more values than are listed: {bounded:?}");
 }

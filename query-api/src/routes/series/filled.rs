@@ -1,7 +1,7 @@
 //! The cells of a series, and between them those in which nothing happened.
 //!
-//! Must not lose a cell: one that has no place is a fault, never left out. Must not hold more than the names of the values, and
-//! of these no more than [`MAX_BYTES`]: who reports on a host names agents and types as it likes.
+//! A cell without a place is an error, never left out. Reporters choose the names of values, so a response repeats at most
+//! [`MAX_BYTES`] of them for zeroes.
 
 use crate::reads::{Cell, Cells, Extent, Rows, Value};
 use service_kit::http::ApiError;
@@ -10,8 +10,8 @@ use std::vec;
 
 /// Items of a series that is filled; one that would have more tells what is not zero.
 pub(crate) const MAX_FILLED: u64 = 100_000;
-/// Bytes of the names of its values.
-const MAX_BYTES: u64 = 1_048_576;
+/// Bytes of the names in these items.
+const MAX_BYTES: u64 = 16_777_216;
 
 /// Where cells come from, in order.
 pub(crate) enum Source {
@@ -67,7 +67,7 @@ impl Filled {
     ) -> Result<Self, ApiError> {
         let count = buckets.as_ref().map_or(0, |buckets| buckets.end().abs_diff(*buckets.start()) + 1);
         let total = count.saturating_mul(if is_whole { 1 } else { extent.values });
-        if !is_whole && (total > MAX_FILLED || extent.bytes > MAX_BYTES) {
+        if !is_whole && (total > MAX_FILLED || total.saturating_mul(extent.longest) > MAX_BYTES) {
             return Ok(Self { source, waiting: None, total: extent.cells, places: None });
         }
         let values = match &mut source {
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     fn cell(bucket: i64, name: &str, events: u64) -> Cell {
-        Cell { bucket, value: (String::new(), name.to_owned()), events, ..Cell::default() }
+        Cell { bucket, value: (false, String::new(), name.to_owned()), events, ..Cell::default() }
     }
 
     async fn told(
@@ -165,7 +165,7 @@ mod tests {
         let cells = vec![cell(1, "a", 1), cell(9, "b", 1)];
         let many = told(Some(0..=MAX_FILLED.cast_signed()), false, of(2, 2), cells.clone()).await.unwrap();
         assert_eq!(many, (false, cells.clone()));
-        let long = Extent { bytes: MAX_BYTES + 1, ..of(2, 2) };
+        let long = Extent { longest: MAX_BYTES / 20 + 1, ..of(2, 2) };
         assert_eq!(told(Some(0..=9), false, long, cells.clone()).await.unwrap(), (false, cells));
     }
 

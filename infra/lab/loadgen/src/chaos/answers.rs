@@ -52,7 +52,7 @@ pub(super) fn steps_of(item: &FunnelItem) -> [u64; TYPES.len()] {
 }
 
 pub(super) fn as_url(item: &FunnelItem) -> Option<UrlMetric> {
-    let of_type = |(event_type, count): (&&str, u64)| TypeCount { event_type: (*event_type).to_owned(), count };
+    let of_type = |(event_type, count): (&&str, u64)| TypeCount { event_type: (*event_type).to_owned(), count, other: false };
     Some(UrlMetric {
         content_url: item.content_url.clone()?,
         total_events: steps_of(item).into_iter().sum(),

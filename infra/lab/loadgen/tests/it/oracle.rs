@@ -45,7 +45,7 @@ impl Model {
             events_by_type: TYPES
                 .iter()
                 .enumerate()
-                .map(|(place, name)| TypeCount { event_type: (*name).to_owned(), count: of_type(place) })
+                .map(|(place, name)| TypeCount { event_type: (*name).to_owned(), count: of_type(place), other: false })
                 .collect(),
             events_by_source: ROLES
                 .iter()
@@ -60,6 +60,7 @@ impl Model {
                 agent_id: String::new(),
                 event_count: of_role(0).0,
                 session_count: of_role(0).1,
+                other: false,
             }],
             period_start: None,
             period_end: None,
@@ -247,7 +248,7 @@ fn finds_late_events_and_unknown_types() {
 
     let (mut oracle, model) = ten_acked();
     let mut summary = model.summary(false);
-    summary.events_by_type.push(TypeCount { event_type: "turn_started".to_owned(), count: 0 });
+    summary.events_by_type.push(TypeCount { event_type: "turn_started".to_owned(), count: 0, other: false });
     oracle.read(0, &Observed::of(&summary));
     assert_eq!(broken(&oracle), [Rule::Foreign]);
 }

@@ -1,0 +1,67 @@
+//! Reporters invent event types and agents on the hosts of others: no response grows with them.
+
+use crate::test_app::{TestApp, seen};
+use schemas::event::SourceRole::Agent;
+use schemas::identity::OrgType;
+use serde_json::{Value, json};
+use service_kit::testing::size;
+
+/// Bytes of a response.
+const MOST: usize = 200_000;
+const READS: [&str; 8] = [
+    "summary",
+    "urls?limit=1000",
+    "urls?by=section",
+    "series?split=type",
+    "series?split=agent",
+    "crawlers",
+    "funnel",
+    "corroboration",
+];
+const OWN: [&str; 3] = ["/agent/summary", "/agent/series?split=type", "/agent/series?split=agent"];
+
+fn sum(items: &Value, member: &str) -> u64 {
+    items.as_array().unwrap().iter().map(|item| item[member].as_u64().unwrap()).sum()
+}
+
+#[tokio::test]
+async fn f77_invented_types_and_agents_do_not_grow_a_response() {
+    let count = size("INVENTED_NAMES", 3_000) as u64;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let reporter = app.seed().org("Reporter", OrgType::Agent).await;
+    let report = |key: u64| {
+        let key = u128::from(key);
+        seen("example.com", key).role(Agent).of(reporter.id).session(key % 7 + 1).url("https://example.com/")
+    };
+    // Names that are `other` or empty are not those of the sum.
+    let named =
+        ["other", "other", "", ""].into_iter().zip(0..).map(|(agent, key)| report(key).agent(agent).named("content_cited"));
+    let invented = (4..count).map(|key| report(key).agent(&format!("agent-{key}")).named(&format!("com.example.t{key}")));
+    for chunk in named.chain(invented).collect::<Vec<_>>().chunks(50_000) {
+        app.insert(chunk).await;
+    }
+    for read in READS.map(|read| format!("/content-owners/{read}")).into_iter().chain(OWN.map(str::to_owned)) {
+        let key = if read.starts_with("/agent/") { &reporter.key } else { &owner.key };
+        let answer = app.get(key, &read, &[]).await;
+        assert_eq!(answer.status, 200, "{read}");
+        assert!(answer.text.len() < MOST, "{read}: {} bytes", answer.text.len());
+    }
+    for (path, key, agents) in [("/content-owners/summary", &owner.key, 1_000), ("/agent/summary", &reporter.key, 1_000)] {
+        let summary = app.page(key, path, &[]).await;
+        let (types, named) = (&summary["events_by_type"], &summary["agents"]);
+        assert_eq!((&summary["total_events"], sum(types, "count"), sum(named, "event_count")), (&json!(count), count, count));
+        let listed = |list: &Value| (list.as_array().unwrap().len(), list.as_array().unwrap().last().unwrap().clone());
+        assert_eq!(types[0], json!({"event_type": "content_cited", "count": 4}), "{path}");
+        assert_eq!(listed(types), (101, json!({"event_type": "", "count": count - 103, "other": true})), "{path}");
+        let (length, others) = listed(named);
+        assert_eq!((length, &others["other"], &others["session_count"]), (agents + 1, &json!(true), &json!(7)), "{path}");
+        let other: Vec<&Value> = named.as_array().unwrap().iter().filter(|agent| agent["agent_id"] == "other").collect();
+        assert_eq!((other.len(), &other[0]["event_count"], &other[0]["other"]), (1, &json!(2), &Value::Null), "{path}");
+    }
+    let pages = app.page(&owner.key, "/content-owners/urls", &[]).await;
+    let types = &pages["items"][0]["event_types"];
+    assert_eq!((types.as_array().unwrap().len(), sum(types, "count"), &types[20]["other"]), (21, count, &json!(true)));
+    let series = app.page(&owner.key, "/content-owners/series", &[("split", "platform")]).await;
+    assert_eq!(series["items"][0]["platform_id"], reporter.id.to_string());
+}
