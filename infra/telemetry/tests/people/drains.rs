@@ -54,6 +54,18 @@ fn unanswered_requests_have_status_none() {
     assert!(said.stdout.contains("not served") && said.stdout.contains(" none "), "{said:?}");
 }
 
+#[test]
+fn members_that_contradict_each_other_are_named() {
+    let terminal = Terminal::new();
+    let line = r#"{"timestamp":"2026-11-01T10:00:00Z","host":"a.example","http_host":"b.example","url":"/","status":200,"status":200}"#;
+    let hosts = terminal.file("hosts.log", &line.replace(r#","status":200}"#, "}"));
+    let status = terminal.file("status.log", &line.replace(r#""http_host":"b.example","#, ""));
+    for (file, reason) in [(hosts, "host and http_host contradict each other"), (status, "status occurs twice")] {
+        let said = terminal.run(&["drain", "test", file.to_str().unwrap(), "--provider", "fastly"]);
+        assert!(said.code == 1 && said.stdout.contains(reason), "{said:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_goes_on_where_it_stopped_and_counts_once_however_often_it_comes() {
     let service = Service::start().await;
