@@ -13,7 +13,7 @@ mod people;
 pub mod organizations;
 
 pub use keys::api_keys;
-pub use people::{mail, pipeline, sign_in, user_sessions};
+pub use people::{mail, sign_in, user_sessions};
 pub use request::email_address;
 pub use routes::dry_run::{DRY_RUNS, DryRun};
 pub use routes::routes;
@@ -29,7 +29,6 @@ use crate::webhooks::{DeliveryLogSettings, retention};
 use chrono::{DateTime, SubsecRound, Utc};
 use clap::{Args, Parser, Subcommand};
 use mail::{MailSettings, Mailer};
-use pipeline::{PipelineSettings, Targets};
 use schemas::ids::ApiKeyId;
 use schemas::openapi::Surface;
 use schemas::receiver::AllowedReceivers;
@@ -102,9 +101,6 @@ pub struct Settings {
     /// The log of webhook deliveries
     #[command(flatten)]
     pub delivery_log: DeliveryLogSettings,
-    /// What operators see of the pipeline
-    #[command(flatten)]
-    pub pipeline: PipelineSettings,
 }
 
 impl Settings {
@@ -159,7 +155,6 @@ pub struct State {
     trials: Trials,
     verification: Verification,
     upkeep: Upkeep,
-    targets: Targets,
     _housekeeping: [AbortOnDropHandle<()>; 3],
 }
 
@@ -180,7 +175,6 @@ impl State {
         let mailer = settings.mail.mailer()?;
         let egress = Egress::new(&settings.webhooks)?;
         let sign_in = settings.sign_in.checked(egress.clone())?;
-        let targets = Targets::new(&settings.pipeline)?;
         let rates = CallerRates::new(settings.sign_in.identity_rate);
         let budgets = ChangeBudgets::new(settings.sign_in.identity_bytes);
         let pool = stores::postgres_with(&settings.postgres, &settings.delivery_log.session())?;
@@ -214,7 +208,6 @@ impl State {
             trials: Trials::default(),
             verification,
             upkeep,
-            targets,
             _housekeeping,
         }))
     }

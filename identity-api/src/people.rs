@@ -5,7 +5,6 @@ pub mod user_sessions;
 pub mod mail;
 pub(crate) mod removal;
 pub(crate) mod organizations;
-pub mod pipeline;
 pub(crate) mod webhooks;
 
 use crate::access::actor::SignedIn;

@@ -84,7 +84,6 @@ fn paths() -> Router<Arc<State>> {
         .route("/api/v1/identity/operator/access-requests/{id}/approve", post(access_requests::approve_access_request))
         .route("/api/v1/identity/operator/access-requests/{id}/reject", post(access_requests::reject_access_request))
         .route("/api/v1/identity/operator/organizations", get(people::organizations::list_all_organizations))
-        .route("/api/v1/identity/operator/pipeline", get(people::pipeline::show_pipeline))
         .route("/api/v1/identity/operator/webhooks", get(people::webhooks::list_all_webhooks))
         .route("/api/v1/identity/operator/webhooks/{id}", get(people::webhooks::show_any_webhook))
         .route("/api/v1/identity/operator/webhooks/{id}/deliveries", get(people::webhooks::list_any_deliveries))

@@ -50,7 +50,6 @@ mod organizations;
 mod outbox;
 mod partners;
 mod people;
-mod pipeline;
 mod process;
 mod races;
 mod rates;

@@ -7,7 +7,6 @@ pub(crate) use asked::{Answer, Shows, answer, until_served};
 use chrono::SubsecRound;
 use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
-use identity_api::pipeline::PipelineSettings;
 use identity_api::sign_in::SignInSettings;
 use identity_api::webhooks::DeliveryLogSettings;
 use identity_api::{Settings, State, organizations, routes, user_sessions};
@@ -86,14 +85,6 @@ impl TestApp {
         app.restarted(settings).await
     }
 
-    /// Where operators are shown what stands at these addresses.
-    pub(crate) async fn open_with_targets(targets: &[String]) -> Self {
-        let app = Self::open().await;
-        let metrics_targets = targets.iter().map(|target| target.parse().unwrap()).collect();
-        let settings = Settings { pipeline: PipelineSettings { metrics_targets }, ..app.settings.clone() };
-        app.restarted(settings).await
-    }
-
     async fn restarted(self, settings: Settings) -> Self {
         let state = State::connect(&settings, self.clock.clone()).await.unwrap();
         let server = TestServer::start(http::with_boundary(routes(Arc::clone(&state)))).await;
@@ -119,7 +110,6 @@ impl TestApp {
             sign_in,
             domains,
             delivery_log: DeliveryLogSettings::default(),
-            pipeline: PipelineSettings::default(),
         };
         let state = State::connect(&settings, clock.clone()).await.unwrap();
         let server = TestServer::start(http::with_boundary(routes(Arc::clone(&state)))).await;

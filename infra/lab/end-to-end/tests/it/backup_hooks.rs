@@ -4,7 +4,6 @@ use crate::pipeline::Pipeline;
 use crate::webhooks::{Letters, accept, receiver};
 use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
-use identity_api::pipeline::PipelineSettings;
 use identity_api::sign_in::SignInSettings;
 use identity_api::webhooks::DeliveryLogSettings;
 use schemas::identity::{OrgType, Scope};
@@ -52,7 +51,6 @@ impl Hooks {
             sign_in: SignInSettings::default().at(receiver.address),
             domains: DomainSettings::default(),
             delivery_log: DeliveryLogSettings::default(),
-            pipeline: PipelineSettings::default(),
         };
         let identity = identity_api::State::connect(&settings, Clock::System).await.unwrap();
         let identity = TestServer::start(http::with_boundary(identity_api::routes(identity))).await;

@@ -4,7 +4,6 @@
 mod dashboards;
 mod grafana_user;
 pub(crate) mod metrics_list;
-mod pipeline_figures;
 mod promql;
 mod rule_names;
 pub(crate) mod rules;

@@ -55,7 +55,7 @@ const STORY: &[(&str, &str)] = &[
     ("ask_for_platform", "USER_SESSION"), ("list_platform_requests", "USER_SESSION"),
     ("list_access_requests_to_review", "OPERATOR_SESSION"), ("approve_access_request", "OPERATOR_SESSION"),
     ("ask_for_agent", "USER_SESSION"), ("list_agent_requests", "USER_SESSION"), ("reject_access_request", "OPERATOR_SESSION"),
-    ("list_all_organizations", "OPERATOR_SESSION"), ("show_pipeline", "OPERATOR_SESSION"),
+    ("list_all_organizations", "OPERATOR_SESSION"),
     ("provision_organization", "PARTNER_KEY"), ("attest_domain", "PARTNER_KEY"), ("invite_first_owner", "PARTNER_KEY"),
     // the person who was invited, by another way in; `follow` is the provider's part
     ("list_oidc_providers", ""), ("start_oidc", ""), ("finish_oidc", ""),
