@@ -141,7 +141,7 @@ fn reports(row: &EventRow<Facts>, body: &mut Encoder) {
 fn details(facts: &Facts, url_of_event: &str, is_only: bool) -> Vec<u8> {
     let mut details = Encoder::default();
     let has_own_url = facts.url != url_of_event;
-    details.u8(u8::from(has_own_url) * HAS_OWN_URL | u8::from(facts.is_owners) * IS_OWNERS);
+    details.u8((u8::from(has_own_url) * HAS_OWN_URL) | (u8::from(facts.is_owners) * IS_OWNERS));
     if is_only {
         return details.0;
     }
