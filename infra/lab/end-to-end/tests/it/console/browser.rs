@@ -1,8 +1,7 @@
 //! Real Chromium, by the WebDriver protocol: what its accessibility checker finds, and what its console complains of.
 
-use super::drains::drains;
+use super::drains::{drains, new_drain};
 use super::link::Link;
-use super::live::new_drain;
 use super::{AGENT_SCREENS, OWNER_SCREENS};
 use crate::demo::{Demo, answer};
 use base64::Engine as _;
@@ -366,7 +365,7 @@ const WIDE: &str = "const wide = [...document.querySelectorAll('.scroll')].find(
 
 /// Figures fill their rows, and a wide table shows whose row it is and that it goes on.
 pub(super) async fn look_at_the_layout(browser: &Browser, demo: &Demo) {
-    browser.sign_in(&demo, "OWNER_SESSION").await;
+    browser.sign_in(demo, "OWNER_SESSION").await;
     let own = |screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
     browser.open(&own("overview")).await;
     for (width, rows) in [(390, 3), (834, 2), (1024, 2), (1440, 1)] {

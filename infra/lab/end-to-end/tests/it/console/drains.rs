@@ -1,6 +1,6 @@
 //! Log drains of the demo's owner.
 
-use super::reader::{Page, unescaped};
+use super::reader::{Page, Reader, unescaped};
 use crate::demo::{Demo, answer};
 
 pub(super) fn drains(demo: &Demo) -> String {
@@ -22,4 +22,12 @@ pub(super) fn address(page: &Page) -> String {
 pub(super) async fn feed(demo: &Demo, key: &str, lines: &str) -> u16 {
     let sent = demo.client.post(demo.url("/drains/ndjson")).header("x-api-key", key).header("content-type", "text/plain");
     answer(sent.body(lines.to_owned())).await.status
+}
+
+/// The address of a new drain's page, and its key.
+pub(super) async fn new_drain(demo: &Demo) -> (String, String) {
+    let mut owner = Reader::signed_in(demo, "OWNER_SESSION");
+    let page = owner.open(&format!("{}?with=code", drains(demo))).await;
+    let page = owner.press(&page, "/drains", &[("name", "our server")]).await;
+    (demo.url(&address(&page)), pasted_key(&page).unwrap())
 }

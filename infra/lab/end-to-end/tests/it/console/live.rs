@@ -1,8 +1,7 @@
 //! Pages that stay open: what arrives appears by itself, until the session ends.
 
-use super::Reader;
 use super::browser::Browser;
-use super::drains::{address, drains, feed, pasted_key};
+use super::drains::{feed, new_drain};
 use crate::demo::{Demo, answer};
 use chrono::TimeDelta;
 use serde_json::json;
@@ -59,14 +58,6 @@ async fn first_event_arrives(demo: &Demo, browser: &Browser) {
     let time = browser.run("return document.querySelector('#arrival time').hasAttribute('data-local')").await;
     assert_eq!(time, true, "also what arrives is in the reader's zone");
     assert!(browser.complaints().await.is_empty());
-}
-
-/// The address of a new drain's page, and its key.
-pub(super) async fn new_drain(demo: &Demo) -> (String, String) {
-    let mut owner = Reader::signed_in(demo, "OWNER_SESSION");
-    let page = owner.open(&format!("{}?with=code", drains(demo))).await;
-    let page = owner.press(&page, "/drains", &[("name", "our server")]).await;
-    (demo.url(&address(&page)), pasted_key(&page).unwrap())
 }
 
 /// Lines are told of while the page is open.
