@@ -117,7 +117,7 @@ async fn u3_pages_of_years_stay_small() {
         json!({"start": day(number / 4), "event_type": "content_retrieved", "agent_id": format!("agent {}", number % 4), "operator": format!("operator {}", number % 4),
             "source_role": "agent", "purpose": "user", "status": 200 + number % 4, "total_events": u64::from(number) * 7_919 % 100_000, "total_sessions": 0})
     };
-    let span = |number: u32| json!({"start": day(number), "end": day(number + 1), "covered": number % 2 == 0});
+    let span = |number: u32| json!({"start": day(number), "end": day(number + 1), "covered": number.is_multiple_of(2)});
     for (days, parts) in [(365, "week"), (700, "week"), (3_100, "month")] {
         let items: Vec<Value> = (0..4 * days).map(item).collect();
         stub.says("GET /content-owners/series", 200, json!({"items": items}));

@@ -180,8 +180,8 @@ fn faults(described: &'static Value, call: &Call, is_signed_in: bool) -> Vec<Str
         .flat_map(Map::keys)
         .map(String::as_str)
         .collect();
-    let is_closed = !schemes.is_empty() && !(is_signed_in && schemes.contains(&"bearer"));
-    let closed = is_closed.then(|| "not for this session".to_owned());
+    let is_open = schemes.is_empty() || is_signed_in && schemes.contains(&"bearer");
+    let closed = (!is_open).then(|| "not for this session".to_owned());
     unknown.chain(members).chain(closed).map(|fault| format!("{}: {fault}", call.operation)).collect()
 }
 

@@ -84,11 +84,11 @@ async fn report(demo: &Demo, random: &mut StdRng, now: DateTime<Utc>) {
             "content_url": format!("https://{host}/blog/{}", random.random_range(0..7)), "content_telemetry_id": format!("claim-{number}")}));
     }
     let mut seen = Vec::new();
-    for number in 0..REPORTED[1] {
+    for (number, claim) in of_agents.iter().take(REPORTED[1]).enumerate() {
         // A third of them are fetches that an agent claims.
-        let (claim, agent) = (&of_agents[number], random.random_range(0..BOTS.len()));
+        let agent = random.random_range(0..BOTS.len());
         let status = [200, 206, 304, 404][random.random_range(0..4)];
-        let is_claimed = number % 3 == 0 && claim["type"] == TYPES[0];
+        let is_claimed = number.is_multiple_of(3) && claim["type"] == TYPES[0];
         let (at, url) = if is_claimed {
             (claim["timestamp"].clone(), claim["content_url"].clone())
         } else {
