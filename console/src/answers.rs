@@ -98,10 +98,16 @@ impl Summary {
     }
 }
 
+/// The name of the sum of what is not listed.
+pub(crate) const ALL_OTHERS: &str = "All others";
+
 #[derive(Debug, Deserialize)]
 pub(crate) struct TypeCount {
     pub(crate) event_type: String,
     pub(crate) count: Count,
+    /// The sum of the types that are not listed.
+    #[serde(default)]
+    pub(crate) other: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -116,6 +122,9 @@ pub(crate) struct AgentCount {
     pub(crate) agent_id: String,
     pub(crate) event_count: Count,
     pub(crate) session_count: Count,
+    /// The sum of the agents that are not listed.
+    #[serde(default)]
+    pub(crate) other: bool,
 }
 
 impl AgentCount {
@@ -214,6 +223,9 @@ pub(crate) struct SeriesItem {
     /// 0 where no server says it.
     #[serde(default)]
     pub(crate) status: u16,
+    /// The sum of the values that are not listed.
+    #[serde(default)]
+    pub(crate) other: bool,
     pub(crate) total_events: u64,
 }
 

@@ -73,10 +73,10 @@ const DELIVERIES: &[&str] = &["id", "event_type", "status", "attempts", "created
 const AUDIT: &[&str] = &["id", "at", "actor", "action", "object_kind", "object_id", "detail"];
 const REFUSED: &[&str] = &["route", "status", "code", "field", "rule", "requests", "last_at", "last_request_id"];
 
-const AGENTS: &[&str] = &["platform_id", "agent_id", "event_count", "session_count"];
+const AGENTS: &[&str] = &["platform_id", "agent_id", "event_count", "session_count", "other"];
 const OPERATORS: &[&str] = &["operator", "retrievals", "claimed", "cited", "presented", "clicks"];
-const OWN_AGENTS: &[&str] = &["agent_id", "event_count", "session_count"];
-const TYPES: &[&str] = &["event_type", "count"];
+const OWN_AGENTS: &[&str] = &["agent_id", "event_count", "session_count", "other"];
+const TYPES: &[&str] = &["event_type", "count", "other"];
 const SOURCES: &[&str] = &["source_role", "count", "sessions"];
 const HOURS: &[&str] = &["hour", "coverage", "lines", "kept", "people", "bad", "bytes", "dropped", "refused", "lag_ms"];
 const REPORTS: &[&str] = &[
@@ -143,7 +143,12 @@ const LISTS: &[Known] = &[
     known("observers", SUMMARY, SOURCES, Kind::OfPeriod("/events_by_source")),
     known("coverage", "/content-owners/coverage", &["start", "end", "covered"], Kind::OfPeriod("/coverage/spans")),
     known("operators", "/content-owners/crawlers", OPERATORS, Kind::OfPeriod("/operators")),
-    known("refused-bots", "/content-owners/crawlers", &["operator", "bot", "status", "count"], Kind::OfPeriod("/refused")),
+    known(
+        "refused-bots",
+        "/content-owners/crawlers",
+        &["operator", "bot", "status", "count", "other"],
+        Kind::OfPeriod("/refused"),
+    ),
     known("reports-of-event", "/content-owners/events/{event}", REPORTS, Kind::Within("/reports")),
     known("own-agents", OWN_SUMMARY, OWN_AGENTS, Kind::OfPeriod("/agents")),
     known("own-types", OWN_SUMMARY, TYPES, Kind::OfPeriod("/events_by_type")),

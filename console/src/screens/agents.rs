@@ -2,7 +2,7 @@
 
 use super::{Behind, Filters, Pager, agent_name};
 use crate::State;
-use crate::answers::{AgentCount, Series, Summary};
+use crate::answers::{ALL_OTHERS, AgentCount, Series, Summary};
 use crate::chart::Chart;
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
@@ -66,8 +66,10 @@ pub(crate) async fn show(
         headings,
         frame: member.frame("Agents", &window.query()),
         home: member.organization.home(),
-        chart: Chart::of("Events by agent", &series.items, window.bucket() == "hour", |item| agent_name(&item.agent_id))
-            .until(state.clock.now()),
+        chart: Chart::of("Events by agent", &series.items, window.bucket() == "hour", |item| {
+            if item.other { ALL_OTHERS.to_owned() } else { agent_name(&item.agent_id) }
+        })
+        .until(state.clock.now()),
         agents: summary.agents,
         pager,
         total_events: Count(summary.total_events),

@@ -5,7 +5,7 @@ use super::reported::{SUMMARY, behind_outcomes};
 use super::reports::OWN_EVENTS;
 use super::{Behind, Filters, Pager, reporter};
 use crate::State;
-use crate::answers::{Clicks, Outcomes, OwnEvent, TypeCount};
+use crate::answers::{ALL_OTHERS, Clicks, Outcomes, OwnEvent, TypeCount};
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::labels;
@@ -30,8 +30,8 @@ struct Summary {
 }
 
 impl TypeCount {
-    fn label(&self) -> &str {
-        labels::events(&self.event_type)
+    pub(super) fn label(&self) -> &str {
+        if self.other { ALL_OTHERS } else { labels::events(&self.event_type) }
     }
 
     fn key(&self, column: &str) -> Option<Key> {

@@ -62,6 +62,9 @@ struct Refused {
     bot: String,
     status: u16,
     count: Count,
+    /// The sum of what is not listed.
+    #[serde(default)]
+    other: bool,
 }
 
 impl Crawler {

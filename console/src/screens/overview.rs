@@ -4,7 +4,7 @@
 
 use super::{Behind, Filters, reporter};
 use crate::State;
-use crate::answers::{CorroboratedDay, FunnelItem, List, Series, SeriesItem, SourceCount, Summary};
+use crate::answers::{ALL_OTHERS, CorroboratedDay, FunnelItem, List, Series, SeriesItem, SourceCount, Summary};
 use crate::api::{Asker, Parameters};
 use crate::chart::{Chart, Sparkline};
 use crate::coverage::{Coverage, Covered};
@@ -127,8 +127,10 @@ pub(crate) async fn show(
     let is_hourly = window.bucket() == "hour";
     let types = by_step(types.items, is_hourly).until(state.clock.now());
     let drawn = drawn.map(|drawn| match split {
-        "agent" => Chart::of("Events by agent", &drawn.items, is_hourly, |item| {
-            if item.agent_id.is_empty() { NO_AGENT.to_owned() } else { item.agent_id.clone() }
+        "agent" => Chart::of("Events by agent", &drawn.items, is_hourly, |item| match item.agent_id.as_str() {
+            _ if item.other => ALL_OTHERS.to_owned(),
+            "" => NO_AGENT.to_owned(),
+            name => name.to_owned(),
         }),
         _ => Chart::of("Events by reporter", &drawn.items, is_hourly, |item| reporter(&item.source_role).to_owned()),
     });

@@ -3,7 +3,7 @@
 use super::agents::LIMIT;
 use super::{Behind, Filters, Pager};
 use crate::State;
-use crate::answers::{Clicks, Outcomes, Series, SourceCount, TypeCount};
+use crate::answers::{ALL_OTHERS, Clicks, Outcomes, Series, SourceCount, TypeCount};
 use crate::api::Parameters;
 use crate::chart::Chart;
 use crate::failure::Failure;
@@ -44,6 +44,8 @@ struct OwnAgent {
     agent_id: String,
     event_count: Count,
     session_count: Count,
+    #[serde(default)]
+    other: bool,
 }
 
 impl SourceCount {
@@ -65,20 +67,19 @@ impl OwnAgent {
 
 /// How often a type was reported.
 struct Counted {
-    event_type: String,
-    count: Count,
+    counted: TypeCount,
     is_of_others: bool,
 }
 
 impl Counted {
     fn label(&self) -> &str {
-        labels::events(&self.event_type)
+        self.counted.label()
     }
 
     fn key(&self, column: &str) -> Option<Key> {
         match column {
             "type" => Some(Key::text(self.label())),
-            "events" => Some(Key::number(self.count.0)),
+            "events" => Some(Key::number(self.counted.count.0)),
             _ => None,
         }
     }
@@ -87,12 +88,11 @@ impl Counted {
 impl Summary {
     /// What the organisation reported, and what others did by its tokens, most events first.
     fn types(&mut self) -> Vec<Counted> {
-        let counted =
-            |is_of_others: bool| move |TypeCount { event_type, count }: TypeCount| Counted { event_type, count, is_of_others };
+        let counted = |is_of_others: bool| move |counted: TypeCount| Counted { counted, is_of_others };
         let own = std::mem::take(&mut self.events_by_type).into_iter().map(counted(false));
         let of_others = std::mem::take(&mut self.clicks.events_by_type).into_iter().map(counted(true));
         let mut types: Vec<Counted> = own.chain(of_others).collect();
-        types.sort_by_key(|counted| Reverse(counted.count));
+        types.sort_by_key(|of| Reverse(of.counted.count));
         types
     }
 
@@ -145,7 +145,7 @@ pub(crate) async fn show(
         pager,
         types,
         chart: Chart::of("Events by type", &series.items, window.bucket() == "hour", |item| {
-            labels::events(&item.event_type).to_owned()
+            if item.other { ALL_OTHERS.to_owned() } else { labels::events(&item.event_type).to_owned() }
         })
         .until(state.clock.now()),
         behind: Behind::of(&state, &member, "own-series", "/agent/series", &split),
