@@ -1,4 +1,4 @@
-//! 1 REQUEST → 2 VALIDATE → 3 LOG: takes reports over HTTP and answers 2xx only when the log has them.
+//! The ingest gateway accepts reports over HTTP and returns a 2xx only when the log has them.
 //!
 //! ```text
 //!  POST /events, /sessions/start, /sessions/end, /sessions/bulk, /click-tokens
@@ -17,7 +17,7 @@
 //!   201
 //! ```
 //!
-//! `POST /drains/{provider}` takes the logs of CDNs, of which each kept line goes the same way (`drains`).
+//! `POST /drains/{provider}` accepts log lines from CDNs; each kept line takes the same path (`drains`).
 
 mod routes;
 mod request;
@@ -88,14 +88,12 @@ pub struct Cli {
     pub settings: Settings,
 }
 
-/// What the binary can do besides serving.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
     /// Ask the running process on this machine whether it is up
     Health,
 }
 
-/// What the gateway needs besides a listener.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
     #[command(flatten)]
@@ -121,14 +119,14 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Refuses what is good for development only.
+    /// Rejects settings that are only good for development.
     fn harden(&mut self) -> anyhow::Result<()> {
         self.clients.harden()?;
         self.kafka.harden()?;
         self.postgres.harden()
     }
 
-    /// These stores, and the usual rest.
+    /// Default settings with the given stores.
     pub fn on(kafka: KafkaSettings, postgres: PostgresSettings) -> Self {
         let (limits, durability, expiry) = (Limits::default(), Durability::default(), TokenExpiry::default());
         let (clients, drains, bots) = (ClientSettings::default(), DrainSettings::default(), BotSettings::default());
@@ -178,7 +176,7 @@ impl HasDirectory for State {
 }
 
 impl State {
-    /// Connects and refuses a log or tables that would break the promise of a 2xx.
+    /// Connects to the stores. Fails if the topic or the tables would break the promise of a 2xx.
     pub async fn connect(settings: &Settings, clock: Clock) -> anyhow::Result<Arc<Self>> {
         let pool = stores::postgres(&settings.postgres)?;
         stores::check_postgres(&pool).await?;
@@ -227,13 +225,12 @@ impl State {
         self.probes.clone()
     }
 
-    /// Waits for records that are on their way; the last thing a stopping gateway does.
+    /// Waits for unacknowledged records, as the last step of a shutdown.
     pub async fn flush(&self) {
         self.log.flush().await;
     }
 }
 
-/// The process that `cli` asks for, until its end.
 pub fn start(cli: Cli) -> Process {
     Box::pin(async move {
         if let Some(Command::Health) = cli.command {
@@ -244,7 +241,7 @@ pub fn start(cli: Cli) -> Process {
     })
 }
 
-/// Serves until `stop`, then drains requests and the producer.
+/// Serves until `stop`, then finishes open requests and flushes the producer.
 pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
     if cli.process.profile.is_production() {
         cli.settings.harden()?;
@@ -256,7 +253,7 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     let transport = cli.process.profile.transport();
     let (router, limits) = (http::with_boundary_over(transport, own), server::Limits::of(&cli.settings.clients).over(transport));
     let _watch = health::watch(state.probes());
-    tracing::info!(listen = %cli.process.listen, "ingest-gateway takes events");
+    tracing::info!(listen = %cli.process.listen, "ingest-gateway accepts events");
     server::serve(listener, router, limits, stop).await;
     state.flush().await;
     Ok(())

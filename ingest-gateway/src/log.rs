@@ -1,5 +1,5 @@
-//! 3 LOG: one accepted request becomes one record, durable before the 2xx: acknowledged by every in-sync replica or, when
-//! that does not happen soon, fsynced in the spill.
+//! Writes one record per accepted request and makes it durable before the 2xx: acknowledged by every in-sync replica or, if that
+//! takes too long, fsynced in the spill.
 //!
 //! ```text
 //!  append ── breaker closed, budget left ──► link (producer) ──► acknowledged within ACK_PATIENCE ──► 2xx
@@ -8,8 +8,9 @@
 //!                                            └─► drain: in order, many in flight; an acknowledgement closes the breaker
 //! ```
 //!
-//! A record that was sent *and* spilled may be on the log twice. That is harmless: events are counted by their keys.
-//! A record that can never be on the log is refused and not spilled. A full spill and a failing disk are 503 at once.
+//! A record that was sent *and* spilled may be on the log twice. That is harmless, because events are counted by their keys.
+//! A record that the log can never accept is rejected, not spilled. If the spill is full or its disk fails, the response is an
+//! immediate 503.
 
 mod append_or_spill;
 mod breaker;
@@ -40,14 +41,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// What the log may take to acknowledge before the record goes to the spill as well.
+/// Time to wait for an acknowledgement before the record is also written to the spill.
 const ACK_PATIENCE: Duration = Duration::from_secs(1);
-/// What a starting gateway gives the brokers to answer before it starts without them.
+/// Time a starting gateway waits for the brokers before it starts without them.
 const START_PATIENCE: Duration = Duration::from_secs(3);
-/// What a stopping gateway gives records that are still on their way. Nobody was told 2xx for them, and every request
-/// has been answered, so it is a courtesy.
+/// Time a stopping gateway waits for unacknowledged records. Best effort: all requests have their responses by then, and those
+/// records were not confirmed with a 2xx.
 const FLUSH_DEADLINE: Duration = Duration::from_millis(300);
-/// What the next record may take for the spill to count as having room.
+/// Size of the record that must fit for the spill to count as having room.
 const ROOM: usize = 64 * 1024;
 
 #[derive(Clone)]
@@ -63,9 +64,9 @@ struct Inner {
 }
 
 impl Log {
-    /// Opens the spill, drains what it holds, and refuses a topic that breaks the contract. When no broker answers at
-    /// all it starts nevertheless, spilling, and checks the topic once one does: until it keeps the contract nothing is
-    /// sent there, `/ready` says so and the log names the fix. Without a spill there is no such start.
+    /// Opens the spill, starts draining it, and fails if the topic breaks its contract. If no broker responds, the gateway still
+    /// starts with a spill: it spills everything, checks the topic once a broker responds, and sends nothing until the topic is
+    /// correct. Meanwhile `/ready` fails and the log names the fix.
     pub async fn connect(settings: &KafkaSettings, durability: &Durability) -> anyhow::Result<Self> {
         let opened = durability.spill_folder().map(|folder| Spill::open(&folder, durability.spill_max_bytes)).transpose()?;
         let (spill, backlog) = opened.unzip();
@@ -93,22 +94,22 @@ impl Log {
         })))
     }
 
-    /// A record as the log takes it; 413 when it is too large for that.
+    /// Encodes a record for the log. Returns 413 if it is too large.
     pub fn message(&self, record: &LogRecord, request_id: &str) -> Result<Message, ApiError> {
         Message::of(record, request_id)
     }
 
-    /// Stops draining; what is not drained stays in the spill for the next process.
+    /// Stops draining. Records that are not drained stay in the spill for the next process.
     pub async fn flush(&self) {
         self.0.stop.cancel();
         let link = Arc::clone(&self.0.link);
         let flushed = tokio::task::spawn_blocking(move || link.flush(FLUSH_DEADLINE)).await;
         if !matches!(flushed, Ok(true)) {
-            tracing::warn!("records were still unacknowledged at the stop; those answered 2xx are in the spill");
+            tracing::warn!("stopped with unacknowledged records; those confirmed with a 2xx are in the spill");
         }
     }
 
-    /// What `/ready` asks: `ok` while the brokers answer, `spilling` while records go to the spill and it has room.
+    /// The `/ready` probe: `ok` while the brokers respond, `spilling` while records go to the spill and it has room.
     pub fn probe(&self) -> Probe {
         let log = self.clone();
         Probe::worded("kafka", move || {
@@ -122,14 +123,14 @@ impl Log {
         let is_led = tokio::task::spawn_blocking(move || link.is_led(PROBE_DEADLINE * 9 / 10)).await.unwrap_or(false);
         match self.0.breaker.is_closed() && is_led {
             true => Some("ok"),
-            // The brokers answer, and the topic is not what it must be.
+            // The brokers respond, but the topic breaks its contract.
             false if self.0.breaker.is_unchecked() && is_led => None,
             false => self.0.spill.as_ref().filter(|spill| spill.has_room(ROOM)).map(|_| "spilling"),
         }
     }
 }
 
-/// Asked by a client of its own, which is gone before the first record: asking must not create a topic.
+/// Uses a separate client that is dropped before the first record, because the check must not create a topic.
 async fn brokers_answer(settings: &KafkaSettings) -> anyhow::Result<bool> {
     let breaker = Arc::new(Breaker::new(false));
     let link = Link::new(settings, breaker, Budget::new(0))?;

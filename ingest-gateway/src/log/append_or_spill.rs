@@ -1,4 +1,4 @@
-//! One record, until it is durable: acknowledged within [`ACK_PATIENCE`], or else fsynced in the spill as well.
+//! Makes one record durable: acknowledged within [`ACK_PATIENCE`], or fsynced in the spill.
 
 use super::link::{self, Failure};
 use super::message::{self, Message};
@@ -23,12 +23,12 @@ impl Log {
         self.spill(message).await
     }
 
-    /// Whether so many requests wait already that another is better refused at once.
+    /// Returns whether every slot for requests in progress is in use.
     pub(crate) fn is_overloaded(&self) -> bool {
         self.0.in_progress.free() == 0
     }
 
-    /// False when the record has to go to the spill.
+    /// Returns false if the record must go to the spill.
     async fn is_acknowledged(&self, handed_over: Result<link::Delivery, Failure>) -> Result<bool, ApiError> {
         let outcome = match handed_over {
             Ok(delivery) => match tokio::time::timeout(ACK_PATIENCE, delivery).await {
@@ -74,7 +74,7 @@ impl Log {
         }
     }
 
-    /// Takes a slot until the record is durable; an organization leaves as many as it takes.
+    /// Takes a slot until the record is durable. An organization may use at most half of the slots.
     fn enter(&self, message: &Message) -> Result<Slot, ApiError> {
         self.0.in_progress.take(message.organization(), usize::MAX).map_err(|why| match why {
             NoSlot::OwnShare => {
@@ -85,7 +85,7 @@ impl Log {
     }
 }
 
-/// 503 for a request that came when too many were in progress; not logged one by one.
+/// Returns the 503 for a request over the limit of requests in progress. These are counted, not logged one by one.
 pub(crate) fn overloaded() -> ApiError {
     metrics::overloaded();
     unavailable("Too many requests are in progress; nothing was changed. Try again shortly.")

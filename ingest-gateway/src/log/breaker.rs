@@ -1,6 +1,6 @@
-//! Whether records go to the log or, while it does not acknowledge, straight to the spill.
+//! Decides whether records go to the log or, while it does not acknowledge, straight to the spill.
 //!
-//! Must not decide about durability: a closed breaker promises nothing, an open one only saves the wait.
+//! It only saves the wait: durability never depends on its state.
 
 use super::ACK_PATIENCE;
 use crate::metrics;
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 const CLOSED: u8 = 0;
 const OPEN: u8 = 1;
-/// No broker has answered yet, so nobody knows whether the topic keeps its contract. Nothing may go there.
+/// No broker has responded yet, so the topic is unchecked and nothing may be sent to it.
 const UNCHECKED: u8 = 2;
 
 pub(super) struct Breaker {
@@ -32,19 +32,18 @@ impl Breaker {
         self.state.load(Ordering::Relaxed) == UNCHECKED
     }
 
-    /// The topic keeps its contract.
     pub(super) fn checked(&self) {
         self.change(UNCHECKED, CLOSED, "the log answers and keeps its contract");
     }
 
-    /// A record was not acknowledged.
     pub(super) fn open(&self, reason: &str) {
         if self.change(CLOSED, OPEN, reason) {
             self.opened.notify_one();
         }
     }
 
-    /// A record was acknowledged. One that took longer than a request waits says that the log is slow, not that it is back.
+    /// Closes the breaker after a quick acknowledgement. One that took longer than a request waits means that the log is slow, not
+    /// that it has recovered.
     pub(super) fn acknowledged(&self, after: Duration) {
         if after <= ACK_PATIENCE && !self.is_closed() {
             self.change(OPEN, CLOSED, "the log acknowledges again");
@@ -69,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_quick_acknowledgement_closes_it() {
+    fn only_a_quick_acknowledgement_closes_the_breaker() {
         let breaker = Breaker::new(true);
         breaker.open("test");
         breaker.acknowledged(ACK_PATIENCE * 2);
@@ -79,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_the_check_closes_an_unchecked_one() {
+    fn only_the_check_closes_an_unchecked_breaker() {
         let breaker = Breaker::new(false);
         breaker.acknowledged(Duration::ZERO);
         breaker.open("test");

@@ -1,9 +1,9 @@
-//! Puts the spill onto the log as soon as the log takes it: in order, many in flight, forgotten only once acknowledged.
+//! Drains the spill to the log in order, with many records in flight. A record is deleted only after its acknowledgement.
 //!
-//! 1. Wait until the topic is known to keep its contract.
-//! 2. Read the next entries and hand them over, up to a window; one at a time while the log does not acknowledge.
-//! 3. Wait for the oldest. Acknowledged: note its end as the position, delete segments that lie before it.
-//! 4. Not acknowledged: pause, and go on from it again. What was in flight behind it may arrive twice, which is harmless.
+//! 1. Wait until the topic has passed its check.
+//! 2. Read the next entries and send them, up to a window; one at a time while the log does not acknowledge.
+//! 3. Wait for the oldest. If it is acknowledged, commit its end as the position and delete the segments before it.
+//! 4. If it is not acknowledged, pause and resume from it. Entries in flight after it may arrive twice, which is harmless.
 
 use super::ACK_PATIENCE;
 use super::breaker::Breaker;
@@ -20,17 +20,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Most entries in flight, and most bytes of them.
+/// Maximum entries in flight, and maximum bytes of them.
 const WINDOW_RECORDS: usize = 2_048;
 const WINDOW_BYTES: usize = 8 * 1024 * 1024;
-/// Between two tries while the log does not acknowledge.
+/// Pause between two attempts while the log does not acknowledge.
 const PROBE_PAUSE: Duration = Duration::from_millis(200);
-/// Between two looks at a topic that breaks its contract.
+/// Pause between two checks of a topic that breaks its contract.
 const CHECK_PAUSE: Duration = Duration::from_secs(5);
-/// How often what is acknowledged is released, and how many entries at most go unreleased.
+/// How often acknowledged entries are released, and the maximum number that wait for it.
 const RELEASE_INTERVAL: Duration = Duration::from_millis(50);
 const RELEASE_RECORDS: u64 = 4_096;
-/// How long the spill must be empty before its last file is given up.
+/// How long the spill must be empty before its last file is deleted.
 const IDLE: Duration = Duration::from_secs(1);
 
 pub(super) struct Drain {
@@ -44,12 +44,12 @@ impl Drain {
         Self { link, breaker, settings }
     }
 
-    /// Runs beside the requests until `stop`.
+    /// Runs in a task of its own until `stop`.
     pub(super) fn start(self, backlog: Option<Backlog>, stop: CancellationToken) {
         let work = async move {
             let mut course = backlog.map(|backlog| Course::new(&self, backlog));
             if let Some(course) = &mut course {
-                // Before the log is asked: what an earlier process left counts also while the log is away.
+                // Count before the log is checked, so that leftovers of an earlier process are counted while the log is unavailable.
                 course.count().await;
             }
             self.check_contract().await;
@@ -70,14 +70,14 @@ impl Drain {
             match kafka::check_topics(&self.settings).await {
                 Ok(()) => self.breaker.checked(),
                 Err(error) => {
-                    tracing::error!("nothing is sent to the log, everything is spilled: {error:#}");
+                    tracing::error!("the topic check failed, so all records are spilled: {error:#}");
                     tokio::time::sleep(CHECK_PAUSE).await;
                 }
             }
         }
     }
 
-    /// Without a spill there is no record to try the log with.
+    /// Probes the log when there is no spill, so that the breaker can close without a spilled record.
     async fn keep_probing(&self) {
         loop {
             tokio::select! {
@@ -88,7 +88,7 @@ impl Drain {
         }
     }
 
-    /// Asks the log whether it is back, when no record is there to find out.
+    /// Checks whether the log has recovered while there is no record to try it with.
     async fn probe(&self) {
         let asked = Instant::now();
         if !self.breaker.is_closed() && self.asks(|link| link.is_led(ACK_PATIENCE)).await {
@@ -108,7 +108,7 @@ struct Flying {
     delivery: Delivery,
 }
 
-/// What is acknowledged and not yet released.
+/// Acknowledged entries that are not yet released.
 struct Done {
     position: Position,
     count: Pending,
@@ -117,13 +117,13 @@ struct Done {
 
 struct Course<'a> {
     drain: &'a Drain,
-    /// Away only while the disk is asked.
+    /// `None` only during a disk operation.
     backlog: Option<Backlog>,
     read: VecDeque<Spilled>,
     flying: VecDeque<Flying>,
     flying_bytes: usize,
     done: Option<Done>,
-    /// The log did not acknowledge the last entry: one at a time.
+    /// The log did not acknowledge the last entry, so only one is sent at a time.
     is_probing: bool,
     complaint: LogThrottle,
 }
@@ -184,17 +184,17 @@ impl<'a> Course<'a> {
                 }
                 Err(Failure::Permanent(error)) => return self.set_aside(spilled, &error.to_string()).await,
                 Err(failure) if self.flying.is_empty() => return self.start_again(spilled.begin, &failure.to_string()).await,
-                // The queue is full; there is room again after the oldest.
+                // The queue is full; there is room again once the oldest is acknowledged.
                 Err(_) => return self.read.push_front(spilled),
             }
         }
     }
 
-    /// The log did not take an entry: goes on from it after a pause.
+    /// Resumes from the entry that the log did not acknowledge, after a pause.
     async fn start_again(&mut self, from: Position, reason: &str) {
         self.drain.breaker.open(reason);
         if self.complaint.is_due() {
-            tracing::warn!("the spill cannot be drained: {reason}");
+            tracing::warn!("failed to drain the spill: {reason}");
         }
         self.is_probing = true;
         self.flying.clear();
@@ -210,7 +210,7 @@ impl<'a> Course<'a> {
         self.drain.probe().await;
     }
 
-    /// Nothing to drain: gives up the space, and waits for more.
+    /// Releases disk space while there is nothing to drain, and waits for new entries.
     async fn rest(&mut self) {
         self.release().await;
         let pause = if self.drain.breaker.is_closed() { IDLE } else { PROBE_PAUSE };
@@ -225,7 +225,7 @@ impl<'a> Course<'a> {
         let (reason, end, events) = (reason.to_owned(), spilled.end, Message::events_of(&spilled.payload));
         let begin = spilled.begin;
         if self.on_disk(move |backlog| backlog.set_aside(&spilled, &reason)).await.is_none() {
-            // Where it cannot be kept it must not be passed.
+            // An entry that cannot be stored must not be skipped.
             return self.start_again(begin, "a record that the log refuses cannot be set aside").await;
         }
         if self.flying.is_empty() {
@@ -250,7 +250,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Reads and deletes away from the threads that serve requests.
+    /// Runs disk operations outside the threads that serve requests.
     async fn on_disk<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut Backlog) -> io::Result<T> + Send + 'static,
@@ -265,7 +265,7 @@ impl<'a> Course<'a> {
         match result {
             Ok(result) => Some(result),
             Err(error) => {
-                tracing::error!("the spill cannot be read: {error}");
+                tracing::error!("failed to read the spill: {error}");
                 tokio::time::sleep(IDLE).await;
                 None
             }

@@ -1,12 +1,12 @@
-//! How much may be on its way to the log at once.
+//! Limits how many bytes and records may be sent but unacknowledged.
 //!
-//! Must be given back by the delivery, not by the request: a caller that hangs up frees no memory.
+//! The delivery report returns a reservation, not the request: a client that disconnects frees no memory.
 
 use crate::metrics;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Most records on their way. A broker that keeps up has far fewer; with more, each would wait longer than an fsync.
+/// Maximum records in flight. A broker that keeps up has far fewer; with more, each would wait longer than an fsync.
 const MAX_RECORDS: usize = 2_048;
 
 pub(super) struct Budget {
@@ -25,7 +25,7 @@ impl Budget {
         Arc::new(Self { max_bytes, bytes: AtomicUsize::new(0), records: AtomicUsize::new(0) })
     }
 
-    /// None when too much is on its way already.
+    /// Returns `None` if the budget is used up.
     pub(super) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
         let total = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let records = self.records.fetch_add(1, Ordering::Relaxed) + 1;
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_given_back_can_be_reserved_again() {
+    fn returned_bytes_can_be_reserved_again() {
         let budget = Budget::new(10);
         let first = budget.reserve(6).unwrap();
         assert!(budget.reserve(5).is_none());
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn many_small_records_are_too_many() {
+    fn limits_the_number_of_records() {
         let budget = Budget::new(usize::MAX / 2);
         let held: Vec<_> = (0..MAX_RECORDS).map(|_| budget.reserve(1).unwrap()).collect();
         assert!(budget.reserve(1).is_none());

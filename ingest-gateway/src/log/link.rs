@@ -1,4 +1,4 @@
-//! The producer: one per process, with an answer per record from its delivery report.
+//! The producer: one per process, with a delivery report per record.
 
 use super::ACK_PATIENCE;
 use super::breaker::Breaker;
@@ -15,18 +15,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Why a record is not on the log, as far as anybody knows.
+/// Why a record may not be on the log.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    /// It may be tried again. It may even be on the log: then it is there twice, and counted once.
+    /// A retry may succeed. The record may even be on the log; then it is there twice and counted once.
     #[error("{0}")]
     Passing(KafkaError),
-    /// No try will ever succeed.
+    /// No retry can succeed.
     #[error("{0}")]
     Permanent(KafkaError),
 }
 
-/// The answer to one record, once it is known.
+/// The outcome of one record, once it is known.
 pub(super) type Delivery = oneshot::Receiver<Result<(), Failure>>;
 
 pub(super) struct Link {
@@ -35,7 +35,7 @@ pub(super) struct Link {
     budget: Arc<Budget>,
 }
 
-/// Takes delivery reports; called by the producer's own thread.
+/// Receives delivery reports on the producer's own thread.
 struct Reports {
     breaker: Arc<Breaker>,
 }
@@ -53,13 +53,13 @@ impl Link {
         Ok(Self { settings: settings.clone(), producer: Arc::new(producer), budget })
     }
 
-    /// Hands over a record of a request; none when too much is on its way already.
+    /// Sends a request's record. Returns `None` if the budget is used up.
     pub(super) fn send(&self, message: &Message) -> Option<Result<Delivery, Failure>> {
         let reservation = self.budget.reserve(message.bytes())?;
         Some(self.hand_over(message, Some(reservation)))
     }
 
-    /// Hands over a record of the spill, whose number is bounded by its sender.
+    /// Sends a spilled record. The sender limits how many are in flight.
     pub(super) fn send_spilled(&self, message: &Message) -> Result<Delivery, Failure> {
         self.hand_over(message, None)
     }
@@ -78,26 +78,26 @@ impl Link {
         }
     }
 
-    /// Whether any broker answers within `within`. Blocks.
+    /// Returns whether any broker responds within `within`. Blocks.
     pub(super) fn answers(&self, within: Duration) -> bool {
         self.producer.client().fetch_metadata(None, within).is_ok()
     }
 
-    /// Whether every partition of the topic has a leader, asked within `within`. Blocks.
+    /// Returns whether every partition of the topic has a leader. Blocks for up to `within`.
     pub(super) fn is_led(&self, within: Duration) -> bool {
         self.producer.client().fetch_metadata(Some(&self.settings.topic), within).is_ok_and(|metadata| {
             metadata.topics().iter().all(|topic| topic.error().is_none() && topic.partitions().iter().all(|p| p.leader() >= 0))
         })
     }
 
-    /// Waits for what is on its way. Blocks.
+    /// Waits for unacknowledged records. Blocks.
     pub(super) fn flush(&self, within: Duration) -> bool {
         self.producer.flush(within).is_ok()
     }
 }
 
 impl Drop for Link {
-    /// Dropping a producer blocks for up to a second, which no task can afford.
+    /// Drops the producer on a thread of its own, because dropping it blocks for up to a second.
     fn drop(&mut self) {
         let producer = Arc::clone(&self.producer);
         std::thread::spawn(move || drop(producer));
@@ -119,7 +119,7 @@ impl ProducerContext for Reports {
             }
             Err((error, _)) => Err(Failure::Passing(error.clone())),
         };
-        // Nobody listening means that the request has gone on to the spill, or its caller is gone.
+        // Without a receiver, the request was spilled or its client disconnected.
         if let Err(Ok(())) = flight.answer.send(answer) {
             metrics::acknowledged_late(flight.events);
         }
@@ -127,8 +127,8 @@ impl ProducerContext for Reports {
 }
 
 impl Failure {
-    /// Only what the producer itself finds too large is permanent. What a broker refuses, a person can put right: a topic
-    /// that takes too small records, a missing topic, a missing permission.
+    /// Only a record that the producer itself finds too large is permanent. A person can fix what a broker rejects: a topic with a
+    /// low size limit, a missing topic, a missing permission.
     fn of_handing_over(error: KafkaError) -> Self {
         match error.rdkafka_error_code() {
             Some(RDKafkaErrorCode::MessageSizeTooLarge) => Self::Permanent(error),
@@ -141,7 +141,7 @@ impl Failure {
     }
 }
 
-// A request that went on to the spill must not wait for the producer as well.
+// A spilled request must not wait for the producer as well.
 const _: () = assert!(ACK_PATIENCE.as_millis() < kafka::DELIVERY_TIMEOUT.as_millis());
 
 #[cfg(test)]
@@ -152,12 +152,12 @@ mod tests {
     use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
     use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
 
-    /// A record of such bytes: what they say does not matter here.
+    /// Returns a record with the given value.
     fn message(bytes: &[u8]) -> Message {
         Message::from_bytes(&[&[0; 7], bytes].concat()).unwrap()
     }
 
-    /// Every record of the one partition of `t`.
+    /// Returns every record in the only partition of `t`.
     fn on_the_log(brokers: &str) -> Vec<Vec<u8>> {
         let consumer: BaseConsumer = ClientConfig::new()
             .set("bootstrap.servers", brokers)
@@ -170,7 +170,7 @@ mod tests {
         consumer.assign(&partition).unwrap();
         let mut found = Vec::new();
         loop {
-            match consumer.poll(Duration::from_secs(30)).expect("the mock cluster answers") {
+            match consumer.poll(Duration::from_secs(30)).expect("the mock cluster responds") {
                 Ok(message) => found.push(message.payload().unwrap().to_vec()),
                 Err(KafkaError::PartitionEOF(_)) => return found,
                 Err(error) => panic!("{error}"),
@@ -179,15 +179,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn invariant_1_what_a_new_leader_refuses_is_not_acknowledged_by_what_it_takes_after() {
+    async fn acknowledged_records_survive_a_leader_change() {
         let cluster = MockCluster::new(1).unwrap();
         cluster.create_topic("t", 1, 1).unwrap();
         let settings = KafkaSettings { topic: "t".to_owned(), ..KafkaSettings::at(cluster.bootstrap_servers()) };
         let link = Link::new(&settings, Arc::new(Breaker::new(true)), Budget::new(1_000)).unwrap();
-        // Connected, and with all that a producer asks of the brokers before its first record.
+        // Connects, so that everything a producer requests before its first record is done.
         assert!(link.send_spilled(&message(b"0")).unwrap().await.unwrap().is_ok());
         cluster.request_errors(RDKafkaApiKey::Produce, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION]);
-        // Longer than the producer lingers: both are on their way before the first is refused.
+        // Longer than the producer lingers, so both records are in flight before the first is rejected.
         cluster.broker_round_trip_time(1, Duration::from_millis(500)).unwrap();
         let first = link.send_spilled(&message(b"1")).unwrap();
         tokio::time::sleep(Duration::from_millis(200)).await;

@@ -1,4 +1,4 @@
-//! A record as it goes onto the log: key, headers and value, the same whether it goes there at once or by the spill.
+//! A record as it is written to the log: key, headers and value, with or without the spill.
 
 use rdkafka::message::{Header, OwnedHeaders};
 use schemas::ids::OrgId;
@@ -14,7 +14,7 @@ pub struct Message {
     pub(super) key: Option<String>,
     headers: Vec<(Cow<'static, str>, String)>,
     pub(super) value: Vec<u8>,
-    /// How many events it holds; for the gauges, not for the log.
+    /// Number of events in it, for the gauges only.
     pub(super) events: u32,
 }
 
@@ -49,14 +49,14 @@ impl Message {
         self.headers.iter().fold(headers, |headers, (name, value)| headers.insert(Header { key: name, value: Some(value) }))
     }
 
-    /// What the broker counts towards its limit, with room for the framing of key and headers.
+    /// Size as the broker counts it for its limit, with room for the framing of key and headers.
     pub(super) fn bytes(&self) -> usize {
         const FRAMING: usize = 32;
         let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + FRAMING).sum();
         self.value.len() + self.key.as_ref().map_or(0, String::len) + headers + FRAMING
     }
 
-    /// As the spill keeps it: events, key, headers, value; texts behind their length, the value to the end.
+    /// The spill format: events, key, headers, value. Strings have a length prefix; the value extends to the end.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.bytes());
         bytes.extend_from_slice(&self.events.to_le_bytes());
@@ -71,7 +71,7 @@ impl Message {
         bytes
     }
 
-    /// Reads [`Self::to_bytes`]; none when it is not that.
+    /// Decodes [`Self::to_bytes`]. Returns `None` for other bytes.
     pub(super) fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
         let events = u32::from_le_bytes(take(&mut bytes)?);
         let [has_key] = take(&mut bytes)?;
@@ -83,7 +83,7 @@ impl Message {
         Some(Self { key, headers, value: bytes.to_vec(), events })
     }
 
-    /// How many events spilled bytes hold, without reading the rest.
+    /// Returns the number of events in spilled bytes without decoding the rest.
     pub(super) fn events_of(bytes: &[u8]) -> u64 {
         bytes.first_chunk().map_or(0, |events| u64::from(u32::from_le_bytes(*events)))
     }
@@ -111,8 +111,8 @@ fn take_text(bytes: &mut &[u8]) -> Option<String> {
     String::from_utf8(text.to_vec()).ok()
 }
 
-/// Keeps records of a session in one partition: the worker reads what names its agent before the later events that get it. Without
-/// a session, observers of one retrieval are together.
+/// Keeps a session's records in one partition, so that the worker reads the record that names the agent before later events that
+/// need it. Without a session, reports of the same fetch share a partition.
 fn partition_key(record: &LogRecord) -> Option<String> {
     let of_session = record.session.as_ref().map(|session| session.session_id);
     let session = of_session.or_else(|| record.events.iter().find_map(|event| event.session_id));
@@ -144,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn a_spilled_record_is_read_as_it_was() {
+    fn spilled_records_round_trip() {
         let headers = vec![(Cow::Borrowed("org"), "o".to_owned()), (Cow::Borrowed("request-id"), String::new())];
         for key in [None, Some("k".to_owned())] {
             let message = Message { key, headers: headers.clone(), value: b"{}".to_vec(), events: 7 };
             let bytes = message.to_bytes();
             assert_eq!(Message::from_bytes(&bytes).as_ref(), Some(&message));
             assert_eq!(Message::events_of(&bytes), 7);
-            assert!((0..bytes.len() - 2).all(|end| Message::from_bytes(&bytes[..end]).is_none()), "every cut is noticed");
+            assert!((0..bytes.len() - 2).all(|end| Message::from_bytes(&bytes[..end]).is_none()), "truncation is detected");
         }
     }
 }

@@ -1,9 +1,8 @@
-//! How much may be on its way, and where it waits while the log is away.
+//! Limits for records in flight, and settings of the spill.
 
 use clap::Args;
 use std::path::PathBuf;
 
-/// Bursts and outages.
 #[derive(Args, Clone, Debug)]
 pub struct Durability {
     /// Folder for accepted records while the log does not acknowledge them; one process at a time, on a disk that keeps what it was told to [default: spill]
@@ -21,7 +20,7 @@ pub struct Durability {
 }
 
 impl Durability {
-    /// Where accepted records wait; nowhere when nothing may be kept.
+    /// The spill folder, or `None` if the spill is disabled.
     pub(crate) fn spill_folder(&self) -> Option<PathBuf> {
         (self.spill_max_bytes > 0).then(|| self.spill_dir.clone().unwrap_or_else(|| PathBuf::from("spill")))
     }

@@ -1,5 +1,4 @@
-//! Where accepted records wait while the log does not acknowledge them: files in one folder, fsynced before the 2xx,
-//! drained in order.
+//! Stores accepted records while the log does not acknowledge them: files in one folder, fsynced before the 2xx and drained in order.
 //!
 //! ```text
 //!  append ──► writer: one thread, many entries, one fsync ──► 000…1.spill 000…2.spill …   frame: length, CRC32C, version
@@ -7,11 +6,11 @@
 //!  log    ◄── drain ◄────────────── backlog: reads in order ◄───────┘                     `drained`: up to here
 //! ```
 //!
-//! A process never appends to what another has left, so a torn end is only ever read, not written over. An entry is
-//! known to the backlog only after its fsync, and a segment goes when every entry in it is on the log.
+//! A process never appends to a segment of an earlier process, so a torn end is only read, never overwritten. The backlog sees an
+//! entry only after its fsync, and a segment is deleted when every entry in it is on the log.
 //!
-//! An eighth of the quota is a reserve, in which no organization has more bytes than it leaves to others
-//! (docs/api/http.md#shares).
+//! An eighth of the quota is a reserve: an organization may use part of it only while at least as many bytes as it has in total
+//! stay free (docs/api/http.md#shares).
 
 mod backlog;
 mod disk;
@@ -39,20 +38,20 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use writer::Entry;
 
-/// A segment is closed once it is this large; a small quota has smaller ones, so that draining frees parts of it.
+/// Maximum size of a segment. A small quota has smaller segments, so that draining frees parts of it.
 const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
 const SEGMENTS_OF_A_QUOTA: u64 = 8;
-/// How long a caller waits for an fsync. A disk that takes longer is as good as away.
+/// How long a caller waits for an fsync. A slower disk counts as unavailable.
 const SYNC_PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Full,
-    /// What is left of the quota is for organizations that have less here.
+    /// The rest of the quota is reserved for organizations with less data here.
     OwnShare,
-    /// The disk refuses, and nothing of the entry is left.
+    /// The write failed, and none of the entry is stored.
     Disk,
-    /// The disk does not answer; the entry may become durable later.
+    /// The disk did not respond in time; the entry may become durable later.
     Slow,
 }
 
@@ -76,7 +75,7 @@ impl Spill {
         Ok((Self { inventory, writer }, backlog))
     }
 
-    /// Makes a payload durable. It is read again in the order of these calls, unless they overlap.
+    /// Makes a payload durable. Payloads are read in the order of these calls, unless the calls overlap.
     pub(crate) async fn append(&self, org: OrgId, payload: &[u8], events: u64) -> Result<(), Refusal> {
         let bytes = frame::encode(payload);
         self.inventory.claim(org, bytes.len() as u64)?;
@@ -89,7 +88,7 @@ impl Spill {
         }
     }
 
-    /// Whether an organization that has nothing here could append a payload of `bytes` now.
+    /// Returns whether an organization without data here could append a payload of `bytes` now.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.inventory.has_room((bytes + frame::OVERHEAD_BYTES) as u64)
     }

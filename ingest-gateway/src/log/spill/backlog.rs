@@ -1,4 +1,4 @@
-//! Reading the spill in the order it was written, and forgetting what is on the log.
+//! Reads the spill in the order it was written, and deletes entries that are on the log.
 
 use super::folder::{Folder, Position};
 use super::frame::{self, ParsedFrame};
@@ -9,9 +9,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How much is read at once, unless one entry is larger.
+/// Bytes per read, unless one entry is larger.
 const READ_BYTES: usize = 1024 * 1024;
-/// How often the position is noted on disk.
+/// How often the position is written to disk.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Spilled {
     pub(crate) end: Position,
 }
 
-/// What waits for the log; there is one reader.
+/// Spilled entries that wait for the log. There is one reader.
 pub(crate) struct Backlog {
     pub(super) folder: Arc<Folder>,
     pub(super) inventory: Arc<Inventory>,
@@ -31,7 +31,7 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// The next entries; none when everything durable has been read.
+    /// Returns the next entries, or an empty list once all durable entries are read.
     pub(crate) fn read(&mut self) -> io::Result<Vec<Spilled>> {
         while let Some(segment) = self.inventory.segment_from(self.at.segment) {
             if segment.number > self.at.segment {
@@ -55,18 +55,18 @@ impl Backlog {
         self.at = to;
     }
 
-    /// Everything before `position` is on the log: notes it, and deletes what is no longer needed.
+    /// Records that everything before `position` is on the log, and deletes segments that are no longer needed.
     pub(crate) fn release(&mut self, position: Position, drained: Pending) -> io::Result<()> {
         self.inventory.drained(drained);
         self.retire(position, false)
     }
 
-    /// Everything that was read is on the log: also gives up the segment that is written to, if nothing was added.
+    /// Like [`Self::release`] for everything read so far. Also deletes the open segment if nothing was added to it.
     pub(crate) fn release_all(&mut self) -> io::Result<()> {
         self.retire(self.at, true)
     }
 
-    /// Whoever adds to it tells of it there.
+    /// The shared inventory, which notifies about new entries.
     pub(crate) fn inventory(&self) -> Arc<Inventory> {
         Arc::clone(&self.inventory)
     }
@@ -84,14 +84,14 @@ impl Backlog {
         Ok(())
     }
 
-    /// Keeps an entry that the log will never take where a person finds it.
+    /// Stores an entry that the log will never accept in a file for manual inspection.
     pub(crate) fn set_aside(&self, refused: &Spilled, reason: &str) -> io::Result<()> {
         let path = self.folder.set_aside("refused", refused.begin, &refused.payload)?;
-        tracing::error!(path = %path.display(), "the log refuses a spilled record for good, it was set aside: {reason}");
+        tracing::error!(path = %path.display(), "the log rejected a spilled record permanently; moved it to a file: {reason}");
         Ok(())
     }
 
-    /// Counts what an earlier process left, for the gauges. Damage is found here too, and left to the reading.
+    /// Counts the entries of an earlier process, for the gauges. Stops at damage, which the later read reports.
     pub(crate) fn count(&self, events_of: impl Fn(&[u8]) -> u64) -> io::Result<()> {
         let mut from = self.at;
         while let Some(segment) = self.inventory.segment_from(from.segment).filter(|segment| segment.is_closed) {
@@ -135,7 +135,7 @@ impl Backlog {
         Ok(read)
     }
 
-    /// The bytes here are no entry: goes on at the next one, having set aside what lies between.
+    /// Skips bytes that are not an entry, up to the next valid one, and stores them in a file.
     fn pass_damage(&mut self, segment: Segment) -> io::Result<()> {
         let rest = self.bytes_at(segment.number, to_usize(segment.durable_bytes - self.at.offset))?;
         let next = frame::next_whole(&rest);
@@ -143,11 +143,11 @@ impl Backlog {
         if next.is_none() && frame::is_torn(damaged) {
             tracing::warn!(
                 bytes = damaged.len(),
-                "cut off what an interrupted write left in the spill; it was never acknowledged"
+                "skipped an interrupted write in the spill; it was never acknowledged"
             );
         } else {
             let path = self.folder.set_aside("damaged", self.at, damaged)?;
-            tracing::error!(path = %path.display(), bytes = damaged.len(), "bytes of the spill are damaged and were set aside");
+            tracing::error!(path = %path.display(), bytes = damaged.len(), "found damaged bytes in the spill; moved them to a file");
         }
         self.at.offset += damaged.len() as u64;
         Ok(())

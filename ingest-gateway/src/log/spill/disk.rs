@@ -1,5 +1,5 @@
-//! What the spill asks of a disk, so that a test can put one in its place that forgets whatever was not synced: killing a
-//! process does not show that, because what it wrote is in the system's memory by then.
+//! The disk operations of the spill. A test replaces them with a disk that loses unsynced writes; killing the process would not
+//! lose them, because they are already in the kernel's memory.
 
 use service_kit::private_files;
 use std::fs::File;
@@ -7,16 +7,16 @@ use std::io::{self, Write};
 use std::path::Path;
 
 pub(super) trait Disk: Send + Sync {
-    /// A new segment to append to; durable is not even its name.
+    /// Creates a segment to append to. Neither its content nor its name is durable yet.
     fn create(&self, path: &Path) -> io::Result<Box<dyn Segment>>;
-    /// Makes the names in a folder durable.
+    /// Makes file names in the folder durable.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
 }
 
 pub(super) trait Segment: Write + Send {
-    /// Makes durable what was written.
+    /// Makes all written bytes durable.
     fn sync_data(&mut self) -> io::Result<()>;
-    /// Cuts it to a length, durably.
+    /// Truncates the segment, durably.
     fn cut(&mut self, length: u64) -> io::Result<()>;
 }
 
@@ -47,11 +47,11 @@ impl Segment for File {
 mod tests {
     use super::*;
 
-    /// Takes all that is written, and refuses to be synced: whoever asks it hears that.
+    /// Accepts every write and fails every sync.
     const TAKES_ALL_AND_SYNCS_NOTHING: &str = "/dev/null";
 
     #[test]
-    fn c9_the_disk_there_is_syncs_what_was_written_and_names() {
+    fn c9_the_real_disk_syncs_content_and_names() {
         let mut segment: Box<dyn Segment> = Box::new(File::options().append(true).open(TAKES_ALL_AND_SYNCS_NOTHING).unwrap());
         segment.write_all(b"x").unwrap();
         assert!(segment.sync_data().is_err());

@@ -1,7 +1,7 @@
-//! The folder of a spill: its lock, the names of its files, and the position up to which it was drained.
+//! The spill folder: its lock, its file names, and the position up to which it is drained.
 //!
-//! Must not be shared: one process at a time, held by a lock that the system releases however the process ends. Its files are those of
-//! the process's account alone: they contain what is reported.
+//! A file lock limits it to one process; the system releases the lock however the process ends. Only the process's account can read
+//! the files, because they contain reported data.
 
 use super::disk::{Disk, Segment};
 use crate::metrics;
@@ -15,7 +15,7 @@ const LOCK: &str = "lock";
 const CHECKPOINT: &str = "drained";
 const SEGMENT: &str = "spill";
 
-/// A place in the spill: entries before it are on the log.
+/// A position in the spill. Entries before it are on the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     pub(super) segment: u64,
@@ -49,7 +49,7 @@ impl Folder {
         self.path.join(LOCK)
     }
 
-    /// Numbers and sizes of the segments, oldest first.
+    /// Returns number and size of each segment, oldest first.
     pub(super) fn segments(&self) -> io::Result<Vec<(u64, u64)>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.path)? {
@@ -64,7 +64,7 @@ impl Folder {
         Ok(found)
     }
 
-    /// A new segment to append to, findable after a power failure.
+    /// Creates a segment whose name survives a power failure.
     pub(super) fn create_segment(&self, number: u64) -> io::Result<Box<dyn Segment>> {
         let segment = self.disk.create(&self.segment(number))?;
         self.sync()?;
@@ -79,7 +79,7 @@ impl Folder {
         fs::remove_file(self.segment(number))
     }
 
-    /// Keeps bytes for a person to look at: `damaged` ones, which are no entry, or a `refused` entry, which the log will never take.
+    /// Stores bytes for manual inspection: `damaged` bytes that are not an entry, or a `refused` entry that the log will never accept.
     pub(super) fn set_aside(&self, kind: &'static str, from: Position, bytes: &[u8]) -> io::Result<PathBuf> {
         let path = self.path.join(format!("{:020}-{}.{kind}", from.segment, from.offset));
         let mut file = private_files::create(&path)?;
@@ -90,7 +90,7 @@ impl Folder {
         Ok(path)
     }
 
-    /// The position noted last; the beginning when there is none. Draining from before it again is harmless.
+    /// Returns the last position written, or the beginning. Draining entries again is harmless.
     pub(super) fn checkpoint(&self) -> Position {
         let text = fs::read_to_string(self.path.join(CHECKPOINT)).unwrap_or_default();
         let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
@@ -100,7 +100,7 @@ impl Folder {
         }
     }
 
-    /// Notes a position. It is not synced: losing it only drains more again.
+    /// Writes a position without an fsync: if it is lost, more entries are drained again.
     pub(super) fn note_checkpoint(&self, position: Position) -> io::Result<()> {
         let new = self.path.join(format!("{CHECKPOINT}.new"));
         writeln!(private_files::create(&new)?, "{} {}", position.segment, position.offset)?;
@@ -123,7 +123,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn a19_only_the_owner_reads_what_is_spilled() {
+    fn a19_spill_files_are_private() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("spill");
         fs::create_dir(&path).unwrap();
@@ -133,7 +133,7 @@ mod tests {
         folder.set_aside("damaged", Position::default(), b"x").unwrap();
         folder.note_checkpoint(Position::default()).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(&path), 0o700, "also a folder that was there before");
+        assert_eq!(mode(&path), 0o700, "also for a folder that already existed");
         let files: Vec<PathBuf> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert_eq!(files.len(), 4, "{files:?}");
         for file in files {

@@ -1,20 +1,20 @@
-//! One entry of the spill as bytes: `length u32 | CRC32C u32 | version u8 | payload`, little-endian; the checksum covers
-//! length, version and payload.
+//! The byte format of a spill entry: `length u32 | CRC32C u32 | version u8 | payload`, little-endian. The checksum covers length,
+//! version and payload.
 
 const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 8;
-/// What an entry takes beyond its payload.
+/// Bytes of an entry besides its payload.
 pub(super) const OVERHEAD_BYTES: usize = HEAD_BYTES + 1;
-/// Larger than any payload: a record at its limit with key and headers.
+/// Larger than any payload: a record at the size limit with key and headers.
 const MAX_BODY_BYTES: usize = schemas::log::MAX_RECORD_BYTES + 1024 * 1024;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ParsedFrame<'a> {
-    /// A whole entry and how many bytes it takes.
+    /// A complete entry, with its length in bytes.
     Whole { payload: &'a [u8], bytes: usize },
-    /// The beginning of an entry of so many bytes, if these bytes go on.
+    /// The beginning of an entry of this many bytes, if more bytes follow.
     Partial { bytes: usize },
-    /// Nothing that was written as it stands.
+    /// Bytes that are not an entry.
     Damaged,
 }
 
@@ -49,15 +49,15 @@ pub(super) fn decode(bytes: &[u8]) -> ParsedFrame<'_> {
     }
 }
 
-/// Where the next whole entry begins, after bytes that are none.
+/// Returns the offset of the next complete entry.
 pub(super) fn next_whole(bytes: &[u8]) -> Option<usize> {
-    // The version byte is looked at first: one byte in 256 gets as far as the checksum.
+    // Checks the version byte first, so only one byte in 256 needs the checksum.
     (1..bytes.len().saturating_sub(HEAD_BYTES))
         .find(|&at| bytes[at + HEAD_BYTES] == VERSION && matches!(decode(&bytes[at..]), ParsedFrame::Whole { .. }))
 }
 
-/// Whether bytes after the last whole entry are what an interrupted write leaves: the beginning of an entry, or space
-/// that was never written. They were never acknowledged.
+/// Returns whether bytes after the last complete entry are an interrupted write: the beginning of an entry, or space that was never
+/// written. Such bytes were never acknowledged.
 pub(super) fn is_torn(tail: &[u8]) -> bool {
     matches!(decode(tail), ParsedFrame::Partial { .. }) || tail.iter().all(|byte| *byte == 0)
 }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_read_as_it_was_written() {
+    fn entries_round_trip() {
         for payload in [&b""[..], b"x", &[0; 100_000]] {
             let entry = encode(payload);
             assert_eq!(decode(&entry), ParsedFrame::Whole { payload, bytes: entry.len() });
