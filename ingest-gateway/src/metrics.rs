@@ -1,4 +1,4 @@
-//! Every metric of the gateway, named, with unit and help.
+//! The gateway's metrics, with unit and help.
 
 use metrics::{counter, gauge, histogram};
 use schemas::identity::DrainProvider;

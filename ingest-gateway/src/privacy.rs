@@ -1,7 +1,7 @@
-//! What must not reach the log: turn members above the declared privacy level, and address hashes
+//! Removes what must not reach the log: turn members above the declared privacy level, and address hashes
 //! (docs/api/events.md#privacy-at-acceptance).
 //!
-//! Must strip, never refuse: a reporter that sends too much still has its event counted.
+//! It removes members but never rejects an event: a report with too much data still counts.
 
 pub(crate) mod prune;
 pub(crate) mod redact;
@@ -11,7 +11,7 @@ use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
 
 pub(crate) const TURN: &str = "turn";
-/// A hash of an address is an address to whoever can enumerate addresses.
+/// Excluded because anyone who can enumerate addresses can reverse a hash of one.
 pub(crate) const IP_HASH: &str = "ip_hash";
 const LEVEL: &str = "privacy_level";
 
@@ -19,8 +19,8 @@ const AT_MINIMAL: &[&str] = &[LEVEL, "query_tokens", "response_tokens", "content
 const AT_INTENT: &[&str] = &["query_intent", "topics", "response_type", "response_mode", "model_id", "ad_rendered"];
 const AT_SUMMARY: &[&str] = &["query_text", "response_text"];
 
-/// The level that holds for a turn: the stricter of its own and of the one declared around it, `minimal` when neither
-/// is, and when its own is not a level.
+/// Returns the privacy level of a turn: the stricter of its own and the envelope's. `minimal` if neither is declared, or if the
+/// turn's own level is invalid.
 pub(crate) fn turn_level(turn: &RawObject<'_>, around: Option<PrivacyLevel>) -> PrivacyLevel {
     let own = turn.get(LEVEL).map(|level| as_str(level).and_then(|name| PrivacyLevel::parse(&name)));
     let own = own.map(|known| known.unwrap_or(PrivacyLevel::Minimal));
@@ -34,7 +34,7 @@ pub(crate) fn allows(level: PrivacyLevel, name: &str) -> bool {
         || (level == PrivacyLevel::Full && !is_known(name) && is_kept(name))
 }
 
-/// `turn` without what its level withholds; a level that was tightened is written as it holds.
+/// Returns `turn` without the members above its level. A level that was tightened is written as it applies.
 pub(crate) fn strip_turn(turn: &RawValue, around: Option<PrivacyLevel>) -> Option<Box<RawValue>> {
     let members = RawObject::parse(turn.get()).ok()?;
     let level = turn_level(&members, around);
@@ -54,13 +54,13 @@ pub(crate) fn is_kept(name: &str) -> bool {
     name != IP_HASH
 }
 
-/// Which members are withheld from a value, at any depth of it.
+/// The members that are removed from a value, at any depth.
 #[derive(Clone, Copy, Debug)]
 enum Withheld {
     Hashes,
-    /// Those, and the texts of a conversation that the level does not let be kept.
+    /// Address hashes, and conversation texts above the level.
     Texts(PrivacyLevel),
-    /// Those, and every other member of a conversation above the level.
+    /// Address hashes, and all conversation members above the level.
     Conversation(PrivacyLevel),
 }
 
@@ -74,19 +74,19 @@ impl Withheld {
     }
 }
 
-/// Whether a level may withhold anything of a member: it, or something within it.
+/// Returns whether a level could remove the member or anything in it.
 pub(crate) fn is_private(name: &str, value: &RawValue) -> bool {
     is_known(name)
         || (value.get().starts_with(['{', '['])
             && prune::names_any(value, |name| Withheld::Conversation(PrivacyLevel::Minimal).has(name)))
 }
 
-/// An object of somebody's own members, such as a session's or an outcome's, without what a level withholds.
+/// Returns a free-form object, such as a session's or an outcome's, without the members above the level.
 pub(crate) fn strip_members(object: &RawValue, around: Option<PrivacyLevel>) -> Option<Box<RawValue>> {
     without(object, Withheld::Conversation(around.unwrap_or(PrivacyLevel::Minimal))).map(redact::json_without_click_tokens)
 }
 
-/// `data` of an event that is no turn: a text of the conversation is no freer there.
+/// Returns the `data` of an event other than a turn. Conversation texts have the same limits there.
 pub(crate) fn without_texts(value: &RawValue, around: Option<PrivacyLevel>) -> Option<Box<RawValue>> {
     without(value, Withheld::Texts(around.unwrap_or(PrivacyLevel::Minimal)))
 }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn each_level_keeps_what_the_standard_lets_it() {
+    fn each_level_keeps_the_members_it_allows() {
         assert_eq!(turn(""), r#"{"query_tokens":1.0}"#);
         assert_eq!(turn(r#""privacy_level":"bogus","#), r#"{"privacy_level":"minimal","query_tokens":1.0}"#);
         assert_eq!(turn(r#""privacy_level":7,"#), r#"{"privacy_level":"minimal","query_tokens":1.0}"#);
@@ -128,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn address_hashes_are_found_at_any_depth_of_a_turn_too() {
+    fn removes_address_hashes_at_any_depth_of_a_turn() {
         let turn = r#"{"privacy_level":"full","response_text":{"client":{"ip_hash":"h","x":1}},"own":[{"ip\u005fhash":"h"}]}"#;
         let kept = strip_turn(&RawValue::from_string(turn.to_owned()).unwrap(), None).unwrap();
         assert_eq!(kept.get(), r#"{"privacy_level":"full","response_text":{"client":{"x":1}},"own":[]}"#);
     }
 
     #[test]
-    fn conversation_members_are_no_freer_outside_of_turn_at_any_depth() {
+    fn limits_conversation_members_outside_of_turn() {
         let planted = r#"{"query_text":"q","license_ref":"l","own":[{"turn":{"query_intent":"i","x":1}}],"ip_hash":"h"}"#;
         let stripped =
             |level| strip_members(&RawValue::from_string(planted.to_owned()).unwrap(), level).unwrap().get().to_owned();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_no_freer_in_the_data_of_other_events_and_its_other_members_are_kept() {
+    fn limits_only_texts_in_the_data_of_other_events() {
         let data = r#"{"topics": ["t"], "deep":{"response_text":"r","n":1.10}}"#;
         let kept = |level| without_texts(&RawValue::from_string(data.to_owned()).unwrap(), level).unwrap().get().to_owned();
         assert_eq!(kept(Some(PrivacyLevel::Intent)), r#"{"topics": ["t"], "deep":{"n":1.10}}"#);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stricter_of_turn_and_envelope_holds_and_is_what_is_written() {
+    fn the_stricter_level_applies_and_is_written() {
         assert_eq!(
             stripped(r#""privacy_level":"full","#, Some(PrivacyLevel::Minimal)),
             r#"{"privacy_level":"minimal","query_tokens":1.0}"#
@@ -164,6 +164,6 @@ mod tests {
         );
         let declared_around = stripped("", Some(PrivacyLevel::Summary));
         assert!(declared_around.starts_with(r#"{"privacy_level":"summary","#) && declared_around.contains("query_text"));
-        assert!(!stripped(r#""privacy_level":null,"#, None).contains("query_text"), "null is absence");
+        assert!(!stripped(r#""privacy_level":null,"#, None).contains("query_text"), "null counts as absent");
     }
 }

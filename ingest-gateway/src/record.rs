@@ -1,4 +1,4 @@
-//! From the checked events of a request to one record that the log has.
+//! Turns the validated events of a request into one log record.
 
 pub(crate) mod batch;
 mod own_hosts;

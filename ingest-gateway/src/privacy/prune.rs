@@ -1,11 +1,11 @@
-//! Members taken out of JSON by their names, at any depth, in one pass over the bytes (docs/api/events.md#privacy-at-acceptance).
+//! Removes members from JSON by name, at any depth, in one pass over the bytes (docs/api/events.md#privacy-at-acceptance).
 
 use crate::request::raw::{valid, visit};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The value without the members that are withheld, and without objects that lose all of theirs; `None` when it is one itself.
+/// Returns the value without withheld members and without objects that this empties; `None` if it is itself such an object.
 pub(crate) fn without_members(value: &RawValue, is_withheld: impl Fn(&str) -> bool) -> Option<Box<RawValue>> {
     let text = value.get();
     let Removals { cuts, is_emptied } = find(text, is_withheld);
@@ -28,27 +28,27 @@ pub(crate) fn names_any(value: &RawValue, is_withheld: impl Fn(&str) -> bool) ->
     !find(value.get(), is_withheld).cuts.is_empty()
 }
 
-/// What is to go, in order and without overlaps.
+/// Ranges to remove, in order and without overlaps.
 struct Removals {
     cuts: Vec<Range<usize>>,
-    /// The outermost object has lost all of its members.
+    /// All members of the outermost object were removed.
     is_emptied: bool,
 }
 
-/// An object or array that has not ended yet.
+/// An object or array that is not closed yet.
 struct Open {
     is_object: bool,
-    /// The next string is a member's name.
+    /// The next string is a member name.
     awaits_name: bool,
-    /// The member at hand goes.
+    /// The current member is removed.
     is_withheld: bool,
-    /// Members or elements that stay.
+    /// Number of members or elements that are kept.
     kept: usize,
     has_lost: bool,
-    /// Where the last comma stands, and where the member or element at hand begins.
+    /// Offsets of the last comma and of the current member or element.
     comma: usize,
     element: usize,
-    /// Cuts made before the member or element at hand.
+    /// Number of cuts before the current member or element.
     cuts_before: usize,
 }
 
@@ -111,7 +111,7 @@ impl Pruner {
         }
     }
 
-    /// A value; in an array, an element.
+    /// Starts a value; in an array, that is an element.
     fn begin(&mut self, at: usize) {
         let cuts_before = self.cuts.len();
         if let Some(open) = self.open.last_mut().filter(|open| !open.is_object) {
@@ -137,7 +137,7 @@ impl Pruner {
         self.end(end, closed.is_object && closed.has_lost && closed.kept == 0);
     }
 
-    /// The value at hand ends; a cut takes the comma before it along, or what stands before the first that is kept.
+    /// Ends the current value. A cut includes the comma before it, or everything before the first kept member.
     fn end(&mut self, end: usize, is_emptied: bool) {
         let Some(open) = self.open.last_mut() else {
             self.is_emptied = is_emptied;
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_goes_with_its_comma_wherever_it_stands() {
+    fn removes_members_with_their_commas() {
         for (text, kept) in [
             (r#"{"x":1,"a":1}"#, r#"{"a":1}"#),
             (r#"{"a":1,"x":{"b":[1,{"x":2}]}}"#, r#"{"a":1}"#),
@@ -215,21 +215,21 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_such_member_stays_byte_for_byte() {
+    fn values_without_withheld_members_are_unchanged() {
         for text in [r#"{ "a" : 1.10 , "b": [ null,{ } ], "\u00e9":"\"x\":1" }"#, "{}", "[]", "\"x\"", "1e400", "null"] {
             assert_eq!(pruned(text).as_deref(), Some(text));
         }
     }
 
     #[test]
-    fn an_object_that_loses_all_of_its_members_is_gone() {
+    fn removes_objects_that_become_empty() {
         for text in [r#"{"x":1}"#, r#"{"a":{"x":1},"x":2}"#, r#"{ "x" : [ {} ] }"#] {
             assert_eq!(pruned(text), None, "{text}");
         }
     }
 
     #[test]
-    fn nesting_costs_nothing_but_its_bytes() {
+    fn deep_nesting_is_linear() {
         let before = crate::request::raw::visited_bytes();
         let deep = format!("{}{{\"a\":1,\"x\":1}}{}", "[".repeat(100_000), "]".repeat(100_000));
         let kept = pruned(&deep).unwrap();

@@ -1,5 +1,5 @@
-//! Click tokens in places where nobody asked for them: a referrer, a list of cited URLs, a member of the reporter's own.
-//! A token is a bearer secret, and the log keeps secrets as hashes only (docs/api/events.md#privacy-at-acceptance).
+//! Replaces click tokens in fields that should not contain any: a referrer, a list of cited URLs, a custom member. A token is a
+//! bearer secret, and the log stores only hashes of secrets (docs/api/events.md#privacy-at-acceptance).
 
 use crate::request::raw::{valid, visit};
 use schemas::log::LogEvent;
@@ -10,20 +10,20 @@ use std::ops::Range;
 
 const WITHHELD: &str = "ctx_withheld";
 
-/// The text with every click token in it withheld, also one that is spelled with percent signs.
+/// Replaces every click token in the text, including percent-encoded ones.
 pub(crate) fn without_click_tokens(text: String) -> String {
     withheld(&text, false).unwrap_or(text)
 }
 
-/// The JSON with every click token in its strings withheld, also one that is spelled with escapes.
+/// Replaces every click token in the JSON's strings, including ones written with escapes.
 pub(crate) fn json_without_click_tokens(value: Box<RawValue>) -> Box<RawValue> {
     let Some(text) = withheld(value.get(), true) else { return value };
-    // only characters within strings were replaced
+    // Only characters in strings were replaced.
     valid(text)
 }
 
-/// Every text that a record keeps of an event beside its objects. After the key is made: a secret in an id tells events
-/// apart as any other id does.
+/// Replaces click tokens in every text of an event, except in its objects. Runs after the key is computed, because a secret in an
+/// id still distinguishes events.
 pub(crate) fn withhold_from(event: &mut LogEvent) {
     let ids = [&mut event.id, &mut event.content_id, &mut event.content_telemetry_id, &mut event.turn_id, &mut event.output_id];
     for text in ids.into_iter().chain([&mut event.agent_id, &mut event.content_url]).flatten() {
@@ -32,7 +32,7 @@ pub(crate) fn withhold_from(event: &mut LogEvent) {
     withhold(&mut event.event_type);
 }
 
-/// Every text that a session keeps beside its objects.
+/// Replaces click tokens in every text of a session, except in its objects.
 pub(crate) fn withhold_from_session(facts: &mut SessionFacts) {
     let texts = [&mut facts.agent_id, &mut facts.manifest_ref, &mut facts.content_scope, &mut facts.external_session_id];
     texts.into_iter().flatten().for_each(withhold);
@@ -44,14 +44,14 @@ fn withhold(text: &mut String) {
     }
 }
 
-/// The text without tokens; none when it has none.
+/// Returns the text without tokens, or `None` if it contains no token.
 fn withheld(text: &str, is_json: bool) -> Option<String> {
     visit(text);
     let without_plain = click_tokens_in(text).next().is_some().then(|| replaced(text));
     without_spelled(without_plain.as_deref().unwrap_or(text), is_json).or(without_plain)
 }
 
-/// The text without tokens that are spelled with percent signs or escapes; none when it has none.
+/// Returns the text without percent-encoded or escaped tokens, or `None` if it contains none.
 fn without_spelled(text: &str, is_json: bool) -> Option<String> {
     let may_be_spelled = text.contains('%') || (is_json && text.contains("\\u00"));
     visit(text);
@@ -70,8 +70,7 @@ fn replaced(text: &str) -> String {
     kept
 }
 
-/// The same text with the characters of which tokens consist written as themselves: neither a percent sign nor an
-/// escape changes what they say.
+/// Decodes percent-encoded and escaped characters that can be part of a token. The text's meaning doesn't change.
 fn spelled_out(text: &str, is_json: bool) -> String {
     let (mut plain, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(at) = rest.find(['%', '\\']) {
@@ -89,7 +88,7 @@ fn spelled_out(text: &str, is_json: bool) -> String {
                 rest = &rest[length..];
             }
             None => {
-                // an escaped character is never the beginning of another escape
+                // An escaped character never starts another escape.
                 let length =
                     if is_json && rest.starts_with('\\') { 1 + rest[1..].chars().next().map_or(0, char::len_utf8) } else { 1 };
                 plain.push_str(&rest[..length]);
@@ -106,7 +105,7 @@ mod tests {
     use schemas::secrets::PlainClickToken;
 
     #[test]
-    fn tokens_are_withheld_wherever_they_stand() {
+    fn replaces_tokens_anywhere_in_a_text() {
         let (one, two) = (PlainClickToken::mint(), PlainClickToken::mint());
         let text = format!(r#"{{"urls":["https://a.test/?x=1&ctx={0}&y=é","{1}"],"{0}":1}}"#, one.reveal(), two.reveal());
         let kept = json_without_click_tokens(RawValue::from_string(text).unwrap());
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn another_spelling_is_the_same_token() {
+    fn replaces_encoded_tokens() {
         let token = PlainClickToken::mint();
         let random = token.reveal().strip_prefix("ctx_").unwrap();
         for spelled in [format!("ctx\\u005f{random}"), format!("ctx%5F{random}"), format!("%63t\\u0078_{random}")] {
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_stands_there_plainly_hides_no_other() {
+    fn replaces_plain_and_encoded_tokens_together() {
         let (one, two) = (PlainClickToken::mint(), PlainClickToken::mint());
         let random = two.reveal().strip_prefix("ctx_").unwrap();
         assert_eq!(
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_token_stays() {
+    fn keeps_text_that_only_looks_like_a_token() {
         let short = "ctx_short ctx_ https://a.test/ctx_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa ctx_é";
         assert_eq!(without_click_tokens(short.to_owned()), short);
     }

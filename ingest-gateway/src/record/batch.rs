@@ -1,4 +1,4 @@
-//! The events of one request on their way to the log: validated together, bound to sessions.
+//! Validates the events of one request together and binds them to sessions.
 
 use super::normalise::{Origin, normalise};
 use super::normalised::Normalised;
@@ -14,7 +14,7 @@ use service_kit::http::ApiError;
 
 pub(crate) struct Batch<'a> {
     context: Context<'a>,
-    /// With their place in the request.
+    /// Events with their index in the request.
     events: Vec<(usize, ValidEvent<'a>)>,
     faults: Faults,
 }
@@ -29,7 +29,7 @@ impl<'a> Batch<'a> {
         Self { context, events: valid, faults }
     }
 
-    /// Binds every event to its session, and checks whose hosts they are.
+    /// Binds every event to its session, and checks that the caller may report for its host.
     pub(crate) async fn admit(self, state: &State, caller: &Caller) -> Result<Bound<'a>, ApiError> {
         let (context, events) = (&self.context, &self.events);
         let presented = events.iter().filter_map(|(_, event)| token_of(event, context)).map(str::to_owned).collect();
@@ -39,7 +39,7 @@ impl<'a> Batch<'a> {
         Ok(bound)
     }
 
-    /// Binds every event to its session by what the tokens stand for.
+    /// Binds every event to its session, given the resolved tokens.
     pub(crate) fn bind_to(self, tokens: &Tokens) -> Result<Bound<'a>, ApiError> {
         let Self { context, events, mut faults } = self;
         let mut bound = Vec::with_capacity(events.len());
@@ -59,7 +59,7 @@ pub(crate) struct Bound<'a> {
 }
 
 impl<'a> Bound<'a> {
-    /// The events as the log keeps them, as far as the request alone decides that.
+    /// Returns the events as the log stores them, as far as the request alone determines it.
     pub(crate) fn normalise(self, _: &Turn, org: OrgId, idempotency_key: Option<&str>, bots: &BotTable) -> Normalised<'a> {
         let origin = Origin { org, agent_id: self.context.agent_id.as_deref(), idempotency_key, bots };
         let (mut events, mut conversations, mut reported) = (Vec::with_capacity(self.events.len()), Vec::new(), Vec::new());

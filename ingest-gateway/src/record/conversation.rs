@@ -1,6 +1,6 @@
-//! The members of an event that a privacy level may withhold, kept as they were reported until the level is known.
+//! The members of an event that a privacy level may remove, kept until the level is known.
 //!
-//! Must not reach the log itself: only what [`Conversation::extra`] and [`Conversation::data`] let through does.
+//! Only the output of [`Conversation::extra`] and [`Conversation::data`] may reach the log.
 
 use crate::privacy::{self, redact};
 use crate::request::raw::{RawObject, valid};
@@ -10,7 +10,7 @@ use schemas::event::{EventFamily, EventType};
 use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
 
-/// What an event says besides the members that make it countable.
+/// The members of an event that do not affect counting.
 pub(crate) struct Conversation<'a> {
     event_type: EventType,
     members: RawObject<'a>,
@@ -28,7 +28,7 @@ impl<'a> Conversation<'a> {
         Self { event_type: event_type.clone(), members, turn, data }
     }
 
-    /// Whether a level may withhold anything of it.
+    /// Returns whether a privacy level could remove anything from it.
     pub(crate) fn is_private(&self) -> bool {
         let is_turn = self.event_type.family() == EventFamily::Turn;
         let mut own = self.members.members().filter(|(name, _)| !KNOWN.contains(name));
@@ -38,7 +38,7 @@ impl<'a> Conversation<'a> {
             || self.data.is_some_and(|data| is_turn || names_text(data))
     }
 
-    /// `data` as it is kept; on a conversation's turn it may not say what `turn` may not, and nowhere its texts.
+    /// Returns `data` to store. On a turn it has the same limits as `turn`; on other events only its texts are limited.
     pub(crate) fn data(&self, level: Option<PrivacyLevel>) -> Option<Box<RawValue>> {
         if self.event_type.family() == EventFamily::Turn {
             return privacy::strip_members(self.data?, level);
@@ -47,7 +47,7 @@ impl<'a> Conversation<'a> {
         aliases::rewrite_data(&redact::json_without_click_tokens(data), &self.event_type)
     }
 
-    /// Members this build does not know, and the stripped `turn`, as one object.
+    /// Returns members unknown to this build and the stripped `turn`, as one object.
     pub(crate) fn extra(&self, level: Option<PrivacyLevel>) -> Option<Box<RawValue>> {
         let unknown = self.members.retain(|name| !KNOWN.contains(&name));
         let unknown = unknown.as_deref().and_then(|unknown| privacy::strip_members(unknown, level));

@@ -1,6 +1,6 @@
-//! Who fetched a content that an edge or an origin reports, and how it was answered (docs/api/crawlers.md#columns). Pure.
+//! Identifies the bot that fetched content in reports by an edge or origin, and the response it got (docs/api/crawlers.md#columns). Pure.
 //!
-//! Must not be part of a key: which edition of the table of bots was asked is not what makes two reports one.
+//! The result is not part of a key: two reports must match even if different editions of the bot table classified them.
 
 use crate::request::raw::{RawObject, as_str};
 use schemas::bots::{BotTable, Sender};
@@ -10,7 +10,7 @@ use schemas::log::LogEvent;
 use serde_json::value::RawValue;
 use std::str::FromStr;
 
-/// Puts in what `data` of the event says. An agent speaks of itself, not of a request that it saw.
+/// Copies columns from the event's `data`. Skips agents, which report their own fetches instead of requests they received.
 pub(crate) fn promote(event: &mut LogEvent, bots: &BotTable) {
     let is_seen = matches!(event.source_role, Some(SourceRole::Edge | SourceRole::Origin | SourceRole::Index));
     if !is_seen || event.event_type != EventType::ContentRetrieved.as_str() {
@@ -41,13 +41,13 @@ fn crawler(data: &RawObject<'_>, bots: &BotTable) -> Crawler {
     let named = || reported("bot_name").and_then(|name| bots.classify_text(&name));
     if let Some(classified) = bots.classify(&sender).or_else(named) {
         crawler.put(&classified, bots.version());
-        // Events have no address, so only the reporter can say whether it was verified.
+        // Events have no address, so only the reporter knows whether it was verified.
         crawler.verified = data.get("verified").and_then(|value| value.get().parse().ok());
     }
     crawler
 }
 
-/// A number, also one that is written as a text; 0 for everything else.
+/// Returns a number, also from a string; 0 for other values.
 fn number<N: FromStr + Default>(value: Option<&RawValue>) -> N {
     let text = value.map(|value| as_str(value).unwrap_or_else(|| value.get().into()));
     text.and_then(|text| text.parse().ok()).unwrap_or_default()
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_edge_says_of_a_bot_has_columns_of_its_own() {
+    fn bot_data_of_edges_gets_columns() {
         let data = r#"{"user_agent":"Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)","response_status":"200",
             "response_bytes":12,"asn":8075,"country":"US","media_type":"Text/HTML; charset=utf-8","cache_status":"HIT","verified":true}"#;
         let crawler = promoted("edge", "content_retrieved", data).unwrap();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_agent_comes_before_a_signature_agent_and_a_name() {
+    fn prefers_user_agent_to_signature_agent_to_name() {
         let browser = r#""user_agent":"Mozilla/5.0 (Windows NT 10.0) Firefox/130.0""#;
         let signed = r#""signature_agent":"\"https://chatgpt.com\"""#;
         for (data, bot) in [
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_of_a_bot_says_nothing() {
+    fn data_without_a_bot_is_ignored() {
         for (role, event_type, data) in [
             ("agent", "content_retrieved", r#"{"user_agent":"GPTBot/1.2"}"#),
             ("edge", "content_engaged", r#"{"user_agent":"GPTBot/1.2"}"#),

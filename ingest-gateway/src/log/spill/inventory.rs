@@ -1,6 +1,6 @@
-//! What is in the spill: which segments, how far each may be read, and how much of the quota is used.
+//! Tracks the segments of the spill, how far each may be read, and how much of the quota is used.
 //!
-//! Must be told of bytes only after their fsync, so that what is drained was never less than durable.
+//! Bytes are added only after their fsync, so drained entries were always durable.
 
 use super::Refusal;
 use super::folder::Position;
@@ -11,17 +11,17 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// The part of the quota that is a reserve: an eighth. A deployment with one organization can use the rest.
+/// The reserve is one in this many bytes of the quota. A deployment with one organization can use the rest.
 const RESERVE: u64 = 8;
-/// Most memory that waits for a slow disk.
+/// Maximum bytes in memory that wait for a slow disk.
 const MAX_WAITING_BYTES: u64 = 64 * 1024 * 1024;
 
-/// A segment as far as it may be read.
+/// A segment, up to its last durable byte.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub(super) number: u64,
     pub(super) durable_bytes: u64,
-    /// Nothing more will be written to it.
+    /// No more bytes are written to it.
     pub(super) is_closed: bool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Pending {
 pub(crate) struct Inventory {
     max_bytes: u64,
     state: Mutex<State>,
-    /// Told of every change that gives the drain something to do.
+    /// Notified whenever the drain may have something to do.
     pub(crate) grown: Notify,
 }
 
@@ -42,19 +42,19 @@ struct State {
     segments: VecDeque<Segment>,
     next_number: u64,
     is_writing: bool,
-    /// Of the segments, and of what was let in but is not yet written.
+    /// Bytes in segments, plus claimed bytes that are not written yet.
     used_bytes: u64,
-    /// The organizations' parts of `used_bytes`.
+    /// `used_bytes` by organization.
     shares: Shares,
-    /// The organizations' parts of each segment that this process wrote, by its number.
+    /// Bytes by organization in each segment of this process, by segment number.
     segment_shares: HashMap<u64, Shares>,
-    /// What was let in but is not yet written, in memory.
+    /// Claimed bytes in memory that are not written yet.
     waiting_bytes: u64,
     pending: Pending,
 }
 
 impl Inventory {
-    /// Of segments that an earlier process left; none of them is written to again, because its end may be torn.
+    /// Creates an inventory of the segments of an earlier process. They are not appended to, because their ends may be torn.
     pub(super) fn new(found: Vec<(u64, u64)>, drained: Position, max_bytes: u64) -> Self {
         let next_number = found.iter().map(|(number, _)| *number).max().unwrap_or(0).max(drained.segment) + 1;
         let used_bytes = found.iter().map(|(_, bytes)| bytes).sum();
@@ -75,8 +75,8 @@ impl Inventory {
         Self { max_bytes, state: Mutex::new(state), grown: Notify::new() }
     }
 
-    /// Claims a part of the quota, and of the memory that may wait for the disk. Where that needs some of the reserve, at least as
-    /// many bytes are free afterwards as the organization has.
+    /// Claims part of the quota and of the memory that may wait for the disk. A claim that needs part of the reserve must leave at
+    /// least as many bytes free as the organization then has.
     pub(super) fn claim(&self, org: OrgId, bytes: u64) -> Result<(), Refusal> {
         let mut state = self.lock();
         let free = self.free_after(&state, bytes).ok_or(Refusal::Full)?;
@@ -92,7 +92,7 @@ impl Inventory {
         Ok(())
     }
 
-    /// Gives back what was claimed for entries that were not written.
+    /// Returns the claim of entries that were not written.
     pub(super) fn give_back(&self, bytes: u64, shares: &Shares) {
         let mut state = self.lock();
         state.shares.subtract_all(shares);
@@ -101,17 +101,17 @@ impl Inventory {
         metrics::spill_bytes(state.used_bytes);
     }
 
-    /// Whether an organization that has nothing here could claim `bytes`.
+    /// Returns whether an organization without data here could claim `bytes`.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         self.free_after(&self.lock(), bytes).is_some_and(|free| bytes <= free)
     }
 
-    /// Bytes of the quota that are free once `bytes` more are used; none if they don't fit.
+    /// Free bytes of the quota after using `bytes` more, or `None` if they don't fit.
     fn free_after(&self, state: &State, bytes: u64) -> Option<u64> {
         self.max_bytes.checked_sub(state.used_bytes.checked_add(bytes)?)
     }
 
-    /// The open segment, kept open until [`Self::end_write`]; none when a new one is due.
+    /// Returns the open segment and keeps it open until [`Self::end_write`], or `None` if a new one is needed.
     pub(super) fn begin_write(&self) -> Option<u64> {
         let mut state = self.lock();
         let open = state.segments.back().filter(|segment| !segment.is_closed).map(|segment| segment.number);
@@ -119,7 +119,7 @@ impl Inventory {
         open
     }
 
-    /// The number for a new segment; never given twice.
+    /// Returns a number for a new segment. Numbers are never reused.
     pub(super) fn take_number(&self) -> u64 {
         let mut state = self.lock();
         state.next_number += 1;
@@ -135,7 +135,7 @@ impl Inventory {
         state.segments.push_back(Segment { number, durable_bytes: 0, is_closed: false });
     }
 
-    /// After the fsync of `bytes` more, or of none when it failed.
+    /// Adds `bytes` after their fsync; 0 if it failed.
     pub(super) fn end_write(&self, bytes: u64, written: Pending, shares: &Shares) {
         let mut guard = self.lock();
         let state = &mut *guard;
@@ -157,7 +157,7 @@ impl Inventory {
         self.lock().segments.iter().find(|segment| segment.number >= number).copied()
     }
 
-    /// Adds what an earlier process left, once it has been counted.
+    /// Adds the counted entries of an earlier process.
     pub(super) fn add_pending(&self, found: Pending) {
         let mut state = self.lock();
         state.pending.records += found.records;
@@ -165,7 +165,7 @@ impl Inventory {
         metrics::spill_pending(state.pending.records, state.pending.events);
     }
 
-    /// Takes off what the log has acknowledged.
+    /// Subtracts entries that the log acknowledged.
     pub(super) fn drained(&self, count: Pending) {
         let mut state = self.lock();
         state.pending.records = state.pending.records.saturating_sub(count.records);
@@ -173,8 +173,8 @@ impl Inventory {
         metrics::spill_pending(state.pending.records, state.pending.events);
     }
 
-    /// Forgets the first segment if everything in it lies before `position`, and says which file can go. An open
-    /// segment is closed for that, unless it is being written to, when `may_close`.
+    /// Removes the first segment if all of it is before `position`, and returns its number so that the file can be deleted. With
+    /// `may_close`, an open segment is closed first unless a write is in progress.
     pub(super) fn retire_first(&self, position: Position, may_close: bool) -> Option<u64> {
         let mut state = self.lock();
         let is_writing = state.is_writing;
@@ -203,7 +203,7 @@ impl Inventory {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change above is complete before anything that could panic.
+        // No change above can panic halfway.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The power fails: what was answered is there afterwards, on a disk that forgets whatever was not synced.
+//! Tests that confirmed entries survive a power failure, with a disk that loses unsynced writes.
 
 use super::disk::{Disk, RealDisk, Segment};
 use super::tests::{ORG, QUOTA, gone, org, payload, read_all};
@@ -7,15 +7,15 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// Keeps in memory what was written and not synced, and knows which files would have no name.
+/// A disk that keeps unsynced writes in memory and tracks files whose names are not durable.
 #[derive(Clone, Default)]
 struct Forgetful(Arc<Mutex<Memory>>);
 
 #[derive(Default)]
 struct Memory {
-    /// Made, and their folder not synced since.
+    /// Created files whose folder was not synced since.
     nameless: Vec<PathBuf>,
-    /// An fsync fails.
+    /// Makes every fsync fail.
     refuses: bool,
 }
 
@@ -26,7 +26,7 @@ struct Volatile {
 }
 
 impl Forgetful {
-    /// The power fails; what is not durable is gone.
+    /// Simulates a power failure: everything that is not durable is lost.
     fn lose_power(&self) {
         for path in self.0.lock().unwrap().nameless.drain(..) {
             std::fs::remove_file(path).unwrap();
@@ -73,11 +73,11 @@ impl Segment for Volatile {
 }
 
 #[tokio::test]
-async fn c9_what_the_spill_has_answered_outlives_a_power_failure() {
+async fn c9_confirmed_entries_survive_a_power_failure() {
     let (folder, disk) = (tempfile::tempdir().unwrap(), Forgetful::default());
     let (spill, backlog) = Spill::open_on(Box::new(disk.clone()), folder.path(), QUOTA).unwrap();
     for number in 0..20 {
-        // Several segments: the quota is small.
+        // Needs several segments, because the quota is small.
         let mut large = payload(number);
         large.resize(30_000, b'x');
         spill.append(ORG, &large, 1).await.unwrap();
@@ -91,7 +91,7 @@ async fn c9_what_the_spill_has_answered_outlives_a_power_failure() {
 }
 
 #[tokio::test]
-async fn c9_what_a_failed_fsync_left_is_not_answered_and_not_there() {
+async fn c9_entries_of_a_failed_fsync_are_rejected_and_lost() {
     let (folder, disk) = (tempfile::tempdir().unwrap(), Forgetful::default());
     let (spill, backlog) = Spill::open_on(Box::new(disk.clone()), folder.path(), QUOTA).unwrap();
     spill.append(ORG, &payload(0), 1).await.unwrap();
@@ -106,7 +106,7 @@ async fn c9_what_a_failed_fsync_left_is_not_answered_and_not_there() {
 }
 
 #[tokio::test]
-async fn f53_what_a_disk_refuses_is_in_no_share() {
+async fn f53_failed_writes_do_not_count_as_used() {
     let (folder, disk) = (tempfile::tempdir().unwrap(), Forgetful::default());
     let (spill, _backlog) = Spill::open_on(Box::new(disk.clone()), folder.path(), QUOTA).unwrap();
     let large = vec![b'x'; 400_000];
@@ -116,7 +116,7 @@ async fn f53_what_a_disk_refuses_is_in_no_share() {
     }
     disk.0.lock().unwrap().refuses = false;
     assert_eq!(spill.append(org(2), &vec![b'x'; 900_000], 1).await, Ok(()));
-    // Needs some of the reserve.
-    assert_eq!(spill.append(ORG, &large[..50_000], 1).await, Ok(()), "nothing else is in its share");
+    // Needs part of the reserve.
+    assert_eq!(spill.append(ORG, &large[..50_000], 1).await, Ok(()), "rejected writes are not in its share");
     assert_eq!(spill.append(ORG, &large[..50_000], 1).await, Err(Refusal::OwnShare));
 }

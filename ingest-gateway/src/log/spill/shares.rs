@@ -1,4 +1,4 @@
-//! Bytes in the spill by organization. What an earlier process left belongs to none of them.
+//! Bytes in the spill by organization. Entries of an earlier process are not attributed to any organization.
 
 use schemas::ids::OrgId;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ impl Shares {
         others.0.iter().for_each(|(org, bytes)| self.add(*org, *bytes));
     }
 
-    /// Subtracts bytes; an organization without any is not remembered.
+    /// Subtracts bytes, and removes organizations whose count drops to 0.
     pub(super) fn subtract_all(&mut self, others: &Self) {
         for (org, bytes) in &others.0 {
             let left = self.of(*org).saturating_sub(*bytes);

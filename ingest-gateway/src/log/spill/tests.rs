@@ -1,4 +1,4 @@
-//! The spill on a real disk: order, crashes, damage, quota, a disk that refuses.
+//! Tests the spill on a real disk: order, crashes, damage, quota, and failing writes.
 
 use super::{Backlog, Pending, Refusal, Spill, frame};
 use schemas::ids::OrgId;
@@ -37,7 +37,7 @@ pub(super) fn payload(number: usize) -> Vec<u8> {
     format!("payload {number}").into_bytes()
 }
 
-/// A folder in which a process that is gone left `count` entries.
+/// Returns a folder with `count` entries of a process that has ended.
 async fn left_behind(count: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let (spill, backlog) = Spill::open(folder.path(), QUOTA).unwrap();
@@ -48,7 +48,7 @@ async fn left_behind(count: usize) -> tempfile::TempDir {
     folder
 }
 
-/// Waits until the writer's thread has let go of the lock, which it does after the last reference is gone.
+/// Drops the spill and waits until the writer's thread releases the lock, which it does after the last reference is gone.
 pub(super) fn gone(spill: Spill, backlog: Backlog) {
     let lock = backlog.folder.lock_path();
     drop((spill, backlog));
@@ -57,7 +57,7 @@ pub(super) fn gone(spill: Spill, backlog: Backlog) {
 }
 
 #[tokio::test]
-async fn entries_are_read_in_order_before_and_after_a_restart() {
+async fn keeps_order_after_restart() {
     let folder = left_behind(100).await;
     let (spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
     spill.append(ORG, &payload(100), 1).await.unwrap();
@@ -86,7 +86,7 @@ async fn many_callers_share_an_fsync() {
 }
 
 #[tokio::test]
-async fn what_is_released_is_gone_after_a_restart_and_frees_the_quota() {
+async fn released_entries_free_the_quota_and_stay_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let (spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
     let large = vec![b'x'; 100_000];
@@ -104,7 +104,7 @@ async fn what_is_released_is_gone_after_a_restart_and_frees_the_quota() {
 }
 
 #[tokio::test]
-async fn what_is_read_again_is_the_same() {
+async fn rewinding_reads_the_same_entries() {
     let folder = left_behind(10).await;
     let (_spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
     let first = backlog.read().unwrap();
@@ -113,7 +113,7 @@ async fn what_is_read_again_is_the_same() {
 }
 
 #[tokio::test]
-async fn c9_a_torn_end_is_cut_off_at_every_byte() {
+async fn c9_a_torn_end_is_skipped_at_every_byte() {
     let folder = left_behind(3).await;
     let path = files(folder.path(), "spill").remove(0);
     let whole = fs::read(&path).unwrap();
@@ -127,11 +127,11 @@ async fn c9_a_torn_end_is_cut_off_at_every_byte() {
     fs::write(&path, [&whole[..], &[0; 512]].concat()).unwrap();
     let (_spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
     assert_eq!(read_all(&mut backlog), [payload(0), payload(1), payload(2)], "space that was never written");
-    assert!(files(folder.path(), "damaged").is_empty(), "nothing that was acknowledged is missing");
+    assert!(files(folder.path(), "damaged").is_empty(), "no acknowledged entry is missing");
 }
 
 #[tokio::test]
-async fn c9_a_flipped_byte_costs_its_entry_only_and_is_set_aside() {
+async fn c9_a_flipped_byte_loses_only_its_entry() {
     let whole = fs::read(files(left_behind(3).await.path(), "spill").remove(0)).unwrap();
     let entry = whole.len() / 3;
     for at in 0..whole.len() {
@@ -144,14 +144,14 @@ async fn c9_a_flipped_byte_costs_its_entry_only_and_is_set_aside() {
         let kept: Vec<_> = (0..3).filter(|number| at / entry != *number).map(payload).collect();
         assert_eq!(read_all(&mut backlog), kept, "byte {at}");
         let set_aside: Vec<_> = files(folder.path(), "damaged").iter().map(|path| fs::read(path).unwrap()).collect();
-        // A last entry whose length now points past the end looks like one that was never finished.
+        // A last entry whose length points past the end looks like one that was never finished.
         let looks_torn = at / entry == 2 && set_aside.is_empty();
         assert!(looks_torn || set_aside == [flipped[at / entry * entry..][..entry].to_vec()], "byte {at}");
     }
 }
 
 #[tokio::test]
-async fn a_full_quota_refuses_and_leaves_nothing_behind() {
+async fn a_full_quota_rejects_entries_without_traces() {
     let folder = tempfile::tempdir().unwrap();
     let (spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
     let large = vec![b'x'; 300_000];
@@ -159,14 +159,14 @@ async fn a_full_quota_refuses_and_leaves_nothing_behind() {
         assert_eq!(spill.append(org(number), &large, 1).await, Ok(()));
     }
     assert_eq!(spill.append(org(4), &large, 1).await, Err(Refusal::Full));
-    assert_eq!(spill.append(org(4), b"small", 1).await, Ok(()), "what fits is taken");
+    assert_eq!(spill.append(org(4), b"small", 1).await, Ok(()), "a payload that fits is accepted");
     assert_eq!(read_all(&mut backlog).len(), 4);
     let on_disk: u64 = files(folder.path(), "spill").iter().map(|path| fs::metadata(path).unwrap().len()).sum();
     assert!(on_disk <= QUOTA);
 }
 
 #[tokio::test]
-async fn one_process_per_folder() {
+async fn rejects_a_second_process_on_the_folder() {
     let folder = tempfile::tempdir().unwrap();
     let _held = Spill::open(folder.path(), QUOTA).unwrap();
     let refused = Spill::open(folder.path(), QUOTA).err().unwrap().to_string();
@@ -174,7 +174,7 @@ async fn one_process_per_folder() {
 }
 
 #[tokio::test]
-async fn a_disk_that_refuses_is_an_error_and_recovers() {
+async fn recovers_after_a_disk_error() {
     let folder = tempfile::tempdir().unwrap();
     let (spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
     let moved = folder.path().with_extension("moved");
@@ -185,7 +185,7 @@ async fn a_disk_that_refuses_is_an_error_and_recovers() {
     assert_eq!(read_all(&mut backlog), [b"taken".to_vec()]);
 }
 
-/// How many entries of 1,000 bytes an organization gets if it takes all it can.
+/// Appends entries of 1,000 bytes until the organization's share is used up, and returns how many were accepted.
 async fn take_all(spill: &Spill, number: u128) -> usize {
     for taken in 0..1_000 {
         if let Err(refusal) = spill.append(org(number), &[b'x'; 1_000], 1).await {
@@ -193,16 +193,16 @@ async fn take_all(spill: &Spill, number: u128) -> usize {
             return taken;
         }
     }
-    panic!("the spill has no end")
+    panic!("the spill is never full")
 }
 
-/// A quota of so many entries of 1,000 bytes, in eight segments.
+/// Returns a quota for this many entries of 1,000 bytes, in eight segments.
 fn quota_of(entries: usize) -> u64 {
     (entries * (1_000 + frame::OVERHEAD_BYTES)) as u64
 }
 
 #[tokio::test]
-async fn f53_an_eighth_of_the_spill_is_a_reserve_for_others() {
+async fn f53_an_eighth_of_the_spill_is_reserved_for_others() {
     let folder = tempfile::tempdir().unwrap();
     let (spill, mut backlog) = Spill::open(folder.path(), quota_of(64)).unwrap();
     let mut taken = Vec::new();
@@ -210,7 +210,7 @@ async fn f53_an_eighth_of_the_spill_is_a_reserve_for_others() {
         taken.push(take_all(&spill, number).await);
     }
     assert_eq!(taken, [56, 4, 2, 1, 0]);
-    assert!(!spill.has_room(1_000), "no organization could add as much");
+    assert!(!spill.has_room(1_000), "no organization could add that much");
     assert_eq!(read_all(&mut backlog).len(), 63);
     backlog.release_all().unwrap();
     assert!(spill.inventory.has_no_shares(), "organizations without bytes are not remembered");
@@ -218,7 +218,7 @@ async fn f53_an_eighth_of_the_spill_is_a_reserve_for_others() {
 }
 
 #[tokio::test]
-async fn f53_a_deleted_segment_gives_its_bytes_back() {
+async fn f53_deleting_a_segment_frees_its_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let (spill, mut backlog) = Spill::open(folder.path(), quota_of(64)).unwrap();
     assert_eq!((take_all(&spill, 1).await, take_all(&spill, 2).await), (56, 4));
@@ -226,15 +226,15 @@ async fn f53_a_deleted_segment_gives_its_bytes_back() {
     while ends.len() < 60 {
         ends.extend(backlog.read().unwrap().into_iter().map(|spilled| spilled.end));
     }
-    // A segment has eight entries.
+    // A segment contains eight entries.
     backlog.release(ends[6], Pending::default()).unwrap();
     assert_eq!(take_all(&spill, 1).await, 0, "nothing is deleted yet");
     backlog.release(ends[7], Pending::default()).unwrap();
-    assert_eq!(take_all(&spill, 1).await, 4, "eight are free beside the reserve, of which four are used");
+    assert_eq!(take_all(&spill, 1).await, 4, "eight entries outside the reserve are free; four fit the share");
 }
 
 #[tokio::test]
-async fn f53_what_an_earlier_process_left_is_in_no_share() {
+async fn f53_entries_of_an_earlier_process_have_no_owner() {
     let folder = tempfile::tempdir().unwrap();
     let (spill, backlog) = Spill::open(folder.path(), quota_of(64)).unwrap();
     assert_eq!(take_all(&spill, 1).await, 56);

@@ -1,4 +1,4 @@
-//! The one thread that writes to the spill: whatever waits is written together and shares one fsync.
+//! The thread that writes to the spill. It writes all waiting entries together, with one fsync.
 
 use super::Refusal;
 use super::disk::Segment;
@@ -15,12 +15,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 use tokio::sync::oneshot;
 
-/// Most bytes that share an fsync, beyond the entry that crosses it.
+/// Maximum bytes per fsync, not counting the entry that crosses the limit.
 const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
 pub(super) struct Entry {
     pub(super) org: OrgId,
-    /// As it will stand in the file.
+    /// The encoded frame.
     pub(super) bytes: Vec<u8>,
     pub(super) events: u64,
     pub(super) answer: oneshot::Sender<Result<(), Refusal>>,
@@ -37,25 +37,25 @@ struct Writer {
 struct Active {
     number: u64,
     file: Box<dyn Segment>,
-    /// Up to here it was fsynced.
+    /// End of the bytes that are fsynced.
     durable_bytes: u64,
     end: End,
-    /// An fsync failed, after which the state of the file's pages is unknown: nothing more goes into it.
+    /// An fsync failed, so the state of the file's pages is unknown and nothing more is written to it.
     is_spent: bool,
 }
 
-/// What stands behind the durable part of a segment.
+/// The bytes after the durable part of a segment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Nothing.
+    /// There are none.
     Clean,
-    /// What an interrupted write left, to be cut off before anything else.
+    /// An interrupted write, to be truncated before the next write.
     Torn,
-    /// What a failed fsync left, to be cut off likewise.
+    /// A failed fsync, also to be truncated.
     Unknown,
 }
 
-/// Starts the thread; it ends when every sender is gone.
+/// Starts the thread. It ends when every sender is dropped.
 pub(super) fn start(folder: Arc<Folder>, inventory: Arc<Inventory>, segment_bytes: u64) -> io::Result<Sender<Entry>> {
     let (sender, entries) = channel();
     let writer = Writer { folder, inventory, segment_bytes, active: None, complaint: LogThrottle::default() };
@@ -82,7 +82,7 @@ impl Writer {
             }
             let answer = self.commit(&bytes, count, &shares);
             for waiting in waiting {
-                // Nobody listening means that the caller is gone; what is durable stays.
+                // Without a receiver the caller is gone, but a durable entry stays.
                 let _ = waiting.send(answer);
             }
         }
@@ -100,7 +100,7 @@ impl Writer {
             Err(error) => {
                 metrics::spill_failed();
                 if self.complaint.is_due() {
-                    tracing::error!("the spill cannot be written: {error}");
+                    tracing::error!("failed to write to the spill: {error}");
                 }
                 self.abandon();
                 self.inventory.end_write(0, Pending::default(), &Shares::default());
@@ -143,14 +143,14 @@ impl Writer {
         self.active.as_mut().ok_or_else(|| io::Error::other("no segment"))
     }
 
-    /// After a failure: cuts off what was not made durable. While even that fails, nothing is accepted.
+    /// Truncates what was not made durable. While that fails too, no entry is accepted.
     fn abandon(&mut self) {
         if let Some(active) = &mut self.active {
             active.is_spent |= active.end == End::Unknown;
             if let Err(error) = active.cut()
                 && self.complaint.is_due()
             {
-                tracing::error!("what the spill refused cannot be cut off: {error}");
+                tracing::error!("failed to truncate a failed write in the spill: {error}");
             }
         }
     }
