@@ -1,4 +1,4 @@
-//! A request before its members mean anything: whose it is, its bytes, the JSON in them, and what it may hold.
+//! Reads a request: caller, bytes, JSON, and limits. Members are interpreted later.
 
 pub(crate) mod callers;
 pub(crate) mod bodies;

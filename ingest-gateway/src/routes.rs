@@ -1,4 +1,4 @@
-//! The whole surface on one screen: which path is whose, by who may call it; beneath it what the paths of events and sessions do.
+//! The routes of the gateway, and the handlers for events and sessions.
 
 mod events;
 mod sessions;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 pub fn routes(state: Arc<State>) -> Router {
     Router::new()
-        // With an API key that has telemetry:write.
+        // Require an API key with telemetry:write.
         .route("/events", post(events::post_events))
         .route("/sessions/start", post(sessions::start::start_session))
         .route("/sessions/end", post(sessions::end::end_session))
@@ -25,15 +25,15 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/click-tokens", post(tokens::create_click_token))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&state), refusals::note_refusal))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&state), refuse_overload))
-        // With such a key in the header that its provider can send.
+        // Requires such a key in the header that the provider can send.
         .route("/drains/{provider}", post(drains::post_drain))
-        // With nothing.
+        // Public.
         .route("/.well-known/fastly/logging/challenge", get(drains::fastly_challenge))
         .with_state(state)
 }
 
-/// Refuses writes at once while too many are in progress. Requests whose body is still on its way do not count as in progress:
-/// slow senders are bounded by the cap on connections, and must not take the place of others.
+/// Rejects writes while too many are in progress. Requests whose body is still arriving don't count: the connection limit bounds
+/// slow senders, which must not displace others.
 async fn refuse_overload(Shared(state): Shared<Arc<State>>, request: Request, next: Next) -> Response {
     if state.log.is_overloaded() {
         return overloaded().into_response();

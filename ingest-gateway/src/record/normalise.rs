@@ -1,6 +1,6 @@
-//! From a valid event to the one the log keeps: canonical, keyed, stripped. Pure.
+//! Turns a valid event into the event that the log stores: canonical, with keys, without private members. Pure.
 //!
-//! Must stay deterministic: the same report must give the same key after a retry, on any gateway.
+//! Deterministic: on any gateway, a retry of a report produces the same key.
 
 use super::conversation::Conversation;
 use super::crawler;
@@ -14,7 +14,7 @@ use schemas::log::LogEvent;
 use schemas::report_keys::ReportKeys;
 use schemas::site::Site;
 
-/// What an own key takes from the request around its event.
+/// The parts of the request that an own key depends on.
 pub(crate) struct Origin<'a> {
     pub(crate) org: OrgId,
     pub(crate) agent_id: Option<&'a str>,
@@ -24,9 +24,9 @@ pub(crate) struct Origin<'a> {
 
 pub(crate) struct NormalisedEvent<'a> {
     pub(crate) event: LogEvent,
-    /// The identity of the report as far as the request decides it, before click tokens are looked up.
+    /// The identity of the report, computed before click tokens are looked up.
     pub(crate) reported: EventKey,
-    /// What it says of a conversation: its session may ask for less of it to be kept.
+    /// Kept because the session's level may remove more of it later.
     pub(crate) conversation: Option<Conversation<'a>>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn normalise<'a>(event: ValidEvent<'a>, binding: &Binding, origin: &O
     put_reported_binding(&mut normalised, binding);
     normalised.own_key = own_key(&normalised, origin, index);
     normalised.correlation_key = correlation_key;
-    // Keys contain the canonical form, the store what was reported.
+    // Keys use the canonical form; the store has the id as reported.
     normalised.content_id = event.content_id;
     let reported = ReportKeys::new(origin.org, None, &normalised).identity;
     put_binding(&mut normalised, binding, origin.org);
@@ -71,7 +71,7 @@ pub(crate) fn normalise<'a>(event: ValidEvent<'a>, binding: &Binding, origin: &O
     NormalisedEvent { event: normalised, reported, conversation }
 }
 
-/// Observers of one fetch share a correlation id and the page, else the content id.
+/// Key that matches reports of one fetch: the correlation id with the page, or else with the content id.
 fn correlation_key(event: &ValidEvent<'_>) -> Option<EventKey> {
     let telemetry_id = event.content_telemetry_id.as_deref().filter(|_| event.event_type == EventType::ContentRetrieved)?;
     let page = event.content_url.as_ref().map(|url| FetchedContent::Page(&url.keyed));
@@ -79,8 +79,8 @@ fn correlation_key(event: &ValidEvent<'_>) -> Option<EventKey> {
     Some(EventKey::correlation(telemetry_id, content))
 }
 
-/// The session and the token as the reporter gives them: all that a key may depend on. A retry must be the same event
-/// whether its token could be looked up or not.
+/// Sets session and token as reported, which is all that a key may depend on: a retry must be the same event even if its token
+/// could be looked up only once.
 fn put_reported_binding(event: &mut LogEvent, binding: &Binding) {
     (event.session_id, event.ctx_hash) = match binding {
         Binding::Free => (None, None),
@@ -91,7 +91,7 @@ fn put_reported_binding(event: &mut LogEvent, binding: &Binding) {
     };
 }
 
-/// The session as the log keeps it: a token that was looked up leaves nothing of itself.
+/// Sets the session as the log stores it. A token that was looked up is removed.
 fn put_binding(event: &mut LogEvent, binding: &Binding, reporter: OrgId) {
     match binding {
         Binding::Free | Binding::Own(_) | Binding::Unresolved { .. } => {}
@@ -100,7 +100,7 @@ fn put_binding(event: &mut LogEvent, binding: &Binding, reporter: OrgId) {
     }
 }
 
-/// The host an event counts for. Conversation turns are nobody's but the agent's (docs/api/events.md#urls).
+/// Returns the host an event counts for. Turns count for no host (docs/api/events.md#urls).
 pub(crate) fn attributed_site<'a>(event: &'a ValidEvent<'_>, binding: &'a Binding) -> Option<&'a Site> {
     match binding {
         Binding::Clicked { click, .. } if event.content_url.is_none() => click.site.as_ref(),

@@ -1,6 +1,6 @@
-//! The events of one request as the log keeps them, and how much of their conversations their sessions let be kept.
+//! The events of one request as the log stores them, without the members that their sessions' privacy levels remove.
 //!
-//! Must not change a key: what is known of a session, and whether PostgreSQL answers, must not change which event it is.
+//! Keys don't depend on what is known about a session or on whether PostgreSQL responds.
 
 use super::conversation::Conversation;
 use crate::State;
@@ -23,29 +23,28 @@ use std::collections::BTreeSet;
 pub(crate) struct Normalised<'a> {
     pub(crate) org: OrgId,
     pub(crate) events: Vec<LogEvent>,
-    /// The identity of each as reported, before click tokens are looked up.
+    /// The identity of each event as reported, before click tokens are looked up.
     pub(crate) reported: Vec<EventKey>,
-    /// Of those events that say something of a conversation, by place.
+    /// Members of events that a level may remove, with the event's index.
     pub(crate) conversations: Vec<(usize, Conversation<'a>)>,
-    /// The level declared around them.
+    /// The envelope's privacy level.
     pub(crate) declared: Option<PrivacyLevel>,
-    /// The session named around them.
+    /// The envelope's session.
     pub(crate) around: Option<SessionId>,
-    /// What is said of it, or of the only one that they name.
+    /// The envelope's facts about that session, or about the only session that the events name.
     pub(crate) told: EnvelopeFacts,
     pub(crate) now: DateTime<Utc>,
 }
 
-/// A body of this size never becomes a record that the log refuses, whatever normalising adds.
+/// A body of at most this size never becomes a record that is too large, whatever normalizing adds.
 const SURELY_FITS: usize = 1024 * 1024;
-/// What a record holds beside its events: the facts of a session, key and headers.
+/// Bytes of a record besides its events: a session's facts, key and headers.
 const BESIDE_EVENTS: usize = 256 * 1024;
-/// Most that a session which only its events name adds to it: its id and its level.
+/// Maximum bytes that a session named only by events adds to a record: its id and its level.
 const REPORT_OF_SESSION: usize = 96;
 
 impl Normalised<'_> {
-    /// Digest of the reports' identities and roles. A retry has the same one, whether its click tokens could be looked up or
-    /// not.
+    /// Digest of the reports' identities and roles. A retry has the same digest, whether its click tokens could be looked up or not.
     pub(crate) fn fingerprint(&self) -> Fingerprint {
         let mut digest = Sha256::new();
         digest.update(self.org.0.as_bytes());
@@ -59,8 +58,8 @@ impl Normalised<'_> {
         fingerprint
     }
 
-    /// 413 for what no log takes, before anything is changed. Only a large body can become a record that large, or one with
-    /// many events that take the long URL of a click token.
+    /// Returns 413 for a record that is too large, before anything changes. Only a large body can become one, or a body with many
+    /// events that take the long URL of a click token.
     pub(crate) fn require_fits_log(&self, _: &Turn, body_bytes: usize) -> Result<(), ApiError> {
         let urls: usize = self.events.iter().filter_map(|event| event.content_url.as_ref()).map(String::len).sum();
         if body_bytes + urls <= SURELY_FITS {
@@ -71,7 +70,7 @@ impl Normalised<'_> {
         if bytes + sessions + BESIDE_EVENTS > MAX_RECORD_BYTES { Err(record_too_large()) } else { Ok(()) }
     }
 
-    /// Withholds what their sessions don't let be kept, by what is known of them; the events came in `body`.
+    /// Removes the members that the sessions' levels don't allow, after looking the levels up.
     pub(crate) async fn withhold(&mut self, state: &State, body: &ReceivedBody) {
         if self.conversations.is_empty() {
             return;
@@ -80,7 +79,7 @@ impl Normalised<'_> {
         state.large.run(body, |turn| self.withhold_by(turn, &known)).await;
     }
 
-    /// The caller's own sessions that the events name, also beside a token that is not resolved yet.
+    /// Returns the caller's own sessions that events name, including those next to an unresolved token.
     pub(crate) fn named_sessions(&self) -> Vec<SessionReport> {
         let own = self.events.iter().filter(|event| event.session_org.is_none());
         let sessions: BTreeSet<SessionId> = own.filter_map(|event| event.session_id).collect();
@@ -93,7 +92,7 @@ impl Normalised<'_> {
                 parent_session_id: told.parent,
                 started_at: told.started_at,
                 manifest_ref: told.manifest_ref,
-                // Around a session that only an event names, it is the agent of that event.
+                // The envelope's agent belongs to the envelope's session only.
                 agent_id: told.agent.filter(|_| Some(session_id) == self.around),
             }
         };
@@ -105,9 +104,9 @@ impl Normalised<'_> {
         events.filter(|event| event.session_org.is_none()).filter_map(|event| session_of(event, self.org)).collect()
     }
 
-    /// Keeps of each conversation what its session lets be kept: a level that was declared once may later only be tightened. Without
-    /// any level, of session, envelope or turn, it is `minimal`. A session that can't be looked up counts as `minimal`, because it
-    /// may have declared it; so does another organization's, because what is kept would show its level to the reporter.
+    /// Removes the members that the sessions' levels don't allow. A declared level can only become stricter; without any level (of
+    /// session, envelope or turn) it is `minimal`. A session that can't be looked up counts as `minimal`, because it may have
+    /// declared that. So does another organization's session, because the stored members would reveal its level to the reporter.
     pub(crate) fn withhold_by(&mut self, _: &Turn, known: &Levels) {
         for (index, conversation) in &self.conversations {
             let event = &self.events[*index];
@@ -126,7 +125,7 @@ impl Normalised<'_> {
     }
 }
 
-/// The session that an event names; the worker finds the one behind an unresolved token.
+/// Returns the event's session. The worker finds the session of an unresolved token.
 fn session_of(event: &LogEvent, reporter: OrgId) -> Option<Session> {
     let session = event.session_id.filter(|_| !event.is_unresolved())?;
     Some((event.session_org.unwrap_or(reporter), session))
@@ -137,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_that_only_its_events_name_adds_no_more_to_a_record_than_is_reckoned_with() {
+    fn reports_of_named_sessions_fit_their_estimate() {
         let report = |level| SessionReport { privacy_level: Some(level), ..SessionReport::of(SessionId(uuid::Uuid::max())) };
         let longest = PrivacyLevel::ALL.map(|level| serde_json::to_string(&report(level)).unwrap().len()).into_iter().max();
         let comma = 1;

@@ -1,4 +1,4 @@
-//! For whose hosts a caller may report (docs/api/events.md#content-owners-keys).
+//! Checks that a caller may report for the hosts of its events (docs/api/events.md#content-owners-keys).
 
 use super::normalise::attributed_site;
 use crate::State;
@@ -9,7 +9,7 @@ use service_kit::auth::Caller;
 use service_kit::directory::OwnedSite;
 use service_kit::http::ApiError;
 
-/// 403 when a content owner's key reports for a host that is not the owner's; 503 while nobody knows which host an event is about.
+/// Returns 403 if a content owner's key reports for a host the owner has not verified, and 503 if an event's host can't be determined now.
 pub(super) async fn require_own_hosts(
     events: &[(ValidEvent<'_>, Binding)],
     state: &State,

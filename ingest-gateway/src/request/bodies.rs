@@ -1,4 +1,4 @@
-//! From a request to the object in its body: what every write endpoint does first.
+//! Reads the object in a request's body. Every write endpoint starts here.
 
 use super::body_memory::no_room;
 use super::large::ReceivedBody;
@@ -14,7 +14,7 @@ use service_kit::auth::Caller;
 use service_kit::http::{ApiError, RequestId};
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// Version served besides every `1.x`.
+/// The only supported version besides `1.x`.
 const OLD_VERSION: &str = "0.1";
 
 pub(crate) struct WriteRequest {
@@ -24,7 +24,7 @@ pub(crate) struct WriteRequest {
 }
 
 impl WriteRequest {
-    /// Admits the caller by its rate, reads the body under the limits, and spends it from the caller's budget.
+    /// Checks the caller's rate, reads the body within the limits, and spends it from the caller's budget.
     pub(crate) async fn read(state: &State, caller: &Caller, request: Request<Body>) -> Result<Self, ApiError> {
         state.rates.admit(caller.key_id, caller.org_id)?;
         let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
@@ -36,7 +36,7 @@ impl WriteRequest {
         Ok(Self { body, request_id, idempotency_key })
     }
 
-    /// The same where the body may lack, and with it its content type.
+    /// Like [`Self::read`], but the body and its content type may be missing.
     pub(crate) async fn read_optional(state: &State, caller: &Caller, mut request: Request<Body>) -> Result<Self, ApiError> {
         let is_empty = request.headers().get(header::CONTENT_LENGTH).is_none_or(|length| length == "0")
             && !request.headers().contains_key(header::TRANSFER_ENCODING);
@@ -48,12 +48,12 @@ impl WriteRequest {
     }
 }
 
-/// 400 with the reason as a clause.
+/// Returns a 400 with the reason as a clause.
 pub(crate) fn invalid(why: impl std::fmt::Display) -> ApiError {
     ApiError::new(Code::InvalidBody, format!("Invalid body: {why}."))
 }
 
-/// 400 when one of these members stands twice: which of the two counts would depend on who reads them.
+/// Returns 400 if one of these members is repeated: parsers disagree on which one counts.
 pub(crate) fn require_once(object: &RawObject<'_>, known: &[&'static str]) -> Result<(), ApiError> {
     object.first_repeated(known).map_or(Ok(()), |name| Err(invalid(format!("{name} is repeated"))))
 }
@@ -66,7 +66,7 @@ pub(crate) fn read_object(body: &[u8]) -> Result<RawObject<'_>, ApiError> {
     as_object(as_text(body)?)
 }
 
-/// The text as an object whose strings every store takes. What nests deeper than any rule allows is looked at no further.
+/// Parses an object and checks that every store accepts its strings. Stops at bodies nested too deeply.
 pub(crate) fn as_object(text: &str) -> Result<RawObject<'_>, ApiError> {
     let object = RawObject::parse(text).map_err(invalid)?;
     require_clean_text(text).map_err(invalid)?;
@@ -78,7 +78,7 @@ pub(crate) fn as_object(text: &str) -> Result<RawObject<'_>, ApiError> {
     Ok(object)
 }
 
-/// The events of a document, or the fault that they are no array or too many.
+/// Returns the events of a document. Adds a fault if they are not an array or too many.
 pub(crate) fn list_events<'a>(events: &'a RawValue, max_events: usize, faults: &mut Faults) -> Option<Vec<&'a RawValue>> {
     let member = Member("events");
     let Some(events) = as_array(events) else { return faults.none(member, "wrong_type", "events must be an array") };
@@ -89,7 +89,7 @@ pub(crate) fn list_events<'a>(events: &'a RawValue, max_events: usize, faults: &
     Some(events)
 }
 
-/// Adds a fault for a `schema_version` that is not served; its absence is fine.
+/// Adds a fault for an unsupported `schema_version`. It may be missing.
 pub(crate) fn check_version(members: &RawObject<'_>, faults: &mut Faults) {
     let Some(version) = members.get("schema_version") else { return };
     let is_served = as_str(version).is_some_and(|version| {
@@ -101,7 +101,7 @@ pub(crate) fn check_version(members: &RawObject<'_>, faults: &mut Faults) {
     }
 }
 
-/// Whether the body declares no version, or the one before 1.0: old names mean in it what they meant.
+/// Returns whether the body has no version or one before 1.0, in which old member names keep their meaning.
 pub(crate) fn is_before_1_0(members: &RawObject<'_>) -> bool {
     members.get("schema_version").is_none_or(|version| as_str(version).is_some_and(|version| version == OLD_VERSION))
 }

@@ -1,4 +1,4 @@
-//! Memory for bodies, from their heads until they are processed: slots of a KiB, which tenants share (docs/api/http.md#shares).
+//! Memory for request bodies, from their headers until they are processed: slots of 1 KiB that tenants share (docs/api/http.md#shares).
 
 use crate::log::overloaded;
 use schemas::problem::Code;
@@ -12,7 +12,7 @@ const KIB: usize = 1024;
 
 pub(crate) struct BodyMemory(Arc<Slots<Tenant>>);
 
-/// The memory of one body, which grows with it.
+/// The memory of one body. Grows with the body.
 #[derive(Debug)]
 pub(crate) struct BodyRoom(Slot<Tenant>);
 
@@ -38,7 +38,7 @@ impl BodyRoom {
     }
 }
 
-/// 429 for a tenant that has its share, else 503.
+/// Returns 429 for a tenant that used its share, else 503.
 pub(crate) fn no_room(why: NoSlot) -> ApiError {
     match why {
         NoSlot::OwnShare => {

@@ -1,4 +1,4 @@
-//! Who may report and for which hosts, remembered for a moment: a key that was seen works while PostgreSQL is away.
+//! Caches callers and their hosts, so that a known key still works while PostgreSQL is unavailable.
 
 pub(crate) mod refusals;
 
@@ -10,12 +10,12 @@ use service_kit::directory::{Directory, OwnedSite};
 use service_kit::http::ApiError;
 use service_kit::stale_cache::StaleCache;
 
-/// Says when keys were last used for reporting. Of two processes the one with the later use counts.
+/// Stores when keys were last used for reporting. Between two processes, the later use wins.
 pub(crate) const NOTE_KEY_USES: &str = "INSERT INTO key_uses_ingest (key_id, last_used_at) \
      SELECT key, now() - make_interval(secs => ago) FROM unnest($1::uuid[], $2::float8[]) AS used (key, ago) \
      ON CONFLICT (key_id) DO UPDATE SET last_used_at = greatest(key_uses_ingest.last_used_at, excluded.last_used_at)";
 
-/// The directory behind two memories.
+/// The directory with a cache for keys and one for hosts.
 pub(crate) struct KnownCallers {
     directory: Directory,
     keys: StaleCache<SecretHash, Caller>,

@@ -1,17 +1,17 @@
-//! The list of broken rules that one answer carries.
+//! Collects the broken rules that one response lists.
 
 use schemas::problem::{Code, Fault};
 use service_kit::http::ApiError;
 
 const MAX_LISTED: usize = 100;
 
-/// The fault of a member that is read and stands twice (docs/api/http.md#bodies).
+/// Code of the fault for a known member that is repeated (docs/api/http.md#bodies).
 pub(crate) const REPEATED: &str = "repeated";
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member(pub(crate) &'static str);
 
-/// Faults found so far; those added after [`Faults::enter`] belong to that event.
+/// Faults found so far. Those added after [`Faults::enter`] belong to that event.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     index: Option<usize>,
@@ -19,7 +19,7 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// The following faults are of the event at `index`.
+    /// Assigns the following faults to the event at `index`.
     pub(crate) fn enter(&mut self, index: usize) {
         self.index = Some(index);
     }
@@ -28,7 +28,7 @@ impl Faults {
         self.index = None;
     }
 
-    /// Two rules may find the same: it is listed once.
+    /// Adds a fault, unless it is already listed.
     pub(crate) fn add(&mut self, Member(field): Member, code: &'static str, detail: impl Into<String>) {
         let is_listed = |fault: &Fault| fault.index == self.index && fault.field == field && fault.code == code;
         if self.found.len() < MAX_LISTED && !self.found.iter().any(is_listed) {
@@ -36,27 +36,27 @@ impl Faults {
         }
     }
 
-    /// The same, for a member that then reads as absent.
+    /// Like [`Self::add`], and returns `None`.
     pub(crate) fn none<T>(&mut self, member: Member, code: &'static str, detail: impl Into<String>) -> Option<T> {
         self.add(member, code, detail);
         None
     }
 
-    /// Nothing, or the error that lists what was found, in the order of the events.
+    /// Returns an error that lists the faults in the order of the events, if there are any.
     pub(crate) fn into_result(self) -> Result<(), ApiError> {
         self.into_result_as(Code::InvalidEvent)
     }
 
-    /// The same under another code.
+    /// Like [`Self::into_result`], with another code.
     pub(crate) fn into_result_as(mut self, code: Code) -> Result<(), ApiError> {
         self.found.sort_by_key(|fault| fault.index);
-        // A member that stands twice has no meaning at all, whatever rules the rest breaks.
+        // A repeated member makes the document ambiguous, so its code wins over other broken rules.
         let is_ambiguous = self.found.iter().any(|fault| fault.code == REPEATED);
         let code = if is_ambiguous { Code::InvalidBody } else { code };
         if self.found.is_empty() { Ok(()) } else { Err(ApiError::faults(code, self.found)) }
     }
 
-    /// Every fault as `index.field:code`, in the order of their finding.
+    /// Returns every fault as `index.field:code`, in the order found.
     #[cfg(test)]
     pub(crate) fn names(&self) -> Vec<String> {
         let place = |index: Option<usize>| index.map(|index| format!("{index}.")).unwrap_or_default();

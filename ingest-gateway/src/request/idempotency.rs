@@ -1,7 +1,6 @@
-//! What each `Idempotency-Key` came with: the same key means the same request.
+//! Remembers the request that each `Idempotency-Key` was used with.
 //!
-//! Must not decide what counts: that is the event key, which this gateway's memory has no part in. It only tells a
-//! caller early that a key is used for something else.
+//! This doesn't affect counting, which depends only on event keys. It only warns a caller early that a key was used for something else.
 
 use lru::LruCache;
 use schemas::ids::OrgId;
@@ -16,14 +15,14 @@ const REMEMBERED: usize = 100_000;
 /// Digest of the identities of a request's reports.
 pub(crate) type Fingerprint = [u8; 16];
 
-/// Keys by organisation, as hashes of both, with what was or is being accepted under them.
+/// Accepted or pending fingerprints, by the hash of organization and key.
 pub(crate) struct IdempotencyKeys(Mutex<LruCache<[u8; 32], Fingerprint>>);
 
-/// A request on its way, with the key that it has taken; given back when the request is not accepted.
+/// A pending request and the key it claimed. Dropping it releases the key.
 pub(crate) struct Claim<'a> {
     keys: &'a IdempotencyKeys,
     pub(crate) fingerprint: Fingerprint,
-    /// None when the key was taken by the same request before, or there is none.
+    /// `None` without a key, or if the same request claimed it before.
     taken: Option<[u8; 32]>,
 }
 
@@ -32,7 +31,7 @@ impl IdempotencyKeys {
         Self(Mutex::new(LruCache::new(NonZeroUsize::new(REMEMBERED).expect("the constant is not zero"))))
     }
 
-    /// Takes a key for these events, or answers 422 when it has come with others.
+    /// Claims a key for these events. Returns 422 if it was used with others.
     pub(crate) fn claim(&self, org: OrgId, key: Option<&str>, fingerprint: Fingerprint) -> Result<Claim<'_>, ApiError> {
         let claim = |taken| Claim { keys: self, fingerprint, taken };
         let Some(key) = key else { return Ok(claim(None)) };
@@ -53,7 +52,7 @@ impl IdempotencyKeys {
 }
 
 impl Claim<'_> {
-    /// The request was accepted: the key stays taken.
+    /// Keeps the key claimed after the request was accepted.
     pub(crate) fn keep(mut self) {
         self.taken = None;
     }
@@ -73,16 +72,16 @@ mod tests {
     use uuid::Uuid;
 
     #[test]
-    fn a_key_is_taken_by_one_request_at_a_time_and_free_again_when_that_failed() {
+    fn a_failed_request_releases_its_key() {
         let (keys, org) = (IdempotencyKeys::new(), OrgId(Uuid::from_u128(1)));
         let claim = |n: u8| keys.claim(org, Some("k"), [n; 16]);
         let first = claim(1).unwrap();
-        assert_eq!(claim(2).err().map(|error| error.code()), Some(Code::InvalidRequest), "while the first is on its way");
+        assert_eq!(claim(2).err().map(|error| error.code()), Some(Code::InvalidRequest), "while the first request is pending");
         assert!(claim(1).is_ok(), "a retry");
         drop(first);
         claim(2).unwrap().keep();
         assert!(claim(1).is_err() && claim(2).is_ok());
-        assert!(keys.claim(OrgId(Uuid::from_u128(2)), Some("k"), [1; 16]).is_ok(), "another organisation's");
+        assert!(keys.claim(OrgId(Uuid::from_u128(2)), Some("k"), [1; 16]).is_ok(), "another organization's key");
         assert!(keys.claim(org, None, [9; 16]).is_ok());
     }
 }

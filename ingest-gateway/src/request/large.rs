@@ -1,9 +1,8 @@
-//! Work on large bodies, beside the threads that serve everybody else.
+//! Processes large bodies without blocking the threads that serve other requests.
 //!
-//! What goes over a whole body asks for a [`Turn`]: a route that did such work elsewhere would not compile.
+//! Work on a whole body requires a [`Turn`], so a route that did it elsewhere would not compile.
 //!
-//! Must not be asked for anything that waits. What it is asked for is linear in the body, whose size is limited: that is its
-//! deadline.
+//! The work must not wait for anything. It is linear in the body, whose size is limited.
 
 use super::body_memory::BodyRoom;
 use service_kit::auth::Tenant;
@@ -12,13 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// A body up to this size is worked off where it is: a few milliseconds at worst.
+/// A body up to this size is processed in place, which takes a few milliseconds at most.
 const SMALL: usize = 64 * 1024;
 
-/// Longest wait for a turn; the boundary ends requests earlier.
+/// Maximum wait for a turn. The HTTP layer's timeout is shorter.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A body with the memory that it takes; only its size can be told out of turn.
+/// A body and its memory. Without a turn, only its size is accessible.
 pub(crate) struct ReceivedBody {
     room: BodyRoom,
     bytes: Vec<u8>,
@@ -38,17 +37,17 @@ impl ReceivedBody {
     }
 }
 
-/// That whoever has it keeps nobody waiting.
+/// Proof that work in progress blocks no other request.
 pub(crate) struct Turn(());
 
 impl Turn {
-    /// For a dry run, which has no threads that serve anybody.
+    /// A turn for a dry run, which serves no requests.
     pub(crate) fn of_a_dry_run() -> Self {
         Self(())
     }
 }
 
-/// Turns to work on a large body, as many as there are cores. Of the tenants that wait, the one with the fewest turns is next.
+/// Turns for work on large bodies, one per core. The waiting tenant with the fewest turns is next.
 pub(crate) struct LargeBodies(Arc<Slots<Tenant>>);
 
 impl LargeBodies {
@@ -56,13 +55,12 @@ impl LargeBodies {
         Self(Slots::for_short_work(Pool::LargeBodies, std::thread::available_parallelism().map_or(1, usize::from)))
     }
 
-    /// Does the work on a body; on a large one when it is its turn, and after the runtime has another thread in the
-    /// place of this one.
+    /// Runs work on a body. For a large body it waits for a turn and lets the runtime replace this thread.
     pub(crate) async fn run<T>(&self, body: &ReceivedBody, work: impl FnOnce(&Turn) -> T) -> T {
         if body.len() <= SMALL {
             return work(&Turn(()));
         }
-        // Without a turn the work is done all the same.
+        // After the timeout the work runs without a turn.
         let _turn = self.0.wait(body.room.tenant(), PATIENCE).await;
         match Handle::current().runtime_flavor() {
             RuntimeFlavor::MultiThread => tokio::task::block_in_place(|| work(&Turn(()))),
@@ -87,9 +85,9 @@ mod tests {
         ReceivedBody::new(BodyMemory::new(1 << 20).reserve(sender(number)).unwrap(), vec![b' '; SMALL + 1])
     }
 
-    /// One worker: whatever keeps it keeps everybody.
+    /// With a single worker thread, blocking it would block everything.
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a1_a_large_body_does_not_keep_the_thread_that_serves_others() {
+    async fn a1_large_bodies_do_not_block_other_requests() {
         let (served, is_served) = channel();
         let (begun, has_begun) = tokio::sync::oneshot::channel();
         let large = tokio::spawn(async move {
@@ -100,15 +98,15 @@ mod tests {
             LargeBodies::new().run(&large_body(1), work).await
         });
         has_begun.await.unwrap();
-        // The only worker is in the work on the large body now, which waits for somebody else to be served.
+        // The only worker now runs the work on the large body, which waits for another task to run.
         let _ = tokio::spawn(async move { served.send(()) }).await;
-        assert_eq!(large.await.unwrap(), Ok(()), "nobody was served meanwhile");
+        assert_eq!(large.await.unwrap(), Ok(()), "no other task ran meanwhile");
     }
 
     #[tokio::test]
-    async fn f53_large_bodies_of_one_organization_leave_turns_for_others() {
+    async fn f53_organizations_share_turns_for_large_bodies() {
         let large = Arc::new(LargeBodies::new());
-        // As if the work of the first were going on in every turn.
+        // Takes every turn, as if organization 1 were using them all.
         let mut taken: Vec<_> = std::iter::from_fn(|| large.0.take(sender(1), usize::MAX).ok()).collect();
         let (done, mut order) = tokio::sync::mpsc::unbounded_channel();
         let start = |number: u128| {
@@ -121,7 +119,7 @@ mod tests {
         tokio::task::yield_now().await;
         taken.pop();
         other.await.unwrap();
-        assert_eq!(order.recv().await, Some(2), "before fifty that have waited longer");
+        assert_eq!(order.recv().await, Some(2), "before fifty requests that have waited longer");
         drop(taken);
         for body in busy {
             body.await.unwrap();

@@ -1,4 +1,4 @@
-//! What a request may hold (docs/api/http.md#size-limits): named, each a setting, with the defaults of the contract.
+//! Limits of a request (docs/api/http.md#size-limits), each a setting with its documented default.
 
 use clap::Args;
 use service_kit::http::BodyLimits;
@@ -8,7 +8,6 @@ pub(crate) const MAX_DATA_LEVELS: usize = 32;
 /// Earliest timestamp, in milliseconds UTC: 2000-01-01.
 pub(crate) const EARLIEST_AT_MS: i64 = 946_684_800_000;
 
-/// Limits of one request.
 #[derive(Args, Clone, Debug)]
 pub struct Limits {
     /// Most events in one request

@@ -1,7 +1,7 @@
-//! JSON taken apart without interpreting it: members keep the text they were written in.
+//! Parses JSON without interpreting it: members keep their original text.
 //!
-//! Must not round a number, merge duplicate members or accept text that a store would refuse (NUL, lone
-//! surrogates): those are 400 here (docs/api/http.md#bodies).
+//! It never rounds a number, merges repeated members, or accepts text that a store would reject (NUL, lone surrogates). Those
+//! return 400 (docs/api/http.md#bodies).
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -9,28 +9,28 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 
-/// Deepest nesting of a body. What a rule allows lies well below it, and has a fault of its own; beyond it nothing is looked at.
+/// Maximum nesting of a body. Limits of individual members are far lower and have their own faults; deeper bodies are not parsed further.
 pub(crate) const MAX_BODY_LEVELS: usize = 64;
 
 thread_local! {
     static VISITED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How many bytes of JSON this thread has gone over so far: what a body costs, without a clock.
+/// Returns the bytes of JSON that this thread has scanned, a measure of a body's cost that needs no clock.
 pub fn visited_bytes() -> u64 {
     VISITED.get()
 }
 
-/// Notes that a text is gone over once.
+/// Counts one scan of a text.
 pub(crate) fn visit(text: &str) {
     VISITED.set(VISITED.get() + text.len() as u64);
 }
 
-/// An object's members in the order they were written.
+/// An object's members, in their original order.
 #[derive(Debug, Default)]
 pub(crate) struct RawObject<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
-/// A member name that borrows where the text has no escape.
+/// A member name, borrowed unless it contains an escape.
 #[derive(serde::Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -41,7 +41,7 @@ impl<'a> RawObject<'a> {
         serde_json::from_str(text).map_err(|error| clause(&error))
     }
 
-    /// Which of the names that `place` numbers, below 128, stand more than once; in the order of their numbers.
+    /// Returns which of the names numbered by `place` (below 128) are repeated, in ascending order.
     pub(crate) fn repeated(&self, place: impl Fn(&str) -> Option<usize>) -> Vec<usize> {
         let (mut once, mut twice) = (0_u128, 0_u128);
         for bit in self.0.iter().filter_map(|(name, _)| place(name)).map(|place| 1 << place) {
@@ -52,12 +52,12 @@ impl<'a> RawObject<'a> {
         if twice == 0 { Vec::new() } else { repeated.collect() }
     }
 
-    /// The first of the names, 128 at most, that stands more than once.
+    /// Returns the first of the names (at most 128) that is repeated.
     pub(crate) fn first_repeated(&self, known: &[&'static str]) -> Option<&'static str> {
         self.repeated(|name| known.iter().position(|known| *known == name)).first().map(|place| known[*place])
     }
 
-    /// A member, when it is present and not null: null is absence everywhere.
+    /// Returns a member that is present and not null. Null counts as absent everywhere.
     pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.0.iter().find(|(member, _)| member == name).map(|(_, value)| *value).filter(|value| value.get() != "null")
     }
@@ -66,22 +66,22 @@ impl<'a> RawObject<'a> {
         RawObject::parse(self.get(name)?.get()).ok()
     }
 
-    /// Every member that is not null.
+    /// Returns every member that is not null.
     pub(crate) fn members(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
         self.0.iter().filter(|(_, value)| value.get() != "null").map(|(name, value)| (name.as_ref(), *value))
     }
 
-    /// Every member, null or not.
+    /// Returns every member, including null ones.
     pub(crate) fn members_as_written(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
         self.0.iter().map(|(name, value)| (name.as_ref(), *value))
     }
 
-    /// The members that `keep` admits, as an object; `None` when there are none.
+    /// Returns an object of the members that `keep` accepts, or `None` if there are none.
     pub(crate) fn retain(&self, keep: impl Fn(&str) -> bool) -> Option<Box<RawValue>> {
         Self::assemble(self.members().filter(|(name, _)| keep(name)).map(|(name, value)| (name, value.get())))
     }
 
-    /// An object of names and valid JSON texts, each as given; `None` when there are none.
+    /// Returns an object of names and valid JSON texts, or `None` if there are none.
     pub(crate) fn assemble<'m>(members: impl IntoIterator<Item = (&'m str, &'m str)>) -> Option<Box<RawValue>> {
         let mut text = String::from("{");
         for (name, value) in members {
@@ -119,25 +119,24 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawObject<'a> {
     }
 }
 
-/// A string's value, or `None` for another kind of value.
+/// Returns a string's value, or `None` for other types.
 pub(crate) fn as_str(value: &RawValue) -> Option<Cow<'_, str>> {
     serde_json::from_str::<Name<'_>>(value.get()).ok().map(|Name(text)| text)
 }
 
-/// A text that was put together from valid values.
+/// Wraps text that was assembled from valid values. Panics on invalid JSON.
 pub(crate) fn valid(text: String) -> Box<RawValue> {
     visit(&text);
-    RawValue::from_string(text).expect("what is put together from valid values is valid JSON")
+    RawValue::from_string(text).expect("text assembled from valid values is valid JSON")
 }
 
-/// An array's elements, or `None` for another kind of value.
+/// Returns an array's elements, or `None` for other types.
 pub(crate) fn as_array(value: &RawValue) -> Option<Vec<&RawValue>> {
     visit(value.get());
     serde_json::from_str(value.get()).ok()
 }
 
-/// Refuses NUL and lone surrogates anywhere in a text that is JSON already. Both can only be written as `\u` escapes,
-/// and nothing else of the text is looked at: numbers and nesting are not this check's matter.
+/// Rejects NUL and lone surrogates in valid JSON. Both can only be written as `\u` escapes, so nothing else is checked.
 pub(crate) fn require_clean_text(text: &str) -> Result<(), String> {
     visit(text);
     let mut rest = text;
@@ -145,7 +144,7 @@ pub(crate) fn require_clean_text(text: &str) -> Result<(), String> {
     while let Some(at) = rest.find('\\') {
         let unit = rest[at..].strip_prefix("\\u").and_then(|digits| u16::from_str_radix(digits.get(..4)?, 16).ok());
         let is_second = matches!(unit, Some(0xDC00..=0xDFFF));
-        // A pair is two escapes side by side; either half anywhere else is lone.
+        // A pair is two adjacent escapes; either half anywhere else is lone.
         if is_second != (high_surrogate && at == 0) || (high_surrogate && !is_second) {
             return Err("a string has a lone surrogate".to_owned());
         }
@@ -158,7 +157,7 @@ pub(crate) fn require_clean_text(text: &str) -> Result<(), String> {
     if high_surrogate { Err("a string has a lone surrogate".to_owned()) } else { Ok(()) }
 }
 
-/// How deep arrays and objects nest; a plain value is 0. Of a text that is no JSON the answer means nothing.
+/// Returns how deep arrays and objects nest; 0 for a scalar. The result for invalid JSON is meaningless.
 pub(crate) fn depth(text: &str) -> usize {
     visit(text);
     let (mut level, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
@@ -188,17 +187,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_keep_the_text_they_were_written_in() {
+    fn members_keep_their_original_text() {
         let object = RawObject::parse(r#"{"a": 1.10, "b\u0041": 18446744073709551616, "n": null}"#).unwrap();
         assert_eq!(object.get("a").unwrap().get(), "1.10");
         assert_eq!(object.get("bA").unwrap().get(), "18446744073709551616");
-        assert!(object.get("n").is_none(), "null is absence");
+        assert!(object.get("n").is_none(), "null counts as absent");
         assert_eq!(object.retain(|name| name != "a").unwrap().get(), r#"{"bA":18446744073709551616}"#);
         assert!(object.retain(|_| false).is_none());
     }
 
     #[test]
-    fn nul_and_lone_surrogates_are_found_wherever_they_hide() {
+    fn rejects_nul_and_lone_surrogates_anywhere() {
         for bad in
             [r#"{"a":"\u0000"}"#, r#"{"\u0000":1}"#, r#"{"a":[{"b":"x\u0000"}]}"#, r#"{"a":"\ud800"}"#, r#"{"a":"\udc00\ud800"}"#]
         {
@@ -215,10 +214,10 @@ mod tests {
     }
 
     #[test]
-    fn depth_counts_nesting_and_ignores_brackets_in_strings() {
+    fn depth_ignores_brackets_in_strings() {
         assert_eq!(depth("1"), 0);
         assert_eq!(depth(r#"{"a":"[[[\"[["}"#), 1);
         assert_eq!(depth(r#"{"a":[{"b":[]}],"c":{}}"#), 4);
-        assert_eq!(depth("]]}[["), 2, "what is no JSON is no reason to panic");
+        assert_eq!(depth("]]}[["), 2, "invalid JSON must not panic");
     }
 }

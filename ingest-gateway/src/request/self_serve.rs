@@ -1,5 +1,5 @@
 //! Budgets of content owners, whose accounts anyone can create (docs/api/http.md#budgets). Operators approve platforms and agents,
-//! which have one only for the coverage of their drains.
+//! so those have a budget only for drain coverage.
 
 use super::limits::Limits;
 use crate::State;
@@ -12,11 +12,11 @@ use service_kit::budgets::{Budgets, cost};
 use service_kit::http::ApiError;
 
 pub(crate) struct SelfServe {
-    /// Everything that an organization without a verified domain writes.
+    /// All writes of organizations without a verified domain.
     unverified: Budgets,
-    /// Rows of PostgreSQL that a content owner writes: sessions, and coverage of its drains.
+    /// PostgreSQL rows that content owners write: sessions and drain coverage.
     rows: Budgets,
-    /// Coverage of the drains of platforms and agents.
+    /// Drain coverage of platforms and agents.
     coverage: Budgets,
 }
 
@@ -42,7 +42,7 @@ impl SelfServe {
         }
     }
 
-    /// Spends the rows of sessions that events name, or returns 429. A session costs nothing if this process has accepted events of it.
+    /// Spends the rows of sessions that events name, or returns 429. Sessions that this process has already accepted events of are free.
     pub(crate) async fn spend_named(&self, state: &State, caller: &Caller, named: &[SessionReport]) -> Result<(), ApiError> {
         if caller.org_type != OrgType::ContentOwner {
             return Ok(());
@@ -54,8 +54,8 @@ impl SelfServe {
         self.spend_rows(state, caller, rows, bytes)
     }
 
-    /// Spends coverage of a body that was accepted: of a content owner's drain, or of another organization's. Returns false if it must not
-    /// be stored.
+    /// Spends the coverage of an accepted body from a content owner's budget or another organization's. Returns false if it must
+    /// not be stored.
     pub(crate) fn spend_coverage(&self, org: OrgId, is_of_owner: bool, bytes: u64, now: DateTime<Utc>) -> bool {
         let budgets = if is_of_owner { &self.rows } else { &self.coverage };
         budgets.spend_late(org, bytes, now)

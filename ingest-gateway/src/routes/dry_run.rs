@@ -1,7 +1,7 @@
-//! A write without its effects: what a body would become on the log, or why it would be refused.
+//! Runs a write without side effects: returns the log record of a body, or the reason it would be rejected.
 //!
-//! Must stay the path that requests take, minus everything with state (keys, hosts, tokens, the log): it is what
-//! fuzzing enters, and a copy of the rules would test the copy.
+//! It uses the code path of real requests, minus everything with state (keys, hosts, tokens, the log), because fuzzing starts here
+//! and must not test a copy of the rules.
 
 use super::events::read_events;
 use super::sessions::bulk::{read_session, unnamed_session};
@@ -23,7 +23,7 @@ use service_kit::auth::Caller;
 use service_kit::http::ApiError;
 use uuid::Uuid;
 
-/// Which endpoint the body is meant for.
+/// The endpoint that a body is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Document {
     Events,
@@ -34,7 +34,7 @@ pub enum Document {
 }
 
 impl Document {
-    /// Every endpoint that takes a body, with its path.
+    /// Every endpoint that accepts a body, with its path.
     pub const ALL: [(Self, &str); 5] = [
         (Self::Events, "/events"),
         (Self::Session, "/sessions/bulk"),
@@ -44,8 +44,8 @@ impl Document {
     ];
 }
 
-/// The record a body becomes at its endpoint, for a caller that may report for every host and knows no click token. What is put
-/// on the log for a click token is nothing: its record is empty.
+/// Returns the log record of a body, for a caller that may report for every host and has no click tokens. The record of a click
+/// token request is empty.
 pub fn dry_run(body: &[u8], document: Document, limits: &Limits, now: DateTime<Utc>) -> Result<LogRecord, ApiError> {
     let caller = Caller {
         key_id: ApiKeyId(Uuid::nil()),

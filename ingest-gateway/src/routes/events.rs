@@ -1,4 +1,4 @@
-//! `POST /events`: a batch, or one event.
+//! `POST /events`: accepts a batch or one event.
 
 mod envelope;
 
@@ -51,7 +51,7 @@ pub(crate) async fn post_events(
     Ok((StatusCode::CREATED, Json(EventsAccepted { status: "ok", events_created: accepted })))
 }
 
-/// The events of a body, checked one by one. Pure.
+/// Validates the events of a body. Pure.
 pub(crate) fn read_events<'a>(
     body: &'a [u8],
     limits: &'a Limits,

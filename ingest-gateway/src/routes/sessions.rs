@@ -1,4 +1,4 @@
-//! `POST /sessions/start`, `/sessions/end` and `/sessions/bulk`: one file per endpoint.
+//! `POST /sessions/start`, `/sessions/end` and `/sessions/bulk`, one file per endpoint.
 
 pub(crate) mod start;
 pub(crate) mod end;
@@ -7,7 +7,7 @@ pub(crate) mod bulk;
 use schemas::event_key::{EventKey, OwnId};
 use schemas::ids::SessionId;
 
-/// An id of ours that a retry gets again.
+/// Derives a session id, which is the same for a retry.
 fn assigned_id(id: &OwnId<'_>) -> SessionId {
     let EventKey(bits) = EventKey::own(id);
     SessionId(uuid::Builder::from_custom_bytes(bits.to_be_bytes()).into_uuid())

@@ -1,5 +1,5 @@
-//! Why reports were refused, for the organisation that sent them (docs/api/identity.md#refused-reports): counted by reason in
-//! memory, written down in the background.
+//! Counts why reports were rejected, for the organization that sent them (docs/api/identity.md#refused-reports). Counted in memory
+//! and stored in the background.
 
 use crate::State;
 use axum::extract::{MatchedPath, Request, State as Shared};
@@ -20,7 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 const PAUSE: Duration = Duration::from_secs(1);
-/// Reasons that wait for the store, of all organisations; beyond, further ones are forgotten.
+/// Maximum reasons that wait for the store, of all organizations. Further reasons are dropped.
 const MAX_WAITING: usize = 20_000;
 const KEEP: TimeDelta = TimeDelta::days(30);
 
@@ -48,18 +48,18 @@ struct Times {
 
 type Waiting = BTreeMap<Reason, Times>;
 
-/// What was refused and is not written down yet.
+/// Rejections that are not stored yet.
 pub(crate) struct Refusals(Arc<Mutex<Waiting>>);
 
 impl Refusals {
-    /// Ends when the last handle is gone.
+    /// Starts a background task that ends when the last handle is dropped.
     pub(crate) fn start(pool: PgPool) -> Self {
         let waiting = Arc::default();
         tokio::spawn(write(Arc::downgrade(&waiting), pool));
         Self(waiting)
     }
 
-    /// Counts a refused request, once for each rule that it broke.
+    /// Counts a rejected request once per rule that it broke.
     fn note(&self, organization: OrgId, route: &str, request_id: &str, error: &ApiError, now: DateTime<Utc>) {
         let rules: BTreeSet<_> = error.listed().iter().map(|fault| (fault.field.clone(), fault.code.clone())).collect();
         let rules = if rules.is_empty() { BTreeSet::from([Default::default()]) } else { rules };
@@ -74,7 +74,7 @@ impl Refusals {
 }
 
 fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
-    // Every change is one step: what a panicking holder left is whole.
+    // Every change is a single step, so the map is consistent even after a panic.
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -99,10 +99,10 @@ async fn write(waiting: Weak<Mutex<Waiting>>, pool: PgPool) {
         }
         match write_down(&pool, &taken).await {
             Ok(()) => {}
-            // Refused once is refused for ever.
-            Err(error @ sqlx::Error::Database(_)) => tracing::warn!(reasons = taken.len(), "refusals are not written: {error}"),
+            // A database error is permanent, so a retry would fail too.
+            Err(error @ sqlx::Error::Database(_)) => tracing::warn!(reasons = taken.len(), "failed to store rejections: {error}"),
             Err(error) => {
-                tracing::debug!(reasons = taken.len(), "refusals wait: {error}");
+                tracing::debug!(reasons = taken.len(), "storing rejections failed, will retry: {error}");
                 let mut waiting = lock(&waiting);
                 taken.into_iter().for_each(|(reason, times)| add(&mut waiting, reason, times));
             }
@@ -110,7 +110,7 @@ async fn write(waiting: Weak<Mutex<Waiting>>, pool: PgPool) {
     }
 }
 
-/// In the order of the key: two processes that write the same rows do not wait for each other.
+/// Writes rows in key order, so that two processes that write the same rows don't deadlock.
 async fn write_down(pool: &PgPool, taken: &Waiting) -> Result<(), sqlx::Error> {
     let reasons = || taken.keys();
     let times = || taken.values();
@@ -130,7 +130,7 @@ async fn write_down(pool: &PgPool, taken: &Waiting) -> Result<(), sqlx::Error> {
         .map(drop)
 }
 
-/// The layer of the routes that report: notes what is refused to a known caller. A fault of ours is none of theirs.
+/// Middleware of the reporting routes: counts rejections for known callers, except for errors of this service.
 pub(crate) async fn note_refusal(Shared(state): Shared<Arc<State>>, mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
@@ -147,7 +147,7 @@ pub(crate) async fn note_refusal(Shared(state): Shared<Arc<State>>, mut request:
     response
 }
 
-/// Deletes what is old, for as long as the handle lives.
+/// Deletes old rejections hourly, as long as the handle exists.
 pub(crate) fn start_expiry(pool: PgPool, clock: Clock) -> AbortOnDropHandle<()> {
     housekeeping::hourly("old refusals", move || {
         let (pool, before) = (pool.clone(), clock.now() - KEEP);
@@ -175,7 +175,7 @@ mod tests {
     const ORG: OrgId = OrgId(Uuid::nil());
 
     #[test]
-    fn a_request_counts_once_for_each_rule_however_many_events_break_it() {
+    fn a_request_counts_once_per_broken_rule() {
         let refusals = silent();
         let broken = ApiError::faults(Code::InvalidEvent, vec![fault(0, "type"), fault(1, "type"), fault(1, "timestamp")]);
         refusals.note(ORG, "/events", "first", &broken, at(0));
@@ -189,11 +189,11 @@ mod tests {
         let expected =
             [("forbidden", "", 1, "third"), ("invalid_event", "timestamp", 2, "second"), ("invalid_event", "type", 2, "second")];
         assert_eq!(told, expected);
-        assert!(!format!("{waiting:?}").contains("secret text"), "no sentence is kept, for one may quote a value");
+        assert!(!format!("{waiting:?}").contains("secret text"), "details are not stored, because they may quote a value");
     }
 
     #[test]
-    fn what_waits_is_bounded_and_what_waits_already_is_still_counted() {
+    fn limits_waiting_reasons_but_keeps_counting_known_ones() {
         let refusals = silent();
         let error = ApiError::new(Code::Forbidden, "");
         for org in 0..=MAX_WAITING as u128 {

@@ -1,4 +1,4 @@
-//! The envelope of `POST /events`: `events` or one `event`, whichever `document_type` says (docs/api/events.md#envelope).
+//! The envelope of `POST /events`: `events` or one `event`, depending on `document_type` (docs/api/events.md#envelope).
 
 use crate::request::bodies;
 use crate::request::limits::Limits;
@@ -34,7 +34,7 @@ pub(crate) struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads the envelope: 400 for what is not a JSON object, 422 with every fault for what breaks a rule.
+    /// Parses the envelope. Returns 400 unless it is a JSON object, and 422 with every broken rule.
     pub(crate) fn parse(body: &'a [u8], max_events: usize) -> Result<Self, ApiError> {
         let members = bodies::read_object(body)?;
         bodies::require_once(&members, KNOWN)?;

@@ -1,4 +1,4 @@
-//! `POST /sessions/bulk`: a whole session in one request, visible whole or not at all; again, it merges.
+//! `POST /sessions/bulk`: stores a whole session in one request, which becomes visible all at once. A repeat is merged.
 
 use super::assigned_id;
 use crate::State;
@@ -66,7 +66,7 @@ async fn upload(state: &State, caller: &Caller, request: &WriteRequest) -> Resul
     Ok((StatusCode::CREATED, Json(SessionUploaded { status: "ok", session_id, events_created: created, outcome_recorded })))
 }
 
-/// The session of a document that names none.
+/// Derives the id of a session whose document has none.
 pub(crate) fn unnamed_session(org: OrgId, idempotency_key: Option<&str>, body: &[u8]) -> SessionId {
     assigned_id(&match idempotency_key {
         Some(idempotency_key) => OwnId::Uploaded { org, body: idempotency_key.as_bytes() },
@@ -74,7 +74,7 @@ pub(crate) fn unnamed_session(org: OrgId, idempotency_key: Option<&str>, body: &
     })
 }
 
-/// Everything a session document says, with its events checked one by one. Pure.
+/// Reads a session document and validates its events. Pure.
 pub(crate) fn read_session<'a>(
     body: &'a [u8],
     unnamed: impl FnOnce() -> SessionId,
