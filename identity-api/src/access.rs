@@ -1,4 +1,4 @@
-//! Who acts, for which organisation, what they may let others into, and the trail of it.
+//! Authenticated callers, their permissions, and the audit trail.
 
 pub(crate) mod actor;
 pub(crate) mod audit;

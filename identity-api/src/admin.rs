@@ -1,4 +1,4 @@
-//! `telemetry identity-api admin …`: what an operator does at the machine itself, by the functions that the HTTP surface uses.
+//! `telemetry identity-api admin …`: commands for operators on the server. They call the same functions as the HTTP API.
 
 mod access_requests;
 mod analysts;
@@ -25,7 +25,7 @@ use service_kit::stores;
 use sqlx::{Postgres, Transaction};
 use url::Url;
 
-/// What an operator asks for.
+/// Arguments of `admin`.
 #[derive(Args, Clone, Debug)]
 pub struct Admin {
     #[command(flatten)]
@@ -66,9 +66,9 @@ struct Office {
     pool: PgPool,
     clock: Clock,
     operator: Option<UserId>,
-    /// Absent where no way to send mail is set.
+    /// `None` if no mail delivery is configured.
     mailer: Option<Mailer>,
-    /// Where mails lead, where a page for people is named.
+    /// Where emails link to, if a page for people is configured.
     entrance: Option<Url>,
 }
 
@@ -103,7 +103,7 @@ impl Office {
 }
 
 impl Admin {
-    /// Runs the command and prints what came of it.
+    /// Runs the command and prints its result.
     pub async fn run(self, settings: &Settings, clock: Clock) -> anyhow::Result<()> {
         let office = Office::open(settings, self.operator.as_ref(), clock).await?;
         let done = match self.command {

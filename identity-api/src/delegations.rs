@@ -1,4 +1,4 @@
-//! Delegations: a content owner lets a platform or an agent read its telemetry, and takes that back.
+//! Delegations: a content owner shares its data with a platform or an agent, and can revoke that.
 
 pub(crate) mod requests;
 
@@ -20,7 +20,7 @@ use sqlx::postgres::PgRow;
 const RECENT: &str = "SELECT created_at FROM delegations WHERE grantor_org_id = $1 AND grantee_org_id = $2 AND created_at > $3 \
     ORDER BY created_at DESC OFFSET $4 LIMIT 1";
 
-/// A statement that returns the row alone leaves the names out.
+/// Reads a row. Statements that return only the delegation leave out the names.
 fn read(row: &PgRow) -> Result<Delegation, sqlx::Error> {
     Ok(Delegation {
         id: DelegationId(row.try_get("id")?),
@@ -34,7 +34,7 @@ fn read(row: &PgRow) -> Result<Delegation, sqlx::Error> {
     })
 }
 
-/// The side of a delegation, or of a request for one, on which the caller stands.
+/// The caller's side of a delegation or delegation request.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Role {
@@ -42,7 +42,7 @@ pub(crate) enum Role {
     Grantee,
 }
 
-/// Which of the caller's own to list; both sides when no role is named.
+/// Which side to list; both by default.
 #[derive(Deserialize)]
 pub(crate) struct Side {
     role: Option<Role>,
@@ -58,7 +58,7 @@ impl Side {
     }
 }
 
-/// `GET /api/v1/identity/delegations`: active ones, oldest first.
+/// Handles `GET /api/v1/identity/delegations`; active ones, oldest first.
 pub(crate) async fn list_delegations(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
@@ -135,8 +135,8 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Returns 429 if the pair has as many delegations of the last hour as it may have. Spends what the messages to both organizations
-    /// cost from the budget of the actor's, or returns 429. Those of the revocation are among them.
+    /// Returns 429 if the pair has reached its hourly limit of delegations, or if the messages to both organizations exceed the
+    /// budget of the actor's. The price includes the messages of a later revocation.
     pub(crate) async fn spend(&self, state: &State, store: &mut PgConnection, actor: &Actor) -> Result<(), ApiError> {
         self.require_room(store, RECENT, state.delegations_per_pair, state.now()).await?;
         let mut price = 0;
@@ -146,8 +146,8 @@ impl Pair {
         state.budgets.organizations.spend(actor.org_id, price, state.now())
     }
 
-    /// Returns 429 if `recent`, with the grantor, the grantee, the start of the hour and how many to pass over, finds that the pair has
-    /// `limit` within the last hour; 0 is no limit. The caller holds the pair.
+    /// Returns 429 if `recent` finds that the pair created `limit` rows in the last hour; 0 means unlimited. `recent` takes the
+    /// grantor, the grantee, the start of the hour and the number of rows to skip. The caller has locked the pair.
     pub(crate) async fn require_room(
         &self,
         store: &mut PgConnection,
@@ -161,8 +161,8 @@ impl Pair {
         hourly::refuse_until(oldest.fetch_optional(store).await?, now, why)
     }
 
-    /// Until the transaction ends, nobody else grants, asks or approves for this pair: that there is neither a
-    /// delegation nor a pending request is a fact of two tables, which no one index can state.
+    /// Locks the pair until the transaction ends. No index can enforce that a pair has at most one delegation or pending request,
+    /// because they are in two tables.
     pub(crate) async fn lock(&self, transaction: &mut PgConnection) -> Result<(), sqlx::Error> {
         sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")
             .bind(format!("delegation {} {}", self.grantor, self.grantee))
@@ -172,8 +172,9 @@ impl Pair {
     }
 }
 
-/// Creates a delegation with all that belongs to it; 403 for a member who is no owner and a key that lacks a scope of it, 409 when
-/// the pair has an active one. The caller holds the pair, which goes before the organisation.
+/// Creates a delegation, records it and notifies both sides. Returns 403 for members who aren't owners and for keys that lack one
+/// of its scopes, and 409 if the pair has an active delegation. The caller has locked the pair, which comes before the
+/// organization.
 pub(crate) async fn grant(
     transaction: &mut PgConnection,
     actor: &Actor,
@@ -220,8 +221,8 @@ async fn tell(
     outbox::announce(transaction, Event { from: delegation.grantor_org_id, to: &to, kind, at, data }).await
 }
 
-/// `DELETE /api/v1/identity/delegations/{id}`: 200 with the revoked delegation, also when it was revoked before. 403 for a
-/// member who is no owner.
+/// Handles `DELETE /api/v1/identity/delegations/{id}`: returns the delegation, even if it was already revoked. Returns 403 for
+/// members who aren't owners.
 pub(crate) async fn revoke_delegation(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -281,7 +282,7 @@ async fn record(
     audit::record_for_both(transaction, author, of, now, (action, "delegation", delegation.id.0)).await
 }
 
-/// Revokes what these granted, and tells both sides as ever.
+/// Revokes the delegations that these creators granted, and notifies both sides.
 pub(crate) async fn revoke_made_by(
     transaction: &mut PgConnection,
     author: Author,
@@ -300,7 +301,7 @@ pub(crate) async fn revoke_made_by(
     .try_map(|row| read(&row))
     .fetch_all(&mut *transaction)
     .await?;
-    // The order of the outbox.
+    // The outbox locks in this order.
     revoked.sort_by_key(|delegation| (delegation.grantor_org_id, delegation.grantee_org_id));
     for delegation in &revoked {
         tell_revoked(transaction, author, delegation, now).await?;

@@ -1,8 +1,8 @@
-//! Domains of organisations: register, list, verify, release (docs/api/identity.md#domains).
+//! Domains of organizations: register, list, verify, delete (docs/api/identity.md#domains).
 //!
-//! Must take a registration for nothing but a wish: it shows no event and stops nobody, until it is verified. Who owns
-//! a host, and which of its history, is `ownership`; whether a token is published is `proof`, and whether it still is, `upkeep`; a
-//! host that two prove is `contest`.
+//! A registration shows no events and blocks no one until it is verified. `ownership` defines who owns a host and which part of
+//! its history they see, `proof` checks whether a token is published, `upkeep` checks it again, and `contest` handles a host that
+//! two organizations verify.
 
 mod contest;
 mod head;
@@ -84,7 +84,7 @@ impl Row {
     }
 }
 
-/// Whether a domain is held by a proof, and not on the word of a partner or an operator.
+/// Returns whether a domain is verified by a token, not attested by a partner or an operator.
 fn is_proof(row: &Row) -> bool {
     row.verification_method.as_ref().is_some_and(|method| method.parse::<VerificationMethod>().is_ok())
 }
@@ -108,7 +108,7 @@ fn not_found() -> ApiError {
     ApiError::new(Code::NotFound, "Domain not found.")
 }
 
-/// Only content owners have domains.
+/// Returns 403 unless the organization is a content owner.
 async fn owners_only(state: &State, actor: &Actor) -> Result<(), ApiError> {
     if organization::type_of(&state.pool, actor.org_id).await? == Some(OrgType::ContentOwner) {
         return Ok(());
@@ -116,7 +116,7 @@ async fn owners_only(state: &State, actor: &Actor) -> Result<(), ApiError> {
     Err(ApiError::new(Code::Forbidden, "Only content owners can have domains."))
 }
 
-/// `GET /api/v1/identity/domains`: verified or not, oldest first; released ones are gone.
+/// Handles `GET /api/v1/identity/domains`; verified or not, oldest first, without deleted ones.
 pub(crate) async fn list_domains(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
@@ -165,8 +165,8 @@ pub(crate) fn parse_new_domain(body: &[u8]) -> Result<Site, ApiError> {
     ownable(&new.domain.unwrap_or_default()).map_err(|rule| rule_broken("domain", rule))
 }
 
-/// `DELETE /api/v1/identity/domains/{id}`: 204, also when it was deleted before. Its events are the caller's no more. 403 for a member
-/// who is no owner.
+/// Handles `DELETE /api/v1/identity/domains/{id}`: returns 204, even if it was already deleted. The organization no longer sees
+/// its events. Returns 403 for members who aren't owners.
 pub(crate) async fn release_domain(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,

@@ -1,4 +1,4 @@
-//! Keys of organisations, the drains that some of them feed, and accounts of analysts in ClickHouse.
+//! API keys, log drains with their keys, and analyst accounts.
 
 pub(crate) mod analysts;
 pub mod api_keys;

@@ -1,5 +1,4 @@
-//! WHO MAY SEE WHAT: organisations, keys, domains, delegations and webhook endpoints, and the only crate that writes
-//! their tables.
+//! Organizations, keys, domains, delegations and webhook endpoints. The only crate that writes their tables.
 
 mod routes;
 pub mod admin;
@@ -66,7 +65,7 @@ pub struct Cli {
     pub settings: Settings,
 }
 
-/// What the binary can do besides serving.
+/// Commands of the binary; without one it serves.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
     /// Ask the running process on this machine whether it is up
@@ -77,7 +76,7 @@ pub enum Command {
     Admin(admin::Admin),
 }
 
-/// What the service needs besides a listener.
+/// Settings of the service, apart from its listener.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
     /// The store
@@ -104,7 +103,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Refuses what is good for development only.
+    /// Rejects settings that are only for development.
     fn harden(&self) -> anyhow::Result<()> {
         self.postgres.harden()?;
         self.webhooks.harden()?;
@@ -113,7 +112,7 @@ impl Settings {
         self.secrets.sealer().map(drop)
     }
 
-    /// The same for what only asks PostgreSQL and leaves.
+    /// Like `harden`, for commands that only use PostgreSQL.
     pub fn for_commands(self, profile: Profile) -> anyhow::Result<Self> {
         if profile.is_production() {
             self.postgres.harden()?;
@@ -121,7 +120,7 @@ impl Settings {
         Ok(self)
     }
 
-    /// The same for what an operator does at the machine, by the account of the service: only `migrate` owns the tables.
+    /// Like `for_commands`, for `admin`, which must run as the account of the service: only `migrate` owns the tables.
     pub async fn for_admin(self, profile: Profile) -> anyhow::Result<Self> {
         let settings = self.for_commands(profile)?;
         if profile.is_production() {
@@ -131,11 +130,11 @@ impl Settings {
     }
 }
 
-/// Largest body of this surface.
+/// Maximum size of a request body.
 const MAX_BODY_BYTES: usize = 64 * 1024;
 const LIMITS: BodyLimits = BodyLimits::of(MAX_BODY_BYTES);
 
-/// What mails under way get after the last request was answered; within what a stopping process has.
+/// Time for pending emails after the last response; shorter than the shutdown timeout.
 const MAIL_GRACE: Duration = Duration::from_millis(400);
 
 pub struct State {
@@ -169,7 +168,7 @@ impl HasDirectory for State {
 }
 
 impl State {
-    /// Connects and refuses tables that are older than this build, and a key that cannot seal.
+    /// Connects to PostgreSQL. Fails if its tables are older than this build, or if the secrets key is invalid.
     pub async fn connect(settings: &Settings, clock: Clock) -> anyhow::Result<Arc<Self>> {
         let sealer = settings.secrets.sealer()?;
         let mailer = settings.mail.mailer()?;
@@ -212,27 +211,27 @@ impl State {
         }))
     }
 
-    /// The current time as answers show it, so that what is kept and what was shown are the same instant.
+    /// Returns the current time with the precision of responses, so that stored and shown times are equal.
     fn now(&self) -> DateTime<Utc> {
         self.clock.now().trunc_subsecs(3)
     }
 
-    /// Mails the same to each, with the link to the pages for people where there are any.
+    /// Sends the same email to each address, with a link to the pages for people if they are configured.
     async fn tell(&self, readers: Result<Vec<String>, sqlx::Error>, subject: &str, text: &str) {
         let text = format!("{text}\n{}", opening(self.sign_in.entrance()));
         self.mailer.send_each(readers, subject, &text).await;
     }
 
-    /// Waits for the mails that were promised; a stop that cannot wait drops them, and people ask again.
+    /// Waits for pending emails, at most `MAIL_GRACE`. Emails dropped after that must be requested again.
     pub async fn finish(&self) {
         let mails = self.sign_in.mails();
         mails.close();
         if tokio::time::timeout(MAIL_GRACE, mails.wait()).await.is_err() {
-            tracing::warn!("left before every mail was sent");
+            tracing::warn!("stopped before all emails were sent");
         }
     }
 
-    /// Looks at every proof of a domain that is due, as the process does by itself every few minutes.
+    /// Checks every domain that is due, as the process does periodically.
     pub async fn look_at_proofs(&self) -> Result<Looked, sqlx::Error> {
         self.upkeep.round(&self.clock).await
     }
@@ -242,8 +241,7 @@ impl State {
     }
 }
 
-/// Brings the tables up to this build, and says on stderr what it may not take from the services. Safe to repeat, also by several
-/// processes at once.
+/// Creates and updates the tables, and prints to stderr which privileges it couldn't revoke. Safe to repeat, also concurrently.
 pub async fn migrate(settings: &Settings) -> anyhow::Result<()> {
     let pool = stores::postgres(&settings.postgres)?;
     stores::migrate_postgres(&pool).await?;
@@ -257,7 +255,7 @@ pub async fn migrate(settings: &Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The process that `cli` asks for, until its end.
+/// Returns the process that `cli` describes.
 pub fn start(cli: Cli) -> Process {
     Box::pin(async move {
         let Cli { command, process, settings } = cli.clone();
@@ -287,7 +285,7 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     let transport = cli.settings.sign_in.transport().unwrap_or_else(|| cli.process.profile.transport());
     let limits = server::Limits::of(&cli.settings.sign_in.clients).over(transport);
     let router = http::with_boundary_over(transport, own);
-    tracing::info!(listen = %cli.process.listen, "identity-api answers");
+    tracing::info!(listen = %cli.process.listen, "identity-api is listening");
     server::serve(listener, router, limits, stop).await;
     state.finish().await;
     Ok(())

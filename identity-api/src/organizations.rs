@@ -1,4 +1,4 @@
-//! Organisations, people and who belongs where.
+//! Organizations, their members and invites.
 
 pub(crate) mod founding;
 pub(crate) mod access_requests;
@@ -23,7 +23,7 @@ pub async fn create_organization(pool: &PgPool, name: &str, org_type: OrgType) -
     Ok(OrgId(id))
 }
 
-/// The oldest organisation of this name and type, if there is one.
+/// Returns the oldest organization with this name and type, if any.
 pub async fn find_organization(pool: &PgPool, name: &str, org_type: OrgType) -> Result<Option<OrgId>, sqlx::Error> {
     let id: Option<Uuid> =
         sqlx::query_scalar("SELECT id FROM organizations WHERE name = $1 AND org_type = $2 ORDER BY created_at LIMIT 1")
@@ -34,7 +34,7 @@ pub async fn find_organization(pool: &PgPool, name: &str, org_type: OrgType) -> 
     Ok(id.map(OrgId))
 }
 
-/// Creates a person, or finds the one with this address.
+/// Creates a person, or returns the one with this address.
 pub async fn ensure_user(pool: &PgPool, email: &str, is_operator: bool) -> Result<UserId, sqlx::Error> {
     let id: Uuid = sqlx::query_scalar(
         "INSERT INTO users (email, is_operator) VALUES ($1, $2) ON CONFLICT (email) DO UPDATE SET is_operator = $2 RETURNING id",
@@ -46,7 +46,7 @@ pub async fn ensure_user(pool: &PgPool, email: &str, is_operator: bool) -> Resul
     Ok(UserId(id))
 }
 
-/// Makes a person an owner of an organisation.
+/// Makes a person an owner of an organization.
 pub async fn ensure_owner(pool: &PgPool, org: OrgId, user: UserId) -> Result<(), sqlx::Error> {
     sqlx::query("INSERT INTO memberships (organization_id, user_id, role) VALUES ($1, $2, 'owner') ON CONFLICT DO NOTHING")
         .bind(org.0)

@@ -1,4 +1,4 @@
-//! People who signed in. A handler states which kind it serves as an argument type: anybody, or an operator.
+//! Signed-in people. A handler requires one, or an operator, by the type of its argument.
 
 pub mod sign_in;
 pub mod user_sessions;
@@ -16,7 +16,7 @@ use removal::CreatedBy;
 use service_kit::auth::Member;
 use sign_in::account;
 
-/// Somebody with a session, and the address they signed in with.
+/// A signed-in person with their address.
 #[derive(Clone, Debug)]
 pub(crate) struct Person {
     pub(crate) user_id: UserId,
@@ -24,7 +24,7 @@ pub(crate) struct Person {
     is_operator: bool,
 }
 
-/// Somebody with a session who is an operator.
+/// A signed-in operator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operator(pub(crate) UserId);
 
@@ -58,7 +58,7 @@ fn operators_only() -> ApiError {
     ApiError::new(Code::Forbidden, "Only operators can do this.")
 }
 
-/// Holds a person's row until the transaction ends: what is counted of them is counted one after the other.
+/// Locks a person's row until the transaction ends, which serializes checks of their limits.
 pub(crate) async fn lock(transaction: &mut PgConnection, user: UserId) -> Result<(), sqlx::Error> {
     sqlx::query("SELECT 1 FROM users WHERE id = $1 FOR NO KEY UPDATE").bind(user.0).execute(transaction).await.map(drop)
 }
@@ -86,7 +86,7 @@ pub(crate) async fn operators(connection: &mut PgConnection) -> Result<Vec<Opera
         .await
 }
 
-/// Makes somebody an operator; who is one already stays one.
+/// Makes a person an operator; an operator stays one.
 pub(crate) async fn add_operator(
     transaction: &mut PgConnection,
     author: Author,
@@ -97,7 +97,8 @@ pub(crate) async fn add_operator(
     set_operator(transaction, author, user, true, now).await
 }
 
-/// Makes an operator an ordinary person, whose sessions end, and whose keys, made for whomever, unless they are to be kept.
+/// Removes a person's operator role, ends their sessions and, unless they are to be kept, revokes the keys they created for any
+/// organization.
 pub(crate) async fn remove_operator(
     transaction: &mut PgConnection,
     author: Author,

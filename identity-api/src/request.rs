@@ -1,4 +1,4 @@
-//! What requests of this surface say, before anything is looked up: members, texts, addresses, hosts.
+//! Parses requests, before any lookup: members, texts, addresses, hosts.
 
 pub(crate) mod bodies;
 pub(crate) mod request_slot;

@@ -1,4 +1,4 @@
-//! The whole surface on one screen: which path is whose, by who may call it.
+//! All routes, grouped by the credential they require.
 
 pub(crate) mod dry_run;
 
@@ -17,7 +17,7 @@ use axum::middleware;
 use axum::routing::{delete, get, patch, post};
 use std::sync::Arc;
 
-/// Every path of this surface, without health and boundary.
+/// Returns all routes except health; layers of the boundary are added elsewhere.
 pub fn routes(state: Arc<State>) -> Router {
     paths()
         .route_layer(middleware::from_fn(request_slot::hold))
@@ -60,7 +60,7 @@ fn paths() -> Router<Arc<State>> {
         .route("/api/v1/identity/webhooks/{id}/rotate-secret", post(endpoint_state::rotate_secret))
         .route("/api/v1/identity/webhooks/{id}/deliveries", get(deliveries::list_deliveries))
         .route("/api/v1/identity/webhooks/{id}/deliveries/{delivery_id}/redeliver", post(deliveries::redeliver))
-        // a session only: organisations, their members and invites, access requests
+        // sessions only: organizations, their members and invites, access requests
         .route("/api/v1/identity/organizations", get(founding::list_organizations).post(founding::create_organization))
         .route("/api/v1/identity/organizations/{id}", get(founding::show_organization))
         .route("/api/v1/identity/organizations/{id}/members", get(members::list_members).post(invites::invite_member))
@@ -79,7 +79,7 @@ fn paths() -> Router<Arc<State>> {
             "/api/v1/identity/agent-access-requests",
             get(access_requests::list_agent_requests).post(access_requests::ask_for_agent),
         )
-        // a session of an operator
+        // sessions of operators
         .route("/api/v1/identity/operator/access-requests", get(access_requests::list_access_requests_to_review))
         .route("/api/v1/identity/operator/access-requests/{id}/approve", post(access_requests::approve_access_request))
         .route("/api/v1/identity/operator/access-requests/{id}/reject", post(access_requests::reject_access_request))
@@ -87,16 +87,16 @@ fn paths() -> Router<Arc<State>> {
         .route("/api/v1/identity/operator/webhooks", get(people::webhooks::list_all_webhooks))
         .route("/api/v1/identity/operator/webhooks/{id}", get(people::webhooks::show_any_webhook))
         .route("/api/v1/identity/operator/webhooks/{id}/deliveries", get(people::webhooks::list_any_deliveries))
-        // a key with partner:provision of a trusted partner
+        // keys with partner:provision of a trusted partner
         .route("/api/v1/identity/partner/organizations", post(partners::provision_organization))
         .route("/api/v1/identity/partner/organizations/{id}/domains/{domain_id}/attest", post(partners::attest_domain))
         .route("/api/v1/identity/partner/organizations/{id}/invites", post(partners::invite_first_owner))
-        // nobody yet: within the rate of the client's address
+        // no credential: within the rate of the client's address
         .route("/api/v1/identity/auth/magic-link", get(redemption::show_sign_in_page).post(magic_links::send_magic_link))
         .route("/api/v1/identity/auth/magic-link/verify", post(redemption::redeem_magic_link))
         .route("/api/v1/identity/auth/oidc", get(oidc::list_oidc_providers))
         .route("/api/v1/identity/auth/oidc/{provider}", get(oidc::start_oidc))
         .route("/api/v1/identity/auth/oidc/{provider}/callback", get(oidc::finish_oidc))
-        // a session alone
+        // sessions only
         .route("/api/v1/identity/auth/session", get(session::show_session).delete(session::end_session))
 }

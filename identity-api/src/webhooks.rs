@@ -1,5 +1,5 @@
-//! Webhook endpoints: register and list; ending, pausing and trying one is `endpoint_state`, how deliveries fared `deliveries`. What is
-//! sent to them is `outbox`, sending it is stream-workers.
+//! Webhook endpoints: create and list. `endpoint_state` disables, deletes and tests them, `deliveries` lists deliveries, `outbox`
+//! writes messages, and stream-workers sends them.
 
 pub(crate) mod deliveries;
 pub(crate) mod outbox;
@@ -42,7 +42,7 @@ pub(crate) fn read(row: &PgRow) -> Result<WebhookEndpoint, sqlx::Error> {
     })
 }
 
-/// `GET /api/v1/identity/webhooks`: all that are not deleted, oldest first.
+/// Handles `GET /api/v1/identity/webhooks`; oldest first, without deleted ones.
 pub(crate) async fn list_webhooks(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
@@ -55,7 +55,7 @@ pub(crate) async fn list_webhooks(
     Ok(part.of(listed.fetch_all(&state.pool).await?))
 }
 
-/// `GET /api/v1/identity/webhooks/{id}`: also a deleted one.
+/// Handles `GET /api/v1/identity/webhooks/{id}`, including deleted endpoints.
 pub(crate) async fn show_webhook(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
@@ -128,7 +128,7 @@ pub(crate) fn parse_new_webhook(body: &[u8], allowed: &AllowedReceivers) -> Resu
     url.zip(faults.take(subscription(&new.event_types.unwrap_or_default()))).ok_or_else(|| faults.refuse())
 }
 
-/// The named types, sorted and without repeats.
+/// Returns the named types, sorted and without duplicates.
 fn subscription(names: &[String]) -> Result<Vec<EventType>, Fault> {
     let known = || EventType::SUBSCRIBED.map(EventType::as_str).join(", ");
     let kind = |name: &String| {
@@ -144,7 +144,7 @@ fn subscription(names: &[String]) -> Result<Vec<EventType>, Fault> {
     Ok(kinds)
 }
 
-/// Deletes the endpoints that these set up, or whose secret they were the last to rotate: they know the secrets.
+/// Deletes the endpoints that these creators created or whose secret they rotated last, because they know the secret.
 pub(crate) async fn delete_made_by(
     transaction: &mut PgConnection,
     author: Author,

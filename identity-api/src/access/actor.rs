@@ -1,4 +1,4 @@
-//! Who changes or lists identity objects: a key with the scope, or a signed-in member of the organisation
+//! Authenticates callers that change or list identity objects: a key with the scope, or a signed-in member of the organization
 //! (docs/api/identity.md#which-credential).
 
 use crate::State;
@@ -23,12 +23,12 @@ pub(crate) struct Actor {
     pub(crate) credential: Credential,
 }
 
-/// Somebody who may list the organisation's identity objects.
+/// A caller that may list the organization's identity objects.
 pub(crate) struct IdentityReader(pub(crate) Actor);
 
 pub(crate) struct IdentityWriter(pub(crate) Actor);
 
-/// Somebody signed in, whatever they are a member of; no key will do.
+/// A signed-in person, whatever their memberships. Rejects keys.
 pub(crate) struct SignedIn(pub(crate) Member);
 
 impl FromRequestParts<Arc<State>> for IdentityReader {
@@ -44,7 +44,7 @@ impl FromRequestParts<Arc<State>> for IdentityWriter {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         let actor = actor(parts, state, &[Scope::IdentityWrite]).await?;
-        // Revoking and deleting must work however much others of the organization change. Creating paid for it.
+        // Revoking and deleting are free: they must work even when the organization's budget is spent.
         if parts.method != Method::DELETE {
             state.budgets.organizations.spend(actor.org_id, price(parts), state.now())?;
         }
@@ -52,30 +52,30 @@ impl FromRequestParts<Arc<State>> for IdentityWriter {
     }
 }
 
-/// Budgets of what can be changed without an operator.
+/// Budgets for changes that don't need an operator.
 pub(crate) struct ChangeBudgets {
     pub(crate) organizations: Budgets<OrgId>,
-    /// People who act for themselves, as by creating an organization.
+    /// For people acting for themselves, for example when creating an organization.
     pub(crate) people: Budgets<UserId>,
 }
 
 impl ChangeBudgets {
-    /// `bytes` an hour each; 0: no limit.
+    /// Creates budgets of `bytes` per hour each; 0 means unlimited.
     pub(crate) fn new(bytes: u64) -> Self {
         Self { organizations: Budgets::new(bytes), people: Budgets::new(bytes) }
     }
 }
 
-/// What a change costs: the body, the row that it changes and that of the audit trail.
+/// Returns the cost of a change: the body, the changed row and its row in the audit trail.
 fn price(parts: &Parts) -> u64 {
     let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let is_chunked = parts.headers.contains_key(header::TRANSFER_ENCODING);
     let length = length.unwrap_or(if is_chunked { crate::MAX_BODY_BYTES } else { 0 });
-    // A larger body is refused when it is read.
+    // Larger bodies are rejected when they are read.
     cost(2, length.min(crate::MAX_BODY_BYTES))
 }
 
-/// A key, when one is presented, decides alone: a bad key beside a good session is refused.
+/// Authenticates by key if there is one: an invalid key is rejected even beside a valid session.
 async fn actor(parts: &mut Parts, state: &Arc<State>, any_of: &[Scope]) -> Result<Actor, ApiError> {
     if !parts.headers.contains_key(API_KEY_HEADER) {
         return member(parts, state).await;
@@ -84,7 +84,7 @@ async fn actor(parts: &mut Parts, state: &Arc<State>, any_of: &[Scope]) -> Resul
     state.rates.admit_credential(Credential::Key(caller.key_id))?;
     let lacking = any_of.last().filter(|_| !any_of.iter().any(|scope| caller.scopes.contains(scope)));
     lacking.map_or(Ok(()), |scope| caller.require(*scope))?;
-    // A key without the scope spends nothing that other keys need.
+    // Check the scope first, so that a key without it doesn't use up the organization's rate.
     state.rates.admit_organization(caller.org_id, NonZeroU32::MIN)?;
     let founder = organization::founder_of(&state.pool, caller.org_id).await?;
     request_slot::take(&state.request_slots, Tenant::Organization(caller.org_id), founder.map(Share::KeysOf)).await?;
@@ -94,7 +94,7 @@ async fn actor(parts: &mut Parts, state: &Arc<State>, any_of: &[Scope]) -> Resul
 impl FromRequestParts<Arc<State>> for SignedIn {
     type Rejection = ApiError;
 
-    /// A key beside a session is refused as a key alone is: it opens nothing here.
+    /// Rejects keys, even beside a session.
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         if parts.headers.contains_key(API_KEY_HEADER) {
             return Err(ApiError::unauthenticated());

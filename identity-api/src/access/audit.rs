@@ -1,4 +1,4 @@
-//! The audit trail: who changed what, written in the transaction of the change; and what an operator read of a customer's.
+//! The audit trail: every change, written in the transaction of the change, and what operators read about a customer.
 
 pub(crate) mod refused_reports;
 pub(crate) mod trail;
@@ -11,15 +11,15 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 pub(crate) struct Change {
-    /// `<object>.<what happened>`.
+    /// Name of the change, as `<object>.<verb>`.
     pub(crate) action: &'static str,
     pub(crate) object_kind: &'static str,
     pub(crate) object_id: Uuid,
-    /// What the object's own row does not keep.
+    /// Details that the object's row doesn't contain.
     pub(crate) detail: Value,
 }
 
-/// What an operator was shown of customers' objects: each by its id and whose it is.
+/// Customer objects that an operator read, each with its id and its organization.
 pub(crate) struct Read<'a> {
     pub(crate) action: &'static str,
     pub(crate) object_kind: &'static str,
@@ -31,12 +31,12 @@ pub(crate) enum Author {
     Key(ApiKeyId),
     User(UserId),
     Operator(UserId),
-    /// Whoever works at the machine itself, in nobody's name.
+    /// A command on the server without `--as`.
     System,
 }
 
 impl Author {
-    /// As tables name them: the kind and the id.
+    /// Returns the kind and the id, as stored in tables.
     pub(crate) fn name(self) -> (&'static str, Option<Uuid>) {
         match self {
             Self::Key(key) => ("key", Some(key.0)),
@@ -56,7 +56,7 @@ impl From<Credential> for Author {
     }
 }
 
-/// Writes down what somebody changed for their organisation.
+/// Records a change that the caller made for their organization.
 pub(crate) async fn record(
     transaction: &mut PgConnection,
     actor: &Actor,
@@ -66,7 +66,7 @@ pub(crate) async fn record(
     record_by(transaction, actor.credential.into(), Some(actor.org_id), at, change).await
 }
 
-/// Writes a change down; it is kept when the caller's transaction is. `organization` is whom it concerns.
+/// Records a change in the caller's transaction. `organization` is the organization it concerns.
 pub(crate) async fn record_by(
     transaction: &mut PgConnection,
     author: Author,
@@ -92,7 +92,7 @@ pub(crate) async fn record_by(
     Ok(())
 }
 
-/// Writes down a change that concerns two organizations: a row for each, with what it should know of the other.
+/// Records a change that concerns two organizations, with one row and its own details for each.
 pub(crate) async fn record_for_both(
     transaction: &mut PgConnection,
     author: Author,
@@ -107,7 +107,7 @@ pub(crate) async fn record_for_both(
     Ok(())
 }
 
-/// Writes down what an operator read, for whose it is: of each object once a day for each operator, however often they look.
+/// Records an operator's reads in the audit trails of the owners, at most once per object, operator and day.
 pub(crate) async fn record_reads(
     connection: &mut PgConnection,
     operator: UserId,

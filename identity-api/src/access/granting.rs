@@ -1,8 +1,7 @@
-//! What only owners may do with keys, drains, delegations, webhook endpoints and domains, and what a key may grant
-//! (docs/api/identity.md#what-a-member-may-do).
+//! Permissions of owners and members, and which scopes a key can grant (docs/api/identity.md#what-a-member-may-do).
 //!
-//! Must judge whoever lets others in under the lock under which people are removed: who is removed leaves nothing of it behind, not
-//! even what was being made.
+//! Permissions are checked under the lock that removing a member takes. So nothing that a removed member was creating at that
+//! moment survives.
 
 use super::actor::{Actor, Credential};
 use super::audit::Author;
@@ -14,7 +13,7 @@ use service_kit::http::ApiError;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// What only owners may do, and keys with `identity:write`.
+/// Actions that require an owner, or a key with `identity:write`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LettingIn {
     Keys,
@@ -38,7 +37,7 @@ impl LettingIn {
     }
 }
 
-/// Holds the organisation's row; 403 for a member who is no owner, 401 for a key that is revoked by now.
+/// Locks the organization's row. Returns 403 for members who aren't owners, and 401 if the key was revoked in the meantime.
 pub(crate) async fn require_owner(transaction: &mut PgConnection, actor: &Actor, to: LettingIn) -> Result<(), ApiError> {
     organization::lock(transaction, actor.org_id).await?;
     match actor.credential {
@@ -50,7 +49,7 @@ pub(crate) async fn require_owner(transaction: &mut PgConnection, actor: &Actor,
     }
 }
 
-/// What a key holds; it stays as it is until the transaction ends.
+/// Returns the key's scopes and locks its row until the transaction ends.
 async fn held(transaction: &mut PgConnection, key: ApiKeyId) -> Result<Vec<Scope>, ApiError> {
     let names: Option<Vec<String>> =
         sqlx::query_scalar("SELECT scopes FROM api_keys WHERE id = $1 AND revoked_at IS NULL FOR SHARE")
@@ -61,7 +60,7 @@ async fn held(transaction: &mut PgConnection, key: ApiKeyId) -> Result<Vec<Scope
     Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
 }
 
-/// Refuses what a key does not hold itself; people grant whatever there is.
+/// Rejects scopes that the key doesn't have itself. People can grant every scope.
 pub(crate) async fn require_held(transaction: &mut PgConnection, author: Author, scopes: &[Scope]) -> Result<(), ApiError> {
     let Author::Key(key) = author else { return Ok(()) };
     let held = held(transaction, key).await?;
@@ -73,11 +72,11 @@ pub(crate) async fn require_held(transaction: &mut PgConnection, author: Author,
     Err(ApiError::new(Code::MissingScope, detail))
 }
 
-/// By whom delegations were granted and webhook endpoints set up.
+/// Creators of delegations and webhook endpoints.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Makers<'a> {
-    /// A person, as a member of an organisation.
+    /// A person, as a member of an organization.
     pub(crate) member: Option<(OrgId, UserId)>,
-    /// Keys, of whatever organisation.
+    /// Keys of any organization.
     pub(crate) keys: &'a [Uuid],
 }

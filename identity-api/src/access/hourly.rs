@@ -1,4 +1,4 @@
-//! Limits per hour on rows that stay: whatever became of what they stand for, they count.
+//! Hourly limits that count stored rows, including those that were withdrawn or revoked since.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use schemas::problem::Code;
@@ -6,12 +6,13 @@ use service_kit::http::ApiError;
 
 pub(crate) const WINDOW: TimeDelta = TimeDelta::hours(1);
 
-/// Rows to pass over, newest first, to find the one that has to grow old before there is room for another; none without a limit.
+/// Returns how many rows to skip, newest first, to find the row that must leave the window before another is accepted. `None`
+/// means unlimited.
 pub(crate) fn offset(limit: u32) -> Option<i64> {
     limit.checked_sub(1).map(i64::from)
 }
 
-/// Returns 429 until the row of `oldest` has left the window.
+/// Returns 429 until the row created at `oldest` has left the window.
 pub(crate) fn refuse_until(oldest: Option<DateTime<Utc>>, now: DateTime<Utc>, why: &str) -> Result<(), ApiError> {
     let Some(oldest) = oldest else { return Ok(()) };
     let wait = (oldest + WINDOW - now).to_std().unwrap_or_default();

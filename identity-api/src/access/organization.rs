@@ -1,4 +1,4 @@
-//! The row of an organisation: what it is, who belongs to it, and holding it until a change is made.
+//! Reads and locks rows of organizations.
 
 use schemas::identity::{OrgType, Role, UnknownName};
 use schemas::ids::{OrgId, UserId};
@@ -11,7 +11,7 @@ pub(crate) fn no_organization() -> ApiError {
     ApiError::new(Code::NotFound, "Organization not found.")
 }
 
-/// What an organisation is; it never changes. `None` when there is no such organisation.
+/// Returns the organization's type, which never changes; `None` if the organization doesn't exist.
 pub(crate) async fn type_of(store: impl PgExecutor<'_>, org: OrgId) -> Result<Option<OrgType>, sqlx::Error> {
     let name: Option<String> =
         sqlx::query_scalar("SELECT org_type FROM organizations WHERE id = $1").bind(org.0).fetch_optional(store).await?;
@@ -30,7 +30,7 @@ pub(crate) async fn founder_of(store: impl PgExecutor<'_>, org: OrgId) -> Result
     Ok(founder.map(UserId))
 }
 
-/// Holds the organisation's row until the transaction ends.
+/// Locks the organization's row until the transaction ends.
 pub(crate) async fn lock(transaction: &mut PgConnection, org: OrgId) -> Result<(), ApiError> {
     let found: Option<Uuid> = sqlx::query_scalar("SELECT id FROM organizations WHERE id = $1 FOR NO KEY UPDATE")
         .bind(org.0)
@@ -39,7 +39,7 @@ pub(crate) async fn lock(transaction: &mut PgConnection, org: OrgId) -> Result<(
     found.map(drop).ok_or_else(no_organization)
 }
 
-/// Returns 409 if `count` finds `most` rows or more for `id`, whose row the caller has locked.
+/// Returns 409 if `count` finds at least `most` rows for `id`. The caller has locked its row.
 pub(crate) async fn require_room(
     transaction: &mut PgConnection,
     count: &'static str,

@@ -1,4 +1,4 @@
-//! The vocabulary of handlers outside this module.
+//! Common imports of handlers.
 
 pub(crate) use crate::State;
 pub(crate) use crate::access::actor::{IdentityReader, IdentityWriter};

@@ -45,7 +45,7 @@ impl Printed {
             }
             other => return shown(other),
         }
-        // every row begins with a blank
+        // The table style starts every row with a space.
         table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned()).collect::<Vec<_>>().join("\n")
     }
 }
@@ -90,11 +90,11 @@ mod tests {
         let rows = [json!({"name": "a\u{1b}[2Jb\u{202e}\nc", "scopes": ["x", "y"], "gone": null})];
         let table = Printed::list(&rows, &["name", "scopes", "gone"]).unwrap().table();
         assert!(table.contains("a\u{fffd}[2Jb\u{fffd}\u{fffd}c") && table.contains("x, y"), "{table}");
-        assert_eq!(table.lines().count(), 2, "a head and a row: {table}");
+        assert_eq!(table.lines().count(), 2, "a header and a row: {table}");
         let one = Printed::one(&rows[0]).unwrap().table();
         assert_eq!(one.lines().count(), 3, "{one}");
         let nested = Printed::one(json!({"members": [{"email": "a\u{7}"}, {"email": "b"}], "none": []})).unwrap().table();
-        assert_eq!(nested.lines().count(), 3, "a line for each of several: {nested}");
+        assert_eq!(nested.lines().count(), 3, "one line per object: {nested}");
         assert!(nested.contains("email a\u{fffd}") && !nested.contains('"'), "{nested}");
     }
 }

@@ -1,7 +1,7 @@
-//! Delegation requests: listed on both sides, approved or denied by the grantor.
+//! Delegation requests: both sides list them, the grantor approves or denies them.
 //!
-//! Must not decide a transition: that is `schemas::identity::DelegationRequest`, told the time under the row's lock,
-//! so that of several answers one wins. Filing them is `filing`.
+//! The transitions are in `schemas::identity::DelegationRequest` and are applied under the row's lock, so only the first answer
+//! counts. `filing` creates requests.
 
 mod filing;
 
@@ -34,7 +34,7 @@ fn read(row: &PgRow) -> Result<DelegationRequest, sqlx::Error> {
     })
 }
 
-/// `GET /api/v1/identity/delegation-requests`: pending ones, oldest first.
+/// Handles `GET /api/v1/identity/delegation-requests`; pending ones, oldest first.
 pub(crate) async fn list_delegation_requests(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
@@ -62,7 +62,7 @@ pub(crate) async fn list_delegation_requests(
     Ok(Listed::new(requests, total))
 }
 
-/// `POST /api/v1/identity/delegation-requests/{id}/approve`: 201 with the delegation that comes of it.
+/// Handles `POST /api/v1/identity/delegation-requests/{id}/approve`: returns 201 with the new delegation.
 pub(crate) async fn approve_delegation_request(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -70,7 +70,7 @@ pub(crate) async fn approve_delegation_request(
 ) -> Result<(StatusCode, Json<Delegation>), ApiError> {
     let (id, pair) = addressed_to(&state.pool, &actor, &id).await?;
     let mut transaction = state.pool.begin().await?;
-    // The pair before the row, as filing does: the other way round, each would wait for the other.
+    // Lock the pair before the row, as filing does, to avoid a deadlock.
     pair.lock(&mut transaction).await?;
     let request = locked(&mut transaction, id).await?;
     pair.spend(&state, &mut transaction, &actor).await?;
@@ -112,7 +112,7 @@ fn refused(invalid: InvalidTransition) -> ApiError {
     }
 }
 
-/// The request, when the caller is the one who may answer it: 403 for who filed it, 404 for everybody else.
+/// Returns the request if the caller can answer it. Returns 403 for the requester, and 404 for all others.
 async fn addressed_to(pool: &PgPool, actor: &Actor, id: &str) -> Result<(DelegationRequestId, Pair), ApiError> {
     let id: DelegationRequestId = id.parse().map_err(|_| not_found())?;
     let parties: Option<(Uuid, Uuid)> =
@@ -134,7 +134,7 @@ async fn addressed_to(pool: &PgPool, actor: &Actor, id: &str) -> Result<(Delegat
     Err(not_found())
 }
 
-/// The request as it stands, and as it stays until the transaction ends.
+/// Reads and locks a request until the transaction ends.
 async fn locked(transaction: &mut PgConnection, id: DelegationRequestId) -> Result<DelegationRequest, ApiError> {
     let request = sqlx::query(
         "SELECT r.*, q.name AS requester_name, g.name AS grantor_name FROM delegation_requests r \
@@ -172,8 +172,8 @@ async fn resolve(
     Ok(())
 }
 
-/// Tells owners, after the answer, that somebody asks to read their figures. Platforms and agents have proved no domain, so that
-/// none of them is named, and neither is the host that they wrote.
+/// Emails the owners about new requests, after the response. The email contains neither the requester's name nor the host that
+/// they entered, because platforms and agents haven't verified a domain.
 fn tell_owners(state: &Arc<State>, filed: &[&DelegationRequest]) {
     let (telling, grantors) = (Arc::clone(state), filed.iter().map(|request| request.grantor_org_id).collect::<Vec<_>>());
     state.sign_in.mails().spawn(async move {

@@ -1,5 +1,5 @@
-//! A host that somebody else holds: a fresh DNS TXT proof takes it from whoever holds it on somebody's word, or by a proof that
-//! no longer stands.
+//! Transfers a host from another organization: a new DNS TXT record takes it from an owner that was only attested, or whose own
+//! token is no longer published.
 
 use super::notices::{self, Notice};
 use super::proof::Claim;
@@ -10,7 +10,7 @@ use crate::request::request_slot;
 use schemas::identity::VerificationMethod;
 use schemas::site::Site;
 
-/// Makes the caller the owner of a host that `holder` holds, when their proof weighs more.
+/// Makes the caller the owner of a host owned by `holder`, if their verification takes precedence.
 pub(super) async fn take_over(
     state: &Arc<State>,
     actor: &Actor,
@@ -40,7 +40,7 @@ pub(super) async fn take_over(
     Ok(owner)
 }
 
-/// One owner goes and the other comes, at one instant; `None` when the holder is not what it was.
+/// Changes the owner in one transaction. Returns `None` if the holder changed in the meantime.
 async fn exchange(state: &State, actor: &Actor, site: &Site, registered: &Row, holder: &Row) -> Result<Option<Row>, ApiError> {
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
@@ -66,7 +66,7 @@ async fn exchange(state: &State, actor: &Actor, site: &Site, registered: &Row, h
     Ok(Some(owner))
 }
 
-/// Mails both, after the answer.
+/// Emails both organizations, after the response.
 fn tell(state: &Arc<State>, winner: OrgId, holder: &Row) {
     let (domain, loser, was_attested) = (holder.domain.clone(), OrgId(holder.organization_id), !is_proof(holder));
     let telling = Arc::clone(state);

@@ -1,13 +1,14 @@
-//! The head of a stranger's page, token by token: whether it names a domain's token, and no more than that.
+//! Searches the head of an untrusted page for a domain's token, without building a tree: a page of 64 KiB can have a tree of
+//! millions of nodes (`ends_a_page_with_millions_of_nodes_at_its_head`).
 //!
-//! Must build no tree: a page of 64 KiB can be written so that its tree has millions of nodes. Must end with the head: what
-//! stands in the body may be anybody's. Where a browser would correct a page, the head counts as ended.
+//! It stops at the end of the head, because visitors can write in the body. Where a browser would repair a page, the head counts
+//! as ended.
 
 use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 use schemas::identity::domain::META_NAME;
 use tokio::time::Instant;
 
-/// Most tokens that are looked at, errors of the page included; a head has a few hundred.
+/// Maximum number of tokens to read, including parse errors; a typical head has a few hundred.
 const MAX_TOKENS: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub(super) struct Scan {
     pub(super) tokens: usize,
 }
 
-/// Looks for `<meta name="…" content="token">` in the head of a page, no longer than until then.
+/// Searches for `<meta name="…" content="token">` in the head of a page, at most until the deadline.
 pub(super) fn scan(page: &[u8], token: &str, until: Instant) -> Scan {
     let mut emitter = DefaultEmitter::default();
     emitter.naively_switch_states(true);
@@ -42,12 +43,12 @@ fn names(meta: &StartTag<()>, token: &str) -> bool {
         && attribute("content").is_some_and(|content| content.trim_ascii() == token.as_bytes())
 }
 
-/// Where in a head one is.
+/// Position in a head.
 #[derive(Default)]
 struct ParserState {
-    /// Inside an element that holds text only, such as a title.
+    /// Inside an element that contains only text, such as a title.
     is_in_text: bool,
-    /// Templates around; nothing in them is part of the page.
+    /// Number of enclosing templates; their content isn't part of the page.
     templates: usize,
 }
 
@@ -61,7 +62,7 @@ impl ParserState {
     fn step<'a>(&mut self, token: &'a Token<()>) -> Step<'a> {
         match token {
             Token::StartTag(tag) => self.open(tag),
-            // In an element of text the only tag that ends anything is its own.
+            // Only its own end tag ends an element of text.
             Token::EndTag(_) if self.is_in_text => {
                 self.is_in_text = false;
                 Step::On
@@ -140,7 +141,7 @@ mod tests {
         }
     }
 
-    /// As a tree: every paragraph gets a copy of every one of thousands of open formatting elements, 29 million in all.
+    /// As a tree, every paragraph would copy every one of thousands of open formatting elements: 29 million nodes.
     #[test]
     fn a2_a_page_whose_tree_would_have_millions_of_nodes_ends_with_its_head() {
         let mut page = String::from("<head><title>x</title></head>");
@@ -157,8 +158,8 @@ mod tests {
         assert!(of(&format!("{}{tag}", meta.repeat(MAX_TOKENS - 1))).has_token);
         assert!(!of(&format!("{}{tag}", meta.repeat(MAX_TOKENS))).has_token);
         let over = scan(format!("{meta}{tag}").as_bytes(), "t1", Instant::now());
-        assert_eq!(over, Scan { has_token: false, tokens: 1 }, "nor longer than it may take");
-        // One tag of many attributes, and templates in templates.
+        assert_eq!(over, Scan { has_token: false, tokens: 1 }, "stops at the deadline");
+        // One tag with many attributes, and nested templates.
         let attributes: String = (0..9_000).map(|number| format!(" a{number}")).collect();
         assert!(of(&format!("<meta{attributes}>{tag}")).has_token);
         assert!(!of(&format!("{}{tag}", "<template>".repeat(6_000))).has_token);

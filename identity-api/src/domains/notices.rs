@@ -1,7 +1,7 @@
-//! What owners of an organisation are mailed about a domain that they lose, gain, or are about to lose.
+//! Emails to owners of an organization about a domain that it loses, gains or is about to lose.
 //!
-//! Must name no other organisation: who holds a domain now is told by `/resolve`, and names are strangers' words. Must not fail
-//! a change that is made already.
+//! They name no other organization: names are chosen by strangers, and `/resolve` returns the owner. A failed email doesn't fail
+//! the change.
 
 use crate::people::mail::{Mailer, minute};
 use chrono::{DateTime, Utc};
@@ -11,13 +11,13 @@ use sqlx::PgPool;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Notice<'a> {
-    /// Somebody else has proved by DNS that it is theirs.
+    /// Another organization verified the domain by DNS.
     Lost { domain: &'a str, was_attested: bool },
-    /// It was somebody else's until this proof.
+    /// Another organization owned the domain until now.
     Won { domain: &'a str },
-    /// Its proof is not where it was.
+    /// The token is no longer published.
     Missing { domain: &'a str, token: &'a str, until: DateTime<Utc> },
-    /// Its proof was missing for too long.
+    /// The token was missing for too long.
     Lapsed { domain: &'a str },
 }
 
@@ -67,7 +67,7 @@ impl Notice<'_> {
     }
 }
 
-/// Mails the owners of an organisation; where nobody has claimed it yet, those of the partner that set it up.
+/// Emails the owners of an organization or, if it has no members yet, the owners of the partner that created it.
 pub(super) async fn send(pool: &PgPool, mailer: &Mailer, org: OrgId, notice: Notice<'_>) {
     mailer.send_each(owners_of(pool, org).await, &notice.subject(), &notice.text()).await;
 }

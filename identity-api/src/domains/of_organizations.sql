@@ -1,5 +1,5 @@
--- Registered domains of the organizations $1, oldest first, with the number of all of each organization: all, or at most $2 of each. The
--- oldest one of each is always among them, then come verified ones.
+-- Registered domains of the organizations $1, oldest first, with the total per organization: all, or at most $2 of each. The
+-- oldest one of each is always included; verified ones come next.
 SELECT d.*
 FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (

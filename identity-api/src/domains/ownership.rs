@@ -1,14 +1,14 @@
-//! Who owns a host from when to when, and which of its history an owner sees.
+//! Periods in which organizations own a host, and which part of its history an owner sees.
 //!
-//! - A host has at most one verified owner; a second one is refused while it has one (409), unless their proof weighs more
-//!   (`contest`).
-//! - Who owns it first sees all of its history. Whoever comes after another owner, of the host or of a host above it,
-//!   sees what happens from their verification on (docs/api/reads.md#history-after-a-domain-changes-hands; R7).
-//! - Who comes back to what they released sees again what they saw, when nobody else had it meanwhile.
-//! - Who owns the host above keeps seeing what they saw when they verify the host beneath it too.
-//! - What others owned beneath a host is cut out of its history by `service_kit::directory`.
+//! - A host has at most one verified owner. Verifying it again returns 409 while it has one, unless the new verification takes
+//!   precedence (`contest`).
+//! - The first owner sees the full history. A later owner of the host, or of a host below one with an earlier owner, sees events
+//!   from their verification on (docs/api/reads.md#history-after-a-domain-changes-hands; R7).
+//! - An owner that returns sees its earlier history again, if there was no other owner in between.
+//! - The owner of the parent host keeps its view when it verifies the subdomain too.
+//! - `service_kit::directory` removes the periods in which others owned a subdomain.
 //!
-//! Must leave the last word to the database (the constraint `domains_one_owner_at_a_time`).
+//! The database has the last word (constraint `domains_one_owner_at_a_time`).
 
 use super::Row;
 use crate::access::prelude::*;
@@ -16,15 +16,14 @@ use schemas::identity::VerificationMethod;
 use schemas::ids::DomainId;
 use schemas::site::Site;
 
-/// All changes of ownership go one after the other, so that each sees the one before it: they are seldom, and what a
-/// host's history looks like depends on the hosts above it too.
+/// Serializes all changes of ownership: they are rare, and a host's history also depends on its parent hosts.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('domains.ownership'))";
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Basis {
-    /// A proof, which is looked at again then.
+    /// A verification, and when it is checked again.
     Proof(VerificationMethod, DateTime<Utc>),
-    /// Somebody's word, by the name of the method.
+    /// An attestation, with its method.
     Word(&'static str),
 }
 
@@ -48,13 +47,13 @@ impl From<TakeError> for ApiError {
     }
 }
 
-/// Until the transaction ends, nobody else changes who owns what.
+/// Locks the ownership of all hosts until the transaction ends.
 pub(super) async fn hold(transaction: &mut PgConnection) -> Result<(), sqlx::Error> {
     sqlx::query(LOCK).execute(transaction).await.map(drop)
 }
 
-/// By which registration another organisation owns this very host now, if one does. It stays as it is until the transaction ends:
-/// a look at a proof changes it without [`hold`].
+/// Returns the registration by which another organization owns this exact host, if any. Locks the row, because `upkeep` changes
+/// it without [`hold`].
 pub(super) async fn holder(connection: &mut PgConnection, org: OrgId, site: &Site) -> Result<Option<Row>, sqlx::Error> {
     sqlx::query_as(
         "SELECT * FROM domains WHERE site = $1 AND organization_id <> $2 AND verified_at IS NOT NULL AND released_at IS NULL \
@@ -66,8 +65,8 @@ pub(super) async fn holder(connection: &mut PgConnection, org: OrgId, site: &Sit
     .await
 }
 
-/// Makes a registration the owner of its host, on this basis: whoever vouches for a domain does it with this too.
-/// `None` when it is gone, or was its owner already.
+/// Makes a registration the owner of its host, for verified and attested domains alike. Returns `None` if it no longer exists or
+/// already owned the host.
 pub(crate) async fn take(
     transaction: &mut PgConnection,
     org: OrgId,
@@ -77,7 +76,7 @@ pub(crate) async fn take(
     now: DateTime<Utc>,
 ) -> Result<Option<Row>, TakeError> {
     sqlx::query(LOCK).execute(&mut *transaction).await?;
-    // A clock that is behind the one that released the host must not make two owners of a moment.
+    // If this clock is behind the one that released the host, use that time, so that periods don't overlap.
     let released: Option<DateTime<Utc>> =
         sqlx::query_scalar("SELECT max(released_at) FROM domains WHERE site = $1 AND verified_at IS NOT NULL")
             .bind(site.as_str())
@@ -108,7 +107,7 @@ pub(crate) async fn take(
     })
 }
 
-/// Since when the events of a host that is being verified are this organisation's; `None` since ever.
+/// Returns from when on the organization sees events of the host it is verifying; `None` means always.
 async fn visible_from(
     transaction: &mut PgConnection,
     org: OrgId,
@@ -116,7 +115,7 @@ async fn visible_from(
     verified_at: DateTime<Utc>,
 ) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
     let line: Vec<String> = site.candidates().iter().map(|site| site.as_str().to_owned()).collect();
-    // The nearest host above that somebody owns: when it is ours, we see this one's events already.
+    // If the organization owns the nearest verified parent host, it already sees these events.
     let above: Option<(String, bool, Option<DateTime<Utc>>)> = sqlx::query_as(
         "SELECT site, organization_id = $2, visible_from FROM domains \
          WHERE site = ANY($1) AND verified_at IS NOT NULL AND released_at IS NULL ORDER BY length(site) DESC LIMIT 1",
@@ -137,7 +136,7 @@ async fn visible_from(
         .await?;
         return Ok(visible_from.max(left));
     }
-    // Until when others owned it or a host above it: for ever counts as until now.
+    // When the last other owner of the host or a parent host ends; an open end counts as now.
     let others_until: Option<DateTime<Utc>> = sqlx::query_scalar(
         "SELECT max(coalesce(released_at, $3)) FROM domains WHERE site = ANY($1) AND organization_id <> $2 AND verified_at IS NOT NULL",
     )
@@ -158,7 +157,7 @@ async fn visible_from(
     Ok(before.filter(|(_, released)| others_until <= *released).map_or(Some(verified_at), |(visible_from, _)| visible_from))
 }
 
-/// Ends a registration, verified or not. `None` when there is none.
+/// Ends a registration, verified or not. Returns `None` if there is none.
 pub(crate) async fn release(
     transaction: &mut PgConnection,
     org: OrgId,

@@ -1,8 +1,8 @@
-//! Whether a token is published where only the owner of a domain can publish it.
+//! Checks whether a token is published where only the owner of a domain can publish it.
 //!
-//! Must go out through the guard only, over HTTPS only, and must say in coarse words why it found nothing: neither
-//! what came back nor an address (docs/api/webhooks.md#webhook-url; S5). Of TXT records under this service's own label it says how
-//! many there are, and a token that stands where ours should.
+//! It connects only over HTTPS through the egress guard, and reports failures in coarse terms: neither the response nor an
+//! address (docs/api/webhooks.md#webhook-url; S5). For TXT records under this service's own label it reports their number and a
+//! token found in place of the expected one.
 
 use super::head;
 use schemas::identity::VerificationMethod;
@@ -19,35 +19,35 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Of a document so much is read; a head fits, and a manifest too.
+/// Maximum bytes read of a document; enough for a head or a manifest.
 const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
-/// Documents that are read at a time; each takes a thread of its own meanwhile.
+/// Maximum number of documents read at a time, each on its own thread.
 const READERS: usize = 4;
 
 const MAX_TOKEN_BYTES: usize = 128;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Lack {
-    /// There is nothing at the place, or it cannot be reached.
+    /// Not found, or unreachable.
     NoAnswer,
-    /// There is something, without the token.
+    /// Reachable, but without the token.
     NoToken,
-    /// There are TXT records, without the token.
+    /// TXT records, but without the token.
     OtherTexts(OtherTexts),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct OtherTexts {
     records: usize,
-    /// Another token of this service, as a text that was copied from somewhere else has it.
+    /// Another token of this service, for example copied from another registration.
     token: Option<String>,
 }
 
-/// Looks for proofs; cheap to clone.
+/// Searches for published tokens; cheap to clone.
 #[derive(Clone)]
 pub(super) struct ProofFinder {
     egress: Egress,
-    /// Where domains publish their proof over HTTPS.
+    /// Port of the domains' HTTPS servers.
     port: u16,
     readers: Arc<Slots>,
 }
@@ -56,7 +56,7 @@ pub(super) struct ProofFinder {
 pub(super) struct Claim<'a> {
     pub(super) domain: &'a str,
     pub(super) token: &'a str,
-    /// Who claims the domain: readers are divided by organization.
+    /// The organization that registered the domain; readers are divided by organization.
     pub(super) organization: OrgId,
 }
 
@@ -65,7 +65,7 @@ impl ProofFinder {
         Self { egress, port, readers: Slots::new(Pool::DomainChecks, READERS) }
     }
 
-    /// The first of these ways by which the token is found, or what each of them lacks.
+    /// Returns the first of these methods that finds the token, or the fault of each.
     pub(super) async fn find(&self, claim: Claim<'_>, methods: &[VerificationMethod]) -> Result<VerificationMethod, Vec<Fault>> {
         let until = Instant::now() + DEADLINE;
         let look = async |method: VerificationMethod| {
@@ -108,7 +108,7 @@ impl ProofFinder {
         if has_token { Ok(()) } else { Err(Lack::NoToken) }
     }
 
-    /// What a server of the domain says; anything but a 200 is no answer.
+    /// Returns the body of a page; any status but 200 is an error.
     async fn fetch(&self, claim: Claim<'_>, path: &str, until: Instant) -> Result<Vec<u8>, Lack> {
         let url = Url::parse(&format!("https://{}:{}{path}", claim.domain, self.port)).map_err(|_| Lack::NoAnswer)?;
         let remaining = until.saturating_duration_since(Instant::now());
@@ -116,7 +116,7 @@ impl ProofFinder {
         if answer.status == 200 { Ok(answer.body) } else { Err(Lack::NoAnswer) }
     }
 
-    /// Whether a manifest names the token; one that is cut off does not parse.
+    /// Returns whether a manifest contains the token. A truncated manifest doesn't parse.
     async fn in_manifest(&self, organization: OrgId, document: Vec<u8>, token: String, until: Instant) -> Result<bool, Lack> {
         self.read(organization, until, move || manifest_holds(&document, &token)).await
     }
@@ -125,7 +125,7 @@ impl ProofFinder {
         self.read(organization, until, move || head::scan(&page, &token, until).has_token).await
     }
 
-    /// Reads a stranger's document where nobody waits for it but its own request.
+    /// Reads an untrusted document on a blocking thread, so that only its own request waits.
     async fn read(
         &self,
         organization: OrgId,
@@ -169,7 +169,7 @@ impl Claim<'_> {
     }
 }
 
-/// The value of a TXT record. Some providers store the quotation marks that a value was pasted with.
+/// Removes quotation marks from a TXT value; some providers store the ones that were pasted.
 fn unquoted(text: &str) -> &str {
     let text = text.trim();
     text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).map_or(text, str::trim)
@@ -196,7 +196,7 @@ impl OtherTexts {
     }
 }
 
-/// Whether a manifest names the token, alone or in a list.
+/// Returns whether a manifest contains the token, as a string or in an array.
 fn manifest_holds(document: &[u8], token: &str) -> bool {
     let Ok(Value::Object(manifest)) = serde_json::from_slice(document) else { return false };
     match manifest.get(MANIFEST_MEMBER) {
@@ -223,16 +223,16 @@ mod tests {
         Instant::now() + Duration::from_secs(3_600)
     }
 
-    /// One thread: whatever keeps it keeps everybody.
+    /// One thread, so blocking it would block every request.
     #[tokio::test]
     async fn a2_a_document_is_read_beside_the_thread_that_serves_others() {
         let (served, is_served) = mpsc::channel();
         let reading = move || is_served.recv_timeout(Duration::from_secs(60)).is_ok();
         let serve = async move { served.send(()) };
         let (finder, until) = (finder(), later());
-        // The first is polled first: it is in the reading, or has handed it on, when the second is served.
+        // `join!` polls in order: the document is being read, or was handed to another thread, when the second future runs.
         let (read, _) = tokio::join!(finder.read(ORG, until, reading), serve);
-        assert_eq!(read, Ok(true), "nobody was served meanwhile");
+        assert_eq!(read, Ok(true), "the other request was served meanwhile");
     }
 
     #[tokio::test]
@@ -242,7 +242,7 @@ mod tests {
         let page = format!("<meta name={META_NAME} content=t1>");
         let head = || finder.in_head(ORG, page.clone().into_bytes(), "t1".to_owned(), later());
         assert_eq!((manifest().await, head().await), (Ok(true), Ok(true)));
-        assert_eq!(finder.readers.free(), READERS, "each gives its slot back");
+        assert_eq!(finder.readers.free(), READERS, "every slot is returned");
         let others = (1..).map_while(|org| finder.readers.take(OrgId(Uuid::from_u128(org)), usize::MAX).ok());
         let taken: Vec<_> = others.collect();
         assert_eq!(taken.len(), READERS);

@@ -1,4 +1,4 @@
-//! Domains in the rows of their organisation: registered, recorded as verified by who may say so, released.
+//! Database operations on domains: register, verify, attest, delete.
 
 use super::ownership::Basis;
 use super::{Row, not_found, ownership};
@@ -9,7 +9,7 @@ use schemas::ids::DomainId;
 use schemas::site::{Site, SiteError};
 use std::collections::HashMap;
 
-/// On whose word a domain counts as verified.
+/// A party that can attest a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Voucher {
     Partner,
@@ -44,7 +44,7 @@ pub(crate) async fn register(
     registered.ok_or_else(|| ApiError::new(Code::Conflict, "The organization has already added this domain."))
 }
 
-/// The new registration; `None` when the organisation has the domain registered already.
+/// Returns the new registration, or `None` if the organization has already registered the domain.
 pub(super) async fn insert(
     transaction: &mut PgConnection,
     author: Author,
@@ -69,8 +69,8 @@ pub(super) async fn insert(
     Ok(Some(row.into()))
 }
 
-/// Records a registered domain as verified on somebody's word; one that is verified already stays as it is. A partner
-/// cannot carve a host out of what somebody else has verified; an operator can, as the holder of the DNS name could.
+/// Marks a registered domain as verified by attestation; one that is already verified stays unchanged. A partner can't take a
+/// subdomain of another organization's verified domain; an operator can, like the holder of the DNS name.
 pub(crate) async fn vouch(
     transaction: &mut PgConnection,
     author: Author,
@@ -95,8 +95,8 @@ pub(crate) async fn vouch(
     Ok(row.into())
 }
 
-/// Records a domain as verified by an operator, registered or not until now; one that is verified already stays as it
-/// is. Fails when another organisation owns the host.
+/// Marks a domain as verified by an operator and registers it if necessary; one that is already verified stays unchanged. Fails
+/// if another organization owns the host.
 pub async fn ensure_verified(pool: &PgPool, org: OrgId, site: &Site, now: DateTime<Utc>) -> anyhow::Result<()> {
     ensure(pool, org, site, now).await.map_err(|refusal| anyhow::anyhow!(refusal.in_one_line()))
 }
@@ -118,7 +118,7 @@ fn unreadable(why: SiteError) -> ApiError {
     ApiError::internal(anyhow::anyhow!("a registered domain is {why}"))
 }
 
-/// Takes a domain from its organisation; what it saw of it, it sees no more.
+/// Removes a domain from its organization, which no longer sees its events.
 pub(crate) async fn release(
     transaction: &mut PgConnection,
     author: Author,
@@ -130,7 +130,7 @@ pub(crate) async fn release(
     Ok(Domain { verified: false, ..row.into() })
 }
 
-/// Ends a registration of this organisation; `None` when there is none.
+/// Ends a registration of this organization; returns `None` if there is none.
 pub(super) async fn end(
     transaction: &mut PgConnection,
     author: Author,
@@ -145,7 +145,7 @@ pub(super) async fn end(
     Ok(Some(row))
 }
 
-/// Whether somebody other than `org` has verified a host or a parent of it.
+/// Returns whether an organization other than `org` has verified the host or one of its parents.
 pub(crate) async fn is_anothers(connection: &mut PgConnection, org: OrgId, site: &Site) -> Result<bool, sqlx::Error> {
     let candidates: Vec<String> = site.candidates().iter().map(|site| site.as_str().to_owned()).collect();
     let owner: Option<Uuid> = sqlx::query_scalar(
@@ -165,15 +165,15 @@ struct CountedRow {
     domain_count: i64,
 }
 
-/// Registered domains of one organization, as far as they were asked for.
+/// Registered domains of one organization, possibly truncated, and their total.
 #[derive(Default)]
 pub(crate) struct Registered {
     pub(crate) domains: Vec<Domain>,
     pub(crate) count: i64,
 }
 
-/// Registered domains of organizations: all, or at most `most` of each. The oldest one of each is always among them, then come
-/// verified ones. Organizations without domains are absent.
+/// Returns registered domains by organization: all, or at most `most` of each. The oldest one of each is always included;
+/// verified ones come next. Organizations without domains are missing.
 pub(crate) async fn of(
     connection: &mut PgConnection,
     orgs: &[Uuid],

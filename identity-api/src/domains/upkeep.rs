@@ -1,7 +1,7 @@
-//! Proofs that are looked at again: one that is missing for too long lapses, and the domain with it.
+//! Checks published tokens again: if one is missing for too long, the domain is released.
 //!
-//! Must hold no connection to the database while it looks. Several processes may run this: whoever claims a proof moves it on
-//! first, and whoever dies leaves it to be looked at a little later.
+//! No database connection is open during a check. Several processes can run this: each postpones a domain before it checks it, so
+//! if the process dies, the domain is checked again later.
 
 use super::notices::{self, Notice};
 use super::proof::{Claim, ProofFinder};
@@ -18,11 +18,11 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::task::AbortOnDropHandle;
 
 pub(super) const EVERY: Duration = Duration::from_secs(600);
-/// Proofs that are looked at side by side.
+/// Number of concurrent checks.
 const AT_ONCE: i64 = 8;
-/// So long after a look that found nothing, or whose process died, comes the next.
+/// Time until the next check after a missing token or a crash.
 const RETRY: TimeDelta = TimeDelta::hours(6);
-/// So often a proof is missing before it lapses, however long that took: one bad hour after a long pause is not enough.
+/// Minimum number of failed checks before a domain is released: one bad hour after a long pause isn't enough.
 const LEAST_FAILURES: i32 = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct Terms {
     pub(crate) every: Duration,
 }
 
-/// What looks at proofs again; cheap to clone.
+/// Checks published tokens again; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Upkeep {
     pub(super) pool: PgPool,
@@ -43,7 +43,7 @@ pub(crate) struct Upkeep {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looked {
-    /// Proofs that are where they were.
+    /// Domains whose token is still published.
     pub standing: u32,
     pub missing: u32,
     pub lapsed: u32,
@@ -54,7 +54,7 @@ const CLAIM: &str = "UPDATE domains SET proof_due_at = $2 WHERE id = ANY(array( 
         ORDER BY proof_due_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)) RETURNING *";
 const STANDS: &str = "UPDATE domains SET verification_method = $2, proved_at = $3, proof_due_at = $4, unproved_since = NULL, \
         proof_failures = 0 WHERE id = $1 AND verified_at IS NOT NULL AND released_at IS NULL RETURNING *";
-/// Unless it was proved since it was claimed.
+/// Does nothing if the domain was verified again after it was claimed.
 const IS_MISSING: &str = "UPDATE domains SET unproved_since = coalesce(unproved_since, $3), proof_failures = proof_failures + 1 \
         WHERE id = $1 AND verified_at IS NOT NULL AND released_at IS NULL AND proved_at IS NOT DISTINCT FROM $2 RETURNING *";
 
@@ -62,14 +62,14 @@ enum Outcome {
     Stands,
     Missing,
     Lapsed,
-    /// Released, or proved, while we looked.
+    /// Released or verified during the check.
     Overtaken,
 }
 
-/// Runs rounds for as long as the handle lives.
+/// Runs rounds until the handle is dropped.
 pub(crate) fn start(upkeep: Upkeep, clock: Clock) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
-        // Not at once: who starts has other things to do, and who is restarted again and again need not look each time.
+        // Wait first, so that a process that restarts repeatedly doesn't check at every start.
         let every = upkeep.terms.every;
         let mut rounds = tokio::time::interval_at(Instant::now() + every, every);
         rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -78,10 +78,10 @@ pub(crate) fn start(upkeep: Upkeep, clock: Clock) -> AbortOnDropHandle<()> {
             match upkeep.round(&clock).await {
                 Ok(Looked { standing: 0, missing: 0, lapsed: 0 }) => {}
                 Ok(Looked { standing, missing, lapsed }) if missing + lapsed > 0 => {
-                    tracing::warn!(standing, missing, lapsed, "proofs of domains were looked at again, and some are missing");
+                    tracing::warn!(standing, missing, lapsed, "domains were checked again; some tokens are missing");
                 }
-                Ok(Looked { standing, .. }) => tracing::info!(standing, "proofs of domains were looked at again"),
-                Err(error) => tracing::warn!("proofs of domains are not looked at, the next round will: {error}"),
+                Ok(Looked { standing, .. }) => tracing::info!(standing, "domains were checked again"),
+                Err(error) => tracing::warn!("failed to check domains, the next round retries: {error}"),
             }
         }
     }))
@@ -107,8 +107,8 @@ impl Upkeep {
                     Ok(Ok(Outcome::Missing)) => looked.missing += 1,
                     Ok(Ok(Outcome::Lapsed)) => looked.lapsed += 1,
                     Ok(Ok(Outcome::Overtaken)) => {}
-                    Ok(Err(error)) => tracing::warn!("what came of a look at a proof is not kept: {error}"),
-                    Err(error) => tracing::error!("a look at a proof broke off: {error}"),
+                    Ok(Err(error)) => tracing::warn!("failed to store domain check result: {error}"),
+                    Err(error) => tracing::error!("domain check panicked: {error}"),
                 }
             }
         }
@@ -160,7 +160,7 @@ impl Upkeep {
     }
 }
 
-/// Notes that a domain which is held is proved now, by this method.
+/// Records that a verified domain was verified now, by this method.
 pub(super) async fn note_proved(
     transaction: &mut PgConnection,
     id: Uuid,

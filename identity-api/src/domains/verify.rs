@@ -1,4 +1,4 @@
-//! `POST /api/v1/identity/domains/{id}/verify`: looks for the token, and makes the caller the owner when it is there.
+//! `POST /api/v1/identity/domains/{id}/verify`: makes the caller the owner if the token is found.
 
 use super::ownership::Basis;
 use super::proof::{Claim, ProofFinder};
@@ -38,7 +38,7 @@ impl Verification {
         }
     }
 
-    /// What looks at the same proofs again.
+    /// Checks the same tokens again.
     pub(crate) fn upkeep(&self, pool: PgPool, mailer: Mailer) -> Upkeep {
         Upkeep { pool, mailer, finder: self.finder.clone(), terms: self.terms }
     }
@@ -52,7 +52,7 @@ impl Verification {
         self.attempts.admit(org).map_err(|refusal| refusal.with_detail(slower))
     }
 
-    /// What was found, as what a domain is owned on.
+    /// Converts the method that found the token into a basis of ownership.
     pub(super) fn basis(&self, method: VerificationMethod, now: DateTime<Utc>) -> Basis {
         Basis::Proof(method, now + self.terms.again)
     }
@@ -64,7 +64,7 @@ struct Places {
     methods: Option<Vec<String>>,
 }
 
-/// Looks in the places named, or in all; a body may be absent.
+/// Checks the methods in the body, or all; the body is optional.
 pub(crate) async fn verify_domain(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -103,12 +103,12 @@ pub(crate) async fn verify_domain(
         transaction.commit().await?;
         return Ok(Json(row.into()));
     }
-    // Somebody was quicker: verified by another call, or released.
+    // Another call verified or released it in the meantime.
     drop(transaction);
     find(&state, actor.org_id, id).await?.map(|row| Json(row.into())).ok_or_else(not_found)
 }
 
-/// The way by which the token is found, within the rate of the organisation.
+/// Returns the method that finds the token. Returns 429 above the organization's rate.
 async fn look(
     state: &State,
     actor: &Actor,
@@ -121,8 +121,7 @@ async fn look(
     found.map_err(|faults| ApiError::faults(Code::InvalidRequest, faults))
 }
 
-/// A domain that is held already, on somebody's word or by a proof that was missing lately, is held by what is found now; it
-/// stays as it is when nothing is.
+/// Verifies a domain again that is only attested or whose token was missing lately. It stays unchanged if no token is found.
 async fn prove_again(state: &State, actor: &Actor, held: Row, methods: &[VerificationMethod]) -> Result<Row, ApiError> {
     if is_proof(&held) && held.unproved_since.is_none() {
         return Ok(held);

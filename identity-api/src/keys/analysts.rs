@@ -106,7 +106,7 @@ pub(crate) async fn create(
     Ok(CreatedAnalystAccount { account, password: password.reveal().to_owned() })
 }
 
-/// Refuses where no process would tell ClickHouse of the account.
+/// Returns an error if no process creates accounts in ClickHouse.
 async fn require_upkeep(transaction: &mut PgConnection) -> Result<(), ApiError> {
     let is_kept: bool =
         sqlx::query_scalar("SELECT EXISTS (SELECT FROM analyst_upkeep WHERE seen_at > now() - interval '2 minutes')")
@@ -150,7 +150,8 @@ async fn require_delegation(transaction: &mut PgConnection, grantor: OrgId, gran
     is_active.then_some(()).ok_or_else(refusal)
 }
 
-/// Returns the id of the member who is to use the account. The organization's row is locked, so nobody is removed meanwhile.
+/// Returns the id of the member who is to use the account. The organization's row is locked, so the member can't be removed
+/// meanwhile.
 async fn member_of(transaction: &mut PgConnection, new: &NewAccount) -> Result<Option<Uuid>, ApiError> {
     let Some(email) = &new.member else { return Ok(None) };
     let user: Option<Uuid> = sqlx::query_scalar(

@@ -1,4 +1,4 @@
-//! API keys: mint, list, revoke (docs/api/identity.md#api-keys).
+//! API keys: create, list, revoke (docs/api/identity.md#api-keys).
 
 mod makers;
 
@@ -14,7 +14,7 @@ use schemas::secrets::PlainApiKey;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-/// What this service itself has seen of keys; the other surfaces keep tables of their own.
+/// Records uses of keys by this service; the other services have tables of their own.
 pub(crate) const TELL_USES: &str = "UPDATE api_keys SET last_used_at = greatest(last_used_at, now() - make_interval(secs => ago)) \
      FROM unnest($1::uuid[], $2::float8[]) AS used (key, ago) WHERE id = key";
 
@@ -34,7 +34,7 @@ fn read(row: &PgRow) -> Result<ApiKey, sqlx::Error> {
     })
 }
 
-/// Who made a key or a drain.
+/// Reads the creator of a key or drain.
 pub(super) fn read_maker(row: &PgRow) -> Result<KeyMaker, sqlx::Error> {
     let kind = columns::named(row, "created_by_kind")?;
     Ok(KeyMaker { kind, id: row.try_get("created_by")?, name: row.try_get("created_by_name")? })
@@ -91,7 +91,7 @@ pub(crate) enum Grants<'a> {
 }
 
 impl Grants<'_> {
-    /// What whoever grants it must hold.
+    /// Returns the scopes that the granting key must have.
     fn takes(&self) -> &[Scope] {
         match self {
             Self::Scopes(scopes) => scopes,
@@ -99,7 +99,7 @@ impl Grants<'_> {
         }
     }
 
-    /// What is stored: a key of a drain has no scope, so that whoever does not know drains refuses it.
+    /// Returns what is stored. A drain's key has no scope, so code that doesn't know drains rejects it.
     fn stored(&self) -> (Vec<&'static str>, Option<Uuid>) {
         match self {
             Self::Scopes(scopes) => (scopes.iter().map(|scope| scope.as_str()).collect(), None),
@@ -108,7 +108,7 @@ impl Grants<'_> {
     }
 }
 
-/// Mints a key and writes it down, with who made it. The caller has looked whether they may; what they may grant is looked at here.
+/// Creates a key for an authorized caller, and checks which scopes they can grant.
 pub(crate) async fn issue(
     transaction: &mut PgConnection,
     author: Author,
@@ -130,7 +130,7 @@ pub(crate) async fn issue(
     Ok((api_key, key))
 }
 
-/// Returns 409 if the organization, whose row the caller has locked, has as many active keys as it may have.
+/// Returns 409 if the organization has reached its limit of active keys. The caller has locked its row.
 async fn admit_one_more(transaction: &mut PgConnection, org: OrgId, now: DateTime<Utc>) -> Result<(), ApiError> {
     let active: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM api_keys WHERE organization_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)",
@@ -182,7 +182,7 @@ async fn mint(
     Ok((shown.fetch_one(transaction).await?, key))
 }
 
-/// Mints a key at the machine itself, in nobody's name.
+/// Creates a key on the server, without an operator's name.
 pub async fn mint_api_key(
     pool: &PgPool,
     org: OrgId,
@@ -201,7 +201,7 @@ pub async fn mint_api_key(
     minting.await.map_err(|refusal: ApiError| anyhow::anyhow!(refusal.in_one_line()))
 }
 
-/// `DELETE /api/v1/identity/api-keys/{id}`: 200 with the revoked key, also when it was revoked before.
+/// Handles `DELETE /api/v1/identity/api-keys/{id}`: returns the key, even if it was already revoked.
 pub(crate) async fn revoke_api_key(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -209,7 +209,7 @@ pub(crate) async fn revoke_api_key(
 ) -> Result<Json<ApiKey>, ApiError> {
     let mut transaction = state.pool.begin().await?;
     granting::require_owner(&mut transaction, &actor, LettingIn::Keys).await?;
-    // What is no id names no key: the same answer as for a key that is not there, or not the caller's.
+    // Text that isn't an id gets the same response as an unknown key or another organization's.
     let id: ApiKeyId = id.parse().map_err(|_| not_found())?;
     let revoked = revoke(&mut transaction, actor.credential.into(), id, Some(actor.org_id), state.now()).await?;
     transaction.commit().await?;
@@ -220,7 +220,7 @@ fn not_found() -> ApiError {
     ApiError::new(Code::NotFound, "API key not found.")
 }
 
-/// Revokes a key of an organisation, or of any; one that was revoked before stays as it is.
+/// Revokes a key of one organization, or of any. An already revoked key stays unchanged.
 pub(crate) async fn revoke(
     transaction: &mut PgConnection,
     author: Author,

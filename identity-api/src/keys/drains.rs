@@ -1,4 +1,4 @@
-//! Drains: the log streams of an organisation, and the key that feeds each (docs/api/identity.md#drains).
+//! Log drains of an organization, and the key of each (docs/api/identity.md#drains).
 
 pub(crate) mod health;
 mod new_drain;
@@ -15,10 +15,10 @@ use schemas::ids::{ApiKeyId, DrainId};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-/// How long the key that is replaced goes on working: whoever pastes the new one at a CDN loses no batch meanwhile.
+/// How long a replaced key stays valid, so that no batch is lost while the new one is entered at the CDN.
 const OLD_KEY_STANDS: TimeDelta = TimeDelta::hours(1);
 
-/// What is shown of a drain; an operator is nobody's to name.
+/// Selects what is shown of a drain; operators are not named.
 macro_rules! shown {
     ($which:literal) => {
         concat!(
@@ -55,7 +55,7 @@ fn not_found() -> ApiError {
     ApiError::new(Code::NotFound, "Log drain not found.")
 }
 
-/// `GET /api/v1/identity/drains`: oldest first; deleted ones are gone.
+/// Handles `GET /api/v1/identity/drains`; oldest first, without deleted ones.
 pub(crate) async fn list_drains(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
@@ -73,14 +73,14 @@ pub(crate) async fn show_drain(
     find(&state.pool, &actor, &id).await.map(Json)
 }
 
-/// One of the organisation's drains, by the id that stood in the path.
+/// Returns a drain of the organization by the id in the path.
 async fn find(store: impl PgExecutor<'_>, actor: &Actor, id: &str) -> Result<Drain, ApiError> {
     let id: DrainId = id.parse().map_err(|_| not_found())?;
     let found = sqlx::query(shown!("d.id = $1 AND d.organization_id = $2")).bind(id.0).bind(actor.org_id.0);
     found.try_map(|row| read(&row)).fetch_optional(store).await?.ok_or_else(not_found)
 }
 
-/// `POST /api/v1/identity/drains`: by whoever may mint keys, for it makes one.
+/// Handles `POST /api/v1/identity/drains`; requires permission to create keys, because it creates one.
 pub(crate) async fn create_drain(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -105,7 +105,7 @@ pub(crate) async fn create_drain(
     Ok((StatusCode::CREATED, Json(created)))
 }
 
-/// What is refused of a body for its own sake, for who may name every host.
+/// Rejects bodies that are invalid regardless of any state, for a caller that may use every host.
 pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
     new_drain::parse(body, OrgType::Platform, &[]).map(drop)
 }
@@ -146,7 +146,7 @@ async fn insert(
     find(transaction, actor, &id.to_string()).await
 }
 
-/// The drain with a key of its own, shown this once.
+/// Creates a key for the drain, shown only in this response.
 async fn with_key(
     transaction: &mut PgConnection,
     actor: &Actor,
@@ -159,7 +159,8 @@ async fn with_key(
     Ok(CreatedDrain { drain, key: key.reveal().to_owned() })
 }
 
-/// `DELETE /api/v1/identity/drains/{id}`: 204, also when it was deleted before. Its keys are revoked; what it has brought stays.
+/// Handles `DELETE /api/v1/identity/drains/{id}`: returns 204, even if it was already deleted. Revokes its keys; its events
+/// remain.
 pub(crate) async fn delete_drain(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -192,7 +193,8 @@ pub(crate) async fn delete_drain(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// `POST /api/v1/identity/drains/{id}/rotate`: another key. The old one works for an hour, one that was replaced before ends now.
+/// Handles `POST /api/v1/identity/drains/{id}/rotate`: creates another key. The old one expires in an hour, and one that was
+/// replaced earlier expires now.
 pub(crate) async fn rotate_key(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,

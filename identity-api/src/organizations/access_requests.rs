@@ -1,4 +1,4 @@
-//! Access requests: a person asks for a platform or agent organisation, and lists what they asked.
+//! Access requests: a person requests a platform or agent organization, and lists their requests.
 
 mod review;
 
@@ -17,7 +17,7 @@ use schemas::ids::AccessRequestId;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-/// Most requests of one person that wait for a review.
+/// Maximum number of pending requests per person.
 const MAX_PENDING: i64 = 5;
 
 fn read(row: &PgRow) -> Result<AccessRequest, sqlx::Error> {
@@ -46,7 +46,7 @@ struct NewRequest {
     use_case: Option<String>,
 }
 
-/// The name, whom to write to, and what for.
+/// Parses the name, the contact address and the purpose.
 pub(crate) fn parse_new_request(body: &[u8]) -> Result<(String, EmailAddress, String), ApiError> {
     let new: NewRequest = bodies::object(body)?;
     let mut faults = Faults::default();
@@ -127,7 +127,7 @@ pub(crate) async fn list_agent_requests(
     own(&state, &person, OrgType::Agent).await.map(|requests| part.of(requests))
 }
 
-/// The caller's own of a type, oldest first.
+/// Returns the caller's requests of a type, oldest first.
 async fn own(state: &State, person: &Person, org_type: OrgType) -> Result<Vec<AccessRequest>, ApiError> {
     let own = sqlx::query("SELECT * FROM access_requests WHERE user_id = $1 AND org_type = $2 ORDER BY created_at, id")
         .bind(person.user_id.0)

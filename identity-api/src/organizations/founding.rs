@@ -1,4 +1,4 @@
-//! Organisations: founded, listed and shown (docs/api/identity.md#organisations).
+//! Creates, lists and shows organizations (docs/api/identity.md#organisations).
 
 use super::memberships::{self, Standing};
 use crate::access::columns;
@@ -12,11 +12,11 @@ use schemas::site::Site;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-/// Most organisations that one person founds without asking anybody.
+/// Maximum number of organizations that a person can create without approval.
 const MAX_FOUNDED: i64 = 20;
-/// Most organizations in a response.
+/// Maximum number of organizations in a response.
 const MAX_LISTED: i64 = 100;
-/// Most domains of each organization in a list of several.
+/// Maximum number of domains per organization in a list.
 const DOMAINS_LISTED: i64 = 10;
 
 pub(crate) struct Founding<'a> {
@@ -27,7 +27,7 @@ pub(crate) struct Founding<'a> {
     pub(crate) provisioned_by: Option<OrgId>,
 }
 
-/// Creates an organisation with its owner and its domain, as far as they are named.
+/// Creates an organization with its owner and domain, if given.
 pub(crate) async fn found(
     transaction: &mut PgConnection,
     author: Author,
@@ -96,7 +96,7 @@ pub(crate) fn parse_new_organization(body: &[u8]) -> Result<(String, Site), ApiE
     let new: NewOrganization = bodies::object(body)?;
     let mut faults = Faults::default();
     let org_type: Option<OrgType> = faults.take(text_rules::one_of("org_type", new.org_type, &OrgType::ALL.map(OrgType::as_str)));
-    // Whatever else is wrong with it: the answer to this is elsewhere.
+    // Check the type first: for these types, the other faults don't matter.
     match org_type {
         Some(OrgType::Platform) => return Err(by_request("platform", "/api/v1/identity/platform-access-requests")),
         Some(OrgType::Agent) => return Err(by_request("agent", "/api/v1/identity/agent-access-requests")),
@@ -115,7 +115,7 @@ fn by_request(kind: &str, path: &'static str) -> ApiError {
     ApiError::new(Code::Forbidden, detail).see(path)
 }
 
-/// `GET /api/v1/identity/organizations`: the caller's own, oldest first, each with its first domains.
+/// Handles `GET /api/v1/identity/organizations`: the caller's organizations, oldest first, each with its first domains.
 pub(crate) async fn list_organizations(
     Shared(state): Shared<Arc<State>>,
     person: Person,
@@ -154,17 +154,17 @@ pub(crate) async fn show_organization(
 pub(crate) struct ShownOrganization {
     #[serde(flatten)]
     pub(crate) organization: Organization,
-    /// Number of registered domains; a list of several organizations shows only some of them.
+    /// Number of registered domains; a list of organizations contains only some of them.
     domain_count: i64,
 }
 
-/// An organization that exists, with all its domains.
+/// Returns an organization with all its domains.
 pub(crate) async fn read(connection: &mut PgConnection, id: OrgId) -> Result<ShownOrganization, ApiError> {
     let found = read_with(connection, &[id.0], None).await?;
     found.into_iter().next().ok_or_else(organization::no_organization)
 }
 
-/// Those of the named organizations that exist, oldest first, each with its first domains.
+/// Returns the organizations with these ids, oldest first, each with its first domains. Skips unknown ids.
 pub(crate) async fn read_all(connection: &mut PgConnection, ids: &[Uuid]) -> Result<Vec<ShownOrganization>, ApiError> {
     read_with(connection, ids, Some(DOMAINS_LISTED)).await
 }
@@ -205,7 +205,7 @@ fn read_row(row: &PgRow, registered: Registered) -> Result<ShownOrganization, sq
     Ok(ShownOrganization { organization, domain_count: count })
 }
 
-/// What partnership means for an organisation; only operators see it.
+/// An organization's partner status; only operators see it.
 #[derive(Debug, Serialize, sqlx::FromRow)]
 pub(crate) struct Partnership {
     id: Uuid,
@@ -222,7 +222,7 @@ pub(crate) async fn partnership(connection: &mut PgConnection, id: OrgId) -> Res
     row.ok_or_else(organization::no_organization)
 }
 
-/// Every organisation, or those of a type.
+/// Returns the ids of all organizations, or of those of a type.
 pub(crate) async fn ids_of(connection: &mut PgConnection, org_type: Option<OrgType>) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar("SELECT id FROM organizations WHERE $1::text IS NULL OR org_type = $1")
         .bind(org_type.map(OrgType::as_str))

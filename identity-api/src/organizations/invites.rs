@@ -1,7 +1,7 @@
-//! Invites: an owner, or a partner that provisioned the organisation, invites by e-mail; who signs in with that
-//! address claims the membership, once.
+//! Invites by email, from an owner or from the partner that created the organization. Signing in with the invited address and
+//! claiming the invite once creates the membership.
 //!
-//! Must show a token to nobody but the invited mailbox: only its hash is stored. Claiming is `claim`.
+//! Only the invited mailbox gets the token; only its hash is stored. `claim` claims invites.
 
 mod claim;
 mod quota;
@@ -22,7 +22,7 @@ use schemas::secrets::PlainInvite;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-/// Most open invites of one organisation: nobody makes this service write to half the world.
+/// Maximum number of open invites per organization, so that this service can't be used for mass mailing.
 const MAX_OPEN_INVITES: i64 = 100;
 
 fn read(row: &PgRow) -> Result<Invite, sqlx::Error> {
@@ -41,12 +41,12 @@ pub(crate) struct Invitation<'a> {
     pub(crate) org: OrgId,
     pub(crate) email: &'a EmailAddress,
     pub(crate) role: Role,
-    /// Whom to tell of the claim.
+    /// The partner to notify when the invite is claimed.
     pub(crate) provisioned_by: Option<OrgId>,
     pub(crate) quota: InviteQuota,
 }
 
-/// Writes an invite down; the caller holds the organisation's row, and mails the token once all is kept.
+/// Stores an invite. The caller has locked the organization's row and emails the token after the commit.
 pub(crate) async fn invite(
     transaction: &mut PgConnection,
     author: Author,
@@ -57,7 +57,7 @@ pub(crate) async fn invite(
     let email = to.as_str();
     require_no_member(transaction, org, email).await?;
     quota::require(transaction, &invitation, author, now).await?;
-    // A new invite is the one that counts: the mail with the one before may be lost, or its time over.
+    // A new invite replaces earlier ones, whose email may be lost or expired.
     let replaced: Vec<Uuid> = sqlx::query_scalar(
         "UPDATE invites SET withdrawn_at = $3 WHERE organization_id = $1 AND email = $2 \
          AND claimed_at IS NULL AND withdrawn_at IS NULL RETURNING id",
@@ -97,8 +97,8 @@ pub(crate) async fn invite(
     Ok(Letter { invite, to: to.clone(), token })
 }
 
-/// Withdraws the open invites of an organisation, or those that somebody has made in it or was to come in by; the caller
-/// holds the organisation's row.
+/// Withdraws the open invites of an organization, or only those that a person created in it or could claim. The caller has locked
+/// the organization's row.
 pub(crate) async fn withdraw_open(
     transaction: &mut PgConnection,
     author: Author,
@@ -163,7 +163,7 @@ struct NewMember {
     role: Option<String>,
 }
 
-/// What is refused of a body for its own sake.
+/// Rejects bodies that are invalid regardless of any state.
 pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
     checked(bodies::object(body)?).map(drop)
 }
@@ -177,7 +177,7 @@ fn checked(new: NewMember) -> Result<(EmailAddress, Role), ApiError> {
     Ok((email, role))
 }
 
-/// `POST /api/v1/identity/organizations/{id}/members`: 201 with an invite; the token goes by mail.
+/// Handles `POST /api/v1/identity/organizations/{id}/members`: returns 201 with an invite and emails its token.
 pub(crate) async fn invite_member(
     Shared(state): Shared<Arc<State>>,
     person: Person,
@@ -195,7 +195,7 @@ pub(crate) async fn invite_member(
     Ok((StatusCode::CREATED, Json(mails::send_invite(&state, letter).await)))
 }
 
-/// `GET /api/v1/identity/organizations/{id}/invites`: open ones, oldest first.
+/// Handles `GET /api/v1/identity/organizations/{id}/invites`; open ones, oldest first.
 pub(crate) async fn list_invites(
     Shared(state): Shared<Arc<State>>,
     person: Person,
@@ -212,7 +212,7 @@ pub(crate) async fn list_invites(
     Ok(part.of(open.fetch_all(&mut *connection).await?))
 }
 
-/// `DELETE /api/v1/identity/organizations/{id}/invites/{invite_id}`: 204, also when it was withdrawn before.
+/// Handles `DELETE /api/v1/identity/organizations/{id}/invites/{invite_id}`: returns 204, even if it was already withdrawn.
 pub(crate) async fn withdraw_invite(
     Shared(state): Shared<Arc<State>>,
     person: Person,

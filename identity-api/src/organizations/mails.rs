@@ -1,7 +1,7 @@
-//! What mails about organisations say, and sending them once what they tell of is kept.
+//! Emails about organizations, sent after the change is committed.
 //!
-//! Must not fail a change that is made already: a mail that does not go out is logged, and the answer says so where
-//! the caller can do something about it. Must not log what a mail says.
+//! A failed email never fails the change: it is logged, and returned if the caller can act on it. The content of emails is not
+//! logged.
 
 use crate::access::prelude::*;
 use crate::domains::registrations::Voucher;
@@ -14,29 +14,29 @@ use schemas::ids::InviteId;
 use schemas::secrets::PlainInvite;
 use url::Url;
 
-/// An invite that is written down, and what only its mail may say.
+/// A stored invite, with the token that only its email contains.
 pub(crate) struct Letter {
     pub(crate) invite: Invite,
     pub(crate) to: EmailAddress,
     pub(crate) token: PlainInvite,
 }
 
-/// Mails an invite, and notes when; without that note the invite has to be made again.
+/// Emails an invite and stores when. If the email fails, the invite must be created again.
 pub(crate) async fn send_invite(state: &State, letter: Letter) -> Invite {
-    // Sending takes as long as the mail server likes.
+    // The mail server may be slow.
     request_slot::give_back();
     let Letter { invite, to, token } = letter;
     let (id, now) = (invite.id, state.now());
     match mail_invite(state, &invite, &to, &token).await {
         Ok(()) => Invite { mailed_at: note_mailed(&state.pool, id, now).await.then_some(now), ..invite },
         Err(error) => {
-            tracing::error!(invite = %id, "an invite could not be mailed: {error:#}");
+            tracing::error!(invite = %id, "failed to email an invite: {error:#}");
             invite
         }
     }
 }
 
-/// The link first, where there is a page for people; programs find the token in a line of its own.
+/// Puts the link first, if a page for people is configured; programs find the token on a line of its own.
 async fn mail_invite(state: &State, invite: &Invite, to: &EmailAddress, token: &PlainInvite) -> anyhow::Result<()> {
     let organization = shown_name(&state.pool, invite.organization_id).await?;
     let link = state.sign_in.invite_link(token);
@@ -60,9 +60,8 @@ async fn mail_invite(state: &State, invite: &Invite, to: &EmailAddress, token: &
     state.mailer.send(to, &format!("You are invited to {organization}"), &text).await
 }
 
-/// What a mail to somebody else may call an organisation: its name beside a domain that it holds. Whoever has proved nothing
-/// could have called themselves anything, and does not get their words into our mails; a partner's word is good while it is
-/// trusted (docs/api/identity.md#names).
+/// Returns what emails to others call an organization: its name with a verified domain. Without one, the name isn't used, because
+/// anyone can choose any name. An attested domain counts while its partner is trusted (docs/api/identity.md#names).
 async fn shown_name(pool: &PgPool, org: OrgId) -> Result<String, sqlx::Error> {
     let named: Option<(String, String)> = sqlx::query_as(
         "SELECT o.name, d.domain FROM organizations o JOIN domains d ON d.organization_id = o.id \
@@ -77,10 +76,10 @@ async fn shown_name(pool: &PgPool, org: OrgId) -> Result<String, sqlx::Error> {
     Ok(named.map_or_else(|| "an organization".to_owned(), |(name, domain)| format!("{name} ({domain})")))
 }
 
-/// How long operators are told of no further request while one that they were told of waits: whoever has many addresses asks often.
+/// How long operators get no further emails while a request is pending, because one person can file requests from many addresses.
 const TOLD_ONCE_IN: TimeDelta = TimeDelta::hours(1);
 
-/// Tells operators that a request waits for them, after the answer. What its requester wrote is in the list.
+/// Emails operators about a pending request, after the response. Leaves out what the requester wrote; the list shows it.
 pub(crate) fn tell_operators(state: &Arc<State>, request: &AccessRequest) {
     let (telling, id, since) = (Arc::clone(state), request.id, request.created_at - TOLD_ONCE_IN);
     let kind = if request.org_type == OrgType::Agent { "an agent" } else { "a platform" };
@@ -96,17 +95,17 @@ pub(crate) fn tell_operators(state: &Arc<State>, request: &AccessRequest) {
     });
 }
 
-/// The paragraph of the link, where there is a page for people.
+/// Returns the paragraph with the link, if a page for people is configured.
 pub(crate) fn opening(entrance: Option<Url>) -> String {
     entrance.map(|link| format!("\nOpen the console:\n\n{link}\n")).unwrap_or_default()
 }
 
 async fn note_mailed(pool: &PgPool, id: InviteId, now: DateTime<Utc>) -> bool {
     let noted = sqlx::query("UPDATE invites SET mailed_at = $2 WHERE id = $1").bind(id.0).bind(now).execute(pool).await;
-    noted.inspect_err(|error| tracing::error!(invite = %id, "that an invite was mailed could not be noted: {error}")).is_ok()
+    noted.inspect_err(|error| tracing::error!(invite = %id, "failed to store that an invite was emailed: {error}")).is_ok()
 }
 
-/// Tells the requester what came of an access request, and where to go on.
+/// Emails the result of an access request to the requester, with the next step.
 pub(crate) async fn send_verdict(pool: &PgPool, mailer: &Mailer, entrance: Option<Url>, request: &AccessRequest) {
     let (verdict, review) = match &request.state {
         AccessState::Pending => return,

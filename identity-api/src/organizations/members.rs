@@ -1,7 +1,7 @@
-//! Members of an organization: any of them lists them and can leave, owners change them.
+//! Members of an organization: every member can list them and leave, owners can change them.
 //!
-//! Must never leave an organization without the last of its owners: whoever changes members holds the organization's
-//! row, and is judged by who they are under that lock. Must not end a session: it is the person's, in every organization.
+//! An organization always has an owner: changes lock its row, and check the caller's role under that lock. They don't end
+//! sessions, which belong to the person in all organizations.
 
 use super::invites;
 use super::memberships::{Standing, all, no_member, read};
@@ -11,7 +11,7 @@ use crate::people::removal::{self, CreatedBy, Keeping};
 use crate::request::text_rules;
 use schemas::identity::{Membership, Role};
 
-/// `GET /api/v1/identity/organizations/{id}/members`: oldest first.
+/// Handles `GET /api/v1/identity/organizations/{id}/members`; oldest first.
 pub(crate) async fn list_members(
     Shared(state): Shared<Arc<State>>,
     person: Person,
@@ -30,7 +30,7 @@ struct MemberChange {
     keep_keys: Option<bool>,
 }
 
-/// What is refused of a body for its own sake.
+/// Rejects bodies that are invalid regardless of any state.
 pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
     checked(bodies::object::<MemberChange>(body)?.role).map(drop)
 }
@@ -78,8 +78,8 @@ pub(crate) async fn change_member(
     Ok(Json(Membership { role, ..member }))
 }
 
-/// `DELETE /api/v1/identity/organizations/{id}/members/{user_id}?keep_keys=`, by an owner or by the person: in force before the
-/// response. A parameter, because proxies drop the body of a DELETE.
+/// Handles `DELETE /api/v1/identity/organizations/{id}/members/{user_id}?keep_keys=`, for owners and the member. Takes effect
+/// before the response. `keep_keys` is a query parameter because proxies drop the body of a DELETE.
 pub(crate) async fn remove_member(
     Shared(state): Shared<Arc<State>>,
     person: Person,
@@ -88,7 +88,7 @@ pub(crate) async fn remove_member(
 ) -> Result<StatusCode, ApiError> {
     let mut transaction = state.pool.begin().await?;
     let is_own = user.parse().is_ok_and(|user: UserId| user == person.user_id);
-    // A member's keys are the owners' to keep.
+    // Only owners can keep a member's keys.
     let org = if is_own && !keep_keys {
         Standing::of_member(&mut transaction, &org, person.user_id).await?
     } else {
@@ -108,7 +108,7 @@ pub(crate) async fn remove_member(
     let change = Change { action, object_kind: "user", object_id: member.user_id.0, detail };
     let (author, now) = (person.author(), state.now());
     audit::record_by(&mut transaction, author, Some(org), now, change).await?;
-    // Or who is removed comes back by an invite of their own making.
+    // Otherwise the member could come back by an invite that they created.
     invites::withdraw_open(&mut transaction, author, org, Some(member.user_id), now).await?;
     if !keep_keys {
         removal::take_back(&mut transaction, author, CreatedBy::Member(org, member.user_id), now).await?;
@@ -122,7 +122,7 @@ async fn member_named(transaction: &mut PgConnection, org: OrgId, user: &str) ->
     read(transaction, org, user).await
 }
 
-/// The caller holds the organisation's row, so the count stays true until the transaction ends.
+/// Returns 409 unless there is another owner. The caller has locked the organization's row, so the count can't change.
 async fn require_another_owner(transaction: &mut PgConnection, org: OrgId) -> Result<(), ApiError> {
     let owners: i64 = sqlx::query_scalar("SELECT count(*) FROM memberships WHERE organization_id = $1 AND role = 'owner'")
         .bind(org.0)

@@ -1,4 +1,4 @@
-//! Who belongs to an organisation, and as what.
+//! Memberships and roles.
 
 use crate::access::columns;
 use crate::access::organization::{lock, no_organization, role_of};
@@ -7,7 +7,7 @@ use schemas::identity::{Membership, Role};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-/// What somebody is in an organisation; who is nothing in it hears that it is not there.
+/// A person's role in an organization. Returns 404 to people who aren't members.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing {
     pub(crate) org: OrgId,
@@ -15,14 +15,14 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// By the organisation's id as it came in the path.
+    /// Returns the role by the organization's id in the path.
     pub(crate) async fn of(connection: &mut PgConnection, org: &str, user: UserId) -> Result<Self, ApiError> {
         let org: OrgId = org.parse().map_err(|_| no_organization())?;
         let role = role_of(connection, org, user).await?.ok_or_else(no_organization)?;
         Ok(Self { org, role })
     }
 
-    /// An owner who holds the organisation's row: nobody else changes its members until the transaction ends.
+    /// Requires an owner and locks the organization's row, so its members can't change until the transaction ends.
     pub(crate) async fn of_owner(transaction: &mut PgConnection, org: &str, user: UserId) -> Result<OrgId, ApiError> {
         match Self::locked(transaction, org, user).await? {
             Self { org, role: Role::Owner } => Ok(org),
@@ -30,7 +30,7 @@ impl Standing {
         }
     }
 
-    /// A member who holds the organization's row, too.
+    /// Like `of_owner`, for any member.
     pub(crate) async fn of_member(transaction: &mut PgConnection, org: &str, user: UserId) -> Result<OrgId, ApiError> {
         Self::locked(transaction, org, user).await.map(|standing| standing.org)
     }
@@ -45,7 +45,7 @@ pub(crate) fn no_member() -> ApiError {
     ApiError::new(Code::NotFound, "Member not found.")
 }
 
-/// Makes a person a member; one who is there gains what `role` adds, and loses nothing.
+/// Makes a person a member. An existing member gets the higher of both roles.
 pub(crate) async fn add(
     transaction: &mut PgConnection,
     author: Author,
@@ -89,7 +89,7 @@ pub(crate) async fn all(connection: &mut PgConnection, org: OrgId) -> Result<Vec
     Ok(members.bind(org.0).try_map(|row| read_row(&row)).fetch_all(connection).await?)
 }
 
-/// One member, in an organisation that is locked.
+/// Returns one member. The caller has locked the organization.
 pub(crate) async fn read(connection: &mut PgConnection, org: OrgId, user: UserId) -> Result<Membership, ApiError> {
     let member = sqlx::query(
         "SELECT m.*, u.email FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.organization_id = $1 AND m.user_id = $2",

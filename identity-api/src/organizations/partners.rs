@@ -1,7 +1,7 @@
-//! Trusted partners: they provision organisations of content owners and attest domains of those.
+//! Trusted partners, which create organizations of content owners and attest their domains.
 //!
-//! Must serve a key with `partner:provision` of an organisation an operator trusts, and nobody else. What a partner
-//! did not provision is not there for it.
+//! Requires a key with `partner:provision` of a trusted organization. Returns 404 for organizations that the partner didn't
+//! create.
 
 use super::founding::{self, Founding, ShownOrganization};
 use super::invites::{self, Invitation};
@@ -39,7 +39,7 @@ impl FromRequestParts<Arc<State>> for Partner {
     }
 }
 
-/// An operator trusts an organisation, or no longer does.
+/// Marks an organization as a trusted partner, or not.
 pub(crate) async fn set_trust(
     transaction: &mut PgConnection,
     author: Author,
@@ -81,7 +81,7 @@ pub(crate) struct Provisioning {
 #[derive(Serialize)]
 pub(crate) struct Provisioned {
     organization: ShownOrganization,
-    /// Absent when nobody was named to be invited.
+    /// `None` if the request names no owner.
     invite: Option<Invite>,
 }
 
@@ -141,7 +141,8 @@ pub(crate) fn parse_new_owner(body: &[u8]) -> Result<Provisioning, ApiError> {
     }
 }
 
-/// `POST /api/v1/identity/partner/organizations/{id}/domains/{domain_id}/attest`: 200, also when it is verified already.
+/// Handles `POST /api/v1/identity/partner/organizations/{id}/domains/{domain_id}/attest`: returns 200, even if it is already
+/// verified.
 pub(crate) async fn attest_domain(
     Shared(state): Shared<Arc<State>>,
     partner: Partner,
@@ -177,7 +178,7 @@ pub(crate) fn parse_first_owner(body: &[u8]) -> Result<EmailAddress, ApiError> {
     text_rules::email("email", new.email).map_err(bodies::refuse)
 }
 
-/// `POST /api/v1/identity/partner/organizations/{id}/invites`: 201 with the invite, in place of any that is open.
+/// Handles `POST /api/v1/identity/partner/organizations/{id}/invites`: returns 201 with the invite, and withdraws the open one.
 pub(crate) async fn invite_first_owner(
     Shared(state): Shared<Arc<State>>,
     partner: Partner,
@@ -197,7 +198,7 @@ pub(crate) async fn invite_first_owner(
     Ok((StatusCode::CREATED, Json(mails::send_invite(&state, letter).await)))
 }
 
-/// The organisation, locked, when this partner provisioned it and nobody is in it: a claim holds the same lock.
+/// Locks and returns the organization if this partner created it and it has no members. Claiming an invite takes the same lock.
 async fn unclaimed(transaction: &mut PgConnection, partner: &Partner, org: &str) -> Result<OrgId, ApiError> {
     let not_found = || ApiError::new(Code::NotFound, "You haven't provisioned an organization with this ID.");
     let org: OrgId = org.parse().map_err(|_| not_found())?;

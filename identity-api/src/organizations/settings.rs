@@ -1,6 +1,6 @@
-//! The settings flags of an organisation (docs/api/identity.md#settings).
+//! Settings of an organization (docs/api/identity.md#settings).
 //!
-//! Must change one column by one statement, so that changes of two flags at once keep both.
+//! Each setting is updated by its own statement, so concurrent changes of two settings both take effect.
 
 use crate::access::actor::Actor;
 use crate::access::prelude::*;

@@ -1,5 +1,5 @@
--- Organizations whose name or verified domain contains $1, or all. Only trusted partners, or only others, as $2 says; only those that
--- the partner $3 set up.
+-- Number of organizations whose name or verified domain contains $1, or of all; $2 filters by trusted partner; $3 filters by the
+-- partner that created them.
 SELECT count(*)
 FROM organizations o
 WHERE ($1::text IS NULL OR strpos(lower(o.name), lower($1)) > 0

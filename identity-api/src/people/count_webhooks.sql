@@ -1,4 +1,4 @@
--- Endpoints that are not deleted: only those of the organization $1; only those that fail, or only others, as $2 says.
+-- Number of endpoints that aren't deleted; of the organization $1, or of all; $2 filters by failing.
 SELECT count(*)
 FROM webhook_endpoints e
 LEFT JOIN LATERAL (

@@ -1,6 +1,6 @@
-//! Sending mail: over SMTP, or as one `.eml` file a mail where no server is set.
+//! Sends emails over SMTP or, if no server is configured, stores each as an `.eml` file.
 //!
-//! Must not log what a mail says: it holds tokens. Must not decide who gets mail.
+//! The content of emails isn't logged, because it contains tokens.
 
 use crate::request::email_address::EmailAddress;
 use anyhow::{Context, bail, ensure};
@@ -18,9 +18,9 @@ use std::time::Duration;
 use url::Url;
 use uuid::Uuid;
 
-/// What one step of a conversation with a mail server may take.
+/// Timeout of one step of an SMTP session.
 const SMTP_TIMEOUT: Duration = Duration::from_secs(10);
-/// A line that every mail server takes (RFC 5322).
+/// Maximum line length in bytes (RFC 5322).
 const MAX_LINE_BYTES: usize = 998;
 const LOCAL_SENDER: &str = "Telemetry <telemetry@localhost>";
 
@@ -38,7 +38,7 @@ pub struct MailSettings {
     pub mail_dir: Option<PathBuf>,
 }
 
-/// Whether nothing is said to the mail server before TLS, whatever it offers.
+/// Returns whether the connection requires TLS, whatever the server offers.
 fn must_encrypt(url: &str) -> bool {
     let Ok(url) = Url::parse(url) else { return false };
     let said: Vec<_> = url.query_pairs().filter(|(name, _)| name == "tls").map(|(_, value)| value).collect();
@@ -47,7 +47,7 @@ fn must_encrypt(url: &str) -> bool {
 }
 
 impl MailSettings {
-    /// Refuses files, which hold whole sign-in links, and a mail server that is spoken to in the open.
+    /// Rejects mail files, which contain sign-in links, and mail servers without TLS.
     pub(crate) fn harden(&self) -> anyhow::Result<()> {
         let Some(url) = &self.smtp_url else {
             let folder = self.mail_dir.as_deref().unwrap_or(Path::new("")).display();
@@ -60,7 +60,7 @@ impl MailSettings {
         Ok(())
     }
 
-    /// What sends, or one line that names the fix.
+    /// Creates the mailer, or returns an error that names the fix.
     pub fn mailer(&self) -> anyhow::Result<Mailer> {
         let from = match (&self.mail_from, &self.smtp_url) {
             (Some(from), _) => from.as_str(),
@@ -82,14 +82,14 @@ impl MailSettings {
 }
 
 fn smtp(url: &Hidden) -> anyhow::Result<AsyncSmtpTransport<Tokio1Executor>> {
-    // What lettre says of a bad address may repeat the password.
+    // The error of lettre can contain the password.
     let builder = AsyncSmtpTransport::<Tokio1Executor>::from_url(url.reveal()).map_err(|_| {
         anyhow::anyhow!("TELEMETRY_SMTP_URL: not a mail server; write it as in smtps://user:password@mail.example.com")
     })?;
     Ok(builder.timeout(Some(SMTP_TIMEOUT)).build())
 }
 
-/// Sends mail; cheap to clone.
+/// Sends emails; cheap to clone.
 #[derive(Clone)]
 pub struct Mailer {
     from: Mailbox,
@@ -103,10 +103,10 @@ enum Outlet {
 }
 
 impl Mailer {
-    /// Sends one mail and waits until the server has it, or the file is there.
+    /// Sends an email and waits until the server has accepted it or the file is written.
     pub async fn send(&self, to: &EmailAddress, subject: &str, text: &str) -> anyhow::Result<()> {
-        let to: Address = to.as_str().parse().context("a parsed address is an address")?;
-        // Names that people chose may stand in a subject: nothing in them may end the line.
+        let to: Address = to.as_str().parse().context("a parsed address is valid")?;
+        // Subjects contain names that people chose, which must not end the header line.
         let subject: String = subject.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let mail = Message::builder()
             .from(self.from.clone())
@@ -115,7 +115,7 @@ impl Mailer {
             .header(ContentType::TEXT_PLAIN)
             .body(body(text))?;
         match &self.outlet {
-            Outlet::Server(server) => server.send(mail).await.map(drop).context("the mail server did not take a mail"),
+            Outlet::Server(server) => server.send(mail).await.map(drop).context("the mail server rejected an email"),
             Outlet::Folder(folder) => {
                 let folder = folder.clone();
                 let bytes = mail.formatted();
@@ -124,13 +124,13 @@ impl Mailer {
         }
     }
 
-    /// Mails the same to each address. What fails is logged: what the mail tells of is kept already.
+    /// Sends the same email to each address. Failures are logged, because the change is already committed.
     pub(crate) async fn send_each(&self, addresses: Result<Vec<String>, sqlx::Error>, subject: &str, text: &str) {
-        let addresses = addresses.inspect_err(|error| tracing::error!("who is told by mail could not be read: {error}"));
+        let addresses = addresses.inspect_err(|error| tracing::error!("failed to read the recipients of an email: {error}"));
         for address in addresses.unwrap_or_default() {
             let Ok(to) = EmailAddress::parse(&address) else { continue };
             if let Err(error) = self.send(&to, subject, text).await {
-                tracing::error!("a mail was not sent: {error:#}");
+                tracing::error!("failed to send an email: {error:#}");
             }
         }
     }
@@ -141,7 +141,7 @@ pub(crate) fn minute(time: DateTime<Utc>) -> String {
     time.format("%Y-%m-%d %H:%M UTC").to_string()
 }
 
-/// Plain ASCII goes as it is, so that a link or a command in a file can be copied whole: the library would fold it.
+/// Keeps ASCII text as it is, so that links and commands can be copied from a file; lettre would fold long lines.
 fn body(text: &str) -> Body {
     let text = text.replace(['\0', '\r'], "");
     let lines = text.lines().collect::<Vec<_>>().join("\r\n") + "\r\n";
@@ -151,7 +151,7 @@ fn body(text: &str) -> Body {
     Body::new(lines)
 }
 
-/// Appears whole or not at all, for its owner only. The name is a time with a counter, so names sort as mails do.
+/// Writes the file atomically, readable only by its owner. File names start with a time and a counter, so they sort by age.
 fn keep(folder: &Path, mail: &[u8]) -> anyhow::Result<()> {
     let name = Uuid::now_v7();
     let fresh = folder.join(format!(".{name}.new"));
@@ -204,7 +204,7 @@ mod tests {
         }
         let mut names: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         names.sort();
-        assert_eq!(names.len(), 50, "and nothing else is left");
+        assert_eq!(names.len(), 50, "only emails");
         for (number, path) in names.iter().enumerate() {
             let mail = fs::read_to_string(path).unwrap();
             let (head, body) = mail.split_once("\r\n\r\n").unwrap();

@@ -1,4 +1,4 @@
-//! What operators see besides access requests: every organisation (docs/api/identity.md#operators).
+//! Lists all organizations for operators (docs/api/identity.md#operators).
 
 use super::Operator;
 use crate::access::prelude::*;
@@ -7,7 +7,7 @@ use service_kit::http::sort::{Sort, Sortable, order_by};
 
 const ORGANIZATIONS: &str = include_str!("organizations.sql");
 const COUNT: &str = include_str!("count_organizations.sql");
-/// What they can be sorted by; names as people read them, whatever their capitals.
+/// Columns to sort by; names ignore case.
 const SORTABLE: &Sortable = &[
     ("name", "lower(o.name) COLLATE \"C\""),
     ("org_type", "o.org_type"),
@@ -30,7 +30,7 @@ pub(crate) struct AnyOrganization {
 
 #[derive(Deserialize)]
 pub(crate) struct Filter {
-    /// A part of the name or of a verified domain.
+    /// Part of the name or of a verified domain.
     q: Option<String>,
     trusted_partner: Option<bool>,
     provisioned_by: Option<Uuid>,
@@ -39,7 +39,7 @@ pub(crate) struct Filter {
     offset: Option<i64>,
 }
 
-/// `GET /api/v1/identity/operator/organizations`: newest first, or by a member.
+/// Handles `GET /api/v1/identity/operator/organizations`; newest first, or by `sort`.
 pub(crate) async fn list_all_organizations(
     Shared(state): Shared<Arc<State>>,
     Operator(_): Operator,
@@ -47,7 +47,7 @@ pub(crate) async fn list_all_organizations(
 ) -> Result<Listed<AnyOrganization>, ApiError> {
     let paging = Paging::parse(which.limit, which.offset)?;
     let order = order_by(Sort::parse(which.sort.as_deref(), SORTABLE)?, "o.created_at DESC, o.id DESC");
-    // A character that PostgreSQL does not take stands in no name.
+    // PostgreSQL rejects NUL in text, and no name contains it.
     if which.q.as_ref().is_some_and(|part| part.contains('\0')) {
         return Ok(Listed::new(Vec::new(), 0));
     }

@@ -1,5 +1,5 @@
--- Every organisation whose name or verified domain has $1 in it, or all; $2 of them after $3, in the order that follows. Only trusted
--- partners, or only others, as $4 says; only those that the partner $5 set up.
+-- Organizations whose name or verified domain contains $1, or all; at most $2 after skipping $3; $4 filters by trusted partner;
+-- $5 filters by the partner that created them.
 SELECT o.id, o.name, o.org_type, coalesce(d.domains, '{}') AS domains,
        (SELECT count(*) FROM memberships m WHERE m.organization_id = o.id) AS members,
        o.is_trusted_partner, o.provisioned_by, o.created_at

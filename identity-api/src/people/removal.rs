@@ -1,29 +1,29 @@
-//! What becomes of what somebody made who is removed, or is no owner any more (docs/api/identity.md#who-is-removed).
+//! Revokes what a person created when they are removed or no longer an owner (docs/api/identity.md#who-is-removed).
 
 use crate::access::granting::Makers;
 use crate::access::prelude::*;
 use crate::keys::{analysts, api_keys};
 use crate::{delegations, webhooks};
 
-/// What becomes of what somebody made who is removed, or is no owner any more.
+/// Query parameters of a removal.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Keeping {
-    /// It stays: keys, and delegations, webhook endpoints and analyst accounts with them.
+    /// Keeps keys, and with them delegations, webhook endpoints and analyst accounts.
     #[serde(default)]
     pub(crate) keep_keys: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CreatedBy {
-    /// A person's, in an organisation.
+    /// A member of one organization.
     Member(OrgId, UserId),
-    /// A person's, as an operator, in every organisation.
+    /// An operator, in every organization.
     Operator(UserId),
 }
 
-/// Revokes the keys that somebody made, by whatever chain of keys, and takes back the delegations, webhook endpoints and open
-/// invites that the person or these keys made. Revokes the analyst accounts that the person created or uses.
+/// Revokes the keys that a person created, directly or through other keys, and the delegations, webhook endpoints and open
+/// invites that they or these keys created. Revokes the analyst accounts that the person created or uses.
 pub(crate) async fn take_back(
     transaction: &mut PgConnection,
     author: Author,
@@ -43,7 +43,7 @@ pub(crate) async fn take_back(
     Ok(())
 }
 
-/// Or a partner's first owner comes in by an invite that a removed person's key has made.
+/// Withdraws invites that these keys created, because a partner's first owner could still claim them.
 async fn withdraw_invites_of(
     transaction: &mut PgConnection,
     author: Author,

@@ -1,5 +1,4 @@
-//! How people sign in, and what of a browser is believed: one file per way in, the session itself, and the guard before
-//! every handler.
+//! Sign-in: one file per method, the user session, and the guard before every handler.
 
 pub(crate) mod account;
 mod cookies;
@@ -30,13 +29,13 @@ use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-/// The checked settings, and what signing in keeps while the process runs.
+/// The validated settings and the process's state of sign-in.
 pub(crate) struct SignIn {
-    /// Where people reach this surface.
+    /// URL of this service for people.
     pub(crate) public_url: Url,
-    /// Page that a mail links to, when it is not this surface's own.
+    /// Page that emails link to, if it isn't part of this service.
     page: Option<Url>,
-    /// Pages that may act by the cookie, as browsers spell origins.
+    /// Origins that can use the session cookie, as browsers write them.
     origins: Vec<String>,
     cookies: Cookies,
     clients: ClientSettings,
@@ -50,12 +49,12 @@ pub(crate) struct SignIn {
 }
 
 impl SignIn {
-    /// Mails that are sent after an answer, and are not sent yet.
+    /// Emails that are sent after a response and are still pending.
     pub(crate) fn mails(&self) -> &TaskTracker {
         &self.outbox.mails
     }
 
-    /// The page that a mail links to: the operator's, or this surface's own.
+    /// Returns the page that emails link to: the configured one, or this service's own.
     fn page(&self) -> Url {
         let own = || {
             let mut own = self.public_url.clone();
@@ -65,7 +64,7 @@ impl SignIn {
         self.page.clone().unwrap_or_else(own)
     }
 
-    /// Where an invite's mail leads: beneath the page of sign-in mails, where one is named; programs alone claim otherwise.
+    /// Returns the link of an invite, below the configured sign-in page. Without one, only programs can claim invites.
     pub(crate) fn invite_link(&self, token: &PlainInvite) -> Option<Url> {
         let mut link = self.page.clone()?;
         link.path_segments_mut().ok()?.pop_if_empty().push("invite");
@@ -73,12 +72,12 @@ impl SignIn {
         Some(link)
     }
 
-    /// Where mails to people who may be signed in lead, where a page of sign-in mails is named.
+    /// Returns where other emails link to, if a sign-in page is configured.
     pub(crate) fn entrance(&self) -> Option<Url> {
         entrance(self.page.as_ref())
     }
 
-    /// Where a browser goes on that comes back from a provider: the same.
+    /// Returns where a browser continues after a sign-in at a provider, if a sign-in page is configured.
     fn arrival_link(&self, is_signed_in: bool) -> Option<Url> {
         let mut link = self.entrance()?;
         if !is_signed_in {
@@ -92,22 +91,22 @@ impl SignIn {
     }
 }
 
-/// Beneath the page of sign-in mails: who is signed in goes on from there, everybody else signs in first.
+/// Returns the page below the sign-in page that people continue from; it asks them to sign in if necessary.
 pub(crate) fn entrance(page: Option<&Url>) -> Option<Url> {
     let mut link = page?.clone();
     link.path_segments_mut().ok()?.pop_if_empty().push("arrived");
     Some(link)
 }
 
-/// Invites within an hour; 0 is no limit.
+/// Limits of invites per hour; 0 means unlimited.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InviteQuota {
     pub(crate) of_inviter: u32,
-    /// To one address, by one organization or inviter.
+    /// Per address, from one organization or inviter.
     pub(crate) to_address: u32,
 }
 
-/// Somebody who is not signed in yet, within the rate of their address.
+/// A caller that isn't signed in, within the rate of their address.
 pub(crate) struct Visitor(pub(crate) ClientAddress);
 
 impl FromRequestParts<Arc<State>> for Visitor {

@@ -1,7 +1,7 @@
-//! Sessions of people who signed in.
+//! Sessions of signed-in people.
 //!
-//! Must store only the hash of what the person holds. Nothing about a session is remembered between requests: what ends
-//! in one process has ended in all.
+//! Only the hash of the secret is stored. Nothing is cached between requests, so a session that ends in one process has ended in
+//! all.
 
 use crate::access::prelude::*;
 use chrono::TimeDelta;
@@ -12,7 +12,7 @@ use serde_json::Value;
 pub struct Lifetimes {
     /// Since the last use.
     pub idle: TimeDelta,
-    /// Since the sign-in, whatever the use.
+    /// Since the sign-in, regardless of use.
     pub absolute: TimeDelta,
 }
 
@@ -29,7 +29,7 @@ pub async fn open_session(pool: &PgPool, user: UserId, now: DateTime<Utc>) -> Re
     Ok(session)
 }
 
-/// Opens a session, and says until when it lasts at most.
+/// Opens a session and returns when it expires at the latest.
 pub(crate) async fn open_for(
     transaction: &mut PgConnection,
     user: UserId,
@@ -53,7 +53,7 @@ pub(crate) async fn open_for(
     Ok((session, expires_at))
 }
 
-/// Ends a session; one that has ended stays as it is.
+/// Ends a session; an ended session stays unchanged.
 pub(crate) async fn end(transaction: &mut PgConnection, hash: &SecretHash, now: DateTime<Utc>) -> Result<(), sqlx::Error> {
     let ended: Option<Uuid> =
         sqlx::query_scalar("UPDATE user_sessions SET ended_at = $2 WHERE token_hash = $1 AND ended_at IS NULL RETURNING user_id")
@@ -65,7 +65,7 @@ pub(crate) async fn end(transaction: &mut PgConnection, hash: &SecretHash, now: 
     record(transaction, Author::User(user), "session.ended", user, json!({}), now).await
 }
 
-/// Ends every session of somebody who becomes an operator or no longer is one.
+/// Ends all sessions of a person who becomes an operator or no longer is one.
 pub(crate) async fn end_all(
     transaction: &mut PgConnection,
     author: Author,
@@ -83,7 +83,7 @@ pub(crate) async fn end_all(
     record(transaction, author, "session.ended", user, json!({"sessions": ended.rows_affected()}), now).await
 }
 
-/// A session has no id but the hash of its secret, so the trail names the person.
+/// Records a change to a session under its person's id, because a session has no id.
 async fn record(
     transaction: &mut PgConnection,
     author: Author,
@@ -96,7 +96,7 @@ async fn record(
     audit::record_by(transaction, author, None, now, change).await
 }
 
-/// Notes that a session is in use; one that is over stays over.
+/// Extends a session that is in use; ended sessions stay ended.
 pub(crate) async fn touch(
     store: impl PgExecutor<'_>,
     hash: &SecretHash,

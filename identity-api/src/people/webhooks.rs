@@ -1,7 +1,7 @@
-//! What operators see of webhook endpoints: where each is, how it stands, and why its deliveries fail (docs/api/identity.md#operators).
+//! Lists webhook endpoints for operators, with their status and failures (docs/api/identity.md#operators).
 //!
-//! Must serve operators only, must show nothing that signs or was sent (no secret, no payload, and of the URL its host alone: some
-//! receivers keep a secret in its path), and must leave in the audit trail of whose it is that an operator looked.
+//! It never returns secrets, payloads or more of a URL than its host, because some receivers have a secret in the path. Every
+//! read is recorded in the owner's audit trail.
 
 use super::Operator;
 use crate::access::audit::Read;
@@ -17,10 +17,10 @@ use sqlx::postgres::PgRow;
 use url::Url;
 
 const COUNT: &str = include_str!("count_webhooks.sql");
-/// Deliveries of the endpoint `l` that are to be tried, or tried again.
+/// Pending deliveries of the endpoint `l`.
 const WAITING: &str = "\
     (SELECT count(*) FROM webhook_queue WHERE l.disabled_at IS NULL AND endpoint_id = l.id AND status = 'pending')";
-/// What endpoints can be sorted by; what was never tried is before what was.
+/// Columns to sort by; endpoints without an attempt come first.
 const SORTABLE: &Sortable = &[
     ("host", "substring(l.url FROM '^https://(?:[^/?#@]*@)?([^/?#]*)') COLLATE \"C\""),
     ("organization_name", "lower(l.organization_name) COLLATE \"C\""),
@@ -29,9 +29,8 @@ const SORTABLE: &Sortable = &[
     ("waiting", WAITING),
 ];
 
-/// Endpoints, newest first or as they are sorted, $4 of them after $5: the one of the id $1, deleted or not, or all that are not
-/// deleted; only those of the organisation $2; only those that fail, or only others, as $3 says. What is looked up of each is looked up
-/// of those of the page.
+/// Selects endpoints, newest first or as `sort` says, $4 of them after skipping $5: the one with the id $1, even if deleted, or
+/// all that aren't deleted; $2 filters by organization, $3 by failing. Details are looked up only for the endpoints of the page.
 fn watched(sort: Option<Sort>) -> String {
     let order = order_by(sort, "l.created_at DESC, l.id DESC");
     format!(
@@ -60,7 +59,7 @@ pub(crate) struct Watched {
     id: WebhookEndpointId,
     organization_id: OrgId,
     organization_name: String,
-    /// With the port where it is not 443.
+    /// With the port, if it isn't 443.
     host: String,
     event_types: Vec<EventType>,
     #[serde(with = "schemas::instant")]
@@ -69,7 +68,7 @@ pub(crate) struct Watched {
     disabled_at: Option<DateTime<Utc>>,
     #[serde(with = "schemas::instant::optional")]
     deleted_at: Option<DateTime<Utc>>,
-    /// Which kind of actor disabled or deleted it; the trail says more.
+    /// Kind of the actor that disabled or deleted it; the audit trail has more.
     disabled_by: Option<String>,
     is_failing: bool,
     last_attempt: Option<LastAttempt>,
@@ -95,7 +94,7 @@ fn read(row: &PgRow) -> Result<Watched, sqlx::Error> {
     })
 }
 
-/// Host and port alone: user name, password, path, query and fragment may be secrets.
+/// Returns the host and port; the user name, password, path, query and fragment may be secrets.
 fn host_of(url: &str) -> Result<String, url::ParseError> {
     let url = Url::parse(url)?;
     let host = url.host_str().ok_or(url::ParseError::EmptyHost)?;
@@ -112,7 +111,7 @@ pub(crate) struct Filter {
     offset: Option<i64>,
 }
 
-/// `GET /api/v1/identity/operator/webhooks`: newest first, or by a member.
+/// Handles `GET /api/v1/identity/operator/webhooks`; newest first, or by `sort`.
 pub(crate) async fn list_all_webhooks(
     Shared(state): Shared<Arc<State>>,
     Operator(operator): Operator,
@@ -134,7 +133,7 @@ pub(crate) async fn list_all_webhooks(
     Ok(Listed::new(watched, total))
 }
 
-/// `GET /api/v1/identity/operator/webhooks/{id}`: also a deleted one.
+/// Handles `GET /api/v1/identity/operator/webhooks/{id}`, including deleted endpoints.
 pub(crate) async fn show_any_webhook(
     Shared(state): Shared<Arc<State>>,
     Operator(operator): Operator,
@@ -154,13 +153,13 @@ pub(crate) async fn show_any_webhook(
     watched.into_iter().next().map(Json).ok_or_else(not_found)
 }
 
-/// What is answered is on record before.
+/// Records what is about to be returned.
 async fn note_read(state: &State, operator: UserId, watched: &[Watched]) -> Result<(), sqlx::Error> {
     let read: Vec<(Uuid, Uuid)> = watched.iter().map(|endpoint| (endpoint.id.0, endpoint.organization_id.0)).collect();
     note(state, operator, "webhook.read", &read).await
 }
 
-/// `GET /api/v1/identity/operator/webhooks/{id}/deliveries`: the log as its owner reads it, newest first.
+/// Handles `GET /api/v1/identity/operator/webhooks/{id}/deliveries`: the same log as the owner's, newest first.
 pub(crate) async fn list_any_deliveries(
     Shared(state): Shared<Arc<State>>,
     Operator(operator): Operator,

@@ -1,5 +1,4 @@
-//! What requests of this surface have in common: a JSON object of known members, the scopes in it, and which part of a list is asked
-//! for (`paging`).
+//! Common parts of requests: JSON objects with known members, scopes, and pages of lists (`paging`).
 
 pub(crate) mod paging;
 
@@ -12,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use service_kit::http::{ApiError, BodyLimits, BodyReader};
 
-/// Reads bodies. A request has no slot until its body has arrived.
+/// Reads bodies. A request gets a slot only after its body has arrived.
 pub(crate) struct Bodies {
     reader: BodyReader,
     slots: RequestSlots,
@@ -34,7 +33,7 @@ impl Bodies {
     }
 }
 
-/// The body as `T`: 400 when it is not a JSON object, 422 when its members are not `T`'s.
+/// Parses the body as `T`: returns 400 if it isn't a JSON object, and 422 if its members aren't those of `T`.
 pub(crate) fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err(unreadable("it is not a JSON object"));
@@ -60,7 +59,7 @@ fn unreadable(why: &str) -> ApiError {
     ApiError::new(Code::InvalidBody, format!("Invalid body: {why}."))
 }
 
-/// The named scopes, sorted and without repeats; `default` when none are named.
+/// Returns the named scopes, sorted and without duplicates; `default` if `names` is missing.
 pub(crate) fn scopes(names: Option<Vec<String>>, known: &[Scope], default: &[Scope]) -> Result<Vec<Scope>, Fault> {
     let Some(names) = names else { return Ok(default.to_vec()) };
     let mut scopes = Vec::with_capacity(names.len());
@@ -83,7 +82,7 @@ pub(crate) fn fault(field: &str, detail: impl Into<String>) -> Fault {
     Fault { index: None, field: field.to_owned(), code: "invalid".to_owned(), detail: detail.into() }
 }
 
-/// 422 for one broken rule.
+/// Returns 422 for one fault.
 pub(crate) fn refuse(fault: Fault) -> ApiError {
     ApiError::faults(Code::InvalidRequest, vec![fault])
 }

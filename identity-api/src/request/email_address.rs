@@ -1,25 +1,25 @@
-//! The address of a person, in the one spelling that names an account.
+//! Email addresses, in the one spelling that identifies an account.
 //!
-//! Must refuse what could end a header line or be read as two addresses. Mail goes to the folded spelling, never to
-//! the one that was typed: two spellings of one account are one mailbox.
+//! Rejects addresses that could end a header line or be read as two addresses. Emails are sent to the lowercase spelling, never
+//! to the entered one: all spellings of an account share one mailbox.
 
 use lettre::Address;
 use std::fmt;
 
-/// What a mail server accepts as a path (RFC 5321).
+/// Maximum length of a path in SMTP (RFC 5321).
 const MAX_BYTES: usize = 254;
 
-/// A valid address in lower case.
+/// A valid address in lowercase.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct EmailAddress(String);
 
 impl EmailAddress {
-    /// Reads an address; the refusal continues "email ...".
+    /// Parses an address; the error continues "email ...".
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         if text.len() > MAX_BYTES {
             return Err("must have at most 254 bytes");
         }
-        // Quotes and spaces are valid in an address, but nobody has such a one, and programs disagree on how they read.
+        // Quotes and spaces are valid in an address, but rare, and programs parse them differently.
         if !text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"(),:;<>[\\]".contains(&byte)) {
             return Err("must contain only plain ASCII characters; write an international domain with xn--");
         }
@@ -34,7 +34,7 @@ impl EmailAddress {
         &self.0
     }
 
-    /// Enough for its holder to recognize it: the first character and the domain.
+    /// Returns the first character and the domain, enough for the owner to recognize it.
     pub(crate) fn masked(&self) -> String {
         let (local, domain) = self.0.rsplit_once('@').unwrap_or((&self.0, ""));
         format!("{}…@{domain}", local.chars().next().unwrap_or_default())
@@ -63,7 +63,7 @@ mod tests {
             assert_eq!(EmailAddress::parse(text).unwrap().as_str(), "jane.doe+x@example.com");
         }
         assert!(EmailAddress::parse("a@xn--bcher-kva.example").is_ok());
-        assert!(EmailAddress::parse("root@localhost").is_ok(), "a local mail server has such");
+        assert!(EmailAddress::parse("root@localhost").is_ok(), "local mail servers have such addresses");
     }
 
     #[test]

@@ -1,13 +1,13 @@
-//! Which hosts somebody can own, and what of a pasted text is the host.
+//! Hosts that an organization can own, parsed from pasted text.
 
 use schemas::receiver::{AllowedReceivers, receiver_url};
 use schemas::site::{Site, is_public_suffix};
 
-/// The fault of a `domain` that is not a domain name.
+/// The fault of an invalid `domain`.
 pub(crate) const NOT_A_DOMAIN: &str = "domain must be a domain name such as example.com";
 
-/// The domain of a text as people paste it: without `http://` or `https://`, path, query, port and surrounding spaces. What names a
-/// user, as an email address does, stays as it is, and is no domain.
+/// Returns the domain in pasted text: without `http://` or `https://`, path, query, port and surrounding spaces. Text with a user
+/// name, such as an email address, stays unchanged and isn't a valid domain.
 pub(crate) fn pasted(text: &str) -> &str {
     let text = text.trim();
     let scheme =
@@ -21,7 +21,8 @@ pub(crate) fn pasted(text: &str) -> &str {
     authority.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(authority, |(host, _)| host)
 }
 
-/// The canonical host of a pasted domain, when somebody can own it: public, and not one that many share (`co.uk`, `github.io`).
+/// Returns the canonical host of a pasted domain, if an organization can own it: public, and not a shared suffix (`co.uk`,
+/// `github.io`).
 pub(crate) fn ownable(domain: &str) -> Result<Site, &'static str> {
     let site = Site::from_domain(pasted(domain)).map_err(|_| NOT_A_DOMAIN)?;
     let domain = site.domain();
@@ -32,7 +33,7 @@ pub(crate) fn ownable(domain: &str) -> Result<Site, &'static str> {
     if is_public_suffix(&domain) {
         return Err("domain is a public suffix such as co.uk. Enter a domain below it");
     }
-    // It would be the owner of what lies beneath the name that begins with `www.` once, and has not proved that one.
+    // It would also own hosts below the name with a single `www.`, which it hasn't verified.
     if domain.starts_with("www.www.") {
         return Err("domain starts with www. more than once. Enter it without www.");
     }

@@ -1,8 +1,8 @@
-//! A slot for each request of an organization, or of a person who acts for none: no tenant has more of the connections to PostgreSQL
-//! than are left for others (docs/api/http.md#shares). A person has at most half of the slots, over all their organizations, and so have
-//! the keys of all organizations that a person founded and owns.
+//! Slots for requests by organization, or by person for requests without one: one tenant can't take the PostgreSQL connections
+//! reserved for others (docs/api/http.md#shares). A person has at most half of the slots across all their organizations, and so
+//! have the keys of all organizations that a person created and owns.
 //!
-//! A request has no slot while it waits for somebody outside: [`without`].
+//! A request has no slot while it waits for an external service: [`without`].
 
 use axum::extract::Request;
 use axum::middleware::Next;
@@ -17,13 +17,13 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-/// Requests at a time, fewer than a process has connections to PostgreSQL: credentials are looked up with the others.
+/// Maximum concurrent requests; fewer than PostgreSQL connections per process, because looking up credentials needs the rest.
 const REQUESTS_AT_ONCE: usize = 14;
-/// Requests of one [`Share`] at a time, for whatever organizations.
+/// Maximum concurrent requests of one [`Share`], across organizations.
 const REQUESTS_OF_A_SHARE: usize = REQUESTS_AT_ONCE / 2;
-/// Longest wait for a slot.
+/// Maximum wait for a slot.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Fewest shares at which those without requests are forgotten.
+/// Number of shares from which idle ones are removed.
 const SWEEP_FROM: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,14 +32,15 @@ pub(crate) enum Tenant {
     Person(UserId),
 }
 
-/// Who is counted over all their organizations. Keys and sessions apart: others may have a founder's keys.
+/// People who are counted across all their organizations. Keys and sessions count separately, because others can have a founder's
+/// keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Share {
     SessionsOf(UserId),
     KeysOf(UserId),
 }
 
-/// The slots of all tenants, and the shares of people.
+/// Slots of all tenants, and shares of people.
 pub(crate) struct Shares {
     tenants: Arc<Slots<Tenant>>,
     people: Mutex<HashMap<Share, Arc<Semaphore>>>,
@@ -77,16 +78,16 @@ struct Held {
 }
 
 tokio::task_local! {
-    /// The slot of the request that this task serves.
+    /// Slot of the request that this task serves.
     static HELD: Mutex<Option<Held>>;
 }
 
-/// Serves a request that gives back its slot when there is a response.
+/// Serves a request, and releases its slot after the response.
 pub(crate) async fn hold(request: Request, next: Next) -> Response {
     HELD.scope(Mutex::default(), next.run(request)).await
 }
 
-/// Takes a slot for a request, within a person's share; a request has at most one.
+/// Acquires a slot for a request within the person's share; a request has at most one.
 pub(crate) async fn take(slots: &RequestSlots, tenant: Tenant, person: Option<Share>) -> Result<(), ApiError> {
     if change(|held| held.is_some())? {
         return Ok(());
@@ -100,7 +101,7 @@ pub(crate) async fn take(slots: &RequestSlots, tenant: Tenant, person: Option<Sh
     change(|held| *held = Some(Held { slot, person }))
 }
 
-/// Does something that may take long without a slot, and takes the slot again.
+/// Runs slow work without the slot, and acquires the slot again afterwards.
 pub(crate) async fn without<T>(slots: &RequestSlots, work: impl Future<Output = T>) -> Result<T, ApiError> {
     let whose = change(|held| held.take().map(|held| (held.slot.key(), held.person.map(|(person, _)| person))))?;
     let done = work.await;
@@ -110,9 +111,9 @@ pub(crate) async fn without<T>(slots: &RequestSlots, work: impl Future<Output = 
     Ok(done)
 }
 
-/// Gives back the slot of a request that only has something slow left to do.
+/// Releases the slot of a request that only has slow work left.
 pub(crate) fn give_back() {
-    // A request without a slot has nothing to give back.
+    // A request may have no slot.
     let _ = change(Option::take);
 }
 

@@ -1,4 +1,4 @@
-//! What texts of callers must look like: names, e-mail addresses, prose. Each gives back the text to keep, or its fault.
+//! Rules for texts in requests: names, email addresses, prose. Each returns the text to store, or its fault.
 
 mod names;
 
@@ -14,7 +14,7 @@ use service_kit::http::ApiError;
 const MAX_NAME_BYTES: usize = 200;
 pub(crate) const MAX_PROSE_BYTES: usize = 4_000;
 
-/// Collects faults, so that a caller hears of all of them at once.
+/// Collects faults, so that a response reports all of them.
 #[derive(Default)]
 pub(crate) struct Faults(Vec<Fault>);
 
@@ -28,7 +28,7 @@ impl Faults {
     }
 }
 
-/// One line that names something to its own organisation.
+/// Validates a one-line name that only the own organization sees.
 pub(crate) fn label(field: &str, text: Option<String>) -> Result<String, Fault> {
     let text = required(field, text)?;
     let is_blank = text.trim().is_empty();
@@ -39,7 +39,7 @@ pub(crate) fn label(field: &str, text: Option<String>) -> Result<String, Fault> 
     Ok(text)
 }
 
-/// One line that names something to others, too.
+/// Validates a one-line name that others see too.
 pub(crate) fn name(field: &str, text: Option<String>) -> Result<String, Fault> {
     let text = label(field, text)?;
     names::fault_of(&text).map_or(Ok(text), |why| Err(fault(field, format!("{field} {why}"))))
@@ -49,7 +49,7 @@ pub(crate) fn email(field: &str, text: Option<String>) -> Result<EmailAddress, F
     EmailAddress::parse(&required(field, text)?).map_err(|why| fault(field, format!("{field} {why}")))
 }
 
-/// Some lines in somebody's own words.
+/// Validates free text of several lines.
 pub(crate) fn prose(field: &str, text: Option<String>) -> Result<String, Fault> {
     let text = required(field, text)?;
     let is_odd = |char: char| char.is_control() && !matches!(char, '\n' | '\r' | '\t');
@@ -64,7 +64,7 @@ pub(crate) fn prose(field: &str, text: Option<String>) -> Result<String, Fault> 
     Ok(text)
 }
 
-/// A domain that somebody can own.
+/// Validates a domain that an organization can own.
 pub(crate) fn domain(field: &str, text: Option<String>) -> Result<Site, Fault> {
     ownable(&required(field, text)?).map_err(|why| fault(field, why))
 }

@@ -1,6 +1,6 @@
-//! A change without its effects: what is refused of a body for its own sake, whoever sends it.
+//! Validates request bodies without effects.
 //!
-//! Must stay the path that requests take, minus everything with state: a copy of the rules would show the copy.
+//! It runs the same code as requests, without anything that needs state.
 
 use crate::delegations::{self, requests};
 use crate::domains;
@@ -13,7 +13,7 @@ use service_kit::http::ApiError;
 
 pub type DryRun = fn(&[u8]) -> Result<(), ApiError>;
 
-/// Every route that takes a body: its method, its path, and what reads it.
+/// Every route with a body: method, path and validation.
 pub const DRY_RUNS: &[(&str, &str, DryRun)] = &[
     ("POST", "/api/v1/identity/api-keys", |body| api_keys::parse_new_key(body).map(drop)),
     ("POST", "/api/v1/identity/delegations", |body| delegations::parse_new_delegation(body).map(drop)),
@@ -47,7 +47,7 @@ mod tests {
     const VERIFY: &str = "auth/magic-link/verify";
     const BULK: &str = "delegation-requests/bulk";
 
-    /// A body without a fault for each route.
+    /// A valid body for each route.
     const GOOD: &[(&str, &str)] = &[
         ("api-keys", r#"{"name":"CDN","scopes":["telemetry:write"]}"#),
         ("delegations", r#"{"grantee_org_id":"01900000-0000-7000-8000-000000000000"}"#),
@@ -73,7 +73,7 @@ mod tests {
         (VERIFY, r#"{"token":"x"}"#),
     ];
 
-    /// Bodies that break rules, and the members that are at fault.
+    /// Invalid bodies, and their invalid members.
     const WRONG: &[(&str, &str, &[&str])] = &[
         ("api-keys", r#"{"name":"nul \u0000"}"#, &["name"]),
         ("api-keys", r#"{"name":" \t "}"#, &["name"]),

@@ -1,4 +1,5 @@
--- Deliveries to the endpoint $1 of the organization $2 with the status $3, or all; pending ones of a disabled endpoint are dropped.
+-- Number of deliveries to the endpoint $1 of the organization $2 with the status $3, or of all; pending ones of a disabled
+-- endpoint count as dropped.
 SELECT count(*)
 FROM webhook_deliveries d
 JOIN webhook_queue q ON q.delivery_id = d.id

@@ -1,7 +1,7 @@
-//! The delivery log of an endpoint, and sending one of its deliveries once more (docs/api/webhooks.md#delivery-log).
+//! The delivery log of an endpoint, and redelivery (docs/api/webhooks.md#delivery-log).
 //!
-//! Must show what was attempted and how it ended, never what a receiver answered. How far deliveries have come is
-//! stream-workers' to write: sending again is a wish in a table of our own.
+//! It shows attempts and their outcomes, never a receiver's response. Only stream-workers writes the status of deliveries;
+//! redelivery is requested in a table of this service.
 
 use super::not_found;
 use crate::access::columns;
@@ -13,7 +13,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 const COUNT: &str = include_str!("count_deliveries.sql");
-/// How far a delivery has come; what is pending at a disabled endpoint is dropped, also before anybody has written so.
+/// Selects the log. Pending deliveries of a disabled endpoint are shown as dropped, even before stream-workers has stored that.
 const LOGGED: &str = "\
     SELECT d.id, d.event_type, d.created_at, q.attempts, \
            CASE WHEN q.status = 'pending' AND e.disabled_at IS NOT NULL THEN 'dropped' ELSE q.status END AS status, \
@@ -50,7 +50,7 @@ pub(crate) struct Filter {
     offset: Option<i64>,
 }
 
-/// Those that stand so, or all, and which part.
+/// Status to list, or all, and the page.
 pub(crate) type Which = (Option<DeliveryStatus>, Paging);
 
 impl Filter {
@@ -63,7 +63,7 @@ impl Filter {
     }
 }
 
-/// `GET /api/v1/identity/webhooks/{id}/deliveries`: newest first, also of a disabled endpoint.
+/// Handles `GET /api/v1/identity/webhooks/{id}/deliveries`; newest first, also for disabled endpoints.
 pub(crate) async fn list_deliveries(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
@@ -84,7 +84,7 @@ pub(crate) async fn list_deliveries(
     log_of(&state.pool, endpoint, actor.org_id, which).await
 }
 
-/// The log of an organisation's endpoint, newest first.
+/// Returns the log of an organization's endpoint, newest first.
 pub(crate) async fn log_of(
     pool: &PgPool,
     endpoint: WebhookEndpointId,
@@ -108,8 +108,8 @@ pub(crate) async fn log_of(
     Ok(Listed::new(deliveries, total))
 }
 
-/// `POST /api/v1/identity/webhooks/{id}/deliveries/{delivery_id}/redeliver`: 202; the same body under the same id, from the first
-/// of eight attempts on, whatever became of it before.
+/// Handles `POST /api/v1/identity/webhooks/{id}/deliveries/{delivery_id}/redeliver`: returns 202. Sends the same body with the
+/// same id again, with eight new attempts, whatever its status.
 pub(crate) async fn redeliver(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -136,7 +136,7 @@ pub(crate) async fn redeliver(
     Ok((StatusCode::ACCEPTED, Json(ordered)))
 }
 
-/// Whether anything is sent to an endpoint.
+/// Whether an endpoint gets deliveries.
 #[derive(Clone, Copy)]
 pub(super) struct Standing {
     is_disabled: bool,
@@ -151,7 +151,7 @@ impl Standing {
     }
 }
 
-/// Locks an endpoint before what waits for it, as the deliverer does; disabling it waits for this.
+/// Locks an endpoint before its queue, as the deliverer does; disabling the endpoint waits for this lock.
 pub(super) async fn lock(transaction: &mut PgConnection, endpoint: WebhookEndpointId, org: OrgId) -> Result<Standing, ApiError> {
     let disabled_at: Option<Option<DateTime<Utc>>> =
         sqlx::query_scalar("SELECT disabled_at FROM webhook_endpoints WHERE id = $1 AND organization_id = $2 FOR SHARE")
@@ -169,7 +169,7 @@ async fn order(transaction: &mut PgConnection, delivery: DeliveryId, now: DateTi
         .execute(transaction)
         .await;
     match ordered {
-        // Its time in the log was over a moment ago.
+        // It was deleted from the log a moment ago.
         Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => Err(no_delivery()),
         Err(sqlx::Error::Database(error)) if error.constraint() == Some("webhook_backlog_has_room") => {
             Err(ApiError::new(Code::Conflict, "The endpoint's queue is full. Try again after some pending deliveries finish."))

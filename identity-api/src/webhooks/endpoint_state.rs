@@ -1,6 +1,6 @@
-//! Whether anything is sent to an endpoint: it is disabled for a while, enabled again, deleted for good, and tried.
+//! Disables, enables, deletes and tests endpoints.
 //!
-//! Must drop what waits for an endpoint when it is disabled: nothing from before is sent after it was enabled again.
+//! Disabling an endpoint drops its pending deliveries: after it is enabled again, none of them is sent.
 
 use super::outbox::{self, Event};
 use super::{COLUMNS, deliveries, not_found, read};
@@ -13,7 +13,7 @@ use schemas::secrets::PlainWebhookSecret;
 use schemas::webhook::progress::LoggedDelivery;
 use schemas::webhook::{CreatedWebhookEndpoint, Data, EventType, WebhookData, WebhookEndpoint};
 
-/// How an endpoint stands: when it was disabled, and when deleted.
+/// When an endpoint was disabled and deleted.
 type Stands = (Option<DateTime<Utc>>, Option<DateTime<Utc>>);
 
 async fn lock(transaction: &mut PgConnection, actor: &Actor, id: WebhookEndpointId) -> Result<Stands, ApiError> {
@@ -38,7 +38,7 @@ async fn note(
     audit::record(transaction, actor, now, change).await
 }
 
-/// `DELETE /api/v1/identity/webhooks/{id}`: 204, also when it was deleted before. Nothing is sent to it any more.
+/// Handles `DELETE /api/v1/identity/webhooks/{id}`: returns 204, even if it was already deleted. Stops all deliveries to it.
 pub(crate) async fn delete_webhook(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -70,7 +70,8 @@ pub(crate) fn parse_change(body: &[u8]) -> Result<bool, ApiError> {
     bodies::object::<Changed>(body)?.disabled.ok_or_else(|| rule_broken("disabled", "disabled is required"))
 }
 
-/// `PATCH /api/v1/identity/webhooks/{id}`: disables an endpoint or enables it again; enabling is 403 for a member who is no owner.
+/// Handles `PATCH /api/v1/identity/webhooks/{id}`: disables or enables an endpoint. Enabling returns 403 for members who aren't
+/// owners.
 pub(crate) async fn change_webhook(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -103,8 +104,8 @@ pub(crate) async fn change_webhook(
     Ok(Json(changed))
 }
 
-/// `POST /api/v1/identity/webhooks/{id}/test`: 202; a message of type `webhook.test` to this endpoint, whatever it is subscribed
-/// to, delivered and logged as every other one is.
+/// Handles `POST /api/v1/identity/webhooks/{id}/test`: returns 202. Sends a `webhook.test` message to this endpoint, whatever its
+/// subscriptions, and logs it like any other.
 pub(crate) async fn test_webhook(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -125,8 +126,8 @@ pub(crate) async fn test_webhook(
     Ok((StatusCode::ACCEPTED, Json(logged)))
 }
 
-/// `POST /api/v1/identity/webhooks/{id}/rotate-secret`: the old secret signs no attempt that begins after the answer. Whoever is shown
-/// the new one counts as the endpoint's maker from then on: the endpoint goes when they do.
+/// Handles `POST /api/v1/identity/webhooks/{id}/rotate-secret`: the old secret signs no attempt that begins after the response.
+/// The caller becomes the endpoint's creator: the endpoint is deleted when they are removed.
 pub(crate) async fn rotate_secret(
     Shared(state): Shared<Arc<State>>,
     IdentityWriter(actor): IdentityWriter,
@@ -138,7 +139,7 @@ pub(crate) async fn rotate_secret(
     let mut transaction = state.pool.begin().await?;
     granting::require_owner(&mut transaction, &actor, LettingIn::Webhooks).await?;
     let (kind, maker) = Author::from(actor.credential).name();
-    // Of a disabled endpoint nothing of it is kept: the refusal below ends the transaction.
+    // For a disabled endpoint, the error below rolls this back.
     let rotate = format!(
         "UPDATE webhook_endpoints SET secret_sealed = $3, created_by_kind = $4, created_by = $5 \
          WHERE id = $1 AND organization_id = $2 RETURNING {COLUMNS}"

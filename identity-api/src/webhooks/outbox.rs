@@ -1,6 +1,6 @@
-//! The outbox: what webhooks will say, written in the transaction of the change they tell of (docs/api/webhooks.md#retries).
+//! The outbox: webhook messages, written in the transaction of the change they report (docs/api/webhooks.md#retries).
 //!
-//! Must not send anything, and must not change a row once it is written: its body is signed as it stands.
+//! It sends nothing, and its rows never change, because deliveries sign the stored body.
 
 use crate::access::prelude::*;
 use schemas::ids::{DeliveryId, WebhookEndpointId};
@@ -10,7 +10,7 @@ use service_kit::budgets::cost;
 const COUNT: &str = include_str!("count_subscribed.sql");
 
 pub(crate) struct Event<'a> {
-    /// The organization that made the change: it has a share of each endpoint's queue.
+    /// The organization that made the change; it has a share of each endpoint's queue.
     pub(crate) from: OrgId,
     pub(crate) to: &'a [OrgId],
     pub(crate) kind: EventType,
@@ -18,14 +18,14 @@ pub(crate) struct Event<'a> {
     pub(crate) data: Data,
 }
 
-/// One message for every active endpoint of those concerned that is subscribed to the type.
+/// Writes one message for every enabled endpoint of these organizations that is subscribed to the type.
 ///
-/// In the order of organisations, and of endpoints within one: an endpoint that is nearly full is locked by whoever writes
-/// to it until they commit (`schemas/postgres/0010_webhook_queue.sql`), and two that lock in opposite order would wait for
-/// each other. Who tells of several events in a transaction goes by the order of organisations, too.
+/// Locks in the order of organizations, then of endpoints: the writer locks an endpoint that is nearly full until it commits
+/// (`schemas/postgres/0010_webhook_queue.sql`), and opposite orders would deadlock. Transactions with several events must use the
+/// order of organizations too.
 pub(crate) async fn announce(transaction: &mut PgConnection, event: Event<'_>) -> Result<(), ApiError> {
     let orgs: Vec<Uuid> = event.to.iter().map(|org| org.0).collect();
-    // The lock makes disabling an endpoint wait for this transaction: nothing is written for it afterwards.
+    // The lock makes disabling an endpoint wait for this transaction, so no message is written afterwards.
     let endpoints: Vec<(Uuid, Uuid)> = sqlx::query_as(
         "SELECT id, organization_id FROM webhook_endpoints \
          WHERE organization_id = ANY($1) AND disabled_at IS NULL AND $2 = ANY(event_types) ORDER BY organization_id, id FOR SHARE",
@@ -40,15 +40,15 @@ pub(crate) async fn announce(transaction: &mut PgConnection, event: Event<'_>) -
     Ok(())
 }
 
-/// Returns what the messages of an event of this kind to these organizations cost of a budget: a message is a row in the outbox and one
-/// in the queue.
+/// Returns what the messages of an event of this kind to these organizations cost: each is a row in the outbox and one in the
+/// queue.
 pub(crate) async fn price(store: impl PgExecutor<'_>, to: &[OrgId], kind: EventType) -> Result<u64, sqlx::Error> {
     let orgs: Vec<Uuid> = to.iter().map(|org| org.0).collect();
     let count: i64 = sqlx::query_scalar(COUNT).bind(orgs).bind(kind.as_str()).fetch_one(store).await?;
     Ok(cost(2 * usize::try_from(count).unwrap_or(0), 0))
 }
 
-/// One message to one endpoint, whose row the caller has locked.
+/// Writes one message to one endpoint, whose row the caller has locked.
 pub(crate) async fn write(
     transaction: &mut PgConnection,
     endpoint: WebhookEndpointId,

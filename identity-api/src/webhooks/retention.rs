@@ -1,5 +1,4 @@
-//! How much is kept of deliveries: so many that wait, and the log of those that have ended for a while; what is older is
-//! deleted hourly and in small batches.
+//! Limits pending deliveries, and deletes the log of old ones, hourly and in small batches.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
@@ -11,7 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 const DEFAULT_DAYS: u32 = 30;
 const DEFAULT_PENDING: u32 = 10_000;
 
-/// How many deliveries may wait, and how long the log of those that have ended is kept.
+/// Limits of pending deliveries and of the log.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct DeliveryLogSettings {
     /// Days after its end that a webhook delivery stays in its endpoint's log and can be sent once more
@@ -23,7 +22,7 @@ pub struct DeliveryLogSettings {
 }
 
 impl DeliveryLogSettings {
-    /// The session setting that the functions in `schemas/postgres/0010_webhook_queue.sql` read.
+    /// Returns the session setting that the functions in `schemas/postgres/0010_webhook_queue.sql` read.
     pub(crate) fn session(&self) -> [(&'static str, String); 1] {
         [("telemetry.webhook_pending", self.webhook_pending.to_string())]
     }
@@ -35,11 +34,11 @@ impl Default for DeliveryLogSettings {
     }
 }
 
-/// Deliveries that ended before then; how far they came goes with them.
+/// Deletes deliveries that ended before $1; their status is deleted with them.
 const ENDED: &str = "DELETE FROM webhook_deliveries WHERE id = ANY(array( \
     SELECT delivery_id FROM webhook_queue WHERE ended_at < $1 ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED))";
 
-/// Runs for as long as the handle lives. Several processes may: they pass over what another is deleting.
+/// Runs until the handle is dropped. Several processes can run it: each skips rows that another is deleting.
 pub(crate) fn start(pool: PgPool, clock: Clock, settings: DeliveryLogSettings) -> AbortOnDropHandle<()> {
     let keep = TimeDelta::days(settings.delivery_log_keep.into());
     housekeeping::hourly("old webhook deliveries", move || {
@@ -57,7 +56,7 @@ mod tests {
     use super::*;
     use service_kit::testing::{Seed, TestStores, eventually};
 
-    /// Deliveries that ended so many days ago; a negative number has not ended.
+    /// Inserts deliveries that ended this many days ago; a negative number has not ended.
     async fn plant(pool: &PgPool, days_ago: &[i32]) {
         let org = Seed(pool).org("owner", schemas::identity::OrgType::ContentOwner).await;
         sqlx::query(

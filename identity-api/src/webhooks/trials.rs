@@ -1,4 +1,4 @@
-//! How often an organization may send tests and deliveries again (docs/api/http.md#rates).
+//! Limits tests and redeliveries per endpoint and organization (docs/api/http.md#rates).
 
 use schemas::ids::{OrgId, WebhookEndpointId};
 use service_kit::http::ApiError;
@@ -19,7 +19,7 @@ impl Default for Trials {
 }
 
 impl Trials {
-    /// Admits a test or redelivery to an endpoint that belongs to the organization, or returns 429.
+    /// Admits a test or redelivery to an endpoint of the organization, or returns 429.
     pub(crate) fn admit(&self, endpoint: WebhookEndpointId, organization: OrgId) -> Result<(), ApiError> {
         let slower = |refusal: ApiError| {
             refusal.with_detail("Too many tests and redeliveries. Wait for the time in Retry-After, then try again.")

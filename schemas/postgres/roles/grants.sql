@@ -1,9 +1,9 @@
--- The privileges of each service in PostgreSQL. `telemetry identity-api migrate` executes this file in one transaction after the
--- numbered files, every time: it revokes everything, then grants what is listed. A new table needs its grants here. A grant that
--- the previous release needs stays for one more release, because both run during an upgrade.
+-- Privileges of each service in PostgreSQL. After every run of the numbered files, `telemetry identity-api migrate` executes this
+-- file in one transaction: it revokes everything, then grants what is listed. A new table needs its grants here. A grant that the
+-- previous release needs stays for one more release, because both run during an upgrade.
 --
--- None of these roles owns anything, so that none can disable a trigger, TRUNCATE, or grant itself more; the tables belong to
--- the account of `telemetry identity-api migrate`.
+-- These roles own nothing, so they can't disable a trigger, TRUNCATE, or grant themselves more; the tables belong to the account
+-- of `telemetry identity-api migrate`.
 
 DO $$ BEGIN
     EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database());
@@ -12,8 +12,8 @@ DO $$ BEGIN
 END $$;
 REVOKE ALL ON SCHEMA public FROM PUBLIC;
 GRANT USAGE ON SCHEMA public TO telemetry_gateway, telemetry_worker, telemetry_deliverer, telemetry_query, telemetry_identity;
--- Large objects belong to who makes them, in no table and within no grant. Their functions are the server's: where the account
--- of `migrate` may not take them back, it says which statement does.
+-- Large objects are in no table and have no grants, so revoke the functions that create and read them. If the account of
+-- `migrate` isn't allowed to, it prints the statement for an administrator.
 DO $$ DECLARE statement text; BEGIN
     SELECT 'REVOKE EXECUTE ON FUNCTION ' || string_agg(oid::regprocedure::text, ', ') || ' FROM PUBLIC'
         INTO statement FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^lo(_|read$|write$)'
@@ -23,77 +23,77 @@ END $$;
 REVOKE ALL ON ALL TABLES IN SCHEMA public
     FROM PUBLIC, telemetry_gateway, telemetry_worker, telemetry_deliverer, telemetry_query, telemetry_identity;
 
--- Each checks at its start that the tables are those of its build.
+-- Each service checks at its start that the tables match its build.
 GRANT SELECT ON _sqlx_migrations
     TO telemetry_gateway, telemetry_worker, telemetry_deliverer, telemetry_query, telemetry_identity;
 
--- ── ingest-gateway: looks up who calls, for which hosts an owner may report, and what a drain takes; writes click tokens, and
--- sessions for calls of /sessions/* and /click-tokens ─────────────────────────────────────────────────────────────────────────────
+-- ── ingest-gateway: looks up callers, the hosts that owners can report for, and drains; writes click tokens, and sessions for
+-- calls of /sessions/* and /click-tokens  ─────────────────────────────────────────────────────────────────────────────────────────
 GRANT SELECT ON organizations, api_keys, domains, drains TO telemetry_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON click_tokens TO telemetry_gateway;
--- What events say of their session is the worker's to write: the parent of a session.
+-- Only stream-workers writes what events contain about their session: its parent.
 GRANT SELECT, DELETE,
     INSERT (organization_id, session_id, initiator_type, agent_id, agent_named_at, manifest_ref, content_scope, external_session_id,
         prior_session_ids, privacy_level, started_at, ended_at, outcome, extra, created_at),
     UPDATE (initiator_type, agent_id, agent_named_at, manifest_ref, content_scope, external_session_id, prior_session_ids,
         privacy_level, started_at, ended_at, outcome, extra) ON sessions TO telemetry_gateway;
 GRANT SELECT, INSERT, UPDATE ON key_uses_ingest TO telemetry_gateway;
--- Only what is old enough is deleted; a lock on it needs UPDATE of any one column.
+-- Only old rows are deleted; locking them requires UPDATE of any one column.
 GRANT SELECT, INSERT, DELETE, UPDATE ON drain_hours TO telemetry_gateway;
 GRANT SELECT, INSERT, DELETE, UPDATE (received_at) ON drain_bodies TO telemetry_gateway;
 GRANT SELECT, INSERT, DELETE, UPDATE (reason) ON drain_bad_lines TO telemetry_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON refused_reports TO telemetry_gateway;
 
--- ── stream-workers: looks up what an event by a click token, or without an agent, belongs to; writes sessions that events name ──
+-- ── stream-workers: looks up sessions of events by click token or without an agent; writes sessions that events name ─────────────
 GRANT SELECT ON sessions, click_tokens TO telemetry_worker;
 GRANT INSERT (organization_id, session_id, privacy_level, parent_session_id, started_at, manifest_ref, agent_id, agent_named_at,
         created_at),
     UPDATE (privacy_level, parent_session_id, started_at, manifest_ref, agent_id, agent_named_at, created_at)
     ON sessions TO telemetry_worker;
 
--- ── stream-workers deliver: reads messages, writes what became of them ─────────────────────────────────────────────────────────
+-- ── stream-workers deliver: reads messages and writes their status ─────────────────────────────────────────────────────────────
 GRANT SELECT ON webhook_endpoints, webhook_deliveries TO telemetry_deliverer;
 GRANT SELECT, UPDATE ON webhook_queue TO telemetry_deliverer;
--- A lock on a row (FOR SHARE: disabling an endpoint waits) needs UPDATE of any one column.
+-- Locking a row (FOR SHARE, so that disabling an endpoint waits) requires UPDATE of any one column.
 GRANT UPDATE (created_at) ON webhook_endpoints TO telemetry_deliverer;
 
--- ── query-api: looks up who calls, whose the hosts are, and what a click token stands for ──────────────────────────────────────
+-- ── query-api: looks up callers, owners of hosts, and click tokens ─────────────────────────────────────────────────────────────
 GRANT SELECT ON organizations, api_keys, domains, delegations, sessions, click_tokens, drain_hours TO telemetry_query;
--- Which hosts have drains, and nothing of what feeds them.
+-- Which hosts have drains, but no other column.
 GRANT SELECT (id, organization_id, hosts, deleted_at) ON drains TO telemetry_query;
 GRANT SELECT, INSERT, UPDATE ON key_uses_reads TO telemetry_query;
--- A person reads by a session, for an organisation of theirs; that is noted once.
+-- A person reads by session, for one of their organizations; the first read is recorded.
 GRANT SELECT (token_hash, user_id, expires_at, idle_until, ended_at) ON user_sessions TO telemetry_query;
 GRANT SELECT (organization_id, user_id) ON memberships TO telemetry_query;
 GRANT SELECT, INSERT ON session_reads TO telemetry_query;
--- Which accounts ClickHouse shall have; passwords are hashes, which ClickHouse is told.
+-- Accounts to create in ClickHouse, with their password hashes.
 GRANT SELECT ON analyst_accounts TO telemetry_query;
 GRANT SELECT, INSERT, UPDATE ON analyst_upkeep TO telemetry_query;
 
--- ── identity-api: everything about who may see what ────────────────────────────────────────────────────────────────────────────
+-- ── identity-api: organizations, people, keys, domains, delegations and webhooks ───────────────────────────────────────────────
 GRANT SELECT, INSERT, UPDATE ON organizations, users, api_keys, domains, delegations, delegation_requests, drains, invites,
     access_requests, webhook_endpoints, analyst_accounts TO telemetry_identity;
 GRANT SELECT, INSERT, UPDATE, DELETE ON memberships, user_sessions, magic_links TO telemetry_identity;
 GRANT SELECT, INSERT ON user_identities TO telemetry_identity;
 GRANT SELECT ON api_keys_shown, drain_hours, drain_bad_lines, refused_reports, analyst_upkeep TO telemetry_identity;
--- A message is never changed; it goes when its log is old enough.
+-- Messages never change; old ones are deleted with their log.
 GRANT SELECT, INSERT, DELETE ON webhook_deliveries TO telemetry_identity;
 GRANT SELECT, INSERT ON webhook_redeliveries TO telemetry_identity;
--- The log of deliveries is read; the rows are written by the functions below and by the deliverer. The lock on what is about to
--- be deleted needs UPDATE of any one column.
+-- identity-api reads the delivery log; the functions below and the deliverer write it. Locking rows before their deletion
+-- requires UPDATE of any one column.
 GRANT SELECT, UPDATE (delivery_id) ON webhook_queue TO telemetry_identity;
--- Append-only, also for its writer, who shows it: no UPDATE, no DELETE, no TRUNCATE, and no way to be rid of the trigger that refuses them.
+-- Append-only, even for its writer: no UPDATE, DELETE or TRUNCATE, and no way to drop the trigger that rejects them.
 GRANT SELECT, INSERT ON audit_log TO telemetry_identity;
 
--- A message is queued by the database itself, with the rights of the tables' owner: who writes messages need not write the queue.
+-- The database queues messages with the rights of the tables' owner, so writers of messages need no access to the queue.
 ALTER FUNCTION queue_webhook_delivery() SECURITY DEFINER;
 ALTER FUNCTION queue_webhook_delivery() SET search_path = public, pg_temp;
 ALTER FUNCTION queue_webhook_redelivery() SECURITY DEFINER;
 ALTER FUNCTION queue_webhook_redelivery() SET search_path = public, pg_temp;
--- What waited for an endpoint when it was disabled is dropped the same way.
+-- Pending messages of a disabled endpoint are dropped the same way.
 ALTER FUNCTION drop_what_waited_for_webhook() SECURITY DEFINER;
 ALTER FUNCTION drop_what_waited_for_webhook() SET search_path = public, pg_temp;
--- So is a row of the audit trail for who reads by a session: query-api may not write the trail.
+-- So is a row in the audit trail for reads by session, because query-api can't write the trail.
 ALTER FUNCTION audit_session_read() SECURITY DEFINER;
 ALTER FUNCTION audit_session_read() SET search_path = public, pg_temp;
 REVOKE ALL ON FUNCTION queue_webhook_delivery(), queue_webhook_redelivery(), webhook_backlog_is_full(uuid, uuid, boolean),

@@ -1,4 +1,4 @@
-//! Why an organisation's reports were refused (docs/api/identity.md#refused-reports). ingest-gateway counts them.
+//! Rejected reports of an organization, by reason (docs/api/identity.md#refused-reports). ingest-gateway counts them.
 
 use crate::State;
 use crate::access::actor::IdentityReader;
@@ -19,7 +19,7 @@ pub(crate) struct Refusal {
     route: String,
     status: i16,
     code: String,
-    /// The member, and the rule of it that was broken; empty where the answer named none.
+    /// The invalid field and the rule it breaks; both empty if the response named no field.
     field: String,
     rule: String,
     requests: i64,
@@ -35,7 +35,7 @@ pub(crate) struct Filter {
     offset: Option<i64>,
 }
 
-/// `GET /api/v1/identity/refused-reports`: the latest first.
+/// Handles `GET /api/v1/identity/refused-reports`; newest first.
 pub(crate) async fn list_refused_reports(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,

@@ -1,4 +1,4 @@
--- Why reports of the organisation $1 were refused since the hour of $2: one row for each reason, the latest first, at most $3.
+-- Rejected reports of the organization $1 since the hour of $2: one row per reason, newest first, at most $3.
 SELECT route, status, code, field, rule, sum(requests)::bigint AS requests, max(last_at) AS last_at,
        (array_agg(last_request_id ORDER BY last_at DESC))[1] AS last_request_id
 FROM refused_reports

@@ -1,4 +1,4 @@
-//! The audit trail as an organisation reads its own (docs/api/identity.md#audit-trail).
+//! Lets an organization read its own audit trail (docs/api/identity.md#audit-trail).
 
 use crate::State;
 use crate::access::actor::IdentityReader;
@@ -25,14 +25,14 @@ pub(crate) struct Entry {
     action: String,
     object_kind: String,
     object_id: Uuid,
-    /// What the object's own row does not keep.
+    /// Details that the object's row doesn't contain.
     detail: Value,
 }
 
 #[derive(Serialize)]
 struct Actor {
     kind: String,
-    /// Null, as the name is, when it is nobody of the organisation.
+    /// `None`, like the name, if the actor doesn't belong to the organization.
     id: Option<Uuid>,
     name: Option<String>,
 }
@@ -57,14 +57,14 @@ pub(crate) struct Filter {
     offset: Option<i64>,
 }
 
-/// `GET /api/v1/identity/audit`: newest first.
+/// Handles `GET /api/v1/identity/audit`; newest first.
 pub(crate) async fn list_audit_entries(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
     Parameters(which): Parameters<Filter>,
 ) -> Result<Listed<Entry>, ApiError> {
     let paging = Paging::parse(which.limit, which.offset)?;
-    // A character that PostgreSQL does not take stands in no action.
+    // PostgreSQL rejects NUL in text, and no action contains it.
     if which.action.as_ref().is_some_and(|action| action.contains('\0')) {
         return Ok(Listed::new(Vec::new(), 0));
     }

@@ -1,6 +1,6 @@
--- The audit trail of the organisation $1, newest first: rows of the action $2, or all; $3 of them after $4.
--- Who acted is named when it is one of the organisation's own: its keys, and people who are or were members. A partner, an
--- operator, and whoever contested a domain stay unnamed, and so does the other organisation of a contest.
+-- The audit trail of the organization $1, newest first: rows with the action $2, or all; at most $3 after skipping $4. It names
+-- actors of the organization only: its keys, and current and former members. Partners, operators, people who contest a domain,
+-- and the other organization of a contest are not named.
 SELECT a.id, a.at, a.actor_kind, coalesce(k.id, u.id) AS actor_id, coalesce(k.name, u.email) AS actor_name,
        a.action, a.object_kind, a.object_id, a.detail - '{from,to}'::text[] AS detail
 FROM audit_log a

@@ -1,7 +1,6 @@
-//! Filing delegation requests, one or up to a hundred in a call.
+//! Creates delegation requests: one, or up to 100 in a bulk call.
 //!
-//! Must leave it to the database that a pair has one pending request at a time. In a bulk call each item stands
-//! alone: what goes wrong with one is undone and told for that one.
+//! The database enforces one pending request per pair. In a bulk call, an item that fails is rolled back and reported alone.
 
 use super::{State, locked};
 use crate::access::actor::Actor;
@@ -32,7 +31,7 @@ struct NewRequest {
 const RECENT: &str = "SELECT created_at FROM delegation_requests WHERE grantor_org_id = $1 AND requester_org_id = $2 AND created_at > $3 \
     ORDER BY created_at DESC OFFSET $4 LIMIT 1";
 
-/// A request that breaks no rule, and whom it is addressed to.
+/// A valid request and the pair it concerns.
 struct Filing {
     pair: Pair,
     domain: String,
@@ -55,12 +54,12 @@ pub(crate) async fn create_delegation_request(
     Ok((StatusCode::CREATED, Json(filed)))
 }
 
-/// What is refused of a body for its own sake.
+/// Rejects bodies that are invalid regardless of any state.
 pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
     checked(bodies::object(body)?).map(drop)
 }
 
-/// The same of a bulk call. What is wrong with one of its requests is told for that one, and refuses nothing else.
+/// Like [`dry_run`], for a bulk call. A fault in one item doesn't reject the others.
 pub(crate) fn dry_run_bulk(body: &[u8]) -> Result<(), ApiError> {
     let items = parse_items(body)?;
     items.iter().for_each(|item| drop((sent_domain(item), dry_run(item.get().as_bytes()))));
@@ -93,7 +92,7 @@ async fn address(state: &State, actor: &Actor, new: NewRequest) -> Result<Filing
     Ok(Filing { pair, domain: site.domain(), scopes, per_hour: state.delegations_per_pair })
 }
 
-/// Files one request; the caller holds the pair's lock.
+/// Creates one request. The caller has locked the pair.
 async fn file(
     transaction: &mut PgConnection,
     actor: &Actor,
@@ -102,7 +101,7 @@ async fn file(
 ) -> Result<DelegationRequest, ApiError> {
     filing.pair.require_room(transaction, RECENT, filing.per_hour, now).await?;
     let Pair { grantor, grantee } = filing.pair;
-    // What nobody answered in time must not stand in the way of asking again.
+    // Expired requests must not block a new one.
     let expired: Vec<Uuid> = sqlx::query_scalar(
         "UPDATE delegation_requests SET status = 'expired' \
          WHERE requester_org_id = $1 AND grantor_org_id = $2 AND status = 'pending' AND expires_at <= $3 RETURNING id",
@@ -156,7 +155,7 @@ async fn file(
     Ok(filed)
 }
 
-/// The 200 of a bulk call (docs/api/identity.md#bulk-delegation-requests).
+/// Response of a bulk call (docs/api/identity.md#bulk-delegation-requests).
 #[derive(Serialize)]
 pub(crate) struct BulkAnswer {
     results: Vec<ItemAnswer>,
@@ -205,7 +204,7 @@ pub(crate) async fn create_delegation_requests(
 ) -> Result<Json<BulkAnswer>, ApiError> {
     let body = state.bodies.read(request).await?;
     let items = parse_items(&body)?;
-    // A call costs what its requests would cost one by one; the call itself has paid for the first.
+    // A call costs as much as its requests would one by one; the first is already paid for.
     if let Some(others) = u32::try_from(items.len()).ok().and_then(|count| NonZeroU32::new(count.saturating_sub(1))) {
         state.rates.admit_many(actor.credential, actor.org_id, others)?;
         state.budgets.organizations.spend(actor.org_id, cost(2 * others.get() as usize, 0), state.now())?;
@@ -246,14 +245,14 @@ fn sent_domain(item: &RawValue) -> Value {
     item.get("domain").cloned().unwrap_or_default()
 }
 
-/// One transaction with a savepoint for each item: a connection that is lost leaves nothing behind.
+/// Creates requests in one transaction, with a savepoint per item: a lost connection leaves nothing behind.
 async fn file_all(
     state: &State,
     actor: &Actor,
     filings: Vec<Result<Filing, ApiError>>,
 ) -> Result<Vec<Result<DelegationRequest, ApiError>>, ApiError> {
     let mut transaction = state.pool.begin().await?;
-    // All locks first and in one order, so that two bulk calls cannot wait for each other.
+    // Lock all pairs first and in sorted order, so that two bulk calls can't deadlock.
     let pairs: BTreeSet<Pair> = filings.iter().flatten().map(|filing| filing.pair).collect();
     for pair in pairs {
         pair.lock(&mut transaction).await?;
@@ -272,14 +271,14 @@ async fn file_all(
     Ok(filed.into_iter().map(|(_, outcome)| outcome).collect())
 }
 
-/// By whom they are addressed to, which is the order of the outbox; those to the same one as they came.
+/// Sorts by grantor, which is the order of the outbox; items for the same grantor keep their order.
 fn in_order(filings: Vec<Result<Filing, ApiError>>) -> Vec<(usize, Result<Filing, ApiError>)> {
     let mut filings: Vec<_> = filings.into_iter().enumerate().collect();
     filings.sort_by_key(|(_, filing)| filing.as_ref().ok().map(|filing| filing.pair));
     filings
 }
 
-/// Files one request of several; what is refused leaves nothing behind. Fails when the connection does.
+/// Creates one of several requests, and rolls it back if it is rejected. Fails if the connection fails.
 async fn file_alone(
     transaction: &mut PgConnection,
     actor: &Actor,
@@ -293,7 +292,7 @@ async fn file_alone(
         Err(refusal) => {
             savepoint.rollback().await?;
             if refusal.code().status() >= 500 {
-                tracing::error!("a request of a bulk call failed: {refusal:?}");
+                tracing::error!("failed to create a request of a bulk call: {refusal:?}");
             }
         }
     }

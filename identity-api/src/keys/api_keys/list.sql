@@ -1,4 +1,4 @@
--- The active keys of an organization, and the latest revoked ones.
+-- Active keys of an organization, and the latest revoked ones.
 SELECT *
 FROM api_keys_shown
 WHERE organization_id = $1

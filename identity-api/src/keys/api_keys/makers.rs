@@ -1,11 +1,11 @@
-//! What a key may hold, and whose keys are revoked with a person.
+//! Which scopes a key can have, and which keys are revoked with their creator.
 
 use crate::access::granting;
 use crate::access::prelude::*;
 use schemas::identity::Scope;
 
-/// Refuses what cannot be granted: by a key what it does not hold itself, by anybody to provision where nobody is trusted.
-/// The caller holds the organisation's row, so trust stays what it is.
+/// Rejects scopes that can't be granted: those that the creating key lacks, and `partner:provision` unless the organization is a
+/// trusted partner. The caller has locked the organization's row, so its trust can't change meanwhile.
 pub(super) async fn require_grantable(
     transaction: &mut PgConnection,
     author: Author,
@@ -20,14 +20,14 @@ pub(super) async fn require_grantable(
     Ok(())
 }
 
-/// Keys that somebody made, those that these made, and so on. The revoked ones too: what they made is still there.
+/// Keys that a person created, keys that those created, and so on. Includes revoked keys, because what they created still exists.
 const MADE: &str = "WITH RECURSIVE made AS ( \
         SELECT id FROM api_keys WHERE created_by = $1 AND created_by_kind = ANY($2) AND ($3::uuid IS NULL OR organization_id = $3) \
         UNION SELECT k.id FROM api_keys k JOIN made ON k.created_by = made.id WHERE k.created_by_kind = 'key') \
     SELECT id FROM made ORDER BY id";
 
-/// Revokes the keys that a person made in these ways, in one organisation or in all, by whatever chain of keys. Answers all of them,
-/// those that were revoked before, too.
+/// Revokes the keys that a person created directly or through other keys, in one organization or in all. Returns all of them,
+/// including those revoked before.
 pub(crate) async fn revoke_made_by(
     transaction: &mut PgConnection,
     author: Author,
@@ -52,6 +52,6 @@ pub(crate) async fn revoke_made_by(
         if revoked.is_empty() {
             return Ok(made);
         }
-        // Once more: one of them may have been minting a key, and was waited for.
+        // Run it again: one of these keys may have created another while this transaction waited for its lock.
     }
 }

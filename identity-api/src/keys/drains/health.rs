@@ -1,4 +1,4 @@
-//! `GET /api/v1/identity/drains/{id}/health`: what a drain has sent in the last hours, and what became of it
+//! `GET /api/v1/identity/drains/{id}/health`: lines that a drain sent in the last hours, by result
 //! (docs/api/identity.md#health-of-a-drain).
 
 use super::find;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 type Hours = BTreeMap<DateTime<Utc>, DrainFigures>;
 
-/// The last hours, the one under way among them.
+/// Covers the last hours, including the current one.
 pub(crate) async fn show_health(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
@@ -47,7 +47,7 @@ async fn figures(moment: &mut PgConnection, drain: DrainId, first: DateTime<Utc>
             kept: count(kept),
             people: count(people),
             bad: count(bad),
-            // Dropped lines are subtracted when they are known.
+            // `add_dropped` subtracts dropped lines.
             refused: count(lines - kept - people - bad),
             bytes: count(bytes),
             lag_ms: Some(count(lag)),
@@ -114,7 +114,7 @@ fn whole(hours: impl Iterator<Item = DrainFigures>) -> DrainFigures {
     whole
 }
 
-/// What is counted is never negative.
+/// Converts a count, which is never negative.
 fn count(stored: i64) -> u64 {
     stored.try_into().unwrap_or_default()
 }

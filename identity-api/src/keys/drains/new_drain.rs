@@ -1,6 +1,6 @@
-//! What a caller says of a new drain, checked.
+//! Validates the body of a new drain.
 //!
-//! Must tell every fault at once, and nothing of hosts that are somebody else's: they are answered like hosts that nobody has.
+//! Reports all faults at once. A host of another organization gets the same error as an unknown host.
 
 use crate::request::bodies::{self, fault};
 use crate::request::ownable::pasted;
@@ -30,7 +30,7 @@ struct NewDrain {
 pub(super) struct CheckedDrain {
     pub(super) name: String,
     pub(super) provider: DrainProvider,
-    /// Canonical, sorted, each once.
+    /// Canonical, sorted, without duplicates.
     pub(super) hosts: Vec<String>,
     pub(super) role: DrainRole,
     pub(super) sampling: f64,
@@ -38,7 +38,7 @@ pub(super) struct CheckedDrain {
     pub(super) fastly_service_id: Option<String>,
 }
 
-/// `sites` are those of the organisation; what is no content owner may report for any host.
+/// `sites` are the organization's domains. Only content owners are limited to them; all others can report for any host.
 pub(super) fn parse(body: &[u8], org_type: OrgType, sites: &[OwnedSite]) -> Result<CheckedDrain, ApiError> {
     let new: NewDrain = bodies::object(body)?;
     let own = (org_type == OrgType::ContentOwner).then_some(sites);
@@ -85,7 +85,7 @@ fn sampling(declared: Option<f64>) -> Result<f64, Fault> {
     is_share.then_some(share).ok_or_else(|| fault("sampling", "sampling must be above 0 and at most 1"))
 }
 
-/// Only one provider signs; a secret that nothing checks would promise what does not hold.
+/// Only one provider signs requests; elsewhere a secret would never be checked.
 fn secret(given: Option<String>, provider: Option<DrainProvider>) -> Result<Option<String>, Fault> {
     let Some(secret) = given else { return Ok(None) };
     if provider.is_some_and(|provider| !provider.facts().signs) {
@@ -116,7 +116,7 @@ mod tests {
         OwnedSite { site: Site::from_domain(domain).unwrap(), visible_from: None, except: Vec::new(), formerly: Vec::new() }
     }
 
-    /// Why a body is refused.
+    /// Returns why a body is rejected.
     fn refusal(body: &Value) -> Option<String> {
         let parsed = parse(body.to_string().as_bytes(), OrgType::ContentOwner, &[own("a.test")]);
         parsed.err().map(|refused| refused.detail().to_owned())
@@ -129,10 +129,10 @@ mod tests {
         let of = |org_type, body: &str| parse(body.as_bytes(), org_type, &[own("a.test")]).map(|wanted| wanted.hosts);
         assert_eq!(of(OrgType::ContentOwner, &body).unwrap(), ["a.test", "b.a.test"]);
         let body = body.replace("WWW.a.test", "c.test");
-        assert!(of(OrgType::ContentOwner, &body).is_err(), "not the owner's");
+        assert!(of(OrgType::ContentOwner, &body).is_err(), "host of another organization");
         assert_eq!(of(OrgType::Platform, &body).unwrap(), ["a.test", "b.a.test", "c.test"], "a platform reports for any host");
         for org_type in [OrgType::ContentOwner, OrgType::Agent] {
-            assert_eq!(of(org_type, r#"{"name":"n","provider":"ndjson"}"#).unwrap(), [""; 0], "none means all");
+            assert_eq!(of(org_type, r#"{"name":"n","provider":"ndjson"}"#).unwrap(), [""; 0], "no hosts means all");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Operators review access requests.
 //!
-//! Must not decide a transition: that is `schemas::identity::AccessRequest`, under the row's lock, so that of several
-//! answers one wins. An approval, its organisation and its owner are one transaction.
+//! The transitions are in `schemas::identity::AccessRequest` and are applied under the row's lock, so only the first answer
+//! counts. An approval creates the organization and its owner in the same transaction.
 
 use super::read;
 use crate::access::prelude::*;
@@ -14,13 +14,13 @@ use axum::http::header;
 use schemas::identity::{AccessRequest, AccessStatus, AlreadyReviewed, Review};
 use schemas::ids::AccessRequestId;
 
-/// Which to list; all when no status is named.
+/// Status to list; all by default.
 #[derive(Deserialize)]
 pub(crate) struct WithStatus {
     status: Option<AccessStatus>,
 }
 
-/// `GET /api/v1/identity/operator/access-requests`: everybody's, oldest first.
+/// Handles `GET /api/v1/identity/operator/access-requests`; oldest first.
 pub(crate) async fn list_access_requests_to_review(
     Shared(state): Shared<Arc<State>>,
     Operator(_): Operator,
@@ -30,7 +30,7 @@ pub(crate) async fn list_access_requests_to_review(
     with_status(&state.pool, wanted.status).await.map(|requests| part.of(requests))
 }
 
-/// Everybody's requests of a status, oldest first.
+/// Returns the access requests with a status, oldest first.
 pub(crate) async fn with_status(
     store: impl PgExecutor<'_>,
     status: Option<AccessStatus>,
@@ -46,7 +46,7 @@ pub(crate) enum Verdict {
     Reject,
 }
 
-/// `POST /api/v1/identity/operator/access-requests/{id}/approve`: 201, for an organisation comes of it.
+/// Handles `POST /api/v1/identity/operator/access-requests/{id}/approve`: returns 201, because it creates an organization.
 pub(crate) async fn approve_access_request(
     Shared(state): Shared<Arc<State>>,
     operator: Operator,
@@ -88,7 +88,7 @@ struct Note {
     note: Option<String>,
 }
 
-/// The body is optional, as all of its members are.
+/// Reads the note; the body and its members are optional.
 async fn read_note(state: &State, request: Request<Body>) -> Result<Option<String>, ApiError> {
     if request.body().is_end_stream() && !request.headers().contains_key(header::CONTENT_ENCODING) {
         return Ok(None);
@@ -105,12 +105,12 @@ fn no_request() -> ApiError {
     ApiError::new(Code::NotFound, "Access request not found.")
 }
 
-/// What is no id names no request.
+/// Parses an id; invalid ids get the response of unknown ones.
 fn find(id: &str) -> Result<AccessRequestId, ApiError> {
     id.parse().map_err(|_| no_request())
 }
 
-/// Answers a request, in an operator's name or in nobody's.
+/// Approves or rejects a request, with or without an operator's name.
 pub(crate) async fn review(
     transaction: &mut PgConnection,
     operator: Option<UserId>,
@@ -133,7 +133,7 @@ pub(crate) async fn review(
                 site: None,
                 provisioned_by: None,
             };
-            // Founded before it is known whether the request may be approved: a refusal undoes the transaction.
+            // Create the organization before checking the transition: an error rolls back the transaction.
             let org = founding::found(transaction, author, founding, now).await?;
             request.approve(org, review)
         }

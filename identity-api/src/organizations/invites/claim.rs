@@ -1,4 +1,4 @@
-//! Claiming an invite: the token and the address it was mailed to, both, make a member.
+//! Claims an invite, which requires both the token and the address it was sent to.
 
 use crate::access::prelude::*;
 use crate::organizations::memberships;
@@ -10,7 +10,7 @@ use schemas::ids::InviteId;
 use schemas::secrets::PlainInvite;
 use schemas::webhook::{Data, EventType, InviteData};
 
-/// Organizations of one person beyond which no invite can be claimed.
+/// Maximum number of organizations per person; further invites can't be claimed.
 const MAX_MEMBERSHIPS: i64 = 1_000;
 
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ pub(crate) fn parse_claim(body: &[u8]) -> Result<PlainInvite, ApiError> {
     Ok(PlainInvite::presented(&token))
 }
 
-/// `POST /api/v1/identity/invites/claim`: 200 with the membership.
+/// Handles `POST /api/v1/identity/invites/claim`: returns the membership.
 pub(crate) async fn claim_invite(
     Shared(state): Shared<Arc<State>>,
     person: Person,
@@ -69,7 +69,7 @@ pub(crate) async fn claim_invite(
     Ok(Json(membership))
 }
 
-/// Refuses a further organization for a person who has as many as they can have. Claims of one person are counted one after the other.
+/// Returns 409 if the person has reached the limit of organizations. Serializes the claims of a person.
 async fn require_room(transaction: &mut PgConnection, person: UserId, org: OrgId) -> Result<(), ApiError> {
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('claims ' || $1, 0))")
         .bind(person.to_string())
@@ -87,7 +87,7 @@ async fn require_room(transaction: &mut PgConnection, person: UserId, org: OrgId
     Err(ApiError::new(Code::Conflict, detail))
 }
 
-/// The invite, when this person can claim it now. The organisation is locked before the invite, as everywhere.
+/// Returns the invite if the person can claim it now. Locks the organization before the invite, the order used everywhere.
 async fn open(transaction: &mut PgConnection, token: &PlainInvite, person: &Person, now: DateTime<Utc>) -> Result<Row, ApiError> {
     let no_invite = || ApiError::new(Code::NotFound, "Invite not found. Open the link from the latest invite email.");
     let hash = token.hash();

@@ -1,17 +1,16 @@
-//! How many mails one person, or one key of a partner, may have invites send, and how many one mailbox gets, within an
-//! hour.
+//! Limits how many invite emails a person or a partner's key can cause, and how many a mailbox gets, per hour.
 //!
-//! Must count what was written down, whatever became of it: withdrawing an invite gives nothing back. Must not let strangers
-//! spend what others may send to a mailbox: only organizations that anybody can create share a limit.
+//! Withdrawn invites count. Organizations that anyone can create share one limit per mailbox, so that strangers can't use up the
+//! limits of others.
 
 use super::Invitation;
 use crate::access::hourly::{self, WINDOW};
 use crate::access::prelude::*;
 
-/// How many times the limit of one organization all content owners without a verified domain have together, for one mailbox.
+/// Shared limit of all content owners without a verified domain for one mailbox, as a multiple of the limit of one organization.
 const UNVERIFIED: u32 = 4;
 
-/// Who invites, as their invites name them: a person or a key.
+/// Returns the inviter, a person or a key, as stored with invites.
 pub(super) fn inviter(author: Author) -> (Option<Uuid>, Option<Uuid>) {
     match author {
         Author::User(user) | Author::Operator(user) => (Some(user.0), None),
@@ -20,7 +19,7 @@ pub(super) fn inviter(author: Author) -> (Option<Uuid>, Option<Uuid>) {
     }
 }
 
-/// Refuses an invite too many; of several at once, each counts the ones before it.
+/// Returns 429 above the limits. Concurrent invites count each other.
 pub(super) async fn require(
     transaction: &mut PgConnection,
     invitation: &Invitation<'_>,
@@ -30,7 +29,7 @@ pub(super) async fn require(
     let (person, key) = inviter(author);
     let (quota, email, since) = (invitation.quota, invitation.email.as_str(), now - WINDOW);
     let by = person.or(key).map(|id| id.to_string());
-    // In this order everywhere: who invites, then the address.
+    // Always lock the inviter before the address.
     for whose in by.as_deref().into_iter().chain([email]) {
         sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('invites ' || $1, 0))")
             .bind(whose)

@@ -1,5 +1,6 @@
--- Among the invites to the address $1 after $4 by content owners without a verified domain and without a partner, newest first, when
--- the one after $5 others was created; none if the organization $2, created by the partner $3 if any, isn't such a sender.
+-- Creation time of the invite to the address $1 after skipping the newest $5, among those created after $4 by content owners
+-- without a verified domain and without a partner. Returns no rows if the organization $2, created by the partner $3 if any,
+-- isn't such a sender.
 WITH unverified AS NOT MATERIALIZED (
     SELECT o.id FROM organizations o WHERE o.org_type = 'content_owner'
     AND NOT EXISTS (SELECT FROM domains d WHERE d.organization_id = o.id AND d.verified_at IS NOT NULL AND d.released_at IS NULL)

@@ -1,17 +1,17 @@
-//! The account that a proved address opens.
+//! Accounts by verified address.
 
 use crate::access::prelude::*;
 use crate::request::email_address::EmailAddress;
 
-/// The person with this address, created when nobody has it: by `author`, or by signing in themselves.
+/// Returns the person with this address. Creates them if necessary, in the name of `author` or of themselves.
 pub(crate) async fn of_address(
     connection: &mut PgConnection,
     author: Option<Author>,
     email: &EmailAddress,
     now: DateTime<Utc>,
 ) -> Result<UserId, sqlx::Error> {
-    // The update changes nothing; it makes the statement return the row that another sign-in has just inserted. Only a
-    // row that was inserted has no `xmax`.
+    // The update changes nothing but makes the statement return the row that a concurrent sign-in inserted. Only an inserted row
+    // has no `xmax`.
     let (id, is_new): (Uuid, bool) = sqlx::query_as(
         "INSERT INTO users (email) VALUES ($1) ON CONFLICT (email) DO UPDATE SET email = excluded.email RETURNING id, xmax = 0",
     )

@@ -1,4 +1,4 @@
-//! Cookies: how they are named, written, read and taken back.
+//! Names, writes, reads and clears cookies.
 
 use axum::http::{HeaderMap, HeaderValue};
 use chrono::TimeDelta;
@@ -8,7 +8,7 @@ use service_kit::session_cookie;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cookie {
     Session,
-    /// A sign-in at a provider that is under way.
+    /// A sign-in at a provider in progress.
     Journey,
     /// A sign-in link that this browser requested.
     RequestedLink,
@@ -43,7 +43,7 @@ impl Cookies {
         self.set(cookie, "", TimeDelta::zero())
     }
 
-    /// Every value of a cookie; more than one is somebody's attempt to choose between them.
+    /// Returns all values of a cookie; more than one means that somebody tries to override it.
     pub(super) fn values(self, cookie: Cookie, headers: &HeaderMap) -> Vec<&str> {
         session_cookie::values(headers, self.name(cookie))
     }

@@ -1,7 +1,6 @@
-//! Sessions and mailed links that are over are deleted after a while, hourly and in small batches.
+//! Deletes ended sessions and old links, hourly and in small batches.
 //!
-//! Must not delete what still counts: a link is counted against its account's mails for a quarter of an hour, a session is good
-//! until it has ended, idled out or expired.
+//! It keeps links that still count against their account's emails, and sessions that haven't ended, idled out or expired.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use service_kit::clock::Clock;
@@ -14,7 +13,7 @@ const SESSIONS: &str = "DELETE FROM user_sessions WHERE token_hash = ANY(array( 
 const LINKS: &str = "DELETE FROM magic_links WHERE token_hash = ANY(array( \
     SELECT token_hash FROM magic_links WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))";
 
-/// Runs for as long as the handle lives.
+/// Runs until the handle is dropped.
 pub(crate) fn start(pool: PgPool, clock: Clock, keep_days: u32) -> AbortOnDropHandle<()> {
     let keep = TimeDelta::days(keep_days.into());
     housekeeping::hourly("sessions and sign-in links that are over", move || {
@@ -37,7 +36,7 @@ mod tests {
     async fn what_was_over_before_the_day_goes_and_what_is_good_or_young_stays() {
         let stores = TestStores::unprepared().await;
         let pool = &stores.pool;
-        // Expired, idled out or ended so many days ago; a negative number is to come.
+        // Days since it expired, idled out or ended; negative values are in the future.
         let sessions = "WITH person AS (INSERT INTO users (id, email) VALUES (gen_random_uuid(), 'a@b.test') RETURNING id) \
             INSERT INTO user_sessions (token_hash, user_id, expires_at, idle_until, ended_at) \
             SELECT sha256(name::bytea), person.id, now() - expired * interval '1 day', now() - idle * interval '1 day', \

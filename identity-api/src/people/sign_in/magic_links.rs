@@ -1,7 +1,7 @@
 //! Emails sign-in links, which work once and expire after 15 minutes (docs/api/identity.md#sign-in).
 //!
-//! Must answer every address alike and after the same work: only the mailbox learns whether there is an account and
-//! whether an email was sent. A second email leaves the first link valid, because emails can arrive out of order.
+//! Every address gets the same response after the same work: only the mailbox shows whether there is an account and whether an
+//! email was sent. A second email leaves the first link valid, because emails can arrive out of order.
 
 use super::requesting_browser::LIFETIME;
 use super::{Visitor, requesting_browser};
@@ -16,7 +16,7 @@ use service_kit::slots::{NoSlot, Pool, Slots};
 use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
-/// Mails in the making at a time, divided by client address.
+/// Maximum number of emails being sent at a time, divided by client address.
 const MAX_IN_THE_MAKING: usize = 256;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(super) const LINK: &str = "/api/v1/identity/auth/magic-link";
@@ -44,7 +44,7 @@ pub(crate) fn parse_address(body: &[u8]) -> Result<EmailAddress, ApiError> {
     EmailAddress::parse(&email).map_err(|why| rule_broken("email", format!("email {why}")))
 }
 
-/// `POST /api/v1/identity/auth/magic-link`: 202, whoever has that address.
+/// Handles `POST /api/v1/identity/auth/magic-link`: returns 202, whether or not there is an account.
 pub(crate) async fn send_magic_link(
     Shared(state): Shared<Arc<State>>,
     Visitor(address): Visitor,
@@ -56,10 +56,10 @@ pub(crate) async fn send_magic_link(
     let slot = outbox.slots.take(address, usize::MAX).map_err(no_slot)?;
     let cookie = requesting_browser::remember(&state, &email)?;
     let sending = Arc::clone(&state);
-    // Everything that depends on the address happens after the answer.
+    // Everything that depends on the address happens after the response.
     outbox.mails.spawn(async move {
         if let Err(error) = mail_link(&sending, &email).await {
-            tracing::warn!("a sign-in mail was not sent: {error:#}");
+            tracing::warn!("failed to send a sign-in email: {error:#}");
         }
         drop(slot);
     });
@@ -85,11 +85,11 @@ async fn mail_link(state: &State, email: &EmailAddress) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Stores a link, unless the account got too many lately.
+/// Stores a link, unless the account reached its limit of recent emails.
 async fn store(state: &State, email: &EmailAddress, token: &PlainSignInToken) -> Result<bool, sqlx::Error> {
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
-    // Of several at once, each counts the ones before it.
+    // Concurrent requests count each other.
     lock(&mut transaction, email.as_str()).await?;
     let stored = sqlx::query(
         "INSERT INTO magic_links (token_hash, email, created_at, expires_at) SELECT $1, $2, $3, $4 \
@@ -107,7 +107,7 @@ async fn store(state: &State, email: &EmailAddress, token: &PlainSignInToken) ->
     Ok(stored.rows_affected() == 1)
 }
 
-/// One change of an address's links at a time, until the transaction ends.
+/// Serializes changes to the links of an address until the transaction ends.
 pub(super) async fn lock(connection: &mut PgConnection, email: &str) -> Result<(), sqlx::Error> {
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('magic_links ' || $1, 0))")
         .bind(email)
@@ -116,7 +116,7 @@ pub(super) async fn lock(connection: &mut PgConnection, email: &str) -> Result<(
     Ok(())
 }
 
-/// The link first, which is all that most people want; the token stands in it, and nowhere else.
+/// Puts the link first. Only the link contains the token.
 fn text(state: &State, token: &PlainSignInToken) -> String {
     let mut link = state.sign_in.page();
     link.query_pairs_mut().append_pair("token", token.reveal());

@@ -1,7 +1,7 @@
-//! Signing in at an OpenID Connect provider: the authorization code flow with state, nonce and PKCE.
+//! Sign-in at an OpenID Connect provider: authorization code flow with state, nonce and PKCE.
 //!
-//! Must believe a provider only what it signed for this client and this journey, and an address only when it says that
-//! it verified it. What the browser keeps of a journey is sealed: nothing is stored for somebody who never comes back.
+//! Only tokens that the provider signed for this client and this sign-in count, and only addresses that it reports as verified.
+//! The state is in a sealed cookie of the browser, so abandoned sign-ins leave nothing stored.
 
 mod fetch;
 mod provider_account;
@@ -25,10 +25,10 @@ use provider_account::Proved;
 use subtle::ConstantTimeEq;
 use url::Url;
 
-/// How long somebody may take at the provider.
+/// Maximum time for the sign-in at the provider.
 const JOURNEY: TimeDelta = TimeDelta::minutes(10);
 
-/// What must be the same when the browser comes back; sealed in a cookie.
+/// State of a sign-in, sealed in a cookie.
 #[derive(Serialize, Deserialize)]
 struct Journey {
     state: CsrfToken,
@@ -37,8 +37,8 @@ struct Journey {
     ends_at: DateTime<Utc>,
 }
 
-/// `GET /api/v1/identity/auth/oidc`: the providers to choose among, which is known to whoever sees the sign-in page.
-/// It costs no look-up, and so none of the rate at which an address may sign in.
+/// Handles `GET /api/v1/identity/auth/oidc`: the configured providers, which are public. It doesn't count against the sign-in
+/// rate of the address.
 pub(crate) async fn list_oidc_providers(Shared(state): Shared<Arc<State>>) -> Json<Vec<Named>> {
     Json(state.sign_in.providers.named().collect())
 }
@@ -63,7 +63,7 @@ pub(crate) async fn start_oidc(
     Ok(([(header::SET_COOKIE, cookie)], Redirect::to(url.as_str())).into_response())
 }
 
-/// What a provider adds to the address it sends the browser back to; it may add more.
+/// Query parameters of the callback; others are ignored.
 #[derive(Deserialize)]
 pub(crate) struct Arrival {
     state: Option<CsrfToken>,
@@ -88,10 +88,10 @@ pub(crate) async fn finish_oidc(
             None => (cookies, Json(opened)).into_response(),
         })
     };
-    // A journey ends where it arrives, also when it fails: the next attempt is a new one.
+    // The cookie is cleared even after a failure, so the next attempt starts again.
     let end = [(header::SET_COOKIE, state.sign_in.cookies.clear(Cookie::Journey))];
     finished.await.unwrap_or_else(|refusal: ApiError| {
-        // A fault is answered as one: it is logged and counted, and it is not the person's to mend.
+        // Return server errors as errors, so that they are logged and counted.
         match page(&state.sign_in, &headers, false).filter(|_| refusal.code().status() < 500) {
             Some(page) => {
                 tracing::info!("a sign-in at a provider was refused: {}", refusal.in_one_line());
@@ -102,14 +102,14 @@ pub(crate) async fn finish_oidc(
     })
 }
 
-/// Where a person goes on who arrives by a browser, where a page for people is named; programs are answered.
+/// Returns where a browser continues, if a page for people is configured. Programs get the response itself.
 fn page(sign_in: &SignIn, headers: &HeaderMap, is_signed_in: bool) -> Option<Url> {
     accepts(headers, "text/html").then(|| sign_in.arrival_link(is_signed_in)).flatten()
 }
 
 async fn arrive(state: &State, provider: &Provider, arrival: Arrival, headers: &HeaderMap) -> Result<Proved, ApiError> {
     let journey = journey(state, provider, headers).ok_or_else(refuse)?;
-    // A state that fits proves that the browser which arrives is the one that left.
+    // A matching state proves that the browser that started the sign-in finishes it.
     let is_same =
         arrival.state.is_some_and(|given| bool::from(given.secret().as_bytes().ct_eq(journey.state.secret().as_bytes())));
     let code = arrival.code.filter(|_| is_same && state.now() < journey.ends_at).ok_or_else(refuse)?;
@@ -124,7 +124,7 @@ fn journey(state: &State, provider: &Provider, headers: &HeaderMap) -> Option<Jo
     serde_json::from_str(&text).ok()
 }
 
-/// A journey to one provider cannot arrive from another.
+/// Binds a sign-in to one provider.
 fn place(provider: &str) -> Vec<u8> {
     format!("sign-in at {provider}").into_bytes()
 }
@@ -133,7 +133,7 @@ fn find<'a>(sign_in: &'a SignIn, id: &str) -> Result<&'a Provider, ApiError> {
     sign_in.providers.find(id).ok_or_else(|| ApiError::new(Code::NotFound, "Sign-in provider not found."))
 }
 
-/// One answer for whatever does not fit; the log says what it was.
+/// Returns the same error for every mismatch; the log contains the reason.
 fn refuse() -> ApiError {
     ApiError::new(Code::Unauthenticated, "The sign-in couldn't be completed. Start again.")
 }

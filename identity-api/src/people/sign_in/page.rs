@@ -3,24 +3,24 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 
-/// Forms go to this surface, nothing else is loaded.
+/// Allows forms to this service only, and no other resources.
 const POLICY: HeaderValue =
     HeaderValue::from_static("default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'");
-/// Where the form goes, from the link's page: relative, so that it works beneath whatever path people reach this surface.
+/// Form target on the link's page; relative, so that it works below any path.
 const ACTION: &str = "magic-link/verify";
-/// The same, from the response to a form.
+/// Form target on the page after a rejected form.
 const ACTION_AGAIN: &str = "verify";
-/// More than any token has.
+/// Longer than any token.
 const MAX_TOKEN_BYTES: usize = 128;
 
-/// Whether a text can be a token; then it can be part of a page as it is.
+/// Returns whether a text can be a token, and so can be inserted into a page unescaped.
 pub(super) fn is_token(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=MAX_TOKEN_BYTES).contains(&text.len()) && text.bytes().all(is_plain)
 }
 
 pub(super) struct LinkPage {
-    /// As the link has it; escaped in the page.
+    /// As in the link; escaped in the page.
     pub(super) token: String,
     pub(super) email: String,
     pub(super) is_requesting_browser: bool,
@@ -28,7 +28,7 @@ pub(super) struct LinkPage {
 }
 
 impl LinkPage {
-    /// The page again, for a form whose address is not the link's: 422.
+    /// Returns the page again with 422, for a form with the wrong address.
     pub(super) fn with_wrong_address(&self) -> Response {
         let problem = "<p role=\"alert\">This link was sent to another address. Enter the address that you requested it for.</p>";
         (StatusCode::UNPROCESSABLE_ENTITY, self.html(ACTION_AGAIN, problem)).into_response()
@@ -65,12 +65,12 @@ impl IntoResponse for LinkPage {
     }
 }
 
-/// Of a form that has signed somebody in.
+/// Response to a form that signed a person in.
 pub(super) fn signed_in(email: &str) -> Response {
     page("Signed in", &format!("<p>You are signed in as {}. You can close this page.</p>", escaped(email)))
 }
 
-/// Without the exception for this origin the browser would not say where a form comes from, and it would be refused.
+/// Without the exception for this origin, browsers leave out the origin of the form, and it would be rejected.
 fn page(title: &str, body: &str) -> Response {
     let html = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\

@@ -29,7 +29,7 @@ struct OpenedLink {
     is_requesting_browser: bool,
 }
 
-/// `GET /api/v1/identity/auth/magic-link?token=`: the page that the link opens; as JSON for other pages.
+/// Handles `GET /api/v1/identity/auth/magic-link?token=`: returns the page that the link opens, as HTML or JSON.
 pub(crate) async fn show_sign_in_page(
     Shared(state): Shared<Arc<State>>,
     _: Visitor,
@@ -62,7 +62,7 @@ async fn link_page(
     })
 }
 
-/// Address of the session that the request carries.
+/// Returns the address of the request's session.
 async fn signed_in_as(state: &State, headers: &HeaderMap) -> Result<Option<String>, sqlx::Error> {
     let Some(session) = presented_session(headers) else { return Ok(None) };
     sqlx::query_scalar(
@@ -82,12 +82,12 @@ struct Presented {
     email: Option<String>,
 }
 
-/// Rejects bodies that are invalid in themselves, as JSON and as a form.
+/// Rejects bodies that are invalid regardless of any state, as JSON and as a form.
 pub(crate) fn dry_run_verify(body: &[u8]) -> Result<(), ApiError> {
     if body.trim_ascii_start().starts_with(b"{") { of_object(body).map(drop) } else { of_form(body).map(drop) }
 }
 
-/// A form comes from a page, so its address is checked, also when it is missing.
+/// A form is always sent by a page, so its address is required.
 fn of_form(body: &[u8]) -> Result<(PlainSignInToken, Option<String>), ApiError> {
     let field = |wanted: &str| {
         let mut fields = url::form_urlencoded::parse(body);
@@ -96,7 +96,7 @@ fn of_form(body: &[u8]) -> Result<(PlainSignInToken, Option<String>), ApiError> 
     Ok((token(field("token"))?, Some(field("email").unwrap_or_default())))
 }
 
-/// A program may leave the address out: no other site's page can send JSON here.
+/// In JSON the address is optional, because pages of other sites can't send JSON here.
 fn of_object(body: &[u8]) -> Result<(PlainSignInToken, Option<String>), ApiError> {
     let Presented { token: given, email } = bodies::object(body)?;
     Ok((token(given)?, email))
@@ -107,7 +107,7 @@ fn token(presented: Option<String>) -> Result<PlainSignInToken, ApiError> {
     Ok(PlainSignInToken::presented(&token))
 }
 
-/// `POST /api/v1/identity/auth/magic-link/verify`: by a program as JSON, or by the form of our own page.
+/// Handles `POST /api/v1/identity/auth/magic-link/verify`, with JSON from programs or a form from this service's page.
 pub(crate) async fn redeem_magic_link(
     Shared(state): Shared<Arc<State>>,
     _: Visitor,
@@ -136,7 +136,7 @@ pub(crate) async fn redeem_magic_link(
     Ok(if is_form { (cookies, page::signed_in(email.as_str())).into_response() } else { (cookies, Json(opened)).into_response() })
 }
 
-/// Whether the person in front of the browser means the account of this address.
+/// Returns whether the person at the browser means the account of this address.
 fn is_meant(state: &State, headers: &HeaderMap, email: &EmailAddress, typed: Option<&str>) -> bool {
     let Some(typed) = typed else { return true };
     let is_typed = EmailAddress::parse(typed.trim()).is_ok_and(|typed| typed == *email);
@@ -147,7 +147,7 @@ fn refuse() -> ApiError {
     ApiError::new(Code::Unauthenticated, "The sign-in token is unknown, used or expired. Request another link.")
 }
 
-/// Address that a link was sent to; unknown, used and expired links get the same error.
+/// Returns the address that a link was sent to. Unknown, used and expired links get the same error.
 async fn pending(store: impl PgExecutor<'_>, state: &State, token: &PlainSignInToken) -> Result<EmailAddress, ApiError> {
     let email: Option<String> =
         sqlx::query_scalar("SELECT email FROM magic_links WHERE token_hash = $1 AND redeemed_at IS NULL AND expires_at > $2")
@@ -158,14 +158,14 @@ async fn pending(store: impl PgExecutor<'_>, state: &State, token: &PlainSignInT
     email.and_then(|email| EmailAddress::parse(&email).ok()).ok_or_else(refuse)
 }
 
-/// Redeems a link and voids the others of its address. One statement decides, so two at once have one winner.
+/// Redeems a link and voids the others of its address. A single statement decides, so only one of two concurrent calls succeeds.
 async fn redeem(
     connection: &mut PgConnection,
     state: &State,
     token: &PlainSignInToken,
     email: &EmailAddress,
 ) -> Result<(), ApiError> {
-    // Links of one address are redeemed one after the other, or two at once would wait for each other to void theirs.
+    // Serialize by address, or two concurrent redemptions would deadlock when voiding each other's link.
     magic_links::lock(connection, email.as_str()).await?;
     let redeemed =
         sqlx::query("UPDATE magic_links SET redeemed_at = $2 WHERE token_hash = $1 AND redeemed_at IS NULL AND expires_at > $2")

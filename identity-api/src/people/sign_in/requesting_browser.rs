@@ -1,8 +1,8 @@
 //! Recognizes the browser that requested a sign-in link.
 //!
-//! Anybody can request a link for their own account and send it to somebody else, who would then work in that account.
-//! So a link signs in directly only in the browser that requested it; elsewhere a person confirms the address. The cookie
-//! contains the address sealed, and is set whether or not an email is sent.
+//! Anyone can request a link for their own account and send it to someone else, who would then work in that account. So a link
+//! signs in directly only in the browser that requested it; in others, the person confirms the address. The cookie contains the
+//! sealed address and is set whether or not an email is sent.
 
 use super::cookies::Cookie;
 use crate::access::prelude::*;
@@ -12,9 +12,9 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::TimeDelta;
 
-/// How long a link can be redeemed, and its browser is recognized; also the time in which an account's emails are counted.
+/// How long a link can be redeemed and its browser is recognized; also the period in which an account's emails are counted.
 pub(super) const LIFETIME: TimeDelta = TimeDelta::minutes(15);
-/// Separates these cookies from everything else that the same key seals.
+/// Separates these cookies from other data sealed with the same key.
 const PLACE: &[u8] = b"requested sign-in link";
 
 #[derive(Serialize, Deserialize)]
@@ -23,7 +23,7 @@ struct Requested {
     expires_at: DateTime<Utc>,
 }
 
-/// The header that makes a browser remember that it requested a link to this address.
+/// Returns the cookie that marks a browser as the one that requested a link to this address.
 pub(super) fn remember(state: &State, email: &EmailAddress) -> Result<HeaderValue, ApiError> {
     let requested = Requested { email: email.as_str().to_owned(), expires_at: state.now() + LIFETIME };
     let text = serde_json::to_string(&requested).map_err(ApiError::internal)?;
@@ -31,7 +31,7 @@ pub(super) fn remember(state: &State, email: &EmailAddress) -> Result<HeaderValu
     Ok(state.sign_in.cookies.set(Cookie::RequestedLink, &URL_SAFE_NO_PAD.encode(sealed), LIFETIME))
 }
 
-/// Whether the request comes from a browser that requested a link to this address.
+/// Returns whether the browser requested a link to this address.
 pub(super) fn is_recognized(state: &State, headers: &HeaderMap, email: &EmailAddress) -> bool {
     requested(state, headers).is_some_and(|requested| requested.email == email.as_str() && state.now() < requested.expires_at)
 }

@@ -1,6 +1,6 @@
-//! The session itself: opened by every way in, who am I, and signing out.
+//! User sessions: opened by each sign-in method, shown, and ended by signing out.
 //!
-//! Must end the session that the caller came with: nobody goes on with one from before the sign-in.
+//! A sign-in ends the session that the caller had before.
 
 use super::cookies::Cookie;
 use crate::access::actor::SignedIn;
@@ -15,7 +15,7 @@ use sqlx::{Postgres, Transaction};
 pub(crate) struct Whoami {
     user: User,
     is_operator: bool,
-    /// At the latest; sooner when the session lies idle until `idle_until`.
+    /// Latest end; the session ends earlier if it is idle until `idle_until`.
     #[serde(serialize_with = "schemas::instant::serialize")]
     expires_at: DateTime<Utc>,
     #[serde(serialize_with = "schemas::instant::serialize")]
@@ -31,7 +31,7 @@ struct Membership {
     role: String,
 }
 
-/// Id, address, operator, the two ends.
+/// Id, address, operator flag, expiry, idle expiry.
 type Row = (Uuid, String, bool, DateTime<Utc>, DateTime<Utc>);
 
 pub(crate) async fn show_session(
@@ -40,7 +40,7 @@ pub(crate) async fn show_session(
     headers: HeaderMap,
 ) -> Result<Json<Whoami>, ApiError> {
     let session = presented_session(&headers).ok_or_else(ApiError::unauthenticated)?;
-    // Read together with the person, so that the answer is of one instant.
+    // One statement, so that the response is consistent.
     let row: Option<Row> = sqlx::query_as(
         "SELECT u.id, u.email, u.is_operator, s.expires_at, least(s.idle_until, s.expires_at) FROM user_sessions s \
          JOIN users u ON u.id = s.user_id WHERE s.token_hash = $1 AND s.ended_at IS NULL",
@@ -59,7 +59,7 @@ pub(crate) async fn show_session(
     Ok(Json(Whoami { user: User { id: UserId(id), email }, is_operator, expires_at, idle_until, memberships }))
 }
 
-/// `DELETE /api/v1/identity/auth/session`: 204; the session has ended for every process before the answer is sent.
+/// Handles `DELETE /api/v1/identity/auth/session`: returns 204. The session has ended in every process before the response.
 pub(crate) async fn end_session(
     Shared(state): Shared<Arc<State>>,
     SignedIn(_): SignedIn,
@@ -72,7 +72,7 @@ pub(crate) async fn end_session(
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, state.sign_in.cookies.clear(Cookie::Session))]))
 }
 
-/// The 200 of a sign-in (docs/api/identity.md#sign-in).
+/// Response of a sign-in (docs/api/identity.md#sign-in).
 #[derive(Serialize)]
 pub(super) struct Opened {
     session_id: String,
@@ -87,10 +87,10 @@ pub(super) struct User {
     pub(super) email: String,
 }
 
-/// The cookies that go with it: one is set, the other taken back.
+/// Cookies of the response: one is set, the other cleared.
 pub(super) type Cookies = AppendHeaders<[(HeaderName, HeaderValue); 2]>;
 
-/// Opens the session of somebody who has proved to be `user`, in place of the one presented, and commits.
+/// Opens a session for `user`, who has proved their identity, ends the presented one, and commits.
 pub(super) async fn open(
     state: &State,
     mut transaction: Transaction<'_, Postgres>,

@@ -1,7 +1,6 @@
-//! Before every handler: a session cookie is checked and becomes a bearer value; after it: a session in use is noted.
+//! Turns the session cookie into a bearer value before every handler, and records the session's use after it.
 //!
-//! Must not let another site's page change anything by a cookie that the browser adds on its own. A
-//! handler never sees a cookie: what passes here is a bearer value like any other.
+//! Rejects changes from pages of other sites, because browsers add the cookie to their requests too. Handlers never see cookies.
 
 use super::SignIn;
 use crate::access::prelude::*;
@@ -12,13 +11,13 @@ use axum::response::{IntoResponse, Response};
 use service_kit::auth::{API_KEY_HEADER, presented_session};
 use service_kit::session_cookie;
 
-/// The layer around every route of this surface.
+/// Layer around every route.
 pub(crate) async fn guard(Shared(state): Shared<Arc<State>>, mut request: Request, next: Next) -> Response {
     let is_safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     if let Err(refusal) = state.sign_in.admit(is_safe, request.headers_mut()) {
         return refusal.into_response();
     }
-    // A key decides alone, so a session beside it is not in use.
+    // A key takes precedence, so a session beside it is not in use.
     let is_by_key = request.headers().contains_key(API_KEY_HEADER);
     let session = presented_session(request.headers()).filter(|_| !is_by_key);
     let response = next.run(request).await;
@@ -30,7 +29,7 @@ pub(crate) async fn guard(Shared(state): Shared<Arc<State>>, mut request: Reques
 
 impl SignIn {
     fn admit(&self, is_safe: bool, headers: &mut HeaderMap) -> Result<(), ApiError> {
-        // What a page of another site cannot add is no cross-site request: a key, or a bearer value.
+        // Pages of other sites can't add a key or a bearer value, so these need no check.
         if headers.contains_key(API_KEY_HEADER) {
             return Ok(());
         }
@@ -40,7 +39,7 @@ impl SignIn {
         }
         match (is_safe, self.origin(headers)) {
             (true, _) | (false, Origin::Own) => {}
-            // Not a browser's: without the cookie there is nothing that a page could abuse.
+            // Not a browser: without a cookie there is nothing to abuse.
             (false, Origin::Unsaid) if cookie.is_none() => {}
             (false, _) => {
                 let detail = "A change with a session cookie must be sent from a page of this service. Elsewhere, send the session as Authorization: Bearer.";
@@ -50,7 +49,7 @@ impl SignIn {
         cookie.map_or(Ok(()), |cookie| session_cookie::show_as_bearer(headers, &cookie))
     }
 
-    /// Refuses what does not come from a page of this service, as its browser says: a form needs no leave of another origin's.
+    /// Rejects forms that aren't sent from a page of this service, because browsers send forms to any origin.
     pub(super) fn require_own_page(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         match self.origin(headers) {
             Origin::Own => Ok(()),
@@ -61,7 +60,7 @@ impl SignIn {
         }
     }
 
-    /// Where the page stands that sends a request, as the browser says and no page can forge.
+    /// Returns the origin of the page that sends a request; browsers set it and pages can't forge it.
     fn origin(&self, headers: &HeaderMap) -> Origin {
         let origins: Vec<_> = headers.get_all(header::ORIGIN).iter().collect();
         match (origins.as_slice(), headers.get("sec-fetch-site")) {

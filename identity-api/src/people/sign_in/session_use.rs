@@ -1,4 +1,4 @@
-//! When sessions were last used, written seldom: once in a while for each session and process, not with every request.
+//! Records when sessions were last used, at most once per session, process and interval.
 
 use crate::State;
 use crate::people::user_sessions;
@@ -20,14 +20,14 @@ impl Default for Seen {
 }
 
 impl Seen {
-    /// Notes a session in use, if that was not done lately. A note that fails is written with the next request.
+    /// Records the use of a session, unless that was done recently. If it fails, the next request tries again.
     pub(crate) async fn note(&self, state: &State, session: SecretHash) {
         let now = state.now();
         if !self.is_due(session, now) {
             return;
         }
         if let Err(error) = user_sessions::touch(&state.pool, &session, now, state.sign_in.lifetimes).await {
-            tracing::debug!("the use of a session could not be noted: {error}");
+            tracing::debug!("failed to record the use of a session: {error}");
             self.0.lock().unwrap_or_else(PoisonError::into_inner).pop(&session);
         }
     }

@@ -1,4 +1,4 @@
-//! The settings of sign-in, sessions and their rates.
+//! Settings of sign-in, sessions and rates.
 
 use super::cookies::Cookies;
 use super::{InviteQuota, SignIn, magic_links, oidc, session_use};
@@ -111,7 +111,7 @@ impl Default for SignInSettings {
 }
 
 impl SignInSettings {
-    /// The same, reachable where it listens when nothing else was said and nobody else can reach it.
+    /// Defaults the public URL to the listen address if only this machine can reach it.
     #[must_use]
     pub fn at(mut self, listen: SocketAddr) -> Self {
         if self.public_url.is_none() && listen.ip().is_loopback() {
@@ -120,7 +120,7 @@ impl SignInSettings {
         self
     }
 
-    /// Refuses an address under which the cookie of a session would travel in the open.
+    /// Rejects URLs that would send session cookies without TLS.
     pub(crate) fn harden(&self) -> anyhow::Result<()> {
         self.clients.harden()?;
         if let Some(url) = self.public_url.as_ref().filter(|url| url.scheme() != "https") {
@@ -129,7 +129,7 @@ impl SignInSettings {
         Ok(())
     }
 
-    /// How people reach this surface, when that has been said.
+    /// Returns the transport of the public URL, if it is set.
     pub fn transport(&self) -> Option<Transport> {
         let is_https = self.public_url.as_ref()?.scheme() == "https";
         Some(if is_https { Transport::Https } else { Transport::Plain })
@@ -170,7 +170,7 @@ impl SignInSettings {
     }
 }
 
-/// At least one, and no more than ten years.
+/// 1 hour to 10 years.
 fn hours() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=87_600)
 }

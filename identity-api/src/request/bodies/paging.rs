@@ -1,4 +1,4 @@
-//! `limit` and `offset`: which part of a list.
+//! The `limit` and `offset` parameters of lists.
 
 use axum::Json;
 use axum::extract::FromRequestParts;
@@ -9,11 +9,11 @@ use schemas::problem::Code;
 use serde::{Deserialize, Serialize};
 use service_kit::http::{ApiError, Parameters, TOTAL_COUNT};
 
-/// Items of a page without `limit`, and the most of them, in lists that grow without end.
+/// Default and maximum page size of unbounded lists.
 const DEFAULT_LIMIT: i64 = 100;
 const MAX_LIMIT: i64 = 1_000;
 
-/// A part of a list that grows without end, as SQL reads it.
+/// A page of an unbounded list, as SQL parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paging {
     pub(crate) limit: i64,
@@ -21,7 +21,7 @@ pub(crate) struct Paging {
 }
 
 impl Paging {
-    /// Reads the two parameters; a limit above the most counts as the most.
+    /// Parses the two parameters; a limit above the maximum is lowered to it.
     pub(crate) fn parse(limit: Option<i64>, offset: Option<i64>) -> Result<Self, ApiError> {
         let (limit, offset) = (limit.unwrap_or(DEFAULT_LIMIT), offset.unwrap_or(0));
         if limit < 1 || offset < 0 {
@@ -31,7 +31,7 @@ impl Paging {
     }
 }
 
-/// A part of a list of bounded length: everything without `limit`.
+/// A page of a bounded list: everything by default.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListPart {
     limit: usize,
@@ -56,27 +56,27 @@ impl<S: Send + Sync> FromRequestParts<S> for ListPart {
 }
 
 impl ListPart {
-    /// This part of a list that grows with its partners, at most 1,000 items of it.
+    /// Returns this page with at most 1,000 items, for lists that grow with the number of partners.
     pub(crate) fn bounded(self) -> Paging {
         let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         Paging { limit: number(self.limit).min(MAX_LIMIT), offset: number(self.offset) }
     }
 
-    /// Cuts this part out of a whole list.
+    /// Cuts this page out of a whole list.
     pub(crate) fn of<T>(self, whole: Vec<T>) -> Listed<T> {
         let total = whole.len();
         Listed { total, items: whole.into_iter().skip(self.offset).take(self.limit).collect() }
     }
 }
 
-/// A part of a list as a response, with the length of the whole in `x-total-count`.
+/// A page of a list as a response, with the total in `x-total-count`.
 pub(crate) struct Listed<T> {
     items: Vec<T>,
     total: usize,
 }
 
 impl<T> Listed<T> {
-    /// A part of a list that has so many items.
+    /// Creates a page of a list with `total` items.
     pub(crate) fn new(items: Vec<T>, total: i64) -> Self {
         Self { items, total: usize::try_from(total).unwrap_or(0) }
     }

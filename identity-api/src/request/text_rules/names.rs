@@ -1,21 +1,21 @@
-//! Names that strangers give to what others see: organisations, in lists, in webhooks and in our mails.
+//! Rules for names that others see in lists, webhooks and emails.
 //!
-//! Must refuse what reads as something else than it is: a link, a name in letters of two scripts that look alike, characters
-//! that nobody sees. Must let honest names pass in any one script, and in the mixes that Chinese, Japanese and Korean are
-//! written in, with Latin beside them.
+//! Rejects names that imitate something else: links, mixed scripts with similar letters, invisible characters. Accepts names in
+//! any single script, and the mixes of scripts in Chinese, Japanese and Korean, also with Latin.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_security::general_security_profile::IdentifierType;
 use unicode_security::mixed_script::AugmentedScriptSet;
 use unicode_security::{GeneralSecurityProfile, skeleton};
 
-/// Most marks that stand on one character; Vietnamese, Hebrew and Thai need three.
+/// Maximum number of marks on one character; Vietnamese, Hebrew and Thai need three.
 const MAX_MARKS: usize = 4;
 
-/// What browsers and mail programs read as the dot of a host name; its half-width form is folded to it, the full-width dot to `.`.
+/// Read as the dot of a host name by browsers and mail programs. NFKC folds its half-width form to it, and the full-width dot to
+/// `.`.
 const IDEOGRAPHIC_FULL_STOP: char = '\u{3002}';
 
-/// Why a text is no name, when it is none.
+/// Returns why a text isn't a valid name.
 pub(super) fn fault_of(text: &str) -> Option<&'static str> {
     let folded = text.nfkc().collect::<String>().to_lowercase().replace(IDEOGRAPHIC_FULL_STOP, ".");
     if folded.contains(is_slash) || folded.contains("www.") || folded.contains("www .") {
@@ -36,8 +36,8 @@ pub(super) fn fault_of(text: &str) -> Option<&'static str> {
     None
 }
 
-/// Characters that nobody sees, or that act on others: zero-width ones, those that turn the reading direction, break lines, or
-/// stand for nothing (Unicode: `Default_Ignorable_Code_Point`, line separators, private use, the blank of braille).
+/// Returns whether a character is invisible or affects others: zero-width characters, direction changes, line breaks, private
+/// use, blank braille (Unicode: `Default_Ignorable_Code_Point`).
 pub(crate) fn is_unseen(char: char) -> bool {
     matches!(
         char,
@@ -63,7 +63,7 @@ pub(crate) fn is_unseen(char: char) -> bool {
     )
 }
 
-/// A slash, or what looks like one or several (UTS #39); not where it is a letter, as the Japanese `ノ` is.
+/// Returns whether a character is a slash or looks like one or more (UTS #39). Letters don't count, such as the Japanese `ノ`.
 fn is_slash(char: char) -> bool {
     let is_plain = |char| matches!(char, '/' | '\\');
     let mut buffer = [0; 4];
@@ -72,13 +72,13 @@ fn is_slash(char: char) -> bool {
     is_plain(char) || (!is_letter && looks.peek().is_some() && looks.all(is_plain))
 }
 
-/// The mathematical alphabets: Latin and Greek letters that belong to no script.
+/// Returns whether a character is of the mathematical alphabets: Latin and Greek letters without a script.
 fn is_of_no_script(char: char) -> bool {
     matches!(char, '\u{1d400}'..='\u{1d7ff}')
 }
 
-/// Whether a name is neither in one script nor in Latin beside one of the mixes of East Asia: what UTS #39 calls "highly
-/// restrictive", for names instead of identifiers, which have no blanks or commas.
+/// Returns whether a name is neither in one script nor in Latin with one of the East Asian mixes: like "highly restrictive" in
+/// UTS #39, but for names, which can contain spaces and commas.
 fn mixes_scripts(text: &str) -> bool {
     let latin = AugmentedScriptSet::for_char('a');
     let (mut all, mut beside_latin) = (AugmentedScriptSet::default(), AugmentedScriptSet::default());
@@ -95,16 +95,16 @@ fn mixes_scripts(text: &str) -> bool {
     all.is_empty() && !is_east_asian
 }
 
-/// Whether there are letters of another script than Latin, and not one that could not pass for ASCII: `Арре` is Cyrillic to its
-/// last letter. By the skeletons of UTS #39, of letters only, so that no sign beside them lets them through. An accent shows.
+/// Returns whether all letters of another script than Latin look like ASCII: `Арре` is entirely Cyrillic. Compares the skeletons
+/// of UTS #39, of letters only, so that a symbol doesn't disguise them. An accent is visible.
 fn looks_latin(text: &str) -> bool {
     let is_foreign = |char: &char| char.is_alphabetic() && !may_be_latin(*char);
     let mut foreign = text.nfc().filter(is_foreign).peekable();
     foreign.peek().is_some() && foreign.all(|char| skeleton(char.encode_utf8(&mut [0; 4])).all(|char| char.is_ascii()))
 }
 
-/// Whether there are letters that stand for plain Latin ones (Unicode: compatibility characters): `Ａｐｐｌｅ`, `Ⓐpple`. Beside Chinese,
-/// Japanese or Korean, full-width letters are how Latin is written, and Roman numerals are one character; ordinals are honest.
+/// Returns whether there are substitutes for plain Latin letters (Unicode: compatibility characters): `Ａｐｐｌｅ`, `Ⓐpple`.
+/// Full-width letters and Roman numerals are normal beside Chinese, Japanese or Korean, and so are ordinals everywhere.
 fn has_substitutes(text: &str) -> bool {
     let is_beside_east_asian = text.chars().any(is_east_asian);
     let is_honest = |char: char| match char {
@@ -116,8 +116,8 @@ fn has_substitutes(text: &str) -> bool {
     text.chars().any(|char| !is_honest(char) && stands_for_plain(char))
 }
 
-/// Whether it is a Latin letter of phonetics or of old manuscripts that looks like plain ones: `ɡ`, `ǀ`, `ꝏ` (UTS #39: "technical"
-/// and "obsolete"). A letter of a language that is written so today is honest, as the Turkish `ı` and `ʋ` of Ewe are.
+/// Returns whether a character is a phonetic or obsolete Latin letter that looks like plain ones: `ɡ`, `ǀ`, `ꝏ` (UTS #39:
+/// "technical" and "obsolete"). Letters of living languages are accepted, such as the Turkish `ı` and the `ʋ` of Ewe.
 fn is_out_of_use(char: char) -> bool {
     let is_of_no_language = matches!(char.identifier_type(), Some(IdentifierType::Technical | IdentifierType::Obsolete));
     let looks_plain = || skeleton(char.encode_utf8(&mut [0; 4])).all(|char| char.is_ascii_alphanumeric());

@@ -1,4 +1,4 @@
-//! How this service asks a provider: through the guard of everything that goes out, with a deadline and a limit on what is read.
+//! HTTP client for providers: uses the egress guard, with a timeout and a size limit.
 
 use openidconnect::{HttpRequest, HttpResponse};
 use service_kit::egress::{Egress, Failure, Message};
@@ -6,7 +6,7 @@ use std::time::Duration;
 use url::Url;
 
 const DEADLINE: Duration = Duration::from_secs(8);
-/// Far above any set of keys.
+/// Far larger than any key set.
 const MAX_BYTES: usize = 256 * 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +24,7 @@ pub(super) enum FetchError {
 #[derive(Clone)]
 pub(super) struct Fetcher {
     pub(super) egress: Egress,
-    /// A provider over HTTPS never leads to plain HTTP.
+    /// Set for HTTPS providers, which must not redirect to plain HTTP.
     pub(super) is_https_only: bool,
 }
 

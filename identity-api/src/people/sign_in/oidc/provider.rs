@@ -1,6 +1,6 @@
-//! The providers that are set, and what each of them says about itself and about who signed in.
+//! Configured providers, their metadata, and their claims about people.
 //!
-//! Must not repeat a client's secret: not in `Debug`, not in an error.
+//! A client's secret never appears in `Debug` or in errors.
 
 use super::fetch::{FetchError, Fetcher};
 use super::provider_account::Proved;
@@ -24,7 +24,7 @@ use std::fmt;
 use tokio::sync::Mutex;
 use url::Url;
 
-/// How long what a provider says about itself is believed.
+/// How long a provider's metadata is cached.
 const METADATA_LIFETIME: TimeDelta = TimeDelta::minutes(5);
 
 #[derive(Deserialize)]
@@ -35,7 +35,7 @@ struct Written {
     client_id: String,
     client_secret: Option<String>,
     scopes: Option<Vec<String>>,
-    /// Whether an address counts as verified if the provider never says whether it is.
+    /// Whether an address counts as verified if the provider doesn't report `email_verified`.
     #[serde(default)]
     trust_email: bool,
 }
@@ -60,15 +60,15 @@ pub(super) struct Provider {
     known: Mutex<Option<(DateTime<Utc>, CoreProviderMetadata)>>,
 }
 
-/// A client that knows where to send people, and perhaps where to redeem codes.
+/// A client that knows the authorization endpoint, and maybe the token endpoint.
 type Client = CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointMaybeSet, EndpointMaybeSet>;
 
 impl Providers {
-    /// The providers of the setting, or one line that names the fix.
+    /// Parses the setting, or returns an error that names the fix.
     pub(crate) fn of(set: Option<&Hidden>, public_url: &Url, egress: &Egress) -> anyhow::Result<Self> {
         let Some(set) = set else { return Ok(Self(Vec::new())) };
         let written: Vec<Written> = serde_json::from_str(set.reveal()).map_err(|error| {
-            // What serde says may repeat a value, so only the place is told.
+            // The error of serde can contain a secret, so report only the position.
             let (line, column) = (error.line(), error.column());
             anyhow!(
                 "TELEMETRY_OIDC_PROVIDERS cannot be read (line {line}, column {column}): write it as in \
@@ -117,7 +117,7 @@ impl Provider {
         Ok(Self {
             id: written.id,
             scopes: scopes.into_iter().filter(|scope| scope != "openid").map(Scope::new).collect(),
-            // As it is written: the provider's tokens must name it exactly so.
+            // Keep the spelling, because tokens must contain exactly this issuer.
             issuer: IssuerUrl::new(written.issuer)?,
             client_id: ClientId::new(written.client_id),
             client_secret: written.client_secret.map(ClientSecret::new),
@@ -129,7 +129,7 @@ impl Provider {
     }
 
     pub(super) async fn client(&self, now: DateTime<Utc>) -> Result<Client, ApiError> {
-        // Held while asking: of many at once one asks, and the others wait for its answer.
+        // The lock is held during the request, so concurrent sign-ins cause only one.
         let mut known = self.known.lock().await;
         if known.as_ref().is_none_or(|(at, _)| now - *at >= METADATA_LIFETIME) {
             let http = self.http();
@@ -142,7 +142,7 @@ impl Provider {
         Ok(client.set_redirect_uri(self.redirect.clone()))
     }
 
-    /// Redeems a code for what the provider says of its bearer, and checks every word of it.
+    /// Redeems a code and verifies the claims in the ID token.
     pub(super) async fn prove(
         &self,
         code: AuthorizationCode,
@@ -156,7 +156,7 @@ impl Provider {
         let mut client = client;
         let verified = id_token.claims(&self.verifier(&client, clock), nonce);
         if let Err(ClaimsVerificationError::SignatureVerification(SignatureVerificationError::NoMatchingKey)) = verified {
-            // The provider may have changed its keys since it was asked.
+            // The provider may have rotated its keys, so fetch them again.
             self.known.lock().await.take();
             client = self.client(clock.now()).await?;
         }
@@ -175,7 +175,7 @@ impl Provider {
         }
         let mut address = (claims.email().cloned(), claims.email_verified());
         if address.0.is_none() && client.user_info_url().is_some() {
-            // Many providers put the address there only; what it says must be of the same subject.
+            // Many providers return the address only here; the subject must match.
             let asking = client.user_info(tokens.access_token().clone(), Some(claims.subject().clone()));
             let asking = asking.map_err(|error| self.is_away(error.into()))?;
             let said: Result<CoreUserInfoClaims, _> = asking.request_async(&self.http()).await;
@@ -190,8 +190,8 @@ impl Provider {
         })
     }
 
-    /// Sends the code to the token endpoint, authenticated as the provider advertises. A client can be registered for one of
-    /// several ways, so the next one is tried if the provider doesn't recognize the client; that uses no code up.
+    /// Sends the code to the token endpoint, authenticated as the provider advertises. A client may be registered for only one of
+    /// several methods, so the next one is tried if the provider doesn't recognize the client; that doesn't use up the code.
     async fn redeem(
         &self,
         client: &Client,
@@ -218,8 +218,8 @@ impl Provider {
         Err(self.is_away(anyhow!("it advertises no way to authenticate with a client secret")))
     }
 
-    /// How to send the client's secret, the preferred way first: those of `token_endpoint_auth_methods_supported` (OpenID Connect
-    /// Discovery 1.0, section 3; basic when absent).
+    /// Returns how to send the client's secret, preferred method first: those in `token_endpoint_auth_methods_supported`, and
+    /// basic if that is missing (OpenID Connect Discovery 1.0, section 3).
     async fn ways_to_authenticate(&self) -> Vec<AuthType> {
         if self.client_secret.is_none() {
             return vec![AuthType::RequestBody];
@@ -236,7 +236,7 @@ impl Provider {
 
     fn verifier<'a>(&self, client: &'a Client, clock: &Clock) -> CoreIdTokenVerifier<'a> {
         let clock = clock.clone();
-        // Which other audiences there are doesn't matter: `is_for` checks for whom the token was issued.
+        // Other audiences don't matter: `is_for` checks that the token was issued for this client.
         client.id_token_verifier().set_time_fn(move || clock.now()).set_other_audience_verifier_fn(|_| true)
     }
 
@@ -258,8 +258,8 @@ impl Provider {
     }
 }
 
-/// Whether a token, of whose audiences the client is one, was issued for this client (OpenID Connect Core 1.0, section 3.1.3.7,
-/// steps 4 and 5).
+/// Returns whether a token that has the client among its audiences was issued for this client (OpenID Connect Core 1.0, section
+/// 3.1.3.7, steps 4 and 5).
 fn is_for(claims: &CoreIdTokenClaims, client: &ClientId) -> bool {
     match claims.authorized_party() {
         Some(party) => party == client,

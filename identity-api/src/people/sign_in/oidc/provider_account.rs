@@ -1,7 +1,7 @@
-//! Whose account a provider's word opens.
+//! Finds the account of a person whom a provider identified.
 //!
-//! Must go by the provider's subject once it is known, and by the address only when the provider has verified it: an
-//! address can be given to somebody else, a subject cannot.
+//! A known subject decides; otherwise the address, if the provider has verified it. An address can be reassigned to another
+//! person, a subject can't.
 
 use crate::access::prelude::*;
 use crate::people::sign_in::account;
@@ -10,12 +10,12 @@ use crate::request::email_address::EmailAddress;
 pub(super) struct Proved {
     pub(super) issuer: String,
     pub(super) subject: String,
-    /// Only when the provider verified it.
+    /// Only if the provider verified it.
     pub(super) email: Option<String>,
 }
 
 impl Proved {
-    /// The account, linked to this subject from now on.
+    /// Returns the account and links it to this subject.
     pub(super) async fn account(&self, connection: &mut PgConnection, now: DateTime<Utc>) -> Result<UserId, ApiError> {
         let unverified = || ApiError::new(Code::Forbidden, "The provider hasn't verified the email address of this account.");
         let email = self.email.as_deref().and_then(|email| EmailAddress::parse(email).ok()).ok_or_else(unverified)?;
@@ -37,7 +37,7 @@ impl Proved {
             let change = Change { action: "user.identity_linked", object_kind: "user", object_id: user.0, detail };
             audit::record_by(connection, Author::User(user), None, now, change).await?;
         }
-        // Nothing was inserted when the same sign-in went on elsewhere, or when the account has another subject there.
+        // No row was inserted: the same sign-in runs concurrently, or the account has another subject at this provider.
         let taken = "This email address belongs to an account that uses another login at this provider.";
         self.known(connection).await?.ok_or_else(|| ApiError::new(Code::Forbidden, taken))
     }
