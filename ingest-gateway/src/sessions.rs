@@ -1,7 +1,7 @@
-//! Sessions: what calls of `/sessions/*` say of them, and the levels that their events need. The worker writes those that events
+//! Sessions: facts from calls of `/sessions/*`, and the privacy levels that events need. The worker stores sessions that events
 //! name (docs/adr/0006-sessions-and-the-log.md).
 //!
-//! Must not let anybody touch a session of another organisation: every statement carries the caller's.
+//! Every statement filters by the caller's organization, so no caller can touch another organization's session.
 
 pub(crate) mod facts;
 pub(crate) mod change;

@@ -1,4 +1,4 @@
-//! Click tokens: minted for a session of the caller's, presented again on engagement and checkout events.
+//! Click tokens: creates them for the caller's sessions, and resolves them in engagement and checkout events.
 
 use crate::State;
 use crate::privacy::redact::without_click_tokens;
@@ -23,10 +23,10 @@ use service_kit::http::ApiError;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
-/// The table `click_tokens`: this crate is its only writer.
+/// The table `click_tokens`. Only this crate writes to it.
 pub(crate) struct ClickTokens {
     database: Database,
-    /// For when PostgreSQL is away: a token never comes to stand for anything else.
+    /// Cache for when PostgreSQL is unavailable. A token's meaning never changes.
     known: Mutex<RememberedClicks>,
 }
 
@@ -35,8 +35,8 @@ impl ClickTokens {
         Self { database, known: Mutex::default() }
     }
 
-    /// What the presented tokens stand for; unknown and expired ones are missing from the answer. While PostgreSQL is
-    /// away, those that are remembered count as ever and the others are not resolved.
+    /// Resolves the presented tokens. Unknown and expired ones are missing from the result. While PostgreSQL is unavailable, cached
+    /// tokens still resolve and others stay unresolved.
     pub(crate) async fn resolve(&self, presented: BTreeSet<String>, now: DateTime<Utc>) -> Result<Tokens, ApiError> {
         if presented.is_empty() {
             return Ok(Tokens::new());
@@ -55,7 +55,7 @@ impl ClickTokens {
         Ok(by_hash.into_iter().filter_map(outcome).collect())
     }
 
-    /// PostgreSQL's answer; none while it is away.
+    /// Queries PostgreSQL. Returns `None` while it is unavailable.
     async fn ask(&self, hashes: &[SecretHash]) -> Result<Option<HashMap<SecretHash, Clicked>>, ApiError> {
         let found = self.database.ask(clicks::find(self.database.pool(), hashes)).await?;
         if let Some(found) = &found {
@@ -100,7 +100,7 @@ fn click(clicked: &Clicked) -> Click {
     Click { org: clicked.org, session: clicked.session, url: clicked.content_url.clone(), site }
 }
 
-/// `POST /click-tokens`: 201 with the token, 404 for a session that is not the caller's.
+/// `POST /click-tokens`: returns 201 with the token, or 404 for an unknown session.
 pub(crate) async fn create_click_token(
     Shared(state): Shared<Arc<State>>,
     Reporter(caller): Reporter,
@@ -123,7 +123,7 @@ pub(crate) async fn create_click_token(
     Ok((StatusCode::CREATED, Json(click)))
 }
 
-/// The session and the URL that a token is wanted for. Pure.
+/// Reads the session and URL of a click token request. Pure.
 pub(crate) fn read_wish(body: &[u8]) -> Result<(SessionId, ContentUrl), ApiError> {
     let object = bodies::read_object(body)?;
     bodies::require_once(&object, &["session_id", "content_url"])?;

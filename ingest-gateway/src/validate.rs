@@ -1,4 +1,4 @@
-//! The rules an event must keep (docs/api/events.md#members-of-an-event), checked without I/O and without a clock of its own.
+//! The rules for events (docs/api/events.md#members-of-an-event), checked without I/O and with a given time.
 
 mod context;
 pub(crate) mod aliases;

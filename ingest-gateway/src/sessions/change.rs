@@ -1,7 +1,7 @@
-//! A change of a session: in PostgreSQL and on the log, or in neither.
+//! Changes a session in PostgreSQL and on the log together.
 //!
-//! The rows change in a transaction that is committed once the log has the record, so that a request that is refused or
-//! breaks off changes nothing. Must not remember anything of it before that.
+//! The transaction is committed once the log has the record, so a rejected or aborted request changes nothing. Nothing is cached
+//! before that.
 
 use super::Levels;
 use super::store::{self, Ended};
@@ -17,20 +17,20 @@ use sqlx::{Postgres, Transaction};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A change under way; dropped, it has not happened.
+/// A pending change. Dropping it rolls it back.
 pub(crate) struct Change<'a> {
     state: &'a State,
     org: OrgId,
     transaction: Transaction<'static, Postgres>,
     begun_at: DateTime<Utc>,
     known: Levels,
-    /// Given back after the connection.
+    /// Released after the connection.
     _slot: Slot<Tenant>,
 }
 
-/// Changes at a time, fewer than a process has connections to PostgreSQL: each has one until the log has its record.
+/// Maximum concurrent changes. Each holds a PostgreSQL connection until the log has its record, so the limit is below the connection limit.
 const CHANGES_AT_ONCE: usize = 14;
-/// Longest wait for one of them.
+/// Maximum wait for a slot.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn slots() -> Arc<Slots<Tenant>> {
@@ -48,7 +48,7 @@ fn no_slot(why: NoSlot) -> ApiError {
 }
 
 impl<'a> Change<'a> {
-    /// Begins a change by a request of so many bytes, and spends them from the caller's budget.
+    /// Begins a change for a request of this size, and spends it from the caller's budget.
     pub(crate) async fn begin(state: &'a State, caller: &Caller, bytes: usize) -> Result<Self, ApiError> {
         state.self_serve.spend_rows(state, caller, 1, bytes)?;
         let slot = state.session_changes.wait(caller.tenant(), PATIENCE).await.map_err(no_slot)?;
@@ -56,11 +56,11 @@ impl<'a> Change<'a> {
         Ok(Self { state, org: caller.org_id, transaction, begun_at: state.clock.now(), known: Levels::new(), _slot: slot })
     }
 
-    /// Merges facts into the session, and withholds from them what its level does not let be kept. Answers whether
-    /// `facts.outcome` is the outcome on record.
+    /// Merges facts into the session, and removes members from them that its level doesn't allow. Returns whether `facts.outcome`
+    /// is the recorded outcome.
     pub(crate) async fn merge(&mut self, facts: &mut SessionFacts) -> Result<bool, ApiError> {
         let session = (self.org, facts.session_id);
-        // Events may have declared a level that the worker has yet to write.
+        // Accepted events may have declared a level that the worker has not stored yet.
         let level = [facts.privacy_level, self.state.memory.declared(session)].into_iter().flatten().min();
         let (is_outcome_recorded, level) = store::merge(&mut self.transaction, self.org, facts, level, self.begun_at).await?;
         facts.extra = facts.extra.take().and_then(|extra| privacy::strip_members(&extra, level));
@@ -90,7 +90,7 @@ impl<'a> Change<'a> {
         &self.known
     }
 
-    /// Makes it so; to be called once the log has the record.
+    /// Commits the change. Call it once the log has the record.
     pub(crate) async fn commit(self) -> Result<(), ApiError> {
         self.transaction.commit().await?;
         self.state.memory.learn(self.known.keys().copied(), &self.known, self.begun_at);
@@ -98,7 +98,7 @@ impl<'a> Change<'a> {
     }
 }
 
-/// Returns whether the organization has the session, as far as this gateway knows: PostgreSQL has it afterwards.
+/// Returns whether the organization has the session, as far as this gateway knows. If so, PostgreSQL has it afterwards.
 pub(crate) async fn is_usable(state: &State, org: OrgId, session: SessionId) -> Result<bool, ApiError> {
     if store::exists(&state.pool, org, session).await? {
         return Ok(true);
@@ -111,7 +111,7 @@ pub(crate) async fn is_usable(state: &State, org: OrgId, session: SessionId) -> 
     Ok(true)
 }
 
-/// Goes on also when the caller has left: between the log and the commit nobody may stop.
+/// Runs work to completion even if the client disconnects, because it must not stop between the log and the commit.
 pub(crate) async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
 ) -> Result<T, ApiError> {

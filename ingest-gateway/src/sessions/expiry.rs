@@ -1,8 +1,8 @@
-//! Expired click tokens and old sessions are deleted, hourly and in small batches, once no replay can need them.
+//! Deletes expired click tokens and old sessions hourly, in small batches, once no replay can need them.
 //!
-//! A token stays while a record that names it may be on the log: a replay looks tokens up as of the acceptance of their event, which
-//! may have been at the last moment of the token. A session stays while a click token of it is left, because whoever follows the
-//! link may still be shown its events, and while a record that leaves its agent to be looked up may be on a log that ends at all.
+//! A token is kept while a record with it may be on the log: a replay resolves tokens as of the event's acceptance, which may have
+//! been the token's last moment. A session is kept while it has a click token, because its events can still be shown to a visitor
+//! who follows the link, and while a record whose agent must be looked up may be on a log with a retention limit.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
@@ -14,7 +14,6 @@ use service_kit::settings::KafkaSettings;
 use sqlx::PgPool;
 use tokio_util::task::AbortOnDropHandle;
 
-/// How long click tokens are kept.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TokenExpiry {
     /// Days after which a click token is deleted; counted from its making, so at least the 90 of its validity and those that the
@@ -24,13 +23,12 @@ pub struct TokenExpiry {
 }
 
 impl TokenExpiry {
-    /// For how long after its making a token is kept; `None` is for ever.
+    /// How long a token is kept after its creation; `None` means forever.
     fn keep(&self, log: Retention) -> Option<TimeDelta> {
         log.outlived(self.click_token_keep.map(|days| TimeDelta::days(days.into())), CLICK_TOKEN_LIFETIME)
     }
 }
 
-/// How long sessions are kept.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SessionExpiry {
     /// Days after it was first heard of that a session is deleted, once no click token of it is left, and not before its records
@@ -40,13 +38,13 @@ pub struct SessionExpiry {
 }
 
 impl SessionExpiry {
-    /// For how long a session is kept; `None` is for ever. A record asks for its agent as of its acceptance.
+    /// How long a session is kept; `None` means forever. A replay looks up a record's agent as of its acceptance.
     fn keep(&self, log: Retention) -> Option<TimeDelta> {
         log.outlived(Some(TimeDelta::days(self.session_keep?.into())), TimeDelta::zero())
     }
 }
 
-/// By their expiry, which has the index.
+/// Filters by expiry, which has an index.
 const EXPIRED_TOKENS: &str = "DELETE FROM click_tokens WHERE token_hash = ANY(array( \
     SELECT token_hash FROM click_tokens WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))";
 const OLD_SESSIONS: &str = "DELETE FROM sessions WHERE (organization_id, session_id) IN ( \
@@ -54,12 +52,12 @@ const OLD_SESSIONS: &str = "DELETE FROM sessions WHERE (organization_id, session
         SELECT FROM click_tokens t WHERE t.organization_id = s.organization_id AND t.session_id = s.session_id) \
     ORDER BY s.created_at LIMIT $2 FOR UPDATE OF s SKIP LOCKED)";
 
-/// Deletes expired tokens for as long as the handle lives. Several gateways may: they pass over what another is deleting.
+/// Deletes expired tokens as long as the handle exists. Several gateways may do this: each skips rows that another is deleting.
 pub(crate) fn expire_tokens(pool: PgPool, clock: Clock, kafka: KafkaSettings, expiry: TokenExpiry) -> AbortOnDropHandle<()> {
     start("expired click tokens", EXPIRED_TOKENS, pool, clock, kafka, move |log| Some(expiry.keep(log)? - CLICK_TOKEN_LIFETIME))
 }
 
-/// Deletes old sessions for as long as the handle lives, unless they are kept for ever.
+/// Deletes old sessions as long as the handle exists. Returns `None` if sessions are kept forever.
 pub(crate) fn expire_sessions(
     pool: PgPool,
     clock: Clock,
@@ -87,7 +85,7 @@ where
     })
 }
 
-/// Deletes what may be deleted now. Asks the log each time: its retention may be changed while gateways run.
+/// Deletes expired rows. Queries the log's retention each time, because it can change while gateways run.
 async fn round(
     pool: &PgPool,
     now: DateTime<Utc>,
@@ -136,7 +134,7 @@ mod tests {
         insert.execute(pool).await.unwrap();
     }
 
-    /// `count` tokens made then, of a session of their own.
+    /// Inserts `count` tokens created at `made`, of a new session.
     async fn plant(pool: &PgPool, count: i32, made: DateTime<Utc>) {
         let org = Seed(pool).org("agent", OrgType::Agent).await.id.0;
         let session = plant_session(pool, org, made).await;
@@ -152,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_and_sessions_outlive_every_record_that_may_need_them() {
+    fn tokens_and_sessions_outlive_records_that_need_them() {
         for (wish, log, expected) in [
             (None, Retention::ForEver, None),
             (Some(95), Retention::ForEver, Some(95)),
@@ -178,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_goes_when_its_time_is_over_and_not_before() {
+    async fn deletes_tokens_only_after_their_retention() {
         let stores = TestStores::with_topics().await;
         let (pool, clock) = (&stores.pool, Clock::manual(start_of_time()));
         plant(pool, 1, clock.now()).await;
@@ -189,33 +187,33 @@ mod tests {
             round(pool, clock.now(), &stores.kafka, EXPIRED_TOKENS, keep).await.unwrap()
         };
         clock.advance(DAY * 99);
-        assert_eq!(round(Some(100)).await, 0, "to the day it is still kept");
+        assert_eq!(round(Some(100)).await, 0, "still kept on its last day");
         clock.advance(TimeDelta::microseconds(1));
         assert_eq!((round(Some(100)).await, tokens_left(pool).await), (1, 1));
         clock.advance(DAY * 10_000);
-        assert_eq!(round(None).await, 0, "kept for ever");
+        assert_eq!(round(None).await, 0, "kept forever");
         let expiry = TokenExpiry { click_token_keep: Some(100) };
         let task = expire_tokens(pool.clone(), clock, stores.kafka.clone(), expiry);
-        eventually("a running gateway deletes by itself", || async { (tokens_left(pool).await == 0).then_some(()) }).await;
+        eventually("a running gateway deletes it", || async { (tokens_left(pool).await == 0).then_some(()) }).await;
         drop(task);
     }
 
     #[tokio::test]
-    async fn several_gateways_delete_each_token_once_and_leave_the_others() {
+    async fn several_gateways_delete_each_token_once() {
         let stores = TestStores::with_topics().await;
         plant(&stores.pool, 3_500, start_of_time()).await;
         plant(&stores.pool, 20, start_of_time() + DAY * 2).await;
         let before = start_of_time() + DAY + CLICK_TOKEN_LIFETIME;
         let delete = || housekeeping::delete_in_batches(&stores.pool, EXPIRED_TOKENS, before);
         let (one, two, three) = tokio::join!(delete(), delete(), delete());
-        // Whoever meets only locked tokens ends early; the next round takes what is left.
+        // A call that finds only locked tokens ends early; the next one deletes the rest.
         let late = delete().await.unwrap();
         assert_eq!(one.unwrap() + two.unwrap() + three.unwrap() + late, 3_500);
         assert_eq!(tokens_left(&stores.pool).await, 20);
     }
 
     #[tokio::test]
-    async fn an_old_session_goes_once_no_click_token_of_it_is_left_and_a_younger_one_stays() {
+    async fn deletes_old_sessions_without_click_tokens() {
         let stores = TestStores::with_topics().await;
         let (pool, clock) = (&stores.pool, Clock::manual(start_of_time()));
         let org = Seed(pool).org("agent", OrgType::Agent).await.id.0;
@@ -233,6 +231,6 @@ mod tests {
         sqlx::query("DELETE FROM click_tokens").execute(pool).await.unwrap();
         assert_eq!(housekeeping::delete_in_batches(pool, OLD_SESSIONS, clock.now() - DAY * 60).await.unwrap(), 1);
         assert_eq!(sessions_left(pool).await, [young]);
-        assert!(start(None).is_none(), "unasked, all are kept");
+        assert!(start(None).is_none(), "sessions are kept by default");
     }
 }

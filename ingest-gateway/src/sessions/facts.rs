@@ -1,4 +1,4 @@
-//! Reading what a body says about a session, with every fault at once.
+//! Reads the facts about a session from a body, and collects every fault.
 
 use crate::privacy::{self, redact};
 use crate::request::bodies;
@@ -14,11 +14,11 @@ use url::Url;
 use uuid::Uuid;
 
 const DEFAULT_CURRENCY: &str = "USD";
-/// Members of an outcome that this build reads.
+/// Known members of an outcome.
 const OUTCOME: &[&str] = &["type", "value_amount", "currency"];
 const MANIFEST_SUFFIX: &str = "/.well-known/content-telemetry.json";
 
-/// Members of a session this build reads; every other one is kept as written.
+/// Known members of a session. Other members are stored as written.
 const KNOWN: &[&str] = &[
     "session_id",
     "initiator_type",
@@ -36,7 +36,7 @@ const KNOWN: &[&str] = &[
     "schema_version",
 ];
 
-/// Refuses a body in which a member this build reads stands twice.
+/// Rejects a body in which a known member is repeated.
 pub(crate) fn require_once(object: &RawObject<'_>) -> Result<(), ApiError> {
     bodies::require_once(object, KNOWN)
 }
@@ -73,7 +73,7 @@ pub(crate) fn read(
     facts
 }
 
-/// A declared privacy level; an unknown one is a fault.
+/// Returns the declared privacy level. Adds a fault for an unknown one.
 pub(crate) fn privacy_level(object: &RawObject<'_>, faults: &mut Faults) -> Option<PrivacyLevel> {
     let (value, member) = (object.get("privacy_level"), Member("privacy_level"));
     members::known(value, member, PrivacyLevel::parse, "privacy_level must be one of: full, summary, intent, minimal", faults)
@@ -113,8 +113,7 @@ fn prior_sessions(object: &RawObject<'_>, faults: &mut Faults) -> Option<Vec<Ses
     Some(sessions)
 }
 
-/// Members that this build does not know are kept, within the limits of an event's `data` and as far as the level lets them. A
-/// broken limit ends the work on them.
+/// Returns unknown members, within the limits of an event's `data` and as far as the level allows. Returns `None` if they break a limit.
 fn own_members(
     object: &RawObject<'_>,
     known: &[&str],
@@ -128,9 +127,8 @@ fn own_members(
     privacy::strip_members(&own?, level)
 }
 
-/// The outcome that a body carries, with its defaults filled in (docs/api/sessions.md#outcome). It is no part of the conversation:
-/// whatever the session's level, it keeps none of the conversation's members, so that the same outcome said twice is
-/// the same.
+/// Reads the outcome of a body and fills in its defaults (docs/api/sessions.md#outcome). Conversation members are always removed,
+/// whatever the session's level, so that two identical outcomes compare equal.
 pub(crate) fn read_outcome(body: &RawObject<'_>, limits: &Limits, faults: &mut Faults) -> Option<Outcome> {
     let value = body.get("outcome")?;
     let Ok(object) = RawObject::parse(value.get()) else {

@@ -1,8 +1,7 @@
-//! Levels of sessions, as events need them: what PostgreSQL has of them, and what accepted events declared before the worker has
-//! written it.
+//! Caches privacy levels of sessions: those in PostgreSQL, and those that accepted events declared but the worker has not stored yet.
 //!
-//! Must not delay an event: while PostgreSQL is away, the level of a session that this gateway hasn't looked up is unknown. What is
-//! remembered only ever makes a level stricter.
+//! The cache never delays an event: while PostgreSQL is unavailable, the level of a session that was never looked up is unknown.
+//! Cached levels only become stricter.
 
 use super::store::{self, Levels};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -16,15 +15,15 @@ use std::num::NonZeroUsize;
 use std::sync::Mutex;
 
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(100_000).expect("the constant is not zero");
-/// How long a level is believed that may still become stricter.
+/// How long to trust a cached level that may still become stricter.
 const BELIEVED: TimeDelta = TimeDelta::seconds(10);
 
 #[derive(Clone, Copy, Default)]
 struct Remembered {
-    /// The strictest level that PostgreSQL had or that accepted events declared.
+    /// The strictest level from PostgreSQL or accepted events.
     level: Option<PrivacyLevel>,
     asked_at: Option<DateTime<Utc>>,
-    /// Whether an accepted record names it, so that the worker writes it.
+    /// Whether an accepted record names the session, so that the worker will store it.
     is_named: bool,
 }
 
@@ -48,7 +47,7 @@ impl SessionMemory {
         Self { database, known: Mutex::new(LruCache::new(REMEMBERED)) }
     }
 
-    /// Notes the sessions of a record that the log has: calls of this gateway find them at once, and their levels hold.
+    /// Remembers the sessions of a record on the log, so that this gateway finds them at once and applies their levels.
     pub(crate) fn note_accepted(&self, org: OrgId, named: &[SessionReport]) {
         let mut known = self.known.lock().expect("no holder of the lock panics");
         for report in named {
@@ -66,7 +65,7 @@ impl SessionMemory {
         self.known.lock().expect("no holder of the lock panics").get(&session)?.level
     }
 
-    /// Takes over what PostgreSQL had of these sessions; one that is not among `found` doesn't exist. Returns their levels.
+    /// Merges levels from PostgreSQL and returns the result. Sessions missing in `found` don't exist.
     pub(super) fn learn(&self, met: impl IntoIterator<Item = Session>, found: &Levels, now: DateTime<Utc>) -> Levels {
         let mut known = self.known.lock().expect("no holder of the lock panics");
         let learn = |session: Session| {
@@ -78,8 +77,8 @@ impl SessionMemory {
         met.into_iter().map(learn).collect()
     }
 
-    /// Returns the levels of these sessions; one query for all that are not remembered. A session is missing if it can't be looked
-    /// up: it may have declared any level.
+    /// Returns the levels of these sessions, with one query for all that are not cached. A session that can't be looked up is
+    /// missing from the result, because it may have declared any level.
     pub(crate) async fn recall(&self, sessions: BTreeSet<Session>, now: DateTime<Utc>) -> Levels {
         let (mut known, stale) = self.remembered(sessions, now);
         if !stale.is_empty() {
@@ -93,7 +92,7 @@ impl SessionMemory {
         known
     }
 
-    /// Everything that is known, and the sessions to look up nevertheless.
+    /// Returns cached levels, and the sessions that must be looked up.
     fn remembered(&self, sessions: BTreeSet<Session>, now: DateTime<Utc>) -> (Levels, Vec<Session>) {
         let (mut found, mut stale) = (Levels::new(), Vec::new());
         let mut known = self.known.lock().expect("no holder of the lock panics");

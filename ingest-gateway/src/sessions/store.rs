@@ -1,6 +1,6 @@
-//! The table `sessions`, as calls of `/sessions/*` write it and events read levels from it.
+//! The table `sessions`: writes of `/sessions/*` calls, and the levels that events need.
 //!
-//! Must decide races in the statement itself: the first outcome stays, a privacy level only tightens.
+//! Races are resolved in the statements: the first outcome is kept, and a privacy level only becomes stricter.
 
 use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, SessionId};
@@ -10,18 +10,18 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 use std::collections::HashMap;
 use uuid::Uuid;
 
-/// Levels by session; `None` for one that has declared none.
+/// Levels by session; `None` for a session that declared none.
 pub(crate) type Levels = HashMap<Session, Option<PrivacyLevel>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// Now or before, with this outcome or without a contradiction.
+    /// Ended now or before, with this outcome or none.
     Yes,
     OtherOutcome,
     Unknown,
 }
 
-/// Returns the levels of those of these sessions that exist.
+/// Returns the levels of the sessions that exist.
 pub(super) async fn levels(pool: &PgPool, sessions: &[Session]) -> Result<Levels, sqlx::Error> {
     let (orgs, ids): (Vec<Uuid>, Vec<Uuid>) = sessions.iter().map(|(org, session)| (org.0, session.0)).unzip();
     let rows: Vec<(Uuid, Uuid, Option<i16>)> =
@@ -30,7 +30,7 @@ pub(super) async fn levels(pool: &PgPool, sessions: &[Session]) -> Result<Levels
     Ok(rows.into_iter().map(level).collect())
 }
 
-/// Adds a session that an accepted record names, with the level that its events declared.
+/// Inserts a session that an accepted record names, with the level that its events declared.
 pub(super) async fn add_named(
     store: impl PgExecutor<'_>,
     (org, session): Session,
@@ -42,8 +42,8 @@ pub(super) async fn add_named(
     Ok(())
 }
 
-/// Adds a session, or merges what is new into it: what was said first stays, and its level is at most `level`. Returns whether
-/// `facts.outcome` is the outcome on record, and the session's level.
+/// Inserts a session, or merges new facts into it: earlier facts are kept, and its level becomes at most `level`. Returns whether
+/// `facts.outcome` is the recorded outcome, and the session's level.
 pub(super) async fn merge(
     connection: &mut PgConnection,
     org: OrgId,
@@ -89,7 +89,7 @@ pub(super) async fn merge(
     Ok((outcome.is_some() && recorded == outcome, level.map(PrivacyLevel::of_code)))
 }
 
-/// Keeps the members this service does not read, once the session's level is known to let them be kept.
+/// Stores unknown members. Called once the session's level is known.
 pub(super) async fn keep_members(
     connection: &mut PgConnection,
     org: OrgId,
@@ -105,7 +105,7 @@ pub(super) async fn keep_members(
     Ok(())
 }
 
-/// Ends a session; again with the same or no outcome changes nothing.
+/// Ends a session. Ending it again with the same outcome or none changes nothing.
 pub(super) async fn end(
     connection: &mut PgConnection,
     org: OrgId,
@@ -137,7 +137,7 @@ pub(crate) async fn exists(store: impl PgExecutor<'_>, org: OrgId, session: Sess
         .await
 }
 
-/// The outcome as it is stored and compared.
+/// Serializes an outcome to store and compare it.
 fn written(outcome: &Outcome) -> String {
     serde_json::to_string(outcome).expect("an outcome has only strings, numbers and valid JSON")
 }

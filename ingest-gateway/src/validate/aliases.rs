@@ -1,6 +1,6 @@
-//! What emitters write that the standard calls otherwise, brought to its words (docs/api/events.md#older-names).
+//! Maps names and values of older emitters to those of the standard (docs/api/events.md#older-names).
 //!
-//! Must leave every member it does not rename or replace as it was written: numbers keep their digits.
+//! Members that are not renamed or replaced keep their original text, including the digits of numbers.
 
 use crate::metrics;
 use crate::privacy::IP_HASH;
@@ -13,21 +13,21 @@ pub(crate) const DISPLAYED: &str = "content_displayed";
 /// The name of `content_telemetry_id` before version 1.0.
 pub(crate) const OLD_TELEMETRY_ID: &str = "oa_telemetry_id";
 
-/// `data.citation_type` of a citation; the list is closed.
+/// Values of `data.citation_type` of a citation.
 pub(crate) const CITATION_TYPES: &[&str] = &["direct_quote", "paraphrase", "reference", "contradiction", UNCLASSIFIED];
-/// `data.position` of a citation; the list is closed.
+/// Values of `data.position` of a citation.
 pub(crate) const CITATION_POSITIONS: &[&str] = &["primary", "supporting", "mentioned", UNCLASSIFIED];
 const UNCLASSIFIED: &str = "unclassified";
 const UNCLASSIFIED_JSON: &str = "\"unclassified\"";
 
-/// Old and present names of members of `data`, by type: one of each.
+/// Old and current names of members of `data`, at most one per type.
 const RENAMED: &[(EventType, &str, &str)] = &[
     (EventType::ContentRetrieved, "bot_category", "purpose"),
     (EventType::ContentPresented, "display_type", "presentation_type"),
 ];
 
-/// `data` as it is kept: without address hashes and nulls, renamed, its closed lists closed. Untouched, byte for byte,
-/// when nothing is to be done; `None` when nothing is left.
+/// Returns `data` to store: without address hashes and nulls, renamed, with unknown values of closed lists replaced. Unchanged data
+/// is returned byte for byte; `None` means that it becomes empty.
 pub(crate) fn rewrite_data(data: &RawValue, event_type: &EventType) -> Option<Box<RawValue>> {
     let members = RawObject::parse(data.get()).ok()?;
     let renamed = RENAMED.iter().find(|(on, _, present)| on == event_type && members.get(present).is_none());
@@ -54,7 +54,7 @@ enum Edit {
     Drop,
 }
 
-/// `renamed` is the old and the present name of what the type calls otherwise now, where the present one is not there.
+/// `renamed` is the type's old and current name of a member, if the current one is absent.
 fn edit(name: &str, value: &RawValue, renamed: Option<(&str, &'static str)>, event_type: &EventType) -> Edit {
     if name == IP_HASH || value.get() == "null" {
         return Edit::Drop;
@@ -80,14 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn data_without_anything_to_change_stays_byte_for_byte() {
+    fn unchanged_data_is_kept_byte_for_byte() {
         for data in [r#"{"a": 1.0,  "b":[null, 18446744073709551616]}"#, "{ }", r#"{"citation_type" : "paraphrase"}"#] {
             assert_eq!(rewritten(&EventType::ContentCited, data).as_deref(), Some(data));
         }
     }
 
     #[test]
-    fn a_change_leaves_its_neighbours_as_written() {
+    fn changes_keep_other_members_as_written() {
         let data = r#"{"n": 1e400, "ip_hash":"x", "bot_category":"training", "set": null, "deep": {"x": null}}"#;
         let kept = r#"{"n":1e400,"purpose":"training","deep":{"x": null}}"#;
         assert_eq!(rewritten(&EventType::ContentRetrieved, data).as_deref(), Some(kept));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_present_name_wins_over_its_old_one() {
+    fn current_names_win_over_old_ones() {
         let both = r#"{"bot_category":"a","purpose":"b"}"#;
         assert_eq!(rewritten(&EventType::ContentRetrieved, both).as_deref(), Some(both));
         let unset = r#"{"bot_category":"a","purpose":null}"#;
@@ -103,12 +103,12 @@ mod tests {
         assert_eq!(
             rewritten(&EventType::ContentEngaged, r#"{"bot_category":"a"}"#).as_deref(),
             Some(r#"{"bot_category":"a"}"#),
-            "a name that means nothing on this type is somebody's own"
+            "on other types the name is a custom member"
         );
     }
 
     #[test]
-    fn closed_lists_are_closed_on_citations_only() {
+    fn replaces_unknown_values_on_citations_only() {
         let data = r#"{"citation_type":"summary","position":7,"excerpt_chars":1}"#;
         let kept = r#"{"citation_type":"unclassified","position":"unclassified","excerpt_chars":1}"#;
         assert_eq!(rewritten(&EventType::ContentCited, data).as_deref(), Some(kept));

@@ -1,5 +1,4 @@
-//! Which session an event belongs to: its own, the envelope's, or the one behind a click token
-//! (docs/api/events.md#session-binding).
+//! Determines an event's session: its own, the envelope's, or that of a click token (docs/api/events.md#session-binding).
 
 use super::{Context, Faults, Member, ValidEvent};
 use schemas::event::{EventFamily, EventType, SourceRole};
@@ -13,18 +12,18 @@ use std::sync::Arc;
 pub(crate) enum Binding {
     Free,
     Own(SessionId),
-    /// The one behind a click token; its issuer may name it besides.
+    /// The click token's session. Only the token's issuer may also name it.
     Clicked {
         token: SecretHash,
         click: Arc<Click>,
         named: Option<SessionId>,
     },
-    /// The one behind a click token that nobody can look up now, or else the one that the reporter names, if it names one.
+    /// The session of a click token that can't be looked up now, or else the session that the reporter names.
     Unresolved {
         token: SecretHash,
         named: Option<SessionId>,
     },
-    /// The one that the reporter names, if it names one, beside a click token that binds nothing.
+    /// The session that the reporter names, if any, with a click token that binds nothing.
     Beside {
         token: SecretHash,
         named: Option<SessionId>,
@@ -33,36 +32,36 @@ pub(crate) enum Binding {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Click {
-    /// Whose session it is: the organisation that issued the token.
+    /// The organization that issued the token and owns the session.
     pub(crate) org: OrgId,
     pub(crate) session: SessionId,
-    /// The link that the token was made for.
+    /// The URL of the link with the token.
     pub(crate) url: String,
     pub(crate) site: Option<Site>,
 }
 
-/// A click token of the request that is not known to be wrong.
+/// A click token of the request that may be valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Presented {
     pub(crate) hash: SecretHash,
-    /// What it stands for; none when it cannot be looked up now.
+    /// Its session and link; `None` if it can't be looked up now.
     pub(crate) click: Option<Arc<Click>>,
 }
 
-/// The request's click tokens; one that is absent is unknown or expired.
+/// The request's click tokens. Unknown and expired ones are missing.
 pub(crate) type Tokens = HashMap<String, Presented>;
 
-/// The token that may bind an event: its own, else the envelope's.
+/// Returns the token that may bind an event: its own, or else the envelope's.
 pub(crate) fn token_of<'a>(event: &'a ValidEvent<'_>, context: &'a Context<'_>) -> Option<&'a str> {
     event.ctx_token.as_deref().or(context.ctx_token.as_deref()).filter(|_| may_be_bound(&event.event_type))
 }
 
-/// Whether an event has nothing but a click token to be bound by.
+/// Returns whether only a click token can bind the event.
 pub(super) fn goes_by_token(event: &ValidEvent<'_>, context: &Context<'_>) -> bool {
     token_of(event, context).is_some() && session_of(event, context).is_none()
 }
 
-/// Binds one event, or adds the fault that says why it cannot be.
+/// Binds one event, or adds a fault.
 pub(crate) fn bind_session(event: &ValidEvent<'_>, context: &Context<'_>, tokens: &Tokens, faults: &mut Faults) -> Binding {
     if context.is_whole_session && event.session_id.is_some_and(|session| Some(session) != context.session_id) {
         faults.add(Member("session_id"), "session_mismatch", "session_id must be the document's session_id");
@@ -79,8 +78,8 @@ pub(crate) fn bind_session(event: &ValidEvent<'_>, context: &Context<'_>, tokens
     };
     match (tokens.get(token), named) {
         (Some(Presented { hash, click: None }), named) => Binding::Unresolved { token: *hash, named },
-        // A session id is its reporter's own. Whether it is also that of another's token must change nothing that is answered or
-        // stored, or the reporter could find out which session the token stands for.
+        // The session id is the reporter's own. The result must not depend on whether it is also the id of the token's session, or
+        // the reporter could find out which session the token belongs to.
         (Some(Presented { hash, click: Some(click) }), Some(_)) if click.org != context.reporter => {
             Binding::Beside { token: *hash, named }
         }
@@ -91,7 +90,7 @@ pub(crate) fn bind_session(event: &ValidEvent<'_>, context: &Context<'_>, tokens
             }
             Binding::Clicked { token: *hash, click: Arc::clone(click), named }
         }
-        // Real documents carry the tokens of other issuers.
+        // Documents in practice contain tokens of other issuers.
         (None, Some(_)) => Binding::Beside { token: hash(token), named },
         (None, None) => {
             faults.add(Member("ctx_token"), "unknown_token", "the click token is unknown or expired");
@@ -112,10 +111,10 @@ fn may_be_bound(event_type: &EventType) -> bool {
     *event_type == EventType::ContentEngaged || event_type.family() == EventFamily::Checkout
 }
 
-/// A session may lack only on a retrieval that an edge, an origin or an index observed.
+/// Requires a session, except on retrievals observed by an edge, an origin or an index.
 fn require_session(event: &ValidEvent<'_>, has_session: bool, faults: &mut Faults) {
     let is_observer = matches!(event.source_role, Some(SourceRole::Origin | SourceRole::Edge | SourceRole::Index));
-    // An unknown role, or a session that does not parse, is a fault of its own already.
+    // An unknown role or an invalid session already has a fault.
     let is_unclear = (event.source_role.is_none() && event.members.get("source_role").is_some())
         || event.members.get("session_id").is_some()
         || (event.members.get("ctx_token").is_some() && event.ctx_token.is_none());

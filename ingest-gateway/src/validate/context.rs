@@ -1,4 +1,4 @@
-//! What an event is checked against, and what it is once it was read.
+//! The context that an event is validated in, and the event after reading.
 
 use super::EnvelopeFacts;
 use super::strict::Around;
@@ -15,20 +15,20 @@ use service_kit::auth::Caller;
 pub(crate) struct Context<'a> {
     pub(crate) limits: &'a Limits,
     pub(crate) now: DateTime<Utc>,
-    /// Whose sessions the request names.
+    /// The organization whose sessions the request names.
     pub(crate) reporter: OrgId,
     pub(crate) session_id: Option<SessionId>,
     pub(crate) agent_id: Option<String>,
     pub(crate) ctx_token: Option<String>,
-    /// Declared by the envelope or the session; absent says nothing.
+    /// The level that the envelope or session declares.
     pub(crate) privacy_level: Option<PrivacyLevel>,
-    /// What the envelope says of its session besides.
+    /// Other facts about the session in the envelope.
     pub(crate) told: EnvelopeFacts,
-    /// The document's session or token does not parse: a fault of its own, so none is missed on its events.
+    /// The document's session or token is invalid. This has a fault of its own, so its events need not have one.
     pub(crate) is_binding_unclear: bool,
-    /// Every event belongs to the one session that the request carries.
+    /// Every event belongs to the session of the request.
     pub(crate) is_whole_session: bool,
-    /// No version is declared, or one older than 1.0: old names mean what they meant.
+    /// The version is missing or older than 1.0, so old member names keep their meaning.
     pub(crate) is_before_1_0: bool,
     pub(crate) is_strict: bool,
 }
@@ -56,7 +56,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// An event with its members read. It keeps every rule when no fault was added for it.
+/// An event with its members read. It is valid if no fault was added for it.
 #[derive(Debug)]
 pub(crate) struct ValidEvent<'a> {
     pub(crate) id: Option<String>,

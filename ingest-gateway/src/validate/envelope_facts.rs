@@ -1,4 +1,4 @@
-//! What the envelope of events says of their session, beside its id and its privacy level: many emitters say it nowhere else.
+//! Facts about a session in the envelope of its events, besides its id and privacy level. Many emitters send them only there.
 
 use crate::privacy::redact::without_click_tokens;
 use crate::request::raw::{RawObject, as_str};
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_no_instant_or_too_long_says_nothing() {
+    fn ignores_invalid_envelope_facts() {
         for value in [json!(7), json!({}), json!(""), json!(null), json!("x".repeat(MAX_STRING_BYTES + 1))] {
             let told = told(&json!({"parent_session_id": value, "manifest_ref": value, "started_at": value, "agent_id": value}));
             assert_eq!(told, EnvelopeFacts::default(), "{value:.60}");

@@ -1,4 +1,4 @@
-//! One event: its members, and the rules between them.
+//! Validates one event: its members, and the rules between them.
 
 use super::aliases::{DISPLAYED, OLD_TELEMETRY_ID};
 use super::bind::goes_by_token;
@@ -11,7 +11,7 @@ use schemas::event::{EventFamily, EventType, SourceRole};
 use schemas::event_key::canonical_telemetry_id;
 use serde_json::value::RawValue;
 
-/// Checks one event by itself; its session is bound afterwards (`bind`). `None` means that it has no readable type.
+/// Validates one event, except for its session (see `bind`). Returns `None` if its type is invalid.
 pub(crate) fn validate_event<'a>(event: &'a RawValue, context: &Context<'_>, faults: &mut Faults) -> Option<ValidEvent<'a>> {
     let object = match RawObject::parse(event.get()) {
         Ok(object) => object,
@@ -69,7 +69,7 @@ fn read_type(object: &RawObject<'_>, context: &Context<'_>, faults: &mut Faults)
     })
 }
 
-/// Under its present name, else under its old one. What stands for none is none, and breaks no rule.
+/// Reads the id under its current or old name. A placeholder counts as absent and breaks no rule.
 fn read_telemetry_id(object: &RawObject<'_>, faults: &mut Faults) -> Option<String> {
     let present = Member("content_telemetry_id");
     let member = if object.get(present.0).is_some() { present } else { Member(OLD_TELEMETRY_ID) };
@@ -83,7 +83,8 @@ fn check_role(event: &ValidEvent<'_>, faults: &mut Faults) {
     }
 }
 
-/// What an event is about. One that goes by a click token is about the token's link; the public rules know no such thing.
+/// Requires a URL or content id. An event bound only by a click token uses the token's link, except in strict mode, whose rules
+/// don't allow that.
 fn check_content(event: &ValidEvent<'_>, context: &Context<'_>, faults: &mut Faults) {
     let is_named = event.members.get("content_url").is_some() || event.members.get("content_id").is_some();
     let is_named = is_named || (!context.is_strict && goes_by_token(event, context));

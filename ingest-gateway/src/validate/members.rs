@@ -1,4 +1,4 @@
-//! Reading one member as the type it must have; what does not fit becomes a fault and reads as absent.
+//! Reads a member as the required type. An invalid value adds a fault and counts as absent.
 
 use super::aliases::OLD_TELEMETRY_ID;
 use super::{Faults, Member};
@@ -12,7 +12,7 @@ use schemas::site::ContentUrl;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-/// Members this build knows on an event; every other one is kept as written.
+/// Known members of an event. Other members are stored as written.
 pub(crate) const KNOWN: &[&str] = &[
     "id",
     "type",
@@ -43,7 +43,7 @@ pub(crate) fn text(value: Option<&RawValue>, member: Member, faults: &mut Faults
     Some(text.into_owned())
 }
 
-/// A text that `read` knows; `detail` says which there are.
+/// Returns a value that `read` accepts. `detail` lists the accepted ones.
 pub(crate) fn known<T>(
     value: Option<&RawValue>,
     member: Member,
@@ -54,7 +54,7 @@ pub(crate) fn known<T>(
     as_str(value?).and_then(|text| read(&text)).or_else(|| faults.none(member, "unknown_value", detail))
 }
 
-/// An id; the spellings of a UUID are one.
+/// Returns an id. Different spellings of a UUID are the same id.
 pub(crate) fn id(value: Option<&RawValue>, member: Member, faults: &mut Faults) -> Option<String> {
     text(value, member, faults).map(|id| canonical_id(&id))
 }
@@ -67,14 +67,14 @@ pub(crate) fn session(value: Option<&RawValue>, member: Member, faults: &mut Fau
     }
 }
 
-/// An http or https URL, canonical.
+/// Returns a canonical http or https URL.
 pub(crate) fn url(value: Option<&RawValue>, member: Member, faults: &mut Faults) -> Option<ContentUrl> {
     let name = member.0;
     let Some(text) = as_str(value?) else { return faults.none(member, "wrong_type", format!("{name} must be a string")) };
     ContentUrl::parse(&text).map_or_else(|error| faults.none(member, "bad_url", format!("{name}: {error}")), Some)
 }
 
-/// An object within the limits of size and depth.
+/// Returns an object within the limits of size and depth.
 pub(crate) fn object<'a>(object: &RawObject<'a>, member: Member, max_bytes: usize, faults: &mut Faults) -> Option<&'a RawValue> {
     let name = member.0;
     let value = object.get(name)?;
@@ -90,7 +90,7 @@ pub(crate) fn object<'a>(object: &RawObject<'a>, member: Member, max_bytes: usiz
     Some(value)
 }
 
-/// Whether the members that this build does not know keep the limits of `data`, each of depth, all together of size.
+/// Returns whether unknown members are within the limits of `data`: total size, and depth of each.
 pub(crate) fn check_unknown(
     object: &RawObject<'_>,
     known: &[&str],

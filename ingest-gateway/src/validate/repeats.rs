@@ -1,4 +1,4 @@
-//! Members that stand twice: which of the two counts would depend on who reads them, so neither does.
+//! Rejects repeated members, because parsers disagree on which one counts.
 
 use super::{Faults, KNOWN, Member, strict};
 use crate::privacy::TURN;
@@ -6,7 +6,7 @@ use crate::request::faults::REPEATED;
 use crate::request::raw::RawObject;
 use std::sync::LazyLock;
 
-/// Adds a fault for every member that this service reads and that stands twice in an event.
+/// Adds a fault for every known member that is repeated in an event.
 pub(super) fn check(event: &RawObject<'_>, faults: &mut Faults) {
     for place in event.repeated(|name| KNOWN.iter().position(|known| *known == name)) {
         add(KNOWN[place], faults);
@@ -19,7 +19,7 @@ pub(super) fn check(event: &RawObject<'_>, faults: &mut Faults) {
     }
 }
 
-/// Names with their dotted places, by name; fewer than 128.
+/// Member names with their dotted paths, sorted by name; fewer than 128.
 static IN_DATA: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| by_name(strict::known_in_data()));
 static IN_TURN: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| by_name(strict::known_in_turn()));
 

@@ -1,11 +1,11 @@
-//! Strict mode: the public 1.0 rules whole (docs/api/events.md#strict-mode: the public JSON schemas and what they say beside them), for a
-//! caller or a gateway that asks for them. The looser rules of `validate` hold as well; these only add faults.
+//! Strict mode: all public 1.0 rules (docs/api/events.md#strict-mode), for keys or gateways that enable it. The looser rules of
+//! `validate` apply as well.
 //!
-//! Must not repeat what the looser rules refuse already, must report every fault at once, and must not change
-//! anything: what strict mode accepts is stored as loose mode would store it.
+//! It only adds faults that the looser rules don't find, reports all of them at once, and changes nothing: accepted events are
+//! stored as in default mode.
 //!
-//! Where docs/api and the public rules differ, docs/api wins: click tokens start with `ctx_` as well as `ct_`, an event
-//! may name its own session, and `checkout_completed` is a type that may carry a token.
+//! Where docs/api and the public rules differ, docs/api wins: click tokens start with `ctx_` as well as `ct_`, an event may name
+//! its own session, and `checkout_completed` is a type that may carry a token.
 
 mod shape;
 mod tables;
@@ -20,31 +20,31 @@ use schemas::event::{EventFamily, EventType};
 use schemas::session::PrivacyLevel;
 use shape::check;
 
-/// What the public rules of one event take from the document around it.
+/// The facts about a document that the public rules of its events need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Around {
     Envelope {
-        /// Whether the envelope has a click token; only then may an engagement lack its presentation.
+        /// Whether the envelope has a click token. Only then may an engagement have no presentation.
         has_token: bool,
     },
-    /// A session document: its agent saw every presentation.
+    /// A session document, whose agent saw every presentation.
     Session,
 }
 
-/// The dotted name of every member of `data` that the standard or an older emitter knows.
+/// Dotted names of the members of `data` that the standard or older emitters use.
 pub(super) fn known_in_data() -> Box<dyn Iterator<Item = &'static str>> {
     let rules = EventType::SPECIFIED.iter().flat_map(tables::data).map(|rule| rule.field);
     Box::new(rules.chain(["data.bot_category", "data.display_type"]))
 }
 
-/// The dotted name of every member of `turn` that the standard knows.
+/// Dotted names of the members of `turn` in the standard.
 pub(super) fn known_in_turn() -> Box<dyn Iterator<Item = &'static str>> {
     Box::new(tables::TURN.iter().map(|rule| rule.field))
 }
 
 pub(super) use shape::last_part;
 
-/// Adds what the public rules find in one event. `level` is the envelope's.
+/// Adds the faults of one event under the public rules. `level` is the envelope's.
 pub(super) fn check_event(event: &RawObject<'_>, around: Around, level: Option<PrivacyLevel>, faults: &mut Faults) {
     check(event, tables::EVENT, faults);
     let Some(event_type) = event.get("type").and_then(crate::request::raw::as_str).and_then(|name| EventType::parse(&name))
@@ -58,7 +58,7 @@ pub(super) fn check_event(event: &RawObject<'_>, around: Around, level: Option<P
     check_turn(event, level, faults);
 }
 
-/// The schema's list is closed; extensions are for looser receivers.
+/// Rejects extension types, because the schema's list is closed.
 fn check_type(event_type: &EventType, faults: &mut Faults) {
     if matches!(event_type, EventType::Extension(_)) {
         faults.add(Member("type"), "unknown_type", format!("{event_type} is not an event type of version 1.0"));
@@ -75,7 +75,7 @@ fn check_required(event: &RawObject<'_>, event_type: &EventType, around: Around,
     }
 }
 
-/// Members that have a meaning on one type only.
+/// Rejects members that are only allowed on other types.
 fn check_place(event: &RawObject<'_>, event_type: &EventType, faults: &mut Faults) {
     let may_carry_token = matches!(event_type, EventType::ContentEngaged) || event_type.family() == EventFamily::Checkout;
     for (name, belongs) in [("ctx_token", may_carry_token), ("citation_id", *event_type == EventType::ContentPresented)] {
@@ -101,7 +101,7 @@ fn check_data(event: &RawObject<'_>, event_type: &EventType, faults: &mut Faults
     }
 }
 
-/// What loose mode would strip is refused here.
+/// Rejects members that default mode would remove.
 fn check_turn(event: &RawObject<'_>, level: Option<PrivacyLevel>, faults: &mut Faults) {
     let Some(turn) = event.object(TURN) else { return };
     check(&turn, tables::TURN, faults);

@@ -1,4 +1,4 @@
-//! Instants as reporters write them: their spelling, the earliest one, and how far ahead of the clock they may lie.
+//! Reads timestamps of reports: their format, and the earliest and latest accepted ones.
 
 use super::{Faults, Member};
 use crate::request::limits::EARLIEST_AT_MS;
@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use schemas::instant::{self, Spelling};
 use std::time::Duration;
 
-/// RFC 3339 with an offset, as milliseconds UTC; never clamped.
+/// Parses RFC 3339 with an offset into milliseconds UTC. Never clamps.
 pub(crate) fn instant(
     object: &RawObject<'_>,
     member: Member,

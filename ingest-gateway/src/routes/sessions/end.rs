@@ -1,4 +1,4 @@
-//! `POST /sessions/end`: the first outcome stays; the same again is 200, another is 409.
+//! `POST /sessions/end`: the first outcome is kept. Repeating it returns 200; a different one returns 409.
 
 use crate::State;
 use crate::record::accept::record;
@@ -56,7 +56,7 @@ async fn end(state: &State, caller: &Caller, request: &WriteRequest) -> Result<J
     Ok(Json(SessionEnded { status: "ok", session_id }))
 }
 
-/// Which session a body ends, and with what outcome. Pure.
+/// Reads the session that a body ends, and its outcome. Pure.
 pub(crate) fn read_end(body: &[u8], limits: &Limits) -> Result<(SessionId, Option<Outcome>), ApiError> {
     let object = bodies::read_object(body)?;
     facts::require_once(&object)?;

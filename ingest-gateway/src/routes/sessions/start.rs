@@ -1,4 +1,4 @@
-//! `POST /sessions/start`: a session with an id of ours, durable before the answer.
+//! `POST /sessions/start`: creates a session with a generated id, durable before the response.
 
 use super::assigned_id;
 use crate::State;
@@ -31,7 +31,7 @@ pub(crate) struct SessionStarted {
     session_id: SessionId,
 }
 
-/// Starts a session; every member is optional, and so is the body.
+/// Starts a session. Every member is optional, and so is the body.
 pub(crate) async fn start_session(
     Shared(state): Shared<Arc<State>>,
     Reporter(caller): Reporter,
@@ -58,7 +58,7 @@ async fn start(state: &State, caller: &Caller, request: &WriteRequest) -> Result
     Ok((StatusCode::CREATED, Json(SessionStarted { session_id })))
 }
 
-/// What a body says about the session that it starts. Pure.
+/// Reads the facts about the session that a body starts. Pure.
 pub(crate) fn read_start(
     body: &[u8],
     session_id: SessionId,

@@ -1,4 +1,4 @@
-//! The kinds of value that the public schemas know, and a table row that says which member has which.
+//! Value types of the public schemas, and rules that assign them to members.
 
 use crate::request::raw::{RawObject, as_array, as_str};
 use crate::validate::{Faults, Member};
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
-    /// Its dotted place in the event or document.
+    /// Dotted path in the event or document.
     pub(super) field: &'static str,
     shape: Shape,
     need: Need,
@@ -43,17 +43,17 @@ pub(super) enum Shape {
 pub(super) const COUNT: Shape = Shape::Integer { least: 0, most: i64::MAX };
 pub(super) const INTEGER: Shape = Shape::Integer { least: i64::MIN, most: i64::MAX };
 
-/// The member must be there.
+/// A member that must be present.
 pub(super) const fn required(field: &'static str, shape: Shape) -> Rule {
     Rule { field, shape, need: Need::Required }
 }
 
-/// The member may be absent, but not null.
+/// A member that may be absent, but not null.
 pub(super) const fn optional(field: &'static str, shape: Shape) -> Rule {
     Rule { field, shape, need: Need::Optional }
 }
 
-/// The member may be absent or null.
+/// A member that may be absent or null.
 pub(super) const fn nullable(field: &'static str, shape: Shape) -> Rule {
     Rule { field, shape, need: Need::Nullable }
 }
@@ -64,7 +64,7 @@ impl Rule {
     }
 }
 
-/// A member's own name out of its dotted place.
+/// Returns the last part of a dotted path.
 pub(crate) fn last_part(field: &'static str) -> &'static str {
     field.rsplit('.').next().unwrap_or(field)
 }
@@ -87,7 +87,7 @@ pub(super) fn check(object: &RawObject<'_>, rules: &[Rule], faults: &mut Faults)
 }
 
 impl Shape {
-    /// `Err` has the fault's code and what the value must be.
+    /// Checks a value. The error contains the fault's code and the expected value.
     fn admit(self, value: &RawValue) -> Result<(), (&'static str, String)> {
         let text = as_str(value);
         let text = text.as_deref();
@@ -125,7 +125,7 @@ fn all(value: &RawValue, is_good: impl Fn(&str) -> bool) -> bool {
     as_array(value).is_some_and(|values| values.iter().all(|value| as_str(value).is_some_and(|text| is_good(&text))))
 }
 
-/// JSON Schema counts `10.0` as an integer; a number beyond 64 bits is one too, only not a count we could take.
+/// Accepts integers as JSON Schema does, including `10.0`. A number beyond 64 bits is an integer out of range.
 fn admit_integer(value: &RawValue, least: i64, most: i64) -> Result<(), (&'static str, String)> {
     let written = value.get();
     let whole = written.parse::<i128>().ok().or_else(|| {
@@ -140,7 +140,7 @@ fn admit_integer(value: &RawValue, least: i64, most: i64) -> Result<(), (&'stati
     }
 }
 
-/// `f64::from_str` also reads `inf` and `nan`, which are no JSON; strings and literals start otherwise.
+/// `f64::from_str` also accepts `inf` and `nan`, which are not JSON.
 fn is_number(written: &str) -> bool {
     written.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
@@ -161,7 +161,7 @@ fn is_country(text: &str) -> bool {
     text.len() == 2 && text.bytes().all(|b| b.is_ascii_uppercase())
 }
 
-/// The standard's `ct_…`, and `ctx_…` as this service mints them.
+/// Accepts the standard's `ct_…` and this service's `ctx_…`.
 fn is_click_token(text: &str) -> bool {
     text.strip_prefix("ctx_").or_else(|| text.strip_prefix("ct_")).is_some_and(|rest| {
         (16..=240).contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')

@@ -1,4 +1,4 @@
-//! The public schemas as tables: which member of which object has which kind of value.
+//! The public schemas as tables of members and value types.
 
 use super::shape::Shape::{
     ClickToken, Country, FilledText, Flag, Instant, Integer, Object, OneOf, Sha256, Text, Texts, Uri, Uris, Uuid,
@@ -9,7 +9,7 @@ use schemas::event::EventType;
 const VERSION: &[&str] = &["1.0"];
 const ROLES: &[&str] = &["origin", "edge", "index", "agent"];
 
-/// `event` and `event_batch`.
+/// Envelopes with `event` or `event_batch`.
 pub(super) const ENVELOPE: &[Rule] = &[
     must("document_type", OneOf(&["event", "event_batch"])),
     must("schema_version", OneOf(VERSION)),
@@ -57,7 +57,7 @@ pub(super) const EVENT: &[Rule] = &[
     optional("data", Object),
 ];
 
-/// Members that a type needs besides those that every event needs.
+/// Members that a type requires in addition to those of every event.
 pub(super) fn required(event_type: &EventType) -> &'static [&'static str] {
     match event_type {
         EventType::ContentRetrieved => &["source_role"],

@@ -1,4 +1,4 @@
-//! The public rules, one broken at a time on an event that keeps them all.
+//! Tests the public rules, each broken alone on an otherwise valid event.
 
 use super::*;
 use serde_json::value::RawValue;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 const ID: &str = "770e8400-e29b-41d4-a716-446655440601";
 
-/// An event of each type that keeps every rule, with every member its type has.
+/// Returns a valid event of the type, with every member the type has.
 fn good(event_type: &str) -> Value {
     let hash = format!("sha256:{}", "a1".repeat(32));
     let (members, data) = match event_type {
@@ -43,7 +43,7 @@ fn good(event_type: &str) -> Value {
     event
 }
 
-/// The faults of one event, as `field:code`.
+/// Returns the faults of one event, as `field:code`.
 fn faults_of(event: &Value, around: Around, level: Option<PrivacyLevel>) -> Vec<String> {
     let raw = RawValue::from_string(event.to_string()).unwrap();
     let mut faults = Faults::default();
@@ -51,7 +51,7 @@ fn faults_of(event: &Value, around: Around, level: Option<PrivacyLevel>) -> Vec<
     faults.names()
 }
 
-/// `event` with the member at a dotted place set, or removed where `value` is absent.
+/// Returns `event` with the member at a dotted path set, or removed without a `value`.
 fn changed(mut event: Value, place: &str, value: Option<&Value>) -> Value {
     let mut at = &mut event;
     let (path, last) = place.rsplit_once('.').map_or((None, place), |(path, last)| (Some(path), last));
@@ -69,7 +69,7 @@ fn changed(mut event: Value, place: &str, value: Option<&Value>) -> Value {
 const ENVELOPE: Around = Around::Envelope { has_token: false };
 
 #[test]
-fn an_event_that_keeps_every_rule_has_no_fault() {
+fn valid_events_have_no_faults() {
     for event_type in [
         "content_retrieved",
         "content_grounded",
@@ -91,7 +91,7 @@ fn an_event_that_keeps_every_rule_has_no_fault() {
 }
 
 #[test]
-fn what_a_type_needs_is_missed_when_it_is_absent_and_when_it_is_null() {
+fn requires_members_to_be_present_and_not_null() {
     for (event_type, place) in [
         ("content_retrieved", "source_role"),
         ("content_grounded", "data.scope"),
@@ -119,7 +119,7 @@ fn what_a_type_needs_is_missed_when_it_is_absent_and_when_it_is_null() {
 }
 
 #[test]
-fn a_value_of_the_wrong_kind_is_named_with_its_place() {
+fn invalid_values_are_reported_with_their_path() {
     for (event_type, place, value, code) in [
         ("content_cited", "id", json!("cite-1"), "bad_uuid"),
         ("content_cited", "id", json!("770e8400e29b41d4a716446655440601"), "bad_uuid"),
@@ -163,7 +163,7 @@ fn a_value_of_the_wrong_kind_is_named_with_its_place() {
 }
 
 #[test]
-fn members_stand_only_where_they_mean_something() {
+fn rejects_members_on_the_wrong_type() {
     for (event_type, place, value, code) in [
         ("content_grounded", "ctx_token", json!("ct_0123456789abcdef"), "not_allowed"),
         ("content_cited", "citation_id", json!(ID), "not_allowed"),
@@ -178,7 +178,7 @@ fn members_stand_only_where_they_mean_something() {
 }
 
 #[test]
-fn only_a_token_on_the_envelope_spares_the_presentation() {
+fn only_an_envelope_token_replaces_the_presentation() {
     let unbound = changed(good("content_engaged"), "presentation_id", None);
     assert_eq!(faults_of(&unbound, Around::Envelope { has_token: true }, None), Vec::<String>::new());
     assert_eq!(faults_of(&unbound, Around::Session, None), ["presentation_id:required"]);
@@ -186,7 +186,7 @@ fn only_a_token_on_the_envelope_spares_the_presentation() {
 }
 
 #[test]
-fn members_above_the_privacy_level_are_refused() {
+fn rejects_members_above_the_privacy_level() {
     let at = |level: &str| changed(good("turn_completed"), "turn.privacy_level", Some(&json!(level)));
     let violations = |level: &str, around: Option<PrivacyLevel>| faults_of(&at(level), ENVELOPE, around);
     let above_intent = ["turn.query_text:privacy_violation"];
@@ -196,7 +196,7 @@ fn members_above_the_privacy_level_are_refused() {
     assert_eq!(violations("summary", None), Vec::<String>::new());
     assert_eq!(violations("intent", None), above_intent);
     assert_eq!(violations("minimal", None), above_minimal);
-    assert_eq!(violations("full", Some(PrivacyLevel::Intent)), above_intent, "the stricter of the two holds");
+    assert_eq!(violations("full", Some(PrivacyLevel::Intent)), above_intent, "the stricter level applies");
 }
 
 fn document_faults(document: &Value, check: impl Fn(&RawObject<'_>, &[&RawValue], &mut Faults)) -> Vec<String> {
@@ -209,7 +209,7 @@ fn document_faults(document: &Value, check: impl Fn(&RawObject<'_>, &[&RawValue]
 }
 
 #[test]
-fn an_envelope_says_what_it_is_and_holds_what_it_may() {
+fn checks_envelopes() {
     let (retrieved, engaged) = (good("content_retrieved"), good("content_engaged"));
     let envelope = json!({"document_type": "event_batch", "schema_version": "1.0", "events": [retrieved]});
     let of = |place: &str, value: Value| document_faults(&changed(envelope.clone(), place, Some(&value)), check_envelope);
@@ -235,7 +235,7 @@ fn an_envelope_says_what_it_is_and_holds_what_it_may() {
 }
 
 #[test]
-fn a_session_document_has_its_own_members() {
+fn checks_session_documents() {
     let session = json!({"schema_version": "1.0", "session_id": ID, "started_at": "2026-08-20T10:00:00Z", "events": []});
     let of = |place: &str, value: Option<Value>| document_faults(&changed(session.clone(), place, value.as_ref()), check_session);
     assert_eq!(of("document_type", Some(json!("session"))), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! What the public rules say about a whole document: its own members, and the events side by side.
+//! The public rules for a whole document: its own members, and combinations of events.
 
 use super::shape::check;
 use super::tables;
@@ -8,7 +8,7 @@ use schemas::event_key::canonical_id;
 use serde_json::value::RawValue;
 use std::collections::{HashMap, HashSet};
 
-/// Adds what the public rules find in an `event` or `event_batch` envelope. To be called before any event is entered.
+/// Adds the faults of an envelope. Call it before any event is entered.
 pub(crate) fn check_envelope(envelope: &RawObject<'_>, events: &[&RawValue], faults: &mut Faults) {
     check(envelope, tables::ENVELOPE, faults);
     require_member_of_type(envelope, faults);
@@ -18,14 +18,14 @@ pub(crate) fn check_envelope(envelope: &RawObject<'_>, events: &[&RawValue], fau
     check_side_by_side(&events, faults);
 }
 
-/// Adds what the public rules find in a session document. To be called before any event is entered.
+/// Adds the faults of a session document. Call it before any event is entered.
 pub(crate) fn check_session(session: &RawObject<'_>, events: &[&RawValue], faults: &mut Faults) {
     check(session, tables::SESSION, faults);
     check_identifiers(session, faults);
     check_side_by_side(&read(events), faults);
 }
 
-/// An event by its place in the document; one that is no object is a fault of its own already.
+/// An event with its index in the document. Events that are not objects already have a fault.
 type Placed<'a> = (usize, RawObject<'a>);
 
 fn read<'a>(events: &[&'a RawValue]) -> Vec<Placed<'a>> {
@@ -37,7 +37,7 @@ fn text(object: &RawObject<'_>, name: &str) -> Option<String> {
     object.get(name).and_then(as_str).map(std::borrow::Cow::into_owned)
 }
 
-/// Each type of document carries its events under a name of its own.
+/// Requires the member that contains the events of the document type.
 fn require_member_of_type(envelope: &RawObject<'_>, faults: &mut Faults) {
     let needed = match text(envelope, "document_type").as_deref() {
         Some("event") => "event",
@@ -49,7 +49,7 @@ fn require_member_of_type(envelope: &RawObject<'_>, faults: &mut Faults) {
     }
 }
 
-/// Without a session and without a token a document is a report of retrievals and of nothing else.
+/// Allows only retrievals in a document without a session or token.
 fn require_session(envelope: &RawObject<'_>, events: &[Placed<'_>], faults: &mut Faults) {
     let is_bound = |object: &RawObject<'_>| object.get("session_id").is_some() || object.get("ctx_token").is_some();
     let needs_session = |event: &RawObject<'_>| text(event, "type").as_deref() != Some("content_retrieved") && !is_bound(event);
@@ -59,7 +59,7 @@ fn require_session(envelope: &RawObject<'_>, events: &[Placed<'_>], faults: &mut
     }
 }
 
-/// An envelope's token accompanies engagements (and, beyond the public rules, a completed checkout).
+/// Allows only engagements and, beyond the public rules, completed checkouts with an envelope's token.
 fn require_engagements(envelope: &RawObject<'_>, events: &[Placed<'_>], faults: &mut Faults) {
     if envelope.get("ctx_token").is_none() {
         return;
