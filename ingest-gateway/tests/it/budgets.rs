@@ -1,5 +1,4 @@
-//! What an organization without a verified domain may add to the stores, and what a drain stores of hosts that are not verified
-//! (threat row F50).
+//! Limits on what an organization without a verified domain may store, and on drain coverage of unverified hosts (threat F50).
 
 use crate::drains::{BOT, PERSON, line};
 use crate::harness::{Gateway, retrieval, with};
@@ -16,7 +15,7 @@ async fn count(pool: &PgPool, table: &str) -> i64 {
     sqlx::query_scalar(sqlx::AssertSqlSafe(statement)).fetch_one(pool).await.expect("the table exists")
 }
 
-/// The statuses of so many starts of a session.
+/// Starts `count` sessions and returns the statuses.
 async fn starts(gateway: &Gateway, key: &str, members: &Value, count: usize) -> Vec<u16> {
     let mut statuses = Vec::new();
     for _ in 0..count {
@@ -25,7 +24,7 @@ async fn starts(gateway: &Gateway, key: &str, members: &Value, count: usize) -> 
     statuses
 }
 
-/// A log with a line in each of so many hours of the last year.
+/// Returns a log with one line in each of the last `hours` hours before a fixed time.
 fn log(host: &str, user_agent: &str, hours: i64) -> String {
     log_until(1_792_000_000, host, user_agent, hours)
 }
@@ -55,21 +54,21 @@ async fn f50_a_drain_without_a_verified_domain_stores_nothing() {
 }
 
 #[tokio::test]
-async fn f50_hosts_of_others_get_no_hours() {
+async fn f50_other_hosts_get_no_coverage_hours() {
     let gateway = Gateway::start().await;
     let owner = gateway.seed().owner_of("a.test").await;
     for user_agent in [BOT, PERSON] {
         let sent = gateway.drain("cloudflare", &owner.key, log("b.test", user_agent, 100)).await;
         assert_eq!((sent.status, &sent.body["dropped"]["other_host"]), (200, &json!(100)), "{}", sent.body);
     }
-    // They are counted in the hour of their acceptance; the test may run into the next one.
+    // These lines are counted in the hour of their acceptance; the test may cross into the next hour.
     assert!((1..=2).contains(&count(&gateway.stores.pool, "drain_hours").await));
     assert_eq!(gateway.drain("cloudflare", &owner.key, log("a.test", PERSON, 100)).await.status, 200);
     assert!(count(&gateway.stores.pool, "drain_hours").await >= 100);
 }
 
 #[tokio::test]
-async fn f50_many_bodies_of_an_hour_are_one_row() {
+async fn f50_bodies_of_an_hour_share_one_row() {
     let gateway = Gateway::start().await;
     let owner = gateway.seed().owner_of("a.test").await;
     for wave in 0..4 {
@@ -85,7 +84,7 @@ async fn f50_many_bodies_of_an_hour_are_one_row() {
 }
 
 #[tokio::test]
-async fn f50_coverage_beyond_the_budget_is_left_out_and_events_are_not() {
+async fn f50_over_budget_coverage_is_skipped_but_events_are_kept() {
     let limits = Limits { owner_bytes: 20_000, coverage_bytes: 200, ..Limits::default() };
     let gateway = Gateway::start_with(limits).await;
     let seed = gateway.seed();
@@ -101,7 +100,7 @@ async fn f50_coverage_beyond_the_budget_is_left_out_and_events_are_not() {
 }
 
 #[tokio::test]
-async fn f50_writes_without_a_verified_domain_end_in_429() {
+async fn f50_limits_writes_without_a_verified_domain() {
     let limits = Limits { unverified_bytes: 300_000, ..Limits::default() };
     let gateway = Gateway::start_with(limits).await;
     let seed = gateway.seed();
@@ -109,7 +108,7 @@ async fn f50_writes_without_a_verified_domain_end_in_429() {
     let agent = seed.org("agent", OrgType::Agent).await;
     let large = json!({"content_scope": "x".repeat(2_000), "own.note": "y".repeat(55_000)});
     assert_eq!(starts(&gateway, &anyone.key, &large, 10).await, [[201; 5], [429; 5]].concat());
-    assert_eq!(count(&gateway.stores.pool, "sessions").await, 5, "what is refused stores nothing");
+    assert_eq!(count(&gateway.stores.pool, "sessions").await, 5, "rejected requests store nothing");
     let refused = gateway.post_to("/sessions/start", &anyone.key, &large).await;
     assert!(refused.headers.contains_key("retry-after"), "{}", refused.body);
     for (name, key) in [("verified", &verified.key), ("agent", &agent.key)] {
@@ -118,7 +117,7 @@ async fn f50_writes_without_a_verified_domain_end_in_429() {
 }
 
 #[tokio::test]
-async fn f50_sessions_of_an_owner_have_a_budget() {
+async fn f50_limits_sessions_of_content_owners() {
     let limits = Limits { owner_bytes: 300_000, ..Limits::default() };
     let gateway = Gateway::start_with(limits).await;
     let owner = gateway.seed().owner_of("a.test").await;
@@ -127,7 +126,7 @@ async fn f50_sessions_of_an_owner_have_a_budget() {
 }
 
 #[tokio::test]
-async fn f50_sessions_that_events_name_have_a_budget() {
+async fn f50_limits_sessions_named_by_events() {
     let gateway = Gateway::start_with(Limits { owner_bytes: 20_000, ..Limits::default() }).await;
     let seed = gateway.seed();
     let (owner, agent) = (seed.owner_of("a.test").await.key, seed.org("agent", OrgType::Agent).await.key);
@@ -140,10 +139,10 @@ async fn f50_sessions_that_events_name_have_a_budget() {
     let refused = gateway.post(&owner, &batch()).await;
     assert_eq!((refused.status, refused.headers.contains_key("retry-after")), (429, true), "{}", refused.body);
     for _ in 0..5 {
-        assert_eq!(gateway.post(&owner, &first).await.status, 201, "sessions that are known cost nothing");
+        assert_eq!(gateway.post(&owner, &first).await.status, 201, "known sessions are free");
         assert_eq!(gateway.post(&agent, &batch()).await.status, 201);
     }
-    assert_eq!(gateway.record_count(), 11, "what is refused is not accepted");
+    assert_eq!(gateway.record_count(), 11, "rejected events are not on the log");
 }
 
 /// Sends bodies, twenty at a time.
@@ -157,8 +156,8 @@ async fn send_all(gateway: &Gateway, key: &str, bodies: &[String]) {
 }
 
 #[tokio::test]
-async fn f50_coverage_of_platforms_grows_by_less_than_10_mb() {
-    // A 32nd of the default, and of 10 MB.
+async fn f50_platform_coverage_grows_less_than_10_mb() {
+    // Both limits are a 32nd of the real ones: the default, and 10 MB.
     let gateway = Gateway::start_with(Limits { coverage_bytes: 256 * 1024, ..Limits::default() }).await;
     let now = service_kit::clock::Clock::System.now().timestamp();
     let own = |n: usize| line("a.test", "/", PERSON, "192.0.2.1", &format!("ray-{n}"));
@@ -184,10 +183,10 @@ async fn table_bytes(gateway: &Gateway) -> i64 {
     sqlx::query_scalar("SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace")
         .fetch_one(&gateway.stores.pool)
         .await
-        .expect("PostgreSQL answers")
+        .expect("PostgreSQL responds")
 }
 
-/// Bytes of PostgreSQL and of the log.
+/// Returns the size of PostgreSQL's tables and the log, in bytes.
 async fn bytes(gateway: &Gateway) -> i64 {
     let tables = table_bytes(gateway).await;
     let records = gateway.record_texts(usize::try_from(gateway.record_count()).expect("it is a number")).await;
@@ -195,8 +194,8 @@ async fn bytes(gateway: &Gateway) -> i64 {
 }
 
 #[tokio::test]
-async fn f50_sessions_end_in_429_before_the_stores_grow_by_10_mb() {
-    // A 32nd of the default, and of 10 MB.
+async fn f50_session_writes_grow_less_than_10_mb() {
+    // Both limits are a 32nd of the real ones: the default, and 10 MB.
     let gateway = Gateway::start_with(Limits { unverified_bytes: 128 * 1024, ..Limits::default() }).await;
     let large = "y".repeat(57_000);
     let session = uuid::Uuid::new_v4();
@@ -212,7 +211,7 @@ async fn f50_sessions_end_in_429_before_the_stores_grow_by_10_mb() {
         let mut requests = 0;
         while gateway.post_to(path, &anyone.key, &body).await.status == 201 {
             requests += 1;
-            assert!(requests < 1_000, "{path} has no end");
+            assert!(requests < 1_000, "{path} never returned 429");
         }
         let grown = bytes(&gateway).await - before;
         println!("{path}: {requests} requests, {grown} bytes");
@@ -220,9 +219,9 @@ async fn f50_sessions_end_in_429_before_the_stores_grow_by_10_mb() {
     }
 }
 
-/// Each change has a connection to PostgreSQL until it ends, and a process has sixteen.
+/// Each pending change holds a PostgreSQL connection, and a process has sixteen.
 #[tokio::test(flavor = "multi_thread")]
-async fn f53_changes_of_sessions_of_one_organization_leave_connections() {
+async fn f53_session_changes_leave_connections_for_others() {
     let gateway = Gateway::start().await;
     let (busy, other) = (gateway.seed().org("busy", OrgType::Agent).await, gateway.seed().org("other", OrgType::Agent).await);
     let session = uuid::Uuid::new_v4();
@@ -250,18 +249,18 @@ async fn f53_changes_of_sessions_of_one_organization_leave_connections() {
     assert_eq!(started.status, 201, "{}", started.body);
     holder.rollback().await.unwrap();
     for sent in held {
-        // Those that waited too long for a slot got 429.
+        // Requests that waited too long for a slot got 429.
         assert!(matches!(sent.await.unwrap().unwrap().status().as_u16(), 201 | 429));
     }
 }
 
 #[tokio::test]
-async fn f51_many_keys_of_one_organization_share_a_rate() {
+async fn f51_keys_of_an_organization_share_a_rate() {
     let gateway = Gateway::start_with(Limits { key_rate: 2, ..Limits::default() }).await;
     let seed = gateway.seed();
     let (busy, other) = (seed.org("busy", OrgType::Agent).await, seed.org("other", OrgType::Agent).await);
     for path in ["/sessions/start", "/events", "/drains/ndjson"] {
-        // A key without the scope spends nothing of its organization's.
+        // A key without the scope spends nothing of its organization's rate.
         let reader = seed.key(other.id, OrgType::Agent, &[schemas::identity::Scope::TelemetryRead]).await;
         for _ in 0..10 {
             assert_eq!(gateway.post_to(path, &reader, &json!({})).await.status, 403, "{path}");
@@ -269,7 +268,7 @@ async fn f51_many_keys_of_one_organization_share_a_rate() {
     }
     let mut statuses = Vec::new();
     for _ in 0..40 {
-        // Each key has four requests at once, and the organization eight.
+        // Each key has a burst of four requests, and the organization one of eight.
         let key = seed.key(busy.id, OrgType::Agent, &[schemas::identity::Scope::TelemetryWrite]).await;
         statuses.push(gateway.post_to("/sessions/start", &key, &json!({})).await.status);
     }

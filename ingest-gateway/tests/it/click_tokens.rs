@@ -1,4 +1,4 @@
-//! What a click token binds, what it only stands beside, and that it tells its bearer nothing of its issuer.
+//! Click tokens: which events they bind, and that they reveal nothing about their issuer.
 
 use crate::harness::{Gateway, SESSION, event, with};
 use schemas::clicks::ClickLink;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 const OTHER: &str = "00000000-0000-4000-8000-000000000001";
 
-/// An agent with a session of an agent of its own, declared `full`.
+/// Creates an agent with a session at level `full` that names its agent.
 async fn issuer(gateway: &Gateway) -> SeededOrg {
     let org = gateway.seed().org("issuer", OrgType::Agent).await;
     let session = json!({"session_id": SESSION, "agent_id": "bot", "privacy_level": "full"});
@@ -20,7 +20,7 @@ async fn issuer(gateway: &Gateway) -> SeededOrg {
     org
 }
 
-/// A gateway, an issuer with a session, another organization, and a token of that session for this URL.
+/// Starts a gateway with an issuer, its session, another organization, and a token for `url`.
 async fn issuer_shop_and_token(url: &str) -> (Gateway, SeededOrg, SeededOrg, String) {
     let gateway = Gateway::start().await;
     let (issuer, shop) = (issuer(&gateway).await, gateway.seed().org("shop", OrgType::Platform).await);
@@ -34,7 +34,7 @@ async fn expired(gateway: &Gateway, key: &str) -> String {
         .bind(PlainClickToken::presented(&token).hash().as_bytes().as_slice())
         .execute(&gateway.stores.pool)
         .await
-        .expect("it is made to have expired");
+        .expect("the token is made to expire");
     token
 }
 
@@ -46,13 +46,13 @@ fn checkout(id: &str, members: Value) -> Value {
     with(event("checkout_completed", json!({"id": id, "content_url": null})), members)
 }
 
-/// All that is on the log, by the ids of events.
+/// Returns all events on the log by id.
 async fn stored(gateway: &Gateway) -> HashMap<String, LogEvent> {
     gateway.all_events().await.into_iter().filter_map(|event| Some((event.id.clone()?, event))).collect()
 }
 
 #[tokio::test]
-async fn a_token_beside_a_session_that_it_does_not_bind_is_kept_as_its_hash_and_refuses_nothing() {
+async fn stores_tokens_that_bind_nothing_as_hashes() {
     let gateway = Gateway::start().await;
     let issuer = issuer(&gateway).await;
     let (loose, strict) =
@@ -87,7 +87,7 @@ async fn a_token_beside_a_session_that_it_does_not_bind_is_kept_as_its_hash_and_
 }
 
 #[tokio::test]
-async fn the_issuers_own_token_beside_another_of_its_sessions_is_refused() {
+async fn rejects_an_issuers_token_for_another_session() {
     let gateway = Gateway::start().await;
     let issuer = issuer(&gateway).await;
     let token = gateway.create_token(&issuer.key, SESSION, "https://a.test/x").await;
@@ -99,7 +99,7 @@ async fn the_issuers_own_token_beside_another_of_its_sessions_is_refused() {
     }
 }
 
-/// What a request is answered and what is kept of its event, in bytes, where `session` and what is random are left out.
+/// Sends an event with a session and a token. Returns status, response and stored event, without the session id and random values.
 async fn told_beside(
     gateway: &Gateway,
     key: &str,
@@ -112,7 +112,7 @@ async fn told_beside(
         "event" => json!({"events": [engaged(&id, json!({"session_id": session, "ctx_token": token}))]}),
         _ => json!({"session_id": session, "events": [engaged(&id, json!({"ctx_token": token}))]}),
     };
-    let answer = gateway.request_to(path, Some(key)).body(event.to_string()).send().await.expect("the gateway answers");
+    let answer = gateway.request_to(path, Some(key)).body(event.to_string()).send().await.expect("the gateway responds");
     let status = answer.status().as_u16();
     let text = answer.text().await.expect("the body arrives").replace(session, "it");
     let mut kept = stored(gateway).await.remove(&id).expect("it is on the log");
@@ -122,9 +122,9 @@ async fn told_beside(
 }
 
 #[tokio::test]
-async fn s18_beside_a_named_session_anothers_token_answers_and_is_kept_alike_whichever_session_that_is() {
+async fn s18_foreign_tokens_do_not_reveal_their_session() {
     let (gateway, issuer, shop, token) = issuer_shop_and_token("https://a.test/x").await;
-    // Another of the issuer's, and one that nobody has.
+    // Another session of the issuer, and one that does not exist.
     let (another, unknown) = (Uuid::new_v4().to_string(), Uuid::new_v4().to_string());
     assert_eq!(gateway.post_to("/sessions/bulk", &issuer.key, &json!({"session_id": another})).await.status, 201);
     for place in [("/events", "event"), ("/events", "envelope"), ("/sessions/bulk", "envelope")] {
@@ -137,7 +137,7 @@ async fn s18_beside_a_named_session_anothers_token_answers_and_is_kept_alike_whi
 }
 
 #[tokio::test]
-async fn e19_a_token_that_alone_binds_must_be_good_and_unknown_and_expired_are_one_answer() {
+async fn e19_unknown_and_expired_tokens_get_the_same_error() {
     let gateway = Gateway::start().await;
     let issuer = issuer(&gateway).await;
     let shop = gateway.seed().org("shop", OrgType::Platform).await;
@@ -162,8 +162,8 @@ async fn e19_a_token_that_alone_binds_must_be_good_and_unknown_and_expired_are_o
 }
 
 #[tokio::test]
-async fn a_token_on_a_type_that_it_cannot_bind_is_kept_as_its_hash_and_refused_in_strict_mode() {
-    // Good, and of another session: on these types nobody looks.
+async fn tokens_on_other_types_are_stored_as_hashes() {
+    // A valid token of another session: these types ignore it.
     let (gateway, _, shop, token) = issuer_shop_and_token("https://a.test/x").await;
     let types =
         ["content_retrieved", "content_grounded", "content_cited", "content_presented", "turn_completed", "com.example.own"];
@@ -192,7 +192,7 @@ async fn a_token_on_a_type_that_it_cannot_bind_is_kept_as_its_hash_and_refused_i
 }
 
 #[tokio::test]
-async fn what_goes_by_a_token_alone_and_names_no_url_has_the_tokens_url_and_its_owner() {
+async fn events_bound_by_a_token_get_its_url_and_owner() {
     let (gateway, issuer, shop, token) = issuer_shop_and_token("https://www.a.test/offer?x=1#y").await;
     let host = stored_site("https://www.a.test/");
     let named = engaged("named", json!({"ctx_token": token, "content_url": "https://b.test/"}));
@@ -207,11 +207,11 @@ async fn what_goes_by_a_token_alone_and_names_no_url_has_the_tokens_url_and_its_
     }
     let stored = stored(&gateway).await;
     let elsewhere = &stored["named"];
-    assert_eq!(elsewhere.content_url.as_deref(), Some("https://b.test/"), "what it names is its own");
+    assert_eq!(elsewhere.content_url.as_deref(), Some("https://b.test/"), "the event keeps its own URL");
     assert_eq!(
         (elsewhere.link, elsewhere.link_site.as_str()),
         (Some(ClickLink::Other), host.as_str()),
-        "and where the link leads"
+        "the link's site is stored too"
     );
     for event in &by_token {
         let name = event["id"].as_str().unwrap();
@@ -221,29 +221,29 @@ async fn what_goes_by_a_token_alone_and_names_no_url_has_the_tokens_url_and_its_
     }
     let beside = engaged("beside", json!({"ctx_token": "ctx_never", "session_id": OTHER, "content_url": null}));
     let refused = gateway.post(&shop.key, &json!({"events": [beside]})).await;
-    assert_eq!(refused.faults(), ["0.content_url:required"], "beside a session a token may stand for nothing");
+    assert_eq!(refused.faults(), ["0.content_url:required"], "a token with a session does not provide a URL");
 
     let (owner, other) = (gateway.seed().owner_of("a.test").await, gateway.seed().owner_of("b.test").await);
     let event = |id: &str| json!({"events": [checkout(id, json!({"ctx_token": token}))]});
-    assert_eq!(gateway.post(&owner.key, &event("owner")).await.status, 201, "a click on the owner's own page");
+    assert_eq!(gateway.post(&owner.key, &event("owner")).await.status, 201, "a click on the owner's page");
     assert_eq!(gateway.post(&other.key, &event("other")).await.status, 403);
 }
 
-/// The site of a URL as events have it.
+/// Returns the site of a URL as events store it.
 fn stored_site(url: &str) -> String {
     let url = schemas::site::ContentUrl::parse(url).expect("a URL");
-    url.site.expect("somebody's").as_str().to_owned()
+    url.site.expect("a site").as_str().to_owned()
 }
 
 #[tokio::test]
-async fn s18_what_is_kept_of_an_event_says_nothing_of_the_session_that_a_token_binds_it_to() {
+async fn s18_stored_events_do_not_reveal_the_tokens_session() {
     let (gateway, _, shop, token) = issuer_shop_and_token("https://a.test/x").await;
     let own = json!({"ctx_token": token, "data": {"query_text": "q", "engagement_type": "link_click"}});
     let taken =
         gateway.post(&shop.key, &json!({"agent_id": "the shop's", "privacy_level": "full", "events": [engaged("e", own)]})).await;
     assert_eq!(taken.body, json!({"status": "ok", "events_created": 1}));
     let event = stored(&gateway).await.remove("e").unwrap();
-    // Had the level of the issuer's session decided, the reporter could read it off its own event.
+    // If the level of the issuer's session applied, the reporter could infer it from the stored event.
     assert_eq!(event.data.unwrap().get(), r#"{"engagement_type":"link_click"}"#);
-    assert_eq!(event.agent_id, None, "and whoever reports it does not name another's agent");
+    assert_eq!(event.agent_id, None, "a reporter can't name another organization's agent");
 }

@@ -1,4 +1,4 @@
-//! Click tokens while PostgreSQL is away: taken by their hash, with every rule that needs no look-up still in force.
+//! Click tokens while PostgreSQL is unavailable: stored as hashes, while rules that need no lookup still apply.
 
 use crate::database_away::gateway_and_database;
 use crate::harness::{Gateway, SESSION, with};
@@ -10,7 +10,7 @@ use service_kit::testing::eventually;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// An engagement without an id of its own: its key is made of what it says.
+/// Returns an engagement without an id, whose key depends on its content.
 fn engaged(minute: u8, members: Value) -> Value {
     let at = format!("2026-11-01T10:{minute:02}:00Z");
     with(json!({"type": "content_engaged", "timestamp": at, "content_url": "https://a.test/x"}), members)
@@ -20,14 +20,14 @@ fn hash(token: &str) -> SecretHash {
     PlainClickToken::presented(token).hash()
 }
 
-/// Waits until the gateway asks PostgreSQL again.
+/// Waits until the gateway queries PostgreSQL again.
 async fn until_asked_again(gateway: &Gateway, key: &str) {
     let never = json!({"events": [engaged(59, json!({"ctx_token": "ctx_never"}))]});
     eventually("an unknown token is refused", || async { (gateway.post(key, &never).await.status == 422).then_some(()) }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_is_taken_by_its_hash_while_the_database_is_stopped_and_a_retry_is_the_same_event() {
+async fn accepts_tokens_by_hash_without_the_database() {
     let folder = tempfile::tempdir().unwrap();
     let (gateway, database) = gateway_and_database(folder.path()).await;
     let agent = gateway.seed().org("agent", OrgType::Agent).await;
@@ -41,7 +41,7 @@ async fn a_token_is_taken_by_its_hash_while_the_database_is_stopped_and_a_retry_
     let known = json!({"events": [{"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "edge", "content_url": "https://a.test/"}]});
     assert_eq!(gateway.post(&shop.key, &known).await.status, 201);
 
-    // Its own token, the envelope's, and one beside a session.
+    // The event's own token, the envelope's, and one with a session.
     let checkout = with(engaged(3, json!({"ctx_token": token})), json!({"type": "checkout_completed", "source_role": "index"}));
     let batches = [
         json!({"events": [engaged(1, json!({"ctx_token": token})), checkout]}),
@@ -61,7 +61,7 @@ async fn a_token_is_taken_by_its_hash_while_the_database_is_stopped_and_a_retry_
         assert_eq!(gateway.post(&shop.key, batch).await.status, 201);
     }
 
-    // The session's record, the warm-up, tokens that were never made and taken meanwhile, and each batch twice.
+    // The log has the session, the first event, unknown tokens accepted during the outage, and each batch twice.
     let texts = gateway.record_texts(usize::try_from(gateway.record_count()).unwrap()).await;
     assert!(!texts.iter().any(|text| text.contains(&token) || text.contains(&other) || text.contains("ctx_never")));
     let records: Vec<LogRecord> = texts.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
@@ -76,7 +76,7 @@ async fn a_token_is_taken_by_its_hash_while_the_database_is_stopped_and_a_retry_
         (*hashed, *resolved)
     };
     let bound = Some(agent.id);
-    // Beside a session another's token binds nothing, whether it could be looked up or not.
+    // With a session, a foreign token binds nothing, whether it could be looked up or not.
     let expected =
         [(1, &token, None, bound), (3, &token, None, bound), (4, &other, None, bound), (5, &token, Some(SESSION), None)];
     for (minute, token, named, bound) in expected {
@@ -88,18 +88,18 @@ async fn a_token_is_taken_by_its_hash_while_the_database_is_stopped_and_a_retry_
         assert_eq!(
             (resolved.session_org, resolved.agent_id.as_deref()),
             (bound, None),
-            "minute {minute}: the worker names agents"
+            "minute {minute}: the worker sets the agent"
         );
         assert_eq!(hashed.own_key, resolved.own_key, "minute {minute}: a retry is the same event");
     }
-    // The worker writes the session that the shop named; whose token is beside it does not matter.
+    // The worker stores the session that the shop named. The token next to it does not matter.
     let left = records.iter().flat_map(|record| record.named_sessions.iter().map(|report| (record.org, report.session_id)));
     let left: BTreeSet<_> = left.map(|(org, session)| (org, session.to_string())).collect();
     assert_eq!(left, BTreeSet::from([(shop.id, SESSION.to_owned())]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_needs_no_look_up_is_still_refused_and_a_token_met_before_still_resolves() {
+async fn checks_known_tokens_without_the_database() {
     let folder = tempfile::tempdir().unwrap();
     let (gateway, mut database) = gateway_and_database(folder.path()).await;
     let agent = gateway.seed().org("agent", OrgType::Agent).await;
@@ -129,11 +129,11 @@ async fn what_needs_no_look_up_is_still_refused_and_a_token_met_before_still_res
     }
     let unknown_host = engaged(3, json!({"ctx_token": "ctx_other", "content_url": null}));
     let unknown_host = gateway.post(&owner.key, &json!({"events": [unknown_host]})).await;
-    assert_eq!(unknown_host.status, 503, "whose page it was, nobody can say: {}", unknown_host.body);
+    assert_eq!(unknown_host.status, 503, "the event's host is unknown: {}", unknown_host.body);
     let both = json!({"events": [engaged(4, json!({"ctx_token": token})), engaged(4, json!({"ctx_token": "ctx_other"}))]});
     assert_eq!(gateway.post(&shop.key, &both).await.status, 201);
     let records = gateway.records(5).await;
-    let record = records.iter().find(|record| record.events.len() == 2).expect("the last one");
+    let record = records.iter().find(|record| record.events.len() == 2).expect("the last record");
     let [met, other] = record.events.as_slice() else { panic!("{record:?}") };
     assert_eq!((met.session_id.map(|id| id.to_string()).as_deref(), met.session_org), (Some(SESSION), Some(agent.id)));
     assert!(!met.is_unresolved() && other.ctx_hash == Some(hash("ctx_other")) && other.session_id.is_none());

@@ -1,5 +1,4 @@
-//! What of a conversation reaches the log: the strictest level that anybody declared for its session holds, and no click
-//! token does.
+//! Which conversation members reach the log: those that the strictest level declared for the session allows, and never a click token.
 
 use crate::harness::{Gateway, answer, with};
 use schemas::identity::OrgType;
@@ -15,20 +14,20 @@ async fn started(gateway: &Gateway, key: &str, level: &str) -> String {
     gateway.start_session(key, &json!({"privacy_level": level})).await
 }
 
-/// A turn that says everything, without an id: its key is made of what it says.
+/// Returns a turn with all members and no id, so that its key depends on its content.
 fn turn(session: &str, own_level: Option<&str>) -> Value {
     json!({"type": "turn_completed", "timestamp": "2026-11-01T10:00:00Z", "session_id": session, "query_text": TEXT,
         "turn": {"privacy_level": own_level, "query_text": TEXT, "query_intent": INTENT, "query_tokens": 3}})
 }
 
-/// Whether texts and intents of each event were kept.
+/// Returns for each event whether its text and intent were kept.
 fn kept(records: &[LogRecord]) -> Vec<(bool, bool)> {
     let events = records.iter().flat_map(|record| &record.events);
     let texts = events.map(|event| serde_json::to_string(event).expect("an event serialises"));
     texts.map(|text| (text.contains(TEXT), text.contains(INTENT))).collect()
 }
 
-/// The same of the events of one session.
+/// Like [`kept`], for the events of one session.
 fn kept_of(session: &str, records: &[LogRecord]) -> Vec<(bool, bool)> {
     let is_of =
         |record: &&LogRecord| record.events.iter().any(|event| event.session_id.is_some_and(|id| id.to_string() == session));
@@ -36,7 +35,7 @@ fn kept_of(session: &str, records: &[LogRecord]) -> Vec<(bool, bool)> {
 }
 
 #[tokio::test]
-async fn the_level_a_session_was_started_with_binds_its_later_events() {
+async fn events_follow_the_level_of_their_session() {
     let (gateway, key) = Gateway::with_agent().await;
     let mut expected = HashMap::new();
     for (session_level, own_level, kept) in [
@@ -44,7 +43,7 @@ async fn the_level_a_session_was_started_with_binds_its_later_events() {
         ("intent", Some("full"), (false, true)),
         ("summary", Some("intent"), (true, true)),
         ("full", None, (true, true)),
-        // A turn's own level is about the turn: the copy beside it goes by the session's.
+        // A turn's own level applies to `turn` only; the copy outside it follows the session's level.
         ("full", Some("minimal"), (true, false)),
     ] {
         let session = started(&gateway, &key, session_level).await;
@@ -57,7 +56,7 @@ async fn the_level_a_session_was_started_with_binds_its_later_events() {
 }
 
 #[tokio::test]
-async fn a_level_is_tightened_by_whoever_is_strictest_and_never_loosened() {
+async fn the_strictest_level_wins() {
     let gateway = Gateway::start().await;
     let other = gateway.beside().await;
     let key = gateway.key("agent", OrgType::Agent).await;
@@ -71,18 +70,22 @@ async fn a_level_is_tightened_by_whoever_is_strictest_and_never_loosened() {
     let whole =
         json!({"session_id": session, "privacy_level": "full", "query_text": TEXT, "events": [turn(&session, Some("full"))]});
     assert_eq!(gateway.post_to("/sessions/bulk", &key, &whole).await.status, 201);
-    assert_eq!(other.post(&key, &loosened).await.status, 201, "the upload has written what the event declared");
+    assert_eq!(other.post(&key, &loosened).await.status, 201, "the upload has stored the level that the event declared");
     let records = gateway.records(6).await;
     let mut texts: Vec<(bool, bool)> = kept(&records);
     texts.sort_unstable();
-    assert_eq!(texts, [(false, false), (false, false), (false, false), (false, false), (true, true)], "only the first");
+    assert_eq!(
+        texts,
+        [(false, false), (false, false), (false, false), (false, false), (true, true)],
+        "only the first keeps its text"
+    );
     let facts: Vec<String> =
         records.iter().filter_map(|record| record.session.as_ref()).map(|facts| format!("{facts:?}")).collect();
     assert!(facts.iter().all(|facts| !facts.contains(TEXT)), "{facts:?}");
 }
 
 #[tokio::test]
-async fn what_is_withheld_for_a_session_does_not_change_which_event_it_is() {
+async fn removed_members_do_not_change_event_keys() {
     let (gateway, key) = Gateway::with_agent().await;
     let session = Uuid::new_v4().to_string();
     let event = json!({"events": [turn(&session, Some("full"))]});
@@ -100,9 +103,9 @@ async fn what_is_withheld_for_a_session_does_not_change_which_event_it_is() {
     assert_eq!(texts, [(false, false), (true, true)]);
 }
 
-/// The worker may be behind: until it has written what was declared, the gateway that accepted the declaration goes by it.
+/// The gateway applies a declared level before the worker has stored it.
 #[tokio::test]
-async fn s4_a_level_that_an_event_declared_holds_at_its_gateway_at_once() {
+async fn s4_levels_of_events_apply_at_once_on_their_gateway() {
     let (gateway, key) = Gateway::with_agent().await;
     let session = Uuid::new_v4().to_string();
     let declared = json!({"privacy_level": "intent", "events": [with(turn(&session, None), json!({"id": "declared"}))]});
@@ -119,7 +122,7 @@ async fn s4_a_level_that_an_event_declared_holds_at_its_gateway_at_once() {
 }
 
 #[tokio::test]
-async fn an_unknown_session_is_minimal_unless_its_request_declares() {
+async fn unknown_sessions_default_to_minimal() {
     let (gateway, key) = Gateway::with_agent().await;
     let session = Uuid::new_v4().to_string();
     let undeclared = json!({"events": [turn(&session, None)]});
@@ -137,11 +140,11 @@ async fn an_unknown_session_is_minimal_unless_its_request_declares() {
     assert_eq!(minimal.unwrap().extra.as_ref().unwrap().get(), r#"{"turn":{"query_tokens":3}}"#);
     let whole = json!({"session_id": session, "privacy_level": "full"});
     assert_eq!(gateway.post_to("/sessions/bulk", &key, &whole).await.status, 201);
-    assert_eq!(kept_of(&session, &gateway.records(3).await), [(false, false)], "a later level brings nothing back");
+    assert_eq!(kept_of(&session, &gateway.records(3).await), [(false, false)], "a later level restores nothing");
 }
 
 #[tokio::test]
-async fn a_session_keeps_no_texts_and_no_address_hashes_of_its_own() {
+async fn removes_texts_and_address_hashes_from_sessions() {
     let (gateway, key) = Gateway::with_agent().await;
     let planted = json!({"query_text": TEXT, "ip_hash": "planted-hash", "client": {"ip_hash": "planted-hash", "x": 1}});
     let outcome = json!({"type": "browse", "query_text": TEXT, "metadata": {"query_text": TEXT, "ip_hash": "planted-hash", "kept": 2},
@@ -149,13 +152,13 @@ async fn a_session_keeps_no_texts_and_no_address_hashes_of_its_own() {
     let session = gateway.post_to("/sessions/start", &key, &planted).await.body["session_id"].clone();
     let end = json!({"session_id": session, "outcome": outcome});
     for _ in 0..2 {
-        assert_eq!(gateway.post_to("/sessions/end", &key, &end).await.status, 200, "the same outcome is the same");
+        assert_eq!(gateway.post_to("/sessions/end", &key, &end).await.status, 200, "the same outcome is accepted again");
     }
     let whole = with(with(planted, json!({"session_id": Uuid::new_v4()})), json!({"outcome": outcome}));
     assert_eq!(gateway.post_to("/sessions/bulk", &key, &whole).await.status, 201);
     let log = gateway.record_texts(4).await.join("\n");
     assert!(!log.contains(TEXT) && !log.contains("planted-hash") && !log.contains("ip_hash"), "{log}");
-    // whatever is nested in them, and however deep
+    // At any depth.
     let nested = json!({"turn": {"query_text": TEXT}, "outcome": {"type": "browse", "conv": {"query_text": TEXT}, "metadata": [{"query_text": TEXT}]},
         "events": [{"type": "turn_completed", "timestamp": "2026-11-01T10:00:00Z", "data": {"turn": {"query_text": TEXT}}, "own": {"query_text": TEXT}},
             {"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "content_url": "https://a.test/", "data": {"response_text": TEXT, "n": 1}}]});
@@ -173,7 +176,7 @@ async fn a_session_keeps_no_texts_and_no_address_hashes_of_its_own() {
 }
 
 #[tokio::test]
-async fn what_is_stored_of_a_session_is_without_what_its_level_withholds() {
+async fn stored_sessions_follow_their_level() {
     let (gateway, key) = Gateway::with_agent().await;
     let own = json!({"query_text": TEXT, "query_intent": INTENT, "query_tokens": 3, "own": 1, "ip_hash": "planted-hash",
         "client": {"response_text": TEXT, "topics": [INTENT], "ip_hash": "planted-hash", "x": 1}});
@@ -202,7 +205,7 @@ async fn what_is_stored_of_a_session_is_without_what_its_level_withholds() {
         let upload = with(said, json!({"session_id": uploaded}));
         assert_eq!(gateway.post_to("/sessions/bulk", &key, &upload).await.status, 201, "{level}");
         assert_eq!((&stored(&started).await, &stored(&uploaded).await), (expected, expected), "{level}");
-        // Whoever says more of a session that is known to be stricter says it in vain.
+        // A laxer upload to a stricter session keeps the session's level.
         let strict =
             gateway.post_to("/sessions/start", &key, &json!({"privacy_level": "minimal"})).await.body["session_id"].clone();
         let laxer = with(own.clone(), json!({"session_id": strict, "privacy_level": level}));
@@ -212,7 +215,7 @@ async fn what_is_stored_of_a_session_is_without_what_its_level_withholds() {
 }
 
 #[tokio::test]
-async fn a_click_token_reaches_the_log_by_no_other_way_either() {
+async fn click_tokens_never_reach_the_log() {
     let (gateway, key) = Gateway::with_agent().await;
     let session = started(&gateway, &key, "full").await;
     let token = gateway.create_token(&key, &session, "https://a.test/").await;
@@ -234,7 +237,7 @@ async fn a_click_token_reaches_the_log_by_no_other_way_either() {
     let log = gateway.record_texts(3).await.join("\n");
     let random = token.strip_prefix("ctx_").unwrap();
     assert!(!log.contains(random), "{log}");
-    assert!(log.matches("ctx_withheld").count() >= 19, "each place keeps the rest of what it said: {log}");
+    assert!(log.matches("ctx_withheld").count() >= 19, "the rest of each text is kept: {log}");
     let stored: Vec<String> = sqlx::query_scalar("SELECT s::text FROM sessions s").fetch_all(&gateway.stores.pool).await.unwrap();
     assert!(stored.iter().all(|row| !row.contains(random)), "{stored:?}");
     let nested =
@@ -245,13 +248,13 @@ async fn a_click_token_reaches_the_log_by_no_other_way_either() {
 }
 
 #[tokio::test]
-async fn another_gateway_learns_within_ten_seconds_that_a_session_was_tightened() {
+async fn other_gateways_apply_stricter_levels_within_10_seconds() {
     let gateway = Gateway::start().await;
     let other = gateway.beside().await;
     let key = gateway.key("agent", OrgType::Agent).await;
     let session = started(&gateway, &key, "full").await;
     let event = json!({"events": [turn(&session, Some("full"))]});
-    assert_eq!(other.post(&key, &event).await.status, 201, "it has met the session");
+    assert_eq!(other.post(&key, &event).await.status, 201, "it has looked up the session");
     let tightened = json!({"session_id": session, "privacy_level": "minimal"});
     assert_eq!(gateway.post_to("/sessions/bulk", &key, &tightened).await.status, 201);
     tokio::time::sleep(std::time::Duration::from_millis(10_500)).await;
@@ -262,7 +265,7 @@ async fn another_gateway_learns_within_ten_seconds_that_a_session_was_tightened(
 }
 
 #[tokio::test]
-async fn a_tightening_beside_other_events_holds_for_all_that_come_after() {
+async fn concurrent_stricter_levels_apply_to_later_events() {
     let (gateway, key) = Gateway::with_agent().await;
     const SESSIONS: usize = 60;
     for _ in 0..SESSIONS {

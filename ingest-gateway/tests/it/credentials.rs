@@ -1,4 +1,4 @@
-//! Who may report: keys, scopes and verified hosts.
+//! Credentials for reporting: keys, scopes and verified hosts.
 
 use crate::harness::{Gateway, answer, retrieval};
 use chrono::TimeDelta;
@@ -12,7 +12,7 @@ fn batch() -> Value {
 }
 
 #[tokio::test]
-async fn every_bad_credential_gets_the_same_401() {
+async fn invalid_credentials_get_the_same_401() {
     let gateway = Gateway::start().await;
     let revoked = gateway.seed().org("gone", OrgType::Platform).await;
     gateway.seed().revoke_keys(revoked.id).await;
@@ -44,14 +44,14 @@ async fn every_bad_credential_gets_the_same_401() {
     let twice = gateway.request(Some(&live.key)).header("x-api-key", &live.key).body(batch().to_string());
     assert_eq!(answer(twice).await.status, 401, "two key headers");
     let session = gateway.request(None).bearer_auth(PlainUserSession::mint().reveal()).body(batch().to_string());
-    assert_eq!(answer(session).await.status, 401, "a session is not a key");
+    assert_eq!(answer(session).await.status, 401, "a user session is not a key");
     let bearer = gateway.request(None).bearer_auth(&live.key).body(batch().to_string());
     assert_eq!(answer(bearer).await.status, 401, "a key is not a bearer token");
-    assert_eq!(gateway.post(&live.key, &batch()).await.status, 201, "the same request with a live key");
+    assert_eq!(gateway.post(&live.key, &batch()).await.status, 201, "the same request with a valid key");
 }
 
 #[tokio::test]
-async fn x19_a_key_is_one_plain_header_or_nothing() {
+async fn x19_accepts_only_one_plain_key_header() {
     let gateway = Gateway::start().await;
     let key = gateway.key("live", OrgType::Platform).await;
     let other = gateway.key("other", OrgType::Platform).await;
@@ -69,14 +69,14 @@ async fn x19_a_key_is_one_plain_header_or_nothing() {
     }
     for pair in [[&key, &other], [&other, &key], [&key, &String::new()]] {
         let request = pair.into_iter().fold(gateway.request(None), |request, value| request.header("x-api-key", value));
-        assert_eq!(answer(request.body(batch().to_string())).await.status, 401, "never the first of two, never the last");
+        assert_eq!(answer(request.body(batch().to_string())).await.status, 401, "neither key of the two is used");
     }
     assert_eq!(gateway.record_count(), 0);
 }
 
-/// That there is nothing to tell keys apart by on the way to the answer either is asserted in `service_kit::auth`.
+/// That the code path is also the same is tested in `service_kit::auth`.
 #[tokio::test]
-async fn x21_keys_that_never_were_and_keys_that_are_revoked_are_refused_alike() {
+async fn x21_unknown_and_revoked_keys_get_the_same_response() {
     let gateway = Gateway::start().await;
     let revoked = gateway.seed().org("gone", OrgType::Platform).await;
     gateway.seed().revoke_keys(revoked.id).await;
@@ -92,7 +92,7 @@ async fn x21_keys_that_never_were_and_keys_that_are_revoked_are_refused_alike() 
 }
 
 #[tokio::test]
-async fn e2_an_owners_key_reports_only_for_its_verified_hosts() {
+async fn e2_owners_report_only_for_verified_hosts() {
     let gateway = Gateway::start().await;
     let owner = gateway.seed().owner_of("a.test").await;
     let other = gateway.seed().owner_of("blog.a.test").await;
@@ -110,11 +110,11 @@ async fn e2_an_owners_key_reports_only_for_its_verified_hosts() {
     }
     let only_id = json!({"events": [{"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "origin", "content_id": "doi:1"}]});
     assert_eq!(gateway.post(&owner.key, &only_id).await.status, 403);
-    assert_eq!(gateway.record_count(), before, "a refused request leaves nothing on the log");
+    assert_eq!(gateway.record_count(), before, "a rejected request leaves no record");
     assert_eq!(gateway.post(&other.key, &json!({"events": [retrieval("https://blog.a.test/")]})).await.status, 201);
 }
 
-/// S3 for this surface: every route, by every credential, with an empty object as the body.
+/// Statuses of every route for every credential, with an empty object as the body (S3).
 pub(crate) const GOLDEN: [(&str, [u16; 9]); 5] = [
     // none, unknown, revoked, session, expired session, no scope, owner, platform, agent
     ("/events", [401, 401, 401, 401, 401, 403, 422, 422, 422]),
@@ -124,12 +124,12 @@ pub(crate) const GOLDEN: [(&str, [u16; 9]); 5] = [
     ("/click-tokens", [401, 401, 401, 401, 401, 403, 403, 422, 422]),
 ];
 
-/// The same for the routes that take no JSON object of ours.
+/// The same for the routes of log providers.
 const OF_PROVIDERS: [(&str, [u16; 9]); 2] =
     [("/drains/{provider}", [401, 401, 401, 401, 401, 403, 200, 200, 200]), ("/.well-known/fastly/logging/challenge", [405; 9])];
 
 #[tokio::test]
-async fn s3_every_write_route_answers_every_credential_as_the_table_says() {
+async fn s3_every_write_route_checks_every_credential() {
     let gateway = Gateway::start().await;
     let seed = gateway.seed();
     let (owner, platform) = (seed.owner_of("a.test").await, seed.org("platform", OrgType::Platform).await);
@@ -163,7 +163,7 @@ async fn s3_every_write_route_answers_every_credential_as_the_table_says() {
 }
 
 #[tokio::test]
-async fn s3_a_key_that_feeds_a_drain_opens_no_route_but_its_drains() {
+async fn s3_drain_keys_only_work_on_drain_routes() {
     let gateway = Gateway::start().await;
     let seed = gateway.seed();
     for org_type in [OrgType::ContentOwner, OrgType::Platform, OrgType::Agent] {
@@ -179,7 +179,7 @@ async fn s3_a_key_that_feeds_a_drain_opens_no_route_but_its_drains() {
 }
 
 #[tokio::test]
-async fn a_key_over_its_rate_gets_429_and_its_events_later_and_others_do_not_notice() {
+async fn over_rate_keys_get_429_and_recover() {
     let gateway = Gateway::start_with(Limits { key_rate: 1, ..Limits::default() }).await;
     let (busy, calm) = (gateway.seed().org("busy", OrgType::Agent).await, gateway.seed().org("calm", OrgType::Agent).await);
     let (mut accepted, mut refused) = (0, None);
@@ -189,7 +189,7 @@ async fn a_key_over_its_rate_gets_429_and_its_events_later_and_others_do_not_not
             201 => accepted += 1,
             _ => refused = Some(answer),
         }
-        assert!(accepted < 1_000, "a rate of one a second was never exceeded");
+        assert!(accepted < 1_000, "the rate of one per second was never exceeded");
     }
     let refused = refused.expect("the loop ended");
     assert_eq!((refused.status, refused.body["code"].as_str()), (429, Some("too_many_requests")), "{}", refused.body);
@@ -197,15 +197,15 @@ async fn a_key_over_its_rate_gets_429_and_its_events_later_and_others_do_not_not
     let wait: u64 = refused.headers["retry-after"].to_str().unwrap().parse().expect("whole seconds");
     assert!((1..=2).contains(&wait), "{wait}");
     assert_eq!(gateway.post(&calm.key, &batch()).await.status, 201);
-    assert_eq!(gateway.record_count(), accepted + 1, "a refused request leaves nothing on the log");
+    assert_eq!(gateway.record_count(), accepted + 1, "a rejected request leaves no record");
     tokio::time::sleep(std::time::Duration::from_secs(wait)).await;
-    assert_eq!(gateway.post(&busy.key, &batch()).await.status, 201, "after the named seconds");
+    assert_eq!(gateway.post(&busy.key, &batch()).await.status, 201, "after the time in retry-after");
 }
 
 #[test]
-fn s3_a_route_missing_from_the_table_fails() {
+fn s3_every_write_route_is_in_the_table() {
     let routes: Vec<&str> =
         include_str!("../../src/routes.rs").split(".route(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     let table: Vec<&str> = GOLDEN.into_iter().chain(OF_PROVIDERS).map(|(path, _)| path).collect();
-    assert_eq!(routes, table, "add the new route to GOLDEN, with what each credential gets");
+    assert_eq!(routes, table, "add the new route to GOLDEN, with the status for each credential");
 }

@@ -1,4 +1,4 @@
-//! PostgreSQL away, and revocations while it is there: C11 and S4 for the write routes, on real servers.
+//! C11 and S4 for the write routes, on real servers: PostgreSQL outages, and revocations.
 
 use crate::harness::{Answer, Gateway, retrieval};
 use ingest_gateway::Durability;
@@ -16,7 +16,7 @@ fn batch(id: &str) -> Value {
     json!({"events": [event]})
 }
 
-/// Stores of which the database is one's own.
+/// Returns stores with a private database.
 pub(crate) async fn stores_and_database(folder: &std::path::Path) -> (TestStores, Postgres) {
     let mut stores = TestStores::with_topics().await;
     let folder = folder.to_owned();
@@ -28,14 +28,14 @@ pub(crate) async fn stores_and_database(folder: &std::path::Path) -> (TestStores
     (stores, database)
 }
 
-/// A gateway on a database of its own.
+/// Returns a gateway with a private database.
 pub(crate) async fn gateway_and_database(folder: &std::path::Path) -> (Gateway, Postgres) {
     let (stores, database) = stores_and_database(folder).await;
     (Gateway::start_on(stores, Durability::default()).await, database)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c11_a_stopped_database_does_not_stop_known_keys() {
+async fn c11_known_keys_work_without_the_database() {
     let folder = tempfile::tempdir().unwrap();
     let (gateway, database) = gateway_and_database(folder.path()).await;
     let agent = gateway.seed().org("agent", OrgType::Agent).await;
@@ -63,7 +63,7 @@ async fn c11_a_stopped_database_does_not_stop_known_keys() {
         gateway.post(PlainApiKey::mint(OrgType::Agent).reveal(), &batch("never")).await,
     ];
     for refused in strangers {
-        assert_eq!(refused.status, 503, "a key that is not known is unavailable, never refused");
+        assert_eq!(refused.status, 503, "an unknown key gets 503 instead of 401");
         assert!(refused.headers.contains_key("retry-after"));
     }
     assert!(asked.elapsed() < Duration::from_secs(6), "two requests of at most 3 s");
@@ -74,7 +74,7 @@ async fn c11_a_stopped_database_does_not_stop_known_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn texts_of_a_session_that_cannot_be_looked_up_are_withheld() {
+async fn removes_texts_of_sessions_it_cannot_look_up() {
     let folder = tempfile::tempdir().unwrap();
     let (gateway, database) = gateway_and_database(folder.path()).await;
     let key = gateway.key("agent", OrgType::Agent).await;
@@ -97,11 +97,11 @@ async fn texts_of_a_session_that_cannot_be_looked_up_are_withheld() {
     }
     let log = gateway.record_texts(6).await.join("\n");
     database.resume();
-    assert!(log.contains("text-before") && log.contains("text-met"), "what was known goes on to hold: {log}");
-    assert!(!log.contains("text-unmet"), "it may have been started at a stricter level: {log}");
-    assert!(!log.contains("text-clicked"), "whose session it is, and how strict, nobody knows: {log}");
-    assert!(!log.contains("text-tightened") && !log.contains("text-after"), "a tightening holds at once: {log}");
-    assert_eq!(log.matches("query_tokens").count(), 5, "the events themselves are there");
+    assert!(log.contains("text-before") && log.contains("text-met"), "the known level still applies: {log}");
+    assert!(!log.contains("text-unmet"), "its session may have a stricter level: {log}");
+    assert!(!log.contains("text-clicked"), "its session is unknown: {log}");
+    assert!(!log.contains("text-tightened") && !log.contains("text-after"), "a stricter level applies at once: {log}");
+    assert_eq!(log.matches("query_tokens").count(), 5, "the events themselves are stored");
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn s4_a_revocation_reaches_every_gateway_within_a_second() {
     let other = one.beside().await;
     for round in 0..5 {
         let org = Seed(&one.stores.pool).org("agent", OrgType::Agent).await;
-        // Both know the key well.
+        // Both gateways have cached the key.
         for gateway in [&one, &other] {
             assert_eq!(gateway.post(&org.key, &batch(&format!("{round}"))).await.status, 201);
         }

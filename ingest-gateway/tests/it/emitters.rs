@@ -1,4 +1,4 @@
-//! K6: bodies in the shapes that real emitters send, and what of them reaches the log.
+//! K6: request bodies as real emitters send them, and what is stored.
 
 use crate::harness::{SESSION, dry_post, event, try_body, try_event};
 use schemas::event::SourceRole;
@@ -17,23 +17,23 @@ fn extra(event: &LogEvent) -> &str {
 }
 
 #[test]
-fn an_edge_worker_reports_under_its_old_names() {
+fn accepts_old_names_of_edge_workers() {
     let body = format!(
         r#"{{"events":[{{"type":"content_retrieved","timestamp":"{AT}","content_url":"https://www.a.test/x?utm=1","source_role":"edge","oa_telemetry_id":"{}","data":{{"user_agent":"GPTBot/1.1","bot_category":"training","verified":false,"detection":"ua","asn":13335,"asn_org":null,"country":"DE","response_bytes":9007199254740993}}}}]}}"#,
         TELEMETRY_ID.to_uppercase()
     );
     let event = try_body("/events", body).unwrap().events.remove(0);
     assert_eq!((event.source_role, event.correlation_key.is_some()), (Some(SourceRole::Edge), true));
-    assert_eq!(event.content_telemetry_id.as_deref(), Some(TELEMETRY_ID), "the old name correlates, in any spelling");
+    assert_eq!(event.content_telemetry_id.as_deref(), Some(TELEMETRY_ID), "the old name is accepted, in any spelling");
     assert_eq!(
         data(&event),
         r#"{"user_agent":"GPTBot/1.1","purpose":"training","verified":false,"detection":"ua","asn":13335,"country":"DE","response_bytes":9007199254740993}"#
     );
-    assert_eq!(extra(&event), "", "the old name is not kept beside the present one");
+    assert_eq!(extra(&event), "", "the old name is not stored as well");
 }
 
 #[test]
-fn null_is_absence_everywhere() {
+fn null_counts_as_absent() {
     let body = json!({
         "document_type": null, "schema_version": null, "session_id": SESSION, "agent_id": null, "ctx_token": null,
         "privacy_level": null, "event": null, "session": null, "manifest_ref": null,
@@ -48,7 +48,7 @@ fn null_is_absence_everywhere() {
     });
     let events = try_body("/events", body.to_string()).unwrap().events;
     assert_eq!((events[0].id.as_deref(), events[0].source_role), (None, None));
-    assert_eq!(data(&events[0]), r#"{"citation_type":"paraphrase"}"#, "null position is no unknown position");
+    assert_eq!(data(&events[0]), r#"{"citation_type":"paraphrase"}"#, "a null position is not an unknown position");
     assert_eq!((extra(&events[0]), data(&events[1])), ("", ""));
     assert_eq!(extra(&events[1]), r#"{"turn":{"query_tokens":3}}"#);
     assert_eq!(events[0].session_id.map(|id| id.to_string()).as_deref(), Some(SESSION));
@@ -61,7 +61,7 @@ fn null_is_absence_everywhere() {
 }
 
 #[test]
-fn content_displayed_is_the_old_name_of_content_presented() {
+fn accepts_content_displayed_before_1_0() {
     let envelope = |version: Value| {
         let displayed = event("content_displayed", json!({"source_role": "agent", "data": {"display_type": "card", "n": 1}}));
         json!({"schema_version": version, "session_id": SESSION, "events": [displayed]}).to_string()
@@ -77,7 +77,7 @@ fn content_displayed_is_the_old_name_of_content_presented() {
 }
 
 #[test]
-fn the_stricter_of_envelope_and_turn_decides_what_is_kept() {
+fn the_stricter_of_envelope_and_turn_applies() {
     for (around, own, expected) in [
         (json!("full"), json!("full"), (true, true)),
         (json!("full"), json!("intent"), (false, true)),
@@ -94,14 +94,14 @@ fn the_stricter_of_envelope_and_turn_decides_what_is_kept() {
             json!({"session_id": SESSION, "privacy_level": around, "events": [event("turn_completed", json!({"turn": turn}))]});
         let event = try_body("/events", body.to_string()).unwrap().events.remove(0);
         let kept = (extra(&event).contains("planted-text"), extra(&event).contains("planted-intent"));
-        assert_eq!((kept, event.site.as_str()), (expected, ""), "{around} {own}; a turn is nobody's but the agent's");
+        assert_eq!((kept, event.site.as_str()), (expected, ""), "{around} {own}; a turn has no site");
     }
     let (_, faults) = try_body("/events", json!({"privacy_level": "loud", "events": [{}]}).to_string()).unwrap_err();
     assert_eq!(faults, ["privacy_level:unknown_value"]);
 }
 
 #[test]
-fn x9_a_member_that_is_known_may_not_stand_twice() {
+fn x9_rejects_repeated_known_members() {
     let tried = |members: &str| {
         let event = format!(r#"{{"type":"turn_completed","timestamp":"{AT}","session_id":"{SESSION}"{members}}}"#);
         try_body("/events", format!(r#"{{"events":[{event}]}}"#)).map(drop)
