@@ -312,7 +312,8 @@ pub(super) fn own_series(
     let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
     cells.iter().for_each(|((_, name), (events, _, clicks))| *by_name.entry(name.clone()).or_default() += events + clicks);
     let listed = listed(&by_name, MOST.in_series, |name| figures[0] == "type" && is_standard(name));
-    let mut shown: BTreeMap<(i64, bool, String), (u64, BTreeSet<Uuid>, u64)> = BTreeMap::new();
+    type Counts = (u64, BTreeSet<Uuid>, u64);
+    let mut shown: BTreeMap<(i64, bool, String), Counts> = BTreeMap::new();
     for ((bucket, name), (events, sessions, clicks)) in cells {
         let key = if listed.contains(&name) { (bucket, false, name) } else { (bucket, true, String::new()) };
         let cell = shown.entry(key).or_default();
