@@ -1,4 +1,4 @@
-//! Compressed bodies: S9's limits, exact on every body route and encoding. Bombs are in `siege`.
+//! Compressed bodies: the size limits of S9 are exact on every route and encoding. Compression bombs are in `siege`.
 
 use crate::harness::{Answer, Gateway, answer, retrieval};
 use serde_json::json;
@@ -11,22 +11,22 @@ pub(crate) fn compress(encoding: &str, text: &[u8]) -> Vec<u8> {
     match encoding {
         "gzip" => {
             let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-            encoder.write_all(text).expect("memory takes it");
-            encoder.finish().expect("memory takes it")
+            encoder.write_all(text).expect("writing to memory succeeds");
+            encoder.finish().expect("writing to memory succeeds")
         }
         "deflate" => {
             let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
-            encoder.write_all(text).expect("memory takes it");
-            encoder.finish().expect("memory takes it")
+            encoder.write_all(text).expect("writing to memory succeeds");
+            encoder.finish().expect("writing to memory succeeds")
         }
         "br" => {
             let mut wire = Vec::new();
             let mut encoder = brotli::CompressorWriter::new(&mut wire, 4_096, 5, 24);
-            encoder.write_all(text).expect("memory takes it");
+            encoder.write_all(text).expect("writing to memory succeeds");
             drop(encoder);
             wire
         }
-        _ => zstd::encode_all(text, 3).expect("memory takes it"),
+        _ => zstd::encode_all(text, 3).expect("writing to memory succeeds"),
     }
 }
 
@@ -35,14 +35,14 @@ async fn send(gateway: &Gateway, path: &str, key: &str, encoding: &str, wire: Ve
 }
 
 #[tokio::test]
-async fn x5_every_encoding_is_understood() {
+async fn x5_accepts_every_encoding() {
     let (gateway, key) = Gateway::with_agent().await;
     let body = json!({"events": [retrieval("https://a.test/")]}).to_string();
     for encoding in ENCODINGS.into_iter().chain(["GZIP"]) {
         let accepted = send(&gateway, "/events", &key, encoding, compress(&encoding.to_lowercase(), body.as_bytes())).await;
         assert_eq!(accepted.status, 201, "{encoding}: {}", accepted.body);
         let lying = send(&gateway, "/events", &key, encoding, body.clone().into_bytes()).await;
-        assert_eq!(lying.status, 400, "{encoding}, not so encoded");
+        assert_eq!(lying.status, 400, "{encoding}, not compressed");
     }
     for encoding in ["gzip, gzip", "compress", "x", ""] {
         assert_eq!(send(&gateway, "/events", &key, encoding, body.clone().into_bytes()).await.status, 415, "{encoding}");
@@ -50,7 +50,7 @@ async fn x5_every_encoding_is_understood() {
 }
 
 #[tokio::test]
-async fn what_follows_the_first_document_is_refused_in_every_encoding_and_not_lost() {
+async fn rejects_data_after_the_first_document() {
     let (gateway, key) = Gateway::with_agent().await;
     for encoding in ENCODINGS {
         let document = |path| compress(encoding, json!({"events": [retrieval(path)]}).to_string().as_bytes());
@@ -64,7 +64,7 @@ async fn what_follows_the_first_document_is_refused_in_every_encoding_and_not_lo
 }
 
 #[tokio::test]
-async fn s9_the_inflated_limit_is_exact_on_every_route_and_encoding() {
+async fn s9_inflated_limit_is_exact_on_every_route() {
     const LIMIT: usize = 4 * 1024 * 1024;
     let (gateway, key) = Gateway::with_agent().await;
     let padded = |length: usize| [b"{}".as_slice(), &vec![b' '; length - 2]].concat();
@@ -85,13 +85,17 @@ async fn s9_the_inflated_limit_is_exact_on_every_route_and_encoding() {
 }
 
 #[tokio::test]
-async fn x3_frames_that_hold_nothing_are_no_way_around_the_limits() {
+async fn x3_empty_frames_do_not_bypass_limits() {
     let (gateway, key) = Gateway::with_agent().await;
-    // A skippable frame of zstd: any length on the wire, no output.
+    // A skippable frame of zstd: 1 KiB on the wire, no output.
     let skippable = [b"\x50\x2a\x4d\x18\xf8\x03\x00\x00".as_slice(), &[0; 1_016]].concat();
     let body = json!({"events": [retrieval("https://a.test/")]}).to_string();
     let behind = |frames: usize| [skippable.repeat(frames), compress("zstd", body.as_bytes())].concat();
-    assert_eq!(send(&gateway, "/events", &key, "zstd", behind(1_000)).await.status, 201, "a valid body, however written");
-    assert_eq!(send(&gateway, "/events", &key, "zstd", skippable.repeat(1_024)).await.status, 400, "nothing is no document");
-    assert_eq!(send(&gateway, "/events", &key, "zstd", behind(1_024)).await.status, 413, "the wire has a limit of its own");
+    assert_eq!(send(&gateway, "/events", &key, "zstd", behind(1_000)).await.status, 201, "a valid body after empty frames");
+    assert_eq!(send(&gateway, "/events", &key, "zstd", skippable.repeat(1_024)).await.status, 400, "no document");
+    assert_eq!(
+        send(&gateway, "/events", &key, "zstd", behind(1_024)).await.status,
+        413,
+        "the compressed size has a limit of its own"
+    );
 }

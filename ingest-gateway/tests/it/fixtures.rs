@@ -1,5 +1,5 @@
-//! Documents of our own (`tests/documents`), one for each rule that the public suite exercises, in default and in strict
-//! mode: document → outcome. K6: where the public suite lies beside the clone (`FIXTURES_DIR`), every document of it too.
+//! Tests our own documents (`tests/documents`), one for each rule that the public suite covers, in default and strict mode. If
+//! `FIXTURES_DIR` is set, the documents of the public suite are tested too (K6).
 
 use crate::harness::{Gateway, answer};
 use schemas::identity::OrgType;
@@ -9,7 +9,7 @@ use service_kit::testing::SeededOrg;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Where a click token of the reporter's own goes.
+/// Placeholder for a click token of the reporter.
 const PLACE_OF_TOKEN: &str = "{token}";
 const PUBLIC_SUITE: &str = "FIXTURES_DIR";
 
@@ -22,7 +22,7 @@ enum Outcome {
 }
 use Outcome::{Created, Refused};
 
-/// What becomes of a document of ours and of the one of the public suite that it stands for.
+/// The expected outcome of one of our documents and of the public document it corresponds to.
 struct Row {
     own: &'static str,
     public: &'static str,
@@ -30,7 +30,7 @@ struct Row {
     strict: Outcome,
 }
 
-/// Ours, the suite's, and how many events both modes take.
+/// Our document, the public one, and the number of events that both modes accept.
 const ACCEPTED: [(&str, &str, usize); 15] = [
     ("batch-of-an-agent", "event-batch-agent", 4),
     ("batch-of-clicks-by-token", "event-batch-destination-engagements", 2),
@@ -41,7 +41,7 @@ const ACCEPTED: [(&str, &str, usize); 15] = [
     ("event-of-an-agent", "event-standalone-agent", 1),
     ("event-of-an-index", "event-standalone-index", 1),
     ("event-of-an-origin", "event-standalone-origin", 1),
-    // With tokens of other issuers, which nobody here knows.
+    // Contains tokens of other issuers, which are unknown here.
     ("session-clicked-in-a-later-turn", "session-earlier-turn-click", 5),
     ("session-of-a-turn-at-summary", "turn-privacy-summary", 1),
     ("session-of-other-engagements", "session-engagement-types", 9),
@@ -50,18 +50,18 @@ const ACCEPTED: [(&str, &str, usize); 15] = [
     ("session-with-evidence", "session-evidence-reference", 1),
 ];
 
-/// Ours, the suite's, what default mode does with it, and the faults in strict mode.
+/// Our document, the public one, the outcome in default mode, and the faults in strict mode.
 const REFUSED: [(&str, &str, Outcome, &[&str]); 17] = [
-    // The address hash is stripped.
+    // The address hash is removed.
     ("batch-address-hash", "withdrawn-ip-hash-batch", Created(1), &["0.data.ip_hash:withdrawn"]),
-    // Any opaque string may be a token; this one was never minted.
+    // A token may be any string; this one was never issued.
     (
         "batch-by-a-token-of-no-shape",
         "batch-ctx-token-bad-pattern",
         Refused(&["0.ctx_token:unknown_token"]),
         &["ctx_token:bad_token", "0.ctx_token:unknown_token"],
     ),
-    // The token binds the engagement; the grounding beside it has no session.
+    // The token binds the engagement; the grounding has no session.
     (
         "batch-by-a-token-with-a-grounding",
         "batch-ctx-token-non-engagement",
@@ -75,7 +75,7 @@ const REFUSED: [(&str, &str, Outcome, &[&str]); 17] = [
         Refused(&["0.content_url:required"]),
         &["0.content_url:required"],
     ),
-    // What stands above the level is stripped.
+    // Members above the level are removed.
     ("batch-text-at-minimal", "privacy-violation-query-at-minimal-batch", Created(1), &["0.turn.query_text:privacy_violation"]),
     (
         "batch-without-a-session",
@@ -103,15 +103,15 @@ const REFUSED: [(&str, &str, Outcome, &[&str]); 17] = [
         Refused(&["1.content_url:required"]),
         &["1.content_url:required"],
     ),
-    // An id that is no UUID is an id.
+    // Any string is accepted as an id.
     ("session-id-of-an-event-is-no-uuid", "malformed-event-id", Created(1), &["0.id:bad_uuid"]),
     ("session-of-version-0-1", "legacy-schema-version-0-1", Created(1), &["schema_version:unknown_value"]),
     ("session-one-token-two-presentations", "shared-ctx-token-two-presentations", Created(4), &["3.ctx_token:shared"]),
-    // In a whole session the retrieval has a session, and its observer may stay unsaid.
+    // In a session document a retrieval has a session, so its role may be missing.
     ("session-retrieval-by-nobody", "retrieved-missing-source-role", Created(1), &["0.source_role:required"]),
-    // Kept as its hash.
+    // The token is stored as its hash.
     ("session-token-on-a-grounding", "ctx-token-on-grounded", Created(1), &["0.ctx_token:not_allowed"]),
-    // A repeat is no fault, and changes nothing.
+    // A repeated event is accepted and changes nothing.
     ("session-two-events-of-one-id", "duplicate-event-id", Created(3), &["1.id:duplicate"]),
 ];
 
@@ -122,13 +122,13 @@ fn rows() -> impl Iterator<Item = Row> {
 }
 
 impl Row {
-    /// The names of its documents, below the folder of ours and below that of the suite.
+    /// Paths of our document and of the public one, relative to their folders.
     fn files(&self) -> [String; 2] {
         let [own, public] = if matches!(self.strict, Created(_)) { ["accepted", "valid"] } else { ["refused", "invalid"] };
         [format!("{own}/{}.json", self.own), format!("{public}/{}.json", self.public)]
     }
 
-    /// Sends its document as an agent of its own, and says why the answer is not the expected one.
+    /// Sends a document as a new agent and describes an unexpected response.
     async fn check(&self, gateway: &Gateway, file: &Path, is_strict: bool) -> Option<String> {
         let org = gateway.seed().org(self.own, OrgType::Agent).await;
         if is_strict {
@@ -151,7 +151,7 @@ fn read(file: &Path) -> String {
     std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// A document with a click token of the reporter's own: one that is put into it, or the suite's, made known.
+/// Returns the document with a click token of the reporter: fills in the placeholder, or registers the public document's token.
 async fn with_known_token(gateway: &Gateway, org: &SeededOrg, text: String) -> String {
     let document: Value = serde_json::from_str(&text).expect("a document is JSON");
     let Some(token) = document["ctx_token"].as_str() else { return text };
@@ -174,7 +174,7 @@ async fn with_known_token(gateway: &Gateway, org: &SeededOrg, text: String) -> S
     text
 }
 
-/// Every document below two folders.
+/// Lists the documents in two folders.
 fn listed(folder: &Path, kinds: [&str; 2]) -> BTreeSet<String> {
     let of = |kind: &str| {
         let entries = std::fs::read_dir(folder.join(kind)).expect("the documents can be listed");
@@ -184,7 +184,7 @@ fn listed(folder: &Path, kinds: [&str; 2]) -> BTreeSet<String> {
     kinds.into_iter().flat_map(of).collect()
 }
 
-/// Checks the documents of a folder, of which `place` is the place in a row's files.
+/// Checks the documents of a folder. `place` selects our files or the public ones in a row.
 async fn check_all(folder: &Path, kinds: [&str; 2], place: usize) {
     assert_eq!(rows().map(|row| row.files()[place].clone()).collect::<BTreeSet<_>>(), listed(folder, kinds));
     let gateway = Gateway::start().await;
@@ -198,13 +198,13 @@ async fn check_all(folder: &Path, kinds: [&str; 2], place: usize) {
 }
 
 #[tokio::test]
-async fn each_document_is_taken_or_refused_as_promised_in_both_modes() {
+async fn own_documents_have_the_expected_outcome() {
     check_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documents"), ["accepted", "refused"], 0).await;
 }
 
-/// Where the suite is not there, this is no part of the tests.
+/// Does nothing unless `FIXTURES_DIR` is set.
 #[tokio::test]
-async fn each_document_of_the_public_suite_is_taken_or_refused_as_promised() {
+async fn public_documents_have_the_expected_outcome() {
     if let Some(folder) = std::env::var_os(PUBLIC_SUITE).map(PathBuf::from) {
         check_all(&folder, ["valid", "invalid"], 1).await;
     }

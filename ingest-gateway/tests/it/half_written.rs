@@ -1,4 +1,4 @@
-//! Sessions in PostgreSQL and on the log: both or neither, whatever becomes of the request (C3, threat row X17).
+//! Sessions in PostgreSQL and on the log are changed together, even if the client disconnects (C3, X17).
 
 use crate::harness::{Gateway, head};
 use schemas::identity::OrgType;
@@ -10,8 +10,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use uuid::Uuid;
 
-/// Within every limit, and too large for the log: what normalising adds is the agent on each event, and three bytes for
-/// every one of a letter in a URL.
+/// Returns a body within every limit whose record is too large: normalizing adds the agent to each event and encodes each letter in
+/// a URL with six bytes.
 fn too_large(session: Uuid) -> Value {
     let event = |n: usize| {
         json!({"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "agent", "id": format!("e{n}"),
@@ -21,7 +21,7 @@ fn too_large(session: Uuid) -> Value {
 }
 
 #[tokio::test]
-async fn c3_a_request_that_the_log_cannot_take_changes_no_session() {
+async fn c3_too_large_records_change_no_session() {
     let gateway =
         Gateway::start_with(ingest_gateway::Limits { max_wire_bytes: 4 << 20, ..ingest_gateway::Limits::default() }).await;
     let key = gateway.key("agent", OrgType::Agent).await;
@@ -41,19 +41,19 @@ async fn c3_a_request_that_the_log_cannot_take_changes_no_session() {
     assert_eq!((stored, gateway.record_count()), (0, 0));
 }
 
-/// Sends a request and is gone some milliseconds later.
+/// Sends a request and disconnects after `stay`.
 async fn send_and_leave(gateway: &Gateway, path: &str, key: &str, body: &Value, stay: Duration) {
     let address = gateway.server.url.strip_prefix("http://").expect("an address over HTTP");
     let mut stream = TcpStream::connect(address).await.expect("the gateway accepts");
     let body = body.to_string();
     stream.write_all((head(path, key, body.len()) + &body).as_bytes()).await.expect("it is sent");
     tokio::time::sleep(stay).await;
-    // with data of ours unread at its end, the connection is reset
+    // The unread response resets the connection.
     drop(stream);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn x17_a_caller_that_leaves_never_leaves_half_a_session() {
+async fn x17_disconnects_never_store_half_a_session() {
     const CALLS: usize = 150;
     let (gateway, seed) = (Gateway::start().await, random_seed());
     let key = gateway.key("agent", OrgType::Agent).await;
@@ -66,7 +66,7 @@ async fn x17_a_caller_that_leaves_never_leaves_half_a_session() {
         let stay = Duration::from_micros((seed.rotate_left(u32::try_from(n % 64).unwrap()) ^ n as u64) % 12_000);
         send_and_leave(&gateway, "/sessions/bulk", &key, &body, stay).await;
     }
-    // whatever is under way now ends within the patience of the log
+    // Requests in progress end within the log's patience.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let stored: Vec<Uuid> = sqlx::query_scalar("SELECT session_id FROM sessions").fetch_all(&gateway.stores.pool).await.unwrap();
     let logged: BTreeSet<Uuid> =

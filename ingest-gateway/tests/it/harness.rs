@@ -1,4 +1,4 @@
-//! A gateway with stores of its own, and a reader of what it puts on the log.
+//! A gateway with its own stores, and a reader of its records.
 
 use ingest_gateway::{Document, DrainSettings, Durability, Limits, Settings, State, dry_run, routes};
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -18,7 +18,7 @@ use service_kit::testing::{Seed, TestServer, TestStores, client, eventually};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A session that nobody has started.
+/// A session that was never started.
 pub(crate) const SESSION: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 const BROKER_PATIENCE: Duration = Duration::from_secs(30);
 const AT: &str = "2026-11-01T10:00:00Z";
@@ -30,7 +30,6 @@ pub(crate) struct Gateway {
     _spill: TempDir,
 }
 
-/// A status and a body.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: reqwest::header::HeaderMap,
@@ -43,34 +42,34 @@ impl Gateway {
         Self::start_on(stores, Durability::default()).await
     }
 
-    /// A gateway, and the key of an agent.
+    /// Starts a gateway and creates an agent's key.
     pub(crate) async fn with_agent() -> (Self, String) {
         let gateway = Self::start().await;
         let key = gateway.key("agent", OrgType::Agent).await;
         (gateway, key)
     }
 
-    /// The key of a new organization.
+    /// Creates an organization and returns its key.
     pub(crate) async fn key(&self, name: &str, org_type: OrgType) -> String {
         self.seed().org(name, org_type).await.key
     }
 
-    /// A gateway with other rules about what a request may hold.
+    /// Starts a gateway with the given limits.
     pub(crate) async fn start_with(limits: Limits) -> Self {
         Self::start_as(TestStores::with_topics().await, |usual| Settings { limits, ..usual }).await
     }
 
-    /// A gateway with other limits of drains.
+    /// Starts a gateway with the given drain settings.
     pub(crate) async fn start_draining(drains: DrainSettings) -> Self {
         Self::start_as(TestStores::with_topics().await, |usual| Settings { drains, ..usual }).await
     }
 
-    /// A gateway that opens what is sealed by this key.
+    /// Starts a gateway with the given keys for sealed secrets.
     pub(crate) async fn start_opening(secrets: SecretsSettings) -> Self {
         Self::start_as(TestStores::with_topics().await, |usual| Settings { secrets, ..usual }).await
     }
 
-    /// A gateway with other bounds, and a spill of its own unless they name one.
+    /// Starts a gateway with the given durability settings, and its own spill folder unless they name one.
     pub(crate) async fn start_on(stores: TestStores, durability: Durability) -> Self {
         Self::start_as(stores, |usual| Settings { durability, ..usual }).await
     }
@@ -84,7 +83,7 @@ impl Gateway {
         Self { stores, server, client: client(), _spill: spill }
     }
 
-    /// A second gateway on the same stores.
+    /// Starts a second gateway on the same stores.
     pub(crate) async fn beside(&self) -> Self {
         Self::start_on(self.stores.clone(), Durability::default()).await
     }
@@ -114,37 +113,37 @@ impl Gateway {
         answer(self.request(key).body(body)).await
     }
 
-    /// The id of a session that is started with these members.
+    /// Starts a session with these members and returns its id.
     pub(crate) async fn start_session(&self, key: &str, members: &Value) -> String {
         let started = self.post_to("/sessions/start", key, members).await;
         assert_eq!(started.status, 201, "{}", started.body);
         started.body["session_id"].as_str().expect("an id").to_owned()
     }
 
-    /// A click token of a session of the key's.
+    /// Creates a click token for a session of the key's organization.
     pub(crate) async fn create_token(&self, key: &str, session: &str, url: &str) -> String {
         let created = self.post_to("/click-tokens", key, &json!({"session_id": session, "content_url": url})).await;
         assert_eq!(created.status, 201, "{}", created.body);
         created.body["token"].as_str().expect("a token").to_owned()
     }
 
-    /// Every record of the topic, in the order of their partitions.
+    /// Returns every record of the topic, ordered by partition.
     pub(crate) async fn all_records(&self) -> Vec<LogRecord> {
         self.records(usize::try_from(self.record_count()).expect("a count")).await
     }
 
-    /// The events of every record.
+    /// Returns the events of all records.
     pub(crate) async fn all_events(&self) -> Vec<LogEvent> {
         self.all_records().await.into_iter().flat_map(|record| record.events).collect()
     }
 
-    /// The first `count` records of the topic, in the order of their partitions.
+    /// Returns the first `count` records of the topic, ordered by partition.
     pub(crate) async fn records(&self, count: usize) -> Vec<LogRecord> {
         let texts = self.record_texts(count).await;
         texts.iter().map(|text| serde_json::from_str(text).expect("it is a record")).collect()
     }
 
-    /// The same as the bytes they are.
+    /// Like [`Self::records`], but returns JSON.
     pub(crate) async fn record_texts(&self, count: usize) -> Vec<String> {
         eventually("the records arrive", || async {
             let settings = self.stores.kafka.clone();
@@ -154,7 +153,7 @@ impl Gateway {
         .await
     }
 
-    /// How many records the topic holds.
+    /// Returns the number of records on the topic.
     pub(crate) fn record_count(&self) -> i64 {
         consumer(&self.stores.kafka).1
     }
@@ -164,7 +163,7 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
     tokio::task::spawn_blocking(work).await.expect("the work does not panic")
 }
 
-/// Every record of the topic, in the order of their partitions. Blocks.
+/// Reads every record of the topic, ordered by partition. Blocks.
 pub(crate) fn read_topic(settings: &KafkaSettings) -> Vec<String> {
     let (consumer, count) = consumer(settings);
     let read = |_| {
@@ -174,11 +173,11 @@ pub(crate) fn read_topic(settings: &KafkaSettings) -> Vec<String> {
     (0..count).map(read).collect()
 }
 
-/// A consumer at the beginning of every partition, and how many records these hold.
+/// Returns a consumer at the beginning of every partition, and the number of records in them.
 fn consumer(settings: &KafkaSettings) -> (BaseConsumer, i64) {
     let client = kafka::client(settings).expect("the settings are good").set("group.id", "observer").create();
     let consumer: BaseConsumer = client.expect("a consumer is made");
-    let metadata = consumer.fetch_metadata(Some(&settings.topic), BROKER_PATIENCE).expect("the broker answers");
+    let metadata = consumer.fetch_metadata(Some(&settings.topic), BROKER_PATIENCE).expect("the broker responds");
     // Assigned, not subscribed: closing a consumer that is still joining its group can hang.
     let (mut assigned, mut count) = (TopicPartitionList::new(), 0);
     for partition in metadata.topics()[0].partitions().iter().map(MetadataPartition::id) {
@@ -190,7 +189,7 @@ fn consumer(settings: &KafkaSettings) -> (BaseConsumer, i64) {
     (consumer, count)
 }
 
-/// A topic made a moment ago may not have its leader everywhere yet; that passes.
+/// Returns the offsets of a partition. Retries, because a new topic may not have its leaders yet.
 fn watermarks(consumer: &BaseConsumer, topic: &str, partition: i32) -> (i64, i64) {
     for _ in 0..40 {
         if let Ok(found) = consumer.fetch_watermarks(topic, partition, BROKER_PATIENCE) {
@@ -198,18 +197,18 @@ fn watermarks(consumer: &BaseConsumer, topic: &str, partition: i32) -> (i64, i64
         }
         std::thread::sleep(Duration::from_millis(250));
     }
-    panic!("the broker tells no offsets of partition {partition}")
+    panic!("the broker returns no offsets of partition {partition}")
 }
 
 pub(crate) async fn answer(request: reqwest::RequestBuilder) -> Answer {
-    let response = request.send().await.expect("the gateway answers");
+    let response = request.send().await.expect("the gateway responds");
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     let text = response.text().await.expect("the body arrives");
     Answer { status, headers, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
 }
 
 impl Answer {
-    /// Each fault as `index.field:code`.
+    /// Returns each fault as `index.field:code`.
     pub(crate) fn faults(&self) -> Vec<String> {
         let faults: Vec<Fault> = serde_json::from_value(self.body["errors"].clone()).unwrap_or_default();
         faults.iter().map(name_of_fault).collect()
@@ -221,45 +220,45 @@ fn name_of_fault(fault: &Fault) -> String {
     format!("{place}{}:{}", fault.field, fault.code)
 }
 
-/// The record that a body becomes at a path, without anything that needs a store: no token is known.
+/// Returns the record of a body without any store. All click tokens are unknown.
 pub(crate) fn dry_post(path: &str, body: impl AsRef<[u8]>) -> Result<LogRecord, ApiError> {
     let (document, _) = Document::ALL.into_iter().find(|(_, of)| *of == path).expect("a route that has a body");
     let now = chrono::DateTime::from_timestamp(1_793_530_000, 0).expect("a time in range");
     dry_run(body.as_ref(), document, &Limits::default(), now)
 }
 
-/// The same, or the status and the faults.
+/// Like [`dry_post`], but returns the status and the faults.
 pub(crate) fn try_body(path: &str, body: impl AsRef<[u8]>) -> Result<LogRecord, (u16, Vec<String>)> {
     dry_post(path, body).map_err(|error| (error.code().status(), error.listed().iter().map(name_of_fault).collect()))
 }
 
-/// What one event alone becomes, or its faults.
+/// Returns the stored form of one event, or its faults.
 pub(crate) fn try_event(event: &Value) -> Result<LogEvent, Vec<String>> {
     let tried = try_body("/events", json!({"events": [event]}).to_string());
     tried.map(|mut record| record.events.remove(0)).map_err(|(_, faults)| faults)
 }
 
-/// The head of a request over HTTP/1.1 with a body of so many bytes.
+/// Returns the head of an HTTP/1.1 request with a body of this length.
 pub(crate) fn head(path: &str, key: &str, length: usize) -> String {
     format!("{}content-length: {length}\r\n\r\n", open_head(path, key))
 }
 
-/// The same without its end, so that headers can follow.
+/// Like [`head`], without the length and the end, so that headers can follow.
 pub(crate) fn open_head(path: &str, key: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n")
 }
 
-/// A retrieval as an edge sees it.
+/// Returns a fetch as an edge reports it.
 pub(crate) fn retrieval(url: &str) -> Value {
     json!({"type": "content_retrieved", "timestamp": AT, "source_role": "edge", "content_url": url})
 }
 
-/// An event of this type about a page, with members replaced or, by null, removed.
+/// Returns an event about a page, with members replaced, or removed by null.
 pub(crate) fn event(event_type: &str, members: Value) -> Value {
     with(json!({"type": event_type, "timestamp": AT, "content_url": "https://a.test/x"}), members)
 }
 
-/// `object` with members replaced or, by null, removed.
+/// Returns `object` with members replaced, or removed by null.
 pub(crate) fn with(mut object: Value, members: Value) -> Value {
     let (Value::Object(target), Value::Object(members)) = (&mut object, members) else { panic!("both are objects") };
     for (name, value) in members {

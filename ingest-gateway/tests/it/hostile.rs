@@ -1,4 +1,4 @@
-//! Callers that do not play by the rules of HTTP: slow, ambiguous, gone (threats X1, X2, X6, X15 to X17).
+//! Clients that violate HTTP or its deadlines: slow, ambiguous, disconnecting (threats X1, X2, X6, X15 to X17).
 
 use crate::harness::{Gateway, head, open_head, retrieval, with};
 use serde_json::json;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// How long the deadlines of the server may take to act on a busy machine.
+/// How long the server's deadlines may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 async fn connect(gateway: &Gateway) -> TcpStream {
@@ -14,16 +14,16 @@ async fn connect(gateway: &Gateway) -> TcpStream {
     TcpStream::connect(address).await.expect("the gateway listens")
 }
 
-/// What the server says until it closes; an empty text is a close without an answer.
+/// Reads until the server closes the connection. An empty text means that it sent no response.
 async fn until_closed(mut stream: TcpStream) -> String {
     let mut said = Vec::new();
     let closed = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut said)).await;
-    assert!(closed.is_ok(), "the server keeps a connection that does not keep to the rules");
+    assert!(closed.is_ok(), "the server did not close the connection");
     String::from_utf8_lossy(&said).into_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn x1_x2_slow_heads_and_bodies_are_cut_off_and_others_are_served_meanwhile() {
+async fn x1_x2_slow_requests_time_out_without_blocking_others() {
     let (gateway, key) = Gateway::with_agent().await;
     let mut slow = Vec::new();
     for n in 0..200 {
@@ -49,12 +49,12 @@ async fn x1_x2_slow_heads_and_bodies_are_cut_off_and_others_are_served_meanwhile
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn x2_a_body_that_trickles_is_cut_off_as_a_whole() {
+async fn x2_trickling_bodies_time_out() {
     let (gateway, key) = Gateway::with_agent().await;
     let mut stream = connect(&gateway).await;
     stream.write_all((head("/events", &key, 1_000) + "{").as_bytes()).await.unwrap();
     let (reading, mut writing) = stream.into_split();
-    // Never so slow that one part is late by itself.
+    // Each part arrives in time; only the whole body is late.
     let trickle = tokio::spawn(async move {
         while writing.write_all(b" ").await.is_ok() {
             tokio::time::sleep(Duration::from_millis(500)).await;
@@ -72,13 +72,13 @@ async fn x2_a_body_that_trickles_is_cut_off_as_a_whole() {
             }
         }
     });
-    assert!(answered.await.is_ok(), "a body that never ends is waited for");
+    assert!(answered.await.is_ok(), "the server waits for a body that never ends");
     assert!(said.starts_with("HTTP/1.1 408"), "{said:.60}");
     trickle.abort();
 }
 
 #[tokio::test]
-async fn x6_what_is_left_of_a_refused_body_is_never_the_next_request() {
+async fn x6_the_rest_of_a_rejected_body_is_no_request() {
     let (gateway, key) = Gateway::with_agent().await;
     let event = json!({"events": [retrieval("https://a.test/smuggled")]}).to_string();
     let smuggled = head("/events", &key, event.len()) + &event;
@@ -87,15 +87,15 @@ async fn x6_what_is_left_of_a_refused_body_is_never_the_next_request() {
     let _ = stream.write_all((head("/events", &key, body.len()) + &body).as_bytes()).await;
     let said = until_closed(stream).await;
     assert!(said.is_empty() || said.starts_with("HTTP/1.1 413"), "{said:.200}");
-    assert!(said.matches("HTTP/1.1 ").count() <= 1, "one request, at most one answer: {said:.500}");
+    assert!(said.matches("HTTP/1.1 ").count() <= 1, "one request, at most one response: {said:.500}");
     assert_eq!(gateway.record_count(), 0);
 }
 
 #[tokio::test]
-async fn x16_http_2_is_not_spoken() {
+async fn x16_http_2_is_not_supported() {
     let gateway = Gateway::start().await;
     let settings = b"\0\0\0\x04\0\0\0\0\0";
-    // A stream that is opened and reset, over and over.
+    // Opens and resets a stream, over and over.
     let flood = b"\0\0\x01\x01\x05\0\0\0\x01\x82\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08".repeat(1_000);
     for start in [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), b"PRI * HTTP/2.0\r\nhost: x\r\n\r\n"] {
         let mut stream = connect(&gateway).await;
@@ -107,11 +107,11 @@ async fn x16_http_2_is_not_spoken() {
     let mut stream = connect(&gateway).await;
     stream.write_all(upgrade.as_bytes()).await.unwrap();
     let said = until_closed(stream).await;
-    assert!(said.starts_with("HTTP/1.1 405"), "an upgrade is not taken up: {said:.60}");
+    assert!(said.starts_with("HTTP/1.1 405"), "the upgrade is ignored: {said:.60}");
 }
 
 #[tokio::test]
-async fn x15_ambiguous_requests_are_refused_and_the_connection_ends() {
+async fn x15_rejects_ambiguous_requests_and_disconnects() {
     let (gateway, key) = Gateway::with_agent().await;
     let event = json!({"events": [retrieval("https://a.test/smuggled")]}).to_string();
     let smuggled = head("/events", &key, event.len()) + &event;
@@ -128,16 +128,16 @@ async fn x15_ambiguous_requests_are_refused_and_the_connection_ends() {
         ("not HTTP", "\u{16}\u{3}\u{1}\r\n\r\n".to_owned()),
     ] {
         let mut stream = connect(&gateway).await;
-        // The server may close while we still write.
+        // The server may close the connection during the write.
         let _ = stream.write_all(text.as_bytes()).await;
         let said = until_closed(stream).await;
         assert!(!said.contains("HTTP/1.1 2"), "{name}: {said:.200}");
     }
-    assert_eq!(gateway.record_count(), 0, "nothing was smuggled onto the log");
+    assert_eq!(gateway.record_count(), 0, "no smuggled request reached the log");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn x15_a_length_beside_chunks_never_splits_a_request() {
+async fn x15_content_length_with_chunks_never_splits_a_request() {
     let (gateway, key) = Gateway::with_agent().await;
     let head = open_head("/events", &key);
     let text = format!(
@@ -146,12 +146,12 @@ async fn x15_a_length_beside_chunks_never_splits_a_request() {
     let mut stream = connect(&gateway).await;
     let _ = stream.write_all(text.as_bytes()).await;
     let said = until_closed(stream).await;
-    assert!(said.matches("HTTP/1.1 ").count() <= 1, "one request, at most one answer: {said}");
+    assert!(said.matches("HTTP/1.1 ").count() <= 1, "one request, at most one response: {said}");
     assert_eq!(gateway.record_count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn x17_a_caller_that_leaves_never_leaves_half_a_batch() {
+async fn x17_disconnects_never_store_half_a_batch() {
     const EVENTS: usize = 10;
     let (gateway, key) = Gateway::with_agent().await;
     let seed = service_kit::testing::random_seed();
@@ -167,10 +167,10 @@ async fn x17_a_caller_that_leaves_never_leaves_half_a_batch() {
         tokio::time::sleep(Duration::from_micros(draw % 4_000)).await;
         drop(stream);
     }
-    // One request more, so that the topic is not empty whatever was drawn.
+    // One complete request, so that the topic is not empty.
     let whole = json!({"events": vec![retrieval("https://a.test/"); EVENTS]});
     assert_eq!(gateway.post(&key, &whole).await.status, 201);
     for record in gateway.all_records().await {
-        assert_eq!(record.events.len(), EVENTS, "a batch is on the log whole or not at all");
+        assert_eq!(record.events.len(), EVENTS, "a batch is stored completely or not at all");
     }
 }

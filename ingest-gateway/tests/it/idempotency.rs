@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a retry is the same events, whatever it writes anew, and other events are never lost to it.
+//! `Idempotency-Key`: a retry is the same events even if details differ, and a key with other events is rejected.
 
 use crate::harness::{Answer, Gateway, SESSION, answer, retrieval, with};
 use schemas::identity::OrgType;
@@ -14,7 +14,7 @@ async fn keys(gateway: &Gateway, records: usize) -> BTreeSet<u128> {
 }
 
 #[tokio::test]
-async fn a_key_that_comes_with_other_events_is_refused_and_nothing_is_lost() {
+async fn rejects_a_key_with_other_events() {
     let gateway = Gateway::start().await;
     let agent = gateway.seed().org("agent", OrgType::Agent).await;
     let events = |url: &str| json!({"events": [retrieval(url)]});
@@ -36,7 +36,7 @@ async fn a_key_that_comes_with_other_events_is_refused_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_never_saw_the_key_takes_other_events_as_other_events() {
+async fn other_gateways_store_other_events_separately() {
     let gateway = Gateway::start().await;
     let other = gateway.beside().await;
     let key = gateway.key("agent", OrgType::Agent).await;
@@ -44,14 +44,14 @@ async fn a_gateway_that_never_saw_the_key_takes_other_events_as_other_events() {
     let (early, late) = ("2026-11-01T10:00:00Z", "2026-11-01T10:00:07Z");
     assert_eq!(post(&gateway, "/events", &key, "k", &events("https://a.test/1", early)).await.status, 201);
     assert_eq!(post(&other, "/events", &key, "k", &events("https://a.test/1", late)).await.status, 201);
-    assert_eq!(keys(&gateway, 2).await.len(), 1, "a retry elsewhere, with a new time");
+    assert_eq!(keys(&gateway, 2).await.len(), 1, "a retry on another gateway, with a new time");
     let third = gateway.beside().await;
     assert_eq!(post(&third, "/events", &key, "k", &events("https://a.test/2", early)).await.status, 201);
     assert_eq!(keys(&gateway, 3).await.len(), 2, "another page is another event");
 }
 
 #[tokio::test]
-async fn an_upload_without_a_session_id_is_one_session_however_often_it_is_sent() {
+async fn repeated_uploads_without_a_session_id_are_one_session() {
     let (gateway, key) = Gateway::with_agent().await;
     let upload = async |body: &Value| gateway.post_to("/sessions/bulk", &key, body).await;
     let body = json!({"agent_id": "bot", "events": [retrieval("https://a.test/1")]});
@@ -63,12 +63,11 @@ async fn an_upload_without_a_session_id_is_one_session_however_often_it_is_sent(
     assert_eq!(keys(&gateway, 3).await.len(), 2);
 }
 
-/// The same header and body from two organisations: two of everything, and neither is refused or answered as the other's.
 #[tokio::test]
-async fn two_organisations_with_one_idempotency_key_and_one_body_share_nothing() {
+async fn organizations_do_not_share_idempotency_keys() {
     let gateway = Gateway::start().await;
     let orgs = [gateway.seed().org("one", OrgType::Agent).await, gateway.seed().org("two", OrgType::Agent).await];
-    // By an edge, with an id, without one, and as a whole session.
+    // An edge's event, one with an id, one without, and a whole session.
     let bare = retrieval("https://a.test/1");
     let body = json!({"events": [bare, with(bare.clone(), json!({"id": "e1"})), with(bare.clone(), json!({"type": "content_cited", "source_role": null, "session_id": SESSION}))]});
     let whole = json!({"agent_id": "bot", "events": [bare]});
@@ -88,12 +87,12 @@ async fn two_organisations_with_one_idempotency_key_and_one_body_share_nothing()
         let unnamed = gateway.post_to("/sessions/bulk", &org.key, &whole).await;
         sessions.insert(("by its body", unnamed.body["session_id"].as_str().expect("an id").to_owned()));
     }
-    assert_eq!(sessions.len(), 6, "each organisation has sessions of its own: {sessions:?}");
+    assert_eq!(sessions.len(), 6, "each organization has its own sessions: {sessions:?}");
     let records = gateway.all_records().await;
     let of = |org: &service_kit::testing::SeededOrg| {
         let own = records.iter().filter(|record| record.org == org.id);
         own.flat_map(|record| &record.events).map(|event| event.own_key.0).collect::<BTreeSet<u128>>()
     };
     let (one, two) = (of(&orgs[0]), of(&orgs[1]));
-    assert!(one.len() == two.len() && one.is_disjoint(&two), "and events of its own");
+    assert!(one.len() == two.len() && one.is_disjoint(&two), "each organization has its own events");
 }

@@ -1,4 +1,4 @@
-//! When keys were last used for reporting is written down, behind the requests.
+//! Stores when keys were last used for reporting, in the background.
 
 use crate::harness::{Gateway, retrieval};
 use chrono::{DateTime, Utc};
@@ -9,7 +9,7 @@ use service_kit::testing::eventually;
 use uuid::Uuid;
 
 #[tokio::test]
-async fn the_use_of_a_key_is_written_down_and_that_of_others_is_not() {
+async fn stores_uses_of_valid_keys_only() {
     let gateway = Gateway::start().await;
     let before = Clock::System.now();
     let (used, unused) = (gateway.seed().org("agent", OrgType::Agent).await, gateway.seed().org("unused", OrgType::Agent).await);
@@ -17,7 +17,7 @@ async fn the_use_of_a_key_is_written_down_and_that_of_others_is_not() {
     event["id"] = json!("1");
     assert_eq!(gateway.post(&used.key, &json!({"events": [event]})).await.status, 201);
     let refused = gateway.post(&format!("{}x", unused.key), &json!({"events": []})).await;
-    assert_eq!(refused.status, 401, "a key that is none is not used");
+    assert_eq!(refused.status, 401, "an invalid key has no use");
     let (org, at): (Uuid, DateTime<Utc>) = eventually("the use is written", || async {
         sqlx::query_as("SELECT k.organization_id, u.last_used_at FROM key_uses_ingest u JOIN api_keys k ON k.id = u.key_id")
             .fetch_optional(&gateway.stores.pool)

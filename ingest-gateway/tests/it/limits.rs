@@ -1,5 +1,4 @@
-//! Every limit that has a name, exact on every write route that has it: the largest that fits is taken, one more is refused.
-//! Sizes of whole bodies are in `encodings`, for every route and encoding.
+//! Every named limit is exact on every write route that has it. Limits of whole bodies are in `encodings`.
 
 use crate::harness::{Gateway, SESSION, answer, event, retrieval, try_body};
 use serde_json::{Value, json};
@@ -17,7 +16,7 @@ const TEXT: usize = 2_048;
 const DATA: usize = 64 * 1024;
 const LEVELS: usize = 32;
 
-/// The fault of one more, the most there may be, and members with so much of it.
+/// The fault above the limit, the limit, and members of a given size.
 type Row = (&'static str, usize, fn(usize) -> Value);
 
 const OF_EVENTS: [Row; 13] = [
@@ -55,10 +54,10 @@ const OF_ENVELOPES: [Row; 2] = [
 ];
 const OF_TOKENS: [Row; 1] = [("content_url:bad_url", 8_192, |n| json!({"session_id": SESSION, "content_url": url(n)}))];
 
-/// The bytes of a member `own` besides its text.
+/// Bytes of a member `own` without its text.
 const OWN: usize = r#"own"""#.len();
 
-/// A text of so many bytes, which are more than its characters.
+/// Returns a text with this many bytes but fewer characters.
 fn text(bytes: usize) -> String {
     "é".repeat(bytes / 2) + &"a".repeat(bytes % 2)
 }
@@ -67,23 +66,23 @@ fn url(bytes: usize) -> String {
     format!("{URL}{}", "a".repeat(bytes - URL.len()))
 }
 
-/// An object of so many bytes.
+/// Returns an object of this many bytes.
 fn object(bytes: usize) -> Value {
     json!({"x": text(bytes - r#"{"x":""}"#.len())})
 }
 
-/// A value that nests so deep.
+/// Returns a value with this many levels of nesting.
 fn nested(levels: usize) -> Value {
     (0..levels).fold(json!(1), |inner, _| json!({"a": inner}))
 }
 
 #[test]
-fn x7_x13_e16_every_limit_is_exact_on_every_route_that_has_it() {
+fn x7_x13_e16_limits_are_exact_on_every_route() {
     let check = |path: &str, fault: &str, most: usize, body: &dyn Fn(usize) -> Value| {
         let exceeds = try_body(path, body(most + 1).to_string()).map(|record| record.events.len());
-        assert_eq!(exceeds, Err((422, vec![fault.to_owned()])), "{path}: {} are one too many", most + 1);
+        assert_eq!(exceeds, Err((422, vec![fault.to_owned()])), "{path}: {} is over the limit", most + 1);
         let fits = try_body(path, body(most).to_string()).map(drop);
-        assert_eq!(fits, Ok(()), "{path} {fault}: {most} are taken");
+        assert_eq!(fits, Ok(()), "{path} {fault}: {most} is within the limit");
     };
     for path in [EVENTS, BULK] {
         for (fault, most, members) in OF_EVENTS {
@@ -105,10 +104,10 @@ fn x7_x13_e16_every_limit_is_exact_on_every_route_that_has_it() {
 }
 
 #[tokio::test]
-async fn an_idempotency_key_has_a_limit_of_its_own() {
+async fn limits_the_length_of_idempotency_keys() {
     let (gateway, key) = Gateway::with_agent().await;
     for (path, body) in [(EVENTS, json!({"events": [retrieval(URL)]})), (START, json!({})), (BULK, json!({}))] {
-        // A key is for one request, whatever its route.
+        // A key is bound to one request, so each route needs its own.
         let named = |length: usize| path.chars().chain(std::iter::repeat('k')).take(length).collect::<String>();
         for (length, status) in [(2_048, 201), (2_049, 400), (0, 400)] {
             let request = gateway.request_to(path, Some(&key)).header("idempotency-key", named(length)).body(body.to_string());

@@ -1,6 +1,4 @@
-//! The gateway over HTTP, against a real broker and a real PostgreSQL.
-//!
-//! Must not look inside the crate: what is tested is what a caller and a consumer of the log see.
+//! The gateway over HTTP, with a real broker and a real PostgreSQL. These tests use only what clients and consumers of the log can see.
 
 mod budgets;
 mod click_tokens;

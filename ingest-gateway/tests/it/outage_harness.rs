@@ -1,5 +1,4 @@
-//! A gateway process on a broker of its own: both can be killed, and what is on the topic is compared with what was
-//! answered 2xx.
+//! Gateway processes and a private broker that can be killed, to compare the topic with the confirmed requests.
 
 use crate::harness::{blocking, read_topic, retrieval, with};
 use local::private::Kafka;
@@ -16,7 +15,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-/// A broker, a key, and a folder for the spill; gateways are started on them.
+/// A broker, a key and a spill folder, on which gateways are started.
 pub(crate) struct Site {
     pub(crate) stores: TestStores,
     pub(crate) kafka: KafkaSettings,
@@ -31,7 +30,6 @@ pub(crate) struct Process {
     pub(crate) sender: Sender,
 }
 
-/// Sends events to a gateway.
 #[derive(Clone)]
 pub(crate) struct Sender {
     url: String,
@@ -39,7 +37,7 @@ pub(crate) struct Sender {
     key: String,
 }
 
-/// One request's id, its status and how long the answer took.
+/// The id, status and duration of one request.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) id: String,
@@ -64,7 +62,7 @@ impl Site {
         Self { stores, kafka, key, folder, broker: Some(broker) }
     }
 
-    /// The broker, for as long as it is neither being killed nor restarted.
+    /// The broker. Panics while it is being killed or restarted.
     pub(crate) fn broker(&self) -> &Kafka {
         self.broker.as_ref().expect("there is a broker")
     }
@@ -90,7 +88,7 @@ impl Site {
         self.folder.path().join("spill")
     }
 
-    /// A gateway that has not answered yet.
+    /// Starts a gateway without waiting for it.
     pub(crate) fn launch(&self, settings: &[(&str, &str)]) -> Process {
         let (own, url) = process_settings(&self.stores, &self.kafka, &self.spill());
         let given = settings.iter().map(|(name, value)| (*name, (*value).to_owned()));
@@ -100,7 +98,7 @@ impl Site {
         Process { child, url, sender }
     }
 
-    /// A gateway that is up.
+    /// Starts a gateway and waits until it is up.
     pub(crate) async fn start(&self, settings: &[(&str, &str)]) -> Process {
         let mut process = self.launch(settings);
         let health = format!("{}/health", process.url);
@@ -108,27 +106,27 @@ impl Site {
         process
     }
 
-    /// The ids on the topic, in the order of their partitions; an id may be there twice.
+    /// Returns the ids on the topic, ordered by partition. An id may be there twice.
     pub(crate) async fn ids(&self) -> Vec<String> {
         let records = self.records().await;
         records.into_iter().flat_map(|record| record.events).filter_map(|event| event.id).collect()
     }
 
-    /// Every record of the topic.
+    /// Returns every record of the topic.
     pub(crate) async fn records(&self) -> Vec<LogRecord> {
         let settings = self.kafka.clone();
         let texts = blocking(move || read_topic(&settings)).await;
         texts.iter().map(|text| serde_json::from_str(text).expect("it is a record")).collect()
     }
 
-    /// Waits until nothing is left to drain; the last file goes a second after the last record.
+    /// Waits until the spill is drained. The last file is deleted a second after the last record.
     pub(crate) async fn drained(&self) {
         let spill = self.spill();
         eventually("the spill is drained", || async { spilled_files(&spill).is_empty().then_some(()) }).await;
     }
 }
 
-/// What a gateway process needs on these stores, and its URL.
+/// Returns the settings of a gateway process on these stores, and its URL.
 pub(crate) fn process_settings(
     stores: &TestStores,
     kafka: &KafkaSettings,
@@ -148,17 +146,17 @@ pub(crate) fn process_settings(
 }
 
 impl Sender {
-    /// The same with another key.
+    /// Returns a sender with another key.
     pub(crate) fn with_key(&self, key: &str) -> Self {
         Self { key: key.to_owned(), ..self.clone() }
     }
 
-    /// One event under an id of its own.
+    /// Sends one event with this id.
     pub(crate) async fn post(&self, id: &str) -> Outcome {
         self.post_event(id, &with(retrieval("https://a.test/"), json!({"id": id}))).await
     }
 
-    /// Posts until the log has acknowledged one in time, which on a busy machine may not be the first.
+    /// Sends until the log acknowledges a record in time, which may take several tries on a busy machine.
     pub(crate) async fn post_until_acknowledged(&self, id: &str) {
         let begun = Instant::now();
         while self.post(id).await.status != 201 {
@@ -178,14 +176,14 @@ impl Sender {
     }
 }
 
-/// Senders that go on until they are asked to stop.
+/// Senders that run until they are stopped.
 pub(crate) struct Load {
     senders: JoinSet<Vec<Outcome>>,
     stop: Arc<AtomicBool>,
 }
 
 impl Load {
-    /// `count` senders, each waiting for its answer before it sends again.
+    /// Starts `count` senders. Each waits for its response before it sends again.
     pub(crate) fn start(process: &Process, name: &str, count: usize) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let mut senders = JoinSet::new();
@@ -213,7 +211,7 @@ impl Load {
     }
 }
 
-/// The ids answered 2xx.
+/// Returns the ids that were confirmed with a 2xx.
 pub(crate) fn acked(outcomes: &[Outcome]) -> std::collections::BTreeSet<String> {
     outcomes.iter().filter(|outcome| outcome.status == 201).map(|outcome| outcome.id.clone()).collect()
 }
@@ -223,7 +221,7 @@ pub(crate) fn spilled_files(folder: &Path) -> Vec<PathBuf> {
     entries.filter(|path| path.extension().is_some_and(|extension| extension == "spill")).collect()
 }
 
-/// Whether a text stands in the spill's files as they are now.
+/// Returns whether the spill's files contain a text now.
 pub(crate) fn is_spilled(folder: &Path, text: &str) -> bool {
     let contents = spilled_files(folder).into_iter().map(|path| std::fs::read(path).unwrap_or_default());
     contents.into_iter().any(|bytes| bytes.windows(text.len()).any(|found| found == text.as_bytes()))

@@ -1,5 +1,5 @@
-//! C9, C12: brokers and gateways that are killed, stopped and paused under load. Nothing that was answered 2xx is lost,
-//! and nothing that was refused at once appears.
+//! C9, C12: brokers and gateways are killed, stopped and paused under load. No event confirmed with a 2xx is lost, and no event
+//! that was rejected at once appears.
 
 use crate::harness::{head, retrieval, with};
 use crate::outage_harness::{Load, Outcome, Sender, Site, acked, spilled_files};
@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// Far below what waiting for the broker takes; how fast a refusal is, is for the load generator to measure.
+/// Far less than a wait for the broker. The load generator measures how fast rejections are.
 const AT_ONCE: Duration = Duration::from_secs(3);
 
 async fn ids(site: &Site) -> BTreeSet<String> {
@@ -21,17 +21,17 @@ async fn ids(site: &Site) -> BTreeSet<String> {
 
 fn assert_all_acked(outcomes: &[Outcome]) {
     let refused: Vec<_> = outcomes.iter().filter(|outcome| outcome.status != 201).collect();
-    assert!(refused.is_empty(), "{} of {} were not taken, the first: {:?}", refused.len(), outcomes.len(), refused.first());
+    assert!(refused.is_empty(), "{} of {} were rejected, the first: {:?}", refused.len(), outcomes.len(), refused.first());
 }
 
-/// Nothing of what was answered 2xx is missing on the log.
+/// Asserts that every confirmed event is on the log.
 async fn assert_none_lost(site: &Site, outcomes: &[Outcome]) {
     let acked = acked(outcomes);
     let missing: Vec<_> = acked.difference(&ids(site).await).cloned().collect();
     assert!(missing.is_empty(), "{} of {} lost: {:?}", missing.len(), acked.len(), missing.first());
 }
 
-/// Sends so many requests at once.
+/// Sends `count` requests at once.
 fn burst(sender: &Sender, count: usize) -> JoinSet<Outcome> {
     let send = |number| {
         let sender = sender.clone();
@@ -41,7 +41,7 @@ fn burst(sender: &Sender, count: usize) -> JoinSet<Outcome> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c9_a_broker_killed_under_load_costs_nobody_a_2xx() {
+async fn c9_killing_the_broker_under_load_rejects_no_request() {
     let mut site = Site::new().await;
     let gateway = site.start(&[]).await;
     let load = Load::start(&gateway, "load", 16);
@@ -58,7 +58,7 @@ async fn c9_a_broker_killed_under_load_costs_nobody_a_2xx() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c9_the_spill_is_drained_in_its_order() {
+async fn c9_the_spill_is_drained_in_order() {
     let mut site = Site::new().await;
     let gateway = site.start(&[]).await;
     site.kill_broker().await;
@@ -72,14 +72,14 @@ async fn c9_the_spill_is_drained_in_its_order() {
     }
     site.restart_broker().await;
     site.drained().await;
-    // The first may also arrive by itself, because it was handed to the producer before it was spilled.
+    // The first record may also arrive directly, because it was sent to the producer before it was spilled.
     let mut seen = BTreeSet::new();
     let first_seen: Vec<String> = site.ids().await.into_iter().filter(|id| seen.insert(id.clone())).collect();
     assert_eq!(first_seen, sent);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c9_a_gateway_killed_while_spilling_loses_nothing() {
+async fn c9_killed_gateways_lose_no_spilled_events() {
     let mut site = Site::new().await;
     let mut gateway = site.start(&[]).await;
     site.kill_broker().await;
@@ -89,7 +89,7 @@ async fn c9_a_gateway_killed_while_spilling_loses_nothing() {
     let mut outcomes = load.stop().await;
     assert!(acked(&outcomes).len() > 16, "it has spilled");
 
-    // It starts without a broker, and takes more.
+    // It starts without a broker and accepts more.
     let mut gateway = site.start(&[]).await;
     let load = Load::start(&gateway, "after", 4);
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -97,7 +97,7 @@ async fn c9_a_gateway_killed_while_spilling_loses_nothing() {
     assert_all_acked(&after);
     outcomes.extend(after);
 
-    // Killed once more, while it drains.
+    // It is killed once more while it drains.
     site.restart_broker().await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     gateway.child.kill_9().await;
@@ -107,7 +107,7 @@ async fn c9_a_gateway_killed_while_spilling_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c9_a_full_quota_refuses_at_once_and_leaves_no_phantom() {
+async fn c9_a_full_quota_rejects_at_once_without_traces() {
     let mut site = Site::new().await;
     let gateway = site.start(&[("TELEMETRY_SPILL_MAX_BYTES", "100000")]).await;
     site.kill_broker().await;
@@ -131,7 +131,7 @@ async fn c9_a_full_quota_refuses_at_once_and_leaves_no_phantom() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f53_one_organization_leaves_a_reserve_of_the_spill() {
+async fn f53_organizations_share_the_spill() {
     const QUOTA_BYTES: usize = 1024 * 1024;
     const NOTE_BYTES: usize = 50_000;
     let mut site = Site::new().await;
@@ -139,7 +139,7 @@ async fn f53_one_organization_leaves_a_reserve_of_the_spill() {
     let other = gateway.sender.with_key(&Seed(&site.stores.pool).org("other", OrgType::Agent).await.key);
     site.kill_broker().await;
     assert_eq!(gateway.sender.post("opens-the-breaker").await.status, 201);
-    // Several times what one organization may have.
+    // Several times an organization's share.
     let (mut greedy, mut modest) = (Vec::new(), Vec::new());
     for number in 0..3 * QUOTA_BYTES / NOTE_BYTES {
         let id = format!("greedy-{number}");
@@ -164,7 +164,7 @@ async fn f53_one_organization_leaves_a_reserve_of_the_spill() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c9_a_paused_broker_costs_one_wait_and_no_2xx() {
+async fn c9_a_paused_broker_rejects_no_request() {
     let site = Site::new().await;
     let gateway = site.start(&[]).await;
     assert_eq!(gateway.sender.post("up").await.status, 201);
@@ -177,9 +177,9 @@ async fn c9_a_paused_broker_costs_one_wait_and_no_2xx() {
     }
     assert_all_acked(&outcomes);
     let waited = outcomes[1..].iter().filter(|outcome| outcome.took >= Duration::from_secs(1)).count();
-    assert!(waited < 25, "{waited} of 49 waited for a log that was known to be away");
+    assert!(waited < 25, "{waited} of 49 waited for a log that was known to be unavailable");
     let ready = client().get(format!("{}/ready", gateway.url)).send().await.unwrap();
-    assert_eq!(ready.status(), 200, "a gateway that takes writes is ready");
+    assert_eq!(ready.status(), 200, "a gateway that accepts writes is ready");
     assert_eq!(ready.json::<serde_json::Value>().await.unwrap()["kafka"], "spilling");
     site.broker().resume();
     site.drained().await;
@@ -192,7 +192,7 @@ async fn c9_a_paused_broker_costs_one_wait_and_no_2xx() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_topic_that_breaks_the_contract_gets_nothing_and_refuses_a_start() {
+async fn writes_nothing_to_an_invalid_topic() {
     let mut site = Site::without_topics().await;
     let mut refused = site.launch(&[]);
     assert_eq!(refused.child.exit_code().await, Some(1));
@@ -233,13 +233,13 @@ async fn c12_sigterm_under_load_with_a_dead_broker_and_hung_clients() {
     assert!(asked.elapsed() <= Duration::from_secs(15), "it took {:?}", asked.elapsed());
     for mut stream in hung {
         let mut answer = Vec::new();
-        // A reset is as good as an end.
+        // A reset counts as an end.
         let _ = stream.read_to_end(&mut answer).await;
         let text = String::from_utf8_lossy(&answer);
-        assert!(text.is_empty() || text.ends_with('}'), "half an answer: {text}");
+        assert!(text.is_empty() || text.ends_with('}'), "a partial response: {text}");
     }
     let outcomes = load.stop().await;
-    assert!(outcomes.iter().all(|outcome| matches!(outcome.status, 201 | 0)), "whole answers or none");
+    assert!(outcomes.iter().all(|outcome| matches!(outcome.status, 201 | 0)), "complete responses or none");
     site.restart_broker().await;
     let _gateway = site.start(&[]).await;
     site.drained().await;
@@ -247,12 +247,12 @@ async fn c12_sigterm_under_load_with_a_dead_broker_and_hung_clients() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn overload_is_refused_at_once() {
+async fn rejects_overload_at_once() {
     let site = Site::new().await;
     let gateway = site.start(&[("TELEMETRY_MAX_IN_PROGRESS", "16"), ("TELEMETRY_SPILL_MAX_BYTES", "0")]).await;
     gateway.sender.post_until_acknowledged("up").await;
     site.broker().pause();
-    // Half of 16 are for other organizations.
+    // Half of the 16 slots are for other organizations.
     let outcomes = burst(&gateway.sender, 64).join_all().await;
     site.broker().resume();
     assert!(outcomes.iter().all(|outcome| outcome.status == 503 && outcome.says_when), "{outcomes:?}");
@@ -261,18 +261,18 @@ async fn overload_is_refused_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f53_writes_of_one_organization_leave_slots_for_others() {
+async fn f53_organizations_share_write_slots() {
     let site = Site::new().await;
     let gateway = site.start(&[("TELEMETRY_MAX_IN_PROGRESS", "8"), ("TELEMETRY_SPILL_MAX_BYTES", "0")]).await;
     gateway.sender.post_until_acknowledged("up").await;
     let other = Seed(&site.stores.pool).org("other", OrgType::Agent).await.key;
     site.broker().pause();
     let mut waiting = burst(&gateway.sender, 64);
-    // The first that is refused at once shows that the organization has all of its slots.
+    // The first immediate rejection shows that the organization uses all of its slots.
     let refused = waiting.join_next().await.unwrap().unwrap();
     assert!(refused.status == 503 && refused.took < Duration::from_millis(700), "{refused:?}");
     let waited = gateway.sender.with_key(&other).post("other").await;
-    assert!(waited.took >= Duration::from_millis(700), "the log is awaited for another organization: {waited:?}");
+    assert!(waited.took >= Duration::from_millis(700), "another organization's request waits for the log: {waited:?}");
     site.broker().resume();
     waiting.join_all().await;
 }
