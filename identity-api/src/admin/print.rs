@@ -70,7 +70,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn tables_replace_every_control_character() {
+    fn replaces_control_characters_in_tables() {
         for acting in ['\u{1b}', '\u{7}', '\u{7f}', '\u{9b}', '\u{85}', '\u{202e}', '\u{2066}', '\u{200f}', '\u{61c}', '\u{2028}']
         {
             let item = json!({"name": format!("a{acting}b"), "list": [{"name": acting}], "names": [acting]});
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn x12_what_is_stored_does_not_act_on_a_terminal() {
+    fn x12_stored_texts_do_not_act_on_a_terminal() {
         let rows = [json!({"name": "a\u{1b}[2Jb\u{202e}\nc", "scopes": ["x", "y"], "gone": null})];
         let table = Printed::list(&rows, &["name", "scopes", "gone"]).unwrap().table();
         assert!(table.contains("a\u{fffd}[2Jb\u{fffd}\u{fffd}c") && table.contains("x, y"), "{table}");

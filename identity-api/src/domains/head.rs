@@ -1,5 +1,5 @@
 //! Searches the head of an untrusted page for a domain's token, without building a tree: a page of 64 KiB can have a tree of
-//! millions of nodes (`ends_a_page_with_millions_of_nodes_at_its_head`).
+//! millions of nodes (`a2_ends_a_page_with_millions_of_nodes_at_its_head`).
 //!
 //! It stops at the end of the head, because visitors can write in the body. Where a browser would repair a page, the head counts
 //! as ended.
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_names_the_token_in_its_head_and_not_where_visitors_write() {
+    fn finds_the_token_only_in_the_head_of_a_page() {
         let tag = r#"<meta name="content-telemetry-verification" content="t1">"#;
         for good in [
             format!("<!doctype html><html><head><title>x</title>{tag}</head><body></body></html>"),
@@ -143,7 +143,7 @@ mod tests {
 
     /// As a tree, every paragraph would copy every one of thousands of open formatting elements: 29 million nodes.
     #[test]
-    fn a2_a_page_whose_tree_would_have_millions_of_nodes_ends_with_its_head() {
+    fn a2_ends_a_page_with_millions_of_nodes_at_its_head() {
         let mut page = String::from("<head><title>x</title></head>");
         (0..4_000).for_each(|number| page.push_str(&format!("<b a={number}>")));
         page.push_str(&"<p>".repeat(7_000));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a2_a_head_without_end_costs_so_many_tokens_and_no_more() {
+    fn endless_heads_have_a_token_limit() {
         let meta = "<meta>";
         let tag = r#"<meta name="content-telemetry-verification" content="t1">"#;
         assert_eq!(of(&meta.repeat(100_000)).tokens, MAX_TOKENS);

@@ -225,7 +225,7 @@ mod tests {
 
     /// One thread, so blocking it would block every request.
     #[tokio::test]
-    async fn a2_a_document_is_read_beside_the_thread_that_serves_others() {
+    async fn reading_a_document_does_not_block_requests() {
         let (served, is_served) = mpsc::channel();
         let reading = move || is_served.recv_timeout(Duration::from_secs(60)).is_ok();
         let serve = async move { served.send(()) };
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a2_manifests_and_heads_are_read_by_the_few_readers_there_are_and_by_nobody_else() {
+    async fn documents_are_read_only_by_readers_with_a_slot() {
         let finder = finder();
         let manifest = || finder.in_manifest(ORG, br#"{"verification_token":"t1"}"#.to_vec(), "t1".to_owned(), later());
         let page = format!("<meta name={META_NAME} content=t1>");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_txt_record_may_have_the_quotes_it_was_pasted_with() {
+    fn txt_records_may_contain_pasted_quotes() {
         for text in ["svc-verify=t", " svc-verify=t ", "\"svc-verify=t\"", " \" svc-verify=t \" "] {
             assert_eq!(unquoted(text), "svc-verify=t", "{text}");
         }
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn other_txt_records_are_reported_by_count_and_token() {
+    fn reports_other_txt_records_by_count_and_token() {
         let told =
             |texts: &[&str]| OtherTexts::among(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).told("a.test");
         assert_eq!(told(&["svc-verify=t-0_Z "]), "The TXT record at a.test has another value; found svc-verify=t-0_Z");
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_names_the_token_in_its_own_member() {
+    fn finds_the_token_in_its_member_of_a_manifest() {
         for good in [
             r#"{"verification_token":"t1"}"#,
             r#"{"keys":[],"verification_token":["t0","t1"]}"#,

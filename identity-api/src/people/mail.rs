@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_setting_of_tls_itself_demands_tls() {
+    fn only_the_tls_parameter_requires_tls() {
         for url in [
             "smtps://mail.test",
             "smtps://u:p@mail.test?tls=required",
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_server_each_mail_is_a_file_and_the_newest_is_last() {
+    async fn emails_become_files_sorted_by_age() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("mail");
         let mailer = MailSettings { mail_dir: Some(folder.clone()), ..MailSettings::default() }.mailer().unwrap();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_of_ascii_is_not_folded_and_everything_else_is_encoded() {
+    fn keeps_long_ascii_lines_and_encodes_other_text() {
         let long = "x".repeat(900);
         assert_eq!(body(&format!("{long}\nb\n")).as_ref(), format!("{long}\r\nb\r\n").as_bytes());
         for encoded in ["Gr\u{fc}\u{df}e", "\0\r", &"x".repeat(999)] {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_cannot_send_are_refused_in_one_line_that_does_not_repeat_a_password() {
+    fn rejects_bad_settings_without_showing_the_password() {
         let nothing = refusal(&MailSettings::default());
         assert!(nothing.contains("TELEMETRY_SMTP_URL") && nothing.contains("TELEMETRY_MAIL_DIR"), "{nothing}");
         let server = |url: &str, from: Option<&str>| MailSettings {

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_url_host_and_port_are_told_and_nothing_else() {
+    fn shows_only_host_and_port_of_a_url() {
         for (url, host) in [
             ("https://hooks.a.test/in/x%2Fy", "hooks.a.test"),
             ("https://user:secret@hooks.a.test:8443/in;p=1?token=secret#secret", "hooks.a.test:8443"),

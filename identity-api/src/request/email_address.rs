@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_spelling_of_an_account_is_one() {
+    fn all_spellings_of_an_address_are_equal() {
         for text in ["Jane.Doe+x@Example.COM", "jane.doe+x@example.com"] {
             assert_eq!(EmailAddress::parse(text).unwrap().as_str(), "jane.doe+x@example.com");
         }
@@ -67,13 +67,13 @@ mod tests {
     }
 
     #[test]
-    fn masked_addresses_show_one_character_and_the_domain() {
+    fn masks_all_but_one_character_and_the_domain() {
         assert_eq!(EmailAddress::parse("Jane.Doe@Example.com").unwrap().masked(), "j…@example.com");
         assert_eq!(EmailAddress::parse("a@b.test").unwrap().masked(), "a…@b.test");
     }
 
     #[test]
-    fn i5_what_is_no_plain_address_is_refused() {
+    fn i5_rejects_unusual_addresses() {
         let long = format!("{}@example.com", "x".repeat(243));
         for text in [
             "",

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_many_share_or_nobody_owns_is_refused() {
+    fn rejects_shared_suffixes_and_private_hosts() {
         for (domain, canonical) in [
             ("example.com", "example.com"),
             ("WWW.Example.COM.", "example.com"),

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn i2_bodies_hold_the_members_of_their_route_and_no_others() {
+    fn i2_rejects_unknown_members() {
         assert_eq!(GOOD.len(), DRY_RUNS.len());
         for (path, body) in GOOD {
             assert!(sent(path, body).is_ok(), "{path} {body}");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_of_a_body_is_told_at_once() {
+    fn reports_all_faults_of_a_body() {
         for (path, body, fields) in WRONG {
             let refused = sent(path, body).unwrap_err();
             let told: Vec<&str> = refused.listed().iter().map(|fault| fault.field.as_str()).collect();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn g11_a_bulk_call_has_at_most_a_hundred_requests() {
+    fn bulk_calls_have_at_most_100_requests() {
         let many = |count: usize| format!("[{}]", vec![r#"{"domain":"a.test"}"#; count].join(","));
         assert!(sent(BULK, &many(100)).is_ok() && sent(BULK, "[]").is_ok());
         assert_eq!(sent(BULK, &many(101)).unwrap_err().code(), Code::InvalidRequest);

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_ended_long_ago_is_deleted_and_what_is_pending_stays_however_old_it_is() {
+    async fn deletes_old_ended_deliveries_but_no_pending_ones() {
         let stores = TestStores::unprepared().await;
         plant(&stores.pool, &[-1, 0, 6, 8, 40]).await;
         let settings = DeliveryLogSettings { delivery_log_keep: 7, ..DeliveryLogSettings::default() };
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_than_one_batch_goes_in_one_round() {
+    async fn one_round_deletes_several_batches() {
         let stores = TestStores::unprepared().await;
         plant(&stores.pool, &[9; 2_001]).await;
         let now = Clock::System.now();

@@ -13,7 +13,7 @@ async fn send_note(app: &TestApp, by: &Person, id: &str, verdict: &str, note: &V
 }
 
 #[tokio::test]
-async fn i4_a_person_sees_their_own_requests_of_each_type() {
+async fn i4_people_see_only_their_own_requests() {
     let app = TestApp::open_at_a_standstill().await;
     let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
     let platform = app.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await;
@@ -38,7 +38,7 @@ async fn i4_a_person_sees_their_own_requests_of_each_type() {
 }
 
 #[tokio::test]
-async fn the_mail_with_a_verdict_leads_to_where_the_requester_goes_on() {
+async fn verdict_email_links_to_the_next_step() {
     let page = Some("https://console.example.com/sign-in".parse().unwrap());
     let settings = SignInSettings { sign_in_url: page, ..sign_in() };
     let app = TestApp::open_for(Clock::System, settings).await;
@@ -53,7 +53,7 @@ async fn the_mail_with_a_verdict_leads_to_where_the_requester_goes_on() {
 }
 
 #[tokio::test]
-async fn operators_are_mailed_that_a_request_waits_once_an_hour_at_most_and_in_our_words_alone() {
+async fn operators_get_one_fixed_email_per_hour() {
     let app = TestApp::open_at_a_standstill().await;
     let (ada, eve, operator) =
         (app.person("ada@a.test").await, app.person("eve@b.test").await, app.operator("op@svc.test").await);
@@ -87,7 +87,7 @@ async fn operators_are_mailed_that_a_request_waits_once_an_hour_at_most_and_in_o
 }
 
 #[tokio::test]
-async fn an_approval_makes_the_requester_an_owner_of_the_right_type() {
+async fn approval_creates_the_organization_with_its_owner() {
     let app = TestApp::open_at_a_standstill().await;
     let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
     for (endpoint, org_type) in [(PLATFORM_REQUESTS, "platform"), (AGENT_REQUESTS, "agent")] {
@@ -125,7 +125,7 @@ async fn an_approval_makes_the_requester_an_owner_of_the_right_type() {
 }
 
 #[tokio::test]
-async fn a_request_is_reviewed_once() {
+async fn requests_are_reviewed_once() {
     let app = TestApp::open().await;
     let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
     for (first, status, name) in [("approve", 201, "approved"), ("reject", 200, "rejected")] {

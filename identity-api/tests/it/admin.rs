@@ -75,7 +75,7 @@ const ERRANDS: [(&str, &[&str]); 7] = [
 ];
 
 #[tokio::test]
-async fn every_subcommand_explains_itself_and_refuses_what_it_does_not_know_in_one_line() {
+async fn subcommands_have_help_and_one_line_errors() {
     let app = TestApp::open().await;
     let help = run(&app, "--help").await;
     assert_eq!(help.code, Some(0));
@@ -112,7 +112,7 @@ async fn every_subcommand_explains_itself_and_refuses_what_it_does_not_know_in_o
 }
 
 #[tokio::test]
-async fn operators_are_added_listed_and_removed() {
+async fn adds_lists_and_removes_operators() {
     let app = TestApp::open().await;
     let ada = app.person("ada@a.test").await;
     assert_eq!(app.get(ada.shows(), REVIEWS).await.status, 403);
@@ -140,7 +140,7 @@ async fn operators_are_added_listed_and_removed() {
 }
 
 #[tokio::test]
-async fn organisations_are_created_listed_and_shown() {
+async fn creates_lists_and_shows_organizations() {
     let app = TestApp::open().await;
     let created = json_of(&app, "organization create --name Owner --type content_owner --domain A.test --owner ada@a.test").await;
     let (ada, id) = (app.person("ada@a.test").await, text(&created, "id"));
@@ -162,7 +162,7 @@ async fn organisations_are_created_listed_and_shown() {
 }
 
 #[tokio::test]
-async fn keys_are_minted_listed_and_revoked_and_shown_raw_once() {
+async fn creates_lists_and_revokes_keys() {
     let app = TestApp::open().await;
     let (org, owner) = app.org("owner").await;
     let minted =
@@ -192,7 +192,7 @@ async fn keys_are_minted_listed_and_revoked_and_shown_raw_once() {
 }
 
 #[tokio::test]
-async fn domains_are_added_verified_listed_and_released() {
+async fn adds_verifies_lists_and_releases_domains() {
     let app = TestApp::open().await;
     let ((org, _), (other, _)) = (app.org("owner").await, app.org("other").await);
     let directory = Directory::new(app.stores.pool.clone());
@@ -224,7 +224,7 @@ async fn domains_are_added_verified_listed_and_released() {
 }
 
 #[tokio::test]
-async fn access_requests_are_listed_approved_and_rejected() {
+async fn lists_approves_and_rejects_access_requests() {
     let app = TestApp::open().await;
     let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
     let first = app.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await.body;
@@ -253,7 +253,7 @@ async fn access_requests_are_listed_approved_and_rejected() {
 }
 
 #[tokio::test]
-async fn partners_are_trusted_and_no_longer() {
+async fn trusts_and_untrusts_partners() {
     let app = TestApp::open().await;
     let (org, key): (OrgId, String) = app.platform("partner").await;
     let provision = async |domain: &str| {
@@ -273,7 +273,7 @@ async fn partners_are_trusted_and_no_longer() {
 }
 
 #[tokio::test]
-async fn without_a_database_it_says_so_in_one_line() {
+async fn unreachable_database_is_a_one_line_error() {
     for (settings, code) in [(vec![], 2), (vec![("DATABASE_URL", "postgres://nobody:hunter2@127.0.0.1:1/nothing")], 5)] {
         let mut process = TestProcess::service(&["admin", "operator", "list", "-o", "json"], &settings);
         assert_eq!(process.exit_code().await, Some(code));

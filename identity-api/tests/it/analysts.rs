@@ -28,7 +28,7 @@ async fn live(app: &TestApp, org: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn operators_create_list_and_revoke_accounts() {
+async fn creates_lists_and_revokes_analyst_accounts() {
     let app = TestApp::open().await;
     keep_accounts(&app).await;
     let owner = app.seed().owner_of("a.test").await.id;
@@ -70,7 +70,7 @@ async fn operators_create_list_and_revoke_accounts() {
 }
 
 #[tokio::test]
-async fn an_organization_has_at_most_ten_live_accounts() {
+async fn organizations_have_at_most_ten_live_accounts() {
     let app = TestApp::open().await;
     keep_accounts(&app).await;
     let owner = app.seed().owner_of("a.test").await.id;
@@ -85,7 +85,7 @@ async fn an_organization_has_at_most_ten_live_accounts() {
 }
 
 #[tokio::test]
-async fn no_account_is_created_where_nobody_keeps_them() {
+async fn rejects_accounts_without_analyst_upkeep() {
     let app = TestApp::open().await;
     let owner = app.seed().owner_of("a.test").await.id;
     let words = format!("analyst create --organization {owner}");
@@ -101,7 +101,7 @@ async fn no_account_is_created_where_nobody_keeps_them() {
 }
 
 #[tokio::test]
-async fn owners_list_and_revoke_the_accounts_of_their_organization() {
+async fn owners_list_and_revoke_their_analyst_accounts() {
     let app = TestApp::open().await;
     keep_accounts(&app).await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
@@ -141,7 +141,7 @@ async fn accounts(app: &TestApp) -> (Person, Person, String, [String; 3]) {
 }
 
 #[tokio::test]
-async fn removing_a_person_revokes_the_accounts_they_use() {
+async fn removing_a_person_revokes_their_analyst_accounts() {
     let app = TestApp::open().await;
     let (ada, bob, org, [adas, bobs, nobodys]) = accounts(&app).await;
     let elsewhere = app.founded(&bob, "b.test").await.text("id").to_owned();
@@ -158,7 +158,7 @@ async fn removing_a_person_revokes_the_accounts_they_use() {
 }
 
 #[tokio::test]
-async fn removing_an_operator_revokes_the_accounts_they_created() {
+async fn removing_an_operator_revokes_accounts_they_created() {
     let app = TestApp::open().await;
     keep_accounts(&app).await;
     let owner = app.seed().owner_of("a.test").await.id.to_string();

@@ -4,7 +4,7 @@ use crate::test_app::{Shows, TestApp};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_key_is_minted_listed_used_and_revoked() {
+async fn creates_lists_uses_and_revokes_a_key() {
     let app = TestApp::open().await;
     let (org, owner) = app.org("owner").await;
     let created = app.create(Shows::Key(&owner), &json!({"name": "CDN", "scopes": ["telemetry:write", "identity:read"]})).await;

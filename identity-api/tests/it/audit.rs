@@ -21,7 +21,7 @@ impl TestApp {
 }
 
 #[tokio::test]
-async fn a_change_of_settings_names_the_key_or_the_person_and_the_flag() {
+async fn settings_changes_record_the_actor_and_the_setting() {
     let app = TestApp::open().await;
     let (org, key) = app.org("owner").await;
     let key_id: Uuid =
@@ -42,7 +42,7 @@ async fn a_change_of_settings_names_the_key_or_the_person_and_the_flag() {
 }
 
 #[tokio::test]
-async fn signing_in_and_out_is_in_the_trail_in_the_persons_own_name() {
+async fn sign_in_and_sign_out_are_audited() {
     let app = TestApp::open().await;
     app.ask_to_sign_in("ada@a.test").await;
     let token = app.token_mailed("ada@a.test", 1).await;
@@ -64,7 +64,7 @@ async fn signing_in_and_out_is_in_the_trail_in_the_persons_own_name() {
 }
 
 #[tokio::test]
-async fn what_happens_by_itself_is_the_systems() {
+async fn automatic_changes_have_the_system_as_actor() {
     let app = TestApp::open_at_a_standstill().await;
     let (owner, _) = app.org("owner").await;
     let site = Site::from_domain("a.test").unwrap();
@@ -86,7 +86,7 @@ async fn what_happens_by_itself_is_the_systems() {
 }
 
 #[tokio::test]
-async fn no_row_of_the_trail_is_changed_or_removed() {
+async fn audit_rows_cannot_be_changed_or_deleted() {
     let app = TestApp::open().await;
     let ada = app.person("ada@a.test").await;
     app.founded(&ada, "a.test").await;
@@ -101,7 +101,7 @@ async fn no_row_of_the_trail_is_changed_or_removed() {
 }
 
 #[tokio::test]
-async fn x25_who_becomes_an_operator_or_no_longer_is_one_signs_in_again() {
+async fn changing_the_operator_role_ends_sessions() {
     let app = TestApp::open().await;
     let ada = app.person("ada@a.test").await;
     for (verb, status) in [("add", 200), ("remove", 403)] {

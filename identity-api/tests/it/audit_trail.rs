@@ -17,7 +17,7 @@ impl TestApp {
 }
 
 #[tokio::test]
-async fn an_organisation_reads_what_was_changed_for_it_newest_first_and_by_whom() {
+async fn organizations_read_their_trail_newest_first() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let minted = app.post(ada.shows(), KEYS, &json!({"name": "first", "scopes": ["identity:read", "identity:write"]})).await;
@@ -59,7 +59,7 @@ async fn an_organisation_reads_what_was_changed_for_it_newest_first_and_by_whom(
 }
 
 #[tokio::test]
-async fn s2_nobody_of_another_organisation_is_named_in_a_trail() {
+async fn s2_trails_name_no_actor_of_another_organization() {
     let app = TestApp::open().await;
     let (partner, partner_key) = app.platform("Planted Partner").await;
     app.trust(partner, true).await;
@@ -87,7 +87,7 @@ async fn s2_nobody_of_another_organisation_is_named_in_a_trail() {
 }
 
 #[tokio::test]
-async fn s2_a_person_of_another_organisation_is_not_named_whatever_they_did_to_this_one() {
+async fn rivals_in_a_contest_are_not_named() {
     let app = TestApp::open().await;
     let (org, key) = app.org("held").await;
     let (eve, others) = app.founder("eve@e.test", "e.test").await;
@@ -119,7 +119,7 @@ async fn of_delegations(app: &TestApp, key: &str) -> Vec<(String, Value, bool)> 
 }
 
 #[tokio::test]
-async fn s20_both_sides_of_a_delegation_find_it_in_their_trail() {
+async fn s20_delegations_are_in_the_trails_of_both_sides() {
     let app = TestApp::open().await;
     let ((owner, key), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let filed = app.ask(&partner_key, "a.test").await;

@@ -23,7 +23,7 @@ async fn logged(app: &TestApp, owner: &str, hook: &Answer, status: &str) -> Vec<
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn forty_changes_at_once_leave_as_many_deliveries_waiting_as_may_and_the_rest_in_the_log() {
+async fn forty_concurrent_changes_fill_the_queue_exactly() {
     for _ in 0..size("TEST_ROUNDS", 2) {
         let app = TestApp::open_with_backlog(5).await;
         let (_, owner) = app.owner_of("a.test").await;
@@ -55,7 +55,7 @@ async fn forty_changes_at_once_leave_as_many_deliveries_waiting_as_may_and_the_r
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_endpoint_that_is_full_takes_nothing_from_another() {
+async fn full_queues_do_not_affect_other_endpoints() {
     let app = TestApp::open_with_backlog(1).await;
     let (_, owner) = app.owner_of("a.test").await;
     let (_, other) = app.owner_of("b.test").await;
@@ -72,7 +72,7 @@ async fn one_endpoint_that_is_full_takes_nothing_from_another() {
 /// Where each waited for the other, PostgreSQL would undo an item of one after a second, and it would say `error`. `TEST_ROUNDS`,
 /// or so many; a round without the order of the outbox nearly always meets it.
 #[tokio::test(flavor = "multi_thread")]
-async fn bulk_calls_that_tell_the_same_full_endpoints_in_opposite_order_never_wait_for_each_other() {
+async fn bulk_calls_in_opposite_order_do_not_deadlock() {
     const OWNERS: i64 = 12;
     let app = TestApp::open_with_backlog(5).await;
     let mut there = Vec::new();
@@ -103,7 +103,7 @@ async fn bulk_calls_that_tell_the_same_full_endpoints_in_opposite_order_never_wa
 
 /// A hundredth of the queue is one sender's: nobody keeps the messages of others out.
 #[tokio::test]
-async fn one_sender_fills_only_its_share_of_a_queue() {
+async fn senders_can_fill_only_their_share_of_a_queue() {
     let app = TestApp::open_with_backlog(200).await;
     let ((platform, key), (_, one), (_, other)) =
         (app.platform("platform").await, app.owner_of("a.test").await, app.owner_of("b.test").await);
@@ -127,7 +127,7 @@ async fn one_sender_fills_only_its_share_of_a_queue() {
 }
 
 #[tokio::test]
-async fn unverified_senders_fill_half_of_a_queue() {
+async fn unverified_senders_can_fill_half_of_a_queue() {
     let app = TestApp::open_with_backlog(6).await;
     let (platform, key) = app.platform("platform").await;
     let hook = app.subscribe(&key, &["delegation.created"]).await;

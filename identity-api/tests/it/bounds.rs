@@ -17,7 +17,7 @@ async fn open(invites: u32, invites_to_address: u32) -> TestApp {
 }
 
 #[tokio::test]
-async fn a_person_invites_so_many_within_an_hour_and_withdrawing_gives_nothing_back() {
+async fn withdrawn_invites_count_against_the_hourly_limit() {
     let app = open(3, 0).await;
     let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
     let org = app.founded(&ada, "a.test").await.text("id").to_owned();
@@ -42,7 +42,7 @@ async fn a_person_invites_so_many_within_an_hour_and_withdrawing_gives_nothing_b
 }
 
 #[tokio::test]
-async fn nobody_spends_what_others_may_invite_an_address() {
+async fn inviters_do_not_use_up_limits_of_others() {
     let app = open(0, 2).await;
     let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
     let mut orgs = Vec::new();
@@ -67,7 +67,7 @@ async fn nobody_spends_what_others_may_invite_an_address() {
 
 /// Accounts cost nothing: without a limit over all of them, a mailbox could be flooded.
 #[tokio::test]
-async fn unverified_organizations_share_the_invites_to_an_address() {
+async fn unverified_organizations_share_an_invite_limit() {
     let app = open(0, 1).await;
     let mut invited = Vec::new();
     for number in 0..6 {
@@ -88,7 +88,7 @@ async fn unverified_organizations_share_the_invites_to_an_address() {
 }
 
 #[tokio::test]
-async fn a_key_of_a_partner_invites_so_many_within_an_hour() {
+async fn partner_keys_have_an_hourly_invite_limit() {
     let app = open(2, 0).await;
     let (_, key) = app.partner("partner").await;
     for (number, expected) in [201, 201, 429].into_iter().enumerate() {
@@ -100,7 +100,7 @@ async fn a_key_of_a_partner_invites_so_many_within_an_hour() {
 
 /// Forty at once of what there is room for fewer of.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_forty_at_once_no_more_get_through_than_there_is_room_for() {
+async fn forty_concurrent_calls_respect_the_limits() {
     let app = Arc::new(open(7, 0).await);
     let (ada, org) = app.founder("ada@a.test", "a.test").await;
     let requests = |number: usize| if number.is_multiple_of(2) { PLATFORM_REQUESTS } else { AGENT_REQUESTS };

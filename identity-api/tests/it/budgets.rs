@@ -46,7 +46,7 @@ async fn add_keys(app: &TestApp, org: OrgId, number: i64) {
 }
 
 #[tokio::test]
-async fn f50_changes_end_in_429_when_the_budget_is_spent() {
+async fn f50_changes_return_429_when_the_budget_is_spent() {
     let clock = standstill();
     let app = open_with(100_000, clock.clone()).await;
     let ((org, key), (_, other)) = (app.org("busy").await, app.org("other").await);
@@ -85,7 +85,7 @@ async fn f74_revoking_needs_no_budget() {
 }
 
 #[tokio::test]
-async fn f50_a_person_who_creates_organizations_has_a_budget() {
+async fn creating_organizations_has_a_budget_per_person() {
     let app = open_with(30_000, standstill()).await;
     let session = app.session("ann@example.com", &[]).await;
     let create = async |number: usize| {
@@ -101,7 +101,7 @@ async fn f50_a_person_who_creates_organizations_has_a_budget() {
 }
 
 #[tokio::test]
-async fn f52_an_endpoint_has_five_tests_and_redeliveries_a_minute() {
+async fn f52_endpoints_have_five_trials_per_minute() {
     let app = TestApp::open().await;
     let (_, owner) = app.org("owner").await;
     let endpoint = app.subscribe(&owner, &["delegation.created"]).await;
@@ -122,7 +122,7 @@ async fn f52_an_endpoint_has_five_tests_and_redeliveries_a_minute() {
 }
 
 #[tokio::test]
-async fn f52_an_organization_has_twenty_tests_a_minute() {
+async fn organizations_have_twenty_trials_per_minute() {
     let app = TestApp::open().await;
     let ((_, busy), (_, other)) = (app.org("busy").await, app.org("other").await);
     let mut accepted = 0;
@@ -140,7 +140,7 @@ async fn f52_an_organization_has_twenty_tests_a_minute() {
 
 /// The bucket of an endpoint is nobody else's to spend.
 #[tokio::test]
-async fn tests_of_foreign_endpoints_spend_nothing() {
+async fn testing_foreign_endpoints_uses_no_rate() {
     let app = TestApp::open().await;
     let ((_, owner), (_, stranger)) = (app.org("owner").await, app.org("stranger").await);
     let endpoint = app.subscribe(&owner, &["delegation.created"]).await;
@@ -151,7 +151,7 @@ async fn tests_of_foreign_endpoints_spend_nothing() {
 }
 
 #[tokio::test]
-async fn f51_many_keys_of_one_organization_share_a_rate() {
+async fn f51_keys_of_one_organization_share_a_rate() {
     let app = TestApp::open_for(Clock::System, SignInSettings { identity_rate: 2, ..sign_in() }).await;
     let (org, _) = app.org("busy").await;
     let mut statuses = Vec::new();
@@ -166,7 +166,7 @@ async fn f51_many_keys_of_one_organization_share_a_rate() {
 }
 
 #[tokio::test]
-async fn f51_an_organization_has_at_most_1000_active_keys() {
+async fn organizations_have_at_most_1000_active_keys() {
     let app = TestApp::open().await;
     let (org, owner) = app.org("owner").await;
     add_keys(&app, org, MAX_KEYS - 3).await;
@@ -182,7 +182,7 @@ async fn f51_an_organization_has_at_most_1000_active_keys() {
 }
 
 #[tokio::test]
-async fn f51_a_list_of_keys_has_at_most_1000_revoked_ones() {
+async fn key_lists_have_at_most_1000_revoked_keys() {
     let app = TestApp::open().await;
     let (org, owner) = app.org("owner").await;
     add_keys(&app, org, 3_000).await;
@@ -192,7 +192,7 @@ async fn f51_a_list_of_keys_has_at_most_1000_revoked_ones() {
 }
 
 #[tokio::test]
-async fn f51_an_organization_has_at_most_1000_members() {
+async fn organizations_have_at_most_1000_members() {
     let app = TestApp::open().await;
     let (org, _) = app.org("owner").await;
     let session = app.session("owner@example.com", &[org]).await;
@@ -247,7 +247,7 @@ async fn assert_half_of_the_slots_stay_free<F>(
 }
 
 #[tokio::test]
-async fn f53_an_organization_never_has_all_connections() {
+async fn one_organization_cannot_take_all_connections() {
     let app = Arc::new(TestApp::open().await);
     let (org, key) = app.org("waiting").await;
     let lock = sqlx::query("SELECT 1 FROM organizations WHERE id = $1 FOR UPDATE").bind(org.0);
@@ -259,7 +259,7 @@ async fn f53_an_organization_never_has_all_connections() {
 }
 
 #[tokio::test]
-async fn f72_a_person_never_has_all_connections() {
+async fn f72_one_person_cannot_take_all_connections() {
     let app = Arc::new(TestApp::open().await);
     let session = app.session("ann@example.com", &[]).await;
     let lock = sqlx::query("SELECT 1 FROM users WHERE email = 'ann@example.com' FOR UPDATE");
@@ -272,7 +272,7 @@ async fn f72_a_person_never_has_all_connections() {
 }
 
 #[tokio::test]
-async fn f72_a_person_has_one_share_over_all_organizations() {
+async fn people_have_one_share_across_organizations() {
     let app = Arc::new(TestApp::open().await);
     let mut own = Vec::new();
     for number in 0..8 {
@@ -291,7 +291,7 @@ async fn f72_a_person_has_one_share_over_all_organizations() {
 }
 
 #[tokio::test]
-async fn f72_keys_of_a_founders_organizations_have_one_share() {
+async fn keys_of_a_founders_organizations_have_one_share() {
     let app = Arc::new(TestApp::open().await);
     let mut own = Vec::new();
     for number in 0..8 {
@@ -328,7 +328,7 @@ async fn change_without_body(app: &TestApp, key: &str) -> TcpStream {
 }
 
 #[tokio::test]
-async fn f70_a_body_that_never_comes_holds_no_slot() {
+async fn f70_unsent_bodies_hold_no_slot() {
     let app = TestApp::open().await;
     let mut open = Vec::new();
     for (number, share) in SHARES.into_iter().enumerate() {
@@ -343,7 +343,7 @@ async fn f70_a_body_that_never_comes_holds_no_slot() {
 }
 
 #[tokio::test]
-async fn f71_a_domain_check_that_hangs_holds_no_slot() {
+async fn f71_hanging_domain_checks_hold_no_slot() {
     let internet = Internet::new().await;
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = silent.local_addr().unwrap().port();
@@ -369,7 +369,7 @@ async fn f71_a_domain_check_that_hangs_holds_no_slot() {
 }
 
 #[tokio::test]
-async fn f51_every_list_is_paged() {
+async fn every_list_is_paged() {
     let app = TestApp::open().await;
     let (org, owner) = app.owner_of("a.test").await;
     let session = app.session("owner@example.com", &[org]).await;
@@ -402,7 +402,7 @@ async fn f51_every_list_is_paged() {
 }
 
 #[tokio::test]
-async fn f51_a_list_of_delegations_has_at_most_1000_and_pages_beyond() {
+async fn delegation_lists_have_pages_of_at_most_1000() {
     let app = TestApp::open().await;
     let (partner, key) = app.platform("partner").await;
     sqlx::query(

@@ -70,7 +70,7 @@ async fn kept(app: &TestApp) -> [i64; 3] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn g11_a_bulk_call_whose_database_dies_in_the_middle_leaves_nothing_and_its_repeat_files_each_once() {
+async fn interrupted_bulk_calls_leave_nothing_behind() {
     let mut alone = Alone::open().await;
     let app = Arc::clone(&alone.app);
     for number in 0..ITEMS {

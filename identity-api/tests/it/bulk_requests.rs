@@ -12,7 +12,7 @@ fn statuses(body: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn g11_every_item_stands_alone_in_order_and_the_summary_adds_up() {
+async fn g11_bulk_items_succeed_or_fail_alone() {
     let app = TestApp::open().await;
     let (_, partner) = app.platform("partner").await;
     let mut hooks = Vec::new();
@@ -63,7 +63,7 @@ async fn g11_every_item_stands_alone_in_order_and_the_summary_adds_up() {
 }
 
 #[tokio::test]
-async fn g11_an_item_that_the_database_refuses_is_undone_alone() {
+async fn database_errors_roll_back_only_their_item() {
     let app = TestApp::open().await;
     let (partner, key) = app.platform("partner").await;
     let mut hooks = Vec::new();

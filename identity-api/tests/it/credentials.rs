@@ -19,7 +19,7 @@ fn statuses(answers: &[Answer; 3]) -> [u16; 3] {
 }
 
 #[tokio::test]
-async fn a_member_acts_for_their_organisation_and_names_it_when_there_are_several() {
+async fn members_of_several_organizations_must_name_one() {
     let app = TestApp::open().await;
     let ((one, one_key), (two, two_key), (other, other_key)) =
         (app.org("one").await, app.org("two").await, app.org("other").await);

@@ -27,7 +27,7 @@ const ORIGINS: [(&[(&str, &str)], bool); 14] = [
 ];
 
 #[tokio::test]
-async fn x26_a_change_by_cookie_needs_a_page_of_our_own() {
+async fn x26_changes_by_cookie_require_our_own_page() {
     let settings = SignInSettings { allowed_origins: vec!["https://console.example.com/app".parse().unwrap()], ..sign_in() };
     let app = TestApp::open_for(Clock::System, settings).await;
     let (org, key) = app.org("owner").await;
@@ -65,7 +65,7 @@ async fn x26_a_change_by_cookie_needs_a_page_of_our_own() {
 
 /// Else a page could sign its visitors in as somebody else, and watch what they enter there.
 #[tokio::test]
-async fn x26_another_sites_page_signs_nobody_in() {
+async fn other_sites_cannot_sign_visitors_in() {
     let app = TestApp::open().await;
     app.ask_to_sign_in("evil@example.com").await;
     let token = app.token_mailed("evil@example.com", 1).await;
@@ -80,7 +80,7 @@ async fn x26_another_sites_page_signs_nobody_in() {
 }
 
 #[tokio::test]
-async fn x27_no_other_site_may_read_an_answer_and_nobody_keeps_it() {
+async fn x27_responses_are_private_and_not_cached() {
     let app = TestApp::open().await;
     let session = app.session("jane@example.com", &[]).await;
     for method in [Method::GET, Method::OPTIONS] {
@@ -92,7 +92,7 @@ async fn x27_no_other_site_may_read_an_answer_and_nobody_keeps_it() {
 }
 
 #[tokio::test]
-async fn over_https_only_the_cookie_that_no_neighbour_can_plant_counts() {
+async fn https_accepts_only_the_host_cookie() {
     let settings = SignInSettings { public_url: Some("https://telemetry.test".parse().unwrap()), ..sign_in() };
     let app = TestApp::open_for(Clock::System, settings).await;
     app.ask_to_sign_in("jane@example.com").await;

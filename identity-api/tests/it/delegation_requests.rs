@@ -8,7 +8,7 @@ use serde_json::json;
 use service_kit::testing::eventually;
 
 #[tokio::test]
-async fn a_request_is_filed_listed_on_both_sides_and_approved() {
+async fn creates_lists_and_approves_a_request() {
     let app = TestApp::open_at_a_standstill().await;
     let ((owner, owner_key), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("Partner").await);
     let filed = app.ask(&partner_key, "www.A.test.").await;
@@ -47,7 +47,7 @@ async fn a_request_is_filed_listed_on_both_sides_and_approved() {
 }
 
 #[tokio::test]
-async fn owners_are_mailed_that_somebody_asks_without_a_word_of_who_asks() {
+async fn owners_get_an_email_without_the_requesters_name() {
     let app = TestApp::open().await;
     let ((owner, _), (_, partner)) = (app.owner_of("a.test").await, app.platform("Bargain").await);
     let (_, second) = app.platform("second").await;
@@ -71,7 +71,7 @@ async fn owners_are_mailed_that_somebody_asks_without_a_word_of_who_asks() {
 }
 
 #[tokio::test]
-async fn a_denied_request_is_over_and_can_be_filed_again() {
+async fn denied_requests_can_be_filed_again() {
     let app = TestApp::open().await;
     let ((owner, owner_key), (_, partner)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let filed = app.ask(&partner, "a.test").await;
@@ -88,7 +88,7 @@ async fn a_denied_request_is_over_and_can_be_filed_again() {
 }
 
 #[tokio::test]
-async fn a_request_and_a_grant_of_the_same_pair_do_not_both_come_true() {
+async fn pending_requests_conflict_with_a_grant() {
     let app = TestApp::open().await;
     let ((_, owner), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let filed = app.ask(&partner_key, "a.test").await;
@@ -101,7 +101,7 @@ async fn a_request_and_a_grant_of_the_same_pair_do_not_both_come_true() {
 }
 
 #[tokio::test]
-async fn g7_an_expired_request_is_gone_for_both_answers_and_a_resolved_one_is_a_conflict() {
+async fn g7_expired_requests_are_gone_resolved_ones_conflict() {
     let app = TestApp::open_at_a_standstill().await;
     let ((_, owner), (_, partner)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let (_, prompt) = app.platform("prompt").await;
@@ -123,7 +123,7 @@ async fn g7_an_expired_request_is_gone_for_both_answers_and_a_resolved_one_is_a_
 }
 
 #[tokio::test]
-async fn g8_only_the_grantor_answers() {
+async fn g8_only_the_grantor_can_answer() {
     let app = TestApp::open().await;
     let ((_, owner), (_, partner)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let (_, stranger) = app.owner_of("b.test").await;
@@ -136,7 +136,7 @@ async fn g8_only_the_grantor_answers() {
 }
 
 #[tokio::test]
-async fn g9_a_domain_is_read_like_everywhere_else() {
+async fn g9_accepts_every_spelling_of_a_domain() {
     let app = TestApp::open().await;
     let ((owner, owner_key), (_, partner)) = (app.owner_of("xn--bcher-kva.test").await, app.platform("partner").await);
     let (registered, _) = app.org("registered").await;

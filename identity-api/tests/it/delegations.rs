@@ -8,7 +8,7 @@ use schemas::identity::OrgType;
 use serde_json::json;
 
 #[tokio::test]
-async fn a_delegation_is_granted_listed_on_both_sides_and_revoked() {
+async fn grants_lists_and_revokes_a_delegation() {
     let app = TestApp::open().await;
     let ((owner, owner_key), (partner, partner_key)) = (app.org("Owner").await, app.platform("Partner").await);
     let granted = app.grant(&owner_key, partner).await;
@@ -39,7 +39,7 @@ async fn a_delegation_is_granted_listed_on_both_sides_and_revoked() {
 }
 
 #[tokio::test]
-async fn g1_only_a_content_owner_delegates_and_only_reading() {
+async fn g1_only_content_owners_delegate_and_only_reads() {
     let app = TestApp::open().await;
     let (_, owner) = app.org("owner").await;
     let (platform, platform_key) = app.platform("platform").await;
@@ -57,7 +57,7 @@ async fn g1_only_a_content_owner_delegates_and_only_reading() {
 }
 
 #[tokio::test]
-async fn g2_a_grantee_is_another_organisation_and_a_platform_or_an_agent() {
+async fn g2_grantees_are_other_platforms_or_agents() {
     let app = TestApp::open().await;
     let (owner, owner_key) = app.org("owner").await;
     let ((other, _), (agent, _)) = (app.org("other").await, app.org_of("agent", OrgType::Agent).await);
@@ -72,7 +72,7 @@ async fn g2_a_grantee_is_another_organisation_and_a_platform_or_an_agent() {
 }
 
 #[tokio::test]
-async fn g4_only_the_grantor_revokes() {
+async fn g4_only_the_grantor_can_revoke() {
     let app = TestApp::open().await;
     let ((owner, owner_key), (partner, partner_key)) = (app.org("owner").await, app.platform("partner").await);
     let (_, stranger) = app.org("stranger").await;
@@ -86,7 +86,7 @@ async fn g4_only_the_grantor_revokes() {
 }
 
 #[tokio::test]
-async fn g5_a_list_shows_the_callers_own_side_only() {
+async fn g5_lists_show_only_the_callers_side() {
     let app = TestApp::open().await;
     let ((one, one_key), (two, two_key)) = (app.org("one").await, app.org("two").await);
     let ((partner, partner_key), (_, stranger)) = (app.platform("partner").await, app.platform("stranger").await);
@@ -117,7 +117,7 @@ async fn g5_a_list_shows_the_callers_own_side_only() {
 
 /// Two organizations can't flood each other with messages, rows and audit entries.
 #[tokio::test]
-async fn a_pair_has_so_many_delegations_and_requests_an_hour() {
+async fn pairs_have_an_hourly_limit() {
     let clock = standstill();
     let app = TestApp::open_for(clock.clone(), SignInSettings { delegations_per_pair: 2, ..sign_in() }).await;
     let ((_, owner), (platform, partner)) = (app.owner_of("a.test").await, app.platform("platform").await);
@@ -142,7 +142,7 @@ async fn a_pair_has_so_many_delegations_and_requests_an_hour() {
 }
 
 #[tokio::test]
-async fn approvals_count_as_delegations_of_the_pair() {
+async fn approvals_count_against_the_limit_of_a_pair() {
     let app = TestApp::open_for(standstill(), SignInSettings { delegations_per_pair: 1, ..sign_in() }).await;
     let ((_, owner), (platform, partner)) = (app.owner_of("a.test").await, app.platform("platform").await);
     let granted = app.grant(&owner, platform).await;

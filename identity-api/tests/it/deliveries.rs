@@ -65,7 +65,7 @@ const DELIVERED: &str = "status = 'delivered', attempts = 1, ended_at = now(), l
                          last_outcome = 'delivered', last_status_code = 204, last_duration_ms = 3";
 
 #[tokio::test]
-async fn the_log_shows_every_delivery_newest_first_and_how_it_stands() {
+async fn log_shows_deliveries_newest_first_with_status() {
     let told = Told::thrice().await;
     told.ends(&told.ids[0], DEAD).await;
     told.ends(&told.ids[1], DELIVERED).await;
@@ -106,7 +106,7 @@ async fn the_log_shows_every_delivery_newest_first_and_how_it_stands() {
 }
 
 #[tokio::test]
-async fn an_endpoint_tells_the_latest_attempt_of_its_deliveries() {
+async fn endpoints_show_their_latest_attempt() {
     let told = Told::thrice().await;
     let other = told.app.subscribe(&told.owner, &["delegation.revoked"]).await;
     let latest = async || {
@@ -130,7 +130,7 @@ async fn an_endpoint_tells_the_latest_attempt_of_its_deliveries() {
 }
 
 #[tokio::test]
-async fn a_delivery_is_sent_once_more_by_the_whole_schedule_whatever_became_of_it() {
+async fn redelivery_restarts_the_retry_schedule() {
     let told = Told::thrice().await;
     told.ends(&told.ids[0], DEAD).await;
     told.ends(&told.ids[1], DELIVERED).await;
@@ -164,7 +164,7 @@ async fn a_delivery_is_sent_once_more_by_the_whole_schedule_whatever_became_of_i
 }
 
 #[tokio::test]
-async fn w5_a_rotated_secret_is_shown_once_and_replaces_the_old_one() {
+async fn rotated_secrets_are_shown_once_and_replace_the_old() {
     let told = Told::thrice().await;
     let sealed = async || -> Vec<u8> {
         sqlx::query_scalar("SELECT secret_sealed FROM webhook_endpoints").fetch_one(&told.app.stores.pool).await.unwrap()

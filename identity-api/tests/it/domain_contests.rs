@@ -57,7 +57,7 @@ fn looked(standing: u32, missing: u32, lapsed: u32) -> Looked {
 }
 
 #[tokio::test]
-async fn a8_a_fresh_dns_proof_takes_a_host_that_is_held_on_somebodys_word_and_both_are_told() {
+async fn a8_dns_verification_overrides_an_attestation() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;
     let (_, partner_key) = app.partner("partner").await;
@@ -109,7 +109,7 @@ async fn a8_a_fresh_dns_proof_takes_a_host_that_is_held_on_somebodys_word_and_bo
 }
 
 #[tokio::test]
-async fn a8_a_proof_that_stands_keeps_a_host_and_one_that_is_gone_does_not() {
+async fn owners_keep_a_host_while_their_token_is_published() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;
     let ((_, first, first_key), (_, second, key)) = (founded(&app, "ada@o.test").await, founded(&app, "bob@o.test").await);
@@ -137,7 +137,7 @@ async fn a8_a_proof_that_stands_keeps_a_host_and_one_that_is_gone_does_not() {
 }
 
 #[tokio::test]
-async fn a8_of_all_who_prove_an_attested_host_at_once_one_gets_it() {
+async fn one_of_many_concurrent_contests_wins() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;
     let (holder, _) = app.owner_of("a.test").await;
@@ -186,7 +186,7 @@ async fn somebody(app: &TestApp, waits: &'static str) {
 const PROVED_ANEW: &str = "UPDATE domains SET proved_at = proved_at + interval '1 hour' WHERE proved_at IS NOT NULL";
 
 #[tokio::test]
-async fn a8_a_holder_who_has_proved_the_host_meanwhile_keeps_it() {
+async fn holders_that_verify_again_in_time_keep_the_host() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;
     let (first, key, registered) = contested(&app, &internet).await;
@@ -203,7 +203,7 @@ async fn a8_a_holder_who_has_proved_the_host_meanwhile_keeps_it() {
 }
 
 #[tokio::test]
-async fn a8_a_holder_whose_proof_is_being_noted_keeps_the_host() {
+async fn holders_being_checked_keep_the_host() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;
     let (first, key, registered) = contested(&app, &internet).await;
@@ -222,7 +222,7 @@ async fn a8_a_holder_whose_proof_is_being_noted_keeps_the_host() {
 }
 
 #[tokio::test]
-async fn a8_the_process_looks_at_due_proofs_by_itself() {
+async fn process_checks_due_domains_periodically() {
     let internet = Internet::new().await;
     let (outside, domains) = internet.settings();
     let domains = DomainSettings { proof_round: Duration::from_millis(100), ..domains };
@@ -235,7 +235,7 @@ async fn a8_the_process_looks_at_due_proofs_by_itself() {
 }
 
 #[tokio::test]
-async fn a8_every_proof_is_looked_at_again_and_lapses_after_seven_days_without_it() {
+async fn domains_lapse_after_seven_days_without_a_token() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;
     let (_, owner, key) = founded(&app, "ada@o.test").await;
@@ -290,7 +290,7 @@ async fn a8_every_proof_is_looked_at_again_and_lapses_after_seven_days_without_i
 }
 
 #[tokio::test]
-async fn a8_a_service_that_was_away_for_a_week_lets_nothing_lapse_on_its_first_look() {
+async fn downtime_does_not_make_domains_lapse() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;
     let (_, key) = app.org("owner").await;
@@ -307,7 +307,7 @@ async fn a8_a_service_that_was_away_for_a_week_lets_nothing_lapse_on_its_first_l
 }
 
 #[tokio::test]
-async fn a8_an_owner_proves_again_what_was_attested_or_is_missing() {
+async fn owners_can_verify_attested_or_missing_domains_again() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;
     let (_, owner, key) = founded(&app, "ada@o.test").await;
@@ -329,7 +329,7 @@ async fn a8_an_owner_proves_again_what_was_attested_or_is_missing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a8_several_processes_look_at_each_proof_once_and_tell_of_each_lapse_once() {
+async fn concurrent_processes_check_each_domain_once() {
     const DOMAINS_IN_ALL: u32 = 20;
     let internet = Internet::new().await;
     let app = app_on(&internet).await;

@@ -36,7 +36,7 @@ fn later(app: &TestApp) -> DateTime<Utc> {
 }
 
 #[tokio::test]
-async fn i3_rs2_a_registration_alone_shows_nothing_and_stops_nobody() {
+async fn i3_unverified_domains_show_and_block_nothing() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;
     let ((squatter, squatting), (owner, key)) = (app.org("squatter").await, app.org("owner").await);
@@ -55,7 +55,7 @@ async fn i3_rs2_a_registration_alone_shows_nothing_and_stops_nobody() {
 }
 
 #[tokio::test]
-async fn r7_whoever_comes_after_another_owner_inherits_nothing_and_whoever_comes_back_sees_their_own_again() {
+async fn r7_later_owners_see_no_earlier_history() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;
     let ((first, first_key), (second, second_key)) = (app.org("first").await, app.org("second").await);
@@ -86,7 +86,7 @@ async fn r7_whoever_comes_after_another_owner_inherits_nothing_and_whoever_comes
 }
 
 #[tokio::test]
-async fn r7_a_host_beneath_anothers_domain_goes_to_who_verifies_it_without_its_history() {
+async fn subdomains_change_owner_without_their_history() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;
     let ((above, above_key), (beneath, key)) = (app.org("above").await, app.org("beneath").await);
@@ -114,7 +114,7 @@ async fn r7_a_host_beneath_anothers_domain_goes_to_who_verifies_it_without_its_h
 }
 
 #[tokio::test]
-async fn r7_who_verifies_a_domain_does_not_see_what_others_had_beneath_it() {
+async fn owners_do_not_see_history_of_others_subdomains() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;
     let ((one, one_key), (_, two_key), (above, above_key)) = (app.org("1").await, app.org("2").await, app.org("above").await);
@@ -134,7 +134,7 @@ async fn r7_who_verifies_a_domain_does_not_see_what_others_had_beneath_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s12_of_all_who_prove_a_host_at_once_one_gets_it() {
+async fn one_of_many_concurrent_verifications_wins() {
     let internet = Internet::new().await;
     let app = Arc::new(app_on(&internet).await);
     let mut keys = Vec::new();
@@ -171,7 +171,7 @@ async fn s12_of_all_who_prove_a_host_at_once_one_gets_it() {
 
 /// The database decides even when code does not: two owners of a moment cannot be written down.
 #[tokio::test]
-async fn two_owners_of_one_moment_are_refused_by_the_table_and_a_clock_that_is_behind_makes_none() {
+async fn database_rejects_overlapping_owners() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;
     let ((_, first_key), (second, second_key)) = (app.org("first").await, app.org("second").await);

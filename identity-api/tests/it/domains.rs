@@ -44,7 +44,7 @@ fn codes(refused: &Answer) -> Vec<(&str, &str)> {
 }
 
 #[tokio::test]
-async fn a_domain_goes_from_registered_to_verified_to_released() {
+async fn registers_verifies_and_releases_a_domain() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;
     let (org, key) = app.org("owner").await;
@@ -86,7 +86,7 @@ async fn a_domain_goes_from_registered_to_verified_to_released() {
 }
 
 #[tokio::test]
-async fn each_of_the_three_ways_proves_a_domain() {
+async fn each_of_three_methods_verifies_a_domain() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;
     for (method, other) in [("dns_txt", "well_known"), ("well_known", "meta_tag"), ("meta_tag", "dns_txt")] {
@@ -118,7 +118,7 @@ async fn each_of_the_three_ways_proves_a_domain() {
 }
 
 #[tokio::test]
-async fn what_does_not_prove_a_domain_is_said_by_way_and_in_coarse_words() {
+async fn failed_verification_reports_a_fault_per_method() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;
     let (_, key) = app.org("owner").await;
@@ -160,7 +160,7 @@ async fn what_does_not_prove_a_domain_is_said_by_way_and_in_coarse_words() {
 
 /// S5: what is inside answers exactly like what is nowhere.
 #[tokio::test]
-async fn a_name_that_points_inside_is_not_called_and_looks_like_one_that_is_nowhere() {
+async fn private_addresses_look_like_unreachable_ones() {
     let (internet, canary) = (Internet::new().await, TestReceiver::canary().await);
     let (outside, domains) = internet.settings();
     // Any public host at the canary's port: only its address stands in the way.
@@ -184,7 +184,7 @@ async fn a_name_that_points_inside_is_not_called_and_looks_like_one_that_is_nowh
 }
 
 #[tokio::test]
-async fn an_organisation_has_so_many_domains_and_so_many_attempts_a_minute_and_no_more() {
+async fn domains_and_verifications_are_limited() {
     let internet = Internet::new().await;
     let (outside, domains) = internet.settings();
     let domains = DomainSettings { domains_per_organization: 3, verifications_per_minute: 4, ..domains };
@@ -213,7 +213,7 @@ async fn an_organisation_has_so_many_domains_and_so_many_attempts_a_minute_and_n
 }
 
 #[tokio::test]
-async fn e5_a_domain_with_www_is_the_domain_without_it_and_is_proved_there() {
+async fn www_is_ignored_in_domains() {
     let internet = Internet::new().await;
     let app = app_on(&internet).await;
     let (_, key) = app.org("owner").await;

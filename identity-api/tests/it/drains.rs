@@ -40,7 +40,7 @@ fn id_of(drain: &Value) -> DrainId {
 }
 
 #[tokio::test]
-async fn a_drain_is_made_listed_fed_and_deleted() {
+async fn creates_lists_uses_and_deletes_a_drain() {
     let app = TestApp::open_at_a_standstill().await;
     let (org, owner) = app.owner_of("a.test").await;
     app.owner_of("b.test").await;
@@ -80,7 +80,7 @@ async fn a_drain_is_made_listed_fed_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_replaced_key_stands_for_an_hour_and_never_two_of_them() {
+async fn one_replaced_key_stays_valid_for_an_hour() {
     let app = TestApp::open_at_a_standstill().await;
     let (org, owner) = app.owner_of("a.test").await;
     let drain = app.drain(Shows::Key(&owner)).await;
@@ -116,7 +116,7 @@ async fn a_replaced_key_stands_for_an_hour_and_never_two_of_them() {
 }
 
 #[tokio::test]
-async fn a_secret_is_kept_sealed() {
+async fn secrets_are_stored_encrypted() {
     let app = TestApp::open().await;
     let (_, owner) = app.org("owner").await;
     let wanted = json!({"name": "Vercel", "provider": "vercel", "secret": "planted-secret"});
@@ -133,7 +133,7 @@ async fn a_secret_is_kept_sealed() {
 }
 
 #[tokio::test]
-async fn only_who_may_mint_keys_and_report_makes_a_drain() {
+async fn creating_a_drain_requires_owner_and_telemetry_write() {
     let app = TestApp::open().await;
     let (org, owner) = app.org("owner").await;
     let drain = app.drain(Shows::Key(&owner)).await;
@@ -162,7 +162,7 @@ async fn only_who_may_mint_keys_and_report_makes_a_drain() {
 }
 
 #[tokio::test]
-async fn whoever_is_removed_leaves_no_key_of_a_drain_behind() {
+async fn removing_a_person_revokes_their_drain_keys() {
     let app = TestApp::open().await;
     let (org, _) = app.org("owner").await;
     let (boss, ada) = (app.session("boss@a.test", &[org]).await, app.session("ada@a.test", &[org]).await);
@@ -179,7 +179,7 @@ async fn whoever_is_removed_leaves_no_key_of_a_drain_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_forty_at_once_no_more_drains_are_made_than_there_is_room_for() {
+async fn concurrent_calls_respect_the_drain_limit() {
     let app = Arc::new(TestApp::open().await);
     let (org, owner) = app.org("owner").await;
     let many = "INSERT INTO drains (organization_id, name, provider) SELECT $1, 'many', 'combined' FROM generate_series(1, $2)";
@@ -220,7 +220,7 @@ async fn add_hour(app: &TestApp, drain: DrainId, hours_ago: i64, numbers: [i64; 
 }
 
 #[tokio::test]
-async fn the_health_of_a_drain_tells_of_each_hour_and_of_hours_without_a_line_that_nothing_is_known() {
+async fn drain_health_distinguishes_unknown_hours_from_zero() {
     let app = TestApp::open_at_a_standstill().await;
     let (_, owner) = app.org("owner").await;
     let drain = app.drain(Shows::Key(&owner)).await;

@@ -9,7 +9,7 @@ async fn invite_first(app: &TestApp, key: &str, org: &str, email: &str) -> Answe
 }
 
 #[tokio::test]
-async fn a_partner_invites_another_first_owner_until_somebody_has_come() {
+async fn partners_can_invite_again_until_an_owner_joins() {
     let app = TestApp::open().await;
     let (key, other) = (app.partner("partner").await.1, app.partner("other").await.1);
     let hook = app.subscribe(&key, &["invite.claimed"]).await;
@@ -42,7 +42,7 @@ async fn a_partner_invites_another_first_owner_until_somebody_has_come() {
 }
 
 #[tokio::test]
-async fn an_owner_who_has_to_go_does_not_come_back_by_an_invite_of_their_own() {
+async fn removed_owners_cannot_use_their_own_invites() {
     let app = TestApp::open().await;
     let ada = app.person("ada@a.test").await;
     for is_removed in [true, false] {

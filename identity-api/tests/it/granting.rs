@@ -33,7 +33,7 @@ async fn in_force(app: &TestApp, by: &Person, path: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a5_a_key_delegates_and_approves_at_most_its_own_scopes() {
+async fn keys_delegate_at_most_their_own_scopes() {
     let app = TestApp::open().await;
     let ((owner, _), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let filed = app.ask(&partner_key, "a.test").await;
@@ -52,7 +52,7 @@ async fn a5_a_key_delegates_and_approves_at_most_its_own_scopes() {
 }
 
 #[tokio::test]
-async fn a4_a_member_who_is_no_owner_lets_nobody_in() {
+async fn members_cannot_grant_access() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     app.seed().verify(org.parse().unwrap(), "a.test").await;
@@ -75,7 +75,7 @@ async fn a4_a_member_who_is_no_owner_lets_nobody_in() {
 }
 
 #[tokio::test]
-async fn a18_members_release_enable_test_and_revoke_nothing() {
+async fn a18_members_cannot_release_enable_test_or_revoke() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     app.seed().verify(org.parse().unwrap(), "a.test").await;
@@ -115,7 +115,7 @@ async fn a18_members_release_enable_test_and_revoke_nothing() {
 }
 
 #[tokio::test]
-async fn s17_who_is_removed_leaves_no_delegation_and_no_webhook_endpoint_behind() {
+async fn removal_revokes_delegations_and_endpoints() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     app.seed().verify(org.parse().unwrap(), "a.test").await;
@@ -146,7 +146,7 @@ async fn s17_who_is_removed_leaves_no_delegation_and_no_webhook_endpoint_behind(
 }
 
 #[tokio::test]
-async fn s17_a_member_who_is_no_owner_gets_no_signing_secret() {
+async fn members_cannot_see_signing_secrets() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     let endpoint = set_up(&app, ada.shows()).await;
@@ -164,7 +164,7 @@ async fn s17_a_member_who_is_no_owner_gets_no_signing_secret() {
 
 /// Whoever rotated it last knows what signs, and nobody else does.
 #[tokio::test]
-async fn s17_an_endpoint_goes_with_the_person_who_rotated_its_secret_last() {
+async fn endpoints_are_removed_with_the_last_secret_rotator() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let by_his_key = mint(&app, Shows::Key(&mint(&app, bob.shows()).await)).await;
@@ -192,7 +192,7 @@ async fn s17_an_endpoint_goes_with_the_person_who_rotated_its_secret_last() {
 
 /// A secret that is being made for somebody while they are removed.
 #[tokio::test(flavor = "multi_thread")]
-async fn s17_a_secret_that_is_rotated_while_who_does_is_removed_signs_nothing_or_is_never_made() {
+async fn removal_wins_over_concurrent_secret_rotation() {
     const ROUNDS: usize = 10;
     let app = TestApp::open().await;
     let (ada, org) = app.founder("ada@a.test", "a.test").await;
@@ -214,7 +214,7 @@ async fn s17_a_secret_that_is_rotated_while_who_does_is_removed_signs_nothing_or
 }
 
 #[tokio::test]
-async fn s17_delegations_and_endpoints_stay_where_the_owner_says_so_and_go_with_an_owner_who_becomes_a_member() {
+async fn keep_keys_keeps_delegations_and_endpoints() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (platform, _) = app.platform("one").await;
@@ -237,7 +237,7 @@ async fn s17_delegations_and_endpoints_stay_where_the_owner_says_so_and_go_with_
 
 /// Of another organisation of the same person, nothing goes.
 #[tokio::test]
-async fn s17_what_a_removed_person_made_elsewhere_stays() {
+async fn removal_changes_nothing_in_other_organizations() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (platform, _) = app.platform("one").await;
@@ -255,7 +255,7 @@ async fn s17_what_a_removed_person_made_elsewhere_stays() {
 
 /// Whoever lets others in while they are removed is either too late or is found.
 #[tokio::test(flavor = "multi_thread")]
-async fn s17_what_is_being_made_while_its_maker_is_removed_is_taken_back_or_is_never_made() {
+async fn removal_wins_over_concurrent_grants() {
     const ROUNDS: usize = 10;
     let app = TestApp::open().await;
     let (ada, org) = app.founder("ada@a.test", "a.test").await;
@@ -287,7 +287,7 @@ async fn s17_what_is_being_made_while_its_maker_is_removed_is_taken_back_or_is_n
 }
 
 #[tokio::test]
-async fn s17_an_operator_who_is_removed_leaves_nothing_behind_that_their_keys_made() {
+async fn removing_an_operator_removes_what_their_keys_made() {
     let app = TestApp::open().await;
     let ((org, owner), (platform, _)) = (app.org("one").await, app.platform("two").await);
     json_of(&app, "operator add op@x.test").await;
@@ -304,7 +304,7 @@ async fn s17_an_operator_who_is_removed_leaves_nothing_behind_that_their_keys_ma
 
 /// A person may be both: what they minted as an operator for the organisation that removes them is theirs, too.
 #[tokio::test]
-async fn s17_a_removed_member_loses_the_keys_they_minted_there_as_an_operator() {
+async fn removal_revokes_keys_created_as_operator() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (other, _) = app.org("other").await;

@@ -70,7 +70,7 @@ async fn bytes(app: &TestApp) -> i64 {
 }
 
 #[tokio::test]
-async fn f50_every_change_ends_before_postgres_grows_by_10_mb() {
+async fn every_budget_ends_before_postgres_grows_by_10_mb() {
     let settings = SignInSettings { identity_bytes: BUDGET, ..sign_in() };
     let app = TestApp::open_for(standstill(), settings).await;
     for writer in [Writer::Delegations, Writer::Keys, Writer::Drains, Writer::Domains, Writer::Webhooks, Writer::Invites] {

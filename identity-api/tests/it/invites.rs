@@ -12,7 +12,7 @@ use serde_json::json;
 use service_kit::clock::Clock;
 
 #[tokio::test]
-async fn who_is_invited_claims_the_membership_once() {
+async fn invites_are_claimed_once() {
     let app = TestApp::open_at_a_standstill().await;
     let (ada, org) = app.founder("ada@a.test", "a.test").await;
     let invite = app.invite(&ada, &org, "Bob@A.test", "owner").await;
@@ -49,7 +49,7 @@ pub(crate) fn mailed_token(app: &TestApp) -> String {
 }
 
 #[tokio::test]
-async fn the_mail_says_a_link_first_where_there_is_a_page_for_people() {
+async fn invite_emails_start_with_the_link() {
     let page = Some("https://console.example.com/sign-in".parse().unwrap());
     let settings = SignInSettings { sign_in_url: page, ..sign_in() };
     let app = TestApp::open_for(Clock::System, settings).await;
@@ -67,7 +67,7 @@ async fn the_mail_says_a_link_first_where_there_is_a_page_for_people() {
 }
 
 #[tokio::test]
-async fn an_invite_that_cannot_be_mailed_says_so_and_can_be_made_again() {
+async fn unsent_invites_are_reported_and_replaceable() {
     let app = TestApp::open().await;
     let (ada, org) = app.founder("ada@a.test", "a.test").await;
     // A file where the folder was: nothing can be kept in it.
@@ -85,7 +85,7 @@ async fn an_invite_that_cannot_be_mailed_says_so_and_can_be_made_again() {
 }
 
 #[tokio::test]
-async fn an_invite_lasts_seven_days_and_a_new_one_replaces_it() {
+async fn invites_expire_after_seven_days_or_when_replaced() {
     let app = TestApp::open_at_a_standstill().await;
     let (ada, org) = app.founder("ada@a.test", "a.test").await;
     let first = app.invite(&ada, &org, "bob@a.test", "member").await.body;
@@ -109,7 +109,7 @@ async fn an_invite_lasts_seven_days_and_a_new_one_replaces_it() {
 }
 
 #[tokio::test]
-async fn a_withdrawn_invite_and_one_that_never_was_look_the_same() {
+async fn withdrawn_and_unknown_invites_look_alike() {
     let app = TestApp::open().await;
     let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
     let org = app.founded(&ada, "a.test").await.text("id").to_owned();
@@ -140,7 +140,7 @@ async fn a_withdrawn_invite_and_one_that_never_was_look_the_same() {
 }
 
 #[tokio::test]
-async fn open_invites_are_bounded() {
+async fn open_invites_are_limited() {
     let app = TestApp::open().await;
     let (ada, org) = app.founder("ada@a.test", "a.test").await;
     let bare = app.post(ada.shows(), &members_of(&org), &json!({"email": "bob@a.test"})).await;

@@ -27,7 +27,7 @@ async fn works(app: &TestApp, key: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a4_a_member_who_is_no_owner_mints_and_revokes_no_key() {
+async fn a4_members_cannot_create_or_revoke_keys() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     let (id, key) = mint(&app, ada.shows(), &["telemetry:read", "identity:read"]).await;
@@ -45,7 +45,7 @@ async fn a4_a_member_who_is_no_owner_mints_and_revokes_no_key() {
 }
 
 #[tokio::test]
-async fn a4_every_key_names_its_maker() {
+async fn keys_show_their_creator() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (_, key) = mint(&app, bob.shows(), MINTING).await;
@@ -68,7 +68,7 @@ async fn a4_every_key_names_its_maker() {
 }
 
 #[tokio::test]
-async fn s17_who_is_removed_leaves_no_key_behind_not_even_one_that_a_key_of_theirs_made() {
+async fn s17_removal_revokes_keys_and_keys_created_by_them() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (_, hers) = mint(&app, ada.shows(), MINTING).await;
@@ -93,7 +93,7 @@ async fn s17_who_is_removed_leaves_no_key_behind_not_even_one_that_a_key_of_thei
 }
 
 #[tokio::test]
-async fn s17_keys_stay_where_the_owner_says_so_and_go_with_an_owner_who_becomes_a_member() {
+async fn keep_keys_keeps_keys() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (_, kept) = mint(&app, bob.shows(), MINTING).await;
@@ -122,7 +122,7 @@ async fn s17_keys_stay_where_the_owner_says_so_and_go_with_an_owner_who_becomes_
 
 /// Whoever is minting while they are removed is either too late or is found.
 #[tokio::test(flavor = "multi_thread")]
-async fn s17_a_key_that_is_minted_while_its_maker_is_removed_is_revoked_or_is_none() {
+async fn removal_wins_over_concurrent_key_creation() {
     const ROUNDS: usize = 20;
     let app = TestApp::open().await;
     let (ada, _, org) = app.ada_and_bob("owner").await;
@@ -149,7 +149,7 @@ async fn s17_a_key_that_is_minted_while_its_maker_is_removed_is_revoked_or_is_no
 }
 
 #[tokio::test]
-async fn a5_a_key_grants_at_most_its_own_scopes() {
+async fn a5_keys_grant_at_most_their_own_scopes() {
     let app = TestApp::open().await;
     let (org, _) = app.partner("partner").await;
     let before = app.count("SELECT count(*) FROM api_keys").await;
@@ -179,7 +179,7 @@ async fn a5_a_key_grants_at_most_its_own_scopes() {
 }
 
 #[tokio::test]
-async fn a5_the_scope_to_provision_is_granted_only_where_an_operator_trusts_the_organisation() {
+async fn only_trusted_partners_get_the_provision_scope() {
     let app = TestApp::open().await;
     let (org, key) = app.platform("partner").await;
     let owner = app.session("owner@p.test", &[org]).await;
@@ -200,7 +200,7 @@ async fn a5_the_scope_to_provision_is_granted_only_where_an_operator_trusts_the_
 }
 
 #[tokio::test]
-async fn s17_invites_that_a_removed_persons_key_has_made_are_withdrawn() {
+async fn removal_withdraws_invites_created_by_their_keys() {
     let app = TestApp::open().await;
     let (org, _) = app.partner("partner").await;
     let (ada, bob) = (app.person("ada@p.test").await, app.person("bob@p.test").await);
@@ -219,7 +219,7 @@ async fn s17_invites_that_a_removed_persons_key_has_made_are_withdrawn() {
 }
 
 #[tokio::test]
-async fn s17_an_operator_who_is_removed_leaves_no_key_behind_unless_it_is_to_be_kept() {
+async fn removing_an_operator_revokes_their_keys() {
     let app = TestApp::open().await;
     let ((org, _), (other, _)) = (app.org("one").await, app.platform("two").await);
     for (option, is_left) in [(" --keep-keys", true), ("", false)] {

@@ -10,7 +10,7 @@ fn used(key: &Value) -> Option<DateTime<Utc>> {
 }
 
 #[tokio::test]
-async fn a_key_that_is_used_here_says_so_soon_and_one_that_is_not_says_nothing() {
+async fn last_used_at_is_set_only_for_used_keys() {
     let app = TestApp::open().await;
     let before = app.clock.now();
     let (_, key) = app.org("owner").await;
@@ -26,7 +26,7 @@ async fn a_key_that_is_used_here_says_so_soon_and_one_that_is_not_says_nothing()
 }
 
 #[tokio::test]
-async fn the_latest_use_counts_wherever_it_was() {
+async fn shows_the_latest_use_of_all_services() {
     let app = TestApp::open().await;
     let (org, _) = app.org("owner").await;
     let session = app.session("owner@a.test", &[org]).await;

@@ -9,7 +9,7 @@ async fn numbers(app: &TestApp, shows: Shows<'_>, path: &str) -> (usize, usize) 
 }
 
 #[tokio::test]
-async fn lists_that_grow_without_end_return_their_length() {
+async fn unbounded_lists_return_their_total() {
     let app = TestApp::open().await;
     let operator = app.operator("op@svc.test").await;
     let ((org, owner), _) = (app.org("owner").await, app.org("other").await);

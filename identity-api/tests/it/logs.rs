@@ -1,4 +1,4 @@
-//! S11: no secret is in a log, nor in a table as it was shown.
+//! No secret appears in logs, or in tables as it was shown (S11, X22).
 
 use crate::forged_provider::{ForgedProvider, SECRET};
 use crate::invites::mailed_token;
@@ -12,7 +12,7 @@ use service_kit::testing::{TestProcess, TestStores, client, eventually, free_add
 use url::Url;
 
 #[tokio::test]
-async fn s11_x22_no_session_token_or_client_secret_is_logged_at_trace() {
+async fn s11_trace_logs_contain_no_secret() {
     let (stores, forged) = (TestStores::unprepared().await, ForgedProvider::start().await);
     let (mails, key) = (tempfile::tempdir().unwrap(), SecretsKey::mint());
     let listen = free_address().to_string();
@@ -71,7 +71,7 @@ async fn s11_x22_no_session_token_or_client_secret_is_logged_at_trace() {
 }
 
 #[tokio::test]
-async fn s11_no_secret_is_stored_as_it_was_shown_nor_shown_twice() {
+async fn secrets_are_stored_hashed_and_shown_once() {
     let app = TestApp::open().await;
     let (_, owner) = app.org("owner").await;
     let by_key = Shows::Key(&owner);

@@ -32,7 +32,7 @@ async fn verify(app: &TestApp, token: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_mailed_token_opens_one_session_for_the_account_of_its_address() {
+async fn emailed_tokens_open_one_session() {
     let app = TestApp::open().await;
     let (org, _) = app.org("owner").await;
     app.session("jane@example.com", &[org]).await;
@@ -54,7 +54,7 @@ async fn a_mailed_token_opens_one_session_for_the_account_of_its_address() {
 }
 
 #[tokio::test]
-async fn an_unknown_address_gets_the_same_answer_and_the_same_mail_and_becomes_an_account_when_it_is_proved() {
+async fn unknown_addresses_get_the_same_response_and_email() {
     let app = TestApp::open().await;
     app.session("known@example.com", &[]).await;
     let (known, unknown) = (app.ask_to_sign_in("known@example.com").await, app.ask_to_sign_in("nobody@example.com").await);
@@ -74,7 +74,7 @@ async fn an_unknown_address_gets_the_same_answer_and_the_same_mail_and_becomes_a
 }
 
 #[tokio::test]
-async fn a_token_works_for_a_quarter_of_an_hour_and_every_refusal_is_the_same() {
+async fn tokens_expire_after_15_minutes() {
     let app = TestApp::open_at_a_standstill().await;
     for number in 1..=2 {
         app.ask_to_sign_in("jane@example.com").await;
@@ -98,7 +98,7 @@ async fn a_token_works_for_a_quarter_of_an_hour_and_every_refusal_is_the_same() 
 }
 
 #[tokio::test]
-async fn an_account_gets_five_mails_in_a_quarter_of_an_hour_and_the_answer_does_not_tell() {
+async fn accounts_get_five_emails_in_15_minutes() {
     let app = TestApp::open_at_a_standstill().await;
     for spelling in
         ["a@example.com", "A@example.com", "a@EXAMPLE.com", "a@example.com", "a@example.com", "a@example.com", "A@Example.com"]
@@ -120,7 +120,7 @@ async fn an_account_gets_five_mails_in_a_quarter_of_an_hour_and_the_answer_does_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_who_redeem_at_once_one_wins() {
+async fn one_of_many_concurrent_redemptions_wins() {
     const ROUNDS: usize = 20;
     let app = TestApp::open().await;
     for round in 0..ROUNDS {
@@ -140,7 +140,7 @@ async fn of_many_who_redeem_at_once_one_wins() {
 }
 
 #[tokio::test]
-async fn a_page_that_is_set_gets_the_token_in_its_link() {
+async fn links_open_the_configured_page() {
     let page = Some("https://console.example.com/sign-in?lang=de".parse().unwrap());
     let settings = SignInSettings { sign_in_url: page, ..sign_in() };
     let app = TestApp::open_for(Clock::System, settings).await;
@@ -153,7 +153,7 @@ async fn a_page_that_is_set_gets_the_token_in_its_link() {
 
 /// What a person does: opens the link, and presses the button.
 #[tokio::test]
-async fn the_mail_says_its_link_first_and_the_page_behind_it_signs_in() {
+async fn sign_in_works_with_the_link_and_its_button() {
     let app = TestApp::open().await;
     app.ask_to_sign_in("jane@example.com").await;
     let token = app.token_mailed("jane@example.com", 1).await;
@@ -199,7 +199,7 @@ async fn the_mail_says_its_link_first_and_the_page_behind_it_signs_in() {
 }
 
 #[tokio::test]
-async fn a_link_that_is_not_whole_opens_no_page() {
+async fn truncated_links_open_no_page() {
     let app = TestApp::open().await;
     for query in ["", "?token=", "?token=a%22%3E%3Cscript%3E", "?token=a%20b", "?token=%00", "?token=a&token=b", "?x=1"] {
         let refused = app.get(Shows::Nothing, &format!("{MAGIC_LINK}{query}")).await;
@@ -211,7 +211,7 @@ async fn a_link_that_is_not_whole_opens_no_page() {
 
 /// Mail that cannot be sent must not show in the answer either.
 #[tokio::test]
-async fn who_asks_does_not_wait_for_the_mail_nor_hear_of_its_failure() {
+async fn responses_do_not_depend_on_sending_the_email() {
     let app = TestApp::open().await;
     let expected = app.ask_to_sign_in("a@example.com").await;
     app.token_mailed("a@example.com", 1).await;
@@ -229,7 +229,7 @@ async fn who_asks_does_not_wait_for_the_mail_nor_hear_of_its_failure() {
 
 /// The folder may contain an older email, and the newest may be an invite for somebody else.
 #[tokio::test]
-async fn the_guide_reads_the_token_of_the_requested_email() {
+async fn guide_reads_the_token_of_the_requested_email() {
     let app = TestApp::open().await;
     app.ask_to_sign_in("me@example.com").await;
     app.token_mailed("me@example.com", 1).await;
@@ -254,7 +254,7 @@ async fn the_guide_reads_the_token_of_the_requested_email() {
 
 /// Anybody can request a link for their own account and send it to somebody else, who would then work in that account.
 #[tokio::test]
-async fn x31_a_link_signs_in_directly_only_where_it_was_requested() {
+async fn x31_links_sign_in_only_the_requesting_browser() {
     let app = TestApp::open_at_a_standstill().await;
     let attacker = requested_in(&app, "mallory@evil.test").await;
     let token = app.token_mailed("mallory@evil.test", 1).await;
@@ -280,7 +280,7 @@ async fn x31_a_link_signs_in_directly_only_where_it_was_requested() {
 }
 
 #[tokio::test]
-async fn another_device_signs_in_with_the_address_of_the_link() {
+async fn other_devices_sign_in_by_entering_the_address() {
     let app = TestApp::open_at_a_standstill().await;
     let cookie = requested_in(&app, "jane@example.com").await;
     let token = app.token_mailed("jane@example.com", 1).await;
@@ -311,7 +311,7 @@ async fn another_device_signs_in_with_the_address_of_the_link() {
 
 /// `TELEMETRY_SIGN_IN_KEEP` alone decides how long; sending a link deletes no other.
 #[tokio::test]
-async fn expired_links_stay_until_housekeeping() {
+async fn expired_links_stay_until_cleanup() {
     let app = TestApp::open_at_a_standstill().await;
     for count in 1..=2 {
         app.ask_to_sign_in("jane@example.com").await;

@@ -7,7 +7,7 @@ use serde_json::json;
 const LURE: &str = "your account is locked - call 555 0100";
 
 #[tokio::test]
-async fn a10_an_organisation_without_a_verified_domain_is_not_named_in_a_mail_to_somebody_else() {
+async fn emails_omit_names_without_a_verified_domain() {
     let app = TestApp::open().await;
     let eve = app.person("eve@evil.test").await;
     let body = json!({"name": LURE, "org_type": "content_owner", "domain": "a.test"});
@@ -41,7 +41,7 @@ async fn a10_an_organisation_without_a_verified_domain_is_not_named_in_a_mail_to
 }
 
 #[tokio::test]
-async fn a10_a_partners_word_for_a_domain_names_an_organisation_while_an_operator_trusts_the_partner() {
+async fn attested_domains_count_while_the_partner_is_trusted() {
     let app = TestApp::open().await;
     let (partner, key) = app.partner("partner").await;
     let body = json!({"name": "Example Times", "domain": "a.test", "attest": true, "admin_email": "first@a.test"});

@@ -42,7 +42,7 @@ async fn only_owners_change_members() {
 }
 
 #[tokio::test]
-async fn who_is_removed_is_out_at_once() {
+async fn removed_members_lose_access_at_once() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     assert_eq!(app.get(bob.shows(), KEYS).await.status, 200);
@@ -56,7 +56,7 @@ async fn who_is_removed_is_out_at_once() {
 
 /// An owner of one organization must not sign its members out of all others.
 #[tokio::test]
-async fn x25_a_role_counts_at_once_and_ends_no_session() {
+async fn role_changes_apply_at_once_and_end_no_session() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     let own = app.founded(&bob, "bob.test").await.text("id").to_owned();
@@ -86,7 +86,7 @@ async fn x25_a_role_counts_at_once_and_ends_no_session() {
 }
 
 #[tokio::test]
-async fn members_leave_by_themselves() {
+async fn members_can_leave() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let cy = app.joined(&ada, &org, "cy@a.test", "member").await;
@@ -109,7 +109,7 @@ async fn members_leave_by_themselves() {
 }
 
 #[tokio::test]
-async fn the_last_owner_can_neither_go_nor_step_down() {
+async fn the_last_owner_cannot_leave_or_step_down() {
     let app = TestApp::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     assert_eq!(app.remove(&ada, &org, &ada).await.refusal(), (409, "conflict"));

@@ -31,7 +31,7 @@ fn assert_says_nothing_of_the_inside(answer: &Answer, at: &str) {
 }
 
 #[tokio::test]
-async fn x29_x28_whatever_stands_in_the_place_of_an_id_is_not_there() {
+async fn x29_invalid_and_unknown_ids_get_the_same_404() {
     let app = TestApp::open().await;
     let org = app.seed().org("owner", OrgType::ContentOwner).await.id;
     let key = app.seed().key(org, OrgType::ContentOwner, &[Scope::IdentityRead, Scope::IdentityWrite]).await;

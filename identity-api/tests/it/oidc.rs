@@ -134,7 +134,7 @@ async fn json_of(response: Response) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn somebody_signs_in_at_a_real_provider_and_is_the_same_person_as_by_mail() {
+async fn real_provider_and_email_open_the_same_account() {
     let provider = RealProvider::start().await;
     let app = provider.app().await;
     let by_mail = app.session("jane@example.com", &[]).await;
@@ -164,7 +164,7 @@ async fn somebody_signs_in_at_a_real_provider_and_is_the_same_person_as_by_mail(
 }
 
 #[tokio::test]
-async fn what_a_real_provider_sent_back_counts_once_and_in_one_browser() {
+async fn callbacks_work_once_and_in_one_browser() {
     let provider = RealProvider::start().await;
     let app = provider.app().await;
     let browser = Browser::new(&app);
@@ -206,7 +206,7 @@ async fn status(provider: &RealProvider, app: &TestApp, login: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn a_token_for_several_audiences_must_be_issued_for_us() {
+async fn tokens_for_several_audiences_must_name_this_client() {
     for (azp, expected) in [(Some("telemetry"), 200), (Some("another-client"), 401), (None, 401)] {
         let provider = RealProvider::start_as(json!({"audiences": ["project-1", "project-2"], "azp": azp})).await;
         let app = provider.app().await;
@@ -217,7 +217,7 @@ async fn a_token_for_several_audiences_must_be_issued_for_us() {
 }
 
 #[tokio::test]
-async fn a_verified_address_may_be_said_as_text() {
+async fn accepts_email_verified_as_text() {
     for in_id_token in [true, false] {
         let provider = RealProvider::start_as(json!({"in_id_token": in_id_token})).await;
         let app = provider.app().await;
@@ -227,7 +227,7 @@ async fn a_verified_address_may_be_said_as_text() {
 }
 
 #[tokio::test]
-async fn the_client_secret_is_sent_as_the_provider_advertises() {
+async fn sends_the_client_secret_as_advertised() {
     let (basic, post) = ("client_secret_basic", "client_secret_post");
     for (registered, advertised) in [
         (post, vec![post]),
@@ -243,7 +243,7 @@ async fn the_client_secret_is_sent_as_the_provider_advertises() {
 }
 
 #[tokio::test]
-async fn an_unsaid_verification_counts_only_where_it_is_trusted() {
+async fn missing_email_verified_requires_trust_email() {
     for in_id_token in [true, false] {
         let provider = RealProvider::start_as(json!({"in_id_token": in_id_token})).await;
         let (app, trusting) = (provider.app().await, provider.app_with(true).await);

@@ -60,7 +60,7 @@ async fn arrive(app: &TestApp, left: &Left) -> Answer {
 }
 
 #[tokio::test]
-async fn a_token_that_is_not_signed_for_this_client_and_this_journey_opens_nothing() {
+async fn rejects_tokens_for_other_clients_or_sign_ins() {
     let forged = ForgedProvider::start().await;
     let app = app(&[("forged", &forged)]).await;
     let now = app.clock.now();
@@ -100,7 +100,7 @@ async fn a_token_that_is_not_signed_for_this_client_and_this_journey_opens_nothi
 
 /// The secret is also a key: who says it signs with RSA must not be believed an HMAC.
 #[tokio::test]
-async fn a_token_signed_as_the_provider_never_signs_opens_nothing() {
+async fn rejects_unexpected_signing_algorithms() {
     let forged = ForgedProvider::start().await;
     forged.claims_to_sign_with(&["RS256"]);
     let app = app(&[("forged", &forged)]).await;
@@ -111,7 +111,7 @@ async fn a_token_signed_as_the_provider_never_signs_opens_nothing() {
 }
 
 #[tokio::test]
-async fn who_arrives_without_having_left_by_the_same_door_is_refused() {
+async fn rejects_callbacks_of_sign_ins_not_started_here() {
     let (forged, other) = (ForgedProvider::start().await, ForgedProvider::start().await);
     let app = app(&[("forged", &forged), ("other", &other)]).await;
     let (left, elsewhere) = (leave(&app, "forged").await, leave(&app, "other").await);
@@ -150,7 +150,7 @@ async fn who_arrives_without_having_left_by_the_same_door_is_refused() {
 }
 
 #[tokio::test]
-async fn a_subject_is_somebody_only_at_its_own_provider_and_keeps_its_account() {
+async fn subjects_belong_to_their_provider_and_keep_their_account() {
     let (forged, other) = (ForgedProvider::start().await, ForgedProvider::start().await);
     let app = app(&[("forged", &forged), ("other", &other)]).await;
     let now = app.clock.now();
@@ -173,7 +173,7 @@ async fn a_subject_is_somebody_only_at_its_own_provider_and_keeps_its_account() 
 }
 
 #[tokio::test]
-async fn a_provider_that_is_away_or_another_than_it_says_is_no_fault_of_ours() {
+async fn unavailable_and_inconsistent_providers_return_503() {
     let forged = ForgedProvider::start().await;
     let wrong = json!([
         {"id": "away", "issuer": "http://127.0.0.1:9", "client_id": "c"},
@@ -190,7 +190,7 @@ async fn a_provider_that_is_away_or_another_than_it_says_is_no_fault_of_ours() {
 }
 
 #[tokio::test]
-async fn that_an_account_is_linked_to_a_provider_is_in_the_trail_once() {
+async fn linking_an_account_is_audited_once() {
     let forged = ForgedProvider::start().await;
     let app = app(&[("forged", &forged)]).await;
     let now = app.clock.now();
@@ -232,7 +232,7 @@ fn description(issuer: &str, keys: &str, tokens: &str) -> Response {
 }
 
 #[tokio::test]
-async fn s5_wherever_a_provider_points_nobody_inside_is_called() {
+async fn s5_providers_cannot_reach_internal_addresses() {
     let canary = TestReceiver::canary().await;
     let port = canary.address.port();
     let dns = TestDns::start(|_| vec![DnsRecord::Address(Ipv4Addr::LOCALHOST.into())]).await;
@@ -274,7 +274,7 @@ async fn s5_wherever_a_provider_points_nobody_inside_is_called() {
 
 /// A person goes on to a page; nothing of the journey stands in its address.
 #[tokio::test]
-async fn a_browser_that_comes_back_goes_on_to_the_page_for_people_whether_it_is_signed_in_or_refused() {
+async fn callbacks_redirect_browsers_to_the_console() {
     let forged = ForgedProvider::start().await;
     let written = json!([{"id": "forged", "issuer": forged.issuer(), "client_id": "telemetry", "client_secret": SECRET}]);
     let page = Some("http://telemetry.test/sign-in".parse().unwrap());

@@ -12,7 +12,7 @@ use std::sync::Arc;
 const USUAL_ROUNDS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_owners_who_remove_each_other_one_stays() {
+async fn one_of_owners_removing_each_other_remains() {
     let app = Arc::new(TestApp::open().await);
     for round in 0..rounds(USUAL_ROUNDS) {
         let ada = app.person(&format!("ada{round}@a.test")).await;
@@ -38,7 +38,7 @@ async fn of_owners_who_remove_each_other_one_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_forty_claims_of_an_invite_one_wins_and_is_told() {
+async fn one_of_forty_claims_of_an_invite_wins() {
     let app = Arc::new(TestApp::open().await);
     let (_, key) = app.partner("partner").await;
     let hook = app.subscribe(&key, &["invite.claimed"]).await;
@@ -58,7 +58,7 @@ async fn of_forty_claims_of_an_invite_one_wins_and_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_forty_verdicts_on_a_request_one_wins() {
+async fn one_of_forty_verdicts_wins() {
     let app = Arc::new(TestApp::open().await);
     let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
     for round in 0..rounds(USUAL_ROUNDS) {
@@ -81,7 +81,7 @@ async fn of_forty_verdicts_on_a_request_one_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_forty_attestations_of_a_host_one_wins() {
+async fn one_of_forty_attestations_wins() {
     let app = Arc::new(TestApp::open().await);
     let (_, key) = app.partner("partner").await;
     for round in 0..rounds(USUAL_ROUNDS) {
@@ -100,7 +100,7 @@ async fn of_forty_attestations_of_a_host_one_wins() {
 
 /// Two invites of one person at once: one is open afterwards.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_forty_invites_of_a_person_the_last_is_open() {
+async fn the_last_of_forty_invites_stays_open() {
     let app = Arc::new(TestApp::open().await);
     let (ada, org) = app.founder("ada@a.test", "a.test").await;
     let invited = at_once(&app, |app, _| {

@@ -34,7 +34,7 @@ const GOLDEN: [(&str, &str, [u16; 4]); 24] = [
 ];
 
 #[tokio::test]
-async fn s3_operators_and_partners_get_what_the_table_says() {
+async fn operator_and_partner_routes_match_the_table() {
     let app = TestApp::open().await;
     let operator = app.operator("op@svc.test").await;
     let ((partner, trusted), (_, untrusted)) = (app.platform("partner").await, app.platform("untrusted").await);
@@ -53,7 +53,7 @@ async fn s3_operators_and_partners_get_what_the_table_says() {
 }
 
 #[test]
-fn s3_a_route_of_operators_or_partners_missing_from_the_table_fails() {
+fn operator_and_partner_routes_are_all_in_the_table() {
     let mut found = 0;
     for (method, path) in registered() {
         let path = path.trim_start_matches("/api/v1/identity/");

@@ -66,7 +66,7 @@ fn ids(listed: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn an_operator_sees_every_endpoint_and_finds_those_that_fail() {
+async fn operators_list_and_filter_all_endpoints() {
     let app = TestApp::open_at_a_standstill().await;
     let operator = app.operator("op@svc.test").await;
     assert_eq!(app.listed(operator.shows(), ALL).await, Vec::<Value>::new());
@@ -125,7 +125,7 @@ async fn an_operator_sees_every_endpoint_and_finds_those_that_fail() {
 }
 
 #[tokio::test]
-async fn an_operator_sorts_endpoints_by_a_member() {
+async fn operators_sort_endpoints() {
     let app = TestApp::open_at_a_standstill().await;
     let operator = app.operator("op@svc.test").await;
     let ((_, owner), (_, stranger)) = (app.org("b publisher").await, app.org("A Publisher").await);
@@ -153,7 +153,7 @@ async fn an_operator_sorts_endpoints_by_a_member() {
 }
 
 #[tokio::test]
-async fn an_operator_sees_who_disabled_an_endpoint_and_one_that_is_deleted_by_its_id_alone() {
+async fn operators_find_deleted_endpoints_only_by_id() {
     let app = TestApp::open().await;
     let operator = app.operator("op@svc.test").await;
     let (org, owner) = app.org("owner").await;
@@ -189,7 +189,7 @@ async fn an_operator_sees_who_disabled_an_endpoint_and_one_that_is_deleted_by_it
 }
 
 #[tokio::test]
-async fn an_operator_reads_the_log_of_an_endpoint_as_its_owner_does() {
+async fn operators_read_the_same_log_as_owners() {
     let app = TestApp::open_at_a_standstill().await;
     let operator = app.operator("op@svc.test").await;
     let (_, owner) = app.org("owner").await;
@@ -217,7 +217,7 @@ async fn an_operator_reads_the_log_of_an_endpoint_as_its_owner_does() {
 
 /// Planted in the secret, in what was sent, and in every part of the URL but its host.
 #[tokio::test]
-async fn w5_no_answer_to_an_operator_has_anything_of_the_secret_the_payload_the_path_or_the_query() {
+async fn operators_see_no_secret_payload_path_or_query() {
     const MARK: &str = "pl4nted";
     let app = TestApp::open().await;
     let operator = app.operator("op@svc.test").await;
@@ -254,7 +254,7 @@ async fn w5_no_answer_to_an_operator_has_anything_of_the_secret_the_payload_the_
 }
 
 #[tokio::test]
-async fn w6_nobody_but_an_operator_sees_endpoints_of_others_and_a_refusal_is_no_look() {
+async fn w6_only_operators_see_endpoints_of_others() {
     let app = TestApp::open().await;
     let (org, owner) = app.org("owner").await;
     let hook = app.hook(&owner, "https://hooks.a.test/in").await;
@@ -284,7 +284,7 @@ async fn w6_nobody_but_an_operator_sees_endpoints_of_others_and_a_refusal_is_no_
 }
 
 #[tokio::test]
-async fn that_an_operator_looked_stands_in_the_trail_of_the_owner_once_a_day_for_each_operator() {
+async fn operator_reads_are_audited_once_a_day() {
     let app = TestApp::open_at_a_standstill().await;
     let (operator, second) = (app.operator("op@svc.test").await, app.operator("two@svc.test").await);
     let ((_, owner), (_, other)) = (app.org("owner").await, app.org("other").await);

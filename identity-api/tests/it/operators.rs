@@ -43,7 +43,7 @@ pub(crate) async fn assert_sorts(
 }
 
 #[tokio::test]
-async fn an_operator_sorts_organisations_by_a_member() {
+async fn operators_sort_organizations() {
     let app = TestApp::open().await;
     let operator = app.operator("op@svc.test").await;
     app.founder("ada@a.test", "zeta.test").await;
@@ -59,7 +59,7 @@ async fn an_operator_sorts_organisations_by_a_member() {
 }
 
 #[tokio::test]
-async fn an_operator_finds_every_organisation_by_name_or_domain_page_by_page() {
+async fn operators_search_organizations_by_name_or_domain() {
     let app = TestApp::open().await;
     let operator = app.operator("op@svc.test").await;
     let (ada, founded) = app.founder("ada@a.test", "wished.test").await;

@@ -10,7 +10,7 @@ async fn found(app: &TestApp, by: &Person, body: &Value) -> crate::test_app::Ans
 }
 
 #[tokio::test]
-async fn a_person_founds_a_content_owner_and_owns_it() {
+async fn people_create_content_owners_and_own_them() {
     let app = TestApp::open_at_a_standstill().await;
     let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
     let founded = app.founded(&ada, "Bücher.test.").await;
@@ -43,7 +43,7 @@ async fn a_person_founds_a_content_owner_and_owns_it() {
 }
 
 #[tokio::test]
-async fn i1_a_key_founds_nothing_and_the_other_types_are_asked_for_elsewhere() {
+async fn i1_keys_and_other_types_cannot_create_organizations() {
     let app = TestApp::open().await;
     let ada = app.person("ada@a.test").await;
     let (_, key) = app.platform("platform").await;

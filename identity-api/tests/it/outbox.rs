@@ -12,7 +12,7 @@ fn types(sent: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn w7_everybody_concerned_is_told_and_only_of_what_they_subscribed_to() {
+async fn w7_messages_go_only_to_subscribers() {
     let app = TestApp::open_at_a_standstill().await;
     let ((owner, owner_key), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let (_, stranger) = app.org("stranger").await;
@@ -59,7 +59,7 @@ async fn ids_that_differ(pool: &PgPool) -> i64 {
 }
 
 #[tokio::test]
-async fn a_change_that_cannot_be_told_does_not_happen_and_one_that_does_not_happen_is_not_told() {
+async fn changes_and_their_messages_are_atomic() {
     let app = TestApp::open().await;
     let ((_, owner), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let (other, _) = app.platform("other").await;

@@ -21,7 +21,7 @@ async fn owner_of(app: &TestApp, domain: &str) -> Option<OrgId> {
 }
 
 #[tokio::test]
-async fn a_trusted_partner_provisions_an_owner_who_claims_it_and_the_partner_is_told() {
+async fn partners_create_organizations_and_learn_of_the_claim() {
     let app = TestApp::open_at_a_standstill().await;
     let (_, key) = app.partner("partner").await;
     let (_, other) = app.partner("other").await;
@@ -59,7 +59,7 @@ async fn a_trusted_partner_provisions_an_owner_who_claims_it_and_the_partner_is_
 }
 
 #[tokio::test]
-async fn a_partner_attests_domains_of_owners_it_provisioned_and_of_nobody_else() {
+async fn partners_attest_domains_only_of_their_own_owners() {
     let app = TestApp::open().await;
     let ((_, key), (_, other)) = (app.partner("partner").await, app.partner("other").await);
     let provisioned = provision(&app, &key, &json!({"name": "Owner", "domain": "a.test"})).await.body;
@@ -91,7 +91,7 @@ async fn a_partner_attests_domains_of_owners_it_provisioned_and_of_nobody_else()
 }
 
 #[tokio::test]
-async fn a_domain_that_somebody_else_owns_cannot_be_provisioned_or_attested() {
+async fn domains_of_others_cannot_be_attested() {
     let app = TestApp::open().await;
     let (_, key) = app.partner("partner").await;
     let early = provision(&app, &key, &json!({"name": "Early", "domain": "shop.a.test"})).await.body;

@@ -10,7 +10,7 @@ use std::net::TcpListener;
 const METRICS: (&str, &str) = ("TELEMETRY_METRICS_LISTEN", "127.0.0.1:0");
 
 #[tokio::test]
-async fn without_a_key_for_secrets_a_way_to_send_mail_and_a_public_name_it_does_not_start_and_names_the_fix_in_one_line() {
+async fn missing_settings_stop_the_start_with_a_one_line_fix() {
     // Ours or somebody else's: the usual port of the metrics is taken.
     let _taken = TcpListener::bind("127.0.0.1:9464");
     let stores = TestStores::unprepared().await;

@@ -33,7 +33,7 @@ pub(crate) fn rounds(usual: usize) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn g3_s12_of_forty_parallel_grants_one_wins() {
+async fn g3_one_of_forty_grants_wins() {
     let app = Arc::new(TestApp::open().await);
     let (_, owner) = app.org("owner").await;
     let (partner, _) = app.platform("partner").await;
@@ -59,7 +59,7 @@ async fn g3_s12_of_forty_parallel_grants_one_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn g10_s12_of_forty_requests_of_a_pair_one_is_filed() {
+async fn g10_one_of_forty_requests_is_filed() {
     let app = Arc::new(TestApp::open().await);
     let ((_, owner), (_, partner)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let hook = app.subscribe(&owner, &["delegation_request.created"]).await;
@@ -78,7 +78,7 @@ async fn g10_s12_of_forty_requests_of_a_pair_one_is_filed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn w4_s12_at_most_ten_endpoints_are_active() {
+async fn w4_at_most_ten_endpoints_are_active() {
     let app = Arc::new(TestApp::open().await);
     let (_, owner) = app.org("owner").await;
     for round in 0..rounds(USUAL_ROUNDS) {
@@ -100,7 +100,7 @@ async fn w4_s12_at_most_ten_endpoints_are_active() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn w8_after_an_endpoint_is_disabled_nothing_is_written_for_it() {
+async fn w8_disabled_endpoints_get_no_new_messages() {
     let app = Arc::new(TestApp::open().await);
     let (_, owner) = app.org("owner").await;
     for round in 0..rounds(USUAL_ROUNDS) {

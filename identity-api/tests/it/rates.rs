@@ -21,7 +21,7 @@ fn statuses(answers: &[Answer], status: u16) -> usize {
 }
 
 #[tokio::test]
-async fn x30_an_address_that_asks_to_sign_in_too_often_waits_whatever_it_claims_to_be() {
+async fn x30_sign_in_requests_have_a_rate_per_address() {
     let app = open(SignInSettings { sign_in_rate: 10, ..sign_in() }).await;
     let mut answers = Vec::new();
     for number in 0..30 {
@@ -47,7 +47,7 @@ async fn x30_an_address_that_asks_to_sign_in_too_often_waits_whatever_it_claims_
 }
 
 #[tokio::test]
-async fn x30_behind_a_proxy_that_is_trusted_every_client_has_a_rate_of_its_own() {
+async fn trusted_proxies_separate_the_rates_of_clients() {
     let clients = ClientSettings { trusted_proxies: "127.0.0.0/8".parse().unwrap(), ..ClientSettings::default() };
     let app = open(SignInSettings { sign_in_rate: 2, clients, ..sign_in() }).await;
     let ask = async |client: &str| {
@@ -60,7 +60,7 @@ async fn x30_behind_a_proxy_that_is_trusted_every_client_has_a_rate_of_its_own()
 }
 
 #[tokio::test]
-async fn x30_each_key_and_each_person_has_a_rate_of_its_own() {
+async fn keys_and_people_have_separate_rates() {
     let app = open(SignInSettings { identity_rate: 1, ..sign_in() }).await;
     let ((org, busy), (other_org, other)) = (app.org("busy").await, app.org("other").await);
     // An organization has a rate of its own, which the busy ones use up.
@@ -84,7 +84,7 @@ async fn x30_each_key_and_each_person_has_a_rate_of_its_own() {
 }
 
 #[tokio::test]
-async fn keys_without_the_scope_spend_no_rate_of_others() {
+async fn keys_without_the_scope_use_no_rate_of_others() {
     let app = open(SignInSettings { identity_rate: 2, ..sign_in() }).await;
     for (path, method, good) in [(KEYS, Method::GET, 200), (PROVISIONED, Method::POST, 422)] {
         let (org, all) = app.platform("partner").await;
@@ -106,7 +106,7 @@ async fn keys_without_the_scope_spend_no_rate_of_others() {
 }
 
 #[tokio::test]
-async fn g12_a_bulk_call_costs_one_for_each_of_its_requests() {
+async fn g12_bulk_calls_cost_one_per_request() {
     let app = open(SignInSettings { identity_rate: 50, ..sign_in() }).await;
     let (_, partner) = app.platform("partner").await;
     let items: Vec<Value> = (0..100).map(|n| json!({"domain": format!("nobody{n}.test")})).collect();
@@ -126,7 +126,7 @@ async fn g12_a_bulk_call_costs_one_for_each_of_its_requests() {
 }
 
 #[tokio::test]
-async fn a15_a_partners_routes_have_a_rate_for_each_key_and_for_all_keys_of_the_partner() {
+async fn a15_partner_routes_have_a_rate_per_key_and_partner() {
     let app = open(SignInSettings { identity_rate: 1, ..sign_in() }).await;
     let (org, busy) = app.platform("partner").await;
     let (other, calm) = app.platform("other").await;
@@ -165,7 +165,7 @@ async fn a15_a_partners_routes_have_a_rate_for_each_key_and_for_all_keys_of_the_
 
 /// The bucket of a partner cannot be what is empty here: the requests that empty the key's are none of a partner's.
 #[tokio::test]
-async fn a15_a_partners_key_that_is_spent_elsewhere_waits_at_its_routes_and_its_other_keys_do_not() {
+async fn partner_keys_have_one_rate_for_all_routes() {
     let app = open(SignInSettings { identity_rate: 1, ..sign_in() }).await;
     let (org, busy) = app.platform("partner").await;
     let second = app.seed().key(org, OrgType::Platform, &Scope::ALL).await;
@@ -185,7 +185,7 @@ async fn a15_a_partners_key_that_is_spent_elsewhere_waits_at_its_routes_and_its_
 
 /// What nobody holds costs its address something; who was recognised before is not held up by what others there try.
 #[tokio::test]
-async fn a11_unknown_sessions_and_keys_are_429_once_their_address_has_tried_too_many_and_known_ones_go_on() {
+async fn a11_unknown_credentials_have_a_rate_per_address() {
     let clients = ClientSettings { refused_rate: 6, ..ClientSettings::default() };
     let app = open(SignInSettings { clients, ..sign_in() }).await;
     let (org, key) = app.org("owner").await;

@@ -1,4 +1,4 @@
-//! S3 for this surface: every route, by every credential.
+//! Checks every route with every kind of credential (S3, X24).
 
 use crate::test_app::{NOBODY, Shows, TestApp};
 use reqwest::Method;
@@ -90,7 +90,7 @@ pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 69] = [
 ];
 
 #[tokio::test]
-async fn s3_x24_every_route_answers_every_credential_as_the_table_says() {
+async fn s3_every_route_matches_the_table_of_credentials() {
     let app = TestApp::open().await;
     let (org, gone) = (app.seed().org("owner", OrgType::ContentOwner).await.id, app.org("gone").await);
     let key = async |scopes: &[Scope]| app.seed().key(org, OrgType::ContentOwner, scopes).await;
@@ -137,7 +137,7 @@ async fn s3_x24_every_route_answers_every_credential_as_the_table_says() {
 
 /// What the table says of a key without a scope of this surface.
 #[tokio::test]
-async fn s3_a_key_that_feeds_a_drain_opens_no_route_of_this_surface() {
+async fn drain_keys_open_no_route() {
     let app = TestApp::open().await;
     for org_type in [OrgType::ContentOwner, OrgType::Platform, OrgType::Agent] {
         let org = app.seed().org("owner", org_type).await.id;

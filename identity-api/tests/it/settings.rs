@@ -10,7 +10,7 @@ async fn patch(app: &TestApp, key: &str, body: &Value) -> Answer {
 }
 
 #[tokio::test]
-async fn a_flag_is_off_until_its_organisation_turns_it_on() {
+async fn settings_are_off_by_default() {
     let app = TestApp::open().await;
     for (org_type, flag, other) in [
         (OrgType::Agent, "share_sessions_via_click_tokens", "visible_in_click_token_lookups"),
@@ -35,7 +35,7 @@ async fn a_flag_is_off_until_its_organisation_turns_it_on() {
 
 /// Another column of the same row changes meanwhile, as a later flag's PATCH would; each statement must keep the other's.
 #[tokio::test(flavor = "multi_thread")]
-async fn i6_changes_of_two_flags_at_once_keep_both() {
+async fn i6_concurrent_changes_of_two_settings_keep_both() {
     const ROUNDS: usize = 100;
     let app = TestApp::open().await;
     let (org, owner) = app.org("owner").await;

@@ -41,7 +41,7 @@ async fn server(answer_to_recipient: &'static str) -> (Mailer, JoinHandle<String
 }
 
 #[tokio::test]
-async fn a_mail_server_that_is_set_gets_the_mail_and_the_folder_none() {
+async fn emails_go_to_the_configured_server() {
     let (mailer, heard) = server("250 fine").await;
     let to = EmailAddress::parse("Jane@Example.com").unwrap();
     mailer.send(&to, "Sign in", "Hello\n.\nBcc: evil@example.com\n").await.unwrap();
@@ -61,7 +61,7 @@ async fn a_mail_server_that_is_set_gets_the_mail_and_the_folder_none() {
 }
 
 #[tokio::test]
-async fn a_mail_that_the_server_refuses_is_an_error() {
+async fn rejected_emails_are_errors() {
     let (mailer, _heard) = server("550 no such mailbox").await;
     let to = EmailAddress::parse("jane@example.com").unwrap();
     assert!(mailer.send(&to, "Sign in", "Hello\n").await.is_err());

@@ -11,7 +11,7 @@ use std::time::Instant;
 const TRIES: usize = 1_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn x23_s4_a_revoked_key_fails_at_every_process() {
+async fn x23_revoked_keys_fail_at_every_process() {
     let one = TestApp::open().await;
     let two = one.beside(one.clock.clone()).await;
     let (_, owner) = one.org("owner").await;
@@ -35,7 +35,7 @@ async fn x23_s4_a_revoked_key_fails_at_every_process() {
 
 /// The same while the key is in use all the time: no request that starts after the answer gets through.
 #[tokio::test(flavor = "multi_thread")]
-async fn s4_a_key_in_use_dies_with_the_answer_to_its_revocation() {
+async fn s4_keys_in_use_stop_working_when_revoked() {
     let one = TestApp::open().await;
     let two = Arc::new(one.beside(one.clock.clone()).await);
     let (_, owner) = one.org("owner").await;
@@ -69,7 +69,7 @@ async fn s4_a_key_in_use_dies_with_the_answer_to_its_revocation() {
 }
 
 #[tokio::test]
-async fn s4_a_domain_released_by_one_process_is_nobodys_at_the_other() {
+async fn released_domains_are_free_at_every_process() {
     let one = TestApp::open().await;
     let two = one.beside(one.clock.clone()).await;
     let (owner, key) = one.owner_of("a.test").await;

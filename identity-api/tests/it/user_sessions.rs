@@ -13,7 +13,7 @@ async fn whoami(app: &TestApp, session: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn who_am_i_names_the_person_and_every_membership() {
+async fn session_shows_the_person_and_memberships() {
     let app = TestApp::open_at_a_standstill().await;
     let ((b, _), (a, _), (_, _)) = (app.platform("Beta").await, app.org("Alpha").await, app.org("Other").await);
     let session = app.session("jane@example.com", &[a, b]).await;
@@ -33,7 +33,7 @@ async fn who_am_i_names_the_person_and_every_membership() {
 }
 
 #[tokio::test]
-async fn a_session_ends_when_it_lies_idle_and_at_the_latest_after_thirty_days() {
+async fn sessions_idle_out_and_expire_after_30_days() {
     let app = TestApp::open_at_a_standstill().await;
     let (idle, used) = (app.session("idle@example.com", &[]).await, app.session("used@example.com", &[]).await);
     let moment = TimeDelta::seconds(1);
@@ -54,7 +54,7 @@ async fn a_session_ends_when_it_lies_idle_and_at_the_latest_after_thirty_days() 
 }
 
 #[tokio::test]
-async fn the_use_of_a_session_is_written_seldom() {
+async fn session_use_is_written_at_most_every_five_minutes() {
     let app = TestApp::open_at_a_standstill().await;
     let session = app.session("jane@example.com", &[]).await;
     let versions = async || -> String {
@@ -73,7 +73,7 @@ async fn the_use_of_a_session_is_written_seldom() {
 }
 
 #[tokio::test]
-async fn s4_signing_out_counts_at_once_in_every_process_and_takes_the_cookie_back() {
+async fn signing_out_works_at_once_in_every_process() {
     let app = TestApp::open().await;
     let other = app.second_server().await;
     let (org, _) = app.org("owner").await;
@@ -93,7 +93,7 @@ async fn s4_signing_out_counts_at_once_in_every_process_and_takes_the_cookie_bac
 }
 
 #[tokio::test]
-async fn x25_signing_in_ends_the_session_that_was_presented_and_opens_one_of_the_servers_choice() {
+async fn x25_signing_in_replaces_the_presented_session() {
     let app = TestApp::open().await;
     let (before, bystander) = (app.session("a@example.com", &[]).await, app.session("a@example.com", &[]).await);
     app.ask_to_sign_in("b@example.com").await;
@@ -149,7 +149,7 @@ fn spoilt(good: &str) -> Vec<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn x18_x19_whatever_is_no_session_or_key_gets_the_same_401_on_every_kind_of_route() {
+async fn x18_invalid_credentials_get_the_same_401() {
     let app = TestApp::open().await;
     let (org, key) = app.org("owner").await;
     let session = app.session("jane@example.com", &[org]).await;
@@ -205,7 +205,7 @@ async fn x18_x19_whatever_is_no_session_or_key_gets_the_same_401_on_every_kind_o
 }
 
 #[tokio::test]
-async fn x20_a_key_is_no_session_and_a_session_no_key() {
+async fn x20_keys_and_sessions_are_not_interchangeable() {
     let app = TestApp::open().await;
     let (org, key) = app.org("owner").await;
     let session = app.session("jane@example.com", &[org]).await;

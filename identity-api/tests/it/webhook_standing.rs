@@ -27,7 +27,7 @@ fn stood(log: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_disabled_endpoint_is_told_nothing_and_an_enabled_one_nothing_from_before() {
+async fn disabling_an_endpoint_drops_pending_deliveries() {
     let app = TestApp::open().await;
     let (org, owner) = app.owner_of("a.test").await;
     let endpoint = app.subscribe(&owner, &["delegation.created"]).await;
@@ -55,7 +55,7 @@ async fn a_disabled_endpoint_is_told_nothing_and_an_enabled_one_nothing_from_bef
 }
 
 #[tokio::test]
-async fn a_deleted_endpoint_is_in_no_list_and_is_never_enabled_and_a_disabled_one_keeps_its_place() {
+async fn deleted_endpoints_stay_deleted_disabled_ones_count() {
     let app = TestApp::open().await;
     let (_, owner) = app.org("owner").await;
     let mut endpoints = Vec::new();
@@ -79,7 +79,7 @@ async fn a_deleted_endpoint_is_in_no_list_and_is_never_enabled_and_a_disabled_on
 }
 
 #[tokio::test]
-async fn a_test_goes_to_one_endpoint_whatever_it_is_subscribed_to() {
+async fn tests_go_to_one_endpoint_whatever_its_subscriptions() {
     let app = TestApp::open().await;
     let (org, owner) = app.org("owner").await;
     let (tried, other) = (app.subscribe(&owner, &["invite.claimed"]).await, app.subscribe(&owner, &["invite.claimed"]).await);

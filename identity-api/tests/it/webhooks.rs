@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 #[tokio::test]
-async fn an_endpoint_is_registered_listed_shown_and_disabled() {
+async fn creates_lists_shows_and_deletes_an_endpoint() {
     let app = TestApp::open().await;
     let (org, owner) = app.org("owner").await;
     let created = app.subscribe(&owner, &["invite.claimed", "delegation.created", "delegation.created"]).await;
@@ -31,7 +31,7 @@ async fn an_endpoint_is_registered_listed_shown_and_disabled() {
 }
 
 #[tokio::test]
-async fn w5_a_secret_is_shown_once_and_stored_sealed() {
+async fn w5_secrets_are_shown_once_and_stored_encrypted() {
     let app = TestApp::open().await;
     let (_, owner) = app.org("owner").await;
     let created = app.subscribe(&owner, &["delegation.created"]).await;

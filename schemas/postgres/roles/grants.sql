@@ -28,7 +28,7 @@ GRANT SELECT ON _sqlx_migrations
     TO telemetry_gateway, telemetry_worker, telemetry_deliverer, telemetry_query, telemetry_identity;
 
 -- ── ingest-gateway: looks up callers, the hosts that owners can report for, and drains; writes click tokens, and sessions for
--- calls of /sessions/* and /click-tokens  ─────────────────────────────────────────────────────────────────────────────────────────
+-- calls of /sessions/* and /click-tokens ──────────────────────────────────────────────────────────────────────────────────────────
 GRANT SELECT ON organizations, api_keys, domains, drains TO telemetry_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON click_tokens TO telemetry_gateway;
 -- Only stream-workers writes what events contain about their session: its parent.

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_canonical_and_an_owners_own() {
+    fn owners_can_only_name_their_own_hosts() {
         let body = json!({"name": "n", "provider": "ndjson", "hosts": ["WWW.a.test", "https://b.a.test./x", " a.test:443 "]})
             .to_string();
         let of = |org_type, body: &str| parse(body.as_bytes(), org_type, &[own("a.test")]).map(|wanted| wanted.hosts);
@@ -137,14 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_told_at_once() {
+    fn reports_all_faults_at_once() {
         let body = json!({"name": "", "provider": "x", "hosts": ["a b"], "role": "agent", "sampling": 0, "secret": ""});
         let told = refusal(&body).unwrap();
         assert!(told.starts_with("name must") && told.ends_with("(and 5 more problems)."), "{told}");
     }
 
     #[test]
-    fn what_belongs_to_one_provider_is_refused_beside_another() {
+    fn rejects_settings_of_another_provider() {
         let with = |provider: &str, member: &str, value: &Value| {
             refusal(&json!({"name": "n", "provider": provider, member: value})).is_none()
         };

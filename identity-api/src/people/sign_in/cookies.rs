@@ -55,7 +55,7 @@ mod tests {
     use axum::http::header;
 
     #[test]
-    fn x25_cookies_are_for_this_host_and_not_for_scripts() {
+    fn cookies_are_host_only_and_hidden_from_scripts() {
         let (secure, local) = (Cookies { transport: Transport::Https }, Cookies { transport: Transport::Plain });
         let lasts = TimeDelta::seconds(9);
         assert_eq!(

@@ -33,7 +33,7 @@ mod tests {
     use service_kit::testing::TestStores;
 
     #[tokio::test]
-    async fn what_was_over_before_the_day_goes_and_what_is_good_or_young_stays() {
+    async fn deletes_only_sessions_and_links_that_ended_long_ago() {
         let stores = TestStores::unprepared().await;
         let pool = &stores.pool;
         // Days since it expired, idled out or ended; negative values are in the future.

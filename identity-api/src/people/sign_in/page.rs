@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_chose_acts_on_no_page() {
+    fn escapes_texts_from_people() {
         assert_eq!(escaped("a&b'<\"c\">@d.test"), "a&amp;b&#39;&lt;&quot;c&quot;&gt;@d.test");
     }
 }

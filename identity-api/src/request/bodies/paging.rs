@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_without_limit_is_whole() {
+    fn lists_without_a_limit_are_complete() {
         let part = |limit: usize, offset| ListPart { limit, offset }.of((0..5).collect::<Vec<u32>>()).items;
         assert_eq!(part(usize::MAX, 0), [0, 1, 2, 3, 4]);
         assert_eq!(part(2, 0), [0, 1]);

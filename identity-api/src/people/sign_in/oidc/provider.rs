@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_cannot_work_is_refused_in_one_line_without_the_secret() {
+    fn rejects_bad_settings_without_showing_the_secret() {
         let good = json!({"id": "a", "issuer": "https://id.example.com", "client_id": "c", "client_secret": "hunter2"});
         assert!(of(&json!([good]).to_string()).is_ok() && of("[]").is_ok());
         for allowed in ["http://127.0.0.1:7001", "https://127.0.0.1:7001/realm", "https://id.corp/"] {
