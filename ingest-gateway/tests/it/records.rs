@@ -1,4 +1,4 @@
-//! What an accepted request leaves on the log.
+//! Tests the log records of accepted requests.
 
 use crate::harness::{Gateway, SESSION, retrieval, try_body, try_event, with};
 use schemas::event::SourceRole;
@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use uuid::Uuid;
 
 #[tokio::test]
-async fn one_accepted_request_is_one_kafka_record() {
+async fn a_request_becomes_one_kafka_record() {
     let gateway = Gateway::start().await;
     let org = gateway.seed().org("agent", OrgType::Agent).await;
     let accepted = gateway.post(&org.key, &json!({"events": vec![retrieval("https://a.test/"); 100]})).await;
@@ -21,11 +21,11 @@ async fn one_accepted_request_is_one_kafka_record() {
     let record = gateway.records(1).await.remove(0);
     assert_eq!((record.v, record.org, record.events.len()), (RECORD_VERSION, org.id, 100));
     let keys: HashSet<_> = record.events.iter().map(|event| event.own_key).collect();
-    assert_eq!(keys.len(), 100, "equal events of one request are several");
+    assert_eq!(keys.len(), 100, "equal events of one request are distinct");
 }
 
 #[tokio::test]
-async fn records_say_whether_a_content_owner_reports() {
+async fn records_contain_whether_a_content_owner_reports() {
     let gateway = Gateway::start().await;
     let owner = gateway.seed().owner_of("a.test").await;
     let platform = gateway.seed().org("platform", OrgType::Platform).await;
@@ -39,7 +39,7 @@ async fn records_say_whether_a_content_owner_reports() {
 }
 
 #[test]
-fn e8_an_event_is_normalised_before_the_log() {
+fn e8_normalizes_events_before_the_log() {
     let event = json!({
         "type": "content_retrieved", "timestamp": "2026-11-01T12:00:00.123456+02:00", "source_role": "agent",
         "id": "67E5504410B1426F9247BB680E5FE0C8", "session_id": SESSION.to_uppercase(),
@@ -66,18 +66,18 @@ async fn x10_numbers_in_data_are_kept_as_written() {
     assert_eq!(gateway.records(1).await[0].events[0].data.as_ref().map(|data| data.get()), Some(data));
 }
 
-/// The key of the event of each of these reports, made by two organisations in turn.
+/// Returns the event key of each report. Two organizations report in turn.
 fn keys_of_reports(reports: &[Value]) -> Vec<EventKey> {
     let key = |(at, report): (usize, &Value)| {
         let report = with(report.clone(), json!({"id": format!("report-{at}"), "session_id": SESSION}));
-        let event = try_event(&report).expect("it keeps every rule");
+        let event = try_event(&report).expect("the report is valid");
         ReportKeys::new(OrgId(Uuid::from_u128(at as u128 % 2)), None, &event).event()
     };
     reports.iter().enumerate().map(key).collect()
 }
 
 #[test]
-fn all_observers_of_one_retrieval_share_its_key() {
+fn observers_of_a_fetch_share_its_key() {
     let seen = |role: &str, url: &str, id: &str| with(retrieval(url), json!({"source_role": role, "content_telemetry_id": id}));
     let (id, spelling) = ("0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f", "{0B1F9E6C-3D6A-4A52-9C4E-0F2A6A1D2E3F}");
     let keys = keys_of_reports(&[
@@ -88,22 +88,22 @@ fn all_observers_of_one_retrieval_share_its_key() {
         seen("edge", "https://www.a.test/other", id),
     ]);
     assert_eq!(keys[..4], [keys[0]; 4]);
-    assert_ne!(keys[4], keys[0], "another page is another retrieval");
+    assert_ne!(keys[4], keys[0], "another page is another fetch");
 }
 
 #[test]
-fn e11_observers_merge_on_retrievals_only() {
+fn e11_merges_observers_of_fetches_only() {
     let agents = |event_type: &str| {
         with(retrieval("https://a.test/x"), json!({"type": event_type, "source_role": "agent", "content_telemetry_id": "t-1"}))
     };
     let [retrieved, grounded, cited] = ["content_retrieved", "content_grounded", "content_cited"].map(agents);
     let keys = keys_of_reports(&[retrieved.clone(), grounded, cited.clone(), cited, retrieved]);
-    assert_eq!(keys[0], keys[4], "what was fetched is one, whoever tells of it");
-    assert_eq!(keys[..4].iter().collect::<HashSet<_>>().len(), 4, "and each thing that was done with it another one");
+    assert_eq!(keys[0], keys[4], "reports of a fetch share a key");
+    assert_eq!(keys[..4].iter().collect::<HashSet<_>>().len(), 4, "each use of the content is an event of its own");
 }
 
 #[test]
-fn e11_a_content_id_tells_retrievals_apart_only_where_there_is_no_url() {
+fn e11_content_ids_count_only_without_a_url() {
     let seen = |role: &str, url: Option<&str>, id: Option<&str>| {
         let members = json!({"source_role": role, "content_telemetry_id": "t-1", "content_url": url, "content_id": id});
         with(retrieval("https://a.test/"), members)
@@ -117,13 +117,13 @@ fn e11_a_content_id_tells_retrievals_apart_only_where_there_is_no_url() {
         seen("agent", None, Some("doi:1")),
         seen("edge", None, Some("doi:2")),
     ]);
-    assert_eq!(keys[..3], [keys[0]; 3], "observers of one page may name its content each in a way of their own");
-    assert_eq!(keys[3], keys[4], "without a URL it is the content");
-    assert_eq!([keys[0], keys[3], keys[5]].iter().collect::<HashSet<_>>().len(), 3, "another content is another retrieval");
+    assert_eq!(keys[..3], [keys[0]; 3], "content ids don't matter for reports with a URL");
+    assert_eq!(keys[3], keys[4], "without a URL the content id counts");
+    assert_eq!([keys[0], keys[3], keys[5]].iter().collect::<HashSet<_>>().len(), 3, "another content id is another fetch");
 }
 
 #[test]
-fn spellings_of_a_doi_are_one_fetch_and_stored_as_reported() {
+fn spellings_of_a_doi_are_one_fetch() {
     let spellings = ["doi:10.1000/a", "https://doi.org/10.1000/A", "http://dx.doi.org/10.1000/a", "DOI:10.1000/A"];
     let seen = |id: &str| {
         with(retrieval("https://a.test/"), json!({"content_telemetry_id": "t-1", "content_url": null, "content_id": id}))
@@ -138,9 +138,9 @@ fn keys_of_record(record: &LogRecord) -> Vec<ReportKeys> {
     record.events.iter().map(|event| ReportKeys::new(record.org, record.drain, event)).collect()
 }
 
-/// C14: reports of one observer stay separate if a visitor or an agent uses one id for all of them.
+/// Reports of one observer stay separate even if a visitor or agent uses one correlation id for all of them.
 #[test]
-fn c14_one_correlation_id_leaves_reports_apart() {
+fn c14_a_shared_correlation_id_merges_no_reports() {
     for id in ["constant", "0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f", "quo\"te'", "\u{202e}"] {
         let seen = with(retrieval("https://a.test/x"), json!({"content_telemetry_id": id}));
         let keys = keys_of_record(&try_body("/events", json!({"events": vec![seen; 5]}).to_string()).unwrap());
@@ -149,9 +149,9 @@ fn c14_one_correlation_id_leaves_reports_apart() {
     }
 }
 
-/// C14: neither does anything else that visitors and agents write into their requests.
+/// Other values that visitors and agents choose don't merge reports either.
 #[test]
-fn c14_values_of_visitors_leave_reports_apart() {
+fn c14_values_of_visitors_merge_no_reports() {
     const OTHER: &str = "0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f";
     let long = "x".repeat(10_000);
     let seen = |path: &str, value: &str| {
@@ -167,20 +167,20 @@ fn c14_values_of_visitors_leave_reports_apart() {
         let mut events = ["a", "a", "b", &one, &two].map(|path| seen(path, value)).to_vec();
         events.push(with(retrieval("https://a.test/c"), json!({"id": format!("e-{at}"), "content_telemetry_id": OTHER})));
         let keys = keys_of_record(&try_body("/events", json!({"events": events}).to_string()).unwrap());
-        let (other, all) = keys.split_last().expect("six of them");
-        assert!(all.iter().all(|keys| keys.shared != other.shared), "an id of another page joins nothing");
+        let (other, all) = keys.split_last().expect("there are six");
+        assert!(all.iter().all(|keys| keys.shared != other.shared), "a correlation id of another page merges no reports");
         let shared: HashSet<_> = all.iter().filter_map(|keys| keys.shared).collect();
-        assert!(matches!(shared.len(), 0 | 4), "one for each page");
+        assert!(matches!(shared.len(), 0 | 4), "one per page");
         identities.extend(keys.iter().map(|keys| keys.identity));
     }
     assert_eq!(identities.len(), 6 * values.len());
     for (refused, code) in [("", "empty"), (long.as_str(), "too_long")] {
         let faults = try_event(&with(retrieval("https://a.test/a"), json!({"content_telemetry_id": refused}))).unwrap_err();
-        assert_eq!(faults, [format!("0.content_telemetry_id:{code}")], "it is no silent loss");
+        assert_eq!(faults, [format!("0.content_telemetry_id:{code}")], "the value is reported as invalid");
     }
 }
 
-/// Otherwise a reporter could hide an event of one owner behind another owner's.
+/// Otherwise a report for one owner could hide another owner's event.
 #[tokio::test]
 async fn same_id_on_another_host_is_another_event() {
     let gateway = Gateway::start().await;
@@ -198,17 +198,17 @@ async fn same_id_on_another_host_is_another_event() {
     let records = gateway.records(6).await;
     let identities: HashSet<_> =
         records.iter().map(|record| ReportKeys::new(record.org, record.drain, &record.events[0]).identity).collect();
-    assert_eq!(identities.len(), 4, "one for each host, with and without a correlation id");
+    assert_eq!(identities.len(), 4, "one per host, with and without a correlation id");
 }
 
 #[test]
-fn e11_a_placeholder_is_no_telemetry_id_and_what_is_around_one_no_part_of_it() {
+fn e11_ignores_placeholder_correlation_ids() {
     let seen = |id: &str| with(retrieval("https://a.test/x"), json!({"content_telemetry_id": id}));
     let placeholders =
         ["-", "null", "undefined", "00000000-0000-0000-0000-000000000000", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF", " "];
     let twice: Vec<Value> = placeholders.iter().flat_map(|id| [seen(id), seen(id)]).collect();
     let keys = keys_of_reports(&twice);
-    assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len(), "nothing says that two of these are one");
+    assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len(), "placeholders merge no reports");
     let keys = keys_of_reports(&["t-1", " t-1 ", "\"t-1\""].map(seen));
     assert_eq!(keys, [keys[0]; 3]);
 }

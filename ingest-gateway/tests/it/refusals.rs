@@ -1,10 +1,10 @@
-//! What is refused, with which status, code and fault; and that refusing leaves nothing behind.
+//! Rejected requests: status, code and fault. They leave no trace.
 
 use crate::harness::{Gateway, SESSION, answer, retrieval, try_body, with};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn what_is_not_a_json_object_is_400() {
+async fn rejects_bodies_that_are_not_objects() {
     let refused = |body: &[u8]| try_body("/events", body).map(drop);
     for body in [
         "",
@@ -29,11 +29,11 @@ async fn what_is_not_a_json_object_is_400() {
     let refused = gateway.post_text(Some(&key), "null").await;
     assert_eq!((refused.status, refused.body["code"].as_str()), (400, Some("invalid_body")));
     assert_eq!(refused.headers["content-type"], "application/problem+json");
-    assert!(refused.body["detail"].as_str().is_some_and(|detail| detail.ends_with('.')), "detail is a sentence");
+    assert!(refused.body["detail"].as_str().is_some_and(|detail| detail.ends_with('.')), "the detail is a sentence");
 }
 
 #[tokio::test]
-async fn x14_only_json_is_a_body() {
+async fn x14_accepts_only_json() {
     let (gateway, key) = Gateway::with_agent().await;
     let body = json!({"events": [retrieval("https://a.test/")]}).to_string();
     let send = |content_type: Option<&'static str>, encoding: Option<&'static str>| {
@@ -51,7 +51,7 @@ async fn x14_only_json_is_a_body() {
     assert_eq!(send(Some("application/json; charset=utf-8"), None).await.status, 201);
 }
 
-/// One event that breaks one rule: the members to change, and the fault expected.
+/// Returns events that break one rule each: the members to change, and the expected fault.
 fn broken_rules() -> Vec<(Value, &'static str)> {
     vec![
         (json!({"type": null}), "type:required"),
@@ -81,7 +81,7 @@ fn broken_rules() -> Vec<(Value, &'static str)> {
 }
 
 #[test]
-fn each_broken_rule_is_named_with_its_place() {
+fn reports_each_broken_rule_with_its_path() {
     let good = retrieval("https://a.test/");
     for (change, fault) in broken_rules() {
         let body = json!({"events": [good, with(good.clone(), change.clone())]});
@@ -90,7 +90,7 @@ fn each_broken_rule_is_named_with_its_place() {
 }
 
 #[tokio::test]
-async fn every_fault_of_a_batch_is_listed_at_once() {
+async fn lists_every_fault_of_a_batch() {
     let (gateway, key) = Gateway::with_agent().await;
     let bad = json!({"type": "content_cited", "timestamp": "yesterday", "source_role": "origin"});
     let refused = gateway.post(&key, &json!({"events": [bad, 7, retrieval("https://a.test/")]})).await;
@@ -109,7 +109,7 @@ async fn every_fault_of_a_batch_is_listed_at_once() {
 }
 
 #[test]
-fn e23_the_envelope_keeps_its_own_rules() {
+fn e23_checks_the_envelope() {
     let event = retrieval("https://a.test/");
     for (envelope, field) in [
         (json!({"events": []}), "events"),
@@ -125,7 +125,7 @@ fn e23_the_envelope_keeps_its_own_rules() {
         (json!({"session": {}, "events": [event]}), "session"),
         (json!({"session_id": "x", "events": [event]}), "session_id"),
     ] {
-        let (status, faults) = try_body("/events", envelope.to_string()).expect_err("a rule is broken");
+        let (status, faults) = try_body("/events", envelope.to_string()).expect_err("the envelope is invalid");
         assert_eq!((status, faults[0].split(':').next()), (422, Some(field)), "{envelope}");
     }
     for envelope in [
@@ -143,7 +143,7 @@ fn e23_the_envelope_keeps_its_own_rules() {
 }
 
 #[tokio::test]
-async fn other_paths_and_methods_get_the_one_error_shape() {
+async fn unknown_paths_and_methods_get_problem_details() {
     let gateway = Gateway::start().await;
     let send = |method: reqwest::Method, path: &str| {
         answer(service_kit::testing::client().request(method, format!("{}{path}", gateway.server.url)))

@@ -1,4 +1,4 @@
-//! Why reports were refused is written down for their organisation, and nothing of what they said.
+//! Reasons of rejected reports are stored for the organization, without any content of the reports.
 
 use crate::harness::{Gateway, retrieval};
 use schemas::identity::{OrgType, Scope};
@@ -9,7 +9,7 @@ use uuid::Uuid;
 type Row = (Uuid, String, i16, String, String, String, i64);
 
 #[tokio::test]
-async fn a_refused_report_is_counted_for_its_organisation_by_what_was_wrong() {
+async fn counts_rejected_reports_by_reason() {
     let gateway = Gateway::start().await;
     let (agent, other) = (gateway.seed().org("agent", OrgType::Agent).await, gateway.seed().org("other", OrgType::Agent).await);
     let reader = gateway.seed().key(agent.id, OrgType::Agent, &[Scope::TelemetryRead]).await;

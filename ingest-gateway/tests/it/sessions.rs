@@ -1,4 +1,4 @@
-//! Sessions and click tokens: started, ended, uploaded whole, seen without a start, and never somebody else's.
+//! Sessions and click tokens: starts, ends, uploads, sessions named only by events, and access of other organizations.
 
 use crate::harness::{Gateway, SESSION, answer, event, try_body, with};
 use schemas::identity::OrgType;
@@ -18,10 +18,10 @@ fn engaged(id: &str, token: &str) -> Value {
 }
 
 #[tokio::test]
-async fn se1_a_session_starts_with_any_or_no_members() {
+async fn se1_starts_sessions_with_any_members() {
     let (gateway, key) = Gateway::with_agent().await;
     let bare = service_kit::testing::client().post(format!("{}/sessions/start", gateway.server.url)).header("x-api-key", &key);
-    assert_eq!(answer(bare).await.status, 201, "no body at all");
+    assert_eq!(answer(bare).await.status, 201, "no body");
     let prior = Uuid::new_v4();
     let full = json!({"initiator_type": "agent", "agent_id": "bot", "manifest_ref": "https://a.test/x/.well-known/content-telemetry.json",
         "content_scope": "s", "external_session_id": "e", "prior_session_ids": [prior, prior], "privacy_level": "intent", "x": 1, "unset": null});
@@ -34,12 +34,12 @@ async fn se1_a_session_starts_with_any_or_no_members() {
     let records = gateway.records(3).await;
     let facts =
         records.iter().filter_map(|record| record.session.as_ref()).find(|facts| facts.session_id.to_string() == id).unwrap();
-    assert_eq!((facts.agent_id.as_deref(), facts.prior_session_ids.len()), (Some("bot"), 1), "repeats are removed");
+    assert_eq!((facts.agent_id.as_deref(), facts.prior_session_ids.len()), (Some("bot"), 1), "duplicates are removed");
     assert!(records.iter().all(|record| record.kind == RecordKind::SessionStarted));
 }
 
 #[test]
-fn se9_what_a_session_may_not_say_is_named() {
+fn se9_rejects_invalid_session_members() {
     let check = |path: &str, body: &Value, fault: &str| {
         assert_eq!(try_body(path, body.to_string()).map(drop), Err((422, vec![fault.to_owned()])), "{path} {body}");
     };
@@ -74,7 +74,7 @@ fn se9_what_a_session_may_not_say_is_named() {
 }
 
 #[tokio::test]
-async fn se6_the_first_outcome_stays() {
+async fn se6_keeps_the_first_outcome() {
     let (gateway, key) = Gateway::with_agent().await;
     let session = gateway.start_session(&key, &json!({})).await;
     let end = |outcome: Value| {
@@ -85,12 +85,12 @@ async fn se6_the_first_outcome_stays() {
     let conversion = json!({"type": "conversion", "value_amount": 1999, "currency": "EUR", "products": [1.10]});
     let ended = end(conversion.clone()).await;
     assert_eq!((ended.status, ended.body), (200, json!({"status": "ok", "session_id": session})));
-    assert_eq!(end(conversion).await.status, 200, "again");
+    assert_eq!(end(conversion).await.status, 200, "the same outcome again");
     assert_eq!(end(Value::Null).await.status, 200, "without an outcome");
     let other = end(json!({"type": "browse"})).await;
     assert_eq!((other.status, other.body["code"].as_str()), (409, Some("conflict")));
     let late = gateway.post(&key, &json!({"events": [cited(&session, "late")]})).await;
-    assert_eq!(late.status, 201, "late events are normal");
+    assert_eq!(late.status, 201, "late events are accepted");
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn parallel_ends_agree_on_one_outcome() {
 }
 
 #[tokio::test]
-async fn e1_a_session_is_only_ever_its_reporters() {
+async fn e1_sessions_belong_to_their_reporter() {
     let gateway = Gateway::start().await;
     let (mine, theirs) = (gateway.key("one", OrgType::Agent).await, gateway.key("two", OrgType::Agent).await);
     let session = gateway.start_session(&mine, &json!({})).await;
@@ -120,23 +120,27 @@ async fn e1_a_session_is_only_ever_its_reporters() {
             (answer.status, answer.body)
         }
     };
-    assert_eq!(end(&theirs, &session).await, end(&theirs, &Uuid::new_v4().to_string()).await, "not yours is not there");
+    assert_eq!(
+        end(&theirs, &session).await,
+        end(&theirs, &Uuid::new_v4().to_string()).await,
+        "another organization's session looks like a missing one"
+    );
     assert_eq!(end(&theirs, &session).await.0, 404);
     let events = json!({"events": [cited(&session, "e1")]});
-    assert_eq!(gateway.post(&theirs, &events).await.status, 201, "the id becomes a session of their own");
+    assert_eq!(gateway.post(&theirs, &events).await.status, 201, "the id names a session of their own");
     assert_eq!(end(&theirs, &session).await.0, 200);
     let outcome = json!({"session_id": session, "outcome": {"type": "browse"}});
-    assert_eq!(gateway.post_to("/sessions/end", &mine, &outcome).await.status, 200, "mine has no outcome yet");
+    assert_eq!(gateway.post_to("/sessions/end", &mine, &outcome).await.status, 200, "the other session has no outcome yet");
 }
 
-/// Sessions in PostgreSQL with their levels.
+/// Returns the sessions in PostgreSQL with their levels.
 async fn rows(gateway: &Gateway) -> Vec<(Uuid, Option<i16>)> {
     let rows = sqlx::query_as("SELECT session_id, privacy_level FROM sessions").fetch_all(&gateway.stores.pool).await;
-    rows.expect("the table answers")
+    rows.expect("the query succeeds")
 }
 
 #[tokio::test]
-async fn se4_events_write_no_session_and_the_next_calls_find_it() {
+async fn se4_sessions_named_by_events_are_usable_at_once() {
     let gateway = Gateway::start().await;
     let other = gateway.beside().await;
     let key = gateway.key("relay", OrgType::Platform).await;
@@ -144,28 +148,32 @@ async fn se4_events_write_no_session_and_the_next_calls_find_it() {
     let event = with(cited(&session.to_string(), "e1"), json!({"session_id": null}));
     let events = json!({"session_id": session, "privacy_level": "intent", "events": [event]});
     assert_eq!(gateway.post(&key, &events).await.body, json!({"status": "ok", "events_created": 1}));
-    assert_eq!(rows(&gateway).await, [], "the worker writes it");
+    assert_eq!(rows(&gateway).await, [], "the worker stores it later");
     let record = gateway.records(1).await.remove(0);
     let level = Some(PrivacyLevel::Intent);
     assert_eq!(record.named_sessions, [SessionReport { privacy_level: level, ..SessionReport::of(SessionId(session)) }]);
 
     let (end, link) = (json!({"session_id": session}), json!({"session_id": session, "content_url": "https://a.test/"}));
     for (path, body) in [("/sessions/end", &end), ("/click-tokens", &link)] {
-        assert_eq!(other.post_to(path, &key, body).await.status, 404, "{path}: another gateway waits for the worker");
+        assert_eq!(
+            other.post_to(path, &key, body).await.status,
+            404,
+            "{path}: unknown to other gateways until the worker stores it"
+        );
     }
     assert_eq!(gateway.post_to("/click-tokens", &key, &link).await.status, 201);
-    assert_eq!(rows(&gateway).await, [(session, Some(1))], "with the level that the event declared");
+    assert_eq!(rows(&gateway).await, [(session, Some(1))], "with the event's level");
     sqlx::query("DELETE FROM click_tokens").execute(&gateway.stores.pool).await.unwrap();
     sqlx::query("DELETE FROM sessions").execute(&gateway.stores.pool).await.unwrap();
     assert_eq!(gateway.post_to("/sessions/end", &key, &end).await.status, 200);
     assert_eq!(rows(&gateway).await, [(session, Some(1))]);
     let loosened = json!({"session_id": session, "privacy_level": "full", "events": []});
     assert_eq!(gateway.post_to("/sessions/bulk", &key, &loosened).await.status, 201);
-    assert_eq!(rows(&gateway).await, [(session, Some(1))], "a level only tightens");
+    assert_eq!(rows(&gateway).await, [(session, Some(1))], "a level only becomes stricter");
 }
 
 #[tokio::test]
-async fn a_whole_session_is_one_record_and_its_redelivery_counts_nothing() {
+async fn uploads_are_one_record_and_repeats_count_zero() {
     let (gateway, key) = Gateway::with_agent().await;
     let session = Uuid::new_v4().to_string();
     let event = |id: &str| with(cited(&session, id), json!({"session_id": null}));
@@ -186,7 +194,7 @@ async fn a_whole_session_is_one_record_and_its_redelivery_counts_nothing() {
 }
 
 #[tokio::test]
-async fn an_idempotency_key_makes_a_start_one_session() {
+async fn idempotent_starts_return_the_same_session() {
     let (gateway, key) = Gateway::with_agent().await;
     let start = |name: &'static str| answer(gateway.request_to("/sessions/start", Some(&key)).header("idempotency-key", name));
     let (a, b, c) = (start("k1").await, start("k1").await, start("k2").await);
@@ -194,7 +202,7 @@ async fn an_idempotency_key_makes_a_start_one_session() {
     assert_ne!(a.body["session_id"], c.body["session_id"]);
 }
 
-/// The agents that events name, and those that records name for their sessions.
+/// Returns the agents of events by event id, and those that records name for sessions by session id.
 async fn agents(gateway: &Gateway) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
     let records = gateway.all_records().await;
     let of_event = |event: &LogEvent| (event.id.clone().unwrap_or_default(), event.agent_id.clone().unwrap_or_default());
@@ -209,13 +217,13 @@ fn texts<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
 }
 
-/// An envelope that names its session and its agent.
+/// Returns an envelope that names its session and agent.
 fn envelope(session: &str, agent: &str, id: &str) -> Value {
     json!({"session_id": session, "agent_id": agent, "events": [with(cited(session, id), json!({"session_id": null}))]})
 }
 
 #[tokio::test]
-async fn the_agent_of_a_session_is_left_to_the_worker() {
+async fn leaves_session_agents_to_the_worker() {
     let gateway = Gateway::start().await;
     let agent = gateway.key("agent", OrgType::Agent).await;
     let shop = gateway.key("shop", OrgType::Platform).await;
@@ -229,7 +237,7 @@ async fn the_agent_of_a_session_is_left_to_the_worker() {
 }
 
 #[tokio::test]
-async fn an_envelope_names_the_agent_only_of_its_own_session() {
+async fn an_envelopes_agent_is_for_its_session_only() {
     let (gateway, key) = Gateway::with_agent().await;
     let (session, around) = (Uuid::new_v4().to_string(), Uuid::new_v4().to_string());
     let mut both = envelope(&around, "bot", "e2");
@@ -242,7 +250,7 @@ async fn an_envelope_names_the_agent_only_of_its_own_session() {
 }
 
 #[tokio::test]
-async fn ct4_ct3_a_click_token_binds_an_engagement_to_its_session() {
+async fn ct4_ct3_click_tokens_bind_engagements() {
     let gateway = Gateway::start().await;
     let agent = gateway.seed().org("agent", OrgType::Agent).await;
     let shop = gateway.seed().org("shop", OrgType::Platform).await;

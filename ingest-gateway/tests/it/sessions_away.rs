@@ -1,4 +1,4 @@
-//! A gateway that dies while PostgreSQL is away: the log has the sessions that its events named.
+//! A gateway killed during a PostgreSQL outage: its log records contain the sessions that events named.
 
 use crate::database_away::stores_and_database;
 use crate::harness::{Gateway, retrieval, with};
@@ -12,7 +12,7 @@ use service_kit::testing::{Seed, TestProcess, client};
 use uuid::Uuid;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f17_a_session_acknowledged_while_postgres_was_away_outlives_the_gateway() {
+async fn f17_sessions_survive_a_gateway_killed_without_postgres() {
     let folder = tempfile::tempdir().unwrap();
     let (stores, database) = stores_and_database(folder.path()).await;
     let agent = Seed(&stores.pool).org("agent", OrgType::Agent).await;
@@ -32,7 +32,7 @@ async fn f17_a_session_acknowledged_while_postgres_was_away_outlives_the_gateway
     };
     let (mut gateway, url) = start().await;
     let sessions: Vec<Uuid> = (0..4).map(|_| Uuid::new_v4()).collect();
-    assert_eq!(post(&url, sessions[0]).await, 201, "the key is known from here on");
+    assert_eq!(post(&url, sessions[0]).await, 201, "this caches the key");
     database.pause();
     for session in &sessions[1..] {
         assert_eq!(post(&url, *session).await, 201);
@@ -40,7 +40,7 @@ async fn f17_a_session_acknowledged_while_postgres_was_away_outlives_the_gateway
     gateway.kill_9().await;
     database.resume();
     let written: i64 = sqlx::query_scalar("SELECT count(*) FROM sessions").fetch_one(&stores.pool).await.unwrap();
-    assert_eq!(written, 0, "the worker writes them: stream-workers/tests/it/sessions.rs");
+    assert_eq!(written, 0, "the worker stores them: stream-workers/tests/it/sessions.rs");
 
     let gateway = Gateway::start_on(stores.clone(), Durability::default()).await;
     let mut named: Vec<SessionReport> = Vec::new();

@@ -1,6 +1,6 @@
-//! S9 on a process of its own: what thousands of slow callers and hundreds of bombs cost the others, and it.
+//! S9 against a separate process: effects of thousands of slow clients and hundreds of compression bombs on other clients and on memory.
 //!
-//! Must not assert how fast anything is: latencies are printed (`cargo test -p ingest-gateway siege -- --nocapture`).
+//! Nothing here asserts a latency; they are printed (`cargo test -p ingest-gateway siege -- --nocapture`).
 
 use crate::encodings::{ENCODINGS, compress};
 use crate::harness::{answer, head, retrieval, with};
@@ -16,13 +16,13 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 const SLOW_SOCKETS: usize = 5_000;
-/// Clients that never read. Each may hold a few hundred kilobytes on either side.
+/// Clients that never read. Each can occupy a few hundred kilobytes of buffers at both ends.
 const SILENT_SOCKETS: usize = 1_000;
-/// What this process needs besides the slow sockets.
+/// Files that this process needs besides the slow sockets.
 const OTHER_FILES: u64 = 1_000;
-/// How many files the gateway may open until it asks for more.
+/// The gateway's soft limit of open files, which it raises itself.
 const USUAL_LIMIT: usize = 1_024;
-/// Heads and parts of bodies have ten seconds; the rest is for a busy machine.
+/// Deadlines for heads and bodies are ten seconds; the rest is for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const BOMBS: usize = 100;
 const MEMORY_BYTES: u64 = 256 * 1024 * 1024;
@@ -36,7 +36,7 @@ struct Besieged {
 }
 
 impl Besieged {
-    /// For a test that opens so many sockets.
+    /// Starts a gateway for a test that opens this many sockets.
     async fn start_for(sockets: usize) -> Self {
         let (may_open, needed) = (raise_open_files(), sockets as u64 + OTHER_FILES);
         assert!(
@@ -50,7 +50,7 @@ impl Besieged {
         let (stores, spill) = (TestStores::with_topics().await, tempfile::tempdir().expect("a folder is made"));
         let key = Seed(&stores.pool).org("agent", OrgType::Agent).await.key;
         let (mut settings, url) = process_settings(&stores, &stores.kafka, spill.path());
-        // All that besiege it have one address here.
+        // All clients of this test have the same address.
         settings.push(("TELEMETRY_CONNECTIONS_PER_ADDRESS", "0".to_owned()));
         let usual = format!("ulimit -S -n {USUAL_LIMIT}");
         let mut process = TestProcess::service_after(&usual, &settings);
@@ -63,7 +63,7 @@ impl Besieged {
         request.header("x-api-key", &self.key)
     }
 
-    /// Reports `count` events, one after the other, and says how long each took; every one must be accepted.
+    /// Reports `count` events one after the other and returns the sorted durations. Panics unless all are accepted.
     async fn report(&self, name: &str, count: usize) -> Vec<Duration> {
         let mut took = Vec::new();
         for n in 0..count {
@@ -82,26 +82,26 @@ fn p99(sorted: &[Duration]) -> Duration {
     sorted[sorted.len() * 99 / 100]
 }
 
-/// Where a slow caller stops.
+/// The part of a request in which a slow client stops.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stops {
     InTheHead,
     InTheBody,
 }
 
-/// Opens one socket, sends a part of a request and then nothing.
+/// Opens a socket, sends part of a request, and stops.
 async fn stop_halfway(address: String, key: String, stops: Stops) -> (Stops, TcpStream) {
-    let mut stream = TcpStream::connect(address).await.expect("the gateway listens");
+    let mut stream = TcpStream::connect(address).await.expect("the gateway accepts connections");
     let text = match stops {
         Stops::InTheHead => "GET / HTTP/1.1\r\n".to_owned(),
         Stops::InTheBody => head("/events", &key, 1_000) + "{",
     };
-    stream.write_all(text.as_bytes()).await.expect("the gateway listens");
+    stream.write_all(text.as_bytes()).await.expect("the request is sent");
     (stops, stream)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s9_five_thousand_slow_sockets_keep_nobody_from_being_served_and_are_cut_off() {
+async fn s9_thousands_of_slow_sockets_do_not_block_others() {
     let besieged = Besieged::start_for(SLOW_SOCKETS).await;
     let before = besieged.report("before", 300).await;
 
@@ -115,14 +115,14 @@ async fn s9_five_thousand_slow_sockets_keep_nobody_from_being_served_and_are_cut
     let held = besieged.process.open_files();
     let during = besieged.report("during", 300).await;
     println!("p99 {:?} before and {:?} during {held} open files of the gateway", p99(&before), p99(&during));
-    assert!(held > USUAL_LIMIT, "the gateway holds {held} files: it does not take what the system would give it");
+    assert!(held > USUAL_LIMIT, "the gateway has only {held} open files: it did not raise its limit");
 
     let mut closing = JoinSet::new();
     for (stops, mut stream) in opened {
         closing.spawn(async move {
             let mut said = Vec::new();
             let closed = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut said)).await;
-            assert!(closed.is_ok(), "a socket that stopped {stops:?} is kept");
+            assert!(closed.is_ok(), "a socket that stopped {stops:?} was not closed");
             (stops, String::from_utf8_lossy(&said).into_owned())
         });
     }
@@ -131,21 +131,21 @@ async fn s9_five_thousand_slow_sockets_keep_nobody_from_being_served_and_are_cut
             Stops::InTheHead => said.is_empty() || said.starts_with("HTTP/1.1 408"),
             Stops::InTheBody => said.starts_with("HTTP/1.1 408"),
         };
-        assert!(is_fitting, "{stops:?} is told {said:.80}");
+        assert!(is_fitting, "unexpected response for {stops:?}: {said:.80}");
     }
     besieged.report("after", 20).await;
 }
 
-/// Opens one socket, asks for far more than fits into the buffers on the way, and reads nothing.
+/// Opens a socket, requests far more than fits into all buffers, and never reads.
 async fn ask_and_read_nothing(address: String) -> TcpStream {
-    let mut stream = TcpStream::connect(address).await.expect("the gateway listens");
+    let mut stream = TcpStream::connect(address).await.expect("the gateway accepts connections");
     let asked = "GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n".repeat(500);
-    stream.write_all(asked.as_bytes()).await.expect("the gateway listens");
+    stream.write_all(asked.as_bytes()).await.expect("the requests are sent");
     stream
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s15_a_thousand_clients_that_never_read_keep_nobody_from_being_served_and_are_cut_off() {
+async fn s15_clients_that_never_read_do_not_block_others() {
     let besieged = Besieged::start_for(SILENT_SOCKETS).await;
     let before = besieged.report("before", 300).await;
     let idle = besieged.process.open_files();
@@ -154,7 +154,7 @@ async fn s15_a_thousand_clients_that_never_read_keep_nobody_from_being_served_an
     let silent = opening.join_all().await;
     let during = besieged.report("during", 300).await;
     println!("p99 {:?} before and {:?} during", p99(&before), p99(&during));
-    eventually("every one of them is cut off", || async {
+    eventually("every silent client is disconnected", || async {
         (besieged.process.open_files() < idle + SILENT_SOCKETS / 10).then_some(())
     })
     .await;
@@ -163,12 +163,12 @@ async fn s15_a_thousand_clients_that_never_read_keep_nobody_from_being_served_an
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s9_a_hundred_bombs_of_each_encoding_are_refused_in_bounded_memory() {
+async fn s9_rejects_compression_bombs_in_bounded_memory() {
     let besieged = Besieged::start().await;
     let spaces = vec![b' '; 200 * 1024 * 1024];
     for encoding in ENCODINGS {
         let bomb = compress(encoding, &spaces);
-        assert!(bomb.len() * 900 < spaces.len(), "{encoding}: {} bytes are no bomb", bomb.len());
+        assert!(bomb.len() * 900 < spaces.len(), "{encoding}: {} bytes are too many for a bomb", bomb.len());
         let sent = (0..BOMBS).map(|_| answer(besieged.post().header("content-encoding", encoding).body(bomb.clone())));
         let statuses: Vec<u16> = futures::future::join_all(sent).await.iter().map(|answer| answer.status).collect();
         assert!(statuses.iter().all(|status| *status == 413), "{encoding}: {statuses:?}");

@@ -1,4 +1,4 @@
-//! Strict mode of a whole gateway; that of one key is in `fixtures`.
+//! Strict mode as a setting of the gateway. Strict mode of a single key is tested in `fixtures`.
 
 use crate::harness::{Gateway, SESSION, event};
 use ingest_gateway::Limits;
@@ -6,13 +6,13 @@ use schemas::identity::OrgType;
 use serde_json::json;
 
 #[tokio::test]
-async fn the_setting_holds_every_key_to_the_rules_and_all_faults_come_together() {
+async fn the_setting_applies_strict_mode_to_every_key() {
     let gateway = Gateway::start_with(Limits { strict: true, ..Limits::default() }).await;
     let key = gateway.key("agent", OrgType::Agent).await;
     let refused = gateway.post_to("/sessions/bulk", &key, &json!({"session_id": SESSION, "events": []})).await;
     assert_eq!(refused.faults(), ["schema_version:required", "started_at:required"]);
     let start = gateway.post_to("/sessions/start", &key, &json!({})).await;
-    assert_eq!(start.status, 201, "starting a session is no document of the standard");
+    assert_eq!(start.status, 201, "the standard has no rules for starting a session");
     let id = "770e8400-e29b-41d4-a716-446655440601";
     let body = json!({"schema_version": "1.1", "session_id": SESSION, "events": [
         event("content_cited", json!({"timestamp": "yesterday", "id": id, "data": {"citation_type": "summary"}})),
@@ -33,5 +33,5 @@ async fn the_setting_holds_every_key_to_the_rules_and_all_faults_come_together()
             "2.type:unknown_type",
         ]
     );
-    assert_eq!(gateway.record_count(), 1, "of the session that was started");
+    assert_eq!(gateway.record_count(), 1, "only the started session");
 }

@@ -1,4 +1,4 @@
-//! The threats to `POST /events` (E1 to E24) and to its parsing (X7 to X13), row by row.
+//! Threats to `POST /events` (E1 to E24) and to its parsing (X7 to X13).
 
 use crate::credentials::GOLDEN;
 use crate::encodings::compress;
@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 const URL: &str = "https://a.test/";
 
-/// An event of a session.
+/// Returns an event of a session.
 fn own(event_type: &str, members: Value) -> Value {
     with(event(event_type, json!({"session_id": SESSION})), members)
 }
 
-/// The one fault that an event has, if it has one.
+/// Returns the only fault of an event, if it has one.
 fn fault_of(event: &Value) -> Option<String> {
     let faults = try_event(event).err().unwrap_or_default();
     assert!(faults.len() <= 1, "{event}: {faults:?}");
@@ -22,7 +22,7 @@ fn fault_of(event: &Value) -> Option<String> {
 }
 
 #[test]
-fn e3_each_type_is_taken_from_its_roles_only() {
+fn e3_types_accept_only_their_roles() {
     for event_type in EventType::SPECIFIED {
         for role in SourceRole::ALL {
             let may = match event_type {
@@ -37,7 +37,7 @@ fn e3_each_type_is_taken_from_its_roles_only() {
 }
 
 #[test]
-fn e4_names_that_are_no_type_are_refused() {
+fn e4_rejects_unknown_types() {
     for name in
         ["Content_Retrieved", "content_viewed", "turn_paused", "content_retrieved ", "page_view", "", ".", "a..b", "checkout_"]
     {
@@ -49,7 +49,7 @@ fn e4_names_that_are_no_type_are_refused() {
 }
 
 #[test]
-fn e9_an_instant_is_kept_to_the_millisecond_or_refused() {
+fn e9_timestamps_are_exact_or_rejected() {
     for (instant, at_ms) in [
         ("2000-01-01T00:00:00Z", 946_684_800_000),
         ("2026-01-01T00:00:00.123456789123Z", 1_767_225_600_123),
@@ -61,7 +61,7 @@ fn e9_an_instant_is_kept_to_the_millisecond_or_refused() {
         ("2026-01-01 02:00:00.25+0200", 1_767_225_600_250),
         ("2025-12-31 18:30:00-05:30", 1_767_225_600_000),
         ("2026-01-01 00:00:00Z", 1_767_225_600_000),
-        // An hour ahead of the dry run's clock, to the millisecond.
+        // Exactly an hour ahead of the dry run's clock.
         ("2026-11-01T11:46:40Z", 1_793_533_600_000),
     ] {
         let kept = try_event(&with(retrieval(URL), json!({"timestamp": instant})));
@@ -101,21 +101,21 @@ fn e14_spellings_of_an_id_are_one_event() {
 }
 
 #[tokio::test]
-async fn e15_one_bad_event_of_a_thousand_leaves_nothing() {
+async fn e15_one_invalid_event_rejects_the_batch() {
     let (gateway, key) = Gateway::with_agent().await;
     let mut events = vec![retrieval(URL); 1_000];
     events[617]["timestamp"] = json!("yesterday");
     let refused = gateway.post(&key, &json!({"events": events})).await;
     assert_eq!(refused.faults(), ["617.timestamp:bad_timestamp"]);
     let all_bad = gateway.post(&key, &json!({"events": vec![json!({}); 1_000]})).await;
-    assert_eq!((all_bad.status, all_bad.faults().len()), (422, 100), "a list that stays readable");
+    assert_eq!((all_bad.status, all_bad.faults().len()), (422, 100), "the list is limited");
     assert_eq!(gateway.record_count(), 0);
 }
 
 #[tokio::test]
-async fn e18_the_largest_request_still_fits_the_log() {
+async fn e18_the_largest_request_fits_the_log() {
     let (gateway, key) = Gateway::with_agent().await;
-    // Escaped, `"` and `\` take the most room in a record that holds them in another string.
+    // Control characters, `"` and `\` take the most room when they are escaped again.
     let one = with(retrieval(URL), json!({"data": {"text": "\"\\".repeat(900)}, "own": "\u{1}".repeat(90)}));
     let body = json!({"events": vec![one; 970]}).to_string();
     assert!((4_000_000..4 * 1024 * 1024).contains(&body.len()), "{}", body.len());
@@ -125,7 +125,7 @@ async fn e18_the_largest_request_still_fits_the_log() {
 }
 
 #[test]
-fn e20_only_engagements_and_checkouts_are_bound_by_a_token() {
+fn e20_tokens_bind_only_engagements_and_checkouts() {
     for event_type in EventType::SPECIFIED {
         let carrying = event(event_type.as_str(), json!({"ctx_token": "ctx_never_minted"}));
         let may = event_type == EventType::ContentEngaged || event_type.family() == EventFamily::Checkout;
@@ -135,7 +135,7 @@ fn e20_only_engagements_and_checkouts_are_bound_by_a_token() {
 }
 
 #[test]
-fn e21_a_session_may_lack_only_where_the_specification_says() {
+fn e21_only_observed_fetches_need_no_session() {
     for event_type in EventType::SPECIFIED {
         let roles = [None].into_iter().chain(SourceRole::ALL.map(Some));
         for role in roles.filter(|role| role.is_none_or(|role| event_type.allows(role))) {
@@ -147,7 +147,7 @@ fn e21_a_session_may_lack_only_where_the_specification_says() {
 }
 
 #[test]
-fn a_retrieval_by_an_agent_without_a_session_is_told_the_way_out() {
+fn missing_session_error_lists_the_options() {
     for role in [json!("agent"), Value::Null] {
         let body = json!({"events": [with(retrieval(URL), json!({"source_role": role}))]}).to_string();
         let refused = dry_post("/events", body).unwrap_err();
@@ -159,7 +159,7 @@ fn a_retrieval_by_an_agent_without_a_session_is_told_the_way_out() {
 }
 
 #[test]
-fn e22_an_events_own_session_wins_over_the_envelopes() {
+fn e22_an_events_session_overrides_the_envelopes() {
     let id = Uuid::new_v4();
     let events = [event("content_cited", json!({"session_id": id})), event("content_cited", json!({}))];
     let record = try_body("/events", json!({"session_id": SESSION, "events": events}).to_string()).unwrap();
@@ -168,7 +168,7 @@ fn e22_an_events_own_session_wins_over_the_envelopes() {
 }
 
 #[tokio::test]
-async fn e24_x12_hostile_text_is_stored_as_it_is() {
+async fn e24_x12_hostile_text_is_stored_unchanged() {
     let (gateway, key) = Gateway::with_agent().await;
     let hostile = "<script>alert(1)</script>\r\nBcc: x\u{1b}[31m\u{202e}=cmd|' /C calc'!A0";
     let reported = own("content_cited", json!({"content_id": hostile, "turn_id": hostile, "data": {"user_agent": hostile}}));
@@ -182,7 +182,7 @@ async fn e24_x12_hostile_text_is_stored_as_it_is() {
 }
 
 #[test]
-fn x8_an_array_is_no_event() {
+fn x8_rejects_arrays_as_events() {
     let positional = json!(["content_retrieved", "2026-11-01T10:00:00Z", "edge", URL]);
     for body in [json!({"events": [positional]}), json!({"event": positional}), json!({"events": [[retrieval(URL)]]})] {
         let refused = try_body("/events", body.to_string()).map(drop);
@@ -196,7 +196,7 @@ fn x8_an_array_is_no_event() {
 }
 
 #[test]
-fn x11_nul_and_lone_surrogates_are_refused_in_every_string() {
+fn x11_rejects_nul_and_lone_surrogates() {
     let is_refused =
         |path: &str, body: &str| assert_eq!(try_body(path, body).map(drop), Err((400, Vec::new())), "{path} {body:?}");
     for bad in [r"x\u0000y", r"\ud800", r"\udc00\ud800"] {

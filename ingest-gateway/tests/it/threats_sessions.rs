@@ -1,4 +1,4 @@
-//! The threats to sessions (SE2, SE3, SE5, SE7, SE8, SE10) that `sessions` does not cover.
+//! Threats to sessions (SE2, SE3, SE5, SE7, SE8, SE10) that `sessions` does not cover.
 
 use crate::harness::{Answer, Gateway, answer, event, with};
 use crate::outage_harness::process_settings;
@@ -20,7 +20,7 @@ fn cited(id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn se2_a_manifest_that_is_named_is_not_fetched() {
+async fn se2_manifests_are_not_fetched() {
     let (gateway, key) = Gateway::with_agent().await;
     let canary = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = canary.local_addr().unwrap().port();
@@ -39,15 +39,15 @@ async fn se2_a_manifest_that_is_named_is_not_fetched() {
         let uploaded = gateway.post_to("/sessions/bulk", &key, &uploaded).await;
         assert_eq!(uploaded.status, started.status, "{}", uploaded.body);
     }
-    // What would come has had the time of these requests and of one connection of our own.
+    // Any fetch would have happened during these requests and the connection below.
     tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     service_kit::testing::eventually("the canary counts", || async { (hits.load(Ordering::SeqCst) > 0).then_some(()) }).await;
-    assert_eq!(hits.load(Ordering::SeqCst), 1, "only our own connection");
+    assert_eq!(hits.load(Ordering::SeqCst), 1, "only this test's connection");
     listening.abort();
 }
 
 #[tokio::test]
-async fn se3_naming_anothers_session_as_prior_tells_and_changes_nothing() {
+async fn se3_foreign_prior_sessions_reveal_nothing() {
     let gateway = Gateway::start().await;
     let (mine, theirs) = (gateway.seed().org("one", OrgType::Agent).await, gateway.seed().org("two", OrgType::Agent).await);
     let started = gateway.post_to("/sessions/start", &theirs.key, &json!({"agent_id": "victim"})).await;
@@ -63,11 +63,11 @@ async fn se3_naming_anothers_session_as_prior_tells_and_changes_nothing() {
         .fetch_all(&gateway.stores.pool)
         .await
         .unwrap();
-    assert_eq!(rows, [(theirs.id.0, 1), (mine.id.0, 2)], "nothing was added to the other's");
+    assert_eq!(rows, [(theirs.id.0, 1), (mine.id.0, 2)], "the other organization has no new session");
 }
 
 #[tokio::test]
-async fn se5_se7_uploading_anothers_session_id_makes_a_session_of_ones_own() {
+async fn se5_se7_foreign_session_ids_create_own_sessions() {
     let gateway = Gateway::start().await;
     let (mine, theirs) = (gateway.seed().org("one", OrgType::Agent).await, gateway.seed().org("two", OrgType::Agent).await);
     let id = gateway.post_to("/sessions/start", &theirs.key, &json!({"agent_id": "victim", "privacy_level": "full"})).await.body
@@ -89,13 +89,13 @@ async fn se5_se7_uploading_anothers_session_id_makes_a_session_of_ones_own() {
             .fetch_one(&gateway.stores.pool)
             .await
             .unwrap();
-    assert_eq!(row.0.as_deref(), Some("victim"), "theirs is as it was: {row:?}");
+    assert_eq!(row.0.as_deref(), Some("victim"), "the other session is unchanged: {row:?}");
     let ended = json!({"session_id": id, "outcome": {"type": "conversion"}});
-    assert_eq!(gateway.post_to("/sessions/end", &theirs.key, &ended).await.status, 200, "its outcome is still open");
+    assert_eq!(gateway.post_to("/sessions/end", &theirs.key, &ended).await.status, 200, "it has no outcome yet");
 }
 
 #[tokio::test]
-async fn se8_an_upload_repeated_twenty_times_is_the_same_events() {
+async fn se8_repeated_uploads_are_the_same_events() {
     let (gateway, key) = Gateway::with_agent().await;
     let without_id = with(cited("x"), json!({"id": null}));
     let body = json!({"session_id": Uuid::new_v4(), "events": [cited("e1"), without_id], "outcome": {"type": "browse"}});
@@ -111,7 +111,7 @@ async fn se8_an_upload_repeated_twenty_times_is_the_same_events() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se10_a_started_session_outlives_a_gateway_killed_right_after_its_answer() {
+async fn se10_started_sessions_survive_a_killed_gateway() {
     let (stores, spill) = (TestStores::with_topics().await, tempfile::tempdir().unwrap());
     let key = Seed(&stores.pool).org("agent", OrgType::Agent).await.key;
     let (settings, url) = process_settings(&stores, &stores.kafka, spill.path());
