@@ -11,9 +11,7 @@ use crate::prerequisites::{Purpose, ensure_programs};
 use crate::session::Session;
 use crate::subprocess::{self, Outcome};
 
-/// The package that runs everything on one address.
-const SERVICE: &str = "all-in-one";
-/// The program that is typed at it.
+/// The program, of which `all` runs everything on one address.
 const PROGRAM: &str = "telemetry";
 
 /// What can be typed after `cargo up`.
@@ -49,7 +47,7 @@ fn serve(options: &Options, session: &Session) -> Result<Outcome> {
     session.say("Step 1 of 3: building the service (the first build takes several minutes)");
     let built = session.fetch_beside(|| {
         let mut build = subprocess::cargo(session.workspace.root());
-        build.args(["build", "--package", SERVICE, "--package", PROGRAM]).args(options.release.then_some("--release"));
+        build.args(["build", "--package", PROGRAM]).args(options.release.then_some("--release"));
         building::build(build, &session.launcher, &session.interrupt)
     })?;
     if !built.is_success() {
@@ -61,9 +59,9 @@ fn serve(options: &Options, session: &Session) -> Result<Outcome> {
     session.say("Step 3 of 3: starting the service");
     session.watch(|| {
         let mut service = subprocess::cargo(session.workspace.root());
-        service.args(["run", "--quiet", "--package", SERVICE]).args(options.release.then_some("--release"));
+        service.args(["run", "--quiet", "--package", PROGRAM]).args(options.release.then_some("--release"));
         service
-            .arg("--")
+            .args(["--", "all"])
             .args(options.demo_data.then_some("--demo-data"))
             .args(&options.service_args)
             .env("TELEMETRY_STATE_DIR", session.state());

@@ -28,7 +28,7 @@ const FULL_STEPS: [&str; 8] = ["format", "lint", "deny", "servers", "build", "te
 const QUICK_STEPS: [&str; 5] = ["format", "lint", "servers", "build", "tests"];
 
 /// Commands that `--full` runs, one per line.
-const FULL: &str = "infra/lab/full.txt";
+const FULL: &str = "lab/full.txt";
 
 /// How long what tests have printed is waited for after they ended: a process that one of them left behind may hold it open.
 const LAST_LINES: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ pub(crate) struct Options {
     /// Run only format, lints and unit tests of the product
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Then run the commands of infra/lab/full.txt: all sizes, seeds and slow checks; takes a night
+    /// Then run the commands of lab/full.txt: all sizes, seeds and slow checks; takes a night
     #[arg(long)]
     full: bool,
 }
@@ -207,7 +207,7 @@ fn run_and_listen(binary: &TestBinary, servers: &Endpoints, found: &Arc<Mutex<Ve
     Ok(outcome.is_success())
 }
 
-/// Runs the commands of `infra/lab/full.txt`, also after one has failed, and says which failed.
+/// Runs the commands of `lab/full.txt`, also after one has failed, and says which failed.
 fn run_commands(session: &Session) -> Result<bool> {
     let root = session.workspace.root();
     let text = fs::read_to_string(root.join(FULL)).with_context(|| format!("cannot read {FULL}"))?;

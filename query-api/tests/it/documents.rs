@@ -1,4 +1,4 @@
-//! `GET /sessions/{id}/document`: whose document it is. What it holds is tested end to end, beside the all-in-one.
+//! `GET /sessions/{id}/document`: whose document it is. What it holds is tested end to end, in the lab.
 
 use crate::sessions_world::{Clicks, reported};
 use crate::test_app::Observation;

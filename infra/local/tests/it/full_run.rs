@@ -1,8 +1,8 @@
-//! `infra/lab/full.txt`: what `cargo verify` leaves out, `cargo verify --full` runs.
+//! `lab/full.txt`: what `cargo verify` leaves out, `cargo verify --full` runs.
 
 use crate::documents_resolve::Tree;
 
-const FULL: &str = "infra/lab/full.txt";
+const FULL: &str = "lab/full.txt";
 /// How the reason of an ignored test begins.
 const LEFT_OUT: &str = "#[ignore = \"cargo verify --full: ";
 

@@ -49,12 +49,9 @@ fn verify_runs_every_test_binary_and_repeats_failures() {
 #[test]
 fn a_full_run_goes_on_after_a_failed_command() {
     let clone = FakeClone::new();
-    std::fs::create_dir_all(clone.path().join("infra/lab")).unwrap();
-    std::fs::write(
-        clone.path().join("infra/lab/full.txt"),
-        "# a comment\n\nSIZE=3 false # fails\nSIZE=3 sh -c 'touch size-$SIZE'\n",
-    )
-    .unwrap();
+    std::fs::create_dir_all(clone.path().join("lab")).unwrap();
+    std::fs::write(clone.path().join("lab/full.txt"), "# a comment\n\nSIZE=3 false # fails\nSIZE=3 sh -c 'touch size-$SIZE'\n")
+        .unwrap();
     let (_, said) = clone.run(&["verify", "--full"], &cargo(&clone, &[]));
     assert!(clone.path().join("size-3").exists(), "{said}");
     assert!(said.contains("\nFAILED: SIZE=3 false # fails\n") && said.contains("\nfull     FAILED"), "{said}");

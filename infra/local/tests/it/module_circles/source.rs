@@ -215,7 +215,7 @@ fn path_attribute(attributes: &[Attribute]) -> Option<String> {
 /// The root file of every crate of the workspace, by a name for it: libraries and integration tests.
 pub(super) fn crate_roots(root: &Path) -> Vec<(String, PathBuf)> {
     let product = members(&root.join("Cargo.toml"));
-    let lab = members(&root.join("infra/lab/Cargo.toml")).into_iter().map(|member| format!("infra/lab/{member}"));
+    let lab = members(&root.join("lab/Cargo.toml")).into_iter().map(|member| format!("lab/{member}"));
     let kinds = [("", "src/lib.rs"), (" (tests)", "tests/it/main.rs")];
     let crates = product
         .into_iter()

@@ -1,0 +1,63 @@
+//! The console, as people reach it: pages over HTTP without a script, and in a real browser.
+
+mod attacks;
+mod browser;
+mod drains;
+mod figures;
+mod first_steps;
+mod invites;
+mod keyboard;
+mod link;
+mod live;
+mod looks;
+mod picture;
+mod plain_members;
+mod protection;
+mod providers;
+#[expect(dead_code, reason = "the console's own tests use the rest")]
+#[path = "../../../../console/src/view_tests/reader.rs"]
+mod reader;
+mod sign_in_attacks;
+mod story;
+
+use crate::demo::Demo;
+use reader::Reader;
+
+impl Reader {
+    fn nobody(demo: &Demo) -> Self {
+        Self::new(demo.env("BASE_URL"))
+    }
+
+    /// Somebody who is signed in already, by a session of `demo.env`.
+    fn signed_in(demo: &Demo, variable: &str) -> Self {
+        Self::with_session(demo, demo.env(variable))
+    }
+
+    fn with_session(demo: &Demo, session: &str) -> Self {
+        Self::nobody(demo).signed_in_with(session)
+    }
+}
+
+/// The screens of an owner's organisation, beneath its address.
+const OWNER_SCREENS: [&str; 17] = [
+    "overview",
+    "events",
+    "pages",
+    "corroboration",
+    "funnel",
+    "agents",
+    "crawlers",
+    "start",
+    "domains",
+    "drains",
+    "keys",
+    "partners",
+    "webhooks",
+    "members",
+    "settings",
+    "audit",
+    "refused",
+];
+
+/// The screens that only an agent's or a platform's organisation has.
+const AGENT_SCREENS: [&str; 3] = ["reported", "reports", "clicks"];

@@ -1,0 +1,150 @@
+//! The real binary on stores of its own, and the reports its demo tenant can send.
+
+use serde_json::{Value, json};
+use service_kit::testing::{TestProcess, TestStores, client, eventually};
+use std::collections::BTreeMap;
+use std::path::Path;
+use tempfile::TempDir;
+
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_service");
+
+/// A running `telemetry all`.
+pub(crate) struct Demo {
+    pub(crate) stores: TestStores,
+    pub(crate) process: TestProcess,
+    /// What `demo.env` says.
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) client: reqwest::Client,
+    folder: TempDir,
+}
+
+/// A status, a content type and a body.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) content_type: String,
+    pub(crate) body: Value,
+}
+
+impl Demo {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// With more settings than the usual ones.
+    pub(crate) async fn start_with(more: &[(&'static str, String)]) -> Self {
+        Self::start_on(TestStores::unprepared().await, tempfile::tempdir().unwrap(), more).await
+    }
+
+    /// A further process on the same stores.
+    pub(crate) async fn beside(&self, more: &[(&'static str, String)]) -> Self {
+        Self::start_on(self.stores.clone(), tempfile::tempdir().unwrap(), more).await
+    }
+
+    /// The same stores and the same folder under another process; the old one must have ended.
+    pub(crate) async fn start_again(self) -> Self {
+        Self::start_on(self.stores, self.folder, &[]).await
+    }
+
+    async fn start_on(stores: TestStores, folder: TempDir, more: &[(&'static str, String)]) -> Self {
+        let settings: Vec<_> = settings(&stores, folder.path()).into_iter().chain(more.iter().cloned()).collect();
+        let mut process = TestProcess::start(Path::new(BINARY), &["all"], &settings);
+        let screen = std::sync::Mutex::new(&mut process);
+        eventually("the last screen is printed", || async {
+            let mut process = screen.lock().unwrap();
+            let is_up = process.stdout().contains("docs/README.md");
+            assert!(is_up || !process.has_ended(), "it ended early and said:\n{}", process.stderr());
+            is_up.then_some(())
+        })
+        .await;
+        let env = read_env(folder.path());
+        Self { stores, process, env, client: client(), folder }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A value of `demo.env`.
+    pub(crate) fn env(&self, name: &str) -> &str {
+        self.env.get(name).unwrap_or_else(|| panic!("demo.env has no {name}"))
+    }
+
+    /// Every value of `demo.env`.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.env.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.env("BASE_URL"))
+    }
+
+    pub(crate) async fn post(&self, key: &str, body: &Value) -> Answer {
+        self.post_text(key, body.to_string()).await
+    }
+
+    pub(crate) async fn post_text(&self, key: &str, body: String) -> Answer {
+        let request = self.client.post(self.url("/events")).header("content-type", "application/json");
+        answer(request.header("x-api-key", key).body(body)).await
+    }
+
+    pub(crate) async fn get(&self, key: &str, path: &str) -> Answer {
+        answer(self.client.get(self.url(path)).header("x-api-key", key)).await
+    }
+
+    pub(crate) async fn total_events(&self) -> Option<u64> {
+        self.get(self.env("OWNER_KEY"), "/content-owners/summary").await.body["total_events"].as_u64()
+    }
+
+    /// Waits until the owner's summary counts `expected`.
+    pub(crate) async fn counts(&self, expected: u64) {
+        eventually(&format!("the summary counts {expected}"), || async {
+            (self.total_events().await == Some(expected)).then_some(())
+        })
+        .await;
+    }
+}
+
+/// What `telemetry all` needs to run on these stores.
+pub(crate) fn settings(stores: &TestStores, folder: &Path) -> Vec<(&'static str, String)> {
+    let own = [
+        ("TELEMETRY_LISTEN", "127.0.0.1:0".to_owned()),
+        ("TELEMETRY_METRICS_LISTEN", service_kit::testing::free_address().to_string()),
+        ("TELEMETRY_STATE_DIR", folder.display().to_string()),
+        ("TELEMETRY_TAKEOVER_AFTER_MS", "1000".to_owned()),
+        // What is reported is there soon: while a test waits for it, it asks ClickHouse again and again.
+        ("TELEMETRY_BLOCK_AGE_MS", "50".to_owned()),
+    ];
+    own.into_iter().chain(stores.environment()).collect()
+}
+
+/// The assignments of `demo.env`, as a shell reads them.
+fn read_env(folder: &Path) -> BTreeMap<String, String> {
+    let text = std::fs::read_to_string(folder.join("demo.env")).expect("demo.env is written");
+    let assignment = |line: &str| {
+        let (name, value) = line.split_once('=').expect("every line is an assignment");
+        let value = value.strip_prefix('\'').and_then(|value| value.strip_suffix('\'')).expect("every value is quoted");
+        (name.to_owned(), value.to_owned())
+    };
+    text.lines().map(assignment).collect()
+}
+
+pub(crate) async fn answer(request: reqwest::RequestBuilder) -> Answer {
+    let response = request.send().await.expect("the service answers");
+    let content_type = response.headers().get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
+    let status = response.status().as_u16();
+    let text = response.text().await.expect("the body arrives");
+    Answer { status, content_type, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
+}
+
+/// A retrieval of a page of example.com as one role reports it; an agent reports it with its session.
+pub(crate) fn retrieval(role: &str, content_telemetry_id: &str) -> Value {
+    let mut event = json!({
+        "type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": role,
+        "content_url": "https://www.example.com/page", "content_telemetry_id": content_telemetry_id,
+    });
+    if role == "agent" {
+        event["session_id"] = json!("67e55044-10b1-426f-9247-bb680e5fe0c8");
+    }
+    json!({"events": [event]})
+}

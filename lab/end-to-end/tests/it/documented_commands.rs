@@ -1,0 +1,143 @@
+//! N1: every command that a document names is executed by a test, small where it is long. `pasted` runs the blocks of the documents
+//! for newcomers. `executed` names the test for each other command; here its program also parses it as the document has it.
+//!
+//! Must not run a command that stops or wipes the servers that these tests use: those are only parsed.
+
+mod blocks;
+mod executed;
+mod expected;
+mod found;
+mod pasted;
+pub(crate) mod shell;
+mod tests_of;
+
+use clap::error::ErrorKind;
+use clap::{Command, CommandFactory};
+use found::{Found, root, with_requests};
+use std::collections::BTreeMap;
+use tests_of::Packages;
+
+/// An id, where documents write `ID`.
+const SOME_ID: &str = "0195f3a0-0000-7000-8000-000000000099";
+
+/// The programs that read command lines of their own, by package.
+fn programs() -> BTreeMap<String, Command> {
+    let own = [("telemetry", telemetry::Cli::command())];
+    let tools = [("local", local::cli::command()), ("loadgen", loadgen::options::Cli::command())];
+    own.into_iter().chain(tools).map(|(name, command)| (name.to_owned(), command)).collect()
+}
+
+/// The aliases of cargo, as `.cargo/config.toml` has them.
+fn aliases() -> BTreeMap<String, Vec<String>> {
+    let config = std::fs::read_to_string(root().join(".cargo/config.toml")).expect("cargo's settings are read");
+    let lines = config.lines().skip_while(|line| *line != "[alias]").skip(1).filter_map(|line| line.split_once(" = "));
+    lines.map(|(name, words)| (name.to_owned(), words.trim_matches('"').split(' ').map(str::to_owned).collect())).collect()
+}
+
+/// Why a program would not take these words.
+fn refusal(program: &Command, words: &[String], is_whole: bool) -> Option<String> {
+    // The one setting that has no default, which documents take from the environment.
+    let service = words.first().and_then(|word| program.find_subcommand(word));
+    let needs_database = |service: &Command| service.get_arguments().any(|argument| argument.get_long() == Some("database-url"));
+    let database: &[&str] = if service.is_some_and(needs_database) { &["--database-url", "postgres://localhost/x"] } else { &[] };
+    let (service, rest) = words.split_at(words.len().min(1));
+    let rest = rest.iter().map(|word| if word == "ID" { SOME_ID } else { word });
+    let typed = service.iter().map(String::as_str).chain(database.iter().copied()).chain(rest);
+    let error = program.clone().try_get_matches_from(std::iter::once(program.get_name()).chain(typed)).err()?;
+    let is_only_incomplete = matches!(
+        error.kind(),
+        ErrorKind::MissingRequiredArgument | ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    // A document that speaks of a mode need not write it out.
+    (is_whole || !is_only_incomplete).then(|| error.to_string())
+}
+
+/// Whether cargo finds the package and its features; resolving is all it does here.
+fn unresolved(manifest: Option<&str>, package: &str, features: Option<&str>) -> Option<String> {
+    let mut cargo = std::process::Command::new(env!("CARGO"));
+    cargo.args(["tree", "--offline", "--quiet", "--depth", "0", "--package", package]).current_dir(root());
+    cargo.args(manifest.into_iter().flat_map(|manifest| ["--manifest-path", manifest]));
+    let ran = cargo.args(features.into_iter().flat_map(|names| ["--features", names])).output().expect("cargo starts");
+    (!ran.status.success()).then(|| String::from_utf8_lossy(&ran.stderr).into_owned())
+}
+
+/// The word behind an option, in any of its spellings.
+fn option<'a>(words: &'a [String], names: &[&str]) -> Option<&'a str> {
+    let place = words.iter().position(|word| names.contains(&word.as_str()))?;
+    words.get(place + 1).map(String::as_str)
+}
+
+fn wrong_with_cargo(found: &Found, packages: &Packages) -> Option<String> {
+    let typed = &found.words[1..];
+    let alias = typed.first().and_then(|name| aliases().remove(name));
+    let words = alias.map_or_else(|| typed.to_vec(), |alias| alias.into_iter().chain(typed[1..].iter().cloned()).collect());
+    let Some(package) = option(&words, &["-p", "--package"]) else { return Some("it names no package".to_owned()) };
+    if words[0] == "test" {
+        return packages.wrong_with_test(package, &words, &found.variables);
+    }
+    if let Some(why) = unresolved(option(&words, &["--manifest-path"]), package, option(&words, &["--features"])) {
+        return Some(why);
+    }
+    let own: Vec<String> = words.iter().skip_while(|word| *word != "--").skip(1).filter(|word| *word != "--").cloned().collect();
+    // The fuzzer's command line is its binary's own.
+    programs().get(package).map_or_else(
+        || (package != "fuzz").then(|| format!("{package} has no command line")),
+        |program| refusal(program, &own, found.is_whole),
+    )
+}
+
+fn wrong_with(found: &Found, packages: &Packages) -> Option<String> {
+    match found.words[0].as_str() {
+        "cargo" => wrong_with_cargo(found, packages),
+        name => refusal(programs().get(name)?, &found.words[1..], found.is_whole),
+    }
+}
+
+#[test]
+fn every_command_that_documents_name_is_taken_by_its_program() {
+    let packages = Packages::read();
+    let wrong: Vec<String> = found::commands()
+        .iter()
+        .filter_map(|found| wrong_with(found, &packages).map(|why| format!("{}: {}\n    {why}", found.file, found.line)))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_command_that_documents_name_is_executed_by_a_test() {
+    let packages = Packages::read();
+    let mut wrong = Vec::new();
+    for found in found::commands() {
+        match executed::by(&found.words) {
+            None => wrong.push(format!("{}: {}: nothing in `executed` runs it", found.file, found.line)),
+            Some(test) if !packages.has_test(test) => wrong.push(format!("{}: there is no test {test}", found.line)),
+            Some(_) => {}
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn documents_with_requests_are_pasted_by_a_test() {
+    let files = with_requests();
+    assert!(files.len() >= 4, "{files:?}");
+    for file in files {
+        assert!(pasted::DOCUMENTS.contains(&file.as_str()), "{file} has requests that no test pastes: add it to `pasted`");
+    }
+}
+
+/// `openssl rand -base64 32`, or where there is none what prints the same.
+#[tokio::test]
+async fn a_key_as_openssl_prints_it_is_one() {
+    use clap::Parser as _;
+    let line = "openssl rand -base64 32 2>/dev/null || head -c 32 /dev/urandom | base64";
+    let printed = tokio::process::Command::new("bash").args(["-c", line]).output().await.unwrap().stdout;
+    let printed = String::from_utf8(printed).unwrap();
+    #[derive(clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        secrets: service_kit::sealing::SecretsSettings,
+    }
+    let cli = Cli::parse_from(["key", "--secrets-key", printed.trim_end()]);
+    cli.secrets.sealer().unwrap();
+}

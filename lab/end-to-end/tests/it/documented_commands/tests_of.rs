@@ -1,0 +1,101 @@
+//! The packages of both workspaces and the names of their tests, as their sources have them.
+
+use super::found::root;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What was read of one package.
+struct Package {
+    /// Each test by its path: modules and function.
+    tests: Vec<String>,
+    /// Everything that its sources and their test harness say.
+    text: String,
+}
+
+pub(super) struct Packages(BTreeMap<String, Package>);
+
+impl Packages {
+    pub(super) fn read() -> Self {
+        Self(["Cargo.toml", "lab/Cargo.toml"].into_iter().flat_map(Self::of_workspace).collect())
+    }
+
+    fn of_workspace(manifest: &str) -> Vec<(String, Package)> {
+        let mut cargo = std::process::Command::new(env!("CARGO"));
+        cargo.args(["metadata", "--offline", "--no-deps", "--format-version", "1", "--manifest-path", manifest]);
+        let ran = cargo.current_dir(root()).output().expect("cargo starts");
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        let metadata: Value = serde_json::from_slice(&ran.stdout).expect("metadata is JSON");
+        let package = |package: &Value| {
+            let manifest = Path::new(package["manifest_path"].as_str()?).parent()?.to_owned();
+            Some((package["name"].as_str()?.to_owned(), Package::read(&manifest)))
+        };
+        metadata["packages"].as_array().into_iter().flatten().filter_map(package).collect()
+    }
+
+    /// Whether some package has a test of this name; the empty name is `cargo test` itself.
+    pub(super) fn has_test(&self, name: &str) -> bool {
+        let ending = format!("::{name}");
+        name.is_empty() || self.0.values().any(|package| package.tests.iter().any(|test| test.ends_with(&ending)))
+    }
+
+    /// Why `cargo test` with these words would run nothing, or ignore a variable.
+    pub(super) fn wrong_with_test(&self, package: &str, words: &[String], variables: &[String]) -> Option<String> {
+        let Some(own) = self.0.get(package) else { return Some(format!("there is no package {package}")) };
+        let mut filters = Vec::new();
+        let mut rest = words.iter().skip(1);
+        while let Some(word) = rest.next() {
+            match word.as_str() {
+                "-p" | "--package" | "--test" | "--features" | "--manifest-path" => _ = rest.next(),
+                word if word.starts_with('-') => {}
+                filter => filters.push(filter),
+            }
+        }
+        let idle = filters.into_iter().find(|filter| !own.tests.iter().any(|test| test.contains(filter)));
+        let kit = &self.0["service-kit"].text;
+        let unread = variables.iter().find(|name| !own.text.contains(*name) && !kit.contains(*name));
+        idle.map(|filter| format!("no test of {package} is called {filter}"))
+            .or_else(|| unread.map(|name| format!("nothing in {package} reads {name}")))
+    }
+}
+
+impl Package {
+    fn read(folder: &Path) -> Self {
+        let mut files = Vec::new();
+        for part in ["src", "tests"] {
+            sources(&folder.join(part), &mut files);
+        }
+        let (mut tests, mut text) = (Vec::new(), String::new());
+        for file in files {
+            let source = std::fs::read_to_string(&file).expect("a source is text");
+            let modules = file.strip_prefix(folder).expect("it was found there").with_extension("");
+            let modules = modules.to_string_lossy().replace('/', "::");
+            tests.extend(tests_in(&source).into_iter().map(|test| format!("{modules}::{test}")));
+            text.push_str(&source);
+        }
+        Self { tests, text }
+    }
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for path in std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The functions behind a test's attribute.
+fn tests_in(source: &str) -> Vec<&str> {
+    let (mut found, mut is_marked) = (Vec::new(), false);
+    for line in source.lines().map(str::trim_start) {
+        is_marked |= line.starts_with("#[") && (line.contains("test]") || line.contains("test("));
+        if let Some((_, rest)) = line.split_once("fn ").filter(|_| is_marked && !line.starts_with("//")) {
+            found.extend(rest.split('(').next());
+            is_marked = false;
+        }
+    }
+    found
+}

@@ -1,0 +1,58 @@
+//! The whole service on real servers, asked over HTTP as its users ask it.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod alerts;
+mod backup;
+mod backup_hooks;
+mod clicks_away;
+mod clients;
+mod console;
+mod contract;
+mod counting;
+mod crash;
+mod demo;
+mod demo_data;
+mod documented_commands;
+mod drains;
+mod edge;
+mod excerpt;
+mod first_screen;
+#[expect(dead_code, reason = "what only attacks on sign-in need; those are identity-api's")]
+#[path = "../../../../identity-api/tests/it/forged_provider.rs"]
+mod forged_provider;
+mod histories;
+mod initiators;
+mod lookalikes;
+mod metrics;
+mod newer_stores;
+mod npm_client;
+mod observability;
+mod one_retrieval;
+mod openapi;
+mod openapi_examples;
+mod own_accounts;
+mod pipeline;
+mod probes;
+mod production;
+mod reads_beside_reports;
+mod rebuild;
+mod reconcile;
+mod refusals;
+mod restart;
+mod revocations;
+mod session_documents;
+mod session_envelopes;
+mod settings_table;
+mod slow_clients;
+mod start_up;
+mod watch;
+mod webhooks;
+mod whole_story;
+mod withholding_proxy;
+
+#[test]
+#[ignore = "the services themselves, which other tests start"]
+fn as_the_service() {
+    service_kit::testing::be_the_service(telemetry::start);
+}

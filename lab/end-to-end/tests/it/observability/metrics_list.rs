@@ -1,0 +1,164 @@
+//! `docs/metrics.md` is what the code says of its metrics, and the processes show those and no others.
+
+use super::{file, read};
+use crate::demo::{Demo, retrieval};
+use service_kit::measures::{Kind, Measure, common};
+use service_kit::testing::eventually;
+use std::collections::{BTreeMap, BTreeSet};
+
+const LIST: &str = "docs/metrics.md";
+
+/// Every table of the code, under what it is of.
+pub(super) fn tables() -> Vec<(&'static str, &'static [Measure])> {
+    vec![
+        ("Every process", common::MEASURES),
+        ("ingest-gateway", ingest_gateway::MEASURES),
+        ("stream-workers", stream_workers::MEASURES),
+        ("webhook-deliverer (`telemetry stream-workers deliver`)", stream_workers::deliver::MEASURES),
+        ("query-api", query_api::MEASURES),
+    ]
+}
+
+fn all() -> impl Iterator<Item = &'static Measure> {
+    tables().into_iter().flat_map(|(_, measures)| measures)
+}
+
+/// The text before the tables; what is true of all, and what adds up.
+const PREFACE: &str = "\
+# Metrics
+
+Made from the tables in the code by `UPDATE_DOCS=1 cargo lab -p end-to-end --test it docs_metrics`; a test fails when it is stale, when a
+process shows a metric that is not here, or one that is here is not shown. Each process shows its own on `TELEMETRY_METRICS_LISTEN`, never on
+the address of its service. No label takes a value from a caller. Counters stand at zero from the start; a rate of one is of what happened
+since. identity-api has those of every process and no others; `telemetry all` has all. Histograms are in seconds.
+
+## What adds up
+
+The active worker shows, whichever workers have died:
+
+    records on the log up to the stored offsets, since counting began = worker_settled_records + worker_missing_records
+    their events = worker_settled_events: stored + rejected
+
+Offsets and counts are one row of the table `progress`, so a record that is read again after a crash counts once. *Stored* includes repeats, which change nothing; *rejected* are events of dead letters,
+as far as they could be counted; *missing* are offsets that the log had deleted before they were read. `telemetry stream-workers settled` shows the same by partition. Replays don't count.
+
+What gateways accepted, and what they logged without having answered, is on the log or in a spill (`gateway_spill_pending_events`). Each run of `cargo chaos` checks
+that all of this is exact once the load has ended: each request that was answered 2xx is on the log, none that was refused is, and every record there is settled once.
+
+Counters describe one process's life. Over all gateways and workers of one log, in events, while no process dies:
+
+    gateway_events_accepted_total + gateway_events_acknowledged_late_total
+        = worker_events_stored_total + worker_events_rejected_total
+        + gateway_spill_pending_events + what is on the log and not stored
+
+An event that was acknowledged late is on the log twice: directly and through the spill. A killed process loses its counters, and a record that is read again after a crash is counted again on the right; reads are exact nevertheless.
+The test `reconcile` checks the equation through outages of the log and PostgreSQL. The rules record both sides over an hour
+(`telemetry:events_accepted:increase1h`, `telemetry:events_settled:increase1h`), and the alert `EventsUnaccounted` compares them with room
+for one percent, which a kill between two scrapes may cost.
+
+`dependency_up` says what `/ready` says. A gateway is ready without Kafka for as long as its spill takes records, so that its `dependency_up{dependency=\"kafka\"}` is 1 then; `gateway_log_breaker_open` is what says that Kafka is away.
+";
+
+fn markdown() -> String {
+    let mut text = PREFACE.to_owned();
+    for (of, measures) in tables() {
+        text += &format!("\n## {of}\n\n| name | type | unit | what it says | labels |\n|---|---|---|---|---|\n");
+        for Measure { name, kind, unit, help, labels } in measures {
+            let labels: Vec<String> = labels.iter().map(|by| format!("`{}`: {}", by.label, by.says)).collect();
+            text += &format!("| `{name}` | {} | {unit} | {help} | {} |\n", kind.as_str(), labels.join("; "));
+        }
+    }
+    text
+}
+
+#[test]
+fn docs_metrics_md_is_what_the_code_says() {
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(file(LIST), markdown()).unwrap();
+    }
+    assert!(read(LIST) == markdown(), "{LIST} is stale: UPDATE_DOCS=1 cargo lab -p end-to-end --test it docs_metrics");
+}
+
+#[test]
+fn every_name_keeps_prometheus_conventions_and_every_metric_is_told() {
+    let mut names = BTreeSet::new();
+    for Measure { name, kind, unit, help, labels } in all() {
+        assert!(names.insert(*name), "{name} is listed twice");
+        assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'), "{name}");
+        assert_eq!(*kind == Kind::Counter, name.ends_with("_total"), "{name}: a counter ends with _total, nothing else does");
+        let base = name.trim_end_matches("_total");
+        for measured in ["seconds", "bytes"] {
+            assert_eq!(*unit == measured, base.ends_with(&format!("_{measured}")), "{name} is in {unit}");
+        }
+        let foreign = ["_ms", "_millis", "_milliseconds", "_minutes", "_kb", "_mb", "_count", "_sum", "_bucket", "_percent"];
+        assert!(!foreign.iter().any(|end| base.ends_with(end)), "{name}: base units, and no ending of Prometheus' own");
+        assert!(!unit.is_empty() && help.len() > 12 && !help.contains('|') && !help.contains('\n'), "{name}: {help:?}");
+        assert!(
+            labels.iter().all(|by| !by.says.is_empty() && !["le", "job", "instance", "service"].contains(&by.label)),
+            "{name}"
+        );
+    }
+}
+
+/// Name, type and help of every family that a process shows, and the labels of its series.
+fn families(text: &str) -> BTreeMap<String, (String, String, BTreeSet<String>)> {
+    let mut families: BTreeMap<String, (String, String, BTreeSet<String>)> = BTreeMap::new();
+    for line in text.lines() {
+        if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) {
+            families.entry(name.to_owned()).or_default().1 = help.to_owned();
+        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
+            families.entry(name.to_owned()).or_default().0 = kind.to_owned();
+        } else if let Some((series, _)) = line.rsplit_once(' ') {
+            let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+            let base = ["_bucket", "_sum", "_count"].iter().find_map(|part| name.strip_suffix(part));
+            let name = base.filter(|base| families.contains_key(*base)).unwrap_or(name).to_owned();
+            let named = labels.split("=\"").filter_map(|part| part.rsplit(['{', ',', '"']).next());
+            let named = named.filter(|label| !label.is_empty() && *label != "}" && *label != "le").map(str::to_owned);
+            families.entry(name).or_default().2.extend(named);
+        }
+    }
+    families
+}
+
+/// What a process shows that is not its own, and what it does not show; those of every process come with the first request.
+pub(crate) fn faults_of_process(process: &str, text: &str) -> Vec<String> {
+    let tables = tables();
+    let own: BTreeSet<&str> = tables
+        .iter()
+        .filter(|(of, _)| of.starts_with(process))
+        .flat_map(|(_, measures)| measures.iter().map(|measure| measure.name))
+        .collect();
+    let common: BTreeSet<&str> = common::MEASURES.iter().map(|measure| measure.name).collect();
+    let shown = families(text);
+    let strangers = shown.keys().filter(|name| !own.contains(name.as_str()) && !common.contains(name.as_str()));
+    let absent = own.iter().filter(|name| !shown.contains_key(**name));
+    strangers.map(|name| format!("{process} shows {name}")).chain(absent.map(|name| format!("{process} lacks {name}"))).collect()
+}
+
+#[tokio::test]
+async fn every_process_shows_what_is_listed_and_nothing_else() {
+    let demo = Demo::start().await;
+    // what is asked of a route, and of a dependency, has its first figure once it was asked
+    assert_eq!(demo.post(demo.env("NETWORK_KEY"), &retrieval("edge", "one")).await.status, 201);
+    let scrape = || async { demo.client.get(demo.env("METRICS_URL")).send().await.unwrap().text().await.unwrap() };
+    let last_ones = ["dependency_up{", "worker_event_age_seconds_count", "worker_settled_events{", "webhook_deliveries_pending"];
+    eventually("every part of the process has begun to measure", || async {
+        let text = scrape().await;
+        last_ones.iter().all(|name| text.contains(name)).then_some(())
+    })
+    .await;
+    // once more: what had begun in the middle of that scrape is whole now
+    let shown = families(&scrape().await);
+    let listed: BTreeMap<String, (String, String, BTreeSet<String>)> = all()
+        .map(|measure| {
+            let labels = measure.labels.iter().map(|by| by.label.to_owned()).collect();
+            (measure.name.to_owned(), (measure.kind.as_str().to_owned(), measure.help.to_owned(), labels))
+        })
+        .collect();
+    let unknown: Vec<_> = shown.keys().filter(|name| !listed.contains_key(*name)).collect();
+    let absent: Vec<_> = listed.keys().filter(|name| !shown.contains_key(*name)).collect();
+    assert!(unknown.is_empty() && absent.is_empty(), "shown and not listed: {unknown:?}; listed and not shown: {absent:?}");
+    for (name, is) in &shown {
+        assert_eq!(is, &listed[name], "{name} is shown otherwise than it is listed");
+    }
+}

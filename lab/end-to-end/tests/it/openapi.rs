@@ -1,0 +1,154 @@
+//! The served document against the route tables: nothing left out, nothing made up, and valid by the standard's own schema.
+
+use crate::contract::Contract;
+use crate::demo::Demo;
+use schemas::openapi::{self, Surface};
+use serde_json::Value;
+use service_kit::testing::npm_package;
+use std::collections::BTreeSet;
+use std::process::Command;
+
+/// Reads OpenAPI documents by the meta-schema of their version.
+const VALIDATOR: &str = "@seriousme/openapi-schema-validator";
+const VALIDATOR_VERSION: &str = "2.11.0";
+const HEALTH: &str = include_str!("../../../../service-kit/src/health.rs");
+
+/// The paths that a source file registers.
+fn registered(source: &str) -> BTreeSet<String> {
+    let paths = source.split(".route(").skip(1).filter_map(|call| call.split('"').nth(1));
+    paths.filter(|path| path.starts_with('/')).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_route_of_every_service_has_an_entry_and_every_entry_a_route() {
+    let tables = [
+        (
+            Surface::Ingest,
+            include_str!("../../../../ingest-gateway/src/lib.rs"),
+            include_str!("../../../../ingest-gateway/src/routes.rs"),
+        ),
+        (Surface::Query, include_str!("../../../../query-api/src/lib.rs"), include_str!("../../../../query-api/src/routes.rs")),
+        (
+            Surface::Identity,
+            include_str!("../../../../identity-api/src/lib.rs"),
+            include_str!("../../../../identity-api/src/routes.rs"),
+        ),
+    ];
+    for (surface, service, table) in tables {
+        assert!(service.contains(&format!("openapi::routes(&[Surface::{surface:?}])")), "{surface:?} serves its own document");
+        let mut routes = registered(table);
+        routes.extend(registered(HEALTH));
+        routes.insert(openapi::PATH.to_owned());
+        assert!(routes.len() > 4, "{routes:?}");
+        let document = openapi::document(&[surface]);
+        let described: BTreeSet<_> = document["paths"].as_object().unwrap().keys().cloned().collect();
+        let missing: Vec<_> = routes.difference(&described).collect();
+        let made_up: Vec<_> = described.difference(&routes).collect();
+        assert!(missing.is_empty() && made_up.is_empty(), "schemas/openapi: no entry for {missing:?}, no route for {made_up:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_path_has_exactly_the_documented_methods() {
+    let demo = Demo::start().await;
+    let document = demo.get("", openapi::PATH).await;
+    assert_eq!((document.status, document.content_type.as_str()), (200, "application/json"));
+    assert_eq!(document.body, openapi::document(&Surface::ALL), "`telemetry all` serves every surface");
+    for (path, item) in document.body["paths"].as_object().unwrap() {
+        let expected: BTreeSet<_> = item.as_object().unwrap().keys().map(|method| method.to_ascii_uppercase()).collect();
+        let method = reqwest::Method::from_bytes(b"NOBODYS").unwrap();
+        let response = demo.client.request(method, demo.url(&path.replace(['{', '}'], ""))).send().await.unwrap();
+        assert_eq!(response.status(), 405, "{path}");
+        let allowed = response.headers()["allow"].to_str().unwrap().split(',').map(|method| method.trim().to_owned());
+        // what answers GET answers HEAD
+        assert_eq!(allowed.filter(|method| method != "HEAD").collect::<BTreeSet<_>>(), expected, "{path}");
+    }
+}
+
+#[test]
+fn every_operation_has_a_name_of_its_own_and_examples_that_its_schemas_allow() {
+    let contract = Contract::of(&openapi::document(&Surface::ALL)).unwrap_or_else(|error| panic!("{error:#}"));
+    let names: BTreeSet<_> = contract.operations.iter().map(|operation| &operation.id).collect();
+    assert_eq!(names.len(), contract.operations.len(), "{names:?}");
+    for operation in &contract.operations {
+        if let Some(body) = &operation.body {
+            assert!(!body.example.is_null(), "{}: an example of the request", operation.id);
+        }
+        let done: Vec<_> = operation.answers.range(200..400).collect();
+        assert!(!done.is_empty(), "{}: what success looks like", operation.id);
+        for (status, answer) in done.into_iter().filter(|(status, _)| ![204, 303].contains(*status)) {
+            assert!(answer.examples().next().is_some(), "{}: an example of {status}", operation.id);
+            for (media, example) in answer.examples() {
+                assert!(example.is_some(), "{}: an example of {status} as {media}", operation.id);
+            }
+        }
+        for parameter in operation.parameters.iter().filter(|parameter| parameter.is_required) {
+            assert!(parameter.example.is_some(), "{}: an example of {}", operation.id, parameter.name);
+        }
+    }
+}
+
+#[test]
+fn the_examples_of_a_list_show_the_same_items_in_every_format() {
+    let contract = Contract::of(&openapi::document(&Surface::ALL)).unwrap_or_else(|error| panic!("{error:#}"));
+    let mut compared = BTreeSet::new();
+    for operation in &contract.operations {
+        let Some(answer) = operation.answers.get(&200) else { continue };
+        for (media, example) in answer.examples().filter(|(media, _)| *media != "text/html") {
+            let (Some(shown), Some(text)) = (answer.example(), example.and_then(Value::as_str)) else { continue };
+            let items = shown["items"].as_array().unwrap_or_else(|| panic!("{}: only lists are {media}", operation.id));
+            assert_eq!(told(media, text, items), *items, "{} as {media}", operation.id);
+            assert!(
+                text.ends_with('\n') && !text.contains('\r'),
+                "{} as {media}: lines end as the service ends them",
+                operation.id
+            );
+            compared.insert((operation.id.clone(), media.to_owned()));
+        }
+    }
+    assert_eq!(compared.len(), 8 * 2, "{compared:?}");
+}
+
+/// The items that a text of this media type tells. A cell is a text where the item of `like` at its place has one, else JSON.
+pub(crate) fn told(media: &str, text: &str, like: &[Value]) -> Vec<Value> {
+    if media == "application/x-ndjson" {
+        return text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    }
+    assert_eq!(media, "text/csv");
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let columns = reader.headers().unwrap().clone();
+    let item = |(place, record): (usize, csv::StringRecord)| {
+        let cell = |(name, cell): (&str, &str)| {
+            let is_text = like.get(place).is_none_or(|item| item[name].is_string());
+            let value: Value = if is_text { cell.into() } else { serde_json::from_str(cell).unwrap() };
+            (name.to_owned(), value)
+        };
+        columns.iter().zip(record.iter()).map(cell).collect()
+    };
+    reader.records().map(Result::unwrap).enumerate().map(item).collect()
+}
+
+#[test]
+fn every_document_is_valid_by_the_meta_schema_of_openapi_3_1() {
+    let package = npm_package(VALIDATOR, VALIDATOR_VERSION, env!("CARGO_TARGET_TMPDIR").as_ref());
+    let script = "const {Validator} = await import(process.env.MODULE);\
+        const {readFileSync} = await import('node:fs');\
+        const result = await new Validator().validate(JSON.parse(readFileSync(process.env.DOCUMENT, 'utf8')));\
+        if (!result.valid) { console.error(JSON.stringify(result.errors, null, 1)); process.exit(1); }";
+    // a file, because an argument and a variable hold at most 128 KiB on Linux
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let check = |document: &Value| {
+        std::fs::write(file.path(), document.to_string()).unwrap();
+        let mut node = Command::new("node");
+        node.args(["--input-type=module", "--eval", script]).env("DOCUMENT", file.path());
+        node.env("MODULE", package.join("node_modules").join(VALIDATOR).join("index.js"));
+        node.output().unwrap_or_else(|error| panic!("this test needs Node.js 20 or later: {error}"))
+    };
+    for surfaces in [&Surface::ALL[..1], &Surface::ALL[1..2], &Surface::ALL[2..]] {
+        let output = check(&openapi::document(surfaces));
+        assert!(output.status.success(), "{surfaces:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let mut broken = openapi::document(&Surface::ALL[1..2]);
+    broken["paths"]["/resolve"]["get"]["responses"] = Value::from("none");
+    assert!(!check(&broken).status.success(), "the validator does refuse");
+}

@@ -1,0 +1,133 @@
+//! Gateway and reads in this process on stores of their own, and workers when they are wanted.
+
+use crate::demo::{Answer, answer};
+use ingest_gateway::Durability;
+use serde_json::Value;
+use service_kit::clock::Clock;
+use service_kit::http;
+use service_kit::roles::Role;
+use service_kit::testing::{TestLog, TestProcess, TestServer, TestStores, client, free_address};
+use stream_workers::{Keep, Settings, Tuning};
+use tokio_util::sync::CancellationToken;
+
+/// A standby takes over soon, so that tests are short.
+const TAKEOVER_AFTER_MS: u64 = 1_000;
+
+/// The whole path of one test.
+pub(crate) struct Pipeline {
+    pub(crate) stores: TestStores,
+    pub(crate) log: TestLog,
+    gateway: TestServer,
+    query: TestServer,
+    _spill: tempfile::TempDir,
+}
+
+impl Pipeline {
+    pub(crate) async fn start() -> Self {
+        Self::on(TestStores::fresh().await).await
+    }
+
+    pub(crate) async fn on(stores: TestStores) -> Self {
+        let spill = tempfile::tempdir().unwrap();
+        let durability = Durability { spill_dir: Some(spill.path().to_owned()), ..Default::default() };
+        let (own, of_query) = (stores.signed_in_as(Role::Gateway), stores.signed_in_as(Role::Query));
+        let usual = ingest_gateway::Settings::on(own.kafka, own.postgres);
+        let gateway = ingest_gateway::Settings { durability, ..usual };
+        let gateway = ingest_gateway::State::connect(&gateway, Clock::System).await.unwrap();
+        let gateway = TestServer::start(http::with_boundary(ingest_gateway::routes(gateway))).await;
+        let query = query_api::Settings::on(of_query.clickhouse, of_query.postgres);
+        let query = TestServer::start(query_api::router(query_api::State::connect(&query).await.unwrap())).await;
+        Self { log: TestLog::connect(&stores.kafka), stores, gateway, query, _spill: spill }
+    }
+
+    pub(crate) fn worker(&self) -> Settings {
+        Settings {
+            kafka: self.stores.kafka.clone(),
+            clickhouse: self.stores.signed_in_as(Role::Worker).clickhouse,
+            postgres: self.stores.signed_in_as(Role::Worker).postgres,
+            tuning: Tuning {
+                group: self.stores.name.clone(),
+                block_age_ms: 50,
+                takeover_after_ms: TAKEOVER_AFTER_MS,
+                shard: schemas::shard::Shard::default(),
+            },
+            keep: Keep::default(),
+        }
+    }
+
+    /// Works until `stop`, beside the test.
+    pub(crate) fn work(&self, stop: &CancellationToken) -> tokio::task::JoinHandle<anyhow::Result<()>> {
+        let (settings, stop) = (self.worker(), stop.clone());
+        tokio::spawn(async move { stream_workers::work(&settings, stop).await })
+    }
+
+    /// Waits until the workers have stored everything.
+    pub(crate) async fn caught_up(&self) {
+        self.log.caught_up(&self.stores.clickhouse).await;
+    }
+
+    /// Lets a worker read everything, and stops it.
+    pub(crate) async fn work_off(&self) {
+        let stop = CancellationToken::new();
+        let worker = self.work(&stop);
+        self.caught_up().await;
+        stop.cancel();
+        worker.await.unwrap().unwrap();
+    }
+
+    pub(crate) async fn offer(&self, path: &str, key: &str, body: &Value) -> Answer {
+        let request = client().post(format!("{}{path}", self.gateway.url)).header("content-type", "application/json");
+        answer(request.header("x-api-key", key).body(body.to_string())).await
+    }
+
+    /// Reports something; it must be taken.
+    pub(crate) async fn post(&self, path: &str, key: &str, body: &Value) -> Answer {
+        let taken = self.offer(path, key, body).await;
+        assert_eq!(taken.status, 201, "{path}: {}", taken.body);
+        taken
+    }
+
+    pub(crate) async fn get(&self, path: &str, key: &str) -> Answer {
+        answer(client().get(format!("{}{path}", self.query.url)).header("x-api-key", key)).await
+    }
+
+    /// The same, when there is one.
+    pub(crate) async fn try_read(&self, key: &str, path: &str) -> Option<String> {
+        let request = client().get(format!("{}{path}", self.query.url)).header("x-api-key", key);
+        request.send().await.ok().filter(|response| response.status() == 200)?.text().await.ok()
+    }
+
+    /// The bytes of an answer.
+    pub(crate) async fn read(&self, key: &str, path: &str) -> String {
+        let response = client().get(format!("{}{path}", self.query.url)).header("x-api-key", key).send().await.unwrap();
+        let (status, text) = (response.status(), response.text().await.unwrap());
+        assert_eq!(status, 200, "{path}: {text}");
+        text
+    }
+
+    pub(crate) async fn clickhouse(&self, statement: &str) {
+        service_kit::stores::clickhouse(&self.stores.clickhouse).unwrap().query(statement).execute().await.unwrap();
+    }
+
+    /// Lets the real worker binary do something that ends by itself; its exit code, stdout and stderr.
+    pub(crate) async fn command(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let mut process = process("stream-workers", arguments, &self.environment());
+        let code = process.exit_code().await;
+        (code, process.stdout(), process.stderr())
+    }
+
+    /// What a worker process needs.
+    pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
+        let own = [
+            ("TELEMETRY_LISTEN", free_address().to_string()),
+            ("TELEMETRY_METRICS_LISTEN", free_address().to_string()),
+            ("TELEMETRY_TAKEOVER_AFTER_MS", TAKEOVER_AFTER_MS.to_string()),
+        ];
+        own.into_iter().chain(self.stores.environment()).collect()
+    }
+}
+
+/// A process of one service, or of all of them, as the program runs it.
+pub(crate) fn process<N: AsRef<str>, V: AsRef<str>>(name: &str, arguments: &[&str], settings: &[(N, V)]) -> TestProcess {
+    TestProcess::service(&[&[name], arguments].concat(), settings)
+}

@@ -1,0 +1,190 @@
+//! S2: callers name what belongs to another tenant and what does not exist. Both answers must be the same, to the status,
+//! the headers and the shape of the body, and say nothing of the tenant. How many: `PROBES` (100000 before a release).
+
+mod console;
+mod scene;
+mod table;
+
+use futures::{StreamExt as _, stream};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use reqwest::Method;
+use scene::{Kind, TestApp, Who};
+use schemas::secrets::PlainClickToken;
+use serde_json::Value;
+use service_kit::testing::{eventually, random_seed, size};
+use std::collections::BTreeMap;
+use table::{PROBES, Probe};
+use uuid::Uuid;
+
+/// Probes of an ordinary run; two to a comparison.
+const USUAL: usize = 1_000;
+const PARALLEL: usize = 6;
+
+/// An answer without what differs from request to request, and the whole of its text.
+#[derive(Debug)]
+struct Seen {
+    alike: (u16, BTreeMap<String, String>, Value),
+    text: String,
+}
+
+/// One comparison to make.
+struct Shot {
+    probe: &'static Probe,
+    who: Who,
+    theirs: String,
+    nobodys: String,
+    number: usize,
+    is_theirs_first: bool,
+}
+
+impl Shot {
+    fn random(scene: &TestApp, random: &mut StdRng, number: usize) -> Self {
+        // Each in turn, so that none is forgotten by chance.
+        let probe = &PROBES[number % PROBES.len()];
+        let (mut theirs, mut nobodys) = (scene.theirs(probe.it).to_owned(), of_nothing(probe.it, random));
+        if random.random_range(0..4) == 0 {
+            (theirs, nobodys) = respelt(probe.it, random.random_range(0..3), [theirs, nobodys]);
+        }
+        let (who, is_theirs_first) = (*probe.by.choose(random).unwrap(), random.random());
+        Self { probe, who, theirs, nobodys, number, is_theirs_first }
+    }
+
+    /// `None` when the two are alike and tell nothing, else what is wrong.
+    async fn fire(&self, scene: &TestApp) -> Option<String> {
+        let (theirs, nobodys) = if self.is_theirs_first {
+            let theirs = self.ask(scene, &self.theirs, "x").await;
+            (theirs, self.ask(scene, &self.nobodys, "y").await)
+        } else {
+            let nobodys = self.ask(scene, &self.nobodys, "y").await;
+            (self.ask(scene, &self.theirs, "x").await, nobodys)
+        };
+        let at = || format!("{} {} {} by {:?} of {}", self.probe.method, self.probe.path, self.probe.body, self.who, self.theirs);
+        if theirs.alike != nobodys.alike {
+            return Some(format!("oracle: {}: {:?} is not {:?}", at(), theirs.alike, nobodys.alike));
+        }
+        let told = without(&theirs.text, &self.theirs).to_lowercase();
+        let mut planted = scene.theirs.iter().map(|(_, value)| value.as_str()).chain(["planted"]);
+        let leak = planted.find(|planted| !self.theirs.to_lowercase().contains(planted) && told.contains(planted));
+        leak.map(|leak| format!("leak: {}: {leak} in {}", at(), theirs.text))
+    }
+
+    async fn ask(&self, scene: &TestApp, it: &str, side: &str) -> Seen {
+        let filled = |text: &str, it: &str| {
+            let text = text.replace("{it}", it).replace("{own}", &scene.own.to_string());
+            let text = text.replace("{organization}", scene.theirs(Kind::Organization));
+            let text = text.replace("{member}", scene.theirs(Kind::Membership)).replace("{invite}", scene.theirs(Kind::Invite));
+            // As long on either side.
+            text.replace("{domain_id}", scene.theirs(Kind::DomainId)).replace("{new}", &format!("{side}{}", self.number))
+        };
+        let encoded = it.replace('{', "%7B").replace('}', "%7D");
+        let url = scene.demo.url(&filled(self.probe.path, &encoded));
+        let (_, header, value) = scene.callers.iter().find(|(who, ..)| *who == self.who).unwrap();
+        let method = Method::from_bytes(self.probe.method.as_bytes()).unwrap();
+        // A store that is too busy to answer tells nothing apart.
+        let response = eventually("the service answers", async || {
+            let mut request = scene.demo.client.request(method.clone(), &url).header(*header, value);
+            if !self.probe.body.is_empty() {
+                request = request.header("content-type", "application/json").body(filled(self.probe.body, it));
+            }
+            request.send().await.ok().filter(|response| response.status() != 503)
+        })
+        .await;
+        let status = response.status().as_u16();
+        let headers = response.headers().iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
+        let mut headers: BTreeMap<String, String> = headers.collect();
+        assert!(headers.remove("x-request-id").is_some());
+        headers.remove("date");
+        let text = response.text().await.unwrap();
+        let mut body: Value = serde_json::from_str(&without(&text, it)).unwrap_or(Value::Null);
+        body.as_object_mut().and_then(|members| members.remove("request_id"));
+        if status < 400 {
+            body = shape(&body);
+            // Times and secrets of one's own are of several lengths.
+            headers.remove("content-length");
+        }
+        Seen { alike: (status, headers, body), text }
+    }
+}
+
+/// The text with what was asked for, however it is written, in one spelling.
+fn without(text: &str, asked: &str) -> String {
+    let canonical = asked.trim_matches(['{', '}']).to_lowercase();
+    let hyphenated = Uuid::try_parse(asked).map(|id| id.to_string()).unwrap_or_default();
+    let spellings = [asked, &canonical, &hyphenated];
+    spellings.into_iter().filter(|spelling| !spelling.is_empty()).fold(text.to_owned(), |text, it| text.replace(it, "{it}"))
+}
+
+/// Names and kinds of values.
+fn shape(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), shape(value))).collect(),
+        Value::Array(items) => items.iter().map(shape).collect(),
+        Value::String(_) => "text".into(),
+        Value::Number(_) => 1.into(),
+        other => other.clone(),
+    }
+}
+
+/// What is as likely to be there, and is not.
+fn of_nothing(kind: Kind, random: &mut StdRng) -> String {
+    let name = |random: &mut StdRng, length: usize| -> String {
+        (0..length).map(|_| char::from(random.random_range(b'a'..=b'z'))).collect::<String>() + ".example"
+    };
+    match kind {
+        Kind::Domain => name(random, "planted".len()),
+        Kind::Registered => name(random, "planted-not-verified".len()),
+        Kind::Token | Kind::ExpiredToken => PlainClickToken::mint().reveal().to_owned(),
+        _ => Uuid::from_u128(random.random()).to_string(),
+    }
+}
+
+/// Another spelling of the same.
+fn respelt(kind: Kind, how: usize, both: [String; 2]) -> (String, String) {
+    let spell = |text: String| match (kind, how) {
+        (Kind::Token | Kind::ExpiredToken, _) => text,
+        (Kind::Domain | Kind::Registered, 0) => text + ".",
+        (Kind::Domain | Kind::Registered, 1) => format!("a.{text}"),
+        (Kind::Domain | Kind::Registered, _) | (_, 0) => text.to_uppercase(),
+        (_, 1) => text.replace('-', ""),
+        (_, _) => format!("{{{text}}}"),
+    };
+    let [theirs, nobodys] = both.map(spell);
+    (theirs, nobodys)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r1_s2_foreign_and_missing_data_get_equal_responses() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let comparisons = size("PROBES", USUAL) / 2;
+    let scene = TestApp::set().await;
+    let before = scene.holdings().await;
+    let shots: Vec<Shot> = (0..comparisons).map(|number| Shot::random(&scene, &mut random, number)).collect();
+    let fired = stream::iter(&shots).map(|shot| shot.fire(&scene)).buffer_unordered(PARALLEL);
+    let wrong: Vec<String> = fired.filter_map(std::future::ready).take(20).collect().await;
+    assert!(wrong.is_empty(), "seed {seed}: {}", wrong.join("\n"));
+    assert_eq!(scene.holdings().await, before, "no probe changes anything of another's: seed {seed}");
+}
+
+#[test]
+fn s2_every_route_with_an_id_is_probed() {
+    let sources = [
+        include_str!("../../../../query-api/src/routes.rs"),
+        include_str!("../../../../identity-api/src/routes.rs"),
+        include_str!("../../../../ingest-gateway/src/routes.rs"),
+    ];
+    let nameless = |path: &str| {
+        let names = path.split('?').next().unwrap().split('/');
+        names.map(|name| if name.starts_with('{') { "{}" } else { name }).collect::<Vec<_>>().join("/")
+    };
+    let registered = sources.iter().flat_map(|source| source.split(".route(").skip(1));
+    let registered = registered.filter_map(|registration| registration.split('"').nth(1));
+    // Which providers there are is no tenant's; what else takes no id takes a domain or an organisation as a parameter.
+    let with_ids =
+        registered.filter(|path| (path.contains('{') && !path.contains("{provider}")) || path.contains("content-owners"));
+    for path in with_ids {
+        assert!(PROBES.iter().any(|probe| nameless(probe.path) == nameless(path)), "{path}: add a probe of it");
+    }
+}

@@ -1,0 +1,200 @@
+//! `docs/settings.md`: every setting of every service, as the code reads them; and their names alone, by which each service tells a
+//! setting of another one from a misspelt one.
+//!
+//! Must not be written by hand: `WRITE_DOCS=1 cargo lab -p end-to-end settings_table` writes the file anew.
+
+use clap::builder::ValueRange;
+use clap::{Arg, Command, CommandFactory};
+use std::any::TypeId;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+/// The services, in the order of the pipeline, and all of them in one.
+pub(crate) fn binaries() -> [Command; 6] {
+    [
+        ingest_gateway::Cli::command(),
+        stream_workers::Cli::command(),
+        query_api::Cli::command(),
+        identity_api::Cli::command(),
+        web_console::Cli::command(),
+        telemetry::all::Cli::command(),
+    ]
+}
+
+/// Every mode of a binary with its name as it is typed, itself first; `help` is everywhere and left out.
+pub(crate) fn modes(binary: &Command) -> Vec<(String, Command)> {
+    let mut found = vec![(binary.get_name().to_owned(), binary.clone())];
+    for mode in binary.get_subcommands() {
+        let own = modes(mode);
+        found.extend(own.into_iter().map(|(name, command)| (format!("{} {name}", binary.get_name()), command)));
+    }
+    found
+}
+
+/// What every command for people reads; what else they take stands in `docs/cli.md`.
+fn people() -> Command {
+    let program = telemetry::Cli::command();
+    program.find_subcommand("whoami").expect("everybody may ask who they are").clone().name("commands for people")
+}
+
+/// One line of the table, apart from who reads it.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Row {
+    setting: String,
+    option: String,
+    default: String,
+    value: String,
+    meaning: String,
+}
+
+fn row(setting: &str, argument: &Arg) -> Row {
+    let (meaning, own_default) = meaning(argument);
+    let given: Vec<String> = argument.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect();
+    let default = match given.concat() {
+        empty if empty.is_empty() => {
+            own_default.unwrap_or_else(|| if argument.is_required_set() { "**required**".to_owned() } else { "none".to_owned() })
+        }
+        value => format!("`{value}`"),
+    };
+    let option = argument.get_long().map(|long| format!("`--{long}`")).unwrap_or_default();
+    Row { setting: setting.to_owned(), option, default, value: value(argument), meaning }
+}
+
+/// What it is for, and what the text itself says of the default.
+fn meaning(argument: &Arg) -> (String, Option<String>) {
+    let text = argument.get_help().map(ToString::to_string).unwrap_or_default().replace('\n', " ").replace('|', "\\|");
+    match text.split_once(" [default: ") {
+        Some((meaning, default)) => (meaning.to_owned(), Some(default.trim_end_matches(']').to_owned())),
+        None => (text, None),
+    }
+}
+
+/// What may be written there: the words it takes, the name of its form or unit, or its type.
+fn value(argument: &Arg) -> String {
+    let words: Vec<String> = argument.get_possible_values().iter().map(|word| format!("`{}`", word.get_name())).collect();
+    let is_flag = argument.get_num_args() == Some(ValueRange::EMPTY);
+    let names: Vec<&str> = argument.get_value_names().unwrap_or_default().iter().map(clap::builder::Str::as_str).collect();
+    let is_named = !names.is_empty() && names.concat() != argument.get_id().as_str().to_uppercase();
+    let form = argument.get_value_parser().type_id();
+    let numbers = [
+        TypeId::of::<u16>(),
+        TypeId::of::<u32>(),
+        TypeId::of::<u64>(),
+        TypeId::of::<usize>(),
+        TypeId::of::<i64>(),
+        TypeId::of::<i32>(),
+    ];
+    match () {
+        () if is_flag || !words.is_empty() => words.join(", "),
+        () if is_named => names.join(" "),
+        () if numbers.iter().any(|number| form == *number) => "number".to_owned(),
+        () => "text".to_owned(),
+    }
+}
+
+fn document() -> String {
+    let mut settings: BTreeMap<Row, Vec<String>> = BTreeMap::new();
+    let mut arguments = String::new();
+    for binary in binaries() {
+        for (name, mode) in modes(&binary) {
+            let own = mode.get_arguments().filter(|argument| !matches!(argument.get_id().as_str(), "help" | "version"));
+            for argument in own {
+                let Some(setting) = argument.get_env() else {
+                    let Row { option, default, value, meaning, .. } = row("", argument);
+                    let _ = writeln!(arguments, "| `telemetry {name}` | {option} | {default} | {value} | {meaning} |");
+                    continue;
+                };
+                let readers = settings.entry(row(&setting.to_string_lossy(), argument)).or_default();
+                // What a binary reads, its modes read too.
+                if !readers.iter().any(|reader| name == *reader || name.starts_with(&format!("{reader} "))) {
+                    readers.push(name.clone());
+                }
+            }
+        }
+    }
+    for argument in people().get_arguments() {
+        if let Some(setting) = argument.get_env() {
+            settings.entry(row(&setting.to_string_lossy(), argument)).or_default().push(people().get_name().to_owned());
+        }
+    }
+    let mut text = HEAD.to_owned();
+    for (Row { setting, option, default, value, meaning }, readers) in settings {
+        let _ = writeln!(text, "| `{setting}` | {option} | {default} | {value} | {meaning} | {} |", readers.join(", "));
+    }
+    text + MIDDLE + &arguments
+}
+
+const HEAD: &str = "# Settings
+
+Generated from the code: `WRITE_DOCS=1 cargo lab -p end-to-end settings_table` writes this file, and a test fails when it is stale.
+
+Each service is a subcommand of the program `telemetry`. Each setting is a variable of the environment and an option of the command line, which wins. One file of settings does for every process: what another one reads is left
+alone. A variable that begins with `TELEMETRY_` or `WEBHOOK_` and stands nowhere below is refused, and so is a value that the binary cannot use: each time in one line that
+names the setting, the value and the fix.
+Which of them production needs, and what `TELEMETRY_PROFILE=production` refuses, stands in `operating.md`. A unit stands in the column of the value or in
+the meaning; where it says *number* alone it is a count.
+
+| setting | option | default | value | meaning | read by |
+|---|---|---|---|---|---|
+";
+
+const MIDDLE: &str = "
+## What else can be typed
+
+Modes that do one thing and leave have options of their own. `--help` explains each of them.
+
+| mode | option | default | value | meaning |
+|---|---|---|---|---|
+";
+
+/// The names of all settings.
+fn names() -> String {
+    let readers = [&binaries()[..], &[people()]].concat();
+    let all = readers.iter().flat_map(modes).flat_map(|(_, mode)| {
+        let own = mode.get_arguments().filter_map(|argument| argument.get_env()?.to_str().map(str::to_owned));
+        own.collect::<Vec<_>>()
+    });
+    let mut names: Vec<String> = all.collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join("\n") + "\n"
+}
+
+#[test]
+fn every_binary_knows_the_names_of_all_settings() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../service-kit/src/settings/names.txt");
+    if std::env::var_os("WRITE_DOCS").is_some() {
+        std::fs::write(&path, names()).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == names(), "names.txt is stale; WRITE_DOCS=1 cargo lab -p end-to-end settings_table writes it");
+}
+
+#[test]
+fn the_table_of_settings_is_what_the_code_reads() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md");
+    let fresh = document();
+    if std::env::var_os("WRITE_DOCS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, &fresh).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    let stale = fresh.lines().find(|line| !kept.lines().any(|known| known == *line));
+    assert!(
+        kept == fresh,
+        "docs/settings.md is stale (the code says {stale:?}); WRITE_DOCS=1 cargo lab -p end-to-end settings_table writes it"
+    );
+}
+
+#[test]
+fn every_setting_says_what_it_means() {
+    for binary in binaries() {
+        for (name, mode) in modes(&binary) {
+            assert!(mode.get_about().is_some(), "{name}");
+            for argument in mode.get_arguments().filter(|argument| argument.get_env().is_some()) {
+                assert!(argument.get_help().is_some(), "{name}: {}", argument.get_id());
+            }
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Settings every process shares, read from the command line and the environment; their `--help` is their
+//! documentation.
+
+mod bots;
+pub mod kafka_security;
+mod needed;
+
+pub use bots::BotSettings;
+pub use needed::Needed;
+
+use crate::http::Transport;
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Arg, Args, Command, Parser};
+use kafka_security::KafkaSecurity;
+use schemas::receiver::AllowedReceivers;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Settings of this product start with one of these, except the three addresses every deployment already names.
+const PREFIXES: [&str; 2] = ["TELEMETRY_", "WEBHOOK_"];
+
+/// The settings of every binary, one a line; written with `docs/settings.md`, from the same source.
+const NAMES: &str = include_str!("settings/names.txt");
+
+/// Where a process listens and what it writes about itself.
+#[derive(Args, Clone, Debug)]
+pub struct ProcessSettings {
+    /// Address of the HTTP surface
+    #[arg(long, env = "TELEMETRY_LISTEN", default_value = "127.0.0.1:8080", value_name = "HOST:PORT")]
+    pub listen: SocketAddr,
+    /// Address of the Prometheus listener; not to be exposed to the public
+    #[arg(long, env = "TELEMETRY_METRICS_LISTEN", default_value = "127.0.0.1:9464", value_name = "HOST:PORT")]
+    pub metrics_listen: SocketAddr,
+    /// Log filter, as in `info` or `warn,ingest_gateway=debug`
+    #[arg(long, env = "TELEMETRY_LOG", default_value = "info", value_name = "FILTER")]
+    pub log: String,
+    /// Log format
+    #[arg(long, env = "TELEMETRY_LOG_FORMAT", default_value = "json", value_enum)]
+    pub log_format: LogFormat,
+    /// What it may be run on: production refuses stores and settings that are only good for development
+    #[arg(long, env = "TELEMETRY_PROFILE", default_value = "development", value_enum)]
+    pub profile: Profile,
+}
+
+/// What a deployment is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Profile {
+    /// Whatever works: one broker, no TLS, mails as files.
+    #[default]
+    Development,
+    /// Nothing that loses data with one machine or shows it on the way (`production`).
+    Production,
+}
+
+impl Profile {
+    pub fn is_production(self) -> bool {
+        self == Self::Production
+    }
+
+    /// How clients reach a surface that does not know its own address.
+    pub fn transport(self) -> Transport {
+        if self.is_production() { Transport::Https } else { Transport::Plain }
+    }
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// One JSON object a line, for machines.
+    Json,
+    /// For people.
+    Text,
+}
+
+/// The log.
+#[derive(Args, Clone, Debug)]
+pub struct KafkaSettings {
+    /// Bootstrap brokers
+    #[arg(long, env = "KAFKA_BROKERS", value_name = "HOST:PORT[,HOST:PORT…]", value_parser = NonEmptyStringValueParser::new())]
+    pub kafka_brokers: String,
+    /// Topic of accepted requests
+    #[arg(long, env = "TELEMETRY_TOPIC", default_value = schemas::log::TELEMETRY_TOPIC)]
+    pub topic: String,
+    /// Topic of records that could not be decoded
+    #[arg(long, env = "TELEMETRY_REJECTED_TOPIC", default_value = schemas::log::REJECTED_TOPIC)]
+    pub rejected_topic: String,
+    /// TLS and SASL
+    #[command(flatten)]
+    pub security: KafkaSecurity,
+    /// Whether a topic with fewer copies than production wants is refused; what [`Profile::Production`] sets.
+    #[arg(skip)]
+    pub must_replicate: bool,
+}
+
+impl KafkaSettings {
+    pub fn at(brokers: impl Into<String>) -> Self {
+        Self {
+            kafka_brokers: brokers.into(),
+            topic: schemas::log::TELEMETRY_TOPIC.to_owned(),
+            rejected_topic: schemas::log::REJECTED_TOPIC.to_owned(),
+            security: KafkaSecurity::default(),
+            must_replicate: false,
+        }
+    }
+}
+
+/// The store of events.
+#[derive(Args, Clone, Debug)]
+pub struct ClickHouseSettings {
+    /// HTTP or HTTPS address of ClickHouse, with user and password where it has them
+    #[arg(long, env = "CLICKHOUSE_URL", value_name = "URL", hide_env_values = true)]
+    pub clickhouse_url: String,
+    /// Database that holds the tables
+    #[arg(long, env = "TELEMETRY_CLICKHOUSE_DATABASE", default_value = "telemetry", value_parser = database_name)]
+    pub clickhouse_database: String,
+    /// PEM file of a certificate authority to trust for ClickHouse besides the system's
+    #[arg(long, env = "TELEMETRY_CLICKHOUSE_CA", value_name = "FILE")]
+    pub clickhouse_ca: Option<PathBuf>,
+}
+
+impl ClickHouseSettings {
+    /// This database of one server, without an authority of its own.
+    pub fn at(url: impl Into<String>, database: impl Into<String>) -> Self {
+        let (clickhouse_url, clickhouse_database) = (url.into(), database.into());
+        Self { clickhouse_url, clickhouse_database, clickhouse_ca: None }
+    }
+}
+
+/// The store of state.
+#[derive(Args, Clone, Debug)]
+pub struct PostgresSettings {
+    /// Address of PostgreSQL; with TLS as in ?sslmode=verify-full&sslrootcert=/etc/ssl/own.pem
+    #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    pub database_url: String,
+}
+
+/// Where webhooks may go besides public HTTPS servers.
+#[derive(Args, Clone, Debug, Default)]
+pub struct WebhookSettings {
+    /// Receivers of webhooks that may be local, for development only; *:PORT is a further port of public ones [default: none;
+    /// `telemetry all` allows localhost:8787]
+    #[arg(long, env = "WEBHOOK_ALLOW", default_value = "", value_name = "HOST:PORT[,HOST:PORT…]", hide_default_value = true)]
+    pub webhook_allow: AllowedReceivers,
+    /// PEM file of the certificate of an authority, not of a server, to trust besides the system's: what signed the certificates
+    /// of receivers of one's own [default: none; `telemetry all` creates one for localhost:8787]
+    #[arg(long, env = "WEBHOOK_EXTRA_CA", value_name = "FILE")]
+    pub webhook_extra_ca: Option<PathBuf>,
+    /// DNS server to ask where names point, instead of the system's
+    #[arg(long, env = "TELEMETRY_DNS_SERVER", value_name = "HOST:PORT")]
+    pub dns_server: Option<SocketAddr>,
+}
+
+impl WebhookSettings {
+    /// Logs a warning for each setting that weakens the protection of outgoing webhooks. Called at start-up.
+    pub fn warn_if_open(&self) {
+        if !self.webhook_allow.is_empty() {
+            tracing::warn!(allowed = %self.webhook_allow, "WEBHOOK_ALLOW permits webhook targets other than public servers on port 443; don't use it in production");
+        }
+        if let Some(file) = &self.webhook_extra_ca {
+            tracing::warn!(file = %file.display(), "WEBHOOK_EXTRA_CA adds a trusted certificate authority; don't use it in production");
+        }
+    }
+}
+
+/// A setting that holds a secret: shown nowhere, and checked only where it is used, because a refused setting is repeated.
+#[derive(Clone)]
+pub struct Hidden(String);
+
+impl Hidden {
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Hidden {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hidden")
+    }
+}
+
+/// Quoting an arbitrary name in DDL is not worth the risk: a plain identifier or nothing.
+fn database_name(name: &str) -> Result<String, String> {
+    let is_plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    is_plain.then(|| name.to_owned()).ok_or_else(|| "use lower-case letters, digits and underscores".to_owned())
+}
+
+/// Reads the settings of a process, or ends it with one line that names the setting, the value and the fix.
+pub fn parse<S: Parser>() -> S {
+    parse_from(std::env::args_os())
+}
+
+/// The same from these words, of which the first is the program's name.
+pub fn parse_from<S: Parser>(words: impl IntoIterator<Item = impl Into<OsString>>) -> S {
+    let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
+    let program = S::command();
+    let known = known_to(&program, words.get(1));
+    let settings = S::try_parse_from(&words).unwrap_or_else(|refusal| refuse(&refusal, &known));
+    if let Some(unknown) = first_unknown(&known, environment_names()) {
+        eprintln!("unknown setting {unknown}: remove it from the environment, or correct its name (--help lists every setting)");
+        std::process::exit(2);
+    }
+    settings
+}
+
+/// What may be set for the subcommand that is asked for: another one's may have the same name and another meaning.
+fn known_to<'a>(program: &'a Command, word: Option<&OsString>) -> Vec<&'a Arg> {
+    match word.and_then(|word| program.find_subcommand(word)) {
+        Some(subcommand) => program.get_arguments().chain(arguments(subcommand)).collect(),
+        None => arguments(program),
+    }
+}
+
+/// Help and version go out as they are; everything else becomes a single line.
+fn refuse(refusal: &clap::Error, known: &[&Arg]) -> ! {
+    if refusal.use_stderr() {
+        eprintln!("{}", one_line(&refusal.to_string(), known));
+        std::process::exit(2);
+    }
+    refusal.exit()
+}
+
+/// What clap says in several lines, with the names of the settings as the environment spells them.
+fn one_line(text: &str, known: &[&Arg]) -> String {
+    let is_said = |line: &&str| !line.is_empty() && !line.starts_with("For more information");
+    let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage")).filter(is_said);
+    let line = lines.collect::<Vec<_>>().join(" ");
+    let is_named = |argument: &&&Arg| argument.get_long().is_some_and(|long| line.contains(&format!("--{long} ")));
+    let mut names: Vec<&str> = known.iter().filter(is_named).filter_map(|argument| argument.get_env()?.to_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let settings = if names.is_empty() { String::new() } else { format!("in the environment: {}; ", names.join(", ")) };
+    format!("{line} ({settings}--help lists every setting)")
+}
+
+/// Those of its modes, too.
+fn arguments(command: &Command) -> Vec<&Arg> {
+    command.get_arguments().chain(command.get_subcommands().flat_map(arguments)).collect()
+}
+
+fn environment_names() -> BTreeSet<String> {
+    std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect()
+}
+
+fn first_unknown(known: &[&Arg], present: BTreeSet<String>) -> Option<String> {
+    let own = known.iter().filter_map(|argument| argument.get_env()?.to_str());
+    let known: BTreeSet<&str> = own.chain(NAMES.lines()).collect();
+    present.into_iter().find(|name| PREFIXES.iter().any(|own| name.starts_with(own)) && !known.contains(name.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[derive(Parser)]
+    struct Sample {
+        #[command(flatten)]
+        _process: ProcessSettings,
+    }
+
+    #[test]
+    fn a_misspelt_setting_is_found_and_those_of_others_are_left_alone() {
+        let present = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let unknown = |names| first_unknown(&arguments(&Sample::command()), present(names));
+        assert_eq!(unknown(&["TELEMETRY_LISTEN", "PATH", "KAFKA_OPTS"]), None);
+        assert_eq!(unknown(&["TELEMETRY_OIDC_PROVIDERS", "TELEMETRY_SPILL_DIR", "WEBHOOK_ALLOW"]), None, "of another service");
+        assert_eq!(unknown(&["TELEMETRY_LISTEM"]).as_deref(), Some("TELEMETRY_LISTEM"));
+    }
+
+    #[test]
+    fn a_refusal_is_one_line_that_names_the_setting() {
+        let refusal = Sample::try_parse_from(["sample", "--listen", "here"]).err().unwrap().to_string();
+        let line = one_line(&refusal, &arguments(&Sample::command()));
+        assert!(line.contains("'here'") && line.contains("in the environment: TELEMETRY_LISTEN;"), "{line}");
+        assert_eq!((line.lines().count(), line.matches("--help").count()), (1, 1), "{line}");
+    }
+
+    #[test]
+    fn a_database_name_is_a_plain_identifier() {
+        assert!(database_name("telemetry_2").is_ok());
+        for bad in ["", "a-b", "a b", "A", "a;drop"] {
+            assert!(database_name(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The secrets that docker-compose.yml asks for are made by one command, for nobody but their owner, and once.
+
+use crate::subcommands::ended;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// What the command printed, by name.
+pub(crate) fn read(text: &str) -> BTreeMap<String, String> {
+    let pair = |line: &str| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    text.lines().map(|line| pair(line).unwrap_or_else(|| panic!("{line} is no assignment"))).collect()
+}
+
+/// The settings that docker-compose.yml cannot do without, `${NAME:?why}`.
+pub(crate) fn asked_for() -> BTreeSet<String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docker-compose.yml");
+    let text = std::fs::read_to_string(file).expect("the file of compose is read");
+    text.split("${").skip(1).filter_map(|rest| Some(rest.split('}').next()?.split_once(":?")?.0.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn every_secret_of_compose_is_made_and_is_different_each_time() {
+    let (code, first, _) = ended(&["secrets"], &[]).await;
+    assert_eq!(code, Some(0));
+    let (first, second) = (read(&first), read(&ended(&["secrets"], &[]).await.1));
+    assert_eq!(first.keys().cloned().collect::<BTreeSet<_>>(), asked_for());
+    let values: BTreeSet<&String> = first.values().chain(second.values()).collect();
+    assert_eq!(values.len(), 2 * first.len(), "no two are the same");
+    for (name, value) in first.iter().filter(|(name, _)| name.ends_with("_PASSWORD")) {
+        assert!(value.len() == 32 && value.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{name}: it stands in URLs");
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_secrets_is_its_owners_alone_and_never_replaced() {
+    let folder = tempfile::tempdir().expect("a folder is made");
+    let file = folder.path().join(".env");
+    let arguments = ["secrets", "--file", file.to_str().expect("the folder has a plain name")];
+    let (code, printed, said) = ended(&arguments, &[]).await;
+    assert_eq!((code, printed.as_str()), (Some(0), ""), "{said}");
+    assert_eq!(std::fs::metadata(&file).expect("it is there").permissions().mode() & 0o777, 0o600);
+    let kept = std::fs::read_to_string(&file).expect("it is read");
+    assert!(read(&kept).contains_key("TELEMETRY_SECRETS_KEY"));
+
+    let (code, _, said) = ended(&arguments, &[]).await;
+    assert_eq!(code, Some(1));
+    assert!(said.contains("is there already") && said.lines().count() == 1, "{said}");
+    assert_eq!(std::fs::read_to_string(&file).expect("it is read"), kept);
+
+    let (code, _, said) = ended(&["secrets", "--file", "/no/such/folder/.env"], &[]).await;
+    assert!(code == Some(1) && said.starts_with("error: /no/such/folder/.env cannot be written"), "{said}");
+}

@@ -1,0 +1,91 @@
+//! What documents show to operators, pasted as it stands beside a running `cargo up`; the requests of the other documents are pasted
+//! by the tests of `telemetry all`.
+
+use crate::service::{Service, counts};
+use service_kit::testing::{client, eventually, free_address};
+use std::path::Path;
+use std::process::Stdio;
+use tokio::process::{Child, Command};
+
+fn document(path: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    std::fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The settings that a document says to make first.
+fn settings(document: &str) -> &str {
+    let begin = document.find("`set -a; ").expect("it says which settings") + 1;
+    &document[begin..begin + document[begin..].find('`').expect("it ends")]
+}
+
+/// The lines of its first block of commands.
+fn block(document: &str) -> Vec<&str> {
+    let (_, rest) = document.split_once("```sh\n").expect("it has commands");
+    rest.split_once("```").expect("they end").0.lines().collect()
+}
+
+/// A shell where the clone is, with the program on its path.
+fn shell(service: &Service, script: &str) -> Command {
+    let program = Path::new(env!("CARGO_BIN_EXE_telemetry")).parent().unwrap();
+    let mut shell = Command::new("bash");
+    shell.args(["-c", script]).env_clear().current_dir(service.clone_of()).envs(service.own_names());
+    shell.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", program.display()));
+    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    shell
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_commands_of_the_pipeline_work_beside_cargo_up() {
+    let service = Service::start().await;
+    let pipeline = document("docs/operating/pipeline.md");
+    let lines = block(&pipeline);
+    assert!(lines.len() >= 6, "{lines:?}");
+    for line in lines {
+        // A worker runs on the database of the service, so `rebuild` fills another one.
+        let database = if line.contains("rebuild") { "export TELEMETRY_CLICKHOUSE_DATABASE+=_rebuilt" } else { "" };
+        let ran = shell(&service, &format!("{}\n{database}\n{line}", settings(&pipeline))).output().await.unwrap();
+        let said = format!("{line}\n{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+        assert_eq!(ran.status.code(), Some(0), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn single_processes_start_beside_cargo_up_and_take_and_show_an_event() {
+    let service = Service::start().await;
+    let processes = document("docs/operating/processes.md");
+    let mut running: Vec<(String, Child)> = Vec::new();
+    let lines = block(&processes);
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    for line in lines {
+        let listens =
+            |option: &str| line.split_whitespace().skip_while(|word| *word != option).nth(1).expect("it has an address");
+        let (address, metrics) = (free_address().to_string(), free_address().to_string());
+        let line = line.replace(listens("--listen"), &address).replace(listens("--metrics-listen"), &metrics);
+        let process = shell(&service, &format!("{}\nexec {line}", settings(&processes))).spawn().unwrap();
+        let ready = format!("http://{address}/ready");
+        eventually(&line, async || client().get(&ready).send().await.ok().filter(|answer| answer.status() == 200)).await;
+        running.push((address, process));
+    }
+    let [(gateway, _), _, (query, _)] = running.as_slice() else { panic!("a gateway, a worker and a query-api") };
+    let [owner, reader] =
+        [gateway, query].map(|address| service.terminal("OWNER_KEY").with("TELEMETRY_URL", &format!("http://{address}")));
+    let event = r#"{"type":"content_retrieved","source_role":"origin","timestamp":"2026-11-01T10:00:00Z","content_url":"https://www.example.com/a"}"#;
+    let file = owner.file("event.json", event);
+    owner.run(&["events", "send", file.to_str().unwrap()]).ok();
+    counts(&reader, 1).await;
+}
+
+/// docs/api/webhooks.md: `cargo up` alone lets webhooks go to this port of this machine.
+#[tokio::test(flavor = "multi_thread")]
+async fn cargo_up_takes_an_endpoint_on_this_machine_and_makes_its_certificate() {
+    let service = Service::start().await;
+    let webhooks = document("docs/api/webhooks.md");
+    let create = webhooks.lines().find_map(|line| line.strip_prefix("telemetry webhook create ")).expect("it makes one");
+    let url = create.split(' ').next().unwrap();
+    let owner = service.terminal("OWNER_KEY");
+    owner.run(&["webhook", "create", url, "-o", "json"]).ok();
+    let other = owner.run(&["webhook", "create", &url.replace("8787", "8788"), "-o", "json"]);
+    assert_eq!(other.code, 1, "{other:?}");
+    let certificate = webhooks.split("--tls ").nth(1).and_then(|rest| rest.split(' ').next()).expect("it shows a certificate");
+    assert!(service.clone_of().join(certificate).exists(), "{certificate}");
+}

@@ -1,0 +1,32 @@
+//! The program as people and scripts use it: started as a process, against the real service on real servers.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bots;
+mod credentials;
+mod deliveries;
+mod documents;
+mod drains;
+mod figures;
+mod golden;
+mod imports;
+mod listening;
+mod nouns;
+mod printing;
+mod receiver;
+mod reference;
+mod service;
+mod sign_in;
+mod stub;
+mod tails;
+mod terminal;
+mod webhooks;
+
+#[test]
+#[ignore = "the service itself, which other tests start"]
+fn as_the_service() {
+    use service_kit::clock::Clock;
+    service_kit::testing::be_the_service(|cli: telemetry::all::Cli| {
+        service_kit::process::run(move |stop| telemetry::all::run(cli, Clock::System, stop))
+    });
+}
