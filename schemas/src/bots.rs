@@ -21,7 +21,7 @@ use std::sync::{Arc, LazyLock};
 const BUNDLED: &str = include_str!("../data/bots.json");
 /// Name and operator of bots that the table does not have: a CDN verified them, or they claim an unknown `Signature-Agent`.
 pub const OTHER: &str = "other";
-/// What Cloudflare calls the verified bots that fetch for answers or for training (`VerifiedBotCategory`), and what they fetch for.
+/// Cloudflare's categories (`VerifiedBotCategory`) of bots that fetch for answers or training, with the purpose of each.
 const CATEGORIES: &[(&str, Purpose)] = &[
     ("AI Crawler", Purpose::Training),
     ("AI Search", Purpose::Search),
@@ -34,12 +34,12 @@ named_enum! {
         Training = "training",
         /// To answer searches from an index.
         Search = "search",
-        /// Because a person asks at this moment.
+        /// To answer a person's request right now.
         User = "user",
     }
 }
 
-/// Why a file is no table.
+/// Why a file is not a valid table.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BotTableError(String);
@@ -72,7 +72,7 @@ pub struct Classified {
     pub documentation: Arc<str>,
 }
 
-/// Where a list of addresses comes from.
+/// Source of a list of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AddressSource {
     /// URL of the operator's list.
@@ -115,7 +115,7 @@ impl BotTable {
         Arc::clone(&TABLE)
     }
 
-    /// A table from a file of the same form as the bundled one.
+    /// Parses a table in the format of the bundled one.
     pub fn parse(text: &str) -> Result<Self, BotTableError> {
         let file = BotFile::parse(text)?;
         let patterns: Vec<&str> = file.bots.iter().flat_map(|bot| bot.patterns.iter().map(String::as_str)).collect();
@@ -145,7 +145,7 @@ impl BotTable {
         Ok(Self { version: file.version.into(), names, bot_of, bot_of_signer, cdns, bots })
     }
 
-    /// Which edition this is; stored with what it decided.
+    /// Edition of the table, stored with each classification.
     pub fn version(&self) -> &Arc<str> {
         &self.version
     }
@@ -160,7 +160,7 @@ impl BotTable {
         signed.or_else(|| sender.category.and_then(other_of_category))
     }
 
-    /// Like `classify`, for a text alone: a user agent, or the name of an agent.
+    /// Like `classify`, for a text only: a user agent or the name of an agent.
     pub fn classify_text(&self, text: &str) -> Option<Classified> {
         self.classify(&Sender { user_agent: text, ..Sender::default() })
     }
@@ -175,7 +175,7 @@ impl BotTable {
         self.bots.iter().map(|bot| (bot.name.as_ref(), bot.operator.as_ref(), bot.purpose))
     }
 
-    /// The bot with the longest name in the text; of several, the first.
+    /// Returns the bot with the longest name in the text, or the first of several.
     fn named(&self, user_agent: &str) -> Option<(&Bot, Option<String>)> {
         let text = user_agent.as_bytes();
         let products = self.names.find_overlapping_iter(text);
@@ -185,7 +185,7 @@ impl BotTable {
         self.bots.get(self.bot_of[found.pattern().as_usize()]).map(|bot| (bot, variant))
     }
 
-    /// The bot that the header claims. Its address proves nothing, because the header names the owner of a key.
+    /// Returns the bot that the header claims. The address is not checked, because the header names the owner of a key.
     fn claimed(&self, header: &str) -> Option<Classified> {
         let host = signature_agent::host(header)?;
         let bot = self.bot_of_signer.get(&host).and_then(|at| self.bots.get(*at));
@@ -209,7 +209,7 @@ impl Bot {
 }
 
 impl Addresses {
-    /// Whether the address is one of the operator's; `None` if that is unknown.
+    /// Returns whether the address is one of the operator's, or `None` if that is unknown.
     fn verify(&self, address: IpAddr) -> Option<bool> {
         let address = address.to_canonical();
         let is_inside = self.networks.iter().any(|network| network.contains(&address));
@@ -218,7 +218,7 @@ impl Addresses {
     }
 }
 
-/// Whether the internet routes the address to one host. Addresses for documentation count as public: no proxy has one.
+/// Returns whether the internet routes the address to one host. Documentation addresses count as public, because no proxy has one.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {

@@ -1,4 +1,4 @@
-//! Click tokens: a bearer secret that an agent appends to an outbound link as the query parameter `ctx`.
+//! Click tokens: bearer secrets that an agent appends to outbound links as the query parameter `ctx`.
 
 use crate::ids::SessionId;
 use crate::site::{ContentUrl, Site};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 pub const CLICK_TOKEN_LIFETIME: TimeDelta = TimeDelta::days(90);
 
-/// The 201 of `POST /click-tokens`: the only place where the token is shown.
+/// The 201 of `POST /click-tokens`, the only response with the token.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct ClickToken {
     /// `ctx_` and 43 base62 characters.
@@ -20,28 +20,27 @@ pub struct ClickToken {
     pub expires_at: DateTime<Utc>,
 }
 
-/// How the URL of an event that another's click token bound stands to the link that the token was made for
+/// How an event's URL relates to the link of the click token that bound it, if another organization issued the token
 /// (docs/api/click-tokens.md#what-a-token-tells).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClickLink {
-    /// It is that link: the reporter named none, and is not told this one.
+    /// The event has no URL, so it got the link's. The reporter doesn't see it.
     Taken,
-    /// On the host of that link, whose owner may learn whose click it was.
+    /// On the link's host, whose owner may learn which session the click belongs to.
     Same,
-    /// Elsewhere: whoever has a token can name any host with it, so that its owner learns nothing of the session, unless the
-    /// host of that link is the same owner's.
+    /// On another host. Its owner learns nothing about the session, because a token's holder can name any host; the exception is an
+    /// owner who also owns the link's host.
     Other,
 }
 
 impl ClickLink {
-    /// Compares the hosts of an event's `content_url` and of the `token_url` of the token that binds it. Hosts that nobody can own
-    /// are never the same.
+    /// Compares the hosts of an event's `content_url` and its token's `token_url`. Hosts that can't be owned never match.
     pub fn of_reported(content_url: &str, token_url: &str) -> Self {
         if site_of(token_url).is_some_and(|own| site_of(content_url) == Some(own)) { Self::Same } else { Self::Other }
     }
 
-    /// The number under which it is stored; 0 is an event that no other's token bound.
+    /// The stored number. 0 is an event that no other organization's token bound.
     pub fn code(link: Option<Self>) -> i8 {
         match link {
             None => 0,
@@ -52,22 +51,22 @@ impl ClickLink {
     }
 }
 
-/// Returns the site of a URL; `None` when nobody can own its host.
+/// Returns the site of a URL, or `None` if its host can't be owned.
 pub fn site_of(url: &str) -> Option<Site> {
     ContentUrl::parse(url).ok()?.site
 }
 
-/// What a looked-up token shows (docs/api/click-tokens.md#get-ctxtoken). Never the session's id, in any of the
-/// spellings that stand there.
+/// The response of a token lookup (docs/api/click-tokens.md#get-ctxtoken). It never contains the session's id in any of the forms
+/// listed there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClickManifest {
     #[serde(with = "crate::instant")]
     pub started_at: DateTime<Utc>,
-    /// The link that the token was made for; null when it holds the session's id.
+    /// The link that the token was created for; null if it contains the session's id.
     pub click_content_url: Option<String>,
     /// Grounded, cited and presented content, oldest first.
     pub events: Vec<ManifestEvent>,
-    /// URLs of the grounded ones among `events`, each once, in their order.
+    /// Distinct URLs of the grounded events, in their order.
     pub content_urls_grounded: Vec<String>,
     pub content_urls_cited: Vec<String>,
     pub content_urls_presented: Vec<String>,
@@ -85,7 +84,7 @@ pub struct ManifestEvent {
     pub turn_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_id: Option<String>,
-    /// Of the reported members, those that the session's privacy level lets be shown.
+    /// The reported members that the session's privacy level allows.
     pub data: Map<String, Value>,
 }
 
@@ -94,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_host_of_a_tokens_link_is_the_same_however_it_is_spelt() {
+    fn compares_canonical_hosts_of_links() {
         for (url, expected) in [
             ("http://www.example.com./other", ClickLink::Same),
             ("https://shop.example.com/a", ClickLink::Other),
@@ -105,7 +104,7 @@ mod tests {
             assert_eq!(ClickLink::of_reported(url, "https://Example.com:8443/a?b#c"), expected, "{url}");
         }
         let nobodys = "http://127.0.0.1/";
-        assert_eq!(ClickLink::of_reported(nobodys, nobodys), ClickLink::Other, "nobody's host is nobody's to learn of");
+        assert_eq!(ClickLink::of_reported(nobodys, nobodys), ClickLink::Other, "hosts that can't be owned never match");
         assert_eq!(ClickLink::of_reported("https://example.com/", "no url"), ClickLink::Other);
     }
 }

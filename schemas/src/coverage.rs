@@ -1,18 +1,18 @@
-//! The hours of which servers tell (docs/api/reads.md#get-content-ownerscoverage).
+//! The hours with server data (docs/api/reads.md#get-content-ownerscoverage).
 
 use serde::{Deserialize, Serialize};
 
-/// The hours of a window: those in which a server has told of anything, and those of which nothing is known.
+/// The hours of a period, with and without server data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
     pub hours_covered: u64,
-    /// Hours of which none does: what they held is not known, and no figure of theirs is a zero.
+    /// Hours without data. Their figures are unknown, not zero.
     pub hours_uncovered: u64,
-    /// Both in turn, from the first hour to the last.
+    /// Alternating spans with and without data, from the first hour to the last.
     pub spans: Vec<CoverageSpan>,
 }
 
-/// Hours in a row that are all covered, or all not.
+/// Consecutive hours that are all covered or all uncovered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoverageSpan {
     pub start: String,

@@ -1,4 +1,5 @@
-//! Who fetched an owner's content, and of which hours anybody tells (docs/api/reads.md#get-content-ownerscrawlers).
+//! Responses about bots that fetched an owner's content, and about the hours with server data
+//! (docs/api/reads.md#get-content-ownerscrawlers).
 
 use crate::coverage::Coverage;
 use crate::ids::OrgId;
@@ -8,74 +9,74 @@ use std::ops::Not;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Crawlers {
-    /// Whose telemetry it is; the grantor's id on a delegated read.
+    /// The owner of the data; the grantor's id for a delegated read.
     pub organization_id: OrgId,
     pub domains: Vec<String>,
     pub period_start: Option<String>,
     pub period_end: Option<String>,
-    /// What each operator fetched, and what its agents say became of it; most retrievals first.
+    /// Per operator: fetches by its bots, and claims by its agents; most fetches first.
     pub operators: Vec<OperatorCounts>,
-    /// The same of agents whose name is no bot's, and of events without an agent.
+    /// Claims of agents whose name is not a known bot, and events without an agent.
     pub unattributed: ClaimCounts,
-    /// Requests of bots that returned no content: events and log lines; most first.
+    /// Requests by bots that returned no content (events and log lines), most first.
     pub refused: Vec<RefusedCount>,
     pub coverage: Coverage,
-    /// Most retrievals first.
+    /// Most fetches first.
     #[serde(flatten)]
     pub page: Page<CrawlerItem>,
 }
 
-/// What one operator's bots fetched, and what its agents say became of it.
+/// Fetches by an operator's bots, and claims by its agents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorCounts {
     pub operator: String,
-    /// Distinct retrievals that a server saw: those of its bots.
+    /// Distinct fetches by its bots that a server saw.
     pub retrievals: u64,
     #[serde(flatten)]
     pub claims: ClaimCounts,
 }
 
-/// What agents say became of content, and the clicks that came back from them.
+/// Claims of agents about content, and clicks that came from them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimCounts {
-    /// Distinct retrievals that an agent claims, whether or not a server saw them.
+    /// Distinct fetches that an agent claims, whether or not a server saw them.
     pub claimed: u64,
     pub cited: u64,
     pub presented: u64,
     pub clicks: u64,
 }
 
-/// The retrievals of one bot, from addresses of one kind.
+/// Fetches of one bot, split by `verified`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CrawlerItem {
-    /// Whose bot it is, by the table of bots.
+    /// Operator of the bot, from the bot table.
     pub operator: String,
-    /// Its name; `other` where only the CDN says that it is one.
+    /// Name of the bot; `other` if only the CDN identifies it as one.
     pub bot: String,
     /// `training`, `search` or `user`.
     pub purpose: String,
-    /// Whether it asked from an address of its operator; null where nothing is published, or nobody looked.
+    /// Whether the requests came from an address of the operator; null if that is unknown.
     pub verified: Option<bool>,
     pub retrievals: u64,
-    /// Bytes that were sent, as the server says.
+    /// Response bytes, as the server reports them.
     pub bytes: u64,
-    /// Adds up to `retrievals`; by status, of which 0 is not known.
+    /// Fetches by status, where 0 is unknown. They add up to `retrievals`.
     pub statuses: Vec<StatusCount>,
-    /// Retrievals that an agent of another organisation claims too.
+    /// Fetches that another organization's agent claims too.
     pub corroborated: u64,
-    /// The same as a share of `retrievals`.
+    /// `corroborated` as a share of `retrievals`.
     pub corroborated_share: f64,
-    /// Requests of this bot that returned no content, whatever their address.
+    /// Requests of this bot that returned no content, from any address.
     pub refused: u64,
-    /// Clicks that came back from the operator's agents; the same in each item of the operator.
+    /// Clicks from the operator's agents; the same in each item of the operator.
     pub operator_clicks: u64,
-    /// Retrievals of all the operator's bots for one such click; null without clicks.
+    /// Fetches of all bots of the operator per click; null without clicks.
     pub retrievals_per_click: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusCount {
-    /// HTTP status; 0 where it is not known.
+    /// HTTP status; 0 if unknown.
     pub status: u16,
     pub count: u64,
 }
@@ -85,10 +86,10 @@ pub struct StatusCount {
 pub struct RefusedCount {
     pub operator: String,
     pub bot: String,
-    /// HTTP status: 304 is a revalidation, every other one a failed fetch; 0 if the request wasn't answered (status `none`).
+    /// HTTP status: 304 is a revalidation, others are failed fetches; 0 if the request wasn't answered (status `none`).
     pub status: u16,
     pub count: u64,
-    /// Whether it is the sum of what is not listed; then it has no names.
+    /// Whether this is the sum of unlisted rows. Then it has no names.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub other: bool,
 }
@@ -96,23 +97,23 @@ pub struct RefusedCount {
 /// `GET /content-owners/coverage`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoverageRead {
-    /// Whose telemetry it is; the grantor's id on a delegated read.
+    /// The owner of the data; the grantor's id for a delegated read.
     pub organization_id: OrgId,
     pub domains: Vec<String>,
     pub period_start: Option<String>,
     pub period_end: Option<String>,
     pub coverage: Coverage,
-    /// The owner's drains with log lines that carry a correlation id.
+    /// The owner's drains whose log lines contain correlation ids.
     pub drains: Vec<DrainLines>,
 }
 
-/// What became of one drain's log lines that carry a correlation id (docs/api/reads.md#get-content-ownerscoverage).
+/// Log lines of one drain that contain a correlation id (docs/api/reads.md#get-content-ownerscoverage).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrainLines {
     pub drain_id: String,
     pub lines_with_id: u64,
-    /// Lines whose event other observers report, too.
+    /// Lines whose event other observers report too.
     pub joined: u64,
-    /// Lines that are events of their own, because an earlier line of the drain has their id for the same URL.
+    /// Lines that are separate events, because an earlier line of the drain has the same id for the same URL.
     pub reused_ids: u64,
 }

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-/// Longest id, role, name or other short text member, in bytes (docs/api/http.md#size-limits).
+/// Maximum length of an id, role, name or other short text, in bytes (docs/api/http.md#size-limits).
 pub const MAX_STRING_BYTES: usize = 2_048;
 
-/// Commerce names that the published clients send and no rule forbids; kept as sent.
+/// Commerce types that published clients send and the rules don't forbid. Stored as sent.
 pub const COMMERCE: [&str; 4] = ["product_viewed", "product_compared", "cart_add", "cart_remove"];
 
-/// What happened. The eight names of the specification, or an extension's name kept as sent.
+/// The type of an event: one of the eight names in the specification, or an extension.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
     /// Content fetched from its source; the only type that merges across observers.
@@ -22,22 +22,22 @@ pub enum EventType {
     TurnCompleted,
     /// A purchase completed (commerce extension).
     CheckoutCompleted,
-    /// Another `checkout_*` name, a namespaced one with a dot, or one of the clients' commerce names.
+    /// Another `checkout_*` name, a namespaced name with a dot, or a commerce name of [`COMMERCE`].
     Extension(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventFamily {
-    /// The five `content_*` types: need a URL or a content id.
+    /// The five `content_*` types, which require a URL or a content id.
     Content,
-    /// The two `turn_*` types: never attributed to an owner.
+    /// The two `turn_*` types, which count for no owner.
     Turn,
     Checkout,
     Extension,
 }
 
 impl EventType {
-    /// Every name the specification lists.
+    /// Every name in the specification.
     pub const SPECIFIED: [Self; 8] = [
         Self::ContentRetrieved,
         Self::ContentGrounded,
@@ -49,7 +49,7 @@ impl EventType {
         Self::CheckoutCompleted,
     ];
 
-    /// Reads a type name. `None` is a name that no rule admits (docs/api/events.md#event-types).
+    /// Parses a type name. Returns `None` for a name that no rule allows (docs/api/events.md#event-types).
     pub fn parse(name: &str) -> Option<Self> {
         if let Some(known) = Self::SPECIFIED.into_iter().find(|known| known.as_str() == name) {
             return Some(known);
@@ -86,7 +86,7 @@ impl EventType {
         }
     }
 
-    /// Whether `role` may report this type (docs/api/events.md#event-types).
+    /// Returns whether `role` may report this type (docs/api/events.md#event-types).
     pub fn allows(&self, role: SourceRole) -> bool {
         match (self, self.family()) {
             (Self::ContentRetrieved, _) | (_, EventFamily::Extension) => true,
@@ -102,7 +102,7 @@ impl fmt::Display for EventType {
     }
 }
 
-/// Whether a name is somebody's own: names of letters, digits, `_` and `-`, put together with dots.
+/// Returns whether a name is namespaced: parts of letters, digits, `_` and `-`, joined with dots.
 pub fn is_namespaced(name: &str) -> bool {
     name.contains('.') && name.split('.').all(is_name)
 }
@@ -129,7 +129,7 @@ impl SourceRole {
         name.parse().ok()
     }
 
-    /// The number under which a role is stored: 1 to 4, in the order of [`SourceRole::ALL`]; 0 is "not given".
+    /// The stored number of a role: 1 to 4 in the order of [`SourceRole::ALL`]; 0 without a role.
     pub fn code(role: Option<Self>) -> u8 {
         match role {
             None => 0,
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_role_table_is_the_specifications() {
+    fn roles_match_the_specification() {
         let allowed = |name: &str| {
             let event_type = EventType::parse(name).unwrap();
             SourceRole::ALL.into_iter().filter(|role| event_type.allows(*role)).map(SourceRole::as_str).collect::<Vec<_>>()
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn only_specified_commerce_and_namespaced_names_are_types() {
+    fn accepts_specified_commerce_and_namespaced_types() {
         for name in
             ["content_displayed", "content_", "turn_paused", "Content_Retrieved", "", "checkout_", ".", "a..b", "page_view"]
         {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_role_is_read_back() {
+    fn stored_roles_round_trip() {
         for role in SourceRole::ALL {
             assert_eq!(SourceRole::from_code(SourceRole::code(Some(role))), Some(role));
         }

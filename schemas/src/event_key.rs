@@ -16,37 +16,36 @@ use sha2::{Digest, Sha256};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventKey(pub u128);
 
-/// What identifies a report before anything is looked up, in the order in which the gateway tries them.
+/// The identity of a report before any lookup, in the order in which the gateway tries the variants.
 ///
-/// The organization is part of every own key, and the host of none: a click token that only the worker can look up may
-/// still decide the host.
+/// Every own key contains the organization but not the host, because a click token that only the worker can look up may still
+/// determine the host.
 pub enum OwnId<'a> {
     Reported {
         org: OrgId,
         /// Canonical, see [`canonical_id`].
         id: &'a str,
     },
-    /// A report without an id in a request with an `Idempotency-Key`. The key also contains what happened to what, so that a
-    /// header value that is used again for something else doesn't make two events one. It doesn't contain time and details,
-    /// because they may differ in a retry.
+    /// A report without an id in a request with an `Idempotency-Key`. The key also contains the event's subject, so that reusing
+    /// the header for another event doesn't merge the two. It doesn't contain time and details, because they may differ in a retry.
     Idempotent {
         org: OrgId,
         idempotency_key: &'a str,
-        /// The event as it goes to the log, without keys, time, `data` and unknown members.
+        /// The event as written to the log, without keys, time, `data` and unknown members.
         canonical_subject: &'a [u8],
-        /// Place in the request, from 0.
+        /// Index in the request.
         index: usize,
     },
     /// A session started with an `Idempotency-Key`: a retry starts the same one.
     Started { org: OrgId, idempotency_key: &'a str },
     /// A session uploaded without an id and without an `Idempotency-Key`: a retry is the same session.
     Uploaded { org: OrgId, body: &'a [u8] },
-    /// A report with neither: its content identifies it, so that a retry is the same report.
+    /// A report without an id or `Idempotency-Key`. Its content identifies it, so that a retry is the same report.
     Content {
         org: OrgId,
-        /// The event as it goes to the log, without keys.
+        /// The event as written to the log, without keys.
         canonical_event: &'a [u8],
-        /// Place in the request, from 0: equal events of one request are several.
+        /// Index in the request, so that equal events of one request are distinct.
         index: usize,
     },
 }
@@ -55,7 +54,7 @@ pub enum OwnId<'a> {
 pub enum FetchedContent<'a> {
     /// The page, see `ContentUrl::keyed`.
     Page(&'a str),
-    /// Without a URL: the content id as reported.
+    /// The content id as reported, without a URL.
     Id(&'a str),
 }
 
@@ -85,8 +84,8 @@ impl EventKey {
         }
     }
 
-    /// The key that all observers of one fetch share. It contains no organization, but the host: an id that is used first on
-    /// another host doesn't join. `host` is a reversed canonical host, or empty if it can't be owned.
+    /// The key that all observers of one fetch share. It contains the host but no organization: an id that was first used on
+    /// another host doesn't match. `host` is a reversed canonical host, or empty if it can't be owned.
     pub fn shared(host: &str, correlation: Self) -> Self {
         hash("retrieval", &[host.as_bytes(), &correlation.bytes()])
     }
@@ -109,7 +108,7 @@ impl EventKey {
     }
 }
 
-/// Precedes every part with its length, so that no two lists of parts are the same bytes.
+/// Hashes the parts, each after its length, so that different lists of parts never have the same bytes.
 fn hash(domain: &str, parts: &[&[u8]]) -> EventKey {
     let mut digest = Sha256::new();
     for part in std::iter::once(&domain.as_bytes()).chain(parts) {

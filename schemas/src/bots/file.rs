@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Shorter names stand in the user agents of people.
+/// Shorter names occur in the user agents of browsers.
 const MIN_PATTERN_BYTES: usize = 4;
 const MAX_PATTERN_BYTES: usize = 64;
 /// The automaton's size grows with the number of patterns.
@@ -40,7 +40,7 @@ pub(super) struct Cdn {
 pub(super) struct AddressList {
     pub(super) source: String,
     pub(super) as_of: String,
-    /// Whether the operator changes it so often that an address outside the copy is unknown.
+    /// Whether the operator changes the list so often that an address outside the copy is unknown.
     #[serde(default)]
     pub(super) changes: bool,
     pub(super) networks: Vec<IpNet>,

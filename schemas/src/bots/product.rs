@@ -1,15 +1,15 @@
-//! Where a name counts in a user agent: only as a product token (docs/api/crawlers.md#bot-table).
+//! Finds bot names in user agents, where a name counts only as a product token (docs/api/crawlers.md#bot-table).
 
 use std::ops::Range;
 
-/// Bytes that are read on each side of a name. A name inside a longer word is no product.
+/// Bytes that are read on each side of a name. A name inside a longer word is not a product.
 const MAX_WORD_BYTES: usize = 128;
 const MAX_VARIANT_BYTES: usize = 32;
-/// Words before a name that only compare with it.
+/// Words before a name that only compare another agent with it.
 const COMPARISONS: &[&[u8]] = &[b"like", b"compatible with", b"not", b"unlike", b"as"];
 
 pub(super) struct Product {
-    /// What follows the name and a hyphen: `Image` of `ExampleBot-Image/1.0`.
+    /// The part after the name and a hyphen: `Image` of `ExampleBot-Image/1.0`.
     pub(super) variant: Option<Range<usize>>,
 }
 
@@ -46,7 +46,7 @@ fn begins_product(prefix: &[u8]) -> bool {
     slashes <= 1 && fields.split(|byte| *byte == b'+').all(is_field)
 }
 
-/// The hyphen included; 0 without a variant.
+/// Returns the length of the variant including its hyphen, or 0.
 fn variant_length(suffix: &[u8]) -> usize {
     if suffix.first() != Some(&b'-') || !suffix.get(1).is_some_and(u8::is_ascii_alphanumeric) {
         return 0;

@@ -1,4 +1,4 @@
-//! The bundled table against user agents whose senders are known, and the rules of `product` and `signature_agent`.
+//! Tests the bundled table with known user agents, and the rules of `product` and `signature_agent`.
 
 mod addresses;
 mod corpus;
@@ -78,7 +78,7 @@ fn a_suffix_is_a_variant_of_the_bot() {
     assert_eq!(variant("Googlebot-Image/1.0"), ("Googlebot-Image".into(), None));
 }
 
-/// Rows of the corpus that must be right one by one: the corpus as a whole tolerates a few errors.
+/// Rows that are tested individually, because the whole corpus tolerates a few errors.
 #[test]
 fn variants_in_browser_wrappers_keep_their_own_names() {
     let chrome = "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible;";
@@ -87,7 +87,7 @@ fn variants_in_browser_wrappers_keep_their_own_names() {
         ("Mozilla/5.0 (compatible) AI2Bot-DeepResearchEval (+https://www.allenai.org/crawler)", Some("AI2Bot-DeepResearchEval")),
         (&*format!("{chrome} GoogleOther-Video/1.0) Chrome/140.0.0.0 Safari/537.36"), Some("GoogleOther-Video")),
         (&*format!("{chrome} GoogleOther) Chrome/140.0.0.0 Safari/537.36"), Some("GoogleOther")),
-        // A person's phone.
+        // A phone's browser.
         (
             "Mozilla/5.0 (Linux; Android 9; CUBOT_P20 Build/P00610) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0.0.0 \
              Mobile Safari/537.36",
@@ -99,7 +99,7 @@ fn variants_in_browser_wrappers_keep_their_own_names() {
 }
 
 #[test]
-fn every_pattern_counts_as_a_product_and_nowhere_else() {
+fn every_pattern_counts_only_as_a_product() {
     let file: serde_json::Value = serde_json::from_str(BUNDLED).unwrap();
     for entry in file["bots"].as_array().unwrap() {
         for pattern in entry["patterns"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str) {
@@ -114,7 +114,7 @@ fn every_pattern_counts_as_a_product_and_nowhere_else() {
                 [("/", ""), (".", ""), ("@", ""), (":", ""), ("=", ""), ("x", ""), ("-", ""), ("_", ""), (" like ", "")]
             {
                 let user_agent = format!("x{before}{pattern}{after}");
-                // A part of the pattern may be a pattern too: `Claude-Code` of `Claude-User (claude-code`.
+                // Part of the pattern may be a pattern too: `Claude-Code` of `Claude-User (claude-code`.
                 assert_ne!(bot(&user_agent).filter(|_| !pattern.contains([' ', '/'])).as_deref(), Some(name), "{user_agent}");
             }
         }
@@ -122,7 +122,7 @@ fn every_pattern_counts_as_a_product_and_nowhere_else() {
 }
 
 #[test]
-fn the_longest_name_counts_and_of_several_the_first() {
+fn prefers_the_longest_name_then_the_first() {
     assert_eq!(bot("CCBot/2.0 (cohere-training-data-crawler)").as_deref(), Some("cohere-training-data-crawler"));
     assert_eq!(bot("CCBot/2.0 (like cohere-training-data-crawler)").as_deref(), Some("CCBot"));
     assert_eq!(bot("GPTBot/1.2 Kagibot/1.0 CCBot/2.0").as_deref(), Some("Kagibot"));
@@ -131,7 +131,7 @@ fn the_longest_name_counts_and_of_several_the_first() {
 }
 
 #[test]
-fn a_long_user_agent_costs_no_more_than_its_bytes() {
+fn long_user_agents_take_linear_time() {
     for part in ["GPTBotClaude-User-", "GPTBot/", "GPTBot+", "GPTBot-", "a+", "like ", "GPTBot@"] {
         let endless = part.repeat(50_000);
         assert_eq!(bot(&format!("{endless}x")).filter(|bot| bot != "GPTBot"), None, "{part}");
@@ -140,7 +140,7 @@ fn a_long_user_agent_costs_no_more_than_its_bytes() {
 }
 
 #[test]
-fn a_signed_agent_is_a_claimed_one() {
+fn signature_agents_are_only_claims() {
     for header in [
         "\"https://chatgpt.com\"",
         "https://chatgpt.com",
@@ -174,7 +174,7 @@ fn a_signed_agent_is_a_claimed_one() {
     assert_eq!((named.bot.as_ref(), named.verified), ("GPTBot", Some(true)), "the user agent comes first");
 }
 
-/// Each bot is a value of a column and a row of responses.
+/// Bot names are values of a column and rows of responses, so visitors must not be able to add any.
 #[test]
 fn f55_visitors_cannot_name_new_bots() {
     let named = (0..1_000).map(|n| bot(&format!("GPTBot-x{n}/1.0")).unwrap());
@@ -183,7 +183,7 @@ fn f55_visitors_cannot_name_new_bots() {
 }
 
 #[test]
-fn the_category_of_a_cdn_names_bots_that_the_table_does_not_have() {
+fn cdn_categories_classify_unknown_bots() {
     let table = BotTable::bundled();
     let classify = |user_agent, category| table.classify(&Sender { user_agent, category: Some(category), ..Sender::default() });
     let unknown = classify("NewAssistant/1.0", "AI Assistant").unwrap();
@@ -197,7 +197,7 @@ fn the_category_of_a_cdn_names_bots_that_the_table_does_not_have() {
 }
 
 #[test]
-fn a_cdn_is_no_bot() {
+fn cdns_are_not_bots() {
     let table = BotTable::bundled();
     assert_eq!(table.cdn("Amazon CloudFront"), Some("Amazon CloudFront"));
     assert_eq!(table.cdn(" amazon cloudfront "), Some("Amazon CloudFront"));
@@ -206,7 +206,7 @@ fn a_cdn_is_no_bot() {
 }
 
 #[test]
-fn the_source_of_each_entry_is_a_page_and_a_day() {
+fn every_entry_has_a_source_and_a_date() {
     let file: serde_json::Value = serde_json::from_str(BUNDLED).unwrap();
     let version = file["version"].as_str().unwrap();
     for entry in file["bots"].as_array().unwrap().iter().chain(file["cdns"].as_array().unwrap()) {

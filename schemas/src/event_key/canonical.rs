@@ -9,7 +9,7 @@ pub fn canonical_id(id: &str) -> String {
     Uuid::try_parse(id).map_or_else(|_| id.to_owned(), |uuid| uuid.to_string())
 }
 
-/// What loggers, languages and people write if there is no correlation id, in lower case.
+/// Placeholders that loggers, languages and people write instead of a correlation id, in lower case.
 const NO_TELEMETRY_ID: [&str; 8] = [
     "",
     "-",
@@ -21,21 +21,21 @@ const NO_TELEMETRY_ID: [&str; 8] = [
     "ffffffff-ffff-ffff-ffff-ffffffffffff",
 ];
 
-/// Returns the canonical form of a correlation id, without spaces and quotes around it. Returns `None` for placeholders;
-/// otherwise they would join fetches that have nothing in common.
+/// Returns the canonical form of a correlation id, without spaces and quotes around it. Returns `None` for placeholders, which
+/// would otherwise merge unrelated fetches.
 pub fn canonical_telemetry_id(id: &str) -> Option<String> {
     let id = canonical_id(id.trim_matches(|around: char| around.is_whitespace() || matches!(around, '"' | '\'')));
     let is_placeholder = NO_TELEMETRY_ID.iter().any(|none| id.eq_ignore_ascii_case(none));
     (!is_placeholder).then_some(id)
 }
 
-/// Returns the canonical correlation id of a log line: only a UUID is one, because visitors can write anything into their
-/// requests' headers, and some log formats put another field where the id is expected.
+/// Returns the canonical correlation id of a log line. Only a UUID is accepted, because visitors can write anything into request
+/// headers, and some log formats have another field in the id's place.
 pub fn telemetry_id_of_line(logged: &str) -> Option<String> {
     canonical_telemetry_id(logged).filter(|id| Uuid::try_parse(id).is_ok())
 }
 
-/// What can precede a DOI, in lower case.
+/// Prefixes of a DOI, in lower case.
 const DOI_PREFIXES: [&str; 7] =
     ["doi:", "https://doi.org/", "http://doi.org/", "https://dx.doi.org/", "http://dx.doi.org/", "doi.org/", "dx.doi.org/"];
 
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn correlation_ids_lose_quotes_and_placeholders_are_none() {
+    fn correlation_ids_have_no_quotes_or_placeholders() {
         for (reported, expected) in [
             ("t-1", "t-1"),
             (" t-1\t", "t-1"),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_uuid_is_the_correlation_id_of_a_line() {
+    fn correlation_ids_of_lines_must_be_uuids() {
         for logged in [CANONICAL, " \"67E55044-10B1-426F-9247-BB680E5FE0C8\" ", "67e5504410b1426f9247bb680e5fe0c8"] {
             assert_eq!(telemetry_id_of_line(logged).as_deref(), Some(CANONICAL), "{logged}");
         }

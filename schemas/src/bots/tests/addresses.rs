@@ -1,4 +1,4 @@
-//! Whether an address is one of the operator's.
+//! Tests the verification of operators' addresses.
 
 use super::super::*;
 
@@ -26,7 +26,7 @@ fn addresses_are_compared_with_the_list_of_the_operator() {
 }
 
 #[test]
-fn an_address_that_is_not_public_proves_nothing() {
+fn private_addresses_verify_nothing() {
     let private = ["172.18.0.1", "10.0.0.5", "192.168.1.1", "127.0.0.1", "169.254.1.1", "100.64.0.9", "100.127.255.255"];
     let special = ["0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "::1", "fd00::1", "fe80::1", "ff02::1", "::ffff:10.0.0.5"];
     for address in private.into_iter().chain(special) {
@@ -38,7 +38,7 @@ fn an_address_that_is_not_public_proves_nothing() {
 }
 
 #[test]
-fn an_address_outside_a_list_that_changes_is_unknown() {
+fn addresses_outside_changing_lists_are_unknown() {
     for (user_agent, address) in [
         ("ChatGPT-User/1.0", "104.208.184.199"),
         ("Googlebot/2.1", "66.249.64.1"),
@@ -68,7 +68,7 @@ fn an_address_outside_a_list_that_changes_is_unknown() {
 }
 
 #[test]
-fn every_address_list_has_a_source_and_a_date_and_belongs_to_a_bot() {
+fn every_address_list_has_a_source_a_date_and_a_bot() {
     let table: serde_json::Value = serde_json::from_str(BUNDLED).unwrap();
     let used: Vec<_> = table["bots"].as_array().unwrap().iter().filter_map(|bot| bot["addresses"].as_str()).collect();
     for (name, list) in table["addresses"].as_object().unwrap() {

@@ -21,7 +21,7 @@ fn rows(file: &'static str) -> Vec<Row> {
     file.lines().map(row).collect()
 }
 
-/// AI agents that are recognized, other user agents that are taken for bots, and AI agents that are missed.
+/// AI agents that are recognized, other user agents that are classified as bots, and AI agents that are missed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Score {
     right: u32,
@@ -30,7 +30,7 @@ struct Score {
 }
 
 impl Score {
-    /// Search engines of the table are neither: they are bots, but no AI agents.
+    /// Counts a row. Search engines of the table don't count: they are bots, but not AI agents.
     fn add(&mut self, row: &Row, found: Option<&str>) {
         match (row.label, row.bot, found) {
             ("ai", _, Some(_)) => self.right += 1,
@@ -49,7 +49,7 @@ impl Score {
     }
 }
 
-/// Rows of bots whose names come from a list of the held-out rows measure nothing of the table.
+/// Returns bots whose names come from the source of the held-out rows. Those rows prove nothing about the table.
 fn taken_from_the_lists() -> BTreeSet<String> {
     let table: serde_json::Value = serde_json::from_str(BUNDLED).unwrap();
     let entries = table["bots"].as_array().unwrap().iter();
@@ -58,7 +58,7 @@ fn taken_from_the_lists() -> BTreeSet<String> {
 }
 
 #[test]
-fn d5_precision_and_recall_on_a_labelled_corpus_are_at_least_99_of_100() {
+fn d5_precision_and_recall_are_at_least_99_percent() {
     let taken = taken_from_the_lists();
     let (mut all, mut held_out, mut named) = (Score::default(), Score::default(), Score::default());
     let (mut rows_held_out, mut groups) = (0_usize, BTreeMap::<&str, (u32, u32)>::new());
