@@ -1,4 +1,4 @@
-//! Access requests: filed by anybody signed in, reviewed by operators (threat rows I2, I4, I5).
+//! Access requests, from filing to review (threat rows I2, I4, I5).
 
 use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PLATFORM_REQUESTS, Person, REVIEWS};
 use crate::test_app::{Answer, KEYS, TestApp, sign_in};
@@ -30,9 +30,9 @@ async fn i4_people_see_only_their_own_requests() {
     assert_eq!(app.get(ada.shows(), PLATFORM_REQUESTS).await.body, json!([platform.body]));
     assert_eq!(app.get(ada.shows(), AGENT_REQUESTS).await.body, json!([agent.body]));
     for endpoint in [PLATFORM_REQUESTS, AGENT_REQUESTS] {
-        assert_eq!(app.get(eve.shows(), endpoint).await.body, json!([]), "own only");
+        assert_eq!(app.get(eve.shows(), endpoint).await.body, json!([]), "only her own requests");
     }
-    assert_eq!(app.get(ada.shows(), ORGANIZATIONS).await.body, json!([]), "asking is not having");
+    assert_eq!(app.get(ada.shows(), ORGANIZATIONS).await.body, json!([]), "no organization before the approval");
     let trail = "SELECT count(*) FROM audit_log WHERE action = 'access_request.created' AND actor_kind = 'user' AND organization_id IS NULL";
     assert_eq!(app.count(trail).await, 2);
 }
@@ -101,20 +101,24 @@ async fn approval_creates_the_organization_with_its_owner() {
         expected["reviewer_note"] = json!("welcome\nin");
         expected["approved_org_id"] = approved.body["approved_org_id"].clone();
         assert_eq!(approved.body, expected);
-        assert_eq!(app.get(ada.shows(), endpoint).await.body, json!([expected]), "the requester sees it");
+        assert_eq!(app.get(ada.shows(), endpoint).await.body, json!([expected]), "the requester sees the verdict");
         let org = approved.text("approved_org_id");
         let shown = app.get(ada.shows(), &format!("{ORGANIZATIONS}/{org}")).await;
         assert_eq!((shown.text("org_type"), shown.text("name")), (org_type, org_type));
         assert_eq!((&shown.body["domain"], &shown.body["domains"]), (&Value::Null, &json!([])));
         assert_eq!(app.members(&ada, org).await, [("ada@a.test".to_owned(), "owner".to_owned())]);
-        assert_eq!(app.get(operator.shows(), &format!("{ORGANIZATIONS}/{org}")).await.status, 404, "an operator is no member");
+        assert_eq!(
+            app.get(operator.shows(), &format!("{ORGANIZATIONS}/{org}")).await.status,
+            404,
+            "the operator is not a member"
+        );
         let key = app.post(ada.shows(), &format!("{KEYS}?organization_id={org}"), &json!({})).await;
-        assert!(key.text("key").starts_with("svc_pk_"), "and it is of use");
+        assert!(key.text("key").starts_with("svc_pk_"), "the owner can create keys");
         let changes = app.audited(org.parse().unwrap()).await;
         assert_eq!(changes, ["organization.created", "member.added", "access_request.approved", "api_key.created"]);
     }
     let mails: Vec<String> = app.mails().into_iter().filter(|mail| mail.contains("To: ada@a.test")).collect();
-    assert_eq!(mails.len(), 2, "the requester hears of it");
+    assert_eq!(mails.len(), 2, "one email to the operator and one to the requester");
     for (mail, name) in mails.iter().zip(["platform", "agent"]) {
         assert!(mail.contains("To: ada@a.test") && mail.contains(&format!("Your request for {name} was approved")), "{mail}");
         assert!(mail.contains("welcome"), "{mail}");
@@ -131,14 +135,14 @@ async fn requests_are_reviewed_once() {
     for (first, status, name) in [("approve", 201, "approved"), ("reject", 200, "rejected")] {
         let filed = app.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await;
         let reviewed = app.review(&operator, filed.text("id"), first).await;
-        assert_eq!((reviewed.status, reviewed.text("status")), (status, name), "no body is fine");
+        assert_eq!((reviewed.status, reviewed.text("status")), (status, name), "the body is optional");
         assert_eq!(reviewed.body["approved_org_id"].is_string(), first == "approve");
         assert_eq!(reviewed.body["reviewer_note"], Value::Null);
         for verdict in ["approve", "reject"] {
             assert_eq!(app.review(&operator, filed.text("id"), verdict).await.refusal(), (409, "conflict"), "{verdict}");
         }
     }
-    assert_eq!(app.count("SELECT count(*) FROM organizations").await, 1, "a refused approval founds nothing");
+    assert_eq!(app.count("SELECT count(*) FROM organizations").await, 1, "a rejected approval creates nothing");
     let listed = async |query: &str| {
         let listed = app.get(operator.shows(), &format!("{REVIEWS}{query}")).await.body;
         listed.as_array().unwrap().iter().map(|request| request["status"].as_str().unwrap().to_owned()).collect::<Vec<_>>()

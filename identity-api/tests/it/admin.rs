@@ -1,5 +1,4 @@
-//! `telemetry identity-api admin …`: the real binary, every subcommand: its help, what it does, what it refuses, as JSON and as
-//! a table.
+//! `telemetry identity-api admin …`, run as a process: help, effects, errors, JSON and tables of every subcommand.
 
 use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PLATFORM_REQUESTS, PROVISIONED, REVIEWS};
 use crate::test_app::{KEYS, NOBODY, Shows, TestApp};
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 use service_kit::directory::Directory;
 use service_kit::testing::TestProcess;
 
-/// What a run left behind.
+/// Result of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     code: Option<i32>,
@@ -30,14 +29,14 @@ async fn run_words(app: &TestApp, words: &[&str]) -> Ran {
     Ran { code, stdout: process.stdout(), stderr: process.stderr() }
 }
 
-/// Runs what must succeed, as JSON.
+/// Runs a command that must succeed, and returns its JSON.
 pub(crate) async fn json_of(app: &TestApp, words: &str) -> Value {
     let ran = run(app, &format!("{words} -o json")).await;
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{words}: {ran:?}");
     serde_json::from_str(&ran.stdout).unwrap()
 }
 
-/// Runs what must be refused with one line and nothing on stdout.
+/// Runs a command that must fail with one line on stderr and empty stdout.
 pub(crate) async fn refusal(app: &TestApp, words: &str, code: i32) -> String {
     let ran = run(app, words).await;
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(code), ""), "{words}: {ran:?}");
@@ -49,7 +48,7 @@ pub(crate) fn text<'a>(value: &'a Value, member: &str) -> &'a str {
     value[member].as_str().unwrap_or_else(|| panic!("{member} of {value}"))
 }
 
-/// Whom the trail names for an action, newest first.
+/// Returns the actors of an action in the trail, newest first.
 async fn author_of(app: &TestApp, action: &str) -> Vec<(String, Option<String>)> {
     sqlx::query_as(
         "SELECT a.actor_kind, u.email FROM audit_log a LEFT JOIN users u ON u.id = a.actor_id WHERE a.action = $1 ORDER BY a.id DESC",
@@ -108,7 +107,7 @@ async fn subcommands_have_help_and_one_line_errors() {
     ] {
         refusal(&app, words, 2).await;
     }
-    assert_eq!(app.count("SELECT count(*) FROM audit_log").await, 0, "nothing happened");
+    assert_eq!(app.count("SELECT count(*) FROM audit_log").await, 0, "nothing changed");
 }
 
 #[tokio::test]
@@ -119,8 +118,8 @@ async fn adds_lists_and_removes_operators() {
     let added = json_of(&app, "operator add Ada@A.test").await;
     assert_eq!((&added["id"], text(&added, "email"), &added["is_operator"]), (&json!(ada.id), "ada@a.test", &json!(true)));
     let ada = app.back(&ada).await;
-    assert_eq!(app.get(ada.shows(), REVIEWS).await.status, 200, "in force at once");
-    assert_eq!(json_of(&app, "operator add ada@a.test").await, added, "a second time changes nothing");
+    assert_eq!(app.get(ada.shows(), REVIEWS).await.status, 200, "takes effect at once");
+    assert_eq!(json_of(&app, "operator add ada@a.test").await, added, "repeating it changes nothing");
     assert_eq!(author_of(&app, "operator.added").await, [system()]);
     json_of(&app, "operator add bob@a.test --as ada@a.test").await;
     assert_eq!(author_of(&app, "operator.added").await[0], ("operator".to_owned(), Some("ada@a.test".to_owned())));
@@ -144,7 +143,7 @@ async fn creates_lists_and_shows_organizations() {
     let app = TestApp::open().await;
     let created = json_of(&app, "organization create --name Owner --type content_owner --domain A.test --owner ada@a.test").await;
     let (ada, id) = (app.person("ada@a.test").await, text(&created, "id"));
-    assert_eq!(app.get(ada.shows(), &format!("{ORGANIZATIONS}/{id}")).await.body, created, "the shape of the HTTP surface");
+    assert_eq!(app.get(ada.shows(), &format!("{ORGANIZATIONS}/{id}")).await.body, created, "same JSON as the HTTP API");
     assert_eq!((text(&created, "domain"), &created["domains"][0]["verified"]), ("a.test", &json!(false)));
     let platform = json_of(&app, "organization create --name Partner --type platform").await;
     assert_eq!(json_of(&app, "organization list").await, json!([created, platform]));
@@ -169,7 +168,7 @@ async fn creates_lists_and_revokes_keys() {
         json_of(&app, &format!("key mint --organization {org} --name CDN --scope telemetry:write --scope identity:read")).await;
     let key = text(&minted, "key").to_owned();
     assert_eq!(minted["scopes"], json!(["identity:read", "telemetry:write"]));
-    assert_eq!(app.get(Shows::Key(&key), KEYS).await.status, 200, "it works");
+    assert_eq!(app.get(Shows::Key(&key), KEYS).await.status, 200, "the key works");
     let default = json_of(&app, &format!("key mint --organization {org}")).await;
     assert_eq!(default["scopes"], json!(["identity:read", "telemetry:read", "telemetry:write"]));
     let table = run(&app, &format!("key mint --organization {org}")).await;
@@ -180,15 +179,15 @@ async fn creates_lists_and_revokes_keys() {
     assert!(!listed.to_string().contains(&key[12..]));
     let revoked = json_of(&app, &format!("key revoke {}", text(&minted, "id"))).await;
     assert!(revoked["revoked_at"].is_string());
-    assert_eq!(app.get(Shows::Key(&key), KEYS).await.status, 401, "in force at once");
+    assert_eq!(app.get(Shows::Key(&key), KEYS).await.status, 401, "takes effect at once");
     let again = json_of(&app, &format!("key revoke {}", text(&minted, "id"))).await;
-    assert_eq!(again["revoked_at"], revoked["revoked_at"], "a second time changes nothing");
+    assert_eq!(again["revoked_at"], revoked["revoked_at"], "repeating it changes nothing");
     assert!(refusal(&app, &format!("key revoke {NOBODY}"), 4).await.contains("API key not found"));
     assert!(refusal(&app, &format!("key mint --organization {NOBODY}"), 4).await.contains("Organization not found"));
     refusal(&app, &format!("key mint --organization {org} --scope identity:admin"), 2).await;
     let audited = app.audited(org).await;
     assert_eq!(audited, ["api_key.created", "api_key.created", "api_key.created", "api_key.revoked"]);
-    assert_eq!(app.get(Shows::Key(&owner), KEYS).await.status, 200, "others stay");
+    assert_eq!(app.get(Shows::Key(&owner), KEYS).await.status, 200, "other keys stay valid");
 }
 
 #[tokio::test]
@@ -216,7 +215,7 @@ async fn adds_verifies_lists_and_releases_domains() {
     refusal(&app, &format!("domain release {}", text(&added, "id")), 4).await;
     assert_eq!(json_of(&app, &format!("domain verify {}", text(&rival, "id"))).await["verified"], true);
     let owned = directory.owned_sites(other).await.unwrap();
-    assert!(owned[0].visible_from.is_some(), "what came before belongs to the earlier owner");
+    assert!(owned[0].visible_from.is_some(), "earlier history belongs to the earlier owner");
     refusal(&app, &format!("domain add --organization {NOBODY} b.test"), 4).await;
     refusal(&app, &format!("domain verify {NOBODY}"), 4).await;
     refusal(&app, &format!("domain add --organization {org} 127.0.0.1"), 2).await;
@@ -237,9 +236,9 @@ async fn lists_approves_and_rejects_access_requests() {
     assert_eq!(app.get(ada.shows(), &format!("{ORGANIZATIONS}/{org}")).await.text("org_type"), "platform");
     let rejected = json_of(&app, &format!("access-request reject {}", text(&second, "id"))).await;
     assert_eq!((text(&rejected, "status"), &rejected["reviewed_by"]), ("rejected", &Value::Null));
-    assert_eq!(app.get(ada.shows(), AGENT_REQUESTS).await.body, json!([rejected]), "the requester sees it");
+    assert_eq!(app.get(ada.shows(), AGENT_REQUESTS).await.body, json!([rejected]), "the requester sees the verdict");
     let to_her = app.mails().into_iter().filter(|mail| mail.contains("To: ada@a.test\r\n"));
-    assert_eq!(to_her.count(), 2, "and is told by mail");
+    assert_eq!(to_her.count(), 2, "and gets emails");
     for verdict in ["approve", "reject"] {
         let refused = refusal(&app, &format!("access-request {verdict} {}", text(&first, "id")), 1).await;
         assert!(refused.contains("already reviewed"), "{refused}");
@@ -267,7 +266,7 @@ async fn trusts_and_untrusts_partners() {
     assert_eq!(provision("a.test").await, 201);
     let table = run(&app, &format!("partner untrust {org}")).await;
     assert!(table.code == Some(0) && table.stdout.contains("is_trusted_partner"), "{table:?}");
-    assert_eq!(provision("b.test").await, 403, "in force at once");
+    assert_eq!(provision("b.test").await, 403, "takes effect at once");
     refusal(&app, &format!("partner trust {NOBODY}"), 4).await;
     assert_eq!(app.audited(org).await, ["partner.trusted", "partner.untrusted"]);
 }

@@ -1,4 +1,4 @@
-//! Analyst accounts: operators create them, owners list and revoke them, and they end with the person who uses them.
+//! Analyst accounts: operators create them, owners list and revoke them, and removing a person revokes theirs.
 
 use crate::admin::{json_of, refusal, run, text};
 use crate::people::{Person, members_of};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const ANALYSTS: &str = "/api/v1/identity/analysts";
 
-/// As `telemetry query-api analysts` does in each round.
+/// Records a round of `telemetry query-api analysts`.
 async fn keep_accounts(app: &TestApp) {
     let round = "INSERT INTO analyst_upkeep (seen_at) VALUES (now()) ON CONFLICT (is_only) DO UPDATE SET seen_at = now()";
     sqlx::query(round).execute(&app.stores.pool).await.unwrap();
@@ -64,7 +64,7 @@ async fn creates_lists_and_revokes_analyst_accounts() {
     assert_eq!(live(&app, &partner.to_string()).await.len(), 1);
     let revoked = json_of(&app, &format!("analyst revoke {id}")).await;
     assert!(revoked["revoked_at"].is_string(), "{revoked}");
-    assert_eq!(json_of(&app, &format!("analyst revoke {id}")).await, revoked, "a second time changes nothing");
+    assert_eq!(json_of(&app, &format!("analyst revoke {id}")).await, revoked, "repeating it changes nothing");
     assert!(refusal(&app, &format!("analyst revoke {NOBODY}"), 4).await.contains("Analyst account not found"));
     assert_eq!(app.audited(owner).await, ["analyst_account.created", "analyst_account.revoked"]);
 }
@@ -122,13 +122,13 @@ async fn owners_list_and_revoke_their_analyst_accounts() {
     assert_eq!(live(&app, &other.id.to_string()).await, [others]);
     let revoked = app.delete(ada.shows(), &format!("{ANALYSTS}/{id}")).await;
     assert!(revoked.status == 200 && revoked.body["revoked_at"].is_string(), "{}", revoked.body);
-    assert_eq!(app.delete(ada.shows(), &format!("{ANALYSTS}/{id}")).await.body, revoked.body, "a second time changes nothing");
+    assert_eq!(app.delete(ada.shows(), &format!("{ANALYSTS}/{id}")).await.body, revoked.body, "repeating it changes nothing");
     let org: OrgId = org.parse().unwrap();
     let audited = app.audited(org).await;
     assert_eq!(audited.iter().filter(|action| *action == "analyst_account.revoked").count(), 1, "{audited:?}");
 }
 
-/// Bob and Ada own an organization; each uses an account, and a third belongs to nobody.
+/// Creates an organization owned by Bob and Ada: each uses an account, and a third has no member.
 async fn accounts(app: &TestApp) -> (Person, Person, String, [String; 3]) {
     keep_accounts(app).await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;

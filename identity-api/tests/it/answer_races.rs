@@ -1,5 +1,5 @@
-//! S12, G6: of forty who answer one request at once, one wins, whoever they are: approvals, denials, approvals after
-//! the time is over, grants unasked, further requests of the pair.
+//! Races of forty answers to one request: approvals, denials, late approvals, grants and further requests of the pair. Exactly
+//! one wins (S12, G6).
 
 use crate::races::{PARALLEL, at_once, rounds as rounds_of};
 use crate::test_app::{Answer, DELEGATIONS, Shows, TestApp, sign_in};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Rounds go on for so long, unless `TEST_ROUNDS` says how many, and to S12's thousand where the machine is fast enough.
+/// Duration of the test, unless `TEST_ROUNDS` is set or 1,000 rounds are done.
 const TIME: Duration = Duration::from_secs(30);
 const MOST_ROUNDS: usize = 1_000;
 
@@ -26,7 +26,7 @@ enum Against {
 
 const ALL: [Against; 5] = [Against::Approval, Against::Denial, Against::Expiry, Against::Grant, Against::Request];
 
-/// Two processes: for one of them the request's time is over.
+/// Two processes; for the second, the request has expired.
 struct Sides {
     in_time: Arc<TestApp>,
     late: Arc<TestApp>,
@@ -43,7 +43,7 @@ struct Case {
 }
 
 impl Case {
-    /// Every other caller approves; the others do what is raced against.
+    /// Every other caller approves; the others do what the approval is raced against.
     async fn answer(self, app: Arc<TestApp>, number: usize) -> Answer {
         match (number % 2, self.against) {
             (1, Against::Denial) => app.answer_request(&self.owner, &self.id, "deny").await,
@@ -54,7 +54,7 @@ impl Case {
         }
     }
 
-    /// Exactly one winner, and everybody else is told why not.
+    /// Checks that exactly one caller won and the others got a reason.
     fn check(&self, answered: &BTreeMap<u16, usize>) {
         let of = |status| answered.get(&status).copied().unwrap_or(0);
         assert_eq!(of(201) + of(204), 1, "{:?}: {answered:?}", self.against);
@@ -76,7 +76,7 @@ async fn round(sides: &Sides, owner: &str, against: Against) {
     let granted = answered.get(&201).copied().unwrap_or(0);
     let delegations = app.get(Shows::Key(&partner_key), DELEGATIONS).await.body;
     assert_eq!(delegations.as_array().unwrap().len(), granted, "{against:?}: {answered:?}");
-    assert_eq!(app.outbox(&hook).await.len(), granted, "{against:?}: one event for one delegation");
+    assert_eq!(app.outbox(&hook).await.len(), granted, "{against:?}: one event per delegation");
     let trail: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM audit_log a JOIN delegation_requests r ON r.id = a.object_id AND r.grantor_org_id = a.organization_id \
              WHERE r.id = $1 AND a.action <> 'delegation_request.created'",
@@ -85,9 +85,9 @@ async fn round(sides: &Sides, owner: &str, against: Against) {
     .fetch_one(&app.stores.pool)
     .await
     .unwrap();
-    // A grant unasked answers nothing: the request stays.
+    // A grant doesn't answer the request, which stays pending.
     let at_most = if matches!(against, Against::Grant) { 0..=1 } else { 1..=1 };
-    assert!(at_most.contains(&trail), "{against:?}: {trail} answers in the trail");
+    assert!(at_most.contains(&trail), "{against:?}: {trail} answers in the audit trail");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! What can be done with keys, and what cannot.
+//! API keys: create, list, use, revoke.
 
 use crate::test_app::{Shows, TestApp};
 use serde_json::{Value, json};
@@ -35,19 +35,19 @@ async fn creates_lists_uses_and_revokes_a_key() {
     let listed = app.list(Shows::Key(key)).await;
     assert_eq!(listed.status, 200, "the new key works");
     let listed = listed.body.as_array().unwrap().clone();
-    assert_eq!((listed.len(), unused(&listed[2])), (3, shown), "oldest first, as it was shown");
+    assert_eq!((listed.len(), unused(&listed[2])), (3, shown), "oldest first, unchanged");
 
     let revoked = app.revoke(Shows::Key(&owner), id).await;
     assert_eq!(revoked.status, 200);
     assert!(revoked.body["revoked_at"].is_string(), "{}", revoked.body);
     let again = app.revoke(Shows::Key(&owner), id).await;
-    assert_eq!((again.status, unused(&again.body)), (200, unused(&revoked.body)), "a second time changes nothing");
-    assert_eq!(app.list(Shows::Key(key)).await.refusal(), (401, "unauthenticated"), "and the key is dead");
+    assert_eq!((again.status, unused(&again.body)), (200, unused(&revoked.body)), "repeating it changes nothing");
+    assert_eq!(app.list(Shows::Key(key)).await.refusal(), (401, "unauthenticated"), "the key no longer works");
     let listed = app.list(Shows::Key(&owner)).await.body;
-    assert_eq!(unused(listed.as_array().unwrap().last().unwrap()), unused(&revoked.body), "but still listed");
+    assert_eq!(unused(listed.as_array().unwrap().last().unwrap()), unused(&revoked.body), "it is still listed");
 }
 
-/// A key as it is before it is used: when it was comes from the background.
+/// Clears `last_used_at`, which is written in the background.
 fn unused(key: &Value) -> Value {
     let mut key = key.clone();
     key["last_used_at"] = Value::Null;

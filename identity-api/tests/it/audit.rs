@@ -1,4 +1,4 @@
-//! The audit trail says who did what, and keeps it.
+//! The audit trail: actors and details, and that rows can't change.
 
 use crate::people::REVIEWS;
 use crate::test_app::{SESSION, SETTINGS, Shows, TestApp, VERIFY};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 impl TestApp {
-    /// Who, by which id, what came of it: the rows of an action, oldest first.
+    /// Returns the rows of an action, oldest first: kind and id of the actor, object, detail.
     pub(crate) async fn trail(&self, action: &str) -> Vec<(String, Option<Uuid>, Uuid, Value)> {
         sqlx::query_as("SELECT actor_kind, actor_id, object_id, detail FROM audit_log WHERE action = $1 ORDER BY id")
             .bind(action)
@@ -72,7 +72,7 @@ async fn automatic_changes_have_the_system_as_actor() {
         domains::ensure_verified(&app.stores.pool, owner, &site, app.clock.now()).await.unwrap();
     }
     let verified = app.trail("domain.verified").await;
-    assert_eq!(verified.len(), 1, "what was verified already changes nothing");
+    assert_eq!(verified.len(), 1, "verifying it again changes nothing");
     let (kind, by, _, detail) = &verified[0];
     assert_eq!((kind.as_str(), *by, detail), ("system", None, &json!({"domain": "a.test", "method": "operator"})));
     let (platform_org, platform) = app.platform("platform").await;

@@ -1,4 +1,4 @@
-//! The audit trail as its organisation reads it.
+//! The audit trail as its organization reads it.
 
 use crate::test_app::{DELEGATIONS, KEYS, Shows, TestApp};
 use chrono::DateTime;
@@ -35,12 +35,12 @@ async fn organizations_read_their_trail_newest_first() {
     let makers: Vec<_> = created.iter().map(|entry| (&entry["actor"]["kind"], &entry["actor"]["name"])).collect();
     let (user, by_key) = (json!("user"), json!("key"));
     let expected = [(&user, "bob@a.test"), (&by_key, "first"), (&user, "ada@a.test")].map(|(kind, name)| (kind, json!(name)));
-    assert_eq!(makers, expected.iter().map(|(kind, name)| (*kind, name)).collect::<Vec<_>>(), "who has left is named too");
+    assert_eq!(makers, expected.iter().map(|(kind, name)| (*kind, name)).collect::<Vec<_>>(), "former members are named too");
     assert_eq!(created[2]["object_id"], minted.body["id"]);
     let members: Vec<&str> = created[0].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(members, ["action", "actor", "at", "detail", "id", "object_id", "object_kind"]);
 
-    // Page by page it is the same.
+    // Reading it page by page gives the same entries.
     let mut paged = Vec::new();
     for offset in 0..all.len() {
         let page = app.trail_of(key, &format!("?limit=1&offset={offset}")).await;
@@ -73,7 +73,7 @@ async fn s2_trails_name_no_actor_of_another_organization() {
     for entry in &trail {
         assert_eq!(entry["actor"], json!({"kind": "key", "id": null, "name": null}), "{entry}");
     }
-    // What an operator did for an organisation is an operator's, and no more is told.
+    // For an operator's change, the trail shows only the kind of actor.
     let ada = app.person("ada@a.test").await;
     let asked = app.ask_for(&ada, crate::people::AGENT_REQUESTS, "Asked Agent").await;
     let approved = app.review(&operator, asked.text("id"), "approve").await;
@@ -92,7 +92,7 @@ async fn rivals_in_a_contest_are_not_named() {
     let (org, key) = app.org("held").await;
     let (eve, others) = app.founder("eve@e.test", "e.test").await;
     let bob = app.joined(&eve, &others, "bob@e.test", "owner").await;
-    // As a contest of a host writes it down.
+    // As a contest for a host records it.
     let lost = "INSERT INTO audit_log (at, actor_kind, actor_id, organization_id, action, object_kind, object_id, detail) \
                 VALUES (now(), 'user', $1, $2, 'domain.lost', 'domain', gen_random_uuid(), '{}')";
     for rival in [&eve, &bob] {
@@ -105,7 +105,7 @@ async fn rivals_in_a_contest_are_not_named() {
     }
 }
 
-/// The actions on delegations in a trail, oldest first, each with its detail and whether somebody is named.
+/// Returns the delegation actions in a trail, oldest first, with their detail and whether the actor is named.
 async fn of_delegations(app: &TestApp, key: &str) -> Vec<(String, Value, bool)> {
     let mut found = app.trail_of(key, "").await;
     found.retain(|entry| entry["action"].as_str().unwrap().starts_with("delegation"));
@@ -146,5 +146,5 @@ async fn s20_delegations_are_in_the_trails_of_both_sides() {
     let of_owner = expected("requester_org_id", "grantee_org_id", partner, false);
     let of_partner = expected("grantor_org_id", "grantor_org_id", owner, true);
     assert_eq!(of_delegations(&app, &key).await, of_owner);
-    assert_eq!(of_delegations(&app, &partner_key).await, of_partner, "people and keys of the other side stay unnamed");
+    assert_eq!(of_delegations(&app, &partner_key).await, of_partner, "people and keys of the other side are not named");
 }

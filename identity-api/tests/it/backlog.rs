@@ -1,5 +1,5 @@
-//! No more deliveries wait for an endpoint than are set, however many are told at once (threat row V12): what comes above is
-//! in the log as dropped, and is sent when its owner orders it and there is room.
+//! An endpoint's queue never exceeds its limit, even under concurrency (threat row V12): further deliveries are logged as
+//! dropped, and can be redelivered when there is room.
 
 use crate::test_app::{Answer, DELEGATIONS, REQUESTS, Shows, TestApp, WEBHOOKS, until_served};
 use futures::future::{join, join_all};
@@ -9,7 +9,7 @@ use service_kit::testing::size;
 
 const ROOM: i64 = 5;
 
-/// How many are pending and how many dropped.
+/// Returns the numbers of pending and dropped deliveries.
 async fn counted(app: &TestApp) -> (i64, i64) {
     let count =
         "SELECT count(*) FILTER (WHERE status = 'pending'), count(*) FILTER (WHERE status = 'dropped') FROM webhook_queue";
@@ -34,7 +34,7 @@ async fn forty_concurrent_changes_fill_the_queue_exactly() {
         }
         let (here, key) = (&app, &owner);
         let grants = partners.into_iter().map(|partner| until_served(move || here.grant(key, partner)));
-        assert!(join_all(grants).await.iter().all(|answer| answer.status == 201), "the change itself is never refused");
+        assert!(join_all(grants).await.iter().all(|answer| answer.status == 201), "the change itself is never rejected");
         assert_eq!(counted(&app).await, (ROOM, 40 - ROOM));
 
         let dropped = logged(&app, &owner, &hook, "dropped").await;
@@ -43,13 +43,13 @@ async fn forty_concurrent_changes_fill_the_queue_exactly() {
             let path = format!("{WEBHOOKS}/{}/deliveries/{id}/redeliver", hook.text("id"));
             app.send(Method::POST, Shows::Key(&owner), &path, "").await
         };
-        assert_eq!(redeliver(&dropped[0]).await.refusal(), (409, "conflict"), "there is no room");
+        assert_eq!(redeliver(&dropped[0]).await.refusal(), (409, "conflict"), "the queue is full");
         let waiting = logged(&app, &owner, &hook, "pending").await;
-        assert_eq!(redeliver(&waiting[0]).await.status, 202, "one that waits takes no more room by waiting anew");
+        assert_eq!(redeliver(&waiting[0]).await.status, 202, "a pending delivery needs no more room");
         let ended = "UPDATE webhook_queue SET status = 'delivered', ended_at = now() WHERE delivery_id = $1::uuid";
         sqlx::query(ended).bind(&waiting[0]).execute(&app.stores.pool).await.unwrap();
         let ordered = join_all(dropped.iter().map(|id| until_served(move || redeliver(id)))).await;
-        assert_eq!(ordered.iter().filter(|answer| answer.status == 202).count(), 1, "one place was free");
+        assert_eq!(ordered.iter().filter(|answer| answer.status == 202).count(), 1, "one slot was free");
         assert_eq!(counted(&app).await.0, ROOM);
     }
 }
@@ -69,8 +69,8 @@ async fn full_queues_do_not_affect_other_endpoints() {
     assert_eq!(logged(&app, &other, &roomy, "pending").await.len(), 1);
 }
 
-/// Where each waited for the other, PostgreSQL would undo an item of one after a second, and it would say `error`. `TEST_ROUNDS`,
-/// or so many; a round without the order of the outbox nearly always meets it.
+/// On a deadlock, PostgreSQL aborts an item after a second, and its status is `error`. Repeats the race `TEST_ROUNDS` times, or
+/// often enough to hit a deadlock if the outbox has no fixed order.
 #[tokio::test(flavor = "multi_thread")]
 async fn bulk_calls_in_opposite_order_do_not_deadlock() {
     const OWNERS: i64 = 12;
@@ -92,8 +92,11 @@ async fn bulk_calls_in_opposite_order_do_not_deadlock() {
             assert_eq!(answer.body["summary"]["created"], OWNERS, "round {round}: {}", answer.body);
             let results = answer.body["results"].as_array().unwrap();
             let domains: Vec<Value> = results.iter().map(|result| json!({"domain": result["domain"]})).collect();
-            assert_eq!(&json!(domains), asked, "answered in the order of the call");
-            assert!(results.iter().all(|result| result["request"]["domain"] == result["domain"]), "each with its own request");
+            assert_eq!(&json!(domains), asked, "same order as in the call");
+            assert!(
+                results.iter().all(|result| result["request"]["domain"] == result["domain"]),
+                "each result has its own request"
+            );
         }
     }
     let told = 2 * OWNERS * i64::try_from(rounds).unwrap();
@@ -101,7 +104,7 @@ async fn bulk_calls_in_opposite_order_do_not_deadlock() {
     assert_eq!(counted(&app).await, (pending, told - pending));
 }
 
-/// A hundredth of the queue is one sender's: nobody keeps the messages of others out.
+/// A sender can use a hundredth of the queue, so it can't displace the messages of others.
 #[tokio::test]
 async fn senders_can_fill_only_their_share_of_a_queue() {
     let app = TestApp::open_with_backlog(200).await;
@@ -112,18 +115,18 @@ async fn senders_can_fill_only_their_share_of_a_queue() {
     for owner in [&one, &other] {
         for _ in 0..3 {
             let granted = app.grant(owner, platform).await;
-            assert_eq!(granted.status, 201, "the change itself is never refused");
+            assert_eq!(granted.status, 201, "the change itself is never rejected");
             assert_eq!(app.delete(Shows::Key(owner), &format!("{DELEGATIONS}/{}", granted.text("id"))).await.status, 200);
         }
     }
     let counts = async |key: &str, hook: &Answer| {
         (logged(&app, key, hook, "pending").await.len(), logged(&app, key, hook, "dropped").await.len())
     };
-    assert_eq!(counts(&key, &theirs).await, (4, 8), "two of each sender");
-    assert_eq!(counts(&one, &own).await, (6, 0), "one's own messages have the whole queue");
+    assert_eq!(counts(&key, &theirs).await, (4, 8), "two per sender");
+    assert_eq!(counts(&one, &own).await, (6, 0), "own messages can use the whole queue");
     let dropped = logged(&app, &key, &theirs, "dropped").await;
     let path = format!("{WEBHOOKS}/{}/deliveries/{}/redeliver", theirs.text("id"), dropped[0]);
-    assert_eq!(app.send(Method::POST, Shows::Key(&key), &path, "").await.status, 202, "its owner decides");
+    assert_eq!(app.send(Method::POST, Shows::Key(&key), &path, "").await.status, 202, "its owner can still test it");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! How much one person may start: mails of invites, organisations, access requests.
+//! Limits per person: invite emails, organizations, access requests.
 
 use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PLATFORM_REQUESTS, PROVISIONED, REVIEWS, invites_of, members_of};
 use crate::races::{PARALLEL, at_once};
@@ -33,11 +33,11 @@ async fn withdrawn_invites_count_against_the_hourly_limit() {
     let request = app.request(Method::POST, &members_of(&second), ada.shows()).header("content-type", "application/json");
     let refused = request.body(body).send().await.unwrap();
     assert_eq!((refused.status().as_u16(), refused.headers()["retry-after"].to_str().unwrap()), (429, "1800"));
-    assert_eq!(app.mails().len(), mails, "nothing is sent");
+    assert_eq!(app.mails().len(), mails, "no email is sent");
     let hers = app.founded(&eve, "b.test").await.text("id").to_owned();
-    assert_eq!(app.invite(&eve, &hers, "p3@a.test", "member").await.status, 201, "another person may");
+    assert_eq!(app.invite(&eve, &hers, "p3@a.test", "member").await.status, 201, "another person can");
     app.clock.advance(TimeDelta::minutes(30));
-    assert_eq!(app.invite(&ada, &second, "p3@a.test", "member").await.status, 201, "the first is an hour old");
+    assert_eq!(app.invite(&ada, &second, "p3@a.test", "member").await.status, 201, "the first invite is an hour old");
     assert_eq!(app.invite(&ada, &second, "p4@a.test", "member").await.status, 429);
 }
 
@@ -55,17 +55,17 @@ async fn inviters_do_not_use_up_limits_of_others() {
     }
     for org in [own, second] {
         let refused = app.invite(&ada, org, "Bob@a.test", "owner").await;
-        assert_eq!(refused.refusal(), (429, "too_many_requests"), "a person's organizations count together");
+        assert_eq!(refused.refusal(), (429, "too_many_requests"), "all organizations of a person count");
         assert_eq!(app.invite(&ada, org, "cy@a.test", "member").await.status, 201, "another address");
     }
     let open = app.get(ada.shows(), &invites_of(own)).await.body;
-    assert_eq!(open[0]["role"], json!("member"), "the one that is open stays: {open}");
+    assert_eq!(open[0]["role"], json!("member"), "the open invite stays: {open}");
     assert_eq!(app.invite(&eve, hers, "bob@a.test", "member").await.status, 201, "others have their own limit");
     app.clock.advance(TimeDelta::hours(1));
     assert_eq!(app.invite(&ada, own, "bob@a.test", "owner").await.status, 201);
 }
 
-/// Accounts cost nothing: without a limit over all of them, a mailbox could be flooded.
+/// Accounts are free, so without a limit across them a mailbox could be flooded.
 #[tokio::test]
 async fn unverified_organizations_share_an_invite_limit() {
     let app = open(0, 1).await;
@@ -98,7 +98,7 @@ async fn partner_keys_have_an_hourly_invite_limit() {
     assert_eq!(app.count("SELECT count(*) FROM organizations WHERE provisioned_by IS NOT NULL").await, 2);
 }
 
-/// Forty at once of what there is room for fewer of.
+/// Runs forty calls at once against limits below forty.
 #[tokio::test(flavor = "multi_thread")]
 async fn forty_concurrent_calls_respect_the_limits() {
     let app = Arc::new(open(7, 0).await);
@@ -122,7 +122,7 @@ async fn forty_concurrent_calls_respect_the_limits() {
     let operator = app.operator("op@svc.test").await;
     let pending = app.get(operator.shows(), REVIEWS).await.body[0]["id"].as_str().unwrap().to_owned();
     assert_eq!(app.review(&operator, &pending, "reject").await.status, 200);
-    assert_eq!(app.ask_for(&ada, AGENT_REQUESTS, "Partner").await.status, 201, "a review makes room");
+    assert_eq!(app.ask_for(&ada, AGENT_REQUESTS, "Partner").await.status, 201, "a reviewed request no longer counts");
     let eve = app.person("eve@b.test").await;
     app.founded(&eve, "b.test").await;
 }

@@ -1,4 +1,4 @@
-//! What one organization may change, send and list, whatever keys it has (threat rows F50 to F52).
+//! Limits of changes, messages and lists per organization, across its keys (threat rows F50 to F52).
 
 use crate::domains::{register, verify};
 use crate::internet::Internet;
@@ -24,7 +24,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// An app whose organizations may add so many bytes an hour.
+/// Opens an app with a budget of `identity_bytes` per hour and organization.
 async fn open_with(identity_bytes: u64, clock: Clock) -> TestApp {
     TestApp::open_for(clock, SignInSettings { identity_bytes, ..sign_in() }).await
 }
@@ -58,16 +58,16 @@ async fn f50_changes_return_429_when_the_budget_is_spent() {
     assert!(accepted > 10, "{accepted}");
     let refused = change_setting(&app, &key, true).await;
     assert_eq!(refused.refusal(), (429, "too_many_requests"));
-    assert_eq!(app.audited(org).await.len(), accepted, "what is refused leaves no row");
-    assert_eq!(app.get(Shows::Key(&key), SETTINGS).await.status, 200, "reads go on");
-    assert_eq!(change_setting(&app, &other, true).await.status, 200, "so do others");
+    assert_eq!(app.audited(org).await.len(), accepted, "rejected changes leave no row");
+    assert_eq!(app.get(Shows::Key(&key), SETTINGS).await.status, 200, "reads still work");
+    assert_eq!(change_setting(&app, &other, true).await.status, 200, "other organizations are not affected");
     let large = app.send(Method::PATCH, Shows::Key(&other), SETTINGS, "x".repeat(1_000_000)).await;
-    assert_eq!(large.refusal(), (413, "too_large"), "what is refused as too large needs no budget");
+    assert_eq!(large.refusal(), (413, "too_large"), "rejecting a large body costs nothing");
     clock.advance(TimeDelta::hours(1));
-    assert_eq!(change_setting(&app, &key, true).await.status, 200, "after an hour the budget is full");
+    assert_eq!(change_setting(&app, &key, true).await.status, 200, "the budget is full after an hour");
 }
 
-/// A leaked key, or a member, could make changes until its owner could not revoke it.
+/// Otherwise a leaked key, or a member, could spend the budget until its owner can't revoke the key.
 #[tokio::test]
 async fn f74_revoking_needs_no_budget() {
     let app = open_with(100_000, standstill()).await;
@@ -116,9 +116,9 @@ async fn f52_endpoints_have_five_trials_per_minute() {
     }
     assert_eq!(statuses, [202; 5]);
     assert_eq!((redeliver().await, app.test_webhook(&owner, &endpoint).await.refusal()), (429, (429, "too_many_requests")));
-    assert_eq!(app.count("SELECT count(*) FROM webhook_deliveries").await, 3, "what is refused is not sent");
+    assert_eq!(app.count("SELECT count(*) FROM webhook_deliveries").await, 3, "rejected tests are not sent");
     let other = app.subscribe(&owner, &["delegation.created"]).await;
-    assert_eq!(app.test_webhook(&owner, &other).await.status, 202, "another endpoint has its own");
+    assert_eq!(app.test_webhook(&owner, &other).await.status, 202, "other endpoints have their own rate");
 }
 
 #[tokio::test]
@@ -138,7 +138,7 @@ async fn organizations_have_twenty_trials_per_minute() {
     assert_eq!(app.test_webhook(&other, &endpoint).await.status, 202);
 }
 
-/// The bucket of an endpoint is nobody else's to spend.
+/// Organizations can't use up the rate of a foreign endpoint.
 #[tokio::test]
 async fn testing_foreign_endpoints_uses_no_rate() {
     let app = TestApp::open().await;
@@ -176,7 +176,7 @@ async fn organizations_have_at_most_1000_active_keys() {
     assert_eq!(create().await.refusal(), (409, "conflict"));
     let drain = json!({"name": "cdn", "provider": "cloudflare"});
     let refused = app.post(Shows::Key(&owner), DRAINS, &drain).await;
-    assert_eq!(refused.refusal(), (409, "conflict"), "a drain has a key, too");
+    assert_eq!(refused.refusal(), (409, "conflict"), "a drain has a key too");
     assert_eq!(app.revoke(Shows::Key(&owner), last.text("id")).await.status, 200);
     assert_eq!(create().await.status, 201);
 }
@@ -213,13 +213,13 @@ async fn organizations_have_at_most_1000_members() {
     assert_eq!(invite("joe").await.refusal(), (409, "conflict"));
 }
 
-/// Connections to this test's database that wait for a lock.
+/// Returns the number of connections to this test's database that wait for a lock.
 async fn waiting_connections(app: &TestApp) -> i64 {
     let counted = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
     sqlx::query_scalar(counted).fetch_one(&app.stores.pool).await.unwrap()
 }
 
-/// Makes forty changes that wait for rows which this statement locks, each with a connection. Half of the slots stay free for others.
+/// Makes forty changes that wait for rows locked by this statement. Checks that half of the slots stay free.
 async fn assert_half_of_the_slots_stay_free<F>(
     app: &Arc<TestApp>,
     lock: sqlx::query::Query<'_, Postgres, PgArguments>,
@@ -235,13 +235,13 @@ async fn assert_half_of_the_slots_stay_free<F>(
     for number in 0..20 {
         let asked = Instant::now();
         assert_eq!(app.get(Shows::Key(&other), SETTINGS).await.status, 200);
-        assert!(asked.elapsed() < Duration::from_secs(2), "it waited until statements were ended");
+        assert!(asked.elapsed() < Duration::from_secs(2), "it waited for the statement timeout");
         assert_eq!(change_setting(app, &other, number % 2 == 0).await.status, 200);
         assert!(waiting_connections(app).await <= 7, "half of the slots at most");
     }
     locking.rollback().await.unwrap();
     for status in changes.join_all().await {
-        // The server ends statements after three seconds.
+        // The statement timeout is three seconds.
         assert!(matches!(status, 200 | 201 | 409 | 429 | 503), "{status}");
     }
 }
@@ -309,7 +309,7 @@ async fn keys_of_a_founders_organizations_have_one_share() {
     .await;
 }
 
-/// The slots of four organizations that take all they can: 14 together.
+/// Slots of four organizations that take all they can, 14 in total.
 const SHARES: [usize; 4] = [7, 4, 2, 1];
 
 /// Sends the head of a change and returns once the server asks for its body.
@@ -383,7 +383,7 @@ async fn every_list_is_paged() {
         assert_eq!((items.len(), total.as_str()), ([4, 4, 2][offset / 4], "10"));
         walked.extend(items);
     }
-    // When a key was last used is written after the response.
+    // Ignore `last_used_at`, which is written after the response.
     let ids = |items: &[Value]| items.iter().map(|item| item["id"].clone()).collect::<Vec<_>>();
     assert_eq!(ids(&walked), ids(&whole));
     for list in ["analysts", "delegations", "delegation-requests", "domains", "drains", "webhooks"] {

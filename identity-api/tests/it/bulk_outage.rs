@@ -1,4 +1,4 @@
-//! G11: PostgreSQL is killed in the middle of a bulk call, and the call is repeated.
+//! A bulk call survives the death of PostgreSQL: nothing remains, and the repeated call succeeds (G11).
 
 use crate::test_app::{Answer, REQUESTS, Shows, TestApp};
 use identity_api::domains::DomainSettings;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 const ITEMS: usize = 100;
 
-/// A desk on a PostgreSQL of its own.
+/// An app on its own PostgreSQL.
 struct Alone {
     app: Arc<TestApp>,
     postgres: Option<Postgres>,
@@ -60,7 +60,7 @@ async fn file(app: &TestApp, platform: &str) -> Answer {
     app.post(Shows::Key(platform), &format!("{REQUESTS}/bulk"), &json!(items)).await
 }
 
-/// Requests, messages and lines in the trail: one of each for what was filed.
+/// Returns the numbers of requests, messages and audit rows.
 async fn kept(app: &TestApp) -> [i64; 3] {
     [
         app.count("SELECT count(*) FROM delegation_requests WHERE status = 'pending'").await,
@@ -78,7 +78,7 @@ async fn interrupted_bulk_calls_leave_nothing_behind() {
         assert_eq!(app.subscribe(&key, &["delegation_request.created"]).await.status, 201);
     }
     let (platform, key) = app.platform("platform").await;
-    // Whoever files for the same pair at the same time makes the call wait in its middle.
+    // A concurrent request for the same pair makes the call wait in the middle.
     let mut other = PgConnection::connect(&alone.url).await.unwrap();
     let mut waited_for = other.begin().await.unwrap();
     sqlx::query(
@@ -103,14 +103,14 @@ async fn interrupted_bulk_calls_leave_nothing_behind() {
     assert_eq!(refused.refusal(), (503, "unavailable"), "{}", refused.body);
     drop(waited_for);
     alone.restart().await;
-    eventually("PostgreSQL answers again", || async { sqlx::query("SELECT 1").execute(&app.stores.pool).await.ok() }).await;
-    assert_eq!(kept(&app).await, [0, 0, 0], "half of it was written before");
+    eventually("PostgreSQL is back", || async { sqlx::query("SELECT 1").execute(&app.stores.pool).await.ok() }).await;
+    assert_eq!(kept(&app).await, [0, 0, 0], "nothing remains of the interrupted call");
 
     let all = ITEMS as i64;
     let filed = file(&app, &key).await;
     assert_eq!((filed.status, &filed.body["summary"]["created"]), (200, &json!(all)), "{}", filed.body["summary"]);
-    assert_eq!(kept(&app).await, [all, all, 2 * all], "a row in the trail of each side");
+    assert_eq!(kept(&app).await, [all, all, 2 * all], "one row in the trail of each side");
     let again = file(&app, &key).await;
     assert_eq!((again.status, &again.body["summary"]["conflict"]), (200, &json!(all)), "{}", again.body["summary"]);
-    assert_eq!(kept(&app).await, [all, all, 2 * all], "no double");
+    assert_eq!(kept(&app).await, [all, all, 2 * all], "no duplicates");
 }

@@ -1,4 +1,4 @@
-//! Up to a hundred requests in one call (threat rows G11, G12).
+//! Bulk delegation requests (threat rows G11, G12).
 
 use crate::test_app::{REQUESTS, Shows, TestApp};
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ async fn database_errors_roll_back_only_their_item() {
         let (_, owner) = app.owner_of(domain).await;
         hooks.push(app.subscribe(&owner, &["delegation_request.created"]).await);
     }
-    // The last statement for an item is the audit trail's: whatever was done before it has to be undone.
+    // The audit row is the last statement of an item, so everything before it must be rolled back.
     sqlx::raw_sql(
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'sqlx_secret_text'; END $$; \
          CREATE TRIGGER refuse BEFORE INSERT ON audit_log FOR EACH ROW WHEN (NEW.detail ->> 'domain' = 'cursed.test') \
@@ -89,7 +89,7 @@ async fn database_errors_roll_back_only_their_item() {
     for hook in &hooks {
         sent.push(app.outbox(hook).await.len());
     }
-    assert_eq!(sent, [1, 0, 1], "nothing is told of the one that was undone");
+    assert_eq!(sent, [1, 0, 1], "no message for the item that was rolled back");
     assert_eq!(app.count("SELECT count(*) FROM delegation_requests").await, 2);
     assert_eq!(app.audited(partner).await.len(), 2);
 }

@@ -1,10 +1,10 @@
-//! For which organisation a member of one or several acts.
+//! Organizations that a member acts for.
 
 use crate::test_app::{Answer, KEYS, Shows, TestApp, answer};
 use reqwest::Method;
 use serde_json::json;
 
-/// The answers to list, create and revoke.
+/// Returns the responses of list, create and revoke.
 async fn all_three(app: &TestApp, shows: Shows<'_>, query: &str, id: &str) -> [Answer; 3] {
     let create = app.request(Method::POST, &format!("{KEYS}{query}"), shows).header("content-type", "application/json");
     [
@@ -40,7 +40,7 @@ async fn members_of_several_organizations_must_name_one() {
     assert_eq!(statuses(&answers), [200, 201, 200]);
     assert_eq!(answers[1].body["organization_id"], json!(two));
     let elsewhere = all_three(&app, Shows::Session(&several), &format!("?organization_id={one}"), &mint(&two_key).await).await;
-    assert_eq!(statuses(&elsewhere), [200, 201, 404], "a key of two is not there when acting for one");
+    assert_eq!(statuses(&elsewhere), [200, 201, 404], "keys of the other organization are unknown");
 
     let stranger = app.session("stranger@a.test", &[]).await;
     let id = mint(&other_key).await;
@@ -51,7 +51,7 @@ async fn members_of_several_organizations_must_name_one() {
         [(&single, other.to_string()), (&several, other.to_string()), (&stranger, other.to_string()), (&single, absent)]
     {
         for refused in all_three(&app, Shows::Session(session), &format!("?organization_id={org}"), &id).await {
-            assert_eq!(refused, expected, "the answer does not tell whether there is such an organisation");
+            assert_eq!(refused, expected, "the response is the same for unknown organizations");
         }
     }
     assert_eq!(app.list(Shows::Session(&stranger)).await.refusal(), (403, "forbidden"));
@@ -62,5 +62,5 @@ async fn members_of_several_organizations_must_name_one() {
     }
     let twice = format!("{KEYS}?organization_id={one}&organization_id={two}");
     let refused = answer(app.request(Method::GET, &twice, Shows::Session(&several))).await;
-    assert_eq!(refused.refusal(), (400, "invalid_parameter"), "two organisations are as good as none");
+    assert_eq!(refused.refusal(), (400, "invalid_parameter"), "naming two organizations is invalid");
 }

@@ -1,4 +1,4 @@
-//! What another site's page can do with a visitor's cookie: nothing (threat rows X26, X27).
+//! Pages of other sites can't do anything with a visitor's cookie (threat rows X26, X27).
 
 use crate::test_app::{KEYS, MAGIC_LINK, SESSION, Shows, TestApp, VERIFY, answer, sign_in};
 use identity_api::sign_in::SignInSettings;
@@ -8,7 +8,7 @@ use service_kit::clock::Clock;
 
 const OWN: &str = "http://telemetry.test";
 
-/// Headers of a browser, and whether a change by the cookie is let through.
+/// Request headers of a browser, and whether a change by cookie is accepted.
 const ORIGINS: [(&[(&str, &str)], bool); 14] = [
     (&[("origin", OWN)], true),
     (&[("origin", "https://console.example.com")], true),
@@ -51,7 +51,7 @@ async fn x26_changes_by_cookie_require_our_own_page() {
     }
     for shows in [Shows::Key(&key), Shows::Session(&session)] {
         let foreign = mint(&[("origin", "http://evil.test"), ("sec-fetch-site", "cross-site")], shows);
-        assert_eq!(answer(foreign).await.status, 201, "a page that knows a key or a session needs no cookie");
+        assert_eq!(answer(foreign).await.status, 201, "a key or bearer session needs no cookie");
     }
     let as_form = app
         .request(Method::POST, KEYS, Shows::Nothing)
@@ -60,10 +60,10 @@ async fn x26_changes_by_cookie_require_our_own_page() {
     assert_eq!(answer(as_form.header("content-type", "text/plain").body("{}")).await.status, 415, "a form cannot send JSON");
     let signing_out =
         app.request(Method::DELETE, SESSION, Shows::Nothing).header("cookie", format!("telemetry-session={session}"));
-    assert_eq!(answer(signing_out.header("origin", "http://evil.test")).await.status, 403, "nor sign anybody out");
+    assert_eq!(answer(signing_out.header("origin", "http://evil.test")).await.status, 403, "other sites can't sign out");
 }
 
-/// Else a page could sign its visitors in as somebody else, and watch what they enter there.
+/// Otherwise a page could sign its visitors in to another account and see what they enter there.
 #[tokio::test]
 async fn other_sites_cannot_sign_visitors_in() {
     let app = TestApp::open().await;
@@ -76,7 +76,7 @@ async fn other_sites_cannot_sign_visitors_in() {
         }
     }
     let opened = app.request(Method::POST, VERIFY, Shows::Nothing).header("origin", OWN).json(&json!({"token": token}));
-    assert_eq!(answer(opened).await.status, 200, "the token is as good as before");
+    assert_eq!(answer(opened).await.status, 200, "the token is still valid");
 }
 
 #[tokio::test]
@@ -105,5 +105,5 @@ async fn https_accepts_only_the_host_cookie() {
     let by = async |pair: &str| answer(app.request(Method::GET, SESSION, Shows::Nothing).header("cookie", pair)).await.status;
     assert_eq!(by(pair).await, 200);
     assert_eq!(by(pair.strip_prefix("__Host-").unwrap()).await, 401);
-    assert_eq!(by(&format!("telemetry-session=planted; {pair}")).await, 200, "another name does not disturb");
+    assert_eq!(by(&format!("telemetry-session=planted; {pair}")).await, 200, "cookies with other names are ignored");
 }

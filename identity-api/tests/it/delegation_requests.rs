@@ -1,4 +1,4 @@
-//! Asking, approving and denying (threat rows G6 to G9, X29).
+//! Delegation requests: create, approve, deny (threat rows G6 to G9, X29).
 
 use crate::test_app::{DELEGATIONS, REQUESTS, Shows, TestApp};
 use chrono::TimeDelta;
@@ -33,17 +33,17 @@ async fn creates_lists_and_approves_a_request() {
     assert_eq!(approved.status, 201, "{}", approved.body);
     assert_eq!((&approved.body["grantor_org_id"], &approved.body["grantee_org_id"]), (&json!(owner), &json!(partner)));
     let delegations = app.get(Shows::Key(&partner_key), DELEGATIONS).await.body;
-    assert_eq!(delegations[0]["id"], approved.body["id"], "the delegation is in force");
+    assert_eq!(delegations[0]["id"], approved.body["id"], "the delegation is active");
     for key in [&owner_key, &partner_key] {
         assert_eq!(app.get(Shows::Key(key), REQUESTS).await.body, json!([]), "only pending ones are listed");
     }
-    assert_eq!(app.ask(&partner_key, "a.test").await.refusal(), (409, "conflict"), "there is a delegation");
+    assert_eq!(app.ask(&partner_key, "a.test").await.refusal(), (409, "conflict"), "the delegation exists");
     for side in [owner, partner] {
         assert_eq!(app.audited(side).await, ["delegation_request.created", "delegation.created", "delegation_request.approved"]);
     }
     let path = format!("{DELEGATIONS}/{}", approved.text("id"));
     assert_eq!(app.delete(Shows::Key(&owner_key), &path).await.status, 200);
-    assert_eq!(app.ask(&partner_key, "a.test").await.status, 201, "after a revocation one may ask again");
+    assert_eq!(app.ask(&partner_key, "a.test").await.status, 201, "possible again after a revocation");
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn denied_requests_can_be_filed_again() {
     let app = TestApp::open().await;
     let ((owner, owner_key), (_, partner)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let filed = app.ask(&partner, "a.test").await;
-    assert_eq!(app.ask(&partner, "www.a.test").await.refusal(), (409, "conflict"), "one pending request of a pair");
+    assert_eq!(app.ask(&partner, "www.a.test").await.refusal(), (409, "conflict"), "one pending request per pair");
     let denied = app.answer_request(&owner_key, filed.text("id"), "deny").await;
     assert_eq!((denied.status, denied.body), (204, serde_json::Value::Null));
     for verb in ["approve", "deny"] {
@@ -92,11 +92,15 @@ async fn pending_requests_conflict_with_a_grant() {
     let app = TestApp::open().await;
     let ((_, owner), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let filed = app.ask(&partner_key, "a.test").await;
-    assert_eq!(app.grant(&owner, partner).await.status, 201, "the owner may grant unasked");
+    assert_eq!(app.grant(&owner, partner).await.status, 201, "the owner can grant without a request");
     let refused = app.answer_request(&owner, filed.text("id"), "approve").await;
-    assert_eq!(refused.refusal(), (409, "conflict"), "there is a delegation already");
+    assert_eq!(refused.refusal(), (409, "conflict"), "the delegation exists already");
     assert_eq!(app.count("SELECT count(*) FROM delegations").await, 1);
-    assert_eq!(app.count("SELECT count(*) FROM delegation_requests WHERE status = 'pending'").await, 1, "nothing half done");
+    assert_eq!(
+        app.count("SELECT count(*) FROM delegation_requests WHERE status = 'pending'").await,
+        1,
+        "the request is still pending"
+    );
     assert_eq!(app.answer_request(&owner, filed.text("id"), "deny").await.status, 204);
 }
 
@@ -108,7 +112,7 @@ async fn g7_expired_requests_are_gone_resolved_ones_conflict() {
     let resolved = app.ask(&prompt, "a.test").await;
     let filed = app.ask(&partner, "a.test").await;
     app.clock.advance(REQUEST_LIFETIME - TimeDelta::microseconds(1));
-    assert_eq!(app.get(Shows::Key(&owner), REQUESTS).await.body.as_array().unwrap().len(), 2, "until the last moment");
+    assert_eq!(app.get(Shows::Key(&owner), REQUESTS).await.body.as_array().unwrap().len(), 2, "still pending just before expiry");
     assert_eq!(app.answer_request(&owner, resolved.text("id"), "approve").await.status, 201);
     app.clock.advance(TimeDelta::microseconds(1));
     assert_eq!(app.get(Shows::Key(&owner), REQUESTS).await.body, json!([]));
@@ -117,8 +121,12 @@ async fn g7_expired_requests_are_gone_resolved_ones_conflict() {
         assert_eq!(app.answer_request(&owner, resolved.text("id"), verb).await.refusal(), (409, "conflict"), "{verb}");
     }
     let again = app.ask(&partner, "a.test").await;
-    assert_eq!(again.status, 201, "an expired request does not stand in the way: {}", again.body);
-    assert_eq!(app.answer_request(&owner, filed.text("id"), "approve").await.refusal(), (410, "expired"), "nor comes back");
+    assert_eq!(again.status, 201, "an expired request doesn't block a new one: {}", again.body);
+    assert_eq!(
+        app.answer_request(&owner, filed.text("id"), "approve").await.refusal(),
+        (410, "expired"),
+        "the expired request stays expired"
+    );
     assert_eq!(app.answer_request(&owner, again.text("id"), "approve").await.status, 201);
 }
 
@@ -148,12 +156,12 @@ async fn g9_accepts_every_spelling_of_a_domain() {
     for spelling in ["bücher.test", "BÜCHER.TEST.", "xn--bcher-kva.test", " https://deep.www.bücher.test:8443/x "] {
         let filed = app.ask(&partner, spelling).await;
         assert_eq!((filed.status, &filed.body["grantor_org_id"]), (201, &json!(owner)), "{spelling}: {}", filed.body);
-        assert_eq!(app.ask(&owner_key, spelling).await.refusal(), (422, "invalid_request"), "one's own: {spelling}");
+        assert_eq!(app.ask(&owner_key, spelling).await.refusal(), (422, "invalid_request"), "own domain: {spelling}");
         assert_eq!(app.answer_request(&owner_key, filed.text("id"), "deny").await.status, 204);
     }
     for nobodys in ["b.test", "notbücher.test", "bücher.test.evil.test", "c.test"] {
         assert_eq!(app.ask(&partner, nobodys).await.refusal(), (404, "not_found"), "{nobodys}");
     }
     let (_, agent) = app.org_of("agent", OrgType::Agent).await;
-    assert_eq!(app.ask(&agent, "bücher.test").await.status, 201, "an agent may ask like a platform");
+    assert_eq!(app.ask(&agent, "bücher.test").await.status, 201, "agents can request too");
 }

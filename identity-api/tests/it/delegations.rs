@@ -1,4 +1,4 @@
-//! Granting, listing and revoking (threat rows G1, G2, G4, G5, X29).
+//! Delegations: grant, list, revoke (threat rows G1, G2, G4, G5, X29).
 
 use crate::test_app::{DELEGATIONS, NOBODY, REQUESTS, Shows, TestApp, sign_in, standstill};
 use chrono::TimeDelta;
@@ -30,12 +30,12 @@ async fn grants_lists_and_revokes_a_delegation() {
     let revoked = app.delete(Shows::Key(&owner_key), &path).await;
     assert_eq!(revoked.status, 200);
     assert!(revoked.text("revoked_at") >= granted.text("created_at"), "{}", revoked.body);
-    assert_eq!(app.delete(Shows::Key(&owner_key), &path).await, revoked, "a second time changes nothing");
+    assert_eq!(app.delete(Shows::Key(&owner_key), &path).await, revoked, "repeating it changes nothing");
     for key in [&owner_key, &partner_key] {
         assert_eq!(app.get(Shows::Key(key), DELEGATIONS).await.body, json!([]), "only active ones are listed");
     }
-    assert_eq!(app.audited(owner).await, ["delegation.created", "delegation.revoked"], "each change once");
-    assert_eq!(app.grant(&owner_key, partner).await.status, 201, "and it can be granted again");
+    assert_eq!(app.audited(owner).await, ["delegation.created", "delegation.revoked"], "one row per change");
+    assert_eq!(app.grant(&owner_key, partner).await.status, 201, "it can be granted again");
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn g2_grantees_are_other_platforms_or_agents() {
         assert_eq!(app.post(Shows::Key(&owner_key), DELEGATIONS, &body).await.refusal(), expected, "{grantee}");
     }
     assert_eq!(app.count("SELECT count(*) FROM delegations").await, 0);
-    assert_eq!(app.grant(&owner_key, agent).await.status, 201, "an agent is one too");
+    assert_eq!(app.grant(&owner_key, agent).await.status, 201, "agents are accepted too");
 }
 
 #[tokio::test]
@@ -80,9 +80,9 @@ async fn g4_only_the_grantor_can_revoke() {
     let path = format!("{DELEGATIONS}/{}", granted.text("id"));
     assert_eq!(app.delete(Shows::Key(&partner_key), &path).await.refusal(), (403, "forbidden"));
     assert_eq!(app.delete(Shows::Key(&stranger), &path).await.refusal(), (404, "not_found"));
-    assert_eq!(app.audited(owner).await, ["delegation.created"], "it is still active");
+    assert_eq!(app.audited(owner).await, ["delegation.created"], "the delegation is still active");
     let urn = format!("{DELEGATIONS}/urn:uuid:{}", granted.text("id"));
-    assert_eq!(app.delete(Shows::Key(&owner_key), &urn).await.status, 200, "another spelling is the same id");
+    assert_eq!(app.delete(Shows::Key(&owner_key), &urn).await.status, 200, "other spellings of an id are accepted");
 }
 
 #[tokio::test]

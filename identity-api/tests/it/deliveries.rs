@@ -1,5 +1,5 @@
-//! The delivery log, sending once more, another secret (threat row W5). What a deliverer would write is written here by
-//! hand; that real deliverers write it is tested where they are.
+//! The delivery log, redelivery, and secret rotation (threat row W5). The tests write the results that stream-workers would
+//! write; its own tests cover the real ones.
 
 use crate::test_app::{Answer, NOBODY, Shows, TestApp, WEBHOOKS};
 use reqwest::Method;
@@ -7,7 +7,7 @@ use schemas::ids::OrgId;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// An owner with an endpoint, and three deliveries in its outbox, oldest first.
+/// An owner with an endpoint and three deliveries, oldest first.
 struct Told {
     app: TestApp,
     org: OrgId,
@@ -48,7 +48,7 @@ impl Told {
         self.app.send(Method::POST, Shows::Key(key), &path, "").await
     }
 
-    /// Writes as a deliverer does.
+    /// Stores a result, as stream-workers does.
     async fn ends(&self, id: &str, set: &'static str) {
         let written = sqlx::query(sqlx::AssertSqlSafe(format!("UPDATE webhook_queue SET {set} WHERE delivery_id = $1")))
             .bind(id.parse::<Uuid>().unwrap())
@@ -100,7 +100,7 @@ async fn log_shows_deliveries_newest_first_with_status() {
         assert_eq!(told.list(query).await.refusal(), (400, "invalid_parameter"), "{query}");
     }
     assert_eq!(told.app.delete(Shows::Key(&told.owner), &told.path("")).await.status, 204);
-    assert_eq!(told.listed("?status=dropped").await, [told.ids[2].clone()], "what was pending is dropped at once");
+    assert_eq!(told.listed("?status=dropped").await, [told.ids[2].clone()], "pending deliveries are dropped at once");
     assert_eq!(told.listed("?status=pending").await, Vec::<String>::new());
     assert!(told.list("?status=dropped").await.body[0]["next_attempt_at"].is_null());
 }
@@ -117,14 +117,14 @@ async fn endpoints_show_their_latest_attempt() {
         assert_eq!((&listed.body[1]["id"], &listed.body[1]["last_attempt"]), (&other.body["id"], &Value::Null));
         shown.body["last_attempt"].clone()
     };
-    assert_eq!(latest().await, Value::Null, "nothing was attempted");
+    assert_eq!(latest().await, Value::Null, "no attempt yet");
     told.ends(&told.ids[2], DELIVERED).await;
     assert_eq!(latest().await["outcome"], "delivered");
     const LATER: &str = "attempts = 1, last_attempt_at = '2026-11-01T10:00:01Z', last_outcome = 'bad_status', \
                          last_status_code = 503, last_duration_ms = 12";
     told.ends(&told.ids[0], LATER).await;
     let expected = json!({"at": "2026-11-01T10:00:01.000Z", "outcome": "bad_status", "status_code": 503, "duration_ms": 12});
-    assert_eq!(latest().await, expected, "also where that delivery is the oldest, and is tried again");
+    assert_eq!(latest().await, expected, "even if it belongs to the oldest delivery");
     let disabled = told.app.send(Method::PATCH, Shows::Key(&told.owner), &told.path(""), r#"{"disabled": true}"#).await;
     assert_eq!((disabled.status, &disabled.body["last_attempt"]), (200, &expected), "{}", disabled.body);
 }
@@ -149,7 +149,7 @@ async fn redelivery_restarts_the_retry_schedule() {
     let due =
         "SELECT count(*) FROM webhook_queue WHERE status = 'pending' AND due_at <= now() AND lease IS NULL AND attempts = 0";
     assert_eq!(told.app.count(due).await, 3);
-    assert_eq!(told.app.outbox(&told.hook).await, bodies, "the same ids and bodies");
+    assert_eq!(told.app.outbox(&told.hook).await, bodies, "ids and bodies are unchanged");
     let ordered = told.app.audited(told.org).await.into_iter().filter(|action| action == "webhook.redelivery_ordered");
     assert_eq!((ordered.count(), told.app.count("SELECT count(*) FROM webhook_redeliveries").await), (3, 3));
 
@@ -157,7 +157,7 @@ async fn redelivery_restarts_the_retry_schedule() {
     let other = told.app.subscribe(&told.owner, &["delegation.created"]).await;
     let elsewhere = format!("{WEBHOOKS}/{}/deliveries/{}/redeliver", other.text("id"), told.ids[0]);
     let answer = told.app.send(Method::POST, Shows::Key(&told.owner), &elsewhere, "").await;
-    assert_eq!(answer.refusal(), (404, "not_found"), "a delivery is its endpoint's");
+    assert_eq!(answer.refusal(), (404, "not_found"), "deliveries belong to one endpoint");
     assert_eq!(told.app.delete(Shows::Key(&told.owner), &told.path("")).await.status, 204);
     assert_eq!(told.redeliver(&told.owner, &told.ids[0]).await.refusal(), (409, "conflict"));
     assert_eq!(told.app.count("SELECT count(*) FROM webhook_redeliveries").await, 3);
@@ -176,7 +176,7 @@ async fn rotated_secrets_are_shown_once_and_replace_the_old() {
     assert!(secret.starts_with("whsec_") && secret != told.hook.text("secret"));
     let mut rest = rotated.body.clone();
     rest["secret"] = told.hook.body["secret"].clone();
-    assert_eq!(rest, told.hook.body, "nothing else has changed");
+    assert_eq!(rest, told.hook.body, "nothing else changed");
     let after = sealed().await;
     assert_ne!(before, after);
     let id: Uuid = told.hook.text("id").parse().unwrap();

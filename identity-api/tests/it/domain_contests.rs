@@ -1,4 +1,4 @@
-//! Hosts that two prove, and proofs that are looked at again (A8).
+//! Hosts that two organizations verify, and periodic checks of tokens (A8).
 
 use crate::domains::{app_on, own, register, verify};
 use crate::internet::Internet;
@@ -22,7 +22,7 @@ async fn owner_of(app: &TestApp, domain: &str) -> Option<OrgId> {
     Directory::new(app.stores.pool.clone()).owner_of(&site).await.unwrap().map(|owner| owner.id)
 }
 
-/// A content owner that somebody founded with another domain: whom to mail, and a key.
+/// Creates a content owner with another domain. Returns its owner, its id and a key.
 async fn founded(app: &TestApp, email: &str) -> (Person, OrgId, String) {
     let person = app.person(email).await;
     let org: OrgId = app.founded(&person, &format!("{}.test", email.replace('@', "-"))).await.text("id").parse().unwrap();
@@ -30,7 +30,7 @@ async fn founded(app: &TestApp, email: &str) -> (Person, OrgId, String) {
     (person, org, key)
 }
 
-/// The mails to somebody, by their subjects.
+/// Returns the subjects of the emails to an address.
 fn subjects(app: &TestApp, to: &str) -> Vec<String> {
     let to = format!("To: {to}\r\n");
     let mails = app.mails().into_iter().filter(|mail| mail.contains(&to));
@@ -69,7 +69,7 @@ async fn a8_dns_verification_overrides_an_attestation() {
     let (_, owner, key) = founded(&app, "ada@o.test").await;
     let registered = register(&app, &key, "a.test").await;
 
-    // Without the record, and by other ways, it stays whose it is.
+    // Without the record, other methods don't change the owner.
     let manifest = json!({"verification_token": registered.text("verification_token")}).to_string();
     internet.publish_page(MANIFEST, 200, &manifest);
     for methods in [&["well_known", "meta_tag"][..], &["dns_txt"], &["dns_txt", "well_known"]] {
@@ -81,10 +81,10 @@ async fn a8_dns_verification_overrides_an_attestation() {
     publish_text(&internet, &registered);
     let taken = verify(&app, &key, &registered, &["dns_txt", "well_known"]).await;
     assert_eq!((taken.status, taken.text("verification_method")), (200, "dns_txt"), "{}", taken.body);
-    assert_eq!(owner_of(&app, "blog.a.test").await, Some(owner), "at once");
+    assert_eq!(owner_of(&app, "blog.a.test").await, Some(owner), "takes effect at once");
     assert_eq!(app.get(sam.shows(), DOMAINS).await.body, json!([]));
     let seen = Directory::new(app.stores.pool.clone()).owned_sites(owner).await.unwrap();
-    assert_eq!(seen[0].visible_from, Some(app.clock.now()), "what was the first owner's stays theirs");
+    assert_eq!(seen[0].visible_from, Some(app.clock.now()), "earlier history stays with the first owner");
 
     assert_eq!(app.audited(squatter).await.last().map(String::as_str), Some("domain.lost"));
     assert_eq!(app.audited(owner).await.last().map(String::as_str), Some("domain.verified"));
@@ -100,9 +100,9 @@ async fn a8_dns_verification_overrides_an_attestation() {
     for (reader, other) in [(&key, squatter), (&squatters, owner)] {
         let trail = json!(app.trail_of(reader, "").await).to_string();
         let domain = "\"domain\":\"a.test\"";
-        assert!(trail.contains(domain) && !trail.contains(&other.to_string()), "nor in the trail: {trail}");
+        assert!(trail.contains(domain) && !trail.contains(&other.to_string()), "the trail doesn't name the other one: {trail}");
     }
-    // Nor does it come back by a word.
+    // An attestation doesn't take it back.
     let attest =
         format!("{PROVISIONED}/{squatter}/domains/{}/attest", provisioned["organization"]["domains"][0]["id"].as_str().unwrap());
     assert_eq!(app.post(Shows::Key(&partner_key), &attest, &json!({})).await.status, 404);
@@ -119,8 +119,12 @@ async fn owners_keep_a_host_while_their_token_is_published() {
     assert_eq!(verify(&app, &first_key, &of_first, &["well_known"]).await.status, 200);
     let of_second = register(&app, &key, "a.test").await;
     publish_text(&internet, &of_second);
-    assert_eq!(verify(&app, &key, &of_second, &["dns_txt"]).await.refusal(), (409, "conflict"), "the manifest is there");
-    // Another place does as well.
+    assert_eq!(
+        verify(&app, &key, &of_second, &["dns_txt"]).await.refusal(),
+        (409, "conflict"),
+        "the manifest is still published"
+    );
+    // Another method works as well.
     internet.publish_page(MANIFEST, 404, "");
     let meta = format!(r#"<meta name="content-telemetry-verification" content="{}">"#, of_first.text("verification_token"));
     internet.publish_page("a.test/", 200, &meta);
@@ -129,7 +133,7 @@ async fn owners_keep_a_host_while_their_token_is_published() {
     internet.publish_page("a.test/", 200, "<p>nothing");
     assert_eq!(verify(&app, &key, &of_second, &["dns_txt"]).await.status, 200);
     assert_eq!(owner_of(&app, "a.test").await, Some(second));
-    // The first one cannot take it back by the same means while the second one's record stands.
+    // The first owner can't take it back by the same method while the second one's record is published.
     let again = register(&app, &first_key, "a.test").await;
     publish_text(&internet, &again);
     assert_eq!(verify(&app, &first_key, &again, &["dns_txt"]).await.refusal(), (409, "conflict"));
@@ -157,7 +161,7 @@ async fn one_of_many_concurrent_contests_wins() {
     assert_ne!(owner_of(&app, "a.test").await, Some(holder));
 }
 
-/// A host of one organisation whose proof is gone, and the registration of another that proves it: its key and registration.
+/// Returns a host whose owner's token is gone, and the registration and key of an organization that verifies it.
 async fn contested(app: &TestApp, internet: &Internet) -> (OrgId, String, Answer) {
     let ((_, first, first_key), (_, _, key)) = (founded(app, "ada@o.test").await, founded(app, "bob@o.test").await);
     own(app, internet, &first_key, "a.test").await;
@@ -167,16 +171,16 @@ async fn contested(app: &TestApp, internet: &Internet) -> (OrgId, String, Answer
     (first, key, registered)
 }
 
-/// Holds the lock under which hosts change hands.
+/// Takes the lock of ownership changes.
 async fn hold(app: &TestApp) -> Transaction<'static, Postgres> {
     let mut holding = app.stores.pool.begin().await.unwrap();
     sqlx::query("SELECT pg_advisory_xact_lock(hashtext('domains.ownership'))").execute(&mut *holding).await.unwrap();
     holding
 }
 
-/// Until somebody waits for that lock.
+/// Finds a connection that waits for that lock.
 const WAITS: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event = 'advisory'";
-/// Until somebody waits for who changes a row.
+/// Finds a connection that waits for a row.
 const WAITS_FOR_A_ROW: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event <> 'advisory'";
 
 async fn somebody(app: &TestApp, waits: &'static str) {
@@ -199,7 +203,7 @@ async fn holders_that_verify_again_in_time_keep_the_host() {
     let (refused, ()) = tokio::join!(verify(&app, &key, &registered, &["dns_txt"]), proving);
     assert_eq!(refused.refusal(), (409, "conflict"));
     assert_eq!(owner_of(&app, "a.test").await, Some(first));
-    assert_eq!(verify(&app, &key, &registered, &["dns_txt"]).await.status, 200, "it was no more than that");
+    assert_eq!(verify(&app, &key, &registered, &["dns_txt"]).await.status, 200, "without the concurrent change it succeeds");
 }
 
 #[tokio::test]
@@ -210,7 +214,7 @@ async fn holders_being_checked_keep_the_host() {
     let (holding, mut noting) = (hold(&app).await, app.stores.pool.begin().await.unwrap());
     let proving = async {
         somebody(&app, WAITS).await;
-        // As who looks at proofs does, without the lock.
+        // `upkeep` does this without the lock.
         sqlx::query(PROVED_ANEW).execute(&mut *noting).await.unwrap();
         holding.commit().await.unwrap();
         somebody(&app, WAITS_FOR_A_ROW).await;
@@ -241,18 +245,18 @@ async fn domains_lapse_after_seven_days_without_a_token() {
     let (_, owner, key) = founded(&app, "ada@o.test").await;
     let registered = own(&app, &internet, &key, "a.test").await;
     let (attested, _) = app.owner_of("b.test").await;
-    assert_eq!(look(&app).await, looked(0, 0, 0), "it was looked at just now");
+    assert_eq!(look(&app).await, looked(0, 0, 0), "it was checked just now");
     app.clock.advance(TimeDelta::days(30));
     assert_eq!(look(&app).await, looked(1, 0, 0));
-    assert_eq!(look(&app).await, looked(0, 0, 0), "once is enough");
+    assert_eq!(look(&app).await, looked(0, 0, 0), "it is not due again yet");
 
-    // Gone for six days, and there again.
+    // The token is missing for six days, then published again.
     internet.forget();
     app.clock.advance(TimeDelta::days(30));
     assert_eq!(look(&app).await, looked(0, 1, 0));
     mailed(&app, "ada@o.test", "The verification record of a.test is missing").await;
     for _ in 0..24 {
-        assert_eq!(look(&app).await, looked(0, 0, 0), "not sooner than after six hours");
+        assert_eq!(look(&app).await, looked(0, 0, 0), "not before six hours have passed");
         app.clock.advance(TimeDelta::hours(6));
         assert_eq!(look(&app).await, looked(0, 1, 0));
     }
@@ -261,7 +265,7 @@ async fn domains_lapse_after_seven_days_without_a_token() {
     assert_eq!(look(&app).await, looked(1, 0, 0));
     assert_eq!(owner_of(&app, "a.test").await, Some(owner));
 
-    // Gone again: the days before do not count.
+    // Missing again: the earlier days don't count.
     internet.forget();
     app.clock.advance(TimeDelta::days(30));
     for _ in 0..28 {
@@ -270,7 +274,11 @@ async fn domains_lapse_after_seven_days_without_a_token() {
         app.clock.advance(TimeDelta::hours(6));
     }
     assert_eq!(look(&app).await, looked(0, 0, 1));
-    assert_eq!((owner_of(&app, "a.test").await, owner_of(&app, "b.test").await), (None, Some(attested)), "and no other");
+    assert_eq!(
+        (owner_of(&app, "a.test").await, owner_of(&app, "b.test").await),
+        (None, Some(attested)),
+        "other domains stay verified"
+    );
     assert_eq!(app.audited(owner).await.last().map(String::as_str), Some("domain.lapsed"));
     let told = subjects(&app, "ada@o.test");
     assert_eq!(
@@ -283,7 +291,7 @@ async fn domains_lapse_after_seven_days_without_a_token() {
     );
     app.clock.advance(TimeDelta::days(60));
     assert_eq!(look(&app).await, looked(0, 0, 0));
-    // As after a release: who comes back sees what they saw.
+    // As after a release, a returning owner sees its history.
     own(&app, &internet, &key, "a.test").await;
     let seen = Directory::new(app.stores.pool.clone()).owned_sites(owner).await.unwrap();
     assert_eq!(seen.iter().find(|seen| seen.site.domain() == "a.test").unwrap().visible_from, None);
@@ -300,7 +308,7 @@ async fn downtime_does_not_make_domains_lapse() {
     assert_eq!(look(&app).await, looked(0, 1, 0));
     for _ in 0..6 {
         app.clock.advance(TimeDelta::days(8));
-        assert_eq!(look(&app).await, looked(0, 1, 0), "few looks are no week of them");
+        assert_eq!(look(&app).await, looked(0, 1, 0), "too few failed checks");
     }
     app.clock.advance(TimeDelta::days(8));
     assert_eq!(look(&app).await, looked(0, 0, 1));
@@ -315,7 +323,7 @@ async fn owners_can_verify_attested_or_missing_domains_again() {
     let attest = "UPDATE domains SET verified_at = created_at, verification_method = 'attested' WHERE domain = 'a.test'";
     sqlx::query(attest).execute(&app.stores.pool).await.unwrap();
     let still = verify(&app, &key, &registered, &["dns_txt"]).await;
-    assert_eq!((still.status, still.text("verification_method")), (200, "attested"), "nothing found changes nothing");
+    assert_eq!((still.status, still.text("verification_method")), (200, "attested"), "a failed verification changes nothing");
     publish_text(&internet, &registered);
     assert_eq!(verify(&app, &key, &registered, &["dns_txt"]).await.text("verification_method"), "dns_txt");
     assert_eq!(app.audited(owner).await.last().map(String::as_str), Some("domain.proved"));
@@ -325,7 +333,7 @@ async fn owners_can_verify_attested_or_missing_domains_again() {
     publish_text(&internet, &registered);
     assert_eq!(verify(&app, &key, &registered, &["dns_txt"]).await.status, 200);
     app.clock.advance(TimeDelta::days(29));
-    assert_eq!(look(&app).await, looked(0, 0, 0), "thirty days from then on");
+    assert_eq!(look(&app).await, looked(0, 0, 0), "due again after thirty days");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! Who owns a host from when to when, and which of its history they see (R7, RS2, I3; S4).
+//! Periods of ownership of a host, and the history that owners see (R7, RS2, I3; S4).
 
 use crate::domains::{app_on, own, register, release, verify};
 use crate::internet::Internet;
@@ -16,7 +16,7 @@ fn site(domain: &str) -> Site {
     Site::from_domain(domain).unwrap()
 }
 
-/// What reads go by.
+/// Returns what reads use.
 async fn owned(app: &TestApp, org: OrgId) -> Vec<OwnedSite> {
     Directory::new(app.stores.pool.clone()).owned_sites(org).await.unwrap()
 }
@@ -25,7 +25,7 @@ async fn owner_of(app: &TestApp, domain: &str) -> Option<OrgId> {
     Directory::new(app.stores.pool.clone()).owner_of(&site(domain)).await.unwrap().map(|owner| owner.id)
 }
 
-/// The hosts of an organisation, each with the time since when it sees its events.
+/// Returns the hosts of an organization, each with the start of the history it sees.
 async fn sees(app: &TestApp, org: OrgId) -> Vec<(String, Option<DateTime<Utc>>)> {
     owned(app, org).await.into_iter().map(|owned| (owned.site.domain(), owned.visible_from)).collect()
 }
@@ -44,10 +44,10 @@ async fn i3_unverified_domains_show_and_block_nothing() {
     assert_eq!((owner_of(&app, "a.test").await, sees(&app, squatter).await), (None, vec![]));
     own(&app, &internet, &key, "a.test").await;
     assert_eq!(owner_of(&app, "www.a.test").await, Some(owner));
-    assert_eq!(sees(&app, owner).await, [("a.test".to_owned(), None)], "the first owner sees all history");
+    assert_eq!(sees(&app, owner).await, [("a.test".to_owned(), None)], "the first owner sees the full history");
     let refused = verify(&app, &squatting, &squatted, &["dns_txt"]).await;
     assert_eq!(refused.refusal(), (409, "conflict"));
-    // Even with a proof of their own beside the owner's.
+    // Not even with its own token beside the owner's.
     let token = squatted.text("verification_token");
     internet.publish_text("_content-telemetry.a.test", &format!("svc-verify={token}"));
     assert_eq!(verify(&app, &squatting, &squatted, &["dns_txt"]).await.refusal(), (409, "conflict"));
@@ -62,8 +62,8 @@ async fn r7_later_owners_see_no_earlier_history() {
     let registered = own(&app, &internet, &first_key, "a.test").await;
     later(&app);
     assert_eq!(release(&app, &first_key, &registered).await, 204);
-    assert_eq!((owner_of(&app, "a.test").await, sees(&app, first).await), (None, vec![]), "at once");
-    // Nobody had it meanwhile.
+    assert_eq!((owner_of(&app, "a.test").await, sees(&app, first).await), (None, vec![]), "takes effect at once");
+    // There was no other owner in between.
     later(&app);
     let registered = own(&app, &internet, &first_key, "a.test").await;
     assert_eq!(sees(&app, first).await, [("a.test".to_owned(), None)]);
@@ -82,7 +82,7 @@ async fn r7_later_owners_see_no_earlier_history() {
 
     let bought_back_at = later(&app);
     own(&app, &internet, &first_key, "a.test").await;
-    assert_eq!(sees(&app, first).await, [("a.test".to_owned(), Some(bought_back_at))], "not what the second owner had");
+    assert_eq!(sees(&app, first).await, [("a.test".to_owned(), Some(bought_back_at))], "without the second owner's period");
 }
 
 #[tokio::test]
@@ -93,7 +93,11 @@ async fn subdomains_change_owner_without_their_history() {
     own(&app, &internet, &above_key, "a.test").await;
     let taken_at = later(&app);
     let blog = own(&app, &internet, &key, "blog.a.test").await;
-    assert_eq!(sees(&app, beneath).await, [("blog.a.test".to_owned(), Some(taken_at))], "the owner above saw its events");
+    assert_eq!(
+        sees(&app, beneath).await,
+        [("blog.a.test".to_owned(), Some(taken_at))],
+        "earlier events belong to the parent's owner"
+    );
     assert_eq!(owned(&app, above).await[0].except, [site("blog.a.test")]);
     for (host, owner) in [("x.blog.a.test", beneath), ("blog.a.test", beneath), ("www.a.test", above), ("myblog.a.test", above)] {
         assert_eq!(owner_of(&app, host).await, Some(owner), "{host}");
@@ -103,9 +107,9 @@ async fn subdomains_change_owner_without_their_history() {
     assert_eq!((owner_of(&app, "x.blog.a.test").await, sees(&app, beneath).await), (Some(above), vec![]));
     let of_above = owned(&app, above).await.remove(0);
     assert_eq!((of_above.visible_from, &of_above.except), (None, &vec![]));
-    assert_eq!(of_above.formerly, [(site("blog.a.test"), left_at)], "what happened there meanwhile stays with who had it");
+    assert_eq!(of_above.formerly, [(site("blog.a.test"), left_at)], "that period stays with its owner");
 
-    // The owner above sees what it saw, when it verifies the host beneath by itself.
+    // The parent's owner keeps its view when it verifies the subdomain itself.
     later(&app);
     own(&app, &internet, &above_key, "blog.a.test").await;
     own(&app, &internet, &above_key, "deep.blog.a.test").await;
@@ -124,11 +128,11 @@ async fn owners_do_not_see_history_of_others_subdomains() {
     assert_eq!(release(&app, &two_key, &deep).await, 204);
     own(&app, &internet, &above_key, "a.test").await;
     let of_one = owned(&app, one).await;
-    assert_eq!(of_one[0].formerly.len(), 1, "deep.blog.a.test was another's: {of_one:?}");
+    assert_eq!(of_one[0].formerly.len(), 1, "deep.blog.a.test belonged to another organization: {of_one:?}");
     assert_eq!(owned(&app, above).await[0].except, [site("blog.a.test")]);
     let left_at = later(&app);
     assert_eq!(release(&app, &one_key, &blog).await, 204);
-    // Beneath the blog everything was its owner's until now, also what a third one had left earlier.
+    // Everything below the blog belonged to its owner until now, including what a third owner left earlier.
     let formerly = owned(&app, above).await.remove(0).formerly;
     assert_eq!(formerly, [(site("blog.a.test"), left_at), (site("deep.blog.a.test"), left_at)]);
 }
@@ -169,7 +173,7 @@ async fn one_of_many_concurrent_verifications_wins() {
     }
 }
 
-/// The database decides even when code does not: two owners of a moment cannot be written down.
+/// The database rejects overlapping owners even if the code allows them.
 #[tokio::test]
 async fn database_rejects_overlapping_owners() {
     let internet = Internet::new().await;
@@ -180,7 +184,7 @@ async fn database_rejects_overlapping_owners() {
     assert_eq!(release(&app, &first_key, &registered).await, 204);
     app.clock.advance(TimeDelta::minutes(-30));
     own(&app, &internet, &second_key, "a.test").await;
-    assert_eq!(sees(&app, second).await, [("a.test".to_owned(), Some(released_at))], "from when the first one left");
+    assert_eq!(sees(&app, second).await, [("a.test".to_owned(), Some(released_at))], "from the first owner's release on");
     let overlap = sqlx::query("UPDATE domains SET released_at = NULL WHERE site = 'test.a' AND released_at IS NOT NULL")
         .execute(&app.stores.pool)
         .await

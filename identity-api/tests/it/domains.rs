@@ -1,4 +1,4 @@
-//! Domains: registered, proved in three ways over real sockets, refused without a hint, released.
+//! Domains: register, verify by three methods over real sockets, release. Errors reveal nothing about the network.
 
 use crate::internet::Internet;
 use crate::test_app::{Answer, DOMAINS, Shows, TestApp, answer, standstill};
@@ -27,7 +27,7 @@ pub(crate) async fn release(app: &TestApp, key: &str, registered: &Answer) -> u1
     app.delete(Shows::Key(key), &format!("{DOMAINS}/{}", registered.text("id"))).await.status
 }
 
-/// Registers a domain and proves it.
+/// Registers and verifies a domain.
 pub(crate) async fn own(app: &TestApp, internet: &Internet, key: &str, domain: &str) -> Answer {
     let registered = register(app, key, domain).await;
     internet
@@ -37,7 +37,7 @@ pub(crate) async fn own(app: &TestApp, internet: &Internet, key: &str, domain: &
     registered
 }
 
-/// The ways and what each lacks.
+/// Returns each method with its fault.
 fn codes(refused: &Answer) -> Vec<(&str, &str)> {
     let faults = refused.body["errors"].as_array().unwrap();
     faults.iter().map(|fault| (fault["field"].as_str().unwrap(), fault["code"].as_str().unwrap())).collect()
@@ -65,10 +65,10 @@ async fn registers_verifies_and_releases_a_domain() {
     }
     assert_eq!(registered.body, expected);
     for same in ["www.a.test", "a.test"] {
-        assert_eq!(register(&app, &key, same).await.refusal(), (409, "conflict"), "once is enough: {same}");
+        assert_eq!(register(&app, &key, same).await.refusal(), (409, "conflict"), "already registered: {same}");
     }
     assert_eq!(release(&app, &key, &registered).await, 204);
-    assert_eq!(release(&app, &key, &registered).await, 204, "a second time changes nothing");
+    assert_eq!(release(&app, &key, &registered).await, 204, "repeating it changes nothing");
     assert_eq!(app.get(Shows::Key(&key), DOMAINS).await.body, json!([]));
     assert_eq!(verify(&app, &key, &registered, &["dns_txt"]).await.refusal(), (404, "not_found"));
 
@@ -77,7 +77,7 @@ async fn registers_verifies_and_releases_a_domain() {
     assert_eq!((&verified["id"], &verified["verification_method"]), (&registered.body["id"], &json!("dns_txt")));
     assert!(verified["verified_at"].is_string());
     internet.forget();
-    assert_eq!(verify(&app, &key, &registered, &["dns_txt"]).await.body, verified, "it stays verified, unasked");
+    assert_eq!(verify(&app, &key, &registered, &["dns_txt"]).await.body, verified, "it stays verified without another check");
     assert_eq!(release(&app, &key, &registered).await, 204);
     assert_eq!(
         app.audited(org).await,
@@ -109,7 +109,7 @@ async fn each_of_three_methods_verifies_a_domain() {
         }
         assert_eq!(verify(&app, &key, &registered, &[other]).await.status, 422, "{method} is not {other}");
         let path = format!("{DOMAINS}/{}/verify", registered.text("id"));
-        // Without a body every way is tried.
+        // Without a body, every method is tried.
         let verified = answer(app.request(Method::POST, &path, Shows::Key(&key))).await;
         assert_eq!((verified.status, &verified.body["verification_method"]), (200, &json!(method)), "{}", verified.body);
         assert_eq!(release(&app, &key, &registered).await, 204);
@@ -125,14 +125,14 @@ async fn failed_verification_reports_a_fault_per_method() {
     let registered = register(&app, &key, "a.test").await;
     let token = registered.text("verification_token");
     let all = ["dns_txt", "well_known", "meta_tag"];
-    // A server that is there and has no page, an empty zone.
+    // A server without the page, and an empty zone.
     let nothing = verify(&app, &key, &registered, &all).await;
     assert_eq!(nothing.refusal(), (422, "invalid_request"));
     assert_eq!(codes(&nothing), [("dns_txt", "no_answer"), ("well_known", "no_answer"), ("meta_tag", "no_answer")]);
-    // Everything is there, for somebody else.
+    // Everything is published, but for another organization.
     let (_, other) = app.org("other").await;
     let foreign = register(&app, &other, "a.test").await.text("verification_token").to_owned();
-    assert_ne!(token, foreign, "a token is of one registration");
+    assert_ne!(token, foreign, "each registration has its own token");
     internet.publish_text("_content-telemetry.a.test", &format!("svc-verify={foreign}"));
     internet.publish_text("a.test", &format!("svc-verify={token}"));
     internet.publish_page(
@@ -145,7 +145,7 @@ async fn failed_verification_reports_a_fault_per_method() {
     assert_eq!(codes(&lacking), [("dns_txt", "no_token"), ("well_known", "no_token"), ("meta_tag", "no_token")]);
     let instead = format!("The TXT record at _content-telemetry.a.test has another value; found svc-verify={foreign}; expected");
     assert!(lacking.body["errors"][0]["detail"].as_str().unwrap().starts_with(&instead), "{}", lacking.body);
-    // The right thing with the wrong status, or too large to be a manifest.
+    // The right document with the wrong status, or too large for a manifest.
     let manifest = json!({"verification_token": token}).to_string();
     for status in [201, 301, 302, 404, 500] {
         internet.publish_page("a.test/.well-known/content-telemetry.json", status, &manifest);
@@ -158,12 +158,12 @@ async fn failed_verification_reports_a_fault_per_method() {
     assert_eq!(app.get(Shows::Key(&key), DOMAINS).await.body[0]["verified"], json!(false));
 }
 
-/// S5: what is inside answers exactly like what is nowhere.
+/// Private addresses get the same response as unknown ones (S5).
 #[tokio::test]
 async fn private_addresses_look_like_unreachable_ones() {
     let (internet, canary) = (Internet::new().await, TestReceiver::canary().await);
     let (outside, domains) = internet.settings();
-    // Any public host at the canary's port: only its address stands in the way.
+    // Any public host at the canary's port, so only its private address is rejected.
     let port = canary.address.port();
     let outside = WebhookSettings { webhook_allow: format!("*:{port}").parse().unwrap(), ..outside };
     let domains = DomainSettings { verification_port: port, ..domains };
@@ -209,7 +209,7 @@ async fn domains_and_verifications_are_limited() {
     assert_eq!(refused.refusal(), (429, "too_many_requests"));
     assert!(admitted >= 4, "{admitted} are admitted at once");
     let theirs = register(&app, &other, "host1.a.test").await;
-    assert_eq!(verify(&app, &other, &theirs, &["dns_txt"]).await.status, 422, "others may still");
+    assert_eq!(verify(&app, &other, &theirs, &["dns_txt"]).await.status, 422, "others are not affected");
 }
 
 #[tokio::test]
@@ -221,13 +221,13 @@ async fn www_is_ignored_in_domains() {
     assert_eq!((registered.status, registered.text("domain")), (201, "a.test"));
     let proof = format!("svc-verify={}", registered.text("verification_token"));
     internet.publish_text("_content-telemetry.www.a.test", &proof);
-    assert_eq!(verify(&app, &key, &registered, &["dns_txt"]).await.status, 422, "that proves nothing of a.test");
+    assert_eq!(verify(&app, &key, &registered, &["dns_txt"]).await.status, 422, "a token at www doesn't verify a.test");
     internet.publish_text("_content-telemetry.a.test", &proof);
     let verified = verify(&app, &key, &registered, &["dns_txt"]).await;
     assert_eq!((verified.status, verified.text("domain")), (200, "a.test"));
     let (_, rival) = app.org("rival").await;
     let theirs = register(&app, &rival, "WWW.a.test.").await;
-    assert_eq!(verify(&app, &rival, &theirs, &["dns_txt"]).await.refusal().0, 409, "it has an owner");
+    assert_eq!(verify(&app, &rival, &theirs, &["dns_txt"]).await.refusal().0, 409, "the host has an owner");
     let twice = register(&app, &key, "www.www.a.test").await;
     assert_eq!(twice.refusal(), (422, "invalid_request"));
 }

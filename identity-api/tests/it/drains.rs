@@ -1,4 +1,4 @@
-//! Drains: what an organisation makes, sees, rotates and deletes, and what the keys are that feed them.
+//! Drains: create, show, rotate, delete, and their keys.
 
 use crate::races::{PARALLEL, at_once};
 use crate::test_app::{DRAINS, KEYS, NOBODY, Shows, TestApp};
@@ -18,15 +18,15 @@ impl TestApp {
         created.body
     }
 
-    /// Which drain a key feeds, asked as the ingest surface asks; `None` when nobody holds it.
+    /// Returns the drain of a key, as ingest-gateway looks it up; `None` if the key is invalid.
     async fn fed_by(&self, key: &str) -> Option<DrainId> {
         let hash = PlainApiKey::parse(key).unwrap().hash();
         let caller = Directory::new(self.stores.pool.clone()).find_key(&hash).await.unwrap()?;
-        assert!(caller.scopes.is_empty(), "a key of a drain has no scope");
+        assert!(caller.scopes.is_empty(), "a drain's key has no scope");
         caller.feeds().unwrap()
     }
 
-    /// An hour later, as far as keys that are replaced are concerned.
+    /// Moves the expiry of replaced keys an hour back.
     async fn let_keys_expire(&self) {
         sqlx::query("UPDATE api_keys SET expires_at = expires_at - interval '1 hour' WHERE expires_at IS NOT NULL")
             .execute(&self.stores.pool)
@@ -45,7 +45,11 @@ async fn creates_lists_uses_and_deletes_a_drain() {
     let (org, owner) = app.owner_of("a.test").await;
     app.owner_of("b.test").await;
     let foreign = json!({"name": "n", "provider": "ndjson", "hosts": ["b.test"]});
-    assert_eq!(app.post(Shows::Key(&owner), DRAINS, &foreign).await.refusal(), (422, "invalid_request"), "another's host");
+    assert_eq!(
+        app.post(Shows::Key(&owner), DRAINS, &foreign).await.refusal(),
+        (422, "invalid_request"),
+        "another organization's host"
+    );
     let wanted = json!({"name": "Edge", "provider": "fastly", "hosts": ["www.a.test", "b.a.test"], "role": "edge", "sampling": 0.5,
         "fastly_service_id": "SU1Z0isxPaozGVKXdv0eY"});
     let created = app.post(Shows::Key(&owner), DRAINS, &wanted).await;
@@ -70,8 +74,8 @@ async fn creates_lists_uses_and_deletes_a_drain() {
     assert_eq!((&listed["name"], &listed["scopes"], &listed["expires_at"]), (&json!("Edge"), &json!([]), &Value::Null));
 
     assert_eq!(app.delete(Shows::Key(&owner), &path).await.status, 204);
-    assert_eq!(app.fed_by(&key).await, None, "in force before the answer");
-    assert_eq!(app.delete(Shows::Key(&owner), &path).await.status, 204, "a second one answers like the first");
+    assert_eq!(app.fed_by(&key).await, None, "takes effect before the response");
+    assert_eq!(app.delete(Shows::Key(&owner), &path).await.status, 204, "repeating it returns the same");
     assert_eq!(app.get(Shows::Key(&owner), &path).await.refusal(), (404, "not_found"));
     assert_eq!(app.get(Shows::Key(&owner), DRAINS).await.body, json!([]));
     assert_eq!(app.post(Shows::Key(&owner), &format!("{path}/rotate"), &json!({})).await.status, 404);
@@ -92,7 +96,7 @@ async fn one_replaced_key_stays_valid_for_an_hour() {
     };
     let first = drain["key"].as_str().unwrap().to_owned();
     let second = rotate().await;
-    assert_eq!((app.fed_by(&first).await, app.fed_by(&second).await), (Some(id), Some(id)), "both, for an hour");
+    assert_eq!((app.fed_by(&first).await, app.fed_by(&second).await), (Some(id), Some(id)), "both are valid for an hour");
     let keys = app.get(Shows::Key(&owner), KEYS).await.body;
     let until: Vec<_> =
         keys.as_array().unwrap().iter().filter(|key| !key["drain_id"].is_null()).map(|key| &key["expires_at"]).collect();
@@ -100,7 +104,7 @@ async fn one_replaced_key_stays_valid_for_an_hour() {
     assert_eq!(until, [&in_an_hour, &Value::Null]);
 
     let third = rotate().await;
-    assert_eq!(app.fed_by(&first).await, None, "the one before the last ends at once");
+    assert_eq!(app.fed_by(&first).await, None, "the key before the last expires at once");
     assert_eq!((app.fed_by(&second).await, app.fed_by(&third).await), (Some(id), Some(id)));
     app.let_keys_expire().await;
     assert_eq!((app.fed_by(&second).await, app.fed_by(&third).await), (None, Some(id)));
@@ -110,9 +114,9 @@ async fn one_replaced_key_stays_valid_for_an_hour() {
 
     let current =
         app.get(Shows::Key(&owner), KEYS).await.body.as_array().unwrap().last().unwrap()["id"].as_str().unwrap().to_owned();
-    assert_eq!(app.revoke(Shows::Key(&owner), &current).await.status, 200, "whose key leaked ends it like any other");
+    assert_eq!(app.revoke(Shows::Key(&owner), &current).await.status, 200, "it can be revoked like any key");
     assert_eq!(app.fed_by(&third).await, None);
-    assert_eq!(app.fed_by(&rotate().await).await, Some(id), "and the drain gets another one");
+    assert_eq!(app.fed_by(&rotate().await).await, Some(id), "the drain gets another key");
 }
 
 #[tokio::test]
@@ -129,7 +133,7 @@ async fn secrets_are_stored_encrypted() {
         .await
         .unwrap();
     assert_eq!(app.sealer.open(&sealed, id.0.as_bytes()).unwrap(), "planted-secret");
-    assert!(app.sealer.open(&sealed, NOBODY.as_bytes()).is_err(), "bound to its row");
+    assert!(app.sealer.open(&sealed, NOBODY.as_bytes()).is_err(), "sealed for its row only");
 }
 
 #[tokio::test]
@@ -145,7 +149,7 @@ async fn creating_a_drain_requires_owner_and_telemetry_write() {
         .await
         .unwrap();
     let shows = Shows::Session(&member);
-    assert_eq!(app.get(shows, &path).await.status, 200, "a member sees it");
+    assert_eq!(app.get(shows, &path).await.status, 200, "members can read it");
     let wanted = json!({"name": "n", "provider": "ndjson"});
     for refused in [
         app.post(shows, DRAINS, &wanted).await,
@@ -156,7 +160,7 @@ async fn creating_a_drain_requires_owner_and_telemetry_write() {
     }
     let silent = app.seed().key(org, OrgType::ContentOwner, &[Scope::IdentityWrite]).await;
     let refused = app.post(Shows::Key(&silent), DRAINS, &wanted).await;
-    assert_eq!(refused.refusal(), (403, "missing_scope"), "a key grants at most what it holds: {}", refused.body);
+    assert_eq!(refused.refusal(), (403, "missing_scope"), "a key grants at most its own scopes: {}", refused.body);
     let hers = app.drain(Shows::Session(&boss)).await;
     assert_eq!(hers["created_by"]["name"], "boss@a.test");
 }
@@ -175,7 +179,7 @@ async fn removing_a_person_revokes_their_drain_keys() {
     assert_eq!(removed.status, 204, "{}", removed.body);
     assert_eq!(app.fed_by(key).await, None);
     let rotated = app.post(Shows::Session(&boss), &format!("{DRAINS}/{}/rotate", id_of(&drain)), &json!({})).await;
-    assert_eq!(rotated.status, 200, "the drain stays, and gets another key");
+    assert_eq!(rotated.status, 200, "the drain remains and gets another key");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -197,7 +201,7 @@ async fn concurrent_calls_respect_the_drain_limit() {
     app.drain(Shows::Key(&owner)).await;
 }
 
-/// Adds the row of an hour as the gateway does; the numbers are lines, kept, people, bytes and lag.
+/// Inserts an hour as the gateway does; `numbers` are lines, kept, people, bytes and lag.
 async fn add_hour(app: &TestApp, drain: DrainId, hours_ago: i64, numbers: [i64; 5], dropped: &Value) {
     let now = app.clock.now().duration_trunc(TimeDelta::hours(1)).unwrap();
     let [lines, kept, people, bytes, lag_ms] = numbers;
@@ -251,9 +255,9 @@ async fn drain_health_distinguishes_unknown_hours_from_zero() {
     let health = app.get(Shows::Key(&owner), &path).await.body;
     assert_eq!(health["last_batch_at"], app.told());
     let told = |of: &Value| ["lines", "kept", "people", "bad", "bytes", "lag_ms"].map(|name| of[name].as_u64().unwrap());
-    assert_eq!(told(&health), [22, 3, 6, 0, 300, 10], "the hour before the last 48 is not among them");
+    assert_eq!(told(&health), [22, 3, 6, 0, 300, 10], "only the last 48 hours");
     assert_eq!(health["dropped"], json!([{"reason": "asset", "count": 4}, {"reason": "method", "count": 1}]));
-    assert_eq!(health["refused"], 8, "lines that are nothing else");
+    assert_eq!(health["refused"], 8, "lines of no other category");
     let excerpts: Vec<&Value> = health["bad_lines"].as_array().unwrap().iter().map(|line| &line["excerpt"]).collect();
     let newest_first: Vec<_> = (2..12).rev().map(|n| json!(format!("{{aaa {n}"))).collect();
     assert_eq!(excerpts, newest_first.iter().collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! A partner invites the first owner again, and invites that outlive who made them do not.
+//! Invites of first owners by partners, and invites by people who were removed since.
 
 use crate::people::{PROVISIONED, invites_of};
 use crate::test_app::{Answer, NOBODY, Shows, TestApp};
@@ -20,14 +20,14 @@ async fn partners_can_invite_again_until_an_owner_joins() {
 
     let absent = invite_first(&app, &key, NOBODY, "ada@a.test").await;
     assert_eq!(absent.refusal(), (404, "not_found"));
-    assert_eq!(invite_first(&app, &other, &org, "ada@a.test").await, absent, "another partner's");
+    assert_eq!(invite_first(&app, &other, &org, "ada@a.test").await, absent, "another partner's organization");
     assert_eq!(invite_first(&app, &key, "x", "ada@a.test").await, absent);
     assert_eq!(invite_first(&app, &key, &org, "ada").await.refusal(), (422, "invalid_request"));
 
     let again = invite_first(&app, &key, &org, "Ada@A.test").await;
     assert_eq!((again.status, again.text("email"), again.text("role")), (201, "ada@a.test", "owner"));
     assert!(again.body["mailed_at"].is_string() && app.mails().last().unwrap().contains("To: ada@a.test\r\n"));
-    assert_eq!(app.claim(&tyop, &lost).await.refusal(), (404, "not_found"), "the one before is replaced");
+    assert_eq!(app.claim(&tyop, &lost).await.refusal(), (404, "not_found"), "the earlier invite is replaced");
     let trail = app.audited(org.parse().unwrap()).await;
     assert_eq!(trail[trail.len() - 2..], ["invite.withdrawn", "invite.created"]);
     let by_key = "SELECT count(*) FROM audit_log a JOIN api_keys k ON k.id = a.actor_id AND a.actor_kind = 'key' \
@@ -36,8 +36,8 @@ async fn partners_can_invite_again_until_an_owner_joins() {
 
     let (ada, token) = (app.person("ada@a.test").await, app.token_of(&again.body).await);
     assert_eq!(app.claim(&ada, &token).await.status, 200);
-    assert_eq!(app.outbox(&hook).await.len(), 1, "and the partner is told");
-    assert_eq!(invite_first(&app, &key, &org, "eve@b.test").await.refusal(), (403, "forbidden"), "it is claimed");
+    assert_eq!(app.outbox(&hook).await.len(), 1, "the partner is notified");
+    assert_eq!(invite_first(&app, &key, &org, "eve@b.test").await.refusal(), (403, "forbidden"), "the organization is claimed");
     assert_eq!(app.get(ada.shows(), &invites_of(&org)).await.body, json!([]));
 }
 
@@ -55,7 +55,7 @@ async fn removed_owners_cannot_use_their_own_invites() {
         assert!([200, 204].contains(&gone.status), "{}", gone.body);
         let same_bob = app.person("bob@elsewhere.test").await;
         assert_eq!(app.claim(&same_bob, &token).await.refusal(), (404, "not_found"), "removed: {is_removed}");
-        assert_eq!(app.get(ada.shows(), &invites_of(&org)).await.body, json!([hers]), "the others stay");
+        assert_eq!(app.get(ada.shows(), &invites_of(&org)).await.body, json!([hers]), "other invites stay open");
         let withdrawn: Vec<(Value, uuid::Uuid)> = sqlx::query_as(
             "SELECT detail, actor_id FROM audit_log WHERE action = 'invite.withdrawn' AND organization_id = $1::uuid",
         )

@@ -1,6 +1,4 @@
-//! An OpenID Connect provider that says whatever the test wants, signed with the client's secret.
-//!
-//! Must not check anything: what is refused is refused by the surface under test.
+//! An OpenID Connect provider that returns what the test wants, signed with the client's secret. It validates nothing.
 
 use axum::extract::State;
 use axum::routing::{get, post};
@@ -14,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 pub(crate) const SECRET: &str = "a-client-secret-that-is-long-enough-for-hs256";
 
-/// What the next id_token says.
+/// Claims of the next ID token.
 #[derive(Clone)]
 pub(crate) struct Claims {
     pub(crate) issuer: String,
@@ -57,17 +55,17 @@ impl ForgedProvider {
         &self.server.url
     }
 
-    /// Its address, as the setting names it that allows it.
+    /// Host and port, for `TELEMETRY_OIDC_ALLOW`.
     pub(crate) fn host(&self) -> &str {
         self.issuer().trim_start_matches("http://")
     }
 
-    /// As which algorithms it says that it signs, from the next look-up on.
+    /// Sets the signing algorithms in its metadata.
     pub(crate) fn claims_to_sign_with(&self, algorithms: &[&'static str]) {
         *self.script.algorithms.lock().unwrap() = algorithms.to_vec();
     }
 
-    /// A token without fault, for the test to spoil.
+    /// Returns valid claims, for a test to modify.
     pub(crate) fn good(&self, subject: &str, email: &str, nonce: &str, now: DateTime<Utc>) -> Claims {
         Claims {
             issuer: self.issuer().to_owned(),
@@ -81,7 +79,7 @@ impl ForgedProvider {
         }
     }
 
-    /// Hands this out for the next code.
+    /// Returns these claims for the next code.
     pub(crate) fn will_say(&self, claims: &Claims, now: DateTime<Utc>) {
         let standard = StandardClaims::new(SubjectIdentifier::new(claims.subject.clone()))
             .set_email(claims.email.clone().map(EndUserEmail::new))
@@ -94,7 +92,7 @@ impl ForgedProvider {
         self.will_hand_out(json!({"access_token": "x", "token_type": "Bearer", "id_token": token.to_string()}));
     }
 
-    /// Hands out any answer for the next code.
+    /// Returns this response for the next code.
     pub(crate) fn will_hand_out(&self, answer: Value) {
         *self.script.token.lock().unwrap() = answer;
     }

@@ -1,4 +1,4 @@
-//! Who lets others in by delegations and webhook endpoints, and what becomes of these when somebody is removed (A4, A5, S17).
+//! Permissions to grant access, and what removing a person does to their delegations and endpoints (A4, A5, S17).
 
 use crate::admin::json_of;
 use crate::people::{Person, members_of};
@@ -26,7 +26,7 @@ async fn mint(app: &TestApp, by: Shows<'_>) -> String {
     minted.text("key").to_owned()
 }
 
-/// The ids of what is in force, as somebody sees them.
+/// Returns the ids of active objects that a person sees.
 async fn in_force(app: &TestApp, by: &Person, path: &str) -> Vec<Value> {
     let listed = app.get(by.shows(), path).await.body;
     listed.as_array().unwrap().iter().map(|object| object["id"].clone()).collect()
@@ -46,7 +46,11 @@ async fn keys_delegate_at_most_their_own_scopes() {
         assert_eq!(app.post(Shows::Key(&key), &approval, &json!({})).await.refusal(), (403, "missing_scope"), "{held:?}");
     }
     assert_eq!(app.count("SELECT count(*) FROM delegations").await, 0);
-    assert_eq!(app.get(Shows::Key(&partner_key), REQUESTS).await.body[0]["status"], json!("pending"), "it still waits");
+    assert_eq!(
+        app.get(Shows::Key(&partner_key), REQUESTS).await.body[0]["status"],
+        json!("pending"),
+        "the request is still pending"
+    );
     let enough = app.seed().key(owner, OrgType::ContentOwner, &[Scope::IdentityWrite, Scope::TelemetryRead]).await;
     assert_eq!(app.post(Shows::Key(&enough), &approval, &json!({})).await.status, 201);
 }
@@ -67,10 +71,10 @@ async fn members_cannot_grant_access() {
     for path in [DELEGATIONS, WEBHOOKS] {
         assert_eq!(in_force(&app, &ada, path).await, Vec::<Value>::new());
     }
-    assert_eq!(in_force(&app, &bob, REQUESTS).await.len(), 1, "he may look");
+    assert_eq!(in_force(&app, &bob, REQUESTS).await.len(), 1, "members can list them");
     assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
     let made = [grant(&app, bob.shows(), one).await, set_up(&app, bob.shows()).await];
-    assert_eq!(made.map(|answer| answer.status), [201, 201], "now he may");
+    assert_eq!(made.map(|answer| answer.status), [201, 201], "owners can");
     assert_eq!(app.post(bob.shows(), &approval, &json!({})).await.status, 201);
 }
 
@@ -98,20 +102,20 @@ async fn a18_members_cannot_release_enable_test_or_revoke() {
     for refused in refused {
         assert_eq!(refused.refusal(), (403, "forbidden"), "{}", refused.body);
     }
-    assert_eq!(switch(&bob, true).await.status, 200, "a member may stop deliveries");
-    assert_eq!(switch(&bob, false).await.refusal(), (403, "forbidden"), "but not start them");
+    assert_eq!(switch(&bob, true).await.status, 200, "members can disable it");
+    assert_eq!(switch(&bob, false).await.refusal(), (403, "forbidden"), "but not enable it");
     assert_eq!(app.count("SELECT count(*) FROM domains WHERE released_at IS NOT NULL").await, 0);
     assert_eq!(app.count("SELECT count(*) FROM delegations WHERE revoked_at IS NULL").await, 1);
-    assert_eq!(app.count("SELECT count(*) FROM webhook_deliveries").await, 0, "nothing was sent");
+    assert_eq!(app.count("SELECT count(*) FROM webhook_deliveries").await, 0, "no message was sent");
 
     let done =
         [switch(&ada, false).await, app.post(ada.shows(), &test, &json!({})).await, app.delete(ada.shows(), &delegation).await];
-    assert_eq!(done.map(|answer| answer.status), [200, 202, 200], "an owner does");
+    assert_eq!(done.map(|answer| answer.status), [200, 202, 200], "owners can");
     assert_eq!(app.delete(ada.shows(), &domain).await.status, 204);
     let (_, key) = app.owner_of("b.test").await;
     let listed = app.get(Shows::Key(&key), DOMAINS).await.body;
     let own = format!("{DOMAINS}/{}", listed[0]["id"].as_str().unwrap());
-    assert_eq!(app.delete(Shows::Key(&key), &own).await.status, 204, "and so does a key with identity:write");
+    assert_eq!(app.delete(Shows::Key(&key), &own).await.status, 204, "keys with identity:write can");
 }
 
 #[tokio::test]
@@ -138,8 +142,8 @@ async fn removal_revokes_delegations_and_endpoints() {
     assert_eq!(app.remove(&ada, &org, &bob).await.status, 204);
     assert_eq!(in_force(&app, &ada, DELEGATIONS).await, [hers.body["id"].clone()]);
     assert_eq!(in_force(&app, &ada, WEBHOOKS).await, [her_endpoint.body["id"].clone()]);
-    assert_eq!(app.outbox(&her_endpoint).await.len(), 4, "the organisation is told of each");
-    assert_eq!(app.outbox(&told).await.len(), 1, "and so is the other side");
+    assert_eq!(app.outbox(&her_endpoint).await.len(), 4, "the organization gets a message for each");
+    assert_eq!(app.outbox(&told).await.len(), 1, "and so does the other side");
     let audited = app.audited(org.parse().unwrap()).await;
     let count = |action: &str| audited.iter().filter(|known| *known == action).count();
     assert_eq!((count("delegation.revoked"), count("webhook.deleted")), (4, 3), "{audited:?}");
@@ -156,13 +160,13 @@ async fn members_cannot_see_signing_secrets() {
     let before = sealed().await;
     let refused = rotate(&app, bob.shows(), &endpoint).await;
     assert_eq!((refused.refusal(), refused.body["secret"].is_null()), ((403, "forbidden"), true), "{}", refused.body);
-    assert_eq!(sealed().await, before, "the secret that signs is still the owner's");
+    assert_eq!(sealed().await, before, "the secret is unchanged");
     assert!(!app.audited(org.parse().unwrap()).await.iter().any(|action| action == "webhook.secret_rotated"));
     assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
-    assert_eq!(rotate(&app, bob.shows(), &endpoint).await.status, 200, "now he may");
+    assert_eq!(rotate(&app, bob.shows(), &endpoint).await.status, 200, "owners can");
 }
 
-/// Whoever rotated it last knows what signs, and nobody else does.
+/// The last person who rotated the secret is the only one who knows it.
 #[tokio::test]
 async fn endpoints_are_removed_with_the_last_secret_rotator() {
     let app = TestApp::open().await;
@@ -184,13 +188,13 @@ async fn endpoints_are_removed_with_the_last_secret_rotator() {
     }
     assert_eq!(app.remove(&ada, &org, &bob).await.status, 204);
     let left = [endpoints[2].body["id"].clone(), bobs.body["id"].clone()];
-    assert_eq!(in_force(&app, &ada, WEBHOOKS).await, left, "those whose secret she was shown last");
+    assert_eq!(in_force(&app, &ada, WEBHOOKS).await, left, "endpoints whose secret she rotated last");
     for gone in &endpoints[..2] {
-        assert_eq!(rotate(&app, ada.shows(), gone).await.refusal(), (409, "conflict"), "it signs nothing any more");
+        assert_eq!(rotate(&app, ada.shows(), gone).await.refusal(), (409, "conflict"), "a deleted endpoint has no secret");
     }
 }
 
-/// A secret that is being made for somebody while they are removed.
+/// Rotates a secret and removes the caller at the same time.
 #[tokio::test(flavor = "multi_thread")]
 async fn removal_wins_over_concurrent_secret_rotation() {
     const ROUNDS: usize = 10;
@@ -235,7 +239,7 @@ async fn keep_keys_keeps_delegations_and_endpoints() {
     assert_eq!(left().await, (1, 1));
 }
 
-/// Of another organisation of the same person, nothing goes.
+/// Objects in another organization of the same person stay.
 #[tokio::test]
 async fn removal_changes_nothing_in_other_organizations() {
     let app = TestApp::open().await;
@@ -253,7 +257,7 @@ async fn removal_changes_nothing_in_other_organizations() {
     }
 }
 
-/// Whoever lets others in while they are removed is either too late or is found.
+/// A concurrent grant either fails or is revoked by the removal.
 #[tokio::test(flavor = "multi_thread")]
 async fn removal_wins_over_concurrent_grants() {
     const ROUNDS: usize = 10;
@@ -302,7 +306,7 @@ async fn removing_an_operator_removes_what_their_keys_made() {
     }
 }
 
-/// A person may be both: what they minted as an operator for the organisation that removes them is theirs, too.
+/// Covers keys that a member created as an operator for the organization that removes them.
 #[tokio::test]
 async fn removal_revokes_keys_created_as_operator() {
     let app = TestApp::open().await;

@@ -1,4 +1,4 @@
-//! How much PostgreSQL grows by what one organization may change before it is refused (threat row F50).
+//! Growth of PostgreSQL by one organization until its budget is spent (threat row F50).
 
 use crate::test_app::{Answer, DELEGATIONS, DOMAINS, DRAINS, KEYS, Shows, TestApp, WEBHOOKS, sign_in, standstill};
 use identity_api::sign_in::SignInSettings;
@@ -6,14 +6,14 @@ use reqwest::Method;
 use schemas::ids::OrgId;
 use serde_json::json;
 
-/// An eighth of the default, for short tests.
+/// An eighth of the default, to keep the test short.
 const BUDGET: u64 = 512 * 1024;
 /// An eighth of 10 MB.
 const ALLOWED: i64 = 10_000_000 / 8;
-/// More than a budget pays for.
+/// More than a budget allows.
 const MAX_REQUESTS: usize = 2_000;
 
-/// What one organization does again and again.
+/// Kinds of repeated changes.
 #[derive(Clone, Copy, Debug)]
 enum Writer {
     Delegations,
@@ -24,7 +24,7 @@ enum Writer {
     Invites,
 }
 
-/// An owner, a platform that it lets in, and a session of its person.
+/// An owner, a platform with access, and a session of its person.
 struct Attacker<'a> {
     app: &'a TestApp,
     org: OrgId,
@@ -41,7 +41,7 @@ impl Attacker<'_> {
         self.app.send(Method::DELETE, Shows::Key(&self.key), &format!("{list}/{}", created.text("id")), "").await
     }
 
-    /// Writes as much as it can; what is bounded in number is deleted again.
+    /// Writes as much as it can, and deletes objects whose number is limited.
     async fn write(&self, writer: Writer, number: usize) -> Answer {
         let (app, key) = (self.app, Shows::Key(&self.key));
         match writer {
@@ -94,7 +94,7 @@ async fn every_budget_ends_before_postgres_grows_by_10_mb() {
             }
             assert!(answer.status < 300, "{writer:?}: {} {}", answer.status, answer.body);
             requests += 1;
-            assert!(requests < MAX_REQUESTS, "{writer:?} has no end");
+            assert!(requests < MAX_REQUESTS, "{writer:?} is not limited");
         };
         let grown = bytes(&app).await - before;
         println!("{writer:?}: {requests} requests, {grown} bytes, then {}", refused.status);

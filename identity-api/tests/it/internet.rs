@@ -1,4 +1,4 @@
-//! The internet of one test: a DNS server and an HTTPS server, over real sockets, with what is published there.
+//! A DNS server and an HTTPS server over real sockets, standing in for the internet.
 
 use identity_api::domains::DomainSettings;
 use service_kit::settings::WebhookSettings;
@@ -57,7 +57,7 @@ impl Internet {
         Self { published, dns, server, authority: file }
     }
 
-    /// Settings of a service that takes it for the internet.
+    /// Returns settings of a service that uses these servers.
     pub(crate) fn settings(&self) -> (WebhookSettings, DomainSettings) {
         let port = self.server.address.port();
         let allowed: Vec<String> = HOSTS.iter().map(|host| format!("{host}:{port}")).collect();
@@ -78,7 +78,7 @@ impl Internet {
         self.published.lock().unwrap().pages.insert(place.to_owned(), (status, body.to_owned()));
     }
 
-    /// What `name` stands for instead of this machine.
+    /// Resolves `name` to this address instead of this machine.
     pub(crate) fn point(&self, name: &str, address: &str) {
         self.published.lock().unwrap().addresses.insert(name.to_owned(), address.parse().unwrap());
     }

@@ -1,4 +1,4 @@
-//! Invites: mailed, claimed once by the invited, listed, withdrawn, out of time.
+//! Invites: email, claim, list, withdraw, expire.
 
 use crate::people::{invites_of, members_of};
 use crate::test_app::{NOBODY, TestApp, sign_in};
@@ -22,7 +22,7 @@ async fn invites_are_claimed_once() {
         invite.body,
         json!({"id": invite.body["id"], "organization_id": org, "email": "bob@a.test", "role": "owner",
                "created_at": app.told(), "expires_at": instant::text(now + INVITE_LIFETIME), "mailed_at": app.told()}),
-        "and no token"
+        "without the token"
     );
     assert_eq!(app.get(ada.shows(), &invites_of(&org)).await.body, json!([invite.body]));
     let token = app.token_of(&invite.body).await;
@@ -37,12 +37,12 @@ async fn invites_are_claimed_once() {
     assert_eq!(app.claim(&bob, &token).await.refusal(), (409, "conflict"), "once");
     assert_eq!(app.claim(&eve, &token).await.refusal(), (403, "forbidden"));
     assert_eq!(app.get(bob.shows(), &invites_of(&org)).await.body, json!([]));
-    assert_eq!(app.invite(&bob, &org, "BOB@a.test", "member").await.refusal(), (409, "conflict"), "he is in");
+    assert_eq!(app.invite(&bob, &org, "BOB@a.test", "member").await.refusal(), (409, "conflict"), "he is a member");
     let changes = app.audited(org.parse().unwrap()).await;
     assert_eq!(changes[changes.len() - 3..], ["invite.created", "member.added", "invite.claimed"]);
 }
 
-/// The token of the newest mail.
+/// Returns the token in the newest email.
 pub(crate) fn mailed_token(app: &TestApp) -> String {
     let mail = app.mails().pop().unwrap();
     mail.lines().find(|line| line.starts_with("inv_")).unwrap_or_else(|| panic!("{mail}")).to_owned()
@@ -70,7 +70,7 @@ async fn invite_emails_start_with_the_link() {
 async fn unsent_invites_are_reported_and_replaceable() {
     let app = TestApp::open().await;
     let (ada, org) = app.founder("ada@a.test", "a.test").await;
-    // A file where the folder was: nothing can be kept in it.
+    // A file in place of the folder makes every write fail.
     let folder = app.mail_dir.path();
     std::fs::remove_dir_all(folder).unwrap();
     std::fs::write(folder, "").unwrap();
@@ -91,7 +91,7 @@ async fn invites_expire_after_seven_days_or_when_replaced() {
     let first = app.invite(&ada, &org, "bob@a.test", "member").await.body;
     let first_token = app.token_of(&first).await;
     app.clock.advance(INVITE_LIFETIME - TimeDelta::microseconds(1));
-    assert_eq!(app.get(ada.shows(), &invites_of(&org)).await.body, json!([first]), "until the last moment");
+    assert_eq!(app.get(ada.shows(), &invites_of(&org)).await.body, json!([first]), "still open just before expiry");
     app.clock.advance(TimeDelta::microseconds(1));
     assert_eq!(app.get(ada.shows(), &invites_of(&org)).await.body, json!([]));
     let bob = app.person("bob@a.test").await;
@@ -103,7 +103,7 @@ async fn invites_expire_after_seven_days_or_when_replaced() {
     let third_token = app.token_of(&third).await;
     assert_eq!(app.get(ada.shows(), &invites_of(&org)).await.body, json!([third]));
     for dead in [&first_token, &second_token] {
-        assert_eq!(app.claim(&bob, dead).await.refusal(), (404, "not_found"), "the newest one counts");
+        assert_eq!(app.claim(&bob, dead).await.refusal(), (404, "not_found"), "only the newest invite works");
     }
     assert_eq!(app.claim(&bob, &third_token).await.text("role"), "owner");
 }
@@ -118,7 +118,7 @@ async fn withdrawn_and_unknown_invites_look_alike() {
     let (bob, token) = (app.person("bob@a.test").await, app.token_of(&invite).await);
     let id = invite["id"].as_str().unwrap();
     let elsewhere = app.delete(eve.shows(), &format!("{}/{id}", invites_of(&other))).await;
-    assert_eq!(elsewhere.refusal(), (404, "not_found"), "an invite of another organisation");
+    assert_eq!(elsewhere.refusal(), (404, "not_found"), "an invite of another organization");
     for nobody in [NOBODY, "x", "%00"] {
         assert_eq!(app.delete(ada.shows(), &format!("{}/{nobody}", invites_of(&org))).await, elsewhere, "{nobody}");
     }
@@ -134,7 +134,7 @@ async fn withdrawn_and_unknown_invites_look_alike() {
     let (cy, token) = (app.person("cy@a.test").await, app.token_of(&claimed).await);
     assert_eq!(app.claim(&cy, &token).await.status, 200);
     let path = format!("{}/{}", invites_of(&org), claimed["id"].as_str().unwrap());
-    assert_eq!(app.delete(ada.shows(), &path).await.refusal(), (409, "conflict"), "claimed is claimed");
+    assert_eq!(app.delete(ada.shows(), &path).await.refusal(), (409, "conflict"), "claimed invites can't be withdrawn");
     let changes = app.audited(org.parse().unwrap()).await;
     assert_eq!(changes.iter().filter(|change| *change == "invite.withdrawn").count(), 1);
 }
@@ -144,13 +144,13 @@ async fn open_invites_are_limited() {
     let app = TestApp::open().await;
     let (ada, org) = app.founder("ada@a.test", "a.test").await;
     let bare = app.post(ada.shows(), &members_of(&org), &json!({"email": "bob@a.test"})).await;
-    assert_eq!((bare.status, bare.text("role")), (201, "member"), "the least, when nobody says");
+    assert_eq!((bare.status, bare.text("role")), (201, "member"), "the default role is member");
     let fill = "INSERT INTO invites (id, organization_id, email, role, token_hash, created_at, expires_at) \
                 SELECT uuidv7(), o.id, n || '@a.test', 'member', sha256(n::text::bytea), now(), now() + '7 days' \
                 FROM organizations o, generate_series(1, 99) n";
     sqlx::query(fill).execute(&app.stores.pool).await.unwrap();
     assert_eq!(app.invite(&ada, &org, "cy@a.test", "member").await.refusal(), (409, "conflict"), "the 101st");
-    assert_eq!(app.invite(&ada, &org, "bob@a.test", "owner").await.status, 201, "in place of one that is open");
+    assert_eq!(app.invite(&ada, &org, "bob@a.test", "owner").await.status, 201, "it replaces an open invite");
     let get = app.send(Method::GET, ada.shows(), &invites_of(&org), "").await;
     assert_eq!(get.body.as_array().unwrap().len(), 100);
 }

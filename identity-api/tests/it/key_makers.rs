@@ -1,4 +1,4 @@
-//! Who makes keys, what they may grant, and what becomes of them when somebody is removed (A4, A5, S17).
+//! Permissions to create keys, scopes they can grant, and keys of removed people (A4, A5, S17).
 
 use crate::admin::{json_of, refusal};
 use crate::people::{PROVISIONED, Person, members_of};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const MINTING: &[&str] = &["identity:read", "identity:write", "telemetry:read"];
 
-/// Mints a key of these scopes: the id and the key.
+/// Creates a key with these scopes and returns its id and the key.
 async fn mint(app: &TestApp, shows: Shows<'_>, scopes: &[&str]) -> (String, String) {
     let minted = app.create(shows, &json!({"name": "minted", "scopes": scopes})).await;
     assert_eq!(minted.status, 201, "{}", minted.body);
@@ -37,11 +37,11 @@ async fn a4_members_cannot_create_or_revoke_keys() {
     for id in [id.as_str(), "x", crate::test_app::NOBODY] {
         assert_eq!(app.revoke(bob.shows(), id).await.refusal(), (403, "forbidden"), "{id}");
     }
-    assert_eq!(app.list(bob.shows()).await.body.as_array().unwrap().len(), 1, "he may look at them");
+    assert_eq!(app.list(bob.shows()).await.body.as_array().unwrap().len(), 1, "members can list them");
     assert!(works(&app, &key).await);
     assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
     mint(&app, bob.shows(), &["telemetry:read"]).await;
-    assert_eq!(app.revoke(bob.shows(), &id).await.status, 200, "now he may");
+    assert_eq!(app.revoke(bob.shows(), &id).await.status, 200, "owners can");
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn keys_show_their_creator() {
     ];
     assert_eq!(makers, expected.iter().collect::<Vec<_>>());
     let told = [&by_key.body, &at_the_machine, &in_a_name].map(|minted| &minted["created_by"]);
-    assert_eq!(told, [&expected[1], &expected[2], &expected[3]], "the 201 says so too");
+    assert_eq!(told, [&expected[1], &expected[2], &expected[3]], "the 201 shows the creator too");
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn s17_removal_revokes_keys_and_keys_created_by_them() {
     let (first, by_bob) = mint(&app, bob.shows(), MINTING).await;
     let (_, by_his_key) = mint(&app, Shows::Key(&by_bob), MINTING).await;
     let (_, by_its_key) = mint(&app, Shows::Key(&by_his_key), MINTING).await;
-    // A key that was replaced: what it made is still his.
+    // Its key is revoked, but what it created is still his.
     assert_eq!(app.revoke(Shows::Key(&by_its_key), &first).await.status, 200);
     let (_, by_hers) = mint(&app, Shows::Key(&hers), MINTING).await;
     assert_eq!(remove(&app, &ada, &org, &bob, "").await.status, 204);
@@ -114,13 +114,13 @@ async fn keep_keys_keeps_keys() {
     step_down(json!(true)).await;
     assert!(works(&app, &kept).await);
     step_down(json!(false)).await;
-    assert!(!works(&app, &kept).await, "also those from before he was removed: he has seen them");
+    assert!(!works(&app, &kept).await, "earlier keys too, because he has seen them");
     let (_, last) = mint(&app, bob.shows(), MINTING).await;
     assert_eq!(remove(&app, &ada, &org, &bob, "?keep_keys=false").await.status, 204);
     assert!(!works(&app, &last).await);
 }
 
-/// Whoever is minting while they are removed is either too late or is found.
+/// A concurrent creation either fails or is revoked by the removal.
 #[tokio::test(flavor = "multi_thread")]
 async fn removal_wins_over_concurrent_key_creation() {
     const ROUNDS: usize = 20;
@@ -175,7 +175,7 @@ async fn a5_keys_grant_at_most_their_own_scopes() {
         assert_eq!(by_default.status, if has_defaults { 201 } else { 403 }, "{held:?} {}", by_default.body);
         minted += 1 + i64::from(has_defaults);
     }
-    assert_eq!(app.count("SELECT count(*) FROM api_keys").await, before + minted, "what is refused mints nothing");
+    assert_eq!(app.count("SELECT count(*) FROM api_keys").await, before + minted, "rejected requests create no key");
 }
 
 #[tokio::test]
@@ -195,7 +195,7 @@ async fn only_trusted_partners_get_the_provision_scope() {
     json_of(&app, &at_the_machine).await;
     json_of(&app, &format!("partner untrust {org}")).await;
     for shows in [Shows::Key(&key), Shows::Session(&owner)] {
-        assert_eq!(app.create(shows, &body).await.refusal(), (403, "forbidden"), "no longer");
+        assert_eq!(app.create(shows, &body).await.refusal(), (403, "forbidden"), "no longer trusted");
     }
 }
 
@@ -238,6 +238,6 @@ async fn removing_an_operator_revokes_their_keys() {
     }
     let at_the_machine = json_of(&app, &format!("key mint --organization {org}")).await;
     assert!(works(&app, at_the_machine["key"].as_str().unwrap()).await);
-    // A key header alone, as always, and a session where none was asked for.
+    // By key alone, then by session where none was requested.
     assert_eq!(answer(app.request(Method::GET, KEYS, Shows::Nothing)).await.status, 401);
 }

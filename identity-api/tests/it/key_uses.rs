@@ -1,4 +1,4 @@
-//! `last_used_at` of keys: what this service saw itself, and what the others say in their own tables.
+//! `last_used_at` of keys: uses of this service, and those in the tables of the others.
 
 use crate::test_app::{Shows, TestApp};
 use chrono::{DateTime, Utc};
@@ -14,8 +14,8 @@ async fn last_used_at_is_set_only_for_used_keys() {
     let app = TestApp::open().await;
     let before = app.clock.now();
     let (_, key) = app.org("owner").await;
-    // The organisation's first key, which nobody shows, and the one that asks.
-    let listed = eventually("the use is shown", || async {
+    // The organization's first key, which is never used, and the one that calls.
+    let listed = eventually("last_used_at is set", || async {
         let listed = app.list(Shows::Key(&key)).await.body;
         used(&listed[1]).is_some().then_some(listed)
     })

@@ -1,8 +1,8 @@
-//! Lists that grow without end return the number of all their items.
+//! Unbounded lists return their total.
 
 use crate::test_app::{Shows, TestApp, WEBHOOKS};
 
-/// The number of items of a page, and of the whole list.
+/// Returns the number of items on a page, and the total.
 async fn numbers(app: &TestApp, shows: Shows<'_>, path: &str) -> (usize, usize) {
     let (items, total) = app.page(shows, &format!("/api/v1/identity/{path}")).await;
     (items.len(), total.parse().unwrap())

@@ -1,4 +1,4 @@
-//! Signing in by e-mail.
+//! Sign-in by email.
 
 use crate::mailbox::token_in;
 use crate::test_app::{Answer, MAGIC_LINK, SESSION, Shows, TestApp, VERIFY, answer, sign_in};
@@ -9,7 +9,7 @@ use serde_json::json;
 use service_kit::clock::Clock;
 use service_kit::testing::eventually;
 
-/// Cookie of a browser in which somebody requests a link to this address.
+/// Requests a link to this address and returns the browser's cookie.
 async fn requested_in(app: &TestApp, email: &str) -> String {
     let asked = app.request(Method::POST, MAGIC_LINK, Shows::Nothing).json(&json!({"email": email})).send().await.unwrap();
     let set = asked.headers()["set-cookie"].to_str().unwrap().to_owned();
@@ -19,7 +19,7 @@ async fn requested_in(app: &TestApp, email: &str) -> String {
     pair.to_owned()
 }
 
-/// The form of our own page, in a browser with this cookie.
+/// Submits the form of this service's page in a browser with this cookie.
 async fn press(app: &TestApp, cookie: &str, fields: &str) -> (u16, String) {
     let form = app.request(Method::POST, VERIFY, Shows::Nothing).header("origin", "http://telemetry.test");
     let form = form.header("cookie", cookie).header("content-type", "application/x-www-form-urlencoded");
@@ -44,12 +44,12 @@ async fn emailed_tokens_open_one_session() {
     assert_eq!(opened.body.as_object().unwrap().keys().collect::<Vec<_>>(), ["expires_at", "session_id", "user"]);
     assert_eq!(opened.body["user"]["email"], "jane@example.com");
     let session = opened.text("session_id");
-    assert_eq!(app.list(Shows::Session(session)).await.status, 200, "it acts for her organisation");
+    assert_eq!(app.list(Shows::Session(session)).await.status, 200, "the session acts for her organization");
     let me = app.get(Shows::Session(session), SESSION).await.body;
     assert_eq!(me["user"], opened.body["user"]);
     assert_eq!(me["expires_at"], opened.body["expires_at"]);
     let refused = verify(&app, &token).await;
-    assert_eq!(refused.refusal(), (401, "unauthenticated"), "a token is good once");
+    assert_eq!(refused.refusal(), (401, "unauthenticated"), "a token works once");
     assert_eq!(app.count("SELECT count(*) FROM users").await, 1);
 }
 
@@ -66,7 +66,7 @@ async fn unknown_addresses_get_the_same_response_and_email() {
         mail.lines().filter(|line| !line.starts_with("Date:")).collect::<String>().replace(address, "…").replace(token, "…")
     };
     assert_eq!(shape("known@example.com", &known_token).len(), shape("nobody@example.com", &token).len());
-    assert_eq!(app.count("SELECT count(*) FROM users").await, 1, "asking creates nobody");
+    assert_eq!(app.count("SELECT count(*) FROM users").await, 1, "requesting a link creates no account");
     let opened = verify(&app, &token).await;
     assert_eq!(opened.status, 200);
     let me = app.get(Shows::Session(opened.text("session_id")), SESSION).await.body;
@@ -85,8 +85,8 @@ async fn tokens_expire_after_15_minutes() {
     let expected = verify(&app, "x").await;
     assert_eq!(expected.refusal(), (401, "unauthenticated"));
     app.clock.advance(TimeDelta::minutes(15) - TimeDelta::microseconds(1));
-    assert_eq!(verify(&app, &first).await.status, 200, "in the last moment, and the second mail left it valid");
-    assert_eq!(verify(&app, &second).await, expected, "who has signed in leaves no other link behind");
+    assert_eq!(verify(&app, &first).await.status, 200, "valid until the end, despite the second email");
+    assert_eq!(verify(&app, &second).await, expected, "signing in voids the other links");
     app.ask_to_sign_in("jane@example.com").await;
     let third = app.token_mailed("jane@example.com", 3).await;
     app.clock.advance(TimeDelta::minutes(15));
@@ -107,7 +107,7 @@ async fn accounts_get_five_emails_in_15_minutes() {
         assert_eq!((asked.status, asked.body), (202, json!({"status": "accepted"})));
     }
     app.token_mailed("a@example.com", 5).await;
-    // One to another address is written after those that would have been: mails of one account wait for each other.
+    // Its email is written after theirs, because emails are sent in order.
     for _ in 0..3 {
         app.ask_to_sign_in("a@example.com").await;
     }
@@ -151,7 +151,7 @@ async fn links_open_the_configured_page() {
     assert_eq!(verify(&app, &token).await.status, 200);
 }
 
-/// What a person does: opens the link, and presses the button.
+/// Opens the link and presses the button, as a person does.
 #[tokio::test]
 async fn sign_in_works_with_the_link_and_its_button() {
     let app = TestApp::open().await;
@@ -163,7 +163,7 @@ async fn sign_in_works_with_the_link_and_its_button() {
     assert!(text.starts_with(&format!("You requested a link to sign in to Content Telemetry:\r\n\r\n{link}\r\n")), "{text}");
     assert_eq!(text.matches(&token).count(), 1, "{text}");
 
-    // Programs that read mail open it too: that redeems nothing.
+    // Opening the link redeems nothing, because programs that read email open links too.
     let cookie = requested_in(&app, "jane@example.com").await;
     let open = || async {
         let opening = app.request(Method::GET, &format!("{MAGIC_LINK}?token={token}"), Shows::Nothing);
@@ -184,7 +184,7 @@ async fn sign_in_works_with_the_link_and_its_button() {
         origin.map_or(form.try_clone().unwrap(), |origin| form.header("origin", origin)).send()
     };
     for foreign in [None, Some("http://evil.test"), Some("null")] {
-        assert_eq!(press(foreign).await.unwrap().status(), 403, "{foreign:?}: a form needs a page of our own");
+        assert_eq!(press(foreign).await.unwrap().status(), 403, "{foreign:?}: forms require our own page");
     }
     let pressed = press(Some("http://telemetry.test")).await.unwrap();
     assert_eq!(pressed.status(), 200);
@@ -209,7 +209,7 @@ async fn truncated_links_open_no_page() {
     assert_eq!(long.refusal(), (400, "invalid_parameter"));
 }
 
-/// Mail that cannot be sent must not show in the answer either.
+/// A failure to send the email must not show in the response.
 #[tokio::test]
 async fn responses_do_not_depend_on_sending_the_email() {
     let app = TestApp::open().await;
@@ -227,7 +227,7 @@ async fn responses_do_not_depend_on_sending_the_email() {
     app.token_mailed("c@example.com", 1).await;
 }
 
-/// The folder may contain an older email, and the newest may be an invite for somebody else.
+/// The folder may contain an older email, and the newest may be an invite to another person.
 #[tokio::test]
 async fn guide_reads_the_token_of_the_requested_email() {
     let app = TestApp::open().await;
@@ -252,7 +252,7 @@ async fn guide_reads_the_token_of_the_requested_email() {
     assert_eq!(String::from_utf8(ran.stdout).unwrap().trim_end(), token, "{script}");
 }
 
-/// Anybody can request a link for their own account and send it to somebody else, who would then work in that account.
+/// Anyone can request a link for their own account and send it to another person, who would then work in that account.
 #[tokio::test]
 async fn x31_links_sign_in_only_the_requesting_browser() {
     let app = TestApp::open_at_a_standstill().await;
@@ -309,7 +309,7 @@ async fn other_devices_sign_in_by_entering_the_address() {
     assert_eq!(described(&token, &cookie).await.body, expected(false), "the cookie is valid for 15 minutes");
 }
 
-/// `TELEMETRY_SIGN_IN_KEEP` alone decides how long; sending a link deletes no other.
+/// Only `TELEMETRY_SIGN_IN_KEEP` decides when links are deleted; sending one deletes no other.
 #[tokio::test]
 async fn expired_links_stay_until_cleanup() {
     let app = TestApp::open_at_a_standstill().await;

@@ -1,4 +1,4 @@
-//! Whose names a mail to somebody else contains (A10).
+//! Names of organizations in emails to others (A10).
 
 use crate::people::{ORGANIZATIONS, PROVISIONED};
 use crate::test_app::{Shows, TestApp};
@@ -23,7 +23,7 @@ async fn emails_omit_names_without_a_verified_domain() {
     let mail = app.mails().pop().unwrap();
     assert!(
         mail.contains(&format!("Subject: You are invited to {LURE} (b.test)\r\n")),
-        "who stands for a domain has a name: {mail}"
+        "organizations with a verified domain are named: {mail}"
     );
     let release = "UPDATE domains SET released_at = now() WHERE domain = 'b.test'";
     sqlx::query(release).execute(&app.stores.pool).await.unwrap();
@@ -59,5 +59,5 @@ async fn attested_domains_count_while_the_partner_is_trusted() {
     let prove = "UPDATE domains SET verification_method = 'dns_txt' WHERE domain = 'a.test'";
     sqlx::query(prove).execute(&app.stores.pool).await.unwrap();
     assert_eq!(app.invite(&ada, &org, "third@a.test", "member").await.status, 201);
-    assert!(app.mails().pop().unwrap().contains(named), "its own proof needs nobody's word");
+    assert!(app.mails().pop().unwrap().contains(named), "a verified domain needs no partner");
 }

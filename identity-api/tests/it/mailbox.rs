@@ -1,11 +1,11 @@
-//! The mails that a desk has sent, and the tokens in them.
+//! Emails that an app has sent, and the tokens in them.
 
 use crate::test_app::{Answer, MAGIC_LINK, Shows, TestApp};
 use serde_json::json;
 use service_kit::testing::eventually;
 
 impl TestApp {
-    /// Every mail so far, oldest first.
+    /// Returns every email so far, oldest first.
     pub(crate) fn mails(&self) -> Vec<String> {
         let folder = std::fs::read_dir(self.mail_dir.path()).into_iter().flatten().map(|entry| entry.unwrap().path());
         let mut paths: Vec<_> = folder.filter(|path| path.extension().is_some_and(|extension| extension == "eml")).collect();
@@ -13,12 +13,12 @@ impl TestApp {
         paths.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect()
     }
 
-    /// Asks for a sign-in mail.
+    /// Requests a sign-in email.
     pub(crate) async fn ask_to_sign_in(&self, email: &str) -> Answer {
         self.post(Shows::Nothing, MAGIC_LINK, &json!({"email": email})).await
     }
 
-    /// The token of the newest mail to an address, once there are `count` of them.
+    /// Returns the token in the newest email to an address, once there are `count` of them.
     pub(crate) async fn token_mailed(&self, email: &str, count: usize) -> String {
         let to = format!("To: {email}\r\n");
         let token = async || {
@@ -29,7 +29,7 @@ impl TestApp {
     }
 }
 
-/// The only word of a mail that is as long as a token.
+/// Returns the only word of an email that is as long as a token.
 pub(crate) fn token_in(mail: &str) -> String {
     let (_, text) = mail.split_once("\r\n\r\n").unwrap();
     let mut words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| word.len() == 43);

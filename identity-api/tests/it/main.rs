@@ -1,6 +1,4 @@
-//! The identity surface over HTTP, against a real PostgreSQL.
-//!
-//! Must not look inside the crate: what is tested is what callers see, and what the tables keep of it.
+//! Tests of the identity API over HTTP against a real PostgreSQL. They use only what callers see and what tables contain.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

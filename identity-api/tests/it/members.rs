@@ -1,4 +1,4 @@
-//! Who belongs to an organization: seen by members, changed by owners, left by anyone but the last owner.
+//! Members: seen by members, changed by owners; the last owner can't leave.
 
 use crate::people::{invites_of, members_of};
 use crate::test_app::{KEYS, NOBODY, SESSION, SETTINGS, TestApp};
@@ -34,7 +34,7 @@ async fn only_owners_change_members() {
         assert_eq!(refused.refusal(), (403, "forbidden"), "{}", refused.body);
     }
     assert_eq!(app.make(&ada, &org, &bob, "owner").await.text("role"), "owner");
-    assert_eq!(app.remove(&bob, &org, &cy).await.status, 204, "now he may");
+    assert_eq!(app.remove(&bob, &org, &cy).await.status, 204, "owners can");
     assert_eq!(app.remove(&bob, &org, &cy).await.refusal(), (404, "not_found"));
     let org = org.parse().unwrap();
     let changes = app.audited(org).await;
@@ -51,10 +51,10 @@ async fn removed_members_lose_access_at_once() {
     assert_eq!(app.get(bob.shows(), KEYS).await.refusal(), (403, "forbidden"));
     assert_eq!(app.get(bob.shows(), SETTINGS).await.refusal(), (403, "forbidden"));
     let again = app.joined(&ada, &org, "bob@a.test", "owner").await;
-    assert_eq!(app.get(again.shows(), KEYS).await.status, 200, "who is invited again is in again");
+    assert_eq!(app.get(again.shows(), KEYS).await.status, 200, "access is back after another invite");
 }
 
-/// An owner of one organization must not sign its members out of all others.
+/// An owner of one organization must not sign its members out of others.
 #[tokio::test]
 async fn role_changes_apply_at_once_and_end_no_session() {
     let app = TestApp::open().await;
@@ -68,7 +68,7 @@ async fn role_changes_apply_at_once_and_end_no_session() {
         };
         let (created, listed) = (ask(app.url(), Method::POST).await.unwrap(), ask(&other.url, Method::GET).await.unwrap());
         let created_there = ask(&other.url, Method::POST).await.unwrap();
-        assert_eq!(created.status(), created_there.status(), "each process decides alike");
+        assert_eq!(created.status(), created_there.status(), "both processes agree");
         (created.status().as_u16(), listed.status().as_u16())
     };
     assert_eq!(statuses(&org).await, (403, 200));
@@ -80,7 +80,7 @@ async fn role_changes_apply_at_once_and_end_no_session() {
     }
     assert_eq!(app.remove(&ada, &org, &bob).await.status, 204);
     assert_eq!(statuses(&org).await, (403, 403));
-    assert_eq!(statuses(&own).await, (201, 200), "elsewhere the session works as before");
+    assert_eq!(statuses(&own).await, (201, 200), "the session still works elsewhere");
     assert_eq!(app.get(bob.shows(), SESSION).await.status, 200);
     assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'session.ended'").await, 0);
 }
@@ -92,14 +92,14 @@ async fn members_can_leave() {
     let cy = app.joined(&ada, &org, "cy@a.test", "member").await;
     let key = app.create(bob.shows(), &json!({})).await;
     let keeping = format!("{}/{}?keep_keys=true", members_of(&org), cy.id);
-    assert_eq!(app.delete(cy.shows(), &keeping).await.refusal(), (403, "forbidden"), "owners decide which keys stay");
+    assert_eq!(app.delete(cy.shows(), &keeping).await.refusal(), (403, "forbidden"), "only owners can keep keys");
     for leaver in [&cy, &bob] {
         assert_eq!(app.remove(leaver, &org, leaver).await.status, 204);
         assert_eq!(app.remove(leaver, &org, leaver).await.refusal(), (404, "not_found"));
         assert_eq!(app.get(leaver.shows(), &members_of(&org)).await.refusal(), (404, "not_found"));
     }
     let listed = app.list(ada.shows()).await.body;
-    assert_eq!((&listed[0]["id"], listed[0]["revoked_at"].is_string()), (&key.body["id"], true), "no key stays behind");
+    assert_eq!((&listed[0]["id"], listed[0]["revoked_at"].is_string()), (&key.body["id"], true), "the member's key is revoked");
     assert_eq!(app.remove(&ada, &org, &ada).await.refusal(), (409, "conflict"));
     let left = app.trail("member.left").await;
     assert_eq!(
@@ -114,10 +114,10 @@ async fn the_last_owner_cannot_leave_or_step_down() {
     let (ada, bob, org) = app.ada_and_bob("member").await;
     assert_eq!(app.remove(&ada, &org, &ada).await.refusal(), (409, "conflict"));
     assert_eq!(app.make(&ada, &org, &ada, "member").await.refusal(), (409, "conflict"));
-    assert_eq!(app.make(&ada, &org, &ada, "owner").await.status, 200, "what changes nothing is fine");
+    assert_eq!(app.make(&ada, &org, &ada, "owner").await.status, 200, "a change without effect succeeds");
     assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
-    assert_eq!(app.make(&ada, &org, &ada, "member").await.status, 200, "with another owner she steps down");
-    assert_eq!(app.remove(&bob, &org, &bob).await.refusal(), (409, "conflict"), "and now he is the last");
+    assert_eq!(app.make(&ada, &org, &ada, "member").await.status, 200, "possible with another owner");
+    assert_eq!(app.remove(&bob, &org, &bob).await.refusal(), (409, "conflict"), "he is the last owner now");
     let expected = [("ada@a.test".to_owned(), "member".to_owned()), ("bob@a.test".to_owned(), "owner".to_owned())];
     assert_eq!(app.members(&ada, &org).await, expected);
 }

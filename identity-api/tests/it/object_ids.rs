@@ -1,11 +1,11 @@
-//! Ids in paths: what is no id, and what is somebody else's, look like what is not there (threat rows X28, X29).
+//! Ids in paths: invalid, foreign and unknown ids get the same response (threat rows X28, X29).
 
 use crate::routes::GOLDEN;
 use crate::test_app::{Answer, Shows, TestApp};
 use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
 
-/// In the place of an id: no id at all, and spellings of ids that are nobody's.
+/// Invalid ids, and spellings of unknown ones.
 const IDS: [&str; 12] = [
     "abc",
     "0",
@@ -21,7 +21,7 @@ const IDS: [&str; 12] = [
     "01900000-0000-7000-8000-000000000000'--",
 ];
 
-/// Nothing that says how the service is built.
+/// Checks that a response reveals nothing about the implementation.
 fn assert_says_nothing_of_the_inside(answer: &Answer, at: &str) {
     let text = answer.body.to_string().to_lowercase();
     for word in ["sqlx", "clickhouse", "postgres", "panicked", "src/", "select ", "uuid::"] {
@@ -37,7 +37,7 @@ async fn x29_invalid_and_unknown_ids_get_the_same_404() {
     let key = app.seed().key(org, OrgType::ContentOwner, &[Scope::IdentityRead, Scope::IdentityWrite]).await;
     let member = app.session("member@a.test", &[org]).await;
     for (method, route, answers) in GOLDEN.iter().filter(|(_, route, _)| route.contains('{')) {
-        // by whom an object that is not there is looked for at all
+        // Use a credential that gets as far as the lookup.
         let shows = match (answers[3], answers[5]) {
             (404, _) => Shows::Key(&key),
             (_, 404) => Shows::Session(&member),

@@ -1,6 +1,5 @@
-//! Signing in at a real OpenID Connect provider: the npm package `oidc-provider`, walked as a browser walks it.
-//!
-//! Must not skip: without Node or the registry it fails and says so.
+//! Sign-in at a real OpenID Connect provider: the npm package `oidc-provider`, used as by a browser. Fails without Node or the
+//! registry.
 
 use crate::test_app::{SESSION, Shows, TestApp, sign_in};
 use identity_api::sign_in::SignInSettings;
@@ -24,7 +23,7 @@ const SECRET: &str = "a-secret-that-only-these-two-know";
 /// A running provider; killed when dropped.
 struct RealProvider {
     issuer: String,
-    /// What it says later is never read, but it must not find nobody there.
+    /// Keeps the pipe open, so that the provider can still write its output.
     _said: Lines<BufReader<ChildStdout>>,
     _process: Child,
 }
@@ -34,7 +33,7 @@ impl RealProvider {
         Self::start_as(json!({})).await
     }
 
-    /// With another configuration: the members are explained in `provider.mjs`.
+    /// Starts it with another configuration; `provider.mjs` explains the members.
     async fn start_as(variant: Value) -> Self {
         let package = tokio::task::spawn_blocking(|| npm_package("oidc-provider", VERSION, env!("CARGO_TARGET_TMPDIR").as_ref()));
         let accounts = json!({
@@ -77,7 +76,7 @@ impl RealProvider {
     }
 }
 
-/// Follows no redirect by itself and keeps cookies, as the test wants to see every step.
+/// Follows no redirects and stores cookies, so that a test sees every step.
 struct Browser<'a> {
     app: &'a TestApp,
     client: Client,
@@ -91,12 +90,12 @@ impl<'a> Browser<'a> {
         Self { app, client: builder.no_proxy().timeout(Duration::from_secs(30)).build().unwrap(), cookies }
     }
 
-    /// Our surface is reached where it listens, whatever name it goes by.
+    /// Sends requests for the public URL to the listen address.
     async fn get(&self, url: &str) -> Response {
         self.client.get(url.replace("http://telemetry.test", self.app.url())).send().await.unwrap()
     }
 
-    /// Where an answer sends the browser.
+    /// Returns the target of a redirect.
     fn next(response: &Response) -> Option<String> {
         let location = response.headers().get("location")?.to_str().unwrap();
         Some(response.url().join(location).unwrap().into())
@@ -107,7 +106,7 @@ impl<'a> Browser<'a> {
         form.header("content-type", "application/x-www-form-urlencoded").send().await.unwrap()
     }
 
-    /// From our door to the address that the provider sends the browser back to.
+    /// Signs in and returns the URL of the callback.
     async fn walk(&self, login: &str) -> String {
         let mut response = self.get(&format!("{}{START}", self.app.url())).await;
         for _ in 0..20 {
@@ -119,13 +118,13 @@ impl<'a> Browser<'a> {
                 continue;
             }
             assert_eq!(response.status(), 200, "{}", response.url());
-            // The provider's two pages: who are you, and may this client know.
+            // The provider's login page, then its consent page.
             let url = response.url().clone();
             let asks_who = response.text().await.unwrap().contains("name=\"login\"");
             let form = if asks_who { format!("prompt=login&login={login}&password=x") } else { "prompt=consent".to_owned() };
             response = self.submit(url, form).await;
         }
-        panic!("the provider never comes to an end");
+        panic!("the provider redirects too often");
     }
 }
 
@@ -154,7 +153,7 @@ async fn real_provider_and_email_open_the_same_account() {
     let session = opened["session_id"].as_str().unwrap();
     let me = app.get(Shows::Session(session), SESSION).await.body;
     assert_eq!(me["user"], app.get(Shows::Session(&by_mail), SESSION).await.body["user"], "one account, two ways in");
-    assert_eq!(browser.get(&format!("{}{SESSION}", app.url())).await.status(), 200, "and the browser is signed in");
+    assert_eq!(browser.get(&format!("{}{SESSION}", app.url())).await.status(), 200, "the browser is signed in");
 
     let again = Browser::new(&app);
     let (status, opened_again) = json_of(again.get(&again.walk("jane").await).await).await;
@@ -184,20 +183,20 @@ async fn callbacks_work_once_and_in_one_browser() {
     let back = browser.walk("jane").await;
     let elsewhere = Browser::new(&app);
     let (status, refused) = json_of(elsewhere.get(&back).await).await;
-    assert_eq!((status, &refused["code"]), (401, &json!("unauthenticated")), "a browser that never left cannot arrive");
+    assert_eq!((status, &refused["code"]), (401, &json!("unauthenticated")), "a browser that didn't start the sign-in");
     elsewhere.get(&format!("{}{START}", app.url())).await;
-    assert_eq!(elsewhere.get(&back).await.status(), 401, "nor can one that left on another journey");
+    assert_eq!(elsewhere.get(&back).await.status(), 401, "a browser that started another sign-in");
 
     let kept = browser.cookies.cookies(&app.url().parse().unwrap()).unwrap();
     assert_eq!(browser.get(&back).await.status(), 200);
-    assert_eq!(browser.get(&back).await.status(), 401, "the journey is over");
+    assert_eq!(browser.get(&back).await.status(), 401, "the sign-in is finished");
     let path = back.replace("http://telemetry.test", "");
     let replayed = app.request(Method::GET, &path, Shows::Nothing).header("cookie", kept).send().await.unwrap();
-    assert_eq!(replayed.status(), 401, "also for who kept its cookie: the code is used");
+    assert_eq!(replayed.status(), 401, "the code is used, even with the old cookie");
     assert_eq!(app.count("SELECT count(*) FROM user_sessions").await, 1);
 }
 
-/// Status of a sign-in by this account at a provider of this configuration.
+/// Returns the status of a sign-in by this account at this provider.
 async fn status(provider: &RealProvider, app: &TestApp, login: &str) -> u16 {
     let browser = Browser::new(app);
     let (status, body) = json_of(browser.get(&browser.walk(login).await).await).await;

@@ -1,4 +1,4 @@
-//! What a provider, or somebody in between, must not get away with.
+//! Invalid and hostile responses of OpenID Connect providers.
 
 use crate::forged_provider::{Claims, ForgedProvider, SECRET};
 use crate::test_app::{Answer, Shows, TestApp, answer, sign_in};
@@ -17,10 +17,10 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
 use url::Url;
 
-/// Makes one thing about a good token wrong.
+/// Modifies one claim of a valid token.
 type Spoil = fn(&mut Claims);
 
-/// A browser on its way to a provider.
+/// A browser with a sign-in in progress.
 struct Left {
     provider: &'static str,
     cookie: String,
@@ -83,7 +83,7 @@ async fn rejects_tokens_for_other_clients_or_sign_ins() {
         let refused = arrive(&app, &left).await;
         let expected = if what.contains("address") { (403, "forbidden") } else { (401, "unauthenticated") };
         assert_eq!(refused.refusal(), expected, "{what}");
-        assert!(!refused.body.to_string().contains("nonce"), "why is for the log: {}", refused.body);
+        assert!(!refused.body.to_string().contains("nonce"), "the reason is only logged: {}", refused.body);
     }
     let unsigned = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJqYW5lIn0.";
     for token in [Some(unsigned), Some("x"), Some(""), None] {
@@ -95,10 +95,10 @@ async fn rejects_tokens_for_other_clients_or_sign_ins() {
     let left = leave(&app, "forged").await;
     forged.will_say(&forged.good("jane", "jane@example.com", &left.nonce, now), now);
     let opened = arrive(&app, &left).await;
-    assert_eq!((opened.status, &opened.body["user"]["email"]), (200, &json!("jane@example.com")), "without a fault it does");
+    assert_eq!((opened.status, &opened.body["user"]["email"]), (200, &json!("jane@example.com")), "the unmodified token works");
 }
 
-/// The secret is also a key: who says it signs with RSA must not be believed an HMAC.
+/// The client secret is also an HMAC key, so a provider that advertises RSA must not be able to use it.
 #[tokio::test]
 async fn rejects_unexpected_signing_algorithms() {
     let forged = ForgedProvider::start().await;
@@ -142,11 +142,11 @@ async fn rejects_callbacks_of_sign_ins_not_started_here() {
     let twice = format!("{good}&state={}", left.state);
     assert_eq!(arrive_with(&app, "forged", &twice, Some(&left.cookie)).await.refusal(), (400, "invalid_parameter"));
     assert_eq!(arrive_with(&app, "nobody", &good, Some(&left.cookie)).await.refusal(), (404, "not_found"));
-    assert_eq!(arrive(&app, &left).await.status, 200, "by the same door it is let in");
+    assert_eq!(arrive(&app, &left).await.status, 200, "the same provider is accepted");
     let late = leave(&app, "forged").await;
     app.clock.advance(TimeDelta::minutes(10));
     forged.will_say(&forged.good("jane", "jane@example.com", &late.nonce, app.clock.now()), app.clock.now());
-    assert_eq!(arrive(&app, &late).await.refusal(), (401, "unauthenticated"), "a journey takes ten minutes at most");
+    assert_eq!(arrive(&app, &late).await.refusal(), (401, "unauthenticated"), "a sign-in expires after ten minutes");
 }
 
 #[tokio::test]
@@ -163,12 +163,12 @@ async fn subjects_belong_to_their_provider_and_keep_their_account() {
     let jane = come("forged", &forged, "1", "jane@example.com").await;
     assert_eq!((jane.0, &jane.2), (200, &json!("jane@example.com")));
     let joe = come("other", &other, "1", "joe@example.com").await;
-    assert!(joe.0 == 200 && joe.1 != jane.1, "another provider's subject of the same name is somebody else");
+    assert!(joe.0 == 200 && joe.1 != jane.1, "the same subject at another provider is another person");
     assert_eq!(come("other", &other, "2", "jane@example.com").await.1, jane.1, "a verified address opens its account");
     let moved = come("forged", &forged, "1", "jane@elsewhere.example").await;
     assert_eq!(moved, jane, "a subject keeps its account when its address changes");
     let heir = come("forged", &forged, "2", "jane@example.com").await;
-    assert_eq!(heir.0, 403, "who got the address later is somebody else");
+    assert_eq!(heir.0, 403, "a new owner of the address is another person");
     assert_eq!(app.count("SELECT count(*) FROM users").await, 2);
 }
 
@@ -209,7 +209,7 @@ async fn linking_an_account_is_audited_once() {
     assert_eq!(rows, [("jane@example.com".to_owned(), json!({"issuer": forged.issuer(), "subject": "jane"}))]);
 }
 
-/// A provider that describes itself as `describe` says, given its own address.
+/// Starts a provider whose metadata is what `describe` returns for its URL.
 async fn describing(describe: impl Fn(&str) -> Response + Clone + Send + Sync + 'static) -> TestServer {
     let own: Arc<OnceLock<String>> = Arc::default();
     let known = Arc::clone(&own);
@@ -222,7 +222,7 @@ async fn describing(describe: impl Fn(&str) -> Response + Clone + Send + Sync + 
     server
 }
 
-/// What a provider says about itself, with these endpoints.
+/// Returns provider metadata with these endpoints.
 fn description(issuer: &str, keys: &str, tokens: &str) -> Response {
     let described = json!({
         "issuer": issuer, "authorization_endpoint": format!("{issuer}/authorize"), "token_endpoint": tokens, "jwks_uri": keys,
@@ -253,7 +253,7 @@ async fn s5_providers_cannot_reach_internal_addresses() {
     }
     let mut written: Vec<Value> =
         providers.iter().map(|(id, server)| json!({"id": id, "issuer": server.url, "client_id": "c"})).collect();
-    // By name it is a public server, at a port that the operator allows of public ones.
+    // By name it is public, on a port that the operator allows for public servers.
     written.push(json!({"id": "rebound", "issuer": at[3].trim_end_matches('/'), "client_id": "c"}));
     let mut allowed: Vec<&str> = providers.iter().map(|(_, server)| server.url.trim_start_matches("http://")).collect();
     let any = format!("*:{port}");
@@ -272,7 +272,7 @@ async fn s5_providers_cannot_reach_internal_addresses() {
     assert_eq!(canary.connects(), 0);
 }
 
-/// A person goes on to a page; nothing of the journey stands in its address.
+/// Browsers continue on a page whose URL contains nothing of the sign-in.
 #[tokio::test]
 async fn callbacks_redirect_browsers_to_the_console() {
     let forged = ForgedProvider::start().await;
@@ -297,7 +297,7 @@ async fn callbacks_redirect_browsers_to_the_console() {
         (refused.status().as_u16(), &refused.headers()["location"]),
         (303, &"http://telemetry.test/sign-in/arrived?refused=1".parse().unwrap())
     );
-    assert_eq!(arrive_as(&left, "another", "application/json").await.status(), 401, "a program is told");
+    assert_eq!(arrive_as(&left, "another", "application/json").await.status(), 401, "programs get the error");
     let signed_in = arrive_as(&left, &left.state, BROWSER).await;
     assert_eq!(
         (signed_in.status().as_u16(), &signed_in.headers()["location"]),

@@ -1,5 +1,4 @@
-//! Forty callers at once: the last owner stays, an invite is claimed once, a request is reviewed once, a host has one
-//! owner.
+//! Races of forty callers: an owner remains, an invite is claimed once, a request is reviewed once, a host has one owner.
 
 use crate::people::{PLATFORM_REQUESTS, PROVISIONED, Person};
 use crate::races::{PARALLEL, at_once, rounds};
@@ -8,7 +7,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// These many take some seconds in a debug build; `TEST_ROUNDS` takes their place.
+/// Takes a few seconds in a debug build; `TEST_ROUNDS` overrides it.
 const USUAL_ROUNDS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -34,7 +33,7 @@ async fn one_of_owners_removing_each_other_remains() {
     }
     let owners_left = "SELECT count(*) FROM memberships WHERE role = 'owner' GROUP BY organization_id";
     let left: Vec<i64> = sqlx::query_scalar(owners_left).fetch_all(&app.stores.pool).await.unwrap();
-    assert_eq!(left.len(), rounds(USUAL_ROUNDS), "every organisation has an owner");
+    assert_eq!(left.len(), rounds(USUAL_ROUNDS), "every organization has an owner");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,7 +74,7 @@ async fn one_of_forty_verdicts_wins() {
         app.count("SELECT count(*) FROM access_requests WHERE status = 'approved'").await,
         app.count("SELECT count(*) FROM organizations").await,
     );
-    assert_eq!(approved, founded, "one organisation for one approval");
+    assert_eq!(approved, founded, "one organization per approval");
     let verdicts = "SELECT count(*) FROM audit_log WHERE action IN ('access_request.approved', 'access_request.rejected')";
     assert_eq!(app.count(verdicts).await, i64::try_from(rounds(USUAL_ROUNDS)).unwrap());
 }
@@ -95,10 +94,10 @@ async fn one_of_forty_attestations_wins() {
     }
     let expected = i64::try_from(rounds(USUAL_ROUNDS)).unwrap();
     assert_eq!(app.count("SELECT count(*) FROM organizations WHERE provisioned_by IS NOT NULL").await, expected);
-    assert_eq!(app.count("SELECT count(*) FROM domains").await, expected, "a refusal leaves nothing behind");
+    assert_eq!(app.count("SELECT count(*) FROM domains").await, expected, "a rejected call leaves nothing behind");
 }
 
-/// Two invites of one person at once: one is open afterwards.
+/// Of concurrent invites to a person, one stays open.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_of_forty_invites_stays_open() {
     let app = Arc::new(TestApp::open().await);

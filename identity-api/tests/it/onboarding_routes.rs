@@ -1,10 +1,10 @@
-//! S3 for the credentials that only onboarding knows: operators, partners, and a key beside a session.
+//! Credentials of operators and partners, and keys beside sessions, on every route (S3).
 
 use crate::routes::registered;
 use crate::test_app::{NOBODY, Shows, TestApp};
 use reqwest::Method;
 
-/// Routes with an empty object as the body, and the id of nothing where they take one.
+/// Routes, with an empty object as the body and an unknown id where they take one.
 const GOLDEN: [(&str, &str, [u16; 4]); 24] = [
     // operator's session, trusted partner's key, untrusted one's key with the scope, that key beside the operator's session
     ("GET", "organizations", [200, 401, 401, 401]),
@@ -39,7 +39,7 @@ async fn operator_and_partner_routes_match_the_table() {
     let operator = app.operator("op@svc.test").await;
     let ((partner, trusted), (_, untrusted)) = (app.platform("partner").await, app.platform("untrusted").await);
     app.trust(partner, true).await;
-    let Shows::Session(session) = operator.shows() else { panic!("a person shows a session") };
+    let Shows::Session(session) = operator.shows() else { panic!("people have a session") };
     let credentials = [operator.shows(), Shows::Key(&trusted), Shows::Key(&untrusted), Shows::Both(&untrusted, session)];
     for (method, route, expected) in GOLDEN {
         let mut found = Vec::new();
@@ -62,8 +62,8 @@ fn operator_and_partner_routes_are_all_in_the_table() {
         }
         let route = path.split('/').map(|name| if name.starts_with('{') { "{}" } else { name }).collect::<Vec<_>>().join("/");
         let is_listed = GOLDEN.iter().any(|(listed, path, _)| (*listed, *path) == (method, route.as_str()));
-        assert!(is_listed, "add {method} {route} to GOLDEN, with what each credential gets");
+        assert!(is_listed, "add {method} {route} to GOLDEN, with the status for each credential");
         found += 1;
     }
-    assert!(found >= 6, "the routes are found in the crate: {found}");
+    assert!(found >= 6, "routes in the crate: {found}");
 }

@@ -1,5 +1,5 @@
-//! What operators see of webhook endpoints and their deliveries, and what they do not. What a deliverer would write is written here by
-//! hand; that real receivers end up so is tested with the whole service.
+//! Webhook endpoints and deliveries as operators see them. The tests write the results that stream-workers would write;
+//! end-to-end tests cover the real ones.
 
 use crate::operators::assert_sorts;
 use crate::test_app::{Answer, NOBODY, Shows, TestApp, WEBHOOKS};
@@ -23,7 +23,7 @@ impl TestApp {
         created
     }
 
-    /// A delivery of an endpoint, as a deliverer leaves it.
+    /// Sends a test and stores a result, as stream-workers does.
     async fn attempted(&self, key: &str, hook: &Answer, set: &'static str) -> String {
         let sent = self.test_webhook(key, hook).await;
         assert_eq!(sent.status, 202, "{}", sent.body);
@@ -42,7 +42,7 @@ impl TestApp {
         listed.body.as_array().unwrap().clone()
     }
 
-    /// What the trail of a key's organisation says of operators, oldest first.
+    /// Returns operators' reads in the trail of the key's organization, oldest first.
     async fn looked_at(&self, key: &str) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let trail = self.trail_of(key, "").await;
@@ -99,9 +99,9 @@ async fn operators_list_and_filter_all_endpoints() {
     });
     assert_eq!(all[3], expected);
     let stands = |one: &Value| (one["is_failing"].clone(), one["waiting"].clone(), one["last_attempt"]["outcome"].clone());
-    assert_eq!(stands(&all[2]), (json!(false), json!(1), json!("delivered")), "the latest attempt counts, whatever waits");
+    assert_eq!(stands(&all[2]), (json!(false), json!(1), json!("delivered")), "the latest attempt counts");
     assert_eq!(stands(&all[1]), (json!(true), json!(0), json!("unreachable")));
-    assert_eq!(stands(&all[0]), (json!(false), json!(0), Value::Null), "what was never tried does not fail");
+    assert_eq!(stands(&all[0]), (json!(false), json!(0), Value::Null), "an endpoint without attempts isn't failing");
     for (query, expected) in [
         ("?failing=true".to_owned(), vec![refuses, fails]),
         ("?failing=false".to_owned(), vec![new, works]),
@@ -149,7 +149,7 @@ async fn operators_sort_endpoints() {
     assert_sorts(&app, (&operator, ALL), &["host", "organization_name", "created_at", "last_attempt", "waiting"], value).await;
     let failing = app.listed(operator.shows(), &format!("{ALL}?failing=true&sort=host")).await;
     let hosts: Vec<&Value> = failing.iter().map(|one| &one["host"]).collect();
-    assert_eq!(hosts, ["a.b.test", "c.a.test"], "also of those that fail");
+    assert_eq!(hosts, ["a.b.test", "c.a.test"], "also with a filter");
 }
 
 #[tokio::test]
@@ -168,7 +168,7 @@ async fn operators_find_deleted_endpoints_only_by_id() {
     assert_eq!(
         stands().await,
         [json!("key"), json!(false), json!(0)],
-        "what is disabled does not fail, and nothing waits for it"
+        "a disabled endpoint isn't failing and has no pending deliveries"
     );
     let dropped = app.listed(operator.shows(), &of(&hook, "/deliveries")).await;
     assert_eq!((&dropped[0]["status"], &dropped[0]["next_attempt_at"]), (&json!("dropped"), &Value::Null));
@@ -179,13 +179,13 @@ async fn operators_find_deleted_endpoints_only_by_id() {
     let body = r#"{"disabled": true}"#;
     assert_eq!(app.send(Method::PATCH, Shows::Session(&member), &path, body).await.status, 200);
     assert_eq!(stands().await[0], "user");
-    assert_eq!(app.listed(operator.shows(), ALL).await.len(), 1, "a disabled one is listed");
+    assert_eq!(app.listed(operator.shows(), ALL).await.len(), 1, "disabled endpoints are listed");
     assert_eq!(app.delete(Shows::Key(&owner), &path).await.status, 204);
     assert_eq!(app.listed(operator.shows(), ALL).await, Vec::<Value>::new());
     let deleted = app.get(operator.shows(), &of(&hook, "")).await;
     assert!(deleted.status == 200 && deleted.body["deleted_at"].is_string(), "{}", deleted.body);
-    assert_eq!(deleted.body["disabled_by"], "key", "who deleted it came last");
-    assert_eq!(app.listed(operator.shows(), &of(&hook, "/deliveries")).await.len(), 1, "its log stays as long as any");
+    assert_eq!(deleted.body["disabled_by"], "key", "the last actor is shown");
+    assert_eq!(app.listed(operator.shows(), &of(&hook, "/deliveries")).await.len(), 1, "its log remains");
 }
 
 #[tokio::test]
@@ -215,7 +215,7 @@ async fn operators_read_the_same_log_as_owners() {
     }
 }
 
-/// Planted in the secret, in what was sent, and in every part of the URL but its host.
+/// Puts a marker in the secret, the payload, and every part of the URL but its host.
 #[tokio::test]
 async fn operators_see_no_secret_payload_path_or_query() {
     const MARK: &str = "pl4nted";
@@ -225,7 +225,7 @@ async fn operators_see_no_secret_payload_path_or_query() {
     let hook = app.hook(&owner, &format!("https://hooks.a.test/services/{MARK}?token={MARK}&{MARK}=1")).await;
     let delivery = app.attempted(&owner, &hook, FAILED).await;
     let (hook_id, delivery): (Uuid, Uuid) = (hook.text("id").parse().unwrap(), delivery.parse().unwrap());
-    // By no way of the API: the table takes what another build may have let in.
+    // Written directly to the table, because the API rejects such a URL but another build may have accepted it.
     let url = format!("https://{MARK}:{MARK}@hooks.a.test/services/{MARK}?token={MARK}#{MARK}");
     let sealed = app.sealer.seal(&format!("whsec_{MARK}"), hook_id.as_bytes()).unwrap();
     for set in [
@@ -238,7 +238,7 @@ async fn operators_see_no_secret_payload_path_or_query() {
         set.execute(&app.stores.pool).await.unwrap();
     }
     let owners = app.get(Shows::Key(&owner), WEBHOOKS).await.body;
-    assert!(owners.to_string().contains(MARK), "the owner sees the URL whole: {owners}");
+    assert!(owners.to_string().contains(MARK), "the owner sees the full URL: {owners}");
     let secret = &hook.text("secret")["whsec_".len()..];
     let sealed = sealed.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     for path in [ALL.to_owned(), format!("{ALL}?sort=host"), of(&hook, ""), of(&hook, "/deliveries")] {
@@ -261,7 +261,7 @@ async fn w6_only_operators_see_endpoints_of_others() {
     app.attempted(&owner, &hook, FAILED).await;
     let member = app.session("member@a.test", &[org]).await;
     let operator = app.operator("op@svc.test").await;
-    let Shows::Session(operators) = operator.shows() else { panic!("a person shows a session") };
+    let Shows::Session(operators) = operator.shows() else { panic!("people have a session") };
     for path in [ALL.to_owned(), of(&hook, ""), of(&hook, "/deliveries"), format!("{ALL}?organization_id={org}")] {
         for (shows, refusal) in [
             (Shows::Session(&member), (403, "forbidden")),
@@ -273,13 +273,13 @@ async fn w6_only_operators_see_endpoints_of_others() {
             assert!(!refused.body.to_string().contains("hooks.a.test"), "{path}");
         }
     }
-    assert_eq!(app.looked_at(&owner).await, [], "nobody has seen anything");
+    assert_eq!(app.looked_at(&owner).await, [], "no read is recorded");
     for rest in ["", "/deliveries"] {
         assert_eq!(app.get(operator.shows(), &format!("{ALL}/{NOBODY}{rest}")).await.refusal(), (404, "not_found"));
     }
     assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE actor_kind = 'operator'").await, 0);
     for method in [Method::POST, Method::PATCH, Method::DELETE] {
-        assert_eq!(app.send(method, operator.shows(), &of(&hook, ""), "{}").await.status, 405, "operators only look");
+        assert_eq!(app.send(method, operator.shows(), &of(&hook, ""), "{}").await.status, 405, "operators can only read");
     }
 }
 
@@ -293,7 +293,7 @@ async fn operator_reads_are_audited_once_a_day() {
     let entry = |action: &str, hook: &Answer| (action.to_owned(), hook.text("id").to_owned());
     let look = async |path: &str| app.listed(operator.shows(), path).await;
 
-    // Only what is shown is on record: the other organisation's stands on another page.
+    // Records only what is shown: the other organization's endpoint is on another page.
     look(&format!("{ALL}?limit=2&offset=1")).await;
     let mut expected = vec![entry("webhook.read", &first), entry("webhook.read", &next)];
     let sorted = |mut entries: Vec<(String, String)>| {
@@ -303,17 +303,17 @@ async fn operator_reads_are_audited_once_a_day() {
     assert_eq!(sorted(app.looked_at(&owner).await), sorted(expected.clone()));
     assert_eq!(app.looked_at(&other).await, []);
     look(ALL).await;
-    assert_eq!(app.looked_at(&other).await, [entry("webhook.read", &others)], "each organisation is told of its own");
+    assert_eq!(app.looked_at(&other).await, [entry("webhook.read", &others)], "each trail has its own endpoints");
     app.get(operator.shows(), &of(&first, "")).await;
-    assert_eq!(app.looked_at(&owner).await.len(), 2, "once a day, however often they look");
+    assert_eq!(app.looked_at(&owner).await.len(), 2, "once a day");
 
     look(&of(&first, "/deliveries")).await;
     look(&of(&first, "/deliveries?status=dropped")).await;
     expected.push(entry("webhook.deliveries_read", &first));
-    assert_eq!(sorted(app.looked_at(&owner).await), sorted(expected.clone()), "the log is another thing");
+    assert_eq!(sorted(app.looked_at(&owner).await), sorted(expected.clone()), "the log counts separately");
     app.listed(second.shows(), &of(&first, "/deliveries")).await;
     expected.push(entry("webhook.deliveries_read", &first));
-    assert_eq!(sorted(app.looked_at(&owner).await), sorted(expected.clone()), "another operator is somebody else");
+    assert_eq!(sorted(app.looked_at(&owner).await), sorted(expected.clone()), "operators count separately");
     let who = "SELECT count(DISTINCT actor_id) FROM audit_log WHERE action = 'webhook.deliveries_read'";
     assert_eq!(app.count(who).await, 2);
 
@@ -321,5 +321,5 @@ async fn operator_reads_are_audited_once_a_day() {
     let operator = app.back(&operator).await;
     app.listed(operator.shows(), &of(&first, "/deliveries")).await;
     expected.push(entry("webhook.deliveries_read", &first));
-    assert_eq!(sorted(app.looked_at(&owner).await), sorted(expected), "another day");
+    assert_eq!(sorted(app.looked_at(&owner).await), sorted(expected), "the next day");
 }

@@ -1,4 +1,4 @@
-//! What operators see of organisations.
+//! Organizations as operators see them.
 
 use crate::people::Person;
 use crate::test_app::{Shows, TestApp};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 const ALL: &str = "/api/v1/identity/operator/organizations";
 
-/// Checks the sorts of a list: equals stay in the usual order, so that pages share nobody.
+/// Checks the sort orders of a list. Equal items stay in the default order, so pages don't overlap.
 pub(crate) async fn assert_sorts(
     app: &TestApp,
     (operator, path): (&Person, &str),
@@ -28,7 +28,7 @@ pub(crate) async fn assert_sorts(
                 if is_descending { order.reverse() } else { order }
             });
             assert_eq!(whole, expected, "{sort}");
-            assert_ne!(value(&whole[0], member), value(whole.last().unwrap(), member), "{member} tells some apart");
+            assert_ne!(value(&whole[0], member), value(whole.last().unwrap(), member), "{member} has different values");
             let mut paged = Vec::new();
             for offset in 0..whole.len() {
                 paged.extend(list(&format!("?sort={sort}&limit=1&offset={offset}")).await);
@@ -55,7 +55,7 @@ async fn operators_sort_organizations() {
         |one: &Value, member: &str| one[member].as_str().map_or_else(|| format!("{:0>9}", one[member]), str::to_lowercase);
     assert_sorts(&app, (&operator, ALL), &["name", "org_type", "members", "created_at"], value).await;
     let found = app.get(operator.shows(), &format!("{ALL}?sort=name&q=alpha")).await.body;
-    assert_eq!(found.as_array().unwrap().len(), 2, "also of those that are searched");
+    assert_eq!(found.as_array().unwrap().len(), 2, "also with a search");
 }
 
 #[tokio::test]
@@ -77,8 +77,8 @@ async fn operators_search_organizations_by_name_or_domain() {
     assert_eq!(ids(&all), newest_first);
     assert_eq!((&all[0]["is_trusted_partner"], &all[0]["org_type"]), (&json!(true), &json!("platform")));
     assert_eq!((&all[1]["domains"], &all[1]["members"]), (&json!(["news.test"]), &json!(0)));
-    assert_eq!((&all[2]["domains"], &all[2]["members"]), (&json!([]), &json!(1)), "a registered domain is a wish");
-    assert_eq!(ids(&list("?q=wished").await), [founded], "by its name");
+    assert_eq!((&all[2]["domains"], &all[2]["members"]), (&json!([]), &json!(1)), "unverified domains are not shown");
+    assert_eq!(ids(&list("?q=wished").await), [founded], "found by name");
     assert_eq!(ids(&list("?q=gREAT").await), [network.to_string()]);
     assert_eq!(ids(&list("?q=ews.tes").await), [owner.to_string()]);
     for nobody in ["?q=%25", "?q=_", "?q=%00", "?q='"] {
@@ -101,7 +101,7 @@ async fn operators_search_organizations_by_name_or_domain() {
     assert_eq!(ids(&list("?q=given-back").await), [owner.to_string()]);
     let given_back = "UPDATE domains SET released_at = now() WHERE domain = 'given-back.test'";
     sqlx::query(given_back).execute(&app.stores.pool).await.unwrap();
-    assert_eq!(list("?q=given-back").await, Vec::<Value>::new(), "a domain that it has no longer");
+    assert_eq!(list("?q=given-back").await, Vec::<Value>::new(), "released domains are not found");
     assert_eq!(list("").await, all);
     assert_eq!(app.get(operator.shows(), &format!("{ALL}?limit=0")).await.refusal(), (400, "invalid_parameter"));
     assert_eq!(app.get(operator.shows(), &format!("{ALL}?trusted_partner=yes")).await.refusal(), (400, "invalid_parameter"));

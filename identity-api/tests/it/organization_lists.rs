@@ -1,4 +1,4 @@
-//! Lists of a person's organizations are bounded, however many domains and organizations there are (threat row F51).
+//! Limits of lists of a person's organizations (threat row F51).
 
 use crate::people::ORGANIZATIONS;
 use crate::test_app::{DOMAINS, SESSION, Shows, TestApp};
@@ -6,7 +6,7 @@ use schemas::ids::OrgId;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// Registers many domains of each organization, of which the last two are verified.
+/// Registers `number` domains for each organization and verifies the last two.
 async fn add_domains(app: &TestApp, orgs: &[OrgId], number: i64) {
     sqlx::query(
         "INSERT INTO domains (organization_id, domain, site, created_at, verified_at, verification_method) \
@@ -42,7 +42,7 @@ async fn organization_lists_show_ten_domains_of_each() {
     );
     let shown: Vec<_> = first["domains"].as_array().unwrap().iter().map(|domain| domain["domain"].as_str().unwrap()).collect();
     let expected = [1, 2, 3, 4, 5, 6, 7, 8, 999, 1_000].map(|number| format!("h{number}.o1.test"));
-    assert_eq!(shown, expected, "verified ones are shown, however old the others are");
+    assert_eq!(shown, expected, "verified domains come first");
     let one = app.get(person, &format!("{ORGANIZATIONS}/{}", own[0])).await.body;
     assert_eq!((one["domains"].as_array().unwrap().len(), &one["domain"]), (1_000, &first["domain"]));
     let (domains, total) = app.page(person, &format!("{DOMAINS}?organization_id={}&limit=100&offset=950", own[0])).await;

@@ -1,4 +1,4 @@
-//! Founding, listing and showing organisations (threat row I1).
+//! Organizations: create, list, show (threat row I1).
 
 use crate::people::{ORGANIZATIONS, Person};
 use crate::test_app::{NOBODY, Shows, TestApp};
@@ -53,9 +53,9 @@ async fn i1_keys_and_other_types_cannot_create_organizations() {
         let refused = app.post(shows, ORGANIZATIONS, &body("content_owner")).await;
         assert_eq!(refused.refusal(), (401, "unauthenticated"));
     }
-    let Shows::Session(session) = ada.shows() else { panic!("a person shows a session") };
+    let Shows::Session(session) = ada.shows() else { panic!("people have a session") };
     let both = app.post(Shows::Both(&key, session), ORGANIZATIONS, &body("content_owner")).await;
-    assert_eq!(both.refusal(), (401, "unauthenticated"), "a key beside a session decides");
+    assert_eq!(both.refusal(), (401, "unauthenticated"), "the key takes precedence");
     for org_type in ["platform", "agent"] {
         let path = format!("/api/v1/identity/{org_type}-access-requests");
         for body in [body(org_type), json!({"org_type": org_type})] {
@@ -65,7 +65,7 @@ async fn i1_keys_and_other_types_cannot_create_organizations() {
             assert!(refused.text("detail").contains(&path), "{}", refused.body);
         }
         let asked = app.post(ada.shows(), &path, &json!({})).await;
-        assert_eq!(asked.refusal(), (422, "invalid_request"), "the path that is named is served");
+        assert_eq!(asked.refusal(), (422, "invalid_request"), "the path in the error exists");
     }
     assert_eq!(app.count("SELECT count(*) FROM organizations").await, before);
 }

@@ -1,4 +1,4 @@
-//! A change and what webhooks say of it are one (threat row W7; docs/api/webhooks.md#retries).
+//! Changes and their webhook messages are atomic (threat row W7; docs/api/webhooks.md#retries).
 
 use crate::people::PROVISIONED;
 use crate::test_app::{Answer, DELEGATIONS, Shows, TestApp};
@@ -48,7 +48,7 @@ async fn w7_messages_go_only_to_subscribers() {
         assert_eq!(body.as_object().unwrap().len(), 4, "id, type, created_at, data: {body}");
     }
     assert_eq!(to_owner[0]["data"], json!({"delegation_request": filed.body}));
-    assert_eq!(ids_that_differ(&app.stores.pool).await, 0, "the id of the row is the id in the signed body");
+    assert_eq!(ids_that_differ(&app.stores.pool).await, 0, "row and body have the same id");
 }
 
 async fn ids_that_differ(pool: &PgPool) -> i64 {
@@ -86,16 +86,16 @@ async fn changes_and_their_messages_are_atomic() {
         ] {
             assert_eq!(failed.refusal(), (500, "internal"), "{table}");
         }
-        assert_eq!(snapshot(&app).await, before, "nothing happened and nothing is told: {table}");
+        assert_eq!(snapshot(&app).await, before, "no change and no message: {table}");
         let allow = format!("DROP TRIGGER refuse ON {table}");
         sqlx::raw_sql(sqlx::AssertSqlSafe(allow)).execute(&app.stores.pool).await.unwrap();
     }
-    assert_eq!(app.answer_request(&owner, filed.text("id"), "approve").await.status, 201, "the same request goes through now");
+    assert_eq!(app.answer_request(&owner, filed.text("id"), "approve").await.status, 201, "the same request succeeds now");
     assert_eq!(app.claim(&ada, &token).await.status, 200, "so does the claim");
     assert_eq!(app.outbox(&hook).await.len(), 3);
 }
 
-/// All that the refused changes could have left behind.
+/// Returns everything that the rejected changes could have left behind.
 async fn snapshot(app: &TestApp) -> (Vec<String>, Vec<String>, [i64; 3]) {
     let rows = async |sql: &'static str| -> Vec<String> { sqlx::query_scalar(sql).fetch_all(&app.stores.pool).await.unwrap() };
     (

@@ -1,4 +1,4 @@
-//! Partner provisioning: who may, what comes of it, whose domains can be attested.
+//! Partners: create organizations and attest domains.
 
 use crate::people::{ORGANIZATIONS, PROVISIONED};
 use crate::test_app::{Answer, NOBODY, Shows, TestApp};
@@ -39,7 +39,7 @@ async fn partners_create_organizations_and_learn_of_the_claim() {
     assert_eq!((&invite["email"], &invite["role"]), (&json!("ada@a.test"), &json!("owner")));
     assert_eq!(owner_of(&app, "www.a.test").await, Some(org));
     assert_eq!(app.audited(org).await, ["organization.created", "domain.registered", "domain.verified", "invite.created"]);
-    assert_eq!(app.outbox(&hook).await, Vec::<Value>::new(), "provisioned is not claimed");
+    assert_eq!(app.outbox(&hook).await, Vec::<Value>::new(), "no message before the claim");
 
     let (ada, token) = (app.person("ada@a.test").await, app.token_of(invite).await);
     assert_eq!(app.get(ada.shows(), ORGANIZATIONS).await.body, json!([]));
@@ -51,10 +51,10 @@ async fn partners_create_organizations_and_learn_of_the_claim() {
     let claimed = json!({"id": invite["id"], "organization_id": org, "email": "ada@a.test", "claimed_at": app.told()});
     assert_eq!(told[0]["data"], json!({"invite": claimed}));
     assert_eq!(app.claim(&ada, &token).await.status, 409);
-    assert_eq!(app.outbox(&hook).await.len(), 1, "told once");
+    assert_eq!(app.outbox(&hook).await.len(), 1, "one message");
     let bob = app.joined(&ada, &org.to_string(), "bob@a.test", "member").await;
     assert_eq!(app.members(&bob, &org.to_string()).await.len(), 2);
-    assert_eq!(app.outbox(&hook).await.len(), 1, "whom the owner invites is the owner's business");
+    assert_eq!(app.outbox(&hook).await.len(), 1, "no message for the owner's invites");
     assert_eq!(app.outbox(&others_hook).await, Vec::<Value>::new());
 }
 
@@ -65,7 +65,7 @@ async fn partners_attest_domains_only_of_their_own_owners() {
     let provisioned = provision(&app, &key, &json!({"name": "Owner", "domain": "a.test"})).await.body;
     let organization = &provisioned["organization"];
     assert_eq!((&provisioned["invite"], &organization["domains"][0]["verified"]), (&Value::Null, &json!(false)));
-    assert_eq!(owner_of(&app, "a.test").await, None, "provisioning alone verifies nothing");
+    assert_eq!(owner_of(&app, "a.test").await, None, "creating verifies nothing");
     let (org, domain) = (organization["id"].as_str().unwrap(), organization["domains"][0]["id"].as_str().unwrap());
     let ada = app.person("ada@b.test").await;
     let stranger = app.founded(&ada, "b.test").await;
@@ -84,7 +84,7 @@ async fn partners_attest_domains_only_of_their_own_owners() {
     assert_eq!((owner_of(&app, "a.test").await, owner_of(&app, "b.test").await), (None, None));
     let attested = attest(&app, &key, org, domain).await;
     assert_eq!((attested.status, attested.text("verification_method")), (200, "attested"));
-    assert_eq!(attest(&app, &key, org, domain).await, attested, "a second time changes nothing");
+    assert_eq!(attest(&app, &key, org, domain).await, attested, "repeating it changes nothing");
     assert_eq!(owner_of(&app, "a.test").await, Some(org.parse().unwrap()));
     let changes = app.audited(org.parse().unwrap()).await;
     assert_eq!(changes, ["organization.created", "domain.registered", "domain.verified"]);
@@ -105,7 +105,7 @@ async fn domains_of_others_cannot_be_attested() {
         }
     }
     let (org, domain) = (early["id"].as_str().unwrap(), early["domains"][0]["id"].as_str().unwrap());
-    assert_eq!(attest(&app, &key, org, domain).await.refusal(), (409, "conflict"), "a host of what is owned by now");
-    assert_eq!(app.count("SELECT count(*) FROM organizations").await, before, "a refusal leaves nothing behind");
+    assert_eq!(attest(&app, &key, org, domain).await.refusal(), (409, "conflict"), "a subdomain of an owned domain");
+    assert_eq!(app.count("SELECT count(*) FROM organizations").await, before, "a rejected call leaves nothing behind");
     assert_eq!(owner_of(&app, "www.a.test").await, Some(owner));
 }

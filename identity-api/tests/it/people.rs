@@ -1,4 +1,4 @@
-//! The people of these tests, and what they ask for: more vocabulary for the desk.
+//! People of the tests and their requests.
 
 use crate::test_app::{Answer, Shows, TestApp, answer};
 use identity_api::{organizations, user_sessions};
@@ -47,13 +47,13 @@ impl TestApp {
         Person { id, email: email.to_owned(), session: session.reveal().to_owned() }
     }
 
-    /// Somebody with another session.
+    /// Opens another session for a person.
     pub(crate) async fn back(&self, person: &Person) -> Person {
         let session = user_sessions::open_session(&self.stores.pool, person.id, self.clock.now()).await.unwrap();
         Person { session: session.reveal().to_owned(), ..person.clone() }
     }
 
-    /// A content owner that somebody founds.
+    /// Creates a content owner.
     pub(crate) async fn founded(&self, founder: &Person, domain: &str) -> Answer {
         let body = json!({"name": domain, "org_type": "content_owner", "domain": domain});
         let founded = self.post(founder.shows(), ORGANIZATIONS, &body).await;
@@ -61,21 +61,21 @@ impl TestApp {
         founded
     }
 
-    /// Somebody who founds a content owner with this domain, and its id.
+    /// Creates a person with a content owner of this domain, and returns its id.
     pub(crate) async fn founder(&self, email: &str, domain: &str) -> (Person, String) {
         let founder = self.person(email).await;
         let org = self.founded(&founder, domain).await.text("id").to_owned();
         (founder, org)
     }
 
-    /// Ada owns an organisation, and Bob has this role in it.
+    /// Creates an organization with Ada as owner and Bob in this role.
     pub(crate) async fn ada_and_bob(&self, role: &str) -> (Person, Person, String) {
         let (ada, org) = self.founder("ada@a.test", "ada.test").await;
         let bob = self.joined(&ada, &org, "bob@a.test", role).await;
         (ada, bob, org)
     }
 
-    /// A trusted partner, with a key of every scope.
+    /// Creates a trusted partner with a key of every scope.
     pub(crate) async fn partner(&self, name: &str) -> (OrgId, String) {
         let (org, key) = self.platform(name).await;
         self.trust(org, true).await;
@@ -86,7 +86,7 @@ impl TestApp {
         self.post(by.shows(), &members_of(org), &json!({"email": email, "role": role})).await
     }
 
-    /// A token in place of the one that was mailed.
+    /// Replaces the token of an invite with a known one.
     pub(crate) async fn token_of(&self, invite: &Value) -> String {
         let (token, id) = (PlainInvite::mint(), invite["id"].as_str().unwrap().parse::<Uuid>().unwrap());
         let changed = sqlx::query("UPDATE invites SET token_hash = $2 WHERE id = $1")
@@ -103,7 +103,7 @@ impl TestApp {
         self.post(by.shows(), CLAIM, &json!({"token": token})).await
     }
 
-    /// Somebody who was invited and came.
+    /// Invites a person who claims the invite.
     pub(crate) async fn joined(&self, by: &Person, org: &str, email: &str, role: &str) -> Person {
         let invite = self.invite(by, org, email, role).await;
         assert_eq!(invite.status, 201, "{}", invite.body);
@@ -117,13 +117,13 @@ impl TestApp {
         self.delete(by.shows(), &format!("{}/{}", members_of(org), whom.id)).await
     }
 
-    /// Makes somebody owner or member.
+    /// Changes a member's role.
     pub(crate) async fn make(&self, by: &Person, org: &str, whom: &Person, role: &str) -> Answer {
         let path = format!("{}/{}", members_of(org), whom.id);
         self.send(Method::PATCH, by.shows(), &path, json!({"role": role}).to_string()).await
     }
 
-    /// E-mail addresses and roles, as somebody sees them.
+    /// Returns the email addresses and roles that a person sees.
     pub(crate) async fn members(&self, by: &Person, org: &str) -> Vec<(String, String)> {
         let listed = self.get(by.shows(), &members_of(org)).await;
         let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -131,18 +131,18 @@ impl TestApp {
         listed.iter().map(|member| (text(&member["email"]), text(&member["role"]))).collect()
     }
 
-    /// Asks for an organisation by one of the two endpoints.
+    /// Requests an organization at one of the two endpoints.
     pub(crate) async fn ask_for(&self, by: &Person, endpoint: &str, org_name: &str) -> Answer {
         let body = json!({"org_name": org_name, "admin_email": "admin@partner.test", "use_case": "we measure"});
         self.post(by.shows(), endpoint, &body).await
     }
 
-    /// `verdict` is approve or reject; nothing is added to it.
+    /// Approves or rejects a request without a note.
     pub(crate) async fn review(&self, by: &Person, id: &str, verdict: &str) -> Answer {
         answer(self.request(Method::POST, &format!("{REVIEWS}/{id}/{verdict}"), by.shows())).await
     }
 
-    /// Lets an organisation provision others.
+    /// Sets whether an organization is a trusted partner.
     pub(crate) async fn trust(&self, org: OrgId, is_trusted: bool) {
         let trust = sqlx::query("UPDATE organizations SET is_trusted_partner = $2 WHERE id = $1").bind(org.0).bind(is_trusted);
         assert_eq!(trust.execute(&self.stores.pool).await.unwrap().rows_affected(), 1);

@@ -1,17 +1,15 @@
-//! The binary: what it refuses to start without.
-//!
-//! Must not look at the store: a bad key is refused before anything is asked of it.
+//! Settings without which the binary doesn't start. No test uses a database: settings are checked first.
 
 use service_kit::sealing::SecretsKey;
 use service_kit::testing::{TestProcess, TestStores};
 use std::net::TcpListener;
 
-/// A port of the system's choice: the usual one may be a running stack's.
+/// A free port: a running stack may use the default one.
 const METRICS: (&str, &str) = ("TELEMETRY_METRICS_LISTEN", "127.0.0.1:0");
 
 #[tokio::test]
 async fn missing_settings_stop_the_start_with_a_one_line_fix() {
-    // Ours or somebody else's: the usual port of the metrics is taken.
+    // Occupies the default metrics port, if it is free.
     let _taken = TcpListener::bind("127.0.0.1:9464");
     let stores = TestStores::unprepared().await;
     let database = ("DATABASE_URL", stores.postgres.database_url.as_str());
@@ -23,7 +21,7 @@ async fn missing_settings_stop_the_start_with_a_one_line_fix() {
         let said = process.stderr();
         let last = said.lines().last().unwrap();
         assert!(last.contains("TELEMETRY_SECRETS_KEY") && last.contains("openssl rand -base64 32"), "{said}");
-        assert!(!said.contains("hunter2"), "a refused key is not repeated: {said}");
+        assert!(!said.contains("hunter2"), "an invalid key is not shown: {said}");
     }
     let key = SecretsKey::mint();
     let without_mail = [database, METRICS, ("TELEMETRY_SECRETS_KEY", key.reveal())];

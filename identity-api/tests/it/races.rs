@@ -1,4 +1,4 @@
-//! S12: forty callers at once, and the database decides (threat rows G3, G4, G6, G10, W4, W8).
+//! Races of forty callers, decided by the database (S12; threat rows G3, G4, G6, G10, W4, W8).
 
 use crate::test_app::{Answer, DELEGATIONS, Shows, TestApp, WEBHOOKS, until_served};
 use futures::FutureExt;
@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// S12 asks for 1,000 rounds, which `TEST_ROUNDS=1000` runs; these many take some seconds in a debug build.
+/// Takes a few seconds in a debug build; `TEST_ROUNDS=1000` runs the 1,000 rounds of S12.
 const USUAL_ROUNDS: usize = 12;
 pub(crate) const PARALLEL: usize = 40;
 
-/// Forty calls at once; how many got which status.
+/// Runs forty calls at once and counts their statuses.
 pub(crate) async fn at_once<F, Fut>(app: &Arc<TestApp>, call: F) -> BTreeMap<u16, usize>
 where
     F: Fn(Arc<TestApp>, usize) -> Fut,
@@ -26,7 +26,7 @@ where
     statuses
 }
 
-/// How often a race is run: `TEST_ROUNDS`, else what is usual.
+/// Returns the number of rounds: `TEST_ROUNDS`, or `usual`.
 pub(crate) fn rounds(usual: usize) -> usize {
     let given = std::env::var_os("TEST_ROUNDS").map(|rounds| rounds.to_string_lossy().parse().expect("TEST_ROUNDS is a number"));
     given.unwrap_or(usual)
@@ -54,7 +54,7 @@ async fn g3_one_of_forty_grants_wins() {
         })
         .await;
         assert_eq!(revoked, BTreeMap::from([(200, PARALLEL)]), "round {round}");
-        assert_eq!(app.outbox(&hook).await.len(), 2 * round, "one event for one change");
+        assert_eq!(app.outbox(&hook).await.len(), 2 * round, "one event per change");
     }
 }
 

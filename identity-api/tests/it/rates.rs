@@ -1,4 +1,4 @@
-//! Who asks too often is told when to come back (threat rows X30, G12).
+//! Rate limits (threat rows X30, G12).
 
 use crate::people::PROVISIONED;
 use crate::test_app::{Answer, KEYS, MAGIC_LINK, NOBODY, REQUESTS, SESSION, Shows, TestApp, VERIFY, answer, sign_in};
@@ -33,7 +33,7 @@ async fn x30_sign_in_requests_have_a_rate_per_address() {
     }
     let waits = statuses(&answers, 429);
     assert!((18..=20).contains(&waits), "{answers:?}");
-    assert!(answers[..10].iter().all(|answer| answer.status != 429), "ten in a minute are fine");
+    assert!(answers[..10].iter().all(|answer| answer.status != 429), "ten per minute are allowed");
     let refused =
         app.request(Method::POST, MAGIC_LINK, Shows::Nothing).json(&json!({"email": "a@example.com"})).send().await.unwrap();
     let wait: u64 = refused.headers()["retry-after"].to_str().unwrap().parse().unwrap();
@@ -41,9 +41,9 @@ async fn x30_sign_in_requests_have_a_rate_per_address() {
     let problem: Value = refused.json().await.unwrap();
     assert_eq!((&problem["status"], &problem["code"]), (&json!(429), &json!("too_many_requests")));
     let (_, key) = app.org("owner").await;
-    assert_eq!(app.list(Shows::Key(&key)).await.status, 200, "who has a key is not held up by it");
+    assert_eq!(app.list(Shows::Key(&key)).await.status, 200, "keys have their own rate");
     let listed = app.request(Method::GET, "/api/v1/identity/auth/oidc", Shows::Nothing).send().await.unwrap();
-    assert_eq!(listed.status(), 200, "nor is who looks at the sign-in page");
+    assert_eq!(listed.status(), 200, "the list of providers has no rate");
 }
 
 #[tokio::test]
@@ -56,21 +56,21 @@ async fn trusted_proxies_separate_the_rates_of_clients() {
     };
     assert_eq!([ask("198.51.100.1").await, ask("198.51.100.1").await, ask("198.51.100.1").await], [401, 401, 429]);
     assert_eq!(ask("198.51.100.2").await, 401);
-    assert_eq!(ask("203.0.113.9, 198.51.100.1").await, 429, "what the client itself wrote in front does not count");
+    assert_eq!(ask("203.0.113.9, 198.51.100.1").await, 429, "addresses added by the client are ignored");
 }
 
 #[tokio::test]
 async fn keys_and_people_have_separate_rates() {
     let app = open(SignInSettings { identity_rate: 1, ..sign_in() }).await;
     let ((org, busy), (other_org, other)) = (app.org("busy").await, app.org("other").await);
-    // An organization has a rate of its own, which the busy ones use up.
+    // Organizations have a rate too, which the busy ones use up.
     let (jane, joe) = (app.session("jane@example.com", &[org]).await, app.session("joe@example.com", &[other_org]).await);
     for (one, another) in [(Shows::Key(&busy), Shows::Key(&other)), (Shows::Session(&jane), Shows::Session(&joe))] {
         let mut answers = Vec::new();
         for _ in 0..100 {
             answers.push(app.list(one).await);
         }
-        assert!(statuses(&answers, 429) > 0, "two a second and no more");
+        assert!(statuses(&answers, 429) > 0, "at most two per second");
         assert_eq!(statuses(&answers, 200) + statuses(&answers, 429), 100);
         assert_eq!(app.list(another).await.status, 200);
     }
@@ -113,12 +113,12 @@ async fn g12_bulk_calls_cost_one_per_request() {
     let (path, items) = (format!("{REQUESTS}/bulk"), json!(items));
     let begun = Instant::now();
     let first = app.post(Shows::Key(&partner), &path, &items).await;
-    assert_eq!(first.status, 200, "a full bucket is enough for the largest call");
+    assert_eq!(first.status, 200, "a full bucket covers the largest call");
     let mut answers = join_all((0..19).map(|_| app.post(Shows::Key(&partner), &path, &items))).await;
     answers.push(first);
     let allowed = 100.0 + 50.0 * begun.elapsed().as_secs_f64();
     let taken = statuses(&answers, 200);
-    assert!(taken as f64 * 100.0 <= allowed, "{taken} of 20 calls were taken, {allowed} requests are allowed");
+    assert!(taken as f64 * 100.0 <= allowed, "{taken} of 20 calls were accepted, {allowed} requests are allowed");
     for answer in answers.iter().filter(|answer| answer.status != 200) {
         assert_eq!(answer.refusal(), (429, "too_many_requests"));
     }
@@ -142,9 +142,9 @@ async fn a15_partner_routes_have_a_rate_per_key_and_partner() {
     for number in 0..60 {
         answers.push(app.post(Shows::Key(&busy), &routes[number % 3], &json!({})).await);
     }
-    assert!(statuses(&answers, 429) > 0, "one a second and no more: {answers:?}");
+    assert!(statuses(&answers, 429) > 0, "at most one per second: {answers:?}");
     assert!(answers.iter().all(|answer| matches!(answer.status, 404 | 422 | 429)), "{answers:?}");
-    // Another key of the same partner waits as well, another partner does not.
+    // Another key of the same partner is limited too, another partner isn't.
     let mut by_second = Vec::new();
     for _ in 0..30 {
         let second = app.seed().key(org, OrgType::Platform, &Scope::ALL).await;
@@ -163,7 +163,7 @@ async fn a15_partner_routes_have_a_rate_per_key_and_partner() {
     assert!(told.is_some_and(|wait| wait >= 1), "{told:?}");
 }
 
-/// The bucket of a partner cannot be what is empty here: the requests that empty the key's are none of a partner's.
+/// The requests that use up the key's rate don't count against the partner's.
 #[tokio::test]
 async fn partner_keys_have_one_rate_for_all_routes() {
     let app = open(SignInSettings { identity_rate: 1, ..sign_in() }).await;
@@ -173,17 +173,17 @@ async fn partner_keys_have_one_rate_for_all_routes() {
     let mut is_held_up = false;
     for _ in 0..60 {
         while app.list(Shows::Key(&busy)).await.status != 429 {}
-        // A token may have come back meanwhile.
+        // A token may have refilled meanwhile.
         is_held_up = app.post(Shows::Key(&busy), PROVISIONED, &json!({})).await.status == 429;
         if is_held_up {
             break;
         }
     }
-    assert!(is_held_up, "a key has one rate for all that it asks for");
-    assert_eq!(app.post(Shows::Key(&second), PROVISIONED, &json!({})).await.status, 422, "and it is the key's alone");
+    assert!(is_held_up, "a key has one rate for all routes");
+    assert_eq!(app.post(Shows::Key(&second), PROVISIONED, &json!({})).await.status, 422, "another key is not limited");
 }
 
-/// What nobody holds costs its address something; who was recognised before is not held up by what others there try.
+/// Unknown credentials use up the rate of their address; known ones aren't affected.
 #[tokio::test]
 async fn a11_unknown_credentials_have_a_rate_per_address() {
     let clients = ClientSettings { refused_rate: 6, ..ClientSettings::default() };
@@ -202,5 +202,5 @@ async fn a11_unknown_credentials_have_a_rate_per_address() {
     assert_eq!(app.list(Shows::Key(stranger.reveal())).await.status, 429, "keys and sessions count together");
     assert_eq!(app.list(Shows::Key(&key)).await.status, 200);
     assert_eq!(app.list(Shows::Session(&jane)).await.status, 200);
-    assert_eq!(app.list(Shows::Nothing).await.status, 401, "who shows nothing tries nothing");
+    assert_eq!(app.list(Shows::Nothing).await.status, 401, "requests without credentials don't count");
 }

@@ -1,4 +1,4 @@
-//! An organisation reads why its reports were refused.
+//! Rejected reports as their organization lists them.
 
 use crate::test_app::{Shows, TestApp};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
@@ -43,7 +43,7 @@ async fn refused_reports_are_listed_newest_first() {
     };
     let told = |figures: &[(&str, i64)]| figures.iter().map(|(rule, count)| ((*rule).to_owned(), *count)).collect::<Vec<_>>();
     let week = app.refused(&key, "").await;
-    assert_eq!(figures(&week), told(&[("unknown_type", 1), ("required", 7)]), "of the last seven days");
+    assert_eq!(figures(&week), told(&[("unknown_type", 1), ("required", 7)]), "the last seven days");
     let mut newest = week[0].clone();
     assert!(newest["last_at"].take().is_string());
     assert_eq!(

@@ -4,8 +4,8 @@ use crate::test_app::{NOBODY, Shows, TestApp};
 use reqwest::Method;
 use schemas::identity::{DrainProvider, OrgType, Scope};
 
-/// Every route with an empty object as the body, and the id of nothing where it takes one. What operators and partners get
-/// is in `onboarding_routes`.
+/// Every route, with an empty object as the body and an unknown id where it takes one. `onboarding_routes` covers operators and
+/// partners.
 pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 69] = [
     // none, unscoped key, identity:read, identity:write, revoked key, member, expired session, stranger's session,
     // identity:read and identity:write of a platform, and of an agent
@@ -84,7 +84,7 @@ pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 69] = [
     ("GET", "/api/v1/identity/auth/oidc/{provider}", [404, 404, 404, 404, 404, 404, 404, 404, 404, 404]),
     ("GET", "/api/v1/identity/auth/oidc/{provider}/callback", [404, 404, 404, 404, 404, 404, 404, 404, 404, 404]),
     ("GET", "/api/v1/identity/auth/session", [401, 401, 401, 401, 401, 200, 401, 200, 401, 401]),
-    // the last row that needs a session: it ends those it is asked with
+    // last of the routes that need a session, because it ends the sessions
     ("DELETE", "/api/v1/identity/auth/session", [401, 401, 401, 401, 401, 204, 401, 204, 401, 401]),
     ("PUT", "/api/v1/identity/webhooks/{id}", [405, 405, 405, 405, 405, 405, 405, 405, 405, 405]),
 ];
@@ -132,10 +132,10 @@ async fn s3_every_route_matches_the_table_of_credentials() {
             wrong.push(format!("{method} {route} {found:?}"));
         }
     }
-    assert_eq!(wrong, Vec::<String>::new(), "answers that the table does not say");
+    assert_eq!(wrong, Vec::<String>::new(), "responses that differ from the table");
 }
 
-/// What the table says of a key without a scope of this surface.
+/// Expects the statuses of a key without a scope of this service.
 #[tokio::test]
 async fn drain_keys_open_no_route() {
     let app = TestApp::open().await;
@@ -155,12 +155,12 @@ async fn drain_keys_open_no_route() {
     }
 }
 
-/// A route with the id of nothing in every place that takes one.
+/// Returns a route with an unknown id in every placeholder.
 fn of_nothing(route: &str) -> String {
     route.split('/').map(|name| if name.starts_with('{') { NOBODY } else { name }).collect::<Vec<_>>().join("/")
 }
 
-/// Methods and paths of the crate's table of routes, in its order.
+/// Returns the methods and paths of the crate's routes, in order.
 pub(crate) fn registered() -> Vec<(&'static str, &'static str)> {
     let mut routes = Vec::new();
     for registration in include_str!("../../src/routes.rs").split(".route(").skip(1) {
@@ -177,5 +177,5 @@ pub(crate) fn registered() -> Vec<(&'static str, &'static str)> {
 fn s3_a_route_missing_from_the_table_fails() {
     let table: Vec<_> =
         GOLDEN.iter().filter(|(.., answers)| answers[0] != 405).map(|(method, path, _)| (*method, *path)).collect();
-    assert_eq!(registered(), table, "add the new route to GOLDEN, with what each credential gets");
+    assert_eq!(registered(), table, "add the new route to GOLDEN, with the status for each credential");
 }

@@ -1,4 +1,4 @@
-//! The settings flags (threat row I6).
+//! Settings of an organization (threat row I6).
 
 use crate::test_app::{Answer, SETTINGS, Shows, TestApp};
 use reqwest::Method;
@@ -25,15 +25,15 @@ async fn settings_are_off_by_default() {
             assert_eq!((changed.status, changed.body), (200, settings(value)));
             assert_eq!(app.get(Shows::Key(&key), SETTINGS).await.body, settings(value));
         }
-        assert_eq!(app.audited(org).await.len(), 3, "a flag that has its value already is no change");
+        assert_eq!(app.audited(org).await.len(), 3, "an unchanged value is not recorded");
         for body in [json!({other: true}), json!({flag: false, other: true}), json!({other: false})] {
             assert_eq!(patch(&app, &key, &body).await.refusal(), (403, "forbidden"), "{body}");
         }
-        assert_eq!(app.get(Shows::Key(&key), SETTINGS).await.body, settings(true), "a refused body changes nothing");
+        assert_eq!(app.get(Shows::Key(&key), SETTINGS).await.body, settings(true), "a rejected body changes nothing");
     }
 }
 
-/// Another column of the same row changes meanwhile, as a later flag's PATCH would; each statement must keep the other's.
+/// Changes another column of the same row at the same time; each statement must keep the other's value.
 #[tokio::test(flavor = "multi_thread")]
 async fn i6_concurrent_changes_of_two_settings_keep_both() {
     const ROUNDS: usize = 100;

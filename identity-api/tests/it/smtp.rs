@@ -1,4 +1,4 @@
-//! Mail over SMTP: what a mail server hears.
+//! Email over SMTP, as a mail server receives it.
 
 use identity_api::email_address::EmailAddress;
 use identity_api::mail::{MailSettings, Mailer};
@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// Answers one conversation, and repeats what it heard.
+/// Serves one SMTP session and returns what it received.
 async fn server(answer_to_recipient: &'static str) -> (Mailer, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("smtp://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! The vocabulary of the tests: a served identity-api with a database of its own, and people and keys to ask it with.
+//! Test app: an identity-api with its own database, and functions to create people and keys.
 
 mod asked;
 
@@ -35,14 +35,14 @@ pub(crate) const WEBHOOKS: &str = "/api/v1/identity/webhooks";
 pub(crate) const MAGIC_LINK: &str = "/api/v1/identity/auth/magic-link";
 pub(crate) const VERIFY: &str = "/api/v1/identity/auth/magic-link/verify";
 pub(crate) const SESSION: &str = "/api/v1/identity/auth/session";
-/// The id of nothing.
+/// An unknown id.
 pub(crate) const NOBODY: &str = "01900000-0000-7000-8000-000000000000";
 
 pub(crate) struct TestApp {
     pub(crate) stores: TestStores,
     pub(crate) clock: Clock,
     pub(crate) sealer: Sealer,
-    /// Where each mail is a file.
+    /// Folder that gets the emails as files.
     pub(crate) mail_dir: TempDir,
     pub(crate) state: Arc<State>,
     settings: Settings,
@@ -51,33 +51,33 @@ pub(crate) struct TestApp {
 }
 
 impl TestApp {
-    /// At the system's time.
+    /// Uses the system clock.
     pub(crate) async fn open() -> Self {
         Self::open_for(Clock::System, sign_in()).await
     }
 
-    /// At a time that stands still until the test moves it.
+    /// Uses a manual clock.
     pub(crate) async fn open_at_a_standstill() -> Self {
         Self::open_for(standstill(), sign_in()).await
     }
 
-    /// With other ways to sign in.
+    /// Uses other sign-in settings.
     pub(crate) async fn open_for(clock: Clock, sign_in: SignInSettings) -> Self {
         let stores = TestStores::unprepared().await;
         Self::open_as(stores, clock, WebhookSettings::default(), sign_in, DomainSettings::default()).await
     }
 
-    /// A further process on the same stores: it shares nothing else with this one, not even the time.
+    /// Opens another process on the same stores, with its own clock.
     pub(crate) async fn beside(&self, clock: Clock) -> Self {
         Self::open_on(self.stores.clone(), clock, WebhookSettings::default(), DomainSettings::default()).await
     }
 
-    /// With other ways to verify domains.
+    /// Uses other settings of domain verification.
     pub(crate) async fn open_on(stores: TestStores, clock: Clock, webhooks: WebhookSettings, domains: DomainSettings) -> Self {
         Self::open_as(stores, clock, webhooks, sign_in(), domains).await
     }
 
-    /// At a standstill, with so many deliveries that may wait for an endpoint.
+    /// Uses a manual clock and this limit of pending deliveries per endpoint.
     pub(crate) async fn open_with_backlog(webhook_pending: u32) -> Self {
         let app = Self::open_at_a_standstill().await;
         let delivery_log = DeliveryLogSettings { webhook_pending, ..DeliveryLogSettings::default() };
@@ -116,7 +116,7 @@ impl TestApp {
         Self { state, stores, clock, sealer, mail_dir, settings, server, client: client() }
     }
 
-    /// The time of this desk, as answers write it.
+    /// Returns the current time as in responses.
     pub(crate) fn told(&self) -> Value {
         json!(instant::text(self.clock.now()))
     }
@@ -125,12 +125,12 @@ impl TestApp {
         &self.server.url
     }
 
-    /// Another process on the same stores, as far as a request can tell.
+    /// Serves another process on the same stores.
     pub(crate) async fn second_server(&self) -> TestServer {
         TestServer::start(http::with_boundary(routes(self.second_state().await))).await
     }
 
-    /// Another process on the same stores that nobody asks anything.
+    /// Opens another process on the same stores without serving it.
     pub(crate) async fn second_state(&self) -> Arc<State> {
         State::connect(&self.settings, self.clock.clone()).await.unwrap()
     }
@@ -139,12 +139,12 @@ impl TestApp {
         Seed(&self.stores.pool)
     }
 
-    /// A content owner, with a key of every scope.
+    /// Creates a content owner with a key of every scope.
     pub(crate) async fn org(&self, name: &str) -> (OrgId, String) {
         self.org_of(name, OrgType::ContentOwner).await
     }
 
-    /// A platform, with a key of every scope.
+    /// Creates a platform with a key of every scope.
     pub(crate) async fn platform(&self, name: &str) -> (OrgId, String) {
         self.org_of(name, OrgType::Platform).await
     }
@@ -155,14 +155,14 @@ impl TestApp {
         (org.id, key)
     }
 
-    /// A content owner with a verified domain.
+    /// Creates a content owner with a verified domain.
     pub(crate) async fn owner_of(&self, domain: &str) -> (OrgId, String) {
         let (org, key) = self.org(domain).await;
         self.seed().verify(org, domain).await;
         (org, key)
     }
 
-    /// A session of a person who owns these organisations.
+    /// Opens a session for a person who owns these organizations.
     pub(crate) async fn session(&self, email: &str, owns: &[OrgId]) -> String {
         let person = organizations::ensure_user(&self.stores.pool, email, false).await.unwrap();
         for org in owns {
@@ -211,13 +211,13 @@ impl TestApp {
         answer(self.request(Method::POST, &format!("{REQUESTS}/{id}/{verb}"), Shows::Key(key))).await
     }
 
-    /// An endpoint at a public address.
+    /// Creates an endpoint at a public address.
     pub(crate) async fn subscribe(&self, key: &str, event_types: &[&str]) -> Answer {
         let body = json!({"url": "https://hooks.a.test/in", "event_types": event_types});
         self.post(Shows::Key(key), WEBHOOKS, &body).await
     }
 
-    /// The bodies waiting for an endpoint, oldest first.
+    /// Returns the message bodies for an endpoint, oldest first.
     pub(crate) async fn outbox(&self, endpoint: &Answer) -> Vec<Value> {
         let id: uuid::Uuid = endpoint.body["id"].as_str().unwrap().parse().unwrap();
         let bodies: Vec<String> =
@@ -229,7 +229,7 @@ impl TestApp {
         bodies.iter().map(|body| serde_json::from_str(body).unwrap()).collect()
     }
 
-    /// The items of a page and the number of all.
+    /// Returns the items of a page and the total.
     pub(crate) async fn page(&self, shows: Shows<'_>, path: &str) -> (Vec<Value>, String) {
         let response = self.request(Method::GET, path, shows).send().await.unwrap();
         assert_eq!(response.status(), 200, "{path}");
@@ -237,12 +237,12 @@ impl TestApp {
         (response.json().await.unwrap(), total)
     }
 
-    /// A number that a statement finds.
+    /// Runs a statement that returns a number.
     pub(crate) async fn count(&self, sql: &'static str) -> i64 {
         sqlx::query_scalar(sql).fetch_one(&self.stores.pool).await.unwrap()
     }
 
-    /// The actions in an organisation's audit trail, oldest first.
+    /// Returns the actions in an organization's audit trail, oldest first.
     pub(crate) async fn audited(&self, org: OrgId) -> Vec<String> {
         sqlx::query_scalar("SELECT action FROM audit_log WHERE organization_id = $1 ORDER BY id")
             .bind(org.0)
@@ -264,12 +264,12 @@ impl TestApp {
     }
 }
 
-/// A clock that is moved by hand; it starts at a whole millisecond, as everything that is kept does.
+/// Returns a manual clock that starts at a whole millisecond, the precision of stored times.
 pub(crate) fn standstill() -> Clock {
     Clock::manual(Clock::System.now().trunc_subsecs(3))
 }
 
-/// Reachable under a name, and without limits, so that a test is never told to wait.
+/// Returns settings with a public URL and without limits.
 pub(crate) fn sign_in() -> SignInSettings {
     let public_url = Some("http://telemetry.test".parse().unwrap());
     let unlimited = SignInSettings { invites: 0, invites_to_address: 0, ..SignInSettings::default() };

@@ -1,4 +1,4 @@
-//! S4: what one process revokes, another one refuses: they share the database and nothing else.
+//! Revocations take effect in every process (S4). The processes share only the database.
 
 use crate::domains::register;
 use crate::test_app::{KEYS, NOBODY, SETTINGS, Shows, TestApp, WEBHOOKS};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// S4 and X23 ask for no success at all; so often it is tried.
+/// Number of attempts; S4 and X23 allow no success.
 const TRIES: usize = 1_000;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,7 +33,7 @@ async fn x23_revoked_keys_fail_at_every_process() {
     assert_eq!(successes, 0, "of {TRIES}");
 }
 
-/// The same while the key is in use all the time: no request that starts after the answer gets through.
+/// Uses the key constantly: no request that starts after the revocation's response succeeds.
 #[tokio::test(flavor = "multi_thread")]
 async fn s4_keys_in_use_stop_working_when_revoked() {
     let one = TestApp::open().await;
@@ -81,6 +81,6 @@ async fn released_domains_are_free_at_every_process() {
         crate::domains::release(&one, &key, &crate::test_app::Answer { body: domains.body[0].clone(), ..domains }).await,
         204
     );
-    assert_eq!(two.ask(&platform, "www.a.test").await.refusal(), (404, "not_found"), "nobody has verified it");
+    assert_eq!(two.ask(&platform, "www.a.test").await.refusal(), (404, "not_found"), "the domain has no owner");
     assert_eq!(register(&two, &key, "a.test").await.status, 201, "it can be registered again");
 }

@@ -1,4 +1,4 @@
-//! User sessions: how long they last, how they end, and what is taken for one (threat rows X18 to X20, X25).
+//! User sessions: lifetime, end, and invalid credentials (threat rows X18 to X20, X25).
 
 use crate::test_app::{Answer, KEYS, SESSION, Shows, TestApp, VERIFY, answer};
 use chrono::TimeDelta;
@@ -40,17 +40,17 @@ async fn sessions_idle_out_and_expire_after_30_days() {
     app.clock.advance(TimeDelta::days(7) - moment);
     assert_eq!(whoami(&app, &used).await.status, 200);
     app.clock.advance(moment);
-    assert_eq!(whoami(&app, &idle).await.refusal(), (401, "unauthenticated"), "nobody used it for seven days");
+    assert_eq!(whoami(&app, &idle).await.refusal(), (401, "unauthenticated"), "unused for seven days");
     for _ in 0..3 {
         assert_eq!(whoami(&app, &used).await.status, 200);
         app.clock.advance(TimeDelta::days(6));
     }
-    assert_eq!(whoami(&app, &used).await.status, 200, "25 days");
+    assert_eq!(whoami(&app, &used).await.status, 200, "after 25 days");
     app.clock.advance(TimeDelta::days(5) - moment);
-    assert_eq!(whoami(&app, &used).await.status, 200, "the last second");
+    assert_eq!(whoami(&app, &used).await.status, 200, "just before 30 days");
     app.clock.advance(moment);
-    assert_eq!(whoami(&app, &used).await.refusal(), (401, "unauthenticated"), "however much it is used");
-    assert_eq!(whoami(&app, &used).await.refusal(), (401, "unauthenticated"), "and asking does not bring it back");
+    assert_eq!(whoami(&app, &used).await.refusal(), (401, "unauthenticated"), "even if used");
+    assert_eq!(whoami(&app, &used).await.refusal(), (401, "unauthenticated"), "requests don't revive it");
 }
 
 #[tokio::test]
@@ -100,15 +100,15 @@ async fn x25_signing_in_replaces_the_presented_session() {
     let token = app.token_mailed("b@example.com", 1).await;
     let opened = app.post(Shows::Session(&before), VERIFY, &json!({"token": token})).await;
     assert_eq!(opened.status, 200, "{}", opened.body);
-    assert_eq!(whoami(&app, &before).await.status, 401, "the one presented has ended");
-    assert_eq!(whoami(&app, &bystander).await.status, 200, "no other has");
+    assert_eq!(whoami(&app, &before).await.status, 401, "the presented session has ended");
+    assert_eq!(whoami(&app, &bystander).await.status, 200, "other sessions stay");
     assert_eq!(whoami(&app, opened.text("session_id")).await.body["user"]["email"], "b@example.com");
 
     let planted = PlainUserSession::mint();
     let refused =
         app.request(Method::GET, SESSION, Shows::Nothing).header("cookie", format!("telemetry-session={}", planted.reveal()));
     let refused = refused.send().await.unwrap();
-    assert_eq!(refused.status(), 401, "an id of the caller's own choice opens nothing");
+    assert_eq!(refused.status(), 401, "an id chosen by the caller is rejected");
     assert!(!refused.headers().contains_key("set-cookie"));
     app.ask_to_sign_in("b@example.com").await;
     let token = app.token_mailed("b@example.com", 2).await;
@@ -127,7 +127,7 @@ async fn x25_signing_in_replaces_the_presented_session() {
     assert_eq!(whoami(&app, planted.reveal()).await.status, 401);
 }
 
-/// A credential with one byte changed, and other texts that are none.
+/// Returns a credential with one byte changed, and other invalid texts.
 fn spoilt(good: &str) -> Vec<Vec<u8>> {
     let mut flipped = good.as_bytes().to_vec();
     let last = flipped.last_mut().unwrap();
@@ -196,11 +196,15 @@ async fn x18_invalid_credentials_get_the_same_401() {
         refuses(ask().header("x-api-key", &key).header("x-api-key", &key), "two key headers").await;
         refuses(ask().header("x-api-key", PlainApiKey::mint(OrgType::Agent).reveal()).header("cookie", &other), "a bad key")
             .await;
-        assert_eq!(answer(ask().header("authorization", &bearer).header("cookie", &other)).await.status, 200, "twice the same");
+        assert_eq!(
+            answer(ask().header("authorization", &bearer).header("cookie", &other)).await.status,
+            200,
+            "the same session twice"
+        );
         assert_eq!(answer(ask().header("authorization", format!("bEARER {session}"))).await.status, 200, "schemes have no case");
         assert_eq!(answer(ask().header("cookie", format!("a=b; {other};c=d"))).await.status, 200);
         let neighbours = format!("telemetry-session=x; {other}");
-        assert_eq!(answer(ask().header("cookie", neighbours)).await.status, 200, "what is no session is no second one");
+        assert_eq!(answer(ask().header("cookie", neighbours)).await.status, 200, "other cookies aren't sessions");
     }
 }
 
@@ -216,7 +220,7 @@ async fn x20_keys_and_sessions_are_not_interchangeable() {
         let as_cookie = app.request(Method::GET, path, Shows::Nothing).header("cookie", format!("telemetry-session={key}"));
         assert_eq!(answer(as_cookie).await, expected);
     }
-    assert_eq!(app.get(Shows::Key(&key), SESSION).await, expected, "a key signs nobody in");
+    assert_eq!(app.get(Shows::Key(&key), SESSION).await, expected, "a key is not a session");
     assert_eq!(app.get(Shows::Both(&key, &session), SESSION).await, expected, "also beside a session");
-    assert_eq!(app.get(Shows::Both(&key, &session), KEYS).await.status, 200, "where a key will do, it decides alone");
+    assert_eq!(app.get(Shows::Both(&key, &session), KEYS).await.status, 200, "the key takes precedence");
 }

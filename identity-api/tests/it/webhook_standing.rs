@@ -1,4 +1,4 @@
-//! An endpoint that is disabled for a while, enabled again, deleted for good, and tried.
+//! Endpoints that are disabled, enabled, deleted and tested.
 
 use crate::test_app::{Answer, Shows, TestApp, WEBHOOKS};
 use reqwest::Method;
@@ -14,7 +14,7 @@ impl TestApp {
         self.post(Shows::Key(key), &format!("{WEBHOOKS}/{}/test", endpoint.text("id")), &json!({})).await
     }
 
-    /// How the deliveries of an endpoint stand, oldest first.
+    /// Returns the type and status of an endpoint's deliveries, oldest first.
     async fn logged(&self, key: &str, endpoint: &Answer) -> Vec<(String, String)> {
         let log = self.get(Shows::Key(key), &format!("{WEBHOOKS}/{}/deliveries", endpoint.text("id"))).await.body;
         let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -39,7 +39,7 @@ async fn disabling_an_endpoint_drops_pending_deliveries() {
     let disabled = app.switch(&owner, &endpoint, true).await;
     assert_eq!(disabled.status, 200, "{}", disabled.body);
     assert!(disabled.body["disabled_at"].is_string(), "{}", disabled.body);
-    assert_eq!(app.switch(&owner, &endpoint, true).await.body, disabled.body, "a second time changes nothing");
+    assert_eq!(app.switch(&owner, &endpoint, true).await.body, disabled.body, "repeating it changes nothing");
     assert_eq!(app.get(Shows::Key(&owner), WEBHOOKS).await.body, json!([disabled.body]), "it stays in the list");
     grant("meanwhile").await;
     assert_eq!(app.test_webhook(&owner, &endpoint).await.refusal(), (409, "conflict"));
@@ -49,7 +49,7 @@ async fn disabling_an_endpoint_drops_pending_deliveries() {
     let expected = [("delegation.created", "dropped"), ("delegation.created", "pending")];
     assert_eq!(app.logged(&owner, &endpoint).await, stood(&expected));
     let waiting = "SELECT count(*) FROM webhook_queue WHERE status = 'pending'";
-    assert_eq!(app.count(waiting).await, 1, "the row says so too, and not only the log");
+    assert_eq!(app.count(waiting).await, 1, "the row is dropped too");
     let trail: Vec<_> = app.audited(org).await.into_iter().filter(|action| action.starts_with("webhook.")).collect();
     assert_eq!(trail, ["webhook.created", "webhook.disabled", "webhook.enabled"]);
 }
@@ -65,9 +65,9 @@ async fn deleted_endpoints_stay_deleted_disabled_ones_count() {
     let another = json!({"url": "https://hooks.a.test/", "event_types": ["delegation.created"]});
     assert_eq!(app.switch(&owner, &endpoints[0], true).await.status, 200);
     let refused = app.post(Shows::Key(&owner), WEBHOOKS, &another).await;
-    assert_eq!(refused.refusal(), (409, "conflict"), "enabling it could make eleven");
+    assert_eq!(refused.refusal(), (409, "conflict"), "enabling it would exceed ten");
     let (_, other) = app.org("other").await;
-    assert_eq!(app.subscribe(&other, &["delegation.created"]).await.status, 201, "another organisation's do not count");
+    assert_eq!(app.subscribe(&other, &["delegation.created"]).await.status, 201, "other organizations' don't count");
     let deleted = format!("{WEBHOOKS}/{}", endpoints[0].text("id"));
     assert_eq!(app.delete(Shows::Key(&owner), &deleted).await.status, 204);
     assert_eq!(app.get(Shows::Key(&owner), WEBHOOKS).await.body.as_array().unwrap().len(), 9);

@@ -1,4 +1,4 @@
-//! Registering, listing and disabling endpoints (threat row W5).
+//! Webhook endpoints: create, list, delete (threat row W5).
 
 use crate::test_app::{Shows, TestApp, WEBHOOKS};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ async fn creates_lists_shows_and_deletes_an_endpoint() {
     assert_eq!(app.get(Shows::Key(&owner), &path).await.body, expected);
     for _ in 0..2 {
         let disabled = app.delete(Shows::Key(&owner), &path).await;
-        assert_eq!((disabled.status, disabled.body), (204, Value::Null), "a second time changes nothing");
+        assert_eq!((disabled.status, disabled.body), (204, Value::Null), "repeating it changes nothing");
     }
     assert_eq!(app.get(Shows::Key(&owner), WEBHOOKS).await.body, json!([]));
     assert!(app.get(Shows::Key(&owner), &path).await.body["disabled_at"].is_string());
@@ -51,8 +51,8 @@ async fn w5_secrets_are_shown_once_and_stored_encrypted() {
         .await
         .unwrap();
     let random = &secret.as_bytes()[6..];
-    assert!(!sealed.windows(random.len()).any(|part| part == random), "not as it is");
-    assert_eq!(app.sealer.open(&sealed, id.as_bytes()).unwrap(), secret, "but so that it can sign");
+    assert!(!sealed.windows(random.len()).any(|part| part == random), "stored encrypted");
+    assert_eq!(app.sealer.open(&sealed, id.as_bytes()).unwrap(), secret, "can be decrypted for signing");
     let other_id: Uuid = other.text("id").parse().unwrap();
-    assert!(app.sealer.open(&sealed, other_id.as_bytes()).is_err(), "and only for its own endpoint");
+    assert!(app.sealer.open(&sealed, other_id.as_bytes()).is_err(), "only for its own endpoint");
 }

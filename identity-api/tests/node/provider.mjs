@@ -1,9 +1,9 @@
-// Runs the npm package `oidc-provider` with one client and a few accounts, and prints its issuer. Its own login and
-// consent pages stay as they are: the test walks them as a browser does.
+// Runs the npm package `oidc-provider` with one client and a few accounts, and prints its issuer. The test uses its login and
+// consent pages as a browser does.
 //
 // Environment: PACKAGE_DIR (a folder with node_modules), CLIENT_SECRET, REDIRECT_URI, ACCOUNTS (subject -> claims), VARIANT:
-// {"auth_method", how the client is registered; "auth_methods", what discovery advertises; "in_id_token", whether the claims are
-// in the ID token; "audiences", more of them; "azp"}, all optional.
+// {"auth_method", how the client is registered; "auth_methods", advertised in the metadata; "in_id_token", whether the claims are
+// in the ID token; "audiences", additional ones; "azp"}, all optional.
 
 import { createServer } from "node:http";
 import { join } from "node:path";
@@ -29,7 +29,7 @@ const provider = new Provider(issuer, {
   findAccount: (_, subject) => accounts[subject] && { accountId: subject, claims: () => ({ sub: subject, ...accounts[subject] }) },
 });
 if (variant.audiences) {
-  // The package signs tokens for one audience: what it reads as the client's id becomes a list.
+  // The package signs tokens for one audience, so make what it reads as the client's id a list.
   const issue = provider.IdToken.prototype.issue;
   provider.IdToken.prototype.issue = function (options) {
     const audiences = [this.client.clientId, ...variant.audiences];
@@ -43,7 +43,7 @@ if (variant.audiences) {
     return issue.call(this, options);
   };
 }
-// The package takes the client's secret either way, whatever the client is registered for; stricter providers don't.
+// The package accepts the client's secret either way; stricter providers don't.
 const isOtherWay = ({ method, url, headers }) =>
   method === "POST" && url === "/token" && variant.auth_method &&
   "authorization" in headers !== (variant.auth_method === "client_secret_basic");

@@ -1,10 +1,10 @@
-//! What a caller shows, and what comes back.
+//! Credentials and responses.
 
 use reqwest::RequestBuilder;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// Longest that requests are repeated while the service is busy.
+/// Maximum time that requests are retried while the service is busy.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A status and a body.
@@ -22,7 +22,7 @@ pub(crate) enum Shows<'a> {
     Both(&'a str, &'a str),
 }
 
-/// Sends; the request id, which differs from request to request, is taken out of a problem.
+/// Sends a request. Removes the request id from errors, because it differs between requests.
 pub(crate) async fn answer(request: RequestBuilder) -> Answer {
     let response = request.send().await.unwrap();
     let status = response.status().as_u16();
@@ -35,7 +35,7 @@ pub(crate) async fn answer(request: RequestBuilder) -> Answer {
     Answer { status, body }
 }
 
-/// Repeats a request that found no slot, as clients do: on a busy machine, many at once may wait longer than the service lets them.
+/// Retries a request that found no slot, as clients do: on a busy machine, many concurrent requests can time out.
 pub(crate) async fn until_served<F: Future<Output = Answer>>(request: impl Fn() -> F) -> Answer {
     let begun = Instant::now();
     loop {
@@ -49,7 +49,7 @@ pub(crate) async fn until_served<F: Future<Output = Answer>>(request: impl Fn() 
 }
 
 impl Answer {
-    /// Whether the request found no slot or no connection: not a refusal by a rate, a budget or a bound.
+    /// Returns whether the request found no slot or no connection, unlike a rate, budget or limit.
     fn is_busy(&self) -> bool {
         let (status, code) = self.refusal();
         let detail = self.body["detail"].as_str().unwrap_or_default();
@@ -57,12 +57,12 @@ impl Answer {
             || ((status, code) == (429, "too_many_requests") && detail.starts_with("Too many of your requests are in progress."))
     }
 
-    /// A text member of the body.
+    /// Returns a text member of the body.
     pub(crate) fn text(&self, member: &str) -> &str {
         self.body[member].as_str().unwrap_or_else(|| panic!("{member} of {}", self.body))
     }
 
-    /// The status and the code of a refusal.
+    /// Returns the status and the error code.
     pub(crate) fn refusal(&self) -> (u16, &str) {
         (self.status, self.body["code"].as_str().unwrap_or_default())
     }
