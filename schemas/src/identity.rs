@@ -1,5 +1,4 @@
-//! Organisations, scopes, keys, delegations and settings, as the identity surface and every authenticated service
-//! name them: one file per noun.
+//! Organizations, scopes, keys, delegations and settings, as used by the identity API and every authenticated service. One file per noun.
 
 mod access_request;
 mod analyst;
@@ -29,7 +28,7 @@ pub use org_type::OrgType;
 pub use organization::Organization;
 pub use settings::OrganizationSettings;
 
-/// A stored or sent name that is none of those this build knows.
+/// A stored or received name that this build does not know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown name {0:?}")]
 pub struct UnknownName(pub(crate) String);

@@ -1,4 +1,4 @@
-//! The registry of typed ids, alphabetical; doubles as a glossary.
+//! Typed ids, in alphabetical order.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
@@ -28,26 +28,26 @@ macro_rules! uuid_ids {
 }
 
 uuid_ids! {
-    /// Somebody's question for a platform or agent organisation.
+    /// A request for a platform or agent organization.
     AccessRequestId;
-    /// An analyst's account in ClickHouse (its row, never its password).
+    /// An analyst account in ClickHouse (its row, never its password).
     AnalystAccountId;
     /// An API key (its row, never its secret).
     ApiKeyId;
-    /// What a content owner lets a platform read.
+    /// A content owner's permission for a platform to read its data.
     DelegationId;
-    /// A platform's question for a delegation.
+    /// A platform's request for a delegation.
     DelegationRequestId;
-    /// One message to one webhook endpoint, over all its attempts; the `id` of the signed body.
+    /// A message to one webhook endpoint, the same for all attempts; the `id` of the signed body.
     DeliveryId;
     DomainId;
     /// A log stream of a CDN or a server.
     DrainId;
-    /// An invitation to claim an organisation.
+    /// An invitation to join an organization.
     InviteId;
-    /// An organisation: content owner, platform or agent.
+    /// An organization: content owner, platform or agent.
     OrgId;
-    /// A reported agent session; only unique together with the organisation that reported it.
+    /// A session that an agent reported. Unique only together with its organization.
     SessionId;
     /// A person who can sign in.
     UserId;

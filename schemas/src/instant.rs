@@ -1,6 +1,6 @@
-//! How every answer writes an instant: RFC 3339 in UTC with milliseconds, `2026-11-22T10:00:00.000Z`.
+//! Formats timestamps in responses: RFC 3339 in UTC with milliseconds, `2026-11-22T10:00:00.000Z`.
 //!
-//! Members of answers say `#[serde(with = "crate::instant")]`, or `crate::instant::optional`; reading takes any RFC 3339.
+//! Use it with `#[serde(with = "crate::instant")]` or `crate::instant::optional`. Deserializing accepts any RFC 3339.
 
 mod read;
 
@@ -9,14 +9,14 @@ pub use read::{Spelling, read, read_day, read_rfc3339};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The instant as text; what is finer than a millisecond is cut off.
+/// Formats an instant, truncated to milliseconds.
 pub fn text(instant: DateTime<Utc>) -> String {
     instant.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// The first instant in a text that is in another format than ours: what tests hold examples and answers to.
+/// Returns the first timestamp in a text that has another format. Tests check examples and responses with it.
 pub fn foreign_in(text: &str) -> Option<&str> {
-    // The `T` between a date and a time; both are ASCII, so every cut is between characters.
+    // The `T` between date and time. Both are ASCII, so every cut is a character boundary.
     text.bytes().enumerate().filter(|(_, byte)| *byte == b'T').find_map(|(at, _)| {
         let written = text.get(at.checked_sub(10)?..)?;
         let is_instant = has_shape(written, "dddd-dd-ddTdd:dd");
@@ -24,7 +24,7 @@ pub fn foreign_in(text: &str) -> Option<&str> {
     })
 }
 
-/// Whether a text begins with this shape, in which a `d` stands for a digit.
+/// Returns whether a text begins with this shape, in which `d` is any digit.
 fn has_shape(text: &str, shape: &str) -> bool {
     let is_of = |(byte, of): (u8, u8)| if of == b'd' { byte.is_ascii_digit() } else { byte == of };
     text.len() >= shape.len() && text.bytes().zip(shape.bytes()).all(is_of)
@@ -38,7 +38,7 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateTim
     DateTime::deserialize(deserializer)
 }
 
-/// The same of an instant that may be absent: null.
+/// Like the parent module, for an optional instant: null if absent.
 pub mod optional {
     use chrono::{DateTime, Utc};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instant_has_three_digits_of_a_second_whatever_it_holds() {
+    fn instants_have_three_fraction_digits() {
         for (micros, expected) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (500_000, "1970-01-01T00:00:00.500Z"),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn any_rfc_3339_is_read_and_an_absent_one_is_none() {
+    fn reads_any_rfc_3339() {
         let told: Told = serde_json::from_value(json!({"at": "2026-11-22T12:00:00+02:00"})).unwrap();
         assert_eq!((text(told.at).as_str(), told.until), ("2026-11-22T10:00:00.000Z", None));
     }

@@ -1,16 +1,15 @@
-//! What the parts say to each other: ids, sites, secrets, events, the log record, read results, webhooks
-//! and errors.
+//! Types that the services share: ids, sites, secrets, events, log records, read responses, webhooks and errors.
 
 #[macro_use]
 mod named_enum;
 
-// What everything is named by.
+// Names and basic types.
 pub mod ids;
 pub mod instant;
 pub mod site;
 pub mod secrets;
 
-// A report, and the record it becomes.
+// Reports and log records.
 pub mod event;
 pub mod event_key;
 pub mod crawler;
@@ -20,21 +19,21 @@ pub mod log;
 pub mod report_keys;
 pub mod shard;
 
-// Whose it is.
+// Organizations and their objects.
 pub mod identity;
 pub mod clicks;
 
-// What is stored, and read back.
+// Responses of reads.
 pub mod reads;
 pub mod pages;
 pub mod series;
 pub mod coverage;
 pub mod crawler_reads;
 
-// What goes out by itself.
+// Webhooks.
 pub mod webhook;
 pub mod receiver;
 
-// Every surface.
+// All APIs.
 pub mod problem;
 pub mod openapi;

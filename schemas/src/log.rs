@@ -1,6 +1,6 @@
-//! The log: topic names and the record that one accepted request becomes (docs/api/event-keys.md#replays-and-records).
+//! The log: topic names, and the record of one accepted request (docs/api/event-keys.md#replays-and-records).
 //!
-//! A replay reads records of any age: add optional members only, and increase [`RECORD_VERSION`] when an older worker would misread a
+//! A replay reads records of any age. Only add optional members, and increase [`RECORD_VERSION`] if an older worker would misread a
 //! new record.
 
 use crate::bots::Purpose;
@@ -17,16 +17,16 @@ use serde_json::value::RawValue;
 use serde_with_macros::skip_serializing_none;
 
 pub const TELEMETRY_TOPIC: &str = "telemetry.v1";
-/// Records no worker could decode, as they were.
+/// Records that a worker could not decode, unchanged.
 pub const REJECTED_TOPIC: &str = "telemetry.rejected.v1";
-/// The record version that this build writes, and the newest one it reads. A worker rejects a newer record instead of storing it
-/// wrongly, so update workers before gateways. Increase it when an older worker would store a new record wrongly, or when a rule
-/// for keys or sites changes: a replay of older records must produce the same rows as before.
+/// The record version that this build writes, and the newest one it reads. A worker rejects a newer record, so update workers
+/// before gateways. Increase it if an older worker would store a new record wrongly, or if a rule for keys or sites changes: a
+/// replay of older records must produce the same rows as before.
 pub const RECORD_VERSION: u16 = 1;
-/// Largest record the topics must take: an inflated request of 4 MiB with what normalising adds.
+/// Maximum size of a record, which the topics must accept: an inflated request of 4 MiB plus what normalizing adds.
 pub const MAX_RECORD_BYTES: usize = 8 * 1024 * 1024;
 
-/// What a dead letter takes besides its record: headers and framing.
+/// Bytes of a dead letter besides its record: headers and framing.
 pub const MAX_LETTER_HEAD_BYTES: usize = 16 * 1024;
 
 pub mod header {
@@ -35,13 +35,13 @@ pub mod header {
     pub const ORG: &str = "org";
     /// The request id of the write.
     pub const REQUEST_ID: &str = "request-id";
-    /// The buckets of the store that its reports are in ([`crate::shard::Buckets`]).
+    /// The store's buckets with its reports ([`crate::shard::Buckets`]).
     pub const BUCKETS: &str = "buckets";
-    /// On a dead letter: why it could not be decoded.
+    /// On a dead letter: why decoding failed.
     pub const REASON: &str = "reason";
     /// On a dead letter: `topic/partition/offset` of the original.
     pub const ORIGIN: &str = "origin";
-    /// On the note that a dead letter was put back: `topic/partition/offset` of the copy. The note repeats its origin.
+    /// On the marker for a dead letter that was retried: `topic/partition/offset` of the copy. The marker also has the origin.
     pub const RETRIED: &str = "retried";
 }
 
@@ -56,52 +56,52 @@ pub enum RecordKind {
     Drain,
 }
 
-/// One accepted request; of a drain, one batch of its lines.
+/// One accepted request, or one batch of a drain's lines.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LogRecord {
     /// The [`RECORD_VERSION`] of the build that wrote it.
     pub v: u16,
     pub org: OrgId,
-    /// Whether `org` is a content owner, which reports only for hosts that it has verified: its reports describe a fetch before others'
-    /// (docs/api/counting.md#5-one-report-represents-the-event).
+    /// Whether `org` is a content owner, which reports only for its verified hosts. Its reports take precedence when describing a
+    /// fetch (docs/api/counting.md#5-one-report-represents-the-event).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_owners: bool,
-    /// When the gateway accepted it, in microseconds UTC; decides which of two repeats is the first.
+    /// When the gateway accepted it, in microseconds UTC. The earlier of two copies wins.
     pub received_at_us: i64,
     pub kind: RecordKind,
-    /// The drain, if the lines were sent with the key of one.
+    /// The drain, if the lines were sent with a drain's key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<DrainId>,
-    /// What the write says about a session, when it is about one.
+    /// Facts about the session, if the request is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionFacts>,
-    /// The reporter's sessions that the events name, each once. The worker writes them before the events can be read.
+    /// The reporter's sessions that the events name, without duplicates. The worker stores them before the events become visible.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub named_sessions: Vec<SessionReport>,
-    /// Normalised, keyed and stripped of what must not be kept.
+    /// Normalized events with keys, without members that must not be stored.
     #[serde(default)]
     pub events: Vec<LogEvent>,
-    /// Of a drain: requests by bots that returned no content. They are no events.
+    /// A drain's requests by bots that returned no content. They are not events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_fetches: Vec<FailedFetch>,
 }
 
 impl LogRecord {
-    /// Whether a click token or an agent is left for the worker to look up.
+    /// Returns whether the worker must look up a click token or an agent.
     pub fn is_unresolved(&self) -> bool {
         self.events.iter().any(LogEvent::is_left_to_the_worker)
     }
 }
 
-/// A bot's request whose status says that no content was returned (docs/api/drains.md#what-is-kept). It has neither the query nor the
-/// user agent, because nothing counts by them.
+/// A bot's request that returned no content, according to its status (docs/api/drains.md#what-is-kept). It contains neither query
+/// nor user agent, because no figure depends on them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedFetch {
-    /// The key that the line's event would have, had content been returned ([`LogEvent::own_key`]).
+    /// The key that the line's event would have if it had returned content ([`LogEvent::own_key`]).
     pub own_key: EventKey,
     /// Time of the request in milliseconds UTC.
     pub at_ms: i64,
-    /// Reversed canonical host; empty if nobody can own it.
+    /// Reversed canonical host; empty if it can't be owned.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub site: String,
     /// Path of the URL, without query.
@@ -109,7 +109,7 @@ pub struct FailedFetch {
     pub bot: String,
     pub operator: String,
     pub purpose: Purpose,
-    /// Whether it asked from an address that its operator publishes.
+    /// Whether the request came from an address that the operator publishes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<bool>,
     /// HTTP status; 0 if the request wasn't answered.
@@ -119,20 +119,20 @@ pub struct FailedFetch {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LogEvent {
-    /// The reporter's own key of the report, from its id, the `Idempotency-Key` or its content. It contains the organization but
-    /// not the host, which a click token may still decide.
+    /// The reporter's own key of the report, derived from its id, the `Idempotency-Key` or its content. It contains the
+    /// organization but not the host, which a click token may still determine.
     pub own_key: EventKey,
-    /// Correlation id and content of a fetch: observers with the same one report the same fetch, if the host is the same too.
-    /// The gateway makes it, because `content_url` may lose click tokens afterwards.
+    /// Correlation id and content of a fetch. Observers with the same key and host report the same fetch. The gateway computes it,
+    /// because `content_url` may lose click tokens afterwards.
     pub correlation_key: Option<EventKey>,
     /// The reporter's own id, canonical.
     pub id: Option<String>,
     #[serde(rename = "type")]
     pub event_type: String,
-    /// When it happened, in milliseconds UTC.
+    /// Time of the event in milliseconds UTC.
     pub at_ms: i64,
     pub source_role: Option<SourceRole>,
-    /// Reversed host; empty when nobody can own it.
+    /// Reversed host; empty if it can't be owned.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub site: String,
     pub content_url: Option<String>,
@@ -140,38 +140,37 @@ pub struct LogEvent {
     /// Correlation id, canonical.
     pub content_telemetry_id: Option<String>,
     pub session_id: Option<SessionId>,
-    /// Whose session it is, when it is not the reporter's: the organisation that issued the click token.
+    /// The organization that owns the session, if that is not the reporter: the issuer of the click token.
     pub session_org: Option<OrgId>,
-    /// How its URL stands to the link of the token; said where `session_org` is.
+    /// How the event's URL relates to the token's link. Present together with `session_org`.
     pub link: Option<ClickLink>,
-    /// Reversed host of that link, where `link` is [`ClickLink::Other`] and somebody can own it: who owns both may learn whose
-    /// click it was (docs/api/click-tokens.md#what-a-token-tells).
+    /// Reversed host of that link, if `link` is [`ClickLink::Other`] and the host can be owned. An owner of both hosts may learn
+    /// which session the click belongs to (docs/api/click-tokens.md#what-a-token-tells).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub link_site: String,
-    /// The hash of a click token that the gateway could not look up; the worker does, as of `received_at_us`. A
-    /// `session_id` beside it is what the reporter says: a good token of the reporter's own must turn out to be of that session,
-    /// and another organisation's binds nothing.
+    /// Hash of a click token that the gateway could not look up. The worker does, as of `received_at_us`. If the reporter also
+    /// names a `session_id`, its own token must belong to that session, and another organization's token binds nothing.
     pub ctx_hash: Option<SecretHash>,
-    /// The hash of a click token that binds nothing: one that stands beside a session and is unknown, expired or another
-    /// organisation's, or on a type that no token binds.
+    /// Hash of a click token that binds nothing: with a session it is unknown, expired or another organization's, or the event's
+    /// type can't be bound.
     pub kept_ctx_hash: Option<SecretHash>,
-    /// The answering agent, as its reporter names it. Without one the worker puts the session's here.
+    /// The responding agent, as the reporter names it. If absent, the worker sets the session's agent.
     pub agent_id: Option<String>,
     pub turn_id: Option<String>,
     pub output_id: Option<String>,
-    /// Who fetched it and how it was answered, where an edge or an origin says so.
+    /// The bot and its response, if an edge or origin reports them.
     pub crawler: Option<Box<Crawler>>,
     /// The type-specific object, as written.
     pub data: Option<Box<RawValue>>,
-    /// An object of the members this build does not know, as written.
+    /// An object of unknown members, as written.
     pub extra: Option<Box<RawValue>>,
 }
 
 impl LogEvent {
-    /// Puts the session behind its click token into an event, and the token's URL where the event names none. The agent of
-    /// somebody else's session is that session's to name, not the reporter's.
+    /// Sets the session of the event's click token, and the token's URL if the event has none. Removes the agent for another
+    /// organization's session, because only that organization can name it.
     ///
-    /// Call it only after `own_key` is made: a retry is the same report whether its token could be looked up or not.
+    /// Call it only after `own_key` is computed: a retry is the same report whether its token could be looked up or not.
     pub fn bind_to_click(&mut self, reporter: OrgId, issuer: OrgId, session: SessionId, token_url: &str) {
         self.ctx_hash = None;
         self.session_id = Some(session);
@@ -191,23 +190,23 @@ impl LogEvent {
         }
     }
 
-    /// Returns whether a click token of this issuer can bind the event: a session id belongs to its reporter and is not compared
-    /// with another organization's.
+    /// Returns whether this issuer's click token can bind the event. A session id belongs to its reporter and is not compared with
+    /// another organization's.
     pub fn can_be_bound_by(&self, reporter: OrgId, issuer: OrgId) -> bool {
         self.session_id.is_none() || issuer == reporter
     }
 
-    /// Whether its session stands behind a click token that is not looked up yet.
+    /// Returns whether the session depends on a click token that is not looked up yet.
     pub fn is_unresolved(&self) -> bool {
         self.ctx_hash.is_some()
     }
 
-    /// Whether the worker looks up the agent of its session, because it names none.
+    /// Returns whether the worker must look up the session's agent.
     pub fn is_nameless(&self) -> bool {
         self.agent_id.is_none() && self.session_id.is_some()
     }
 
-    /// Whether the worker looks up its click token or its agent.
+    /// Returns whether the worker must look up its click token or agent.
     pub fn is_left_to_the_worker(&self) -> bool {
         self.is_unresolved() || self.is_nameless()
     }
@@ -231,10 +230,10 @@ mod tests {
     }
 
     #[test]
-    fn an_unresolved_token_is_a_hash() {
+    fn unresolved_tokens_are_hashes() {
         let mut record: LogRecord = serde_json::from_str(RECORD).unwrap();
         record.events[0].session_id = Some(SessionId(uuid::Uuid::max()));
-        assert!(record.is_unresolved(), "the agent of its session");
+        assert!(record.is_unresolved(), "the session's agent is not looked up");
         record.events[0].agent_id = Some("bot".to_owned());
         assert!(!record.is_unresolved());
         record.events[0].session_id = None;
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_bound_by_a_token_takes_its_session_its_agent_and_where_it_has_none_its_url() {
+    fn binding_to_a_click_sets_session_and_url() {
         let event = |members: &str| {
             let record: LogRecord = serde_json::from_str(&RECORD.replace(r#""type":"#, &format!(r#"{members}"type":"#))).unwrap();
             record.events[0].clone()
@@ -269,11 +268,15 @@ mod tests {
             (event.content_url, event.site, event.session_org, event.link, event.agent_id)
         };
         let own = bound(r#""agent_id":"bot","#, reporter);
-        assert_eq!((own.0.as_deref(), own.2, own.3), (Some("https://www.shop.test/offer"), None, None), "one's own token");
+        assert_eq!(
+            (own.0.as_deref(), own.2, own.3),
+            (Some("https://www.shop.test/offer"), None, None),
+            "the reporter's own token"
+        );
         assert_eq!(own.4.as_deref(), Some("bot"));
         let (url, site, org, link, agent) = bound(r#""agent_id":"bot","#, issuer);
         assert_eq!((url.as_deref(), org, link), (Some("https://www.shop.test/offer"), Some(issuer), Some(ClickLink::Taken)));
-        assert_eq!(agent, None, "a reporter does not name the agent of another's session");
+        assert_eq!(agent, None, "a reporter can't name the agent of another organization's session");
         let elsewhere = bound(r#""content_url":"https://evil.test/","site":"test.evil","#, issuer);
         assert_eq!((elsewhere.1.as_str(), elsewhere.3), ("test.evil", Some(ClickLink::Other)));
         let same = bound(&format!(r#""content_url":"https://www.shop.test/thanks","site":"{site}","#), issuer);

@@ -1,6 +1,6 @@
-//! Enums whose values have one name each: in JSON, in tables and in texts.
+//! Enums whose values have one name each, used in JSON, tables and texts.
 
-/// Defines an enum by a table of its values and their names.
+/// Defines an enum from a table of values and names.
 macro_rules! named_enum {
     ($(#[$about:meta])* pub enum $name:ident { $($(#[$says:meta])* $value:ident = $text:literal,)+ }) => {
         $(#[$about])*
@@ -10,7 +10,7 @@ macro_rules! named_enum {
         }
 
         impl $name {
-            /// Every value, in this order.
+            /// Every value, in the order of declaration.
             pub const ALL: [Self; [$($text),+].len()] = [$(Self::$value),+];
 
             pub const fn as_str(self) -> &'static str {
@@ -36,7 +36,7 @@ mod tests {
     use crate::identity::Scope;
 
     #[test]
-    fn names_are_those_of_json_and_are_read_back() {
+    fn names_match_json_and_round_trip() {
         for scope in Scope::ALL {
             assert_eq!(serde_json::to_value(scope).unwrap(), scope.as_str());
             assert_eq!(scope.as_str().parse(), Ok(scope));

@@ -1,4 +1,4 @@
-//! Somebody asks for a platform or agent organisation: pending, then approved or rejected by an operator, once.
+//! Requests for a platform or agent organization: pending, then approved or rejected once by an operator.
 
 use super::OrgType;
 use crate::ids::{AccessRequestId, OrgId, UserId};
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessRequest {
     pub id: AccessRequestId,
-    /// Who asks; becomes an owner when it is approved.
+    /// The requester, who becomes an owner on approval.
     pub user_id: UserId,
-    /// What is asked for: a platform or an agent.
+    /// The requested type: platform or agent.
     pub org_type: OrgType,
     pub org_name: String,
     pub admin_email: String,
@@ -27,12 +27,11 @@ pub struct AccessRequest {
 #[serde(into = "Members", try_from = "Members")]
 pub enum AccessState {
     Pending,
-    /// The organisation exists, and the requester owns it.
+    /// The organization exists, and the requester owns it.
     Approved {
         review: Review,
         org_id: OrgId,
     },
-    /// Nothing comes of it.
     Rejected {
         review: Review,
     },
@@ -41,13 +40,13 @@ pub enum AccessState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Review {
     pub at: DateTime<Utc>,
-    /// The operator; absent when it was done at the machine itself, in nobody's name.
+    /// The operator; absent if the review was done on the machine itself.
     pub by: Option<UserId>,
     pub note: Option<String>,
 }
 
 named_enum! {
-    /// Where a request can stand.
+    /// Status of a request.
     pub enum AccessStatus {
         Pending = "pending",
         Approved = "approved",
@@ -55,12 +54,12 @@ named_enum! {
     }
 }
 
-/// The request was reviewed before: 409.
+/// The request was already reviewed (409).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlreadyReviewed;
 
 impl AccessRequest {
-    /// Pending → approved, with the organisation that comes of it.
+    /// Approves a pending request with the created organization.
     pub fn approve(self, org_id: OrgId, review: Review) -> Result<Self, AlreadyReviewed> {
         self.answer(AccessState::Approved { review, org_id })
     }
@@ -78,7 +77,7 @@ impl AccessRequest {
 }
 
 impl AccessState {
-    /// Reads what was stored or sent; a status that contradicts the other members is none.
+    /// Builds a state from stored or received members. Returns `None` if they contradict the status.
     pub fn of(status: AccessStatus, review: Option<Review>, org_id: Option<OrgId>) -> Option<Self> {
         match (status, review, org_id) {
             (AccessStatus::Pending, None, None) => Some(Self::Pending),
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pending_request_is_approved_with_an_organisation_or_rejected_with_none() {
+    fn pending_requests_are_approved_or_rejected() {
         let approved = pending().approve(ORG, review("yes")).unwrap();
         assert_eq!(approved.state, AccessState::Approved { review: review("yes"), org_id: ORG });
         assert_eq!(approved.state.approved_org_id(), Some(ORG));
@@ -179,12 +178,12 @@ mod tests {
         assert_eq!(rejected.state, AccessState::Rejected { review: review("no") });
         assert_eq!(rejected.state.approved_org_id(), None);
         for reviewed in [approved, rejected] {
-            assert_eq!(AccessRequest { state: AccessState::Pending, ..reviewed }, pending(), "nothing else changes");
+            assert_eq!(AccessRequest { state: AccessState::Pending, ..reviewed }, pending(), "only the state changes");
         }
     }
 
     #[test]
-    fn a_reviewed_request_is_not_reviewed_again() {
+    fn requests_are_reviewed_only_once() {
         for reviewed in [pending().approve(ORG, review("yes")).unwrap(), pending().reject(review("no")).unwrap()] {
             assert_eq!(reviewed.clone().approve(OrgId(Uuid::from_u128(10)), review("again")), Err(AlreadyReviewed));
             assert_eq!(reviewed.reject(review("again")), Err(AlreadyReviewed));
@@ -192,12 +191,12 @@ mod tests {
     }
 
     #[test]
-    fn every_state_is_read_back_with_the_published_members_and_contradictions_are_not() {
+    fn states_round_trip_and_contradictions_are_rejected() {
         for request in [pending(), pending().approve(ORG, review("yes")).unwrap(), pending().reject(review("no")).unwrap()] {
             let json = serde_json::to_value(&request).unwrap();
             assert_eq!(json["status"], request.state.status().as_str());
             for member in ["reviewed_at", "reviewed_by", "reviewer_note", "approved_org_id"] {
-                assert!(json.get(member).is_some(), "{member} is there, if null: {json}");
+                assert!(json.get(member).is_some(), "{member} is present, even if null: {json}");
             }
             assert_eq!(serde_json::from_value::<AccessRequest>(json).unwrap(), request);
         }

@@ -1,4 +1,4 @@
-//! A content owner lets a platform read its telemetry.
+//! Delegations: a content owner lets a platform read its telemetry.
 
 use super::Scope;
 use crate::ids::{DelegationId, OrgId};
@@ -12,10 +12,10 @@ pub struct Delegation {
     /// The content owner; what readers pass as `delegated_from`.
     pub grantor_org_id: OrgId,
     pub grantee_org_id: OrgId,
-    /// Of the content owner; in lists only.
+    /// Name of the content owner; in lists only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grantor_name: Option<String>,
-    /// Of the partner; in lists only.
+    /// Name of the partner; in lists only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grantee_name: Option<String>,
     pub scopes: Vec<Scope>,
@@ -27,6 +27,6 @@ pub struct Delegation {
 }
 
 impl Delegation {
-    /// All that can be delegated, and what a delegation gets when nobody says.
+    /// Every scope that can be delegated, and the default.
     pub const SCOPES: [Scope; 1] = [Scope::TelemetryRead];
 }

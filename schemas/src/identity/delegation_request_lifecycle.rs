@@ -1,6 +1,6 @@
-//! A platform asks a content owner for a delegation: pending, then approved, denied or expired, once.
+//! Requests of a platform for a delegation from a content owner: pending, then approved or denied once, or expired.
 //!
-//! Resolved beats expired (409 before 410).
+//! A resolved request never expires (409 before 410).
 
 use super::Scope;
 use crate::ids::{DelegationId, DelegationRequestId, OrgId};
@@ -16,10 +16,10 @@ pub struct DelegationRequest {
     pub id: DelegationRequestId,
     pub requester_org_id: OrgId,
     pub requester_name: String,
-    /// Who is asked: the verified owner of the domain when the request was filed.
+    /// The content owner that is asked: the domain's verified owner when the request was created.
     pub grantor_org_id: OrgId,
     pub grantor_name: String,
-    /// By which the grantor was found, canonical.
+    /// The domain by which the content owner was found, canonical.
     pub domain: String,
     pub scopes: Vec<Scope>,
     /// `status`, `resolved_at` and `delegation_id`.
@@ -27,7 +27,7 @@ pub struct DelegationRequest {
     pub state: RequestState,
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
-    /// RFC 3339; from here on a pending request is expired.
+    /// RFC 3339; a request that is still pending then expires.
     #[serde(with = "crate::instant")]
     pub expires_at: DateTime<Utc>,
 }
@@ -50,14 +50,14 @@ pub enum RequestState {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidTransition {
-    /// It was approved or denied before: 409.
+    /// The request was already approved or denied (409).
     AlreadyResolved,
-    /// Its time is over: 410.
+    /// The request has expired (410).
     Expired,
 }
 
 impl DelegationRequest {
-    /// As it stands at `now`: time alone turns a pending request into an expired one.
+    /// Returns the request as of `now`: a pending request may have expired.
     #[must_use]
     pub fn at(mut self, now: DateTime<Utc>) -> Self {
         if self.state == RequestState::Pending && now >= self.expires_at {
@@ -66,7 +66,7 @@ impl DelegationRequest {
         self
     }
 
-    /// Pending → approved, with the delegation that comes of it.
+    /// Approves a pending request with the created delegation.
     pub fn approve(self, delegation_id: DelegationId, now: DateTime<Utc>) -> Result<Self, InvalidTransition> {
         self.resolve(RequestState::Approved { resolved_at: now, delegation_id }, now)
     }
@@ -86,7 +86,7 @@ impl DelegationRequest {
 }
 
 impl RequestState {
-    /// Reads what was stored or sent; a status that contradicts the other members is none.
+    /// Builds a state from stored or received members. Returns `None` if they contradict the status.
     pub fn of(status: &str, resolved_at: Option<DateTime<Utc>>, delegation_id: Option<DelegationId>) -> Option<Self> {
         match (status, resolved_at, delegation_id) {
             ("pending", None, None) => Some(Self::Pending),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pending_request_is_answered_once_and_only_in_time() {
+    fn pending_requests_are_resolved_before_they_expire() {
         let last_moment = filed_at() + REQUEST_LIFETIME - TimeDelta::microseconds(1);
         let approved = pending().approve(DELEGATION, last_moment).unwrap();
         assert_eq!(approved.state, RequestState::Approved { resolved_at: last_moment, delegation_id: DELEGATION });
@@ -183,11 +183,11 @@ mod tests {
     }
 
     #[test]
-    fn resolved_beats_expired() {
+    fn resolved_requests_never_expire() {
         let now = filed_at();
         for resolved in [pending().approve(DELEGATION, now).unwrap(), pending().deny(now).unwrap()] {
             for later in [now, now + REQUEST_LIFETIME, now + REQUEST_LIFETIME * 2] {
-                assert_eq!(resolved.clone().at(later), resolved, "time does not change it");
+                assert_eq!(resolved.clone().at(later), resolved, "a resolved request never expires");
                 assert_eq!(resolved.clone().approve(DELEGATION, later), Err(InvalidTransition::AlreadyResolved));
                 assert_eq!(resolved.clone().deny(later), Err(InvalidTransition::AlreadyResolved));
             }
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_request_stays_expired_whatever_the_clock_says() {
+    fn expired_requests_stay_expired() {
         let expired = pending().at(filed_at() + REQUEST_LIFETIME);
         assert_eq!(expired.state, RequestState::Expired);
         assert_eq!(expired.clone().at(filed_at()), expired);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn every_state_is_read_back_and_contradictions_are_not() {
+    fn states_round_trip_but_contradictions_are_rejected() {
         let now = filed_at();
         let states = [
             pending(),
@@ -214,7 +214,10 @@ mod tests {
         for request in states {
             let json = serde_json::to_value(&request).unwrap();
             assert_eq!(json["status"], request.state.status());
-            assert!(json.get("resolved_at").is_some() && json.get("delegation_id").is_some(), "both are there, if null: {json}");
+            assert!(
+                json.get("resolved_at").is_some() && json.get("delegation_id").is_some(),
+                "both are present, even if null: {json}"
+            );
             assert_eq!(serde_json::from_value::<DelegationRequest>(json).unwrap(), request);
         }
         for (status, resolved_at, delegation_id) in [

@@ -1,26 +1,26 @@
-//! Domains as their organisation sees them (docs/api/identity.md#domains), and how one is proved to be somebody's.
+//! Domains of an organization (docs/api/identity.md#domains), and how they are verified.
 
 use crate::ids::{DomainId, OrgId};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-/// Beneath this label of a domain stands the TXT record that proves it.
+/// Label of the TXT record, below the domain.
 pub const TXT_LABEL: &str = "_content-telemetry";
-/// What the TXT record starts with, before the token.
+/// Prefix of the TXT record's value, before the token.
 pub const TXT_PREFIX: &str = "svc-verify=";
-/// Where a participant publishes its manifest; the token stands in its member [`MANIFEST_MEMBER`].
+/// Path of a participant's manifest. Its member [`MANIFEST_MEMBER`] contains the token.
 pub const MANIFEST_PATH: &str = "/.well-known/content-telemetry.json";
-/// A token, or a list of tokens.
+/// Member with a token or a list of tokens.
 pub const MANIFEST_MEMBER: &str = "verification_token";
-/// The name of the `<meta>` element in the head of the root page whose `content` is the token.
+/// Name of the `<meta>` element in the head of the root page. Its `content` is the token.
 pub const META_NAME: &str = "content-telemetry-verification";
 
 named_enum! {
-    /// A way to prove that a domain is one's own, in the order in which they are believed.
+    /// A way to verify a domain, in the order of trust.
     pub enum VerificationMethod {
         DnsTxt = "dns_txt",
         WellKnown = "well_known",
-        /// An element of the root page.
+        /// A `<meta>` element of the root page.
         MetaTag = "meta_tag",
     }
 }
@@ -29,13 +29,13 @@ named_enum! {
 pub struct Domain {
     pub id: DomainId,
     pub organization_id: OrgId,
-    /// The canonical host, in reading order.
+    /// The canonical host, not reversed.
     pub domain: String,
-    /// Whether it is the organisation's.
+    /// Whether the organization has verified the domain.
     pub verified: bool,
-    /// How that is known: a [`VerificationMethod`], or by whom it was vouched for.
+    /// A [`VerificationMethod`], or `attested` or `operator`.
     pub verification_method: Option<String>,
-    /// What to publish to prove it.
+    /// The token to publish.
     pub verification_token: String,
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,

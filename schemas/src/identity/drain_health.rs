@@ -1,4 +1,4 @@
-//! How a drain fares: what it has sent in the last hours, and what became of it (docs/api/identity.md#health-of-a-drain).
+//! Health of a drain: what it has sent in recent hours, and what was stored of it (docs/api/identity.md#health-of-a-drain).
 
 use crate::ids::DrainId;
 use chrono::{DateTime, Utc};
@@ -11,12 +11,12 @@ pub const HEALTH_BAD_LINES: i64 = 10;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DrainHealth {
     pub drain_id: DrainId,
-    /// RFC 3339: when the last batch was accepted, however long ago; null before the first.
+    /// RFC 3339: when the last batch was accepted, in any hour; null before the first.
     #[serde(default, with = "crate::instant::optional")]
     pub last_batch_at: Option<DateTime<Utc>>,
     #[serde(flatten)]
     pub figures: DrainFigures,
-    /// The newest bad lines, without addresses and cut.
+    /// The newest unreadable lines, truncated and without addresses.
     pub bad_lines: Vec<BadLine>,
     /// Every hour, oldest first.
     pub hours: Vec<DrainHour>,
@@ -26,16 +26,16 @@ pub struct DrainHealth {
 pub struct DrainFigures {
     pub lines: u64,
     pub kept: u64,
-    /// Of people: dropped, and nothing of them is known.
+    /// Requests of people. They are dropped and only counted.
     pub people: u64,
-    /// Not to be read.
+    /// Unreadable lines.
     pub bad: u64,
-    /// Dropped for another reason.
+    /// Lines dropped for other reasons.
     pub dropped: Vec<DroppedLines>,
-    /// Requests of bots that returned no content.
+    /// Requests by bots that returned no content.
     pub refused: u64,
     pub bytes: u64,
-    /// The longest time from a request to the acceptance of its line; null without a line.
+    /// The longest time from a request to the acceptance of its line; null without lines.
     pub lag_ms: Option<u64>,
 }
 
@@ -53,10 +53,10 @@ pub struct BadLine {
     pub seen_at: DateTime<Utc>,
 }
 
-/// One hour. Of an hour without a line nothing is known: it has no figures, not even zeroes.
+/// One hour. Without lines the figures are unknown and therefore absent, not zero.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrainHour {
-    /// RFC 3339: when it begins.
+    /// RFC 3339: start of the hour.
     #[serde(with = "crate::instant")]
     pub hour: DateTime<Utc>,
     pub coverage: bool,

@@ -1,4 +1,4 @@
-//! Scopes, and keys as lists show them.
+//! Scopes and API keys, as listed.
 
 use crate::ids::{ApiKeyId, DrainId, OrgId};
 use chrono::{DateTime, Utc};
@@ -8,13 +8,13 @@ use uuid::Uuid;
 pub const MAX_KEYS: i64 = 1_000;
 
 named_enum! {
-    /// What a key may do, independent of its prefix (docs/api/http.md#authentication). Alphabetical.
+    /// What a key may do (docs/api/http.md#authentication), in alphabetical order. Independent of its prefix.
     pub enum Scope {
-        /// List identity objects of the own organisation.
+        /// List identity objects of the key's organization.
         IdentityRead = "identity:read",
-        /// Change identity objects of the own organisation.
+        /// Change identity objects of the key's organization.
         IdentityWrite = "identity:write",
-        /// Provision organisations and attest their domains; the organisation must also be a trusted partner.
+        /// Create organizations and attest their domains. The key's organization must also be a trusted partner.
         PartnerProvision = "partner:provision",
         /// Query `/content-owners/*` and `/agent/*`.
         TelemetryRead = "telemetry:read",
@@ -23,18 +23,18 @@ named_enum! {
 }
 
 impl Scope {
-    /// What a key gets when nobody asks for more (docs/api/identity.md#api-keys).
+    /// Default scopes of a new key (docs/api/identity.md#api-keys).
     pub const DEFAULT: [Self; 3] = [Self::IdentityRead, Self::TelemetryRead, Self::TelemetryWrite];
 }
 
 named_enum! {
-    /// How somebody came to make a key, as the audit trail names it.
+    /// Who created a key, as the audit trail names it.
     pub enum MakerKind {
         Key = "key",
-        /// As an owner of the organisation.
+        /// An owner of the organization.
         User = "user",
         Operator = "operator",
-        /// At the machine itself, in nobody's name.
+        /// A command on the machine itself.
         System = "system",
     }
 }
@@ -42,13 +42,13 @@ named_enum! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyMaker {
     pub kind: MakerKind,
-    /// A key's or a person's; absent where nobody is named.
+    /// Id of the key or user; absent for others.
     pub id: Option<Uuid>,
-    /// The person's address or the key's name; absent for operators.
+    /// The person's email address or the key's name; absent for operators.
     pub name: Option<String>,
 }
 
-/// A key as lists show it (docs/api/identity.md#api-keys); the raw key appears only in [`CreatedApiKey`].
+/// An API key in lists (docs/api/identity.md#api-keys). Only [`CreatedApiKey`] contains the key itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ApiKey {
     /// Row id, for revoking.
@@ -57,25 +57,25 @@ pub struct ApiKey {
     pub name: String,
     /// First characters of the raw key.
     pub prefix: String,
-    /// Sorted scope names; a key that feeds a drain has none.
+    /// Sorted; empty for a drain's key.
     pub scopes: Vec<Scope>,
-    /// The drain that it feeds; such a key opens nothing else.
+    /// The drain that the key belongs to. Such a key works only for that drain.
     pub drain_id: Option<DrainId>,
     pub created_by: KeyMaker,
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
-    /// RFC 3339; never exact to more than a minute.
+    /// RFC 3339, accurate to about a minute.
     #[serde(default, with = "crate::instant::optional")]
     pub last_used_at: Option<DateTime<Utc>>,
-    /// RFC 3339; until then it works beside the one that has replaced it.
+    /// RFC 3339; until then the key works alongside its replacement.
     #[serde(default, with = "crate::instant::optional")]
     pub expires_at: Option<DateTime<Utc>>,
-    /// RFC 3339; a revoked key stays listed.
+    /// RFC 3339; revoked keys stay in lists.
     #[serde(default, with = "crate::instant::optional")]
     pub revoked_at: Option<DateTime<Utc>>,
 }
 
-/// The 201 of a minted key: the only place where the raw key is shown.
+/// The 201 of a created key, the only response with the key itself.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct CreatedApiKey {
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! Who belongs to an organisation, and who is invited to.
+//! Members of an organization, and invitations.
 
 use crate::ids::{InviteId, OrgId, UserId};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -10,9 +10,9 @@ pub const INVITE_LIFETIME: TimeDelta = TimeDelta::days(7);
 
 named_enum! {
     pub enum Role {
-        /// Everything, and decides who belongs to it. An organisation that had one always keeps one.
+        /// Has all permissions and manages members. An organization that had an owner always keeps one.
         Owner = "owner",
-        /// Everything but that.
+        /// Has all permissions except managing members.
         Member = "member",
     }
 }
@@ -31,15 +31,15 @@ pub struct Membership {
 pub struct Invite {
     pub id: InviteId,
     pub organization_id: OrgId,
-    /// Whom: only who signs in with this address can claim it.
+    /// Only somebody who signs in with this address can claim the invitation.
     pub email: String,
     pub role: Role,
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
-    /// RFC 3339; from here on it cannot be claimed.
+    /// RFC 3339; from then on the invitation can't be claimed.
     #[serde(with = "crate::instant")]
     pub expires_at: DateTime<Utc>,
-    /// RFC 3339; absent when no mail went out: invite again.
+    /// RFC 3339; absent if no email was sent, in which case invite again.
     #[serde(default, with = "crate::instant::optional")]
     pub mailed_at: Option<DateTime<Utc>>,
 }

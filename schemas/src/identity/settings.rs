@@ -1,4 +1,4 @@
-//! The settings flags of an organisation (docs/api/identity.md#settings).
+//! Settings of an organization (docs/api/identity.md#settings).
 
 use super::OrgType;
 use crate::ids::OrgId;
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrganizationSettings {
     pub organization_id: OrgId,
-    /// A platform or an agent lets its click tokens be looked up.
+    /// Whether a platform's or agent's click tokens can be looked up.
     pub share_sessions_via_click_tokens: bool,
-    /// A content owner lets events on its domains appear in click manifests.
+    /// Whether events on a content owner's domains appear in click manifests.
     pub visible_in_click_token_lookups: bool,
 }
 
 impl OrganizationSettings {
-    /// Whether an organisation of this type may set `share_sessions_via_click_tokens`: whoever makes tokens.
+    /// Returns whether `share_sessions_via_click_tokens` applies to the type: those that create click tokens.
     pub fn has_sharing(org_type: OrgType) -> bool {
         org_type.is_platform_or_agent()
     }
 
-    /// Whether an organisation of this type may set `visible_in_click_token_lookups`: whoever has content.
+    /// Returns whether `visible_in_click_token_lookups` applies to the type: those that own content.
     pub fn has_visibility(org_type: OrgType) -> bool {
         org_type == OrgType::ContentOwner
     }

@@ -1,4 +1,4 @@
-//! Reads instants as reporters, servers and log shippers write them. Every reader of reports, log lines and query parameters uses this parser.
+//! Parses timestamps of reporters, servers and log shippers. Reports, log lines and query parameters all use this parser.
 //!
 //! | form | example | written by |
 //! |---|---|---|
@@ -11,20 +11,20 @@
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 
-/// Forms that a reader accepts; each accepts the ones before it too.
+/// Accepted formats. Each variant also accepts those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Spelling {
-    /// RFC 3339 to the letter.
+    /// Strict RFC 3339.
     Rfc3339,
-    /// A space for the `T`, and an offset without its colon.
+    /// Also a space instead of the `T`, and an offset without a colon.
     Report,
-    /// Every form that logs have; without an offset it is UTC.
+    /// Also every format of logs; UTC without an offset.
     Log,
 }
 
 const MONTHS: [&[u8; 3]; 12] = [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
-/// Returns milliseconds since 1970; what is finer is cut off.
+/// Returns milliseconds since 1970, truncated.
 pub fn read(text: &str, spelling: Spelling) -> Option<i64> {
     let bytes = text.as_bytes();
     match bytes {
@@ -36,20 +36,20 @@ pub fn read(text: &str, spelling: Spelling) -> Option<i64> {
     }
 }
 
-/// Returns the instant of an RFC 3339 text; what is finer than a nanosecond is cut off.
+/// Parses RFC 3339, truncated to nanoseconds.
 pub fn read_rfc3339(text: &str) -> Option<DateTime<Utc>> {
     let (at_ms, nanos) = timestamp(text.as_bytes(), Spelling::Rfc3339)?;
     Some(DateTime::from_timestamp_millis(at_ms)? + TimeDelta::nanoseconds(nanos))
 }
 
-/// Returns milliseconds since 1970 of a UTC day and a time of it, `2026-11-01` and `10:00:00.123`, that are two fields of a log.
+/// Returns milliseconds since 1970 of a UTC date and a time in separate fields: `2026-11-01` and `10:00:00.123`.
 pub fn read_day(day: &str, time: &str) -> Option<i64> {
     let (days, rest) = date(day.as_bytes())?;
     let ((of_day, _), offset) = time_of_day(time.as_bytes())?;
     (rest.is_empty() && offset.is_empty()).then_some(days * 86_400_000 + of_day)
 }
 
-/// Milliseconds since 1970, and the nanoseconds after them.
+/// Returns milliseconds since 1970, and the remaining nanoseconds.
 fn timestamp(bytes: &[u8], spelling: Spelling) -> Option<(i64, i64)> {
     let (days, rest) = date(bytes)?;
     let rest = match rest {
@@ -69,14 +69,14 @@ fn common_log(bytes: &[u8]) -> Option<i64> {
     Some(day * 86_400_000 + of_day - offset(rest, Spelling::Log)?)
 }
 
-/// `yyyy-mm-dd` as days since 1970, and what follows it.
+/// Parses `yyyy-mm-dd` into days since 1970, and returns the rest.
 fn date(bytes: &[u8]) -> Option<(i64, &[u8])> {
     let (date, rest) = bytes.split_at_checked(10)?;
     let [year @ .., b'-', m1, m2, b'-', d1, d2] = date else { return None };
     Some((days(number(year)?, number(&[*m1, *m2])?, number(&[*d1, *d2])?)?, rest))
 }
 
-/// `hh:mm:ss[.fraction]` as milliseconds and the nanoseconds after them, and what follows it.
+/// Parses `hh:mm:ss[.fraction]` into milliseconds and remaining nanoseconds, and returns the rest.
 fn time_of_day(bytes: &[u8]) -> Option<((i64, i64), &[u8])> {
     let (time, rest) = bytes.split_at_checked(8)?;
     let [h1, h2, b':', m1, m2, b':', s1, s2] = time else { return None };
@@ -92,7 +92,7 @@ fn time_of_day(bytes: &[u8]) -> Option<((i64, i64), &[u8])> {
     if digits.is_empty() { None } else { Some(((whole + nanos / 1_000_000, nanos % 1_000_000), rest)) }
 }
 
-/// The offset from UTC, in milliseconds.
+/// Parses an offset from UTC into milliseconds.
 fn offset(bytes: &[u8], spelling: Spelling) -> Option<i64> {
     let bytes = match bytes {
         [b' ', rest @ ..] if spelling >= Spelling::Log => rest,
@@ -111,7 +111,7 @@ fn offset(bytes: &[u8], spelling: Spelling) -> Option<i64> {
     (hour < 24 && minute < 60).then_some(if *sign == b'-' { -offset } else { offset })
 }
 
-/// A number of seconds, milliseconds, microseconds or nanoseconds, by its magnitude.
+/// Parses seconds, milliseconds, microseconds or nanoseconds since 1970, depending on the magnitude.
 fn since_1970(bytes: &[u8]) -> Option<i64> {
     let exponent = bytes.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let (mantissa, exponent) = bytes.split_at(exponent.unwrap_or(bytes.len()));
@@ -137,7 +137,7 @@ fn since_1970(bytes: &[u8]) -> Option<i64> {
     }
 }
 
-/// The digits of a fraction, as billionths.
+/// Returns the digits of a fraction in billionths.
 fn billionths(digits: &[u8]) -> i64 {
     digits.iter().copied().chain(std::iter::repeat(b'0')).take(9).fold(0, |number, byte| number * 10 + i64::from(byte - b'0'))
 }
@@ -147,7 +147,7 @@ fn number(digits: &[u8]) -> Option<i64> {
     is_number.then(|| digits.iter().fold(0, |number, byte| number * 10 + i64::from(byte - b'0')))
 }
 
-/// Days since 1970 of a day of the Gregorian calendar.
+/// Returns the days since 1970 of a Gregorian date.
 fn days(year: i64, month: i64, day: i64) -> Option<i64> {
     let date = NaiveDate::from_ymd_opt(year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?)?;
     Some(date.signed_duration_since(NaiveDate::default()).num_days())
@@ -162,7 +162,7 @@ mod tests {
     const AT_MS: i64 = 1_793_527_200_123;
 
     #[test]
-    fn forms_of_one_instant_are_equal() {
+    fn formats_of_an_instant_are_equal() {
         for text in [
             "2026-11-01T10:00:00.123Z",
             "2026-11-01t10:00:00.1239z",
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_instant_is_not_read() {
+    fn rejects_invalid_instants() {
         for text in [
             "",
             "-",
@@ -250,7 +250,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rfc_3339_is_read_as_chrono_reads_it(seconds in -62_000_000_000_i64..250_000_000_000, nanos in 0..1_000_000_000_u32, minutes in -1439..1440) {
+        fn rfc_3339_matches_chrono(seconds in -62_000_000_000_i64..250_000_000_000, nanos in 0..1_000_000_000_u32, minutes in -1439..1440) {
             let zone = FixedOffset::east_opt(minutes * 60).unwrap();
             let instant = DateTime::from_timestamp(seconds, nanos).unwrap().with_timezone(&zone);
             for format in [SecondsFormat::Secs, SecondsFormat::Millis, SecondsFormat::Nanos] {
@@ -266,7 +266,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_the_parser_panic(text in "[0-9TZtz:+\\-. eE/\\[\\]A-Za-zé]{0,40}") {
+        fn the_parser_never_panics(text in "[0-9TZtz:+\\-. eE/\\[\\]A-Za-zé]{0,40}") {
             let strict = DateTime::parse_from_rfc3339(&text).ok().filter(|_| !text.contains(' ')).map(|at| at.timestamp_millis());
             prop_assert!(strict.is_none() || read(&text, Spelling::Rfc3339) == strict, "{}", text);
             let _ = read(&text, Spelling::Log);
