@@ -25,7 +25,6 @@ use service_kit::stores;
 use sqlx::{Postgres, Transaction};
 use url::Url;
 
-/// Arguments of `admin`.
 #[derive(Args, Clone, Debug)]
 pub struct Admin {
     #[command(flatten)]

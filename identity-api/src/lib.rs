@@ -76,7 +76,6 @@ pub enum Command {
     Admin(admin::Admin),
 }
 
-/// Settings of the service, apart from its listener.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
     /// The store
@@ -130,7 +129,6 @@ impl Settings {
     }
 }
 
-/// Maximum size of a request body.
 const MAX_BODY_BYTES: usize = 64 * 1024;
 const LIMITS: BodyLimits = BodyLimits::of(MAX_BODY_BYTES);
 

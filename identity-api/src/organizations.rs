@@ -46,7 +46,6 @@ pub async fn ensure_user(pool: &PgPool, email: &str, is_operator: bool) -> Resul
     Ok(UserId(id))
 }
 
-/// Makes a person an owner of an organization.
 pub async fn ensure_owner(pool: &PgPool, org: OrgId, user: UserId) -> Result<(), sqlx::Error> {
     sqlx::query("INSERT INTO memberships (organization_id, user_id, role) VALUES ($1, $2, 'owner') ON CONFLICT DO NOTHING")
         .bind(org.0)

@@ -97,7 +97,7 @@ pub(crate) async fn add_operator(
     set_operator(transaction, author, user, true, now).await
 }
 
-/// Removes a person's operator role, ends their sessions and, unless they are to be kept, revokes the keys they created for any
+/// Removes a person's operator role and ends their sessions. Unless `keep_keys` is set, revokes the keys that they created for any
 /// organization.
 pub(crate) async fn remove_operator(
     transaction: &mut PgConnection,

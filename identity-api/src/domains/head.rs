@@ -43,7 +43,6 @@ fn names(meta: &StartTag<()>, token: &str) -> bool {
         && attribute("content").is_some_and(|content| content.trim_ascii() == token.as_bytes())
 }
 
-/// Position in a head.
 #[derive(Default)]
 struct ParserState {
     /// Inside an element that contains only text, such as a title.

@@ -9,7 +9,6 @@ use schemas::ids::DomainId;
 use schemas::site::{Site, SiteError};
 use std::collections::HashMap;
 
-/// A party that can attest a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Voucher {
     Partner,
@@ -118,7 +117,6 @@ fn unreadable(why: SiteError) -> ApiError {
     ApiError::internal(anyhow::anyhow!("a registered domain is {why}"))
 }
 
-/// Removes a domain from its organization, which no longer sees its events.
 pub(crate) async fn release(
     transaction: &mut PgConnection,
     author: Author,

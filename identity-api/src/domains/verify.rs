@@ -38,7 +38,6 @@ impl Verification {
         }
     }
 
-    /// Checks the same tokens again.
     pub(crate) fn upkeep(&self, pool: PgPool, mailer: Mailer) -> Upkeep {
         Upkeep { pool, mailer, finder: self.finder.clone(), terms: self.terms }
     }
@@ -52,7 +51,6 @@ impl Verification {
         self.attempts.admit(org).map_err(|refusal| refusal.with_detail(slower))
     }
 
-    /// Converts the method that found the token into a basis of ownership.
     pub(super) fn basis(&self, method: VerificationMethod, now: DateTime<Utc>) -> Basis {
         Basis::Proof(method, now + self.terms.again)
     }

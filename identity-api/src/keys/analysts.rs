@@ -13,7 +13,6 @@ use schemas::secrets::PlainAnalystPassword;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-/// Maximum number of accounts of an organization that aren't revoked.
 const MAX_ACCOUNTS: i64 = 10;
 
 fn read(row: &PgRow) -> Result<AnalystAccount, sqlx::Error> {
@@ -66,7 +65,6 @@ pub(crate) struct NewAccount {
     pub(crate) name: String,
 }
 
-/// Creates an account and its password.
 pub(crate) async fn create(
     transaction: &mut PgConnection,
     author: Author,

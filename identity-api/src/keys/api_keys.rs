@@ -34,7 +34,6 @@ fn read(row: &PgRow) -> Result<ApiKey, sqlx::Error> {
     })
 }
 
-/// Reads the creator of a key or drain.
 pub(super) fn read_maker(row: &PgRow) -> Result<KeyMaker, sqlx::Error> {
     let kind = columns::named(row, "created_by_kind")?;
     Ok(KeyMaker { kind, id: row.try_get("created_by")?, name: row.try_get("created_by_name")? })

@@ -17,7 +17,6 @@ use schemas::ids::AccessRequestId;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-/// Maximum number of pending requests per person.
 const MAX_PENDING: i64 = 5;
 
 fn read(row: &PgRow) -> Result<AccessRequest, sqlx::Error> {
@@ -46,7 +45,6 @@ struct NewRequest {
     use_case: Option<String>,
 }
 
-/// Parses the name, the contact address and the purpose.
 pub(crate) fn parse_new_request(body: &[u8]) -> Result<(String, EmailAddress, String), ApiError> {
     let new: NewRequest = bodies::object(body)?;
     let mut faults = Faults::default();

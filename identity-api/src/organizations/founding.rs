@@ -14,7 +14,6 @@ use sqlx::postgres::PgRow;
 
 /// Maximum number of organizations that a person can create without approval.
 const MAX_FOUNDED: i64 = 20;
-/// Maximum number of organizations in a response.
 const MAX_LISTED: i64 = 100;
 /// Maximum number of domains per organization in a list.
 const DOMAINS_LISTED: i64 = 10;
@@ -149,7 +148,6 @@ pub(crate) async fn show_organization(
     read(&mut connection, standing.org).await.map(Json)
 }
 
-/// An organization as responses show it.
 #[derive(Serialize)]
 pub(crate) struct ShownOrganization {
     #[serde(flatten)]

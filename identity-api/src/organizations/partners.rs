@@ -39,7 +39,6 @@ impl FromRequestParts<Arc<State>> for Partner {
     }
 }
 
-/// Marks an organization as a trusted partner, or not.
 pub(crate) async fn set_trust(
     transaction: &mut PgConnection,
     author: Author,

@@ -89,7 +89,6 @@ fn smtp(url: &Hidden) -> anyhow::Result<AsyncSmtpTransport<Tokio1Executor>> {
     Ok(builder.timeout(Some(SMTP_TIMEOUT)).build())
 }
 
-/// Sends emails; cheap to clone.
 #[derive(Clone)]
 pub struct Mailer {
     from: Mailbox,

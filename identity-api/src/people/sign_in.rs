@@ -31,7 +31,6 @@ use url::Url;
 
 /// The validated settings and the process's state of sign-in.
 pub(crate) struct SignIn {
-    /// URL of this service for people.
     pub(crate) public_url: Url,
     /// Page that emails link to, if it isn't part of this service.
     page: Option<Url>,

@@ -9,7 +9,6 @@ use std::fmt;
 /// Maximum length of a path in SMTP (RFC 5321).
 const MAX_BYTES: usize = 254;
 
-/// A valid address in lowercase.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct EmailAddress(String);
 

@@ -3,7 +3,6 @@
 use schemas::receiver::{AllowedReceivers, receiver_url};
 use schemas::site::{Site, is_public_suffix};
 
-/// The fault of an invalid `domain`.
 pub(crate) const NOT_A_DOMAIN: &str = "domain must be a domain name such as example.com";
 
 /// Returns the domain in pasted text: without `http://` or `https://`, path, query, port and surrounding spaces. Text with a user

@@ -21,7 +21,6 @@ use tokio::time::{Instant, timeout_at};
 const REQUESTS_AT_ONCE: usize = 14;
 /// Maximum concurrent requests of one [`Share`], across organizations.
 const REQUESTS_OF_A_SHARE: usize = REQUESTS_AT_ONCE / 2;
-/// Maximum wait for a slot.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Number of shares from which idle ones are removed.
 const SWEEP_FROM: usize = 256;
@@ -40,7 +39,6 @@ pub(crate) enum Share {
     KeysOf(UserId),
 }
 
-/// Slots of all tenants, and shares of people.
 pub(crate) struct Shares {
     tenants: Arc<Slots<Tenant>>,
     people: Mutex<HashMap<Share, Arc<Semaphore>>>,

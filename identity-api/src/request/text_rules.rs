@@ -64,7 +64,6 @@ pub(crate) fn prose(field: &str, text: Option<String>) -> Result<String, Fault> 
     Ok(text)
 }
 
-/// Validates a domain that an organization can own.
 pub(crate) fn domain(field: &str, text: Option<String>) -> Result<Site, Fault> {
     ownable(&required(field, text)?).map_err(|why| fault(field, why))
 }

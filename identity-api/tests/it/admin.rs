@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use service_kit::directory::Directory;
 use service_kit::testing::TestProcess;
 
-/// Result of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     code: Option<i32>,

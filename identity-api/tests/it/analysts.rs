@@ -15,7 +15,6 @@ async fn keep_accounts(app: &TestApp) {
     sqlx::query(round).execute(&app.stores.pool).await.unwrap();
 }
 
-/// Creates an account and returns its id.
 async fn create(app: &TestApp, words: &str) -> String {
     text(&json_of(app, &format!("analyst create {words}")).await, "id").to_owned()
 }

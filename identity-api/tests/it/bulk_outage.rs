@@ -14,7 +14,6 @@ use tempfile::TempDir;
 
 const ITEMS: usize = 100;
 
-/// An app on its own PostgreSQL.
 struct Alone {
     app: Arc<TestApp>,
     postgres: Option<Postgres>,

@@ -27,7 +27,6 @@ pub(crate) async fn release(app: &TestApp, key: &str, registered: &Answer) -> u1
     app.delete(Shows::Key(key), &format!("{DOMAINS}/{}", registered.text("id"))).await.status
 }
 
-/// Registers and verifies a domain.
 pub(crate) async fn own(app: &TestApp, internet: &Internet, key: &str, domain: &str) -> Answer {
     let registered = register(app, key, domain).await;
     internet

@@ -8,12 +8,10 @@ use serde_json::json;
 
 /// An eighth of the default, to keep the test short.
 const BUDGET: u64 = 512 * 1024;
-/// An eighth of 10 MB.
 const ALLOWED: i64 = 10_000_000 / 8;
 /// More than a budget allows.
 const MAX_REQUESTS: usize = 2_000;
 
-/// Kinds of repeated changes.
 #[derive(Clone, Copy, Debug)]
 enum Writer {
     Delegations,

@@ -42,7 +42,6 @@ async fn invites_are_claimed_once() {
     assert_eq!(changes[changes.len() - 3..], ["invite.created", "member.added", "invite.claimed"]);
 }
 
-/// Returns the token in the newest email.
 pub(crate) fn mailed_token(app: &TestApp) -> String {
     let mail = app.mails().pop().unwrap();
     mail.lines().find(|line| line.starts_with("inv_")).unwrap_or_else(|| panic!("{mail}")).to_owned()

@@ -13,7 +13,6 @@ impl TestApp {
         paths.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect()
     }
 
-    /// Requests a sign-in email.
     pub(crate) async fn ask_to_sign_in(&self, email: &str) -> Answer {
         self.post(Shows::Nothing, MAGIC_LINK, &json!({"email": email})).await
     }

@@ -53,7 +53,6 @@ impl TestApp {
         Person { session: session.reveal().to_owned(), ..person.clone() }
     }
 
-    /// Creates a content owner.
     pub(crate) async fn founded(&self, founder: &Person, domain: &str) -> Answer {
         let body = json!({"name": domain, "org_type": "content_owner", "domain": domain});
         let founded = self.post(founder.shows(), ORGANIZATIONS, &body).await;
@@ -142,7 +141,6 @@ impl TestApp {
         answer(self.request(Method::POST, &format!("{REVIEWS}/{id}/{verdict}"), by.shows())).await
     }
 
-    /// Sets whether an organization is a trusted partner.
     pub(crate) async fn trust(&self, org: OrgId, is_trusted: bool) {
         let trust = sqlx::query("UPDATE organizations SET is_trusted_partner = $2 WHERE id = $1").bind(org.0).bind(is_trusted);
         assert_eq!(trust.execute(&self.stores.pool).await.unwrap().rows_affected(), 1);

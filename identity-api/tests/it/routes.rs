@@ -160,7 +160,6 @@ fn of_nothing(route: &str) -> String {
     route.split('/').map(|name| if name.starts_with('{') { NOBODY } else { name }).collect::<Vec<_>>().join("/")
 }
 
-/// Returns the methods and paths of the crate's routes, in order.
 pub(crate) fn registered() -> Vec<(&'static str, &'static str)> {
     let mut routes = Vec::new();
     for registration in include_str!("../../src/routes.rs").split(".route(").skip(1) {

@@ -51,7 +51,6 @@ pub(crate) struct TestApp {
 }
 
 impl TestApp {
-    /// Uses the system clock.
     pub(crate) async fn open() -> Self {
         Self::open_for(Clock::System, sign_in()).await
     }
@@ -211,7 +210,6 @@ impl TestApp {
         answer(self.request(Method::POST, &format!("{REQUESTS}/{id}/{verb}"), Shows::Key(key))).await
     }
 
-    /// Creates an endpoint at a public address.
     pub(crate) async fn subscribe(&self, key: &str, event_types: &[&str]) -> Answer {
         let body = json!({"url": "https://hooks.a.test/in", "event_types": event_types});
         self.post(Shows::Key(key), WEBHOOKS, &body).await
@@ -229,7 +227,6 @@ impl TestApp {
         bodies.iter().map(|body| serde_json::from_str(body).unwrap()).collect()
     }
 
-    /// Returns the items of a page and the total.
     pub(crate) async fn page(&self, shows: Shows<'_>, path: &str) -> (Vec<Value>, String) {
         let response = self.request(Method::GET, path, shows).send().await.unwrap();
         assert_eq!(response.status(), 200, "{path}");
@@ -237,7 +234,6 @@ impl TestApp {
         (response.json().await.unwrap(), total)
     }
 
-    /// Runs a statement that returns a number.
     pub(crate) async fn count(&self, sql: &'static str) -> i64 {
         sqlx::query_scalar(sql).fetch_one(&self.stores.pool).await.unwrap()
     }

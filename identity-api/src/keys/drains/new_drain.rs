@@ -116,7 +116,6 @@ mod tests {
         OwnedSite { site: Site::from_domain(domain).unwrap(), visible_from: None, except: Vec::new(), formerly: Vec::new() }
     }
 
-    /// Returns why a body is rejected.
     fn refusal(body: &Value) -> Option<String> {
         let parsed = parse(body.to_string().as_bytes(), OrgType::ContentOwner, &[own("a.test")]);
         parsed.err().map(|refused| refused.detail().to_owned())

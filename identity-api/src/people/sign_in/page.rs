@@ -10,7 +10,6 @@ const POLICY: HeaderValue =
 const ACTION: &str = "magic-link/verify";
 /// Form target on the page after a rejected form.
 const ACTION_AGAIN: &str = "verify";
-/// Longer than any token.
 const MAX_TOKEN_BYTES: usize = 128;
 
 /// Returns whether a text can be a token, and so can be inserted into a page unescaped.

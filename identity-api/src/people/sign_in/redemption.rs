@@ -1,8 +1,8 @@
 //! Opens and redeems sign-in links.
 //!
-//! Must redeem nothing when a link is opened, because programs that read email open links too. Must not sign a person in to an
-//! account that they did not mean: outside the browser that requested the link, they confirm its address. The first link
-//! redeemed voids the others of its address.
+//! Opening a link redeems nothing, because programs that read email open links too. Outside the browser that requested the link,
+//! people confirm its address, so that they don't sign in to an account they didn't mean. The first link redeemed voids the
+//! others of its address.
 
 use super::page::{self, LinkPage};
 use super::{Visitor, accepts, account, magic_links, requesting_browser, session};

@@ -76,7 +76,6 @@ pub(crate) struct Listed<T> {
 }
 
 impl<T> Listed<T> {
-    /// Creates a page of a list with `total` items.
     pub(crate) fn new(items: Vec<T>, total: i64) -> Self {
         Self { items, total: usize::try_from(total).unwrap_or(0) }
     }

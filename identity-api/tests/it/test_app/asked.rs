@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 /// Maximum time that requests are retried while the service is busy.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A status and a body.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -57,7 +56,6 @@ impl Answer {
             || ((status, code) == (429, "too_many_requests") && detail.starts_with("Too many of your requests are in progress."))
     }
 
-    /// Returns a text member of the body.
     pub(crate) fn text(&self, member: &str) -> &str {
         self.body[member].as_str().unwrap_or_else(|| panic!("{member} of {}", self.body))
     }
