@@ -22,7 +22,7 @@ enum Command {
     #[command(flatten)]
     People(telemetry_cli::Command),
     /// Run all services in one process on one address, for development
-    All(all::Cli),
+    All(Box<all::Cli>),
     /// Service: accept events, sessions and logs over HTTP
     IngestGateway(ingest_gateway::Cli),
     /// Service: remove duplicates, fill ClickHouse and deliver webhooks
@@ -41,7 +41,7 @@ enum Command {
 pub async fn start(cli: Cli) -> ExitCode {
     match cli.command {
         Command::People(command) => telemetry_cli::run(command, Cli::command(), Clock::System).await,
-        Command::All(cli) => process::run(|stop| all::run(cli, Clock::System, stop)).await,
+        Command::All(cli) => process::run(|stop| all::run(*cli, Clock::System, stop)).await,
         Command::IngestGateway(cli) => ingest_gateway::start(cli).await,
         Command::StreamWorkers(cli) => stream_workers::start(cli).await,
         Command::QueryApi(cli) => query_api::start(cli).await,

@@ -8,7 +8,6 @@ use anyhow::Result;
 use crate::fetch;
 use crate::session::Session;
 use crate::subprocess;
-use crate::workspace::MANIFESTS;
 
 /// What has to be asked for each time; advisories are asked for where they can be had.
 const KINDS: [&str; 3] = ["bans", "licenses", "sources"];
@@ -38,14 +37,10 @@ fn check_with(mut deny: impl FnMut(&[&str], bool) -> Result<bool>) -> Result<boo
     if !has_advisories {
         eprintln!("Security advisories are NOT checked: cannot download their database from github.com");
     }
-    let mut is_good = true;
-    for manifest in MANIFESTS {
-        let checked = ["--manifest-path", manifest, "--locked", "check"].into_iter().chain(KINDS);
-        let arguments: Vec<_> = checked.chain(has_advisories.then_some("advisories")).collect();
-        eprintln!("cargo deny {}", arguments.join(" "));
-        is_good &= deny(&arguments, true)?;
-    }
-    Ok(is_good)
+    let checked = ["--workspace", "--locked", "check"].into_iter().chain(KINDS);
+    let arguments: Vec<_> = checked.chain(has_advisories.then_some("advisories")).collect();
+    eprintln!("cargo deny {}", arguments.join(" "));
+    deny(&arguments, true)
 }
 
 #[cfg(test)]
@@ -57,19 +52,14 @@ mod tests {
         for (has_advisories, expected) in
             [(true, "--locked check bans licenses sources advisories"), (false, "--locked check bans licenses sources")]
         {
-            for faulty in [None, Some(MANIFESTS[0]), Some(MANIFESTS[1])] {
+            for is_good in [true, false] {
                 let mut asked = Vec::new();
                 let checked = check_with(|arguments, _| {
                     asked.push(arguments.join(" "));
-                    Ok(if arguments == ["fetch", "db"] {
-                        has_advisories
-                    } else {
-                        faulty.is_none_or(|one| !arguments.contains(&one))
-                    })
+                    Ok(if arguments == ["fetch", "db"] { has_advisories } else { is_good })
                 });
-                assert_eq!(checked.unwrap(), faulty.is_none(), "what cargo deny says is what the step says");
-                let each = MANIFESTS.map(|manifest| format!("--manifest-path {manifest} {expected}"));
-                assert_eq!(asked, [&["fetch db".to_owned()], &each[..]].concat());
+                assert_eq!(checked.unwrap(), is_good, "what cargo deny says is what the step says");
+                assert_eq!(asked, ["fetch db".to_owned(), format!("--workspace {expected}")]);
             }
         }
     }

@@ -18,7 +18,6 @@ use crate::prerequisites::{Purpose, ensure_components, ensure_programs};
 use crate::session::Session;
 use crate::stack::Endpoints;
 use crate::subprocess;
-use crate::workspace::MANIFESTS;
 
 /// What has to have passed, in this order: a step that is left out fails the run as one that fails does.
 const STEPS: [&str; 7] = ["format", "lint", "deny", "servers", "build", "tests", "examples"];
@@ -67,13 +66,13 @@ fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()
     ensure_programs(Purpose::Verify, &session.own())?;
     ensure_components()?;
     session.fetch_cargo_deny()?;
-    session.fetch_beside(|| check_the_text(session, report, &MANIFESTS))?;
+    session.fetch_beside(|| check_the_text(session, report, true))?;
     report.step("deny", || deny::check(session))?;
     let servers = start_servers(session, report, || session.fetch_programs())?;
     // With the tests beside them, the programs have the features that the tests' dependencies have: nothing is compiled twice.
-    let tests = build_tests(session, report, &["build", "--workspace", "--bins", "--tests"], &MANIFESTS)?;
+    let tests = build_tests(session, report, &["build", "--workspace", "--bins", "--tests"])?;
     run_tests(tests, &servers, session, report)?;
-    report.step("examples", || run_each(session, &["test", "--doc", "--workspace"], &MANIFESTS[..1]))?;
+    report.step("examples", || run_cargo(cargo(session, &["test", "--doc"]), session))?;
     if options.full {
         report.step("full", || session.watch(|| run_commands(session)))?;
     }
@@ -81,23 +80,20 @@ fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()
 }
 
 fn quick_steps(_: &Options, session: &Session, report: &mut Report) -> Result<()> {
-    let product = &MANIFESTS[..1];
     ensure_programs(Purpose::Build, &session.own())?;
     ensure_components()?;
-    session.fetch_beside(|| check_the_text(session, report, product))?;
+    session.fetch_beside(|| check_the_text(session, report, false))?;
     let servers = start_servers(session, report, || Ok(()))?;
-    let tests = build_tests(session, report, &["test", "--no-run", "--workspace", "--lib", "--bins"], product)?;
+    let tests = build_tests(session, report, &["test", "--no-run", "--lib", "--bins"])?;
     run_tests(tests, &servers, session, report)
 }
 
-fn check_the_text(session: &Session, report: &mut Report, manifests: &[&str]) -> Result<()> {
-    for (name, arguments) in [
-        ("format", &["fmt", "--all", "--check"][..]),
-        ("lint", &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]),
-    ] {
-        report.step(name, || run_each(session, arguments, manifests))?;
-    }
-    Ok(())
+/// `whole` selects the packages to lint: all, or those of the product.
+fn check_the_text(session: &Session, report: &mut Report, whole: bool) -> Result<()> {
+    report.step("format", || run_cargo(cargo(session, &["fmt", "--all", "--check"]), session))?;
+    let mut lint = cargo(session, &["clippy", "--all-targets"]);
+    lint.args(whole.then_some("--workspace")).args(["--", "--deny", "warnings"]);
+    report.step("lint", || run_cargo(lint, session))
 }
 
 fn start_servers(session: &Session, report: &mut Report, fetch: impl FnOnce() -> Result<()>) -> Result<Endpoints> {
@@ -110,41 +106,27 @@ fn start_servers(session: &Session, report: &mut Report, fetch: impl FnOnce() ->
     servers.context("the servers did not start")
 }
 
-/// Has cargo do the same in each workspace, also in the second when it has failed in the first.
-fn run_each(session: &Session, arguments: &[&str], manifests: &[&str]) -> Result<bool> {
-    let mut has_passed = true;
-    for manifest in manifests {
-        has_passed &= run_cargo(cargo(session, arguments, manifest), session)?;
-    }
-    Ok(has_passed)
-}
-
-fn cargo(session: &Session, arguments: &[&str], manifest: &str) -> Command {
-    let (subcommand, rest) = arguments.split_at(1);
+fn cargo(session: &Session, arguments: &[&str]) -> Command {
     let mut cargo = subprocess::cargo(session.workspace.root());
-    cargo.args(subcommand).args(["--manifest-path", manifest]).args(rest);
+    cargo.args(arguments);
     cargo
 }
 
-/// Compiles the tests and finds their binaries; a workspace that does not compile has none.
-fn build_tests(session: &Session, report: &mut Report, arguments: &[&str], manifests: &[&str]) -> Result<Vec<TestBinary>> {
+/// Compiles the tests and returns their binaries: none if they do not compile.
+fn build_tests(session: &Session, report: &mut Report, arguments: &[&str]) -> Result<Vec<TestBinary>> {
     let mut found = Vec::new();
     report.step("build", || {
-        let mut has_passed = true;
-        for manifest in manifests {
-            let mut cargo = cargo(session, arguments, manifest);
-            say_what_runs(&cargo);
-            cargo.arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
-            let mut built = None;
-            let listen = |child: &mut Child| {
-                built = child.stdout.take().map(|printed| thread::spawn(move || binaries::read(printed)));
-            };
-            has_passed &= subprocess::run_watched(cargo, &session.launcher, &session.interrupt, listen, || {})?.is_success();
-            session.interrupt.check()?;
-            let built = built.context("cargo's output is missing")?.join().expect("reading does not panic")?;
-            found.extend(built);
-        }
-        Ok(has_passed)
+        let mut cargo = cargo(session, arguments);
+        say_what_runs(&cargo);
+        cargo.arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
+        let mut built = None;
+        let listen = |child: &mut Child| {
+            built = child.stdout.take().map(|printed| thread::spawn(move || binaries::read(printed)));
+        };
+        let outcome = subprocess::run_watched(cargo, &session.launcher, &session.interrupt, listen, || {})?;
+        session.interrupt.check()?;
+        found = built.context("cargo's output is missing")?.join().expect("reading does not panic")?;
+        Ok(outcome.is_success())
     })?;
     Ok(found)
 }

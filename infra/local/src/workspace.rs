@@ -10,9 +10,6 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::settings;
 
-/// The manifests of a clone: the product's, and the laboratory's.
-pub(crate) const MANIFESTS: [&str; 2] = ["Cargo.toml", "lab/Cargo.toml"];
-
 /// One clone of the repository.
 #[derive(Clone, Debug)]
 pub(crate) struct Workspace {

@@ -1,4 +1,4 @@
-//! `cargo run --manifest-path lab/Cargo.toml -p fuzz -- --seconds 60` fuzzes every target with a stable toolchain, without
+//! `cargo run -p fuzz -- --seconds 60` fuzzes every target with a stable toolchain, without
 //! coverage guidance.
 
 use anyhow::Context;

@@ -54,6 +54,8 @@ pub enum Format {
     /// Like `AkamaiJson`, separated by spaces.
     AkamaiText,
     Vercel,
+    /// Azure Front Door, one record per line.
+    Azure,
     /// nginx with Vector or Fluent Bit.
     Ndjson,
     /// nginx or Apache.
@@ -61,7 +63,7 @@ pub enum Format {
 }
 
 impl Format {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Cloudflare,
         Self::Fastly,
         Self::FirehoseTsv,
@@ -69,6 +71,7 @@ impl Format {
         Self::AkamaiJson,
         Self::AkamaiText,
         Self::Vercel,
+        Self::Azure,
         Self::Ndjson,
         Self::Combined,
     ];
@@ -80,9 +83,15 @@ impl Format {
             Self::FirehoseTsv | Self::FirehoseJson => DrainProvider::Firehose,
             Self::AkamaiJson | Self::AkamaiText => DrainProvider::Akamai,
             Self::Vercel => DrainProvider::Vercel,
+            Self::Azure => DrainProvider::Azure,
             Self::Ndjson => DrainProvider::Ndjson,
             Self::Combined => DrainProvider::Combined,
         }
+    }
+
+    /// Returns whether the log has the correlation header, or any header that isn't a field of every log.
+    pub fn logs_telemetry_id(self) -> bool {
+        !matches!(self, Self::Vercel | Self::Azure)
     }
 
     pub fn name(self) -> &'static str {
@@ -104,6 +113,7 @@ impl Format {
             Self::AkamaiJson => request.akamai_json(),
             Self::AkamaiText => request.akamai_text(),
             Self::Vercel => request.vercel(),
+            Self::Azure => request.azure(),
             Self::Ndjson => request.ndjson(),
             Self::Combined => request.combined(),
         }
@@ -134,7 +144,7 @@ pub struct Request {
     pub at: DateTime<Utc>,
     /// The provider's request id; may be empty.
     pub id: String,
-    /// The correlation header; may be empty. Vercel doesn't log it.
+    /// The correlation header; may be empty. Not every format logs it.
     pub telemetry_id: String,
     pub address: String,
     pub user_agent: String,
@@ -267,6 +277,14 @@ impl Request {
         let at = self.at.timestamp_millis();
         format!(
             r#"{{"id":"{id}","deploymentId":"dpl_1","source":"static","host":"project.vercel.app","timestamp":{at},"requestId":"{id}","proxy":{{"timestamp":{at},"method":"GET","scheme":"https","host":"{host}","path":"{path}","userAgent":["{user_agent}"],"referer":"","statusCode":{status},"clientIp":"{address}","region":"sfo1","responseByteSize":{bytes},"vercelCache":"{cache}"}}}}"#
+        )
+    }
+
+    fn azure(&self) -> String {
+        let Self { id, address, user_agent, host, path, status, bytes, cache, .. } = self;
+        let at = self.at.to_rfc3339_opts(SecondsFormat::Millis, true);
+        format!(
+            r#"{{"time":"{at}","category":"FrontDoorAccessLog","operationName":"Microsoft.Cdn/Profiles/AccessLog/Write","properties":{{"trackingReference":"{id}","httpMethod":"GET","httpVersion":"2.0","requestUri":"https://{host}:443{path}","responseBytes":"{bytes}","userAgent":"{user_agent}","clientIp":"{address}","socketIp":"{address}","isReceivedFromClient":true,"httpStatusCode":"{status}","cacheStatus":"{cache}","hostName":"{host}"}}}}"#
         )
     }
 

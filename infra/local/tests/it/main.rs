@@ -6,7 +6,6 @@ mod bookkeeping;
 mod compose;
 mod documents_resolve;
 mod fake_clone;
-mod features;
 mod full_run;
 mod guarded;
 mod module_circles;

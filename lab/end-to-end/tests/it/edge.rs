@@ -1,5 +1,6 @@
 //! What a customer pastes (`infra/edge`), against the running service: lines that nginx has written by our log formats, a Worker, a
-//! service of Fastly Compute, a server of one's own in Node.js and Python, and what the scripts set up at Cloudflare and Vercel.
+//! service of Fastly Compute, a server of one's own in Node.js and Python, an Azure Function, and what the scripts set up at
+//! Cloudflare and Vercel.
 //! `tests/node/hostile` renders every format for visitors who forge their headers.
 
 use crate::demo::{Demo, answer};
@@ -256,4 +257,12 @@ async fn d6_what_the_scripts_set_up_at_cloudflare_and_vercel_reaches_the_drain()
     let taken = answer(request.header("x-vercel-verify", "word-1").body(line(Format::Vercel))).await;
     assert_eq!((taken.status, &taken.body["kept"]), (200, &json!(1)), "{}", taken.body);
     assert_eq!(crawlers(&demo, 2).await, named(&[("GPTBot", 2)]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d6_the_azure_function_forwards_batches_to_the_drain() {
+    let demo = Demo::start().await;
+    let drain = drain(&demo, "azure").await;
+    run("node", "tests/node/azure.mjs", &[("LINE", Path::new(&line(Format::Azure)))], &demo, &drain).await;
+    assert_eq!(crawlers(&demo, 1).await, named(&[("GPTBot", 1)]));
 }

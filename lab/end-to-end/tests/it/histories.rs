@@ -28,7 +28,7 @@ async fn s1_every_read_of_every_random_history_equals_the_model() {
 /// No read asks for what ClickHouse remembers of conditions; the proxy does so in the reads' stead, and they equal the model.
 ///
 /// The engine of `cargo local` gives that memory no room whatever it is asked, so that here it remembers nothing. Whether a server
-/// counts right by its memory is seen on that server: `CLICKHOUSE_URL=http://<user>:<password>@<host>:8123 cargo lab -p end-to-end
+/// counts right by its memory is seen on that server: `CLICKHOUSE_URL=http://<user>:<password>@<host>:8123 cargo test -p end-to-end
 /// s1_every_read_asks`, with `query_condition_cache_size` above 0 there.
 #[tokio::test(flavor = "multi_thread")]
 async fn s1_every_read_asks_the_store_to_remember_no_condition_and_equals_the_model_where_the_proxy_asks_it_to() {

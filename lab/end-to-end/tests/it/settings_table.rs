@@ -1,7 +1,7 @@
 //! `docs/settings.md`: every setting of every service, as the code reads them; and their names alone, by which each service tells a
 //! setting of another one from a misspelt one.
 //!
-//! Must not be written by hand: `WRITE_DOCS=1 cargo lab -p end-to-end settings_table` writes the file anew.
+//! Must not be written by hand: `WRITE_DOCS=1 cargo test -p end-to-end settings_table` writes the file anew.
 
 use clap::builder::ValueRange;
 use clap::{Arg, Command, CommandFactory};
@@ -127,7 +127,7 @@ fn document() -> String {
 
 const HEAD: &str = "# Settings
 
-Generated from the code: `WRITE_DOCS=1 cargo lab -p end-to-end settings_table` writes this file, and a test fails when it is stale.
+Generated from the code: `WRITE_DOCS=1 cargo test -p end-to-end settings_table` writes this file, and a test fails when it is stale.
 
 Each service is a subcommand of the program `telemetry`. Each setting is a variable of the environment and an option of the command line, which wins. One file of settings does for every process: what another one reads is left
 alone. A variable that begins with `TELEMETRY_` or `WEBHOOK_` and stands nowhere below is refused, and so is a value that the binary cannot use: each time in one line that
@@ -168,7 +168,7 @@ fn every_binary_knows_the_names_of_all_settings() {
         std::fs::write(&path, names()).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == names(), "names.txt is stale; WRITE_DOCS=1 cargo lab -p end-to-end settings_table writes it");
+    assert!(kept == names(), "names.txt is stale; WRITE_DOCS=1 cargo test -p end-to-end settings_table writes it");
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn the_table_of_settings_is_what_the_code_reads() {
     let stale = fresh.lines().find(|line| !kept.lines().any(|known| known == *line));
     assert!(
         kept == fresh,
-        "docs/settings.md is stale (the code says {stale:?}); WRITE_DOCS=1 cargo lab -p end-to-end settings_table writes it"
+        "docs/settings.md is stale (the code says {stale:?}); WRITE_DOCS=1 cargo test -p end-to-end settings_table writes it"
     );
 }
 

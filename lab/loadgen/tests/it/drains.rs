@@ -57,7 +57,7 @@ fn every_format_gives_the_same_event() {
             panic!("{}: {outcomes:?}", format.name());
         };
         assert_eq!(event.content_url.as_deref(), Some("https://www.a.test/politics/1"), "{}", format.name());
-        let telemetry_id = (format != Format::Vercel).then_some("0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f");
+        let telemetry_id = format.logs_telemetry_id().then_some("0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f");
         assert_eq!(event.content_telemetry_id.as_deref(), telemetry_id, "{}", format.name());
         let crawler = event.crawler.as_deref().expect("a crawler");
         assert_eq!((crawler.bot.as_str(), crawler.response_bytes), ("GPTBot", 4_711), "{}", format.name());

@@ -215,11 +215,9 @@ fn path_attribute(attributes: &[Attribute]) -> Option<String> {
 /// The root file of every crate of the workspace, by a name for it: libraries and integration tests.
 pub(super) fn crate_roots(root: &Path) -> Vec<(String, PathBuf)> {
     let product = members(&root.join("Cargo.toml"));
-    let lab = members(&root.join("lab/Cargo.toml")).into_iter().map(|member| format!("lab/{member}"));
     let kinds = [("", "src/lib.rs"), (" (tests)", "tests/it/main.rs")];
     let crates = product
         .into_iter()
-        .chain(lab)
         .flat_map(|member| kinds.map(|(kind, file)| (format!("{member}{kind}"), root.join(&member).join(file))));
     crates.filter(|(_, file)| file.exists()).collect()
 }

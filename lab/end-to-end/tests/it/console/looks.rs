@@ -1,7 +1,7 @@
 //! How pages look, beside pictures that are kept: without data, with ten events and with a month of figures, in three variants.
 //!
 //! Must not depend on the machine: every text is set in one font of a fixed version, in one time zone and one language.
-//! `WRITE_GOLDEN=1 cargo lab -p end-to-end looks -- --ignored` writes `console/tests/golden` anew; look at them before they are kept.
+//! `WRITE_GOLDEN=1 cargo test -p end-to-end looks -- --ignored` writes `console/tests/golden` anew; look at them before they are kept.
 
 use super::browser::Browser;
 use crate::demo::{Demo, retrieval};
@@ -24,7 +24,7 @@ const TOLERATED: u8 = 8;
 /// least: text a fifteenth larger 37, cards without frames 62, no styles 77; on most pages hundreds. No columns: 314 on every page
 /// that has some. Light instead of dark: nearly all.
 const TOLERATED_BLOCKS: usize = 30;
-const RENEW: &str = "look at them; if they are meant so, WRITE_GOLDEN=1 cargo lab -p end-to-end looks -- --ignored keeps them";
+const RENEW: &str = "look at them; if they are meant so, WRITE_GOLDEN=1 cargo test -p end-to-end looks -- --ignored keeps them";
 const SESSION: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 
 const FONTS: (&str, &str) = ("dejavu-fonts-ttf", "2.37.3");

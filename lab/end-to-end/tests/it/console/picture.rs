@@ -1,6 +1,6 @@
 //! The picture of the README: the overview of the demo tenant, with thirty of its days.
 //!
-//! Must not be made by hand: `WRITE_DOCS=1 cargo lab -p end-to-end picture` makes it anew.
+//! Must not be made by hand: `WRITE_DOCS=1 cargo test -p end-to-end picture` makes it anew.
 
 use super::browser::Browser;
 use crate::demo_data::demo_with_data;
@@ -24,7 +24,7 @@ async fn the_picture_of_the_readme_is_one_of_the_console_and_small() {
     let picture = std::fs::read(root.join(FILE)).unwrap();
     assert!(picture.starts_with(b"\x89PNG\r\n\x1a\n") && picture.len() <= MAX_BYTES, "{} bytes", picture.len());
     let number = |at: usize| u32::from_be_bytes(picture[at..at + 4].try_into().unwrap());
-    assert_eq!((number(16), number(20)), SIZE, "WRITE_DOCS=1 cargo lab -p end-to-end picture makes it anew");
+    assert_eq!((number(16), number(20)), SIZE, "WRITE_DOCS=1 cargo test -p end-to-end picture makes it anew");
 }
 
 async fn overview() -> Vec<u8> {

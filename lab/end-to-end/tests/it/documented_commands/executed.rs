@@ -8,7 +8,6 @@ const ITSELF: &str = "";
 const EXECUTED: &[(&str, &str)] = &[
     ("cargo build -p telemetry", ITSELF),
     ("cargo test", ITSELF),
-    ("cargo lab", ITSELF),
     // These start and stop the servers that tests use, so they are only parsed; the program that `cargo up` starts is run.
     ("cargo up", "the_last_screen_works_when_pasted"),
     ("cargo verify", ITSELF),
@@ -23,7 +22,7 @@ const EXECUTED: &[(&str, &str)] = &[
     ("cargo load -- run", "a_run_with_all_options_is_clean"),
     ("cargo chaos", "c1_c2_c3_faults_change_no_result"),
     ("cargo chaos --plan", "c13_plan_depends_only_on_the_seed"),
-    ("cargo run --manifest-path lab/Cargo.toml -p fuzz", "s13_bodies"),
+    ("cargo run -p fuzz", "s13_bodies"),
     ("cargo run -p telemetry --", "every_service_is_a_subcommand_with_a_health_check_and_help_of_its_own"),
     ("cargo run -p telemetry -- ingest-gateway", "every_mode_explains_itself"),
     ("cargo run -p telemetry -- identity-api admin operator", "adds_lists_and_removes_operators"),

@@ -1,4 +1,4 @@
-//! The packages of both workspaces and the names of their tests, as their sources have them.
+//! The packages of the workspace and the names of their tests, as their sources have them.
 
 use super::found::root;
 use serde_json::Value;
@@ -17,12 +17,8 @@ pub(super) struct Packages(BTreeMap<String, Package>);
 
 impl Packages {
     pub(super) fn read() -> Self {
-        Self(["Cargo.toml", "lab/Cargo.toml"].into_iter().flat_map(Self::of_workspace).collect())
-    }
-
-    fn of_workspace(manifest: &str) -> Vec<(String, Package)> {
         let mut cargo = std::process::Command::new(env!("CARGO"));
-        cargo.args(["metadata", "--offline", "--no-deps", "--format-version", "1", "--manifest-path", manifest]);
+        cargo.args(["metadata", "--offline", "--no-deps", "--format-version", "1"]);
         let ran = cargo.current_dir(root()).output().expect("cargo starts");
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
         let metadata: Value = serde_json::from_slice(&ran.stdout).expect("metadata is JSON");
@@ -30,7 +26,7 @@ impl Packages {
             let manifest = Path::new(package["manifest_path"].as_str()?).parent()?.to_owned();
             Some((package["name"].as_str()?.to_owned(), Package::read(&manifest)))
         };
-        metadata["packages"].as_array().into_iter().flatten().filter_map(package).collect()
+        Self(metadata["packages"].as_array().into_iter().flatten().filter_map(package).collect())
     }
 
     /// Whether some package has a test of this name; the empty name is `cargo test` itself.
@@ -46,7 +42,7 @@ impl Packages {
         let mut rest = words.iter().skip(1);
         while let Some(word) = rest.next() {
             match word.as_str() {
-                "-p" | "--package" | "--test" | "--features" | "--manifest-path" => _ = rest.next(),
+                "-p" | "--package" | "--test" | "--features" => _ = rest.next(),
                 word if word.starts_with('-') => {}
                 filter => filters.push(filter),
             }

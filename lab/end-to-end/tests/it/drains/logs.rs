@@ -92,8 +92,7 @@ impl Log {
         let refused = bot.filter(|_| !(200..300).contains(&request.status)).map(|bot| (bot, request.status));
         let Request { path, status, .. } = request;
         let provider = self.format.provider();
-        // Vercel logs no header of the request.
-        let telemetry_id = if self.format == Format::Vercel { "" } else { &request.telemetry_id };
+        let telemetry_id = if self.format.logs_telemetry_id() { request.telemetry_id.as_str() } else { "" };
         let key = match request.id.as_str() {
             "" => format!("{provider:?} {path} {status} {telemetry_id}"),
             id => format!("{provider:?} {id}"),
@@ -107,8 +106,7 @@ impl Log {
             request.host == "www.example.com" && request.path.starts_with("/page/") && (200..300).contains(&request.status);
         let bot = BOTS.iter().position(|bot| bot.user_agent == request.user_agent).filter(|_| is_kept)?;
         let Request { id, path, .. } = request;
-        // Vercel logs no header of the request.
-        let telemetry_id = if self.format == Format::Vercel { "" } else { &request.telemetry_id };
+        let telemetry_id = if self.format.logs_telemetry_id() { request.telemetry_id.as_str() } else { "" };
         let provider = self.format.provider();
         Some(Report {
             key: match (telemetry_id, id.as_str()) {

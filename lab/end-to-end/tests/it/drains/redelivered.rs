@@ -56,7 +56,7 @@ impl Log {
             if random.random_bool(0.3) {
                 request.id.clear();
             }
-            if random.random_bool(0.3) && format != Format::Vercel {
+            if random.random_bool(0.3) && format.logs_telemetry_id() {
                 request.telemetry_id = correlation_id(nth, n as u64);
             }
             let is_bots = BOTS.contains(&request.user_agent.as_str());

@@ -27,7 +27,7 @@ fn all() -> impl Iterator<Item = &'static Measure> {
 const PREFACE: &str = "\
 # Metrics
 
-Made from the tables in the code by `UPDATE_DOCS=1 cargo lab -p end-to-end --test it docs_metrics`; a test fails when it is stale, when a
+Made from the tables in the code by `UPDATE_DOCS=1 cargo test -p end-to-end --test it docs_metrics`; a test fails when it is stale, when a
 process shows a metric that is not here, or one that is here is not shown. Each process shows its own on `TELEMETRY_METRICS_LISTEN`, never on
 the address of its service. No label takes a value from a caller. Counters stand at zero from the start; a rate of one is of what happened
 since. identity-api has those of every process and no others; `telemetry all` has all. Histograms are in seconds.
@@ -76,7 +76,7 @@ fn docs_metrics_md_is_what_the_code_says() {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(file(LIST), markdown()).unwrap();
     }
-    assert!(read(LIST) == markdown(), "{LIST} is stale: UPDATE_DOCS=1 cargo lab -p end-to-end --test it docs_metrics");
+    assert!(read(LIST) == markdown(), "{LIST} is stale: UPDATE_DOCS=1 cargo test -p end-to-end --test it docs_metrics");
 }
 
 #[test]

@@ -1,14 +1,18 @@
 // How lines are delivered: only a direct 2xx is a delivery. Nothing is sent to where a redirect points.
 import assert from "node:assert/strict";
 import http from "node:http";
+import { gunzipSync } from "node:zlib";
+import forward from "../../../../../infra/edge/azure/forward/index.mjs";
 import { Lines } from "../../../../../infra/edge/lines.mjs";
 
 /** A server that responds as `respond` says and keeps what it was sent. */
 async function server(respond) {
   const received = [];
   const server = http.createServer(async (request, response) => {
-    let body = "";
-    for await (const part of request) body += part;
+    const parts = [];
+    for await (const part of request) parts.push(part);
+    const isZipped = request.headers["content-encoding"] === "gzip";
+    const body = (isZipped ? gunzipSync(Buffer.concat(parts)) : Buffer.concat(parts)).toString();
     received.push({ key: request.headers["x-api-key"], body: body.trimEnd().split("\n") });
     const [status, headers = {}] = respond(received.length);
     response.writeHead(status, headers).end("{}");
@@ -68,6 +72,27 @@ async function unreadable() {
   assert.deepEqual(lines.waiting, []);
 }
 
+/** The Azure Function fails after anything but a direct 2xx, so that its messages come again; after 422 they would never be read. */
+async function azureFunction() {
+  const elsewhere = await server(() => [200]);
+  const messages = [{ records: [{ properties: { userAgent: '"}]}\n{"records":[' } }] }, "no JSON"];
+  for (const status of [200, 202, 204, 300, 301, 302, 303, 307, 308, 400, 401, 403, 404, 413, 422, 429, 500, 502, 503]) {
+    const drain = await server(() => [status, { location: elsewhere.url }]);
+    Object.assign(process.env, { DRAIN_URL: drain.url, DRAIN_KEY: "key-1" });
+    const warnings = [];
+    const ran = forward({ log: { warn: (text) => warnings.push(text) } }, messages);
+    if (status < 300 || status === 422) await ran;
+    else await assert.rejects(ran, new RegExp(`${status}$`));
+    assert.equal(warnings.length, status === 422 ? 1 : 0, `${status}`);
+    assert.deepEqual(drain.received, [{ key: "key-1", body: [JSON.stringify(messages)] }], `${status}`);
+    drain.close();
+  }
+  assert.deepEqual(elsewhere.received, [], "a redirect was followed");
+  elsewhere.close();
+  await assert.rejects(forward({}, messages), "nobody listens");
+}
+
+await azureFunction();
 await failures();
 await successes();
 await unreadable();

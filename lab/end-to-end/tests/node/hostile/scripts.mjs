@@ -33,7 +33,34 @@ function watchedPrograms() {
     writeFileSync(path, `#!/bin/sh\nprintf '%s\\n' "${name} $*" >> "$ARGUMENTS"\nPATH="$REAL_PATH" exec ${name} "$@"\n`);
     chmodSync(path, 0o755);
   }
+  // The Azure CLI reads `@-` from its input.
+  const az = `printf 'az %s\\n' "$*" >> "$ARGUMENTS"\ncase " $* " in *' @- '*) cat > "$APP_SETTINGS" ;; *' show '*) echo /id-1 ;; esac\nexit "$AZ_STATUS"`;
+  for (const [name, text] of [["az", az], ["zip", `printf 'zip %s\\n' "$*" >> "$ARGUMENTS"`]]) {
+    writeFileSync(join(bin, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
+  }
   return bin;
+}
+
+/** What `azure/setup.sh` runs: the access log alone is sent, and the key reaches the settings of the function through a pipe. */
+async function azureSetup(bin) {
+  const appSettings = join(folder, "settings.json");
+  for (const [input, status] of [[false, 0], [true, 0], [false, 1]]) {
+    writeFileSync(appSettings, "");
+    const names = { RESOURCE_GROUP: "group-1", LOCATION: "region-1", FRONT_DOOR: "door-1", NAME: "name1" };
+    const settings = { ...names, APP_SETTINGS: appSettings, AZ_STATUS: String(status) };
+    const script = { script: "azure/setup.sh", api: "NO_API", settings, secrets: { DRAIN_KEY: `${KEY}"` } };
+    const { code, stdout, stderr, listed } = await run(script, "", bin, input);
+    assert.ok(![listed, stdout, stderr].some((text) => text.includes(KEY)), `${listed}${stdout}${stderr}`);
+    assert.equal(stdout, status === 0 ? "done\n" : "", stderr);
+    assert.equal(code, status, stderr);
+    if (status !== 0) continue;
+    const set = Object.fromEntries(JSON.parse(readFileSync(appSettings, "utf8")).map(({ name, value }) => [name, value]));
+    const hub = "name1.servicebus.windows.net";
+    const expected = { DRAIN_URL: "https://own.example.net/drains/azure", DRAIN_KEY: `${KEY}"`, EVENT_HUB__fullyQualifiedNamespace: hub };
+    assert.deepEqual(set, expected);
+    const logs = listed.split("\n").filter((line) => line.includes("diagnostic-settings create"));
+    assert.ok(logs.length === 1 && logs[0].includes("--resource /id-1") && logs[0].includes('--logs [{"category": "FrontDoorAccessLog", "enabled": true}]'), listed);
+  }
 }
 
 async function server(status, headers = {}) {
@@ -107,6 +134,7 @@ try {
     api.close();
     assert.ok(code !== 0 && api.received.length === 0, `${script.script} runs without its secrets`);
   }
+  await azureSetup(bin);
 } finally {
   rmSync(folder, { recursive: true });
 }
