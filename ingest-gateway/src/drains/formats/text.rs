@@ -93,6 +93,7 @@ fn application_load_balancer(line: &str) -> Option<Fields<'_>> {
     put(1, Field::Address)?;
     put(4, Field::Status)?;
     put(2, Field::Bytes)?;
+    fields.at_ms().ok()?;
     let (request, rest) = combined::quoted(words.next()?)?;
     put_request_line(combined::unescaped_target(request), &mut fields);
     put_url_host(Field::Host, &mut fields);
