@@ -1,14 +1,13 @@
-//! The description of every endpoint as OpenAPI 3.1: one document by hand for each surface (`schemas/openapi/`), put together here.
+//! Builds the OpenAPI 3.1 description of every endpoint from one hand-written document per surface (`schemas/openapi/`).
 //!
-//! By hand, because handlers read bodies by hand: what a body may hold is decided by rules that no type shows, so
-//! annotations would be a second text beside the code too, only a scattered one. Tests hold each entry to the running service.
-//! An entry lists what only its endpoint answers; what the layers around every handler answer is added here.
+//! The documents are hand-written because handlers parse bodies by hand, with rules that types don't show. Tests compare each entry
+//! with the running service. An entry lists only the endpoint's own responses; those of shared layers are added here.
 
 use serde_json::{Map, Value, json};
 
-/// Where every service serves its own document.
+/// Path at which every service serves its own document.
 pub const PATH: &str = "/openapi.json";
-/// What every service has: health, the document itself, the problem shape, the credentials.
+/// Common parts of every document: health, the document itself, problem details, credentials.
 const COMMON: &str = include_str!("../openapi/common.json");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +51,9 @@ fn finish(paths: &mut Map<String, Value>, surface: Option<Surface>) {
     }
 }
 
-/// What the boundary, the look-up of a credential and the reading of paths and bodies answer, whatever the handler does.
+/// Adds responses that occur before the handler runs: from the HTTP layer, credentials, and reading paths and bodies.
 fn add_shared_answers(method: &str, operation: &mut Value, surface: Option<Surface>) {
-    // 400: a head that names no Host or two, whatever is asked for
+    // 400: the Host header is missing or repeated.
     let mut shared = vec![("400", "BadRequest"), ("500", "Internal"), ("503", "Unavailable")];
     if operation.get("security").is_some() {
         shared.extend([("401", "Unauthenticated"), ("429", "TooManyRequests")]);
@@ -64,7 +63,7 @@ fn add_shared_answers(method: &str, operation: &mut Value, surface: Option<Surfa
         shared.extend(of_bodies);
     }
     if surface == Some(Surface::Identity) {
-        // two session cookies are none, and changes from pages of others are refused, before any handler
+        // Two session cookies count as none, and changes from other sites' pages are rejected.
         shared.push(("401", "Unauthenticated"));
         shared.extend((method != "get").then_some(("403", "Forbidden")));
     }
@@ -75,11 +74,11 @@ fn add_shared_answers(method: &str, operation: &mut Value, surface: Option<Surfa
 }
 
 fn parse(text: &str) -> Value {
-    serde_json::from_str(text).expect("a file of this crate is JSON; a test reads each")
+    serde_json::from_str(text).expect("the bundled documents are valid JSON, as a test checks")
 }
 
 fn members<'a>(document: &'a mut Value, place: &str) -> &'a mut Map<String, Value> {
-    document.pointer_mut(place).and_then(Value::as_object_mut).expect("every file has this place; a test reads each")
+    document.pointer_mut(place).and_then(Value::as_object_mut).expect("the bundled documents have this member, as a test checks")
 }
 
 #[cfg(test)]
@@ -89,21 +88,21 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn nothing_is_described_twice() {
+    fn documents_do_not_overlap() {
         let parts = [COMMON].into_iter().chain(Surface::ALL.map(Surface::text)).map(parse);
         let (mut seen, mut described) = (HashSet::new(), 0);
         for part in parts {
             for place in ["/paths", "/components/schemas"] {
-                for name in part.pointer(place).and_then(Value::as_object).expect("every part has it").keys() {
+                for name in part.pointer(place).and_then(Value::as_object).expect("every document has this member").keys() {
                     described += 1;
-                    assert!(seen.insert(name.clone()), "{name} stands in two files");
+                    assert!(seen.insert(name.clone()), "{name} is in two files");
                 }
             }
         }
         assert!(described > 50);
     }
 
-    /// Every text of a value, at any depth.
+    /// Collects every text of a value, at any depth.
     fn texts<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
             Value::String(text) => found.push(text),
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn every_instant_in_the_example_of_an_answer_is_in_the_one_format() {
+    fn examples_have_the_standard_timestamp_format() {
         let document = document(&Surface::ALL);
         let operations = document["paths"].as_object().into_iter().flatten().flat_map(|(path, item)| {
             item.as_object().into_iter().flatten().map(move |(method, operation)| (format!("{method} {path}"), operation))
@@ -126,17 +125,17 @@ mod tests {
                     let mut found = Vec::new();
                     texts(&media["example"], &mut found);
                     for text in found {
-                        assert_eq!(instant::foreign_in(text), None, "{name}: an instant in another format");
+                        assert_eq!(instant::foreign_in(text), None, "{name}: a timestamp in another format");
                         seen += usize::from(text.contains(".000Z"));
                     }
                 }
             }
         }
-        assert!(seen > 50, "{seen} instants are shown");
+        assert!(seen > 50, "only {seen} timestamps in examples");
     }
 
     #[test]
-    fn every_operation_tells_of_the_layers_around_it() {
+    fn operations_include_shared_responses() {
         let document = document(&Surface::ALL);
         let events = &document["paths"]["/events"]["post"]["responses"];
         for status in ["201", "400", "401", "403", "408", "413", "415", "422", "429", "500", "503"] {

@@ -1,4 +1,4 @@
-//! What the paged reads answer (docs/api/reads.md#formats).
+//! Responses with pages (docs/api/reads.md#formats).
 
 use crate::ids::OrgId;
 use crate::reads::TypeCount;
@@ -7,89 +7,89 @@ use serde_json::value::RawValue;
 use serde_with_macros::skip_serializing_none;
 use std::collections::BTreeMap;
 
-/// Every page holds at most so many items; a larger `limit` is read as this.
+/// Maximum items per page. A larger `limit` is reduced to this.
 pub const MAX_PAGE: u64 = 1_000;
-/// Items of a page of events, when the caller does not say.
+/// Default page size for events.
 pub const EVENTS_PAGE: u64 = 100;
-/// Items of a page of URLs, when the caller does not say.
+/// Default page size for URLs.
 pub const URLS_PAGE: u64 = 20;
 
-/// A part of a list, and how long the whole list is.
+/// A part of a list, and the length of the whole list.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Page<T> {
     /// The items from `offset` on, at most `limit`.
     pub items: Vec<T>,
     pub total: u64,
-    /// What held: a larger one that was asked for is not.
+    /// The limit that was applied.
     pub limit: u64,
     pub offset: u64,
 }
 
-/// One event; all reports of one retrieval are one item, with the content of the report that represents it.
+/// One event. All reports of a fetch are one item, with the content of the report that represents it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EventItem {
-    /// The reporter's id; of an event without one the key it is counted by, as a UUID.
+    /// The reporter's id, or the event's key as a UUID.
     pub event_id: String,
-    /// Empty when there is none.
+    /// Empty if there is none.
     pub session_id: String,
     pub event_type: String,
-    /// As reported; empty when there is none.
+    /// As reported; empty if there is none.
     pub content_url: String,
     /// UTC, to the millisecond.
     pub event_timestamp: String,
-    /// What was reported beside the members above, and `observers`: the roles that saw it.
+    /// Other reported members, and `observers`: the roles that reported it.
     pub event_data: BTreeMap<String, Box<RawValue>>,
-    /// Whose session it is; without one, who reported it.
+    /// The organization that owns the session, or else the reporter.
     pub platform_id: String,
-    /// As the reporter names its agent; empty when it names none.
+    /// The reporter's name for its agent; empty if there is none.
     pub agent_id: String,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EventReport {
-    /// The role it was reported in, or counts as; empty when none was given and any could be.
+    /// The reported or inferred role; empty if there is none and several are possible.
     pub source_role: String,
-    /// The reporter's own id of it; of one without the key it is counted by, as a UUID.
+    /// The reporter's id, or the report's key as a UUID.
     pub event_id: String,
-    /// Empty when there is none.
+    /// Empty if there is none.
     pub session_id: String,
     pub event_type: String,
-    /// As reported; empty when there is none.
+    /// As reported; empty if there is none.
     pub content_url: String,
     /// UTC, to the millisecond, by this observer's clock.
     pub event_timestamp: String,
-    /// What was reported beside the members above.
+    /// Other reported members.
     pub event_data: BTreeMap<String, Box<RawValue>>,
-    /// Whose session it is; without one, who reported it, where that is an agent or its report represents the event. Else empty.
+    /// The organization that owns the session, or else the reporter if it is an agent or its report represents the event. Empty otherwise.
     pub platform_id: String,
-    /// As the reporter names its agent; empty when it names none.
+    /// The reporter's name for its agent; empty if there is none.
     pub agent_id: String,
 }
 
-/// One event as the list of events shows it, and what each of its observers said.
+/// One event as in lists of events, with the report of each observer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EventReports {
     #[serde(flatten)]
     pub event: EventItem,
-    /// Of a retrieval of content, the part of corroboration that it counts in; else null.
+    /// The part of corroboration in which a fetch counts; null for other events.
     pub corroboration: Option<String>,
-    /// Events of this id in the window: ids are their reporters', and two reporters may use one.
+    /// Events with this id in the period. Ids belong to reporters, so two reporters may use the same one.
     pub events_of_this_id: u64,
     pub total_reports: u64,
-    /// The first of them by precedence; the first one represents the event.
+    /// The first reports by precedence. The first one represents the event.
     pub reports: Vec<EventReport>,
 }
 
-/// One event, for who took part in it: its reporter, or the issuer of the click token that bound it.
+/// One event, for its reporter or the issuer of the click token that bound it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AgentEventItem {
     #[serde(flatten)]
     pub event: EventItem,
-    /// The role it was reported in, or counts as; empty when none was given and any could be.
+    /// The reported or inferred role; empty if there is none and several are possible.
     pub source_role: String,
-    /// Empty when there is none.
+    /// Empty if there is none.
     pub content_telemetry_id: String,
-    /// `self`, or `other` for what another bound by a click token of who reads.
+    /// `self`, or `other` for an event that another organization reported with the reader's click token.
     pub reported_by: String,
 }
 
@@ -97,21 +97,21 @@ pub struct AgentEventItem {
 pub struct UrlMetric {
     pub content_url: String,
     pub total_events: u64,
-    /// Distinct (platform, session).
+    /// Distinct pairs of platform and session.
     pub unique_sessions: u64,
     pub event_types: Vec<TypeCount>,
     /// UTC, to the millisecond.
     pub last_seen: String,
 }
 
-/// The retrievals of one agent on one day, or of all agents, by who saw them. The four parts add up to `retrievals`.
+/// Fetches of a day, of one agent or of all, by who reported them. The four parts add up to `retrievals`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CorroborationItem {
     pub day: String,
-    /// By agent: whose agent claims them; empty when no agent does.
+    /// Split by agent: the agent's organization; empty without a claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub platform_id: Option<String>,
-    /// By agent: as that platform names it.
+    /// Split by agent: the platform's name for the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     pub retrievals: u64,
@@ -125,7 +125,7 @@ pub struct CorroborationItem {
     pub seen_by_neither: u64,
 }
 
-/// A page of corroboration, with what it can and cannot mean.
+/// A page of corroboration, with a note on what it means.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Corroboration {
     pub organization_id: OrgId,
@@ -135,14 +135,14 @@ pub struct Corroboration {
     pub page: Page<CorroborationItem>,
 }
 
-/// What became of content, step by step. Each event counts once, under one key.
+/// Events by step. Each event counts once, under one key.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunnelItem {
     pub day: Option<String>,
-    /// By agent: whose agent; empty where no agent reported.
+    /// Split by agent: the agent's organization; empty without a report by an agent.
     pub platform_id: Option<String>,
-    /// By agent: as that platform names it.
+    /// Split by agent: the platform's name for the agent.
     pub agent_id: Option<String>,
     pub content_url: Option<String>,
     pub retrieved: u64,

@@ -1,4 +1,4 @@
-//! The one error shape (RFC 9457) and every code this service emits.
+//! The error format (RFC 9457) and every error code of this service.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 macro_rules! codes {
     ($($(#[$says:meta])* $code:ident = $status:literal, $name:literal, $title:literal;)+) => {
         named_enum! {
-            /// Every code, with the status it always has. Stable: callers read it.
+            /// Error codes, each with a fixed status. Stable, because clients depend on them.
             pub enum Code {
                 $($(#[$says])* $code = $name,)+
             }
@@ -32,31 +32,31 @@ macro_rules! codes {
 codes! {
     /// The body is not JSON, or not an object.
     InvalidBody = 400, "invalid_body", "Invalid body";
-    /// A query parameter does not parse.
+    /// A query parameter is invalid.
     InvalidParameter = 400, "invalid_parameter", "Invalid parameter";
-    /// No key or session, or one that is not known.
+    /// The key or user session is missing or unknown.
     Unauthenticated = 401, "unauthenticated", "Not authenticated";
     MissingScope = 403, "missing_scope", "Missing scope";
-    /// Not bound to the data asked for.
+    /// Not permitted for the requested data.
     Forbidden = 403, "forbidden", "Forbidden";
-    /// No such route or object.
+    /// Unknown route or object.
     NotFound = 404, "not_found", "Not found";
     MethodNotAllowed = 405, "method_not_allowed", "Method not allowed";
     RequestTimeout = 408, "request_timeout", "Request timeout";
-    /// Contradicts what is recorded.
+    /// Contradicts stored data.
     Conflict = 409, "conflict", "Conflict";
-    /// Was there, and its time is over.
+    /// The object existed, but has expired.
     Expired = 410, "expired", "Expired";
     TooLarge = 413, "too_large", "Too large";
-    /// Content type or encoding not served.
+    /// Content type or encoding not supported.
     UnsupportedMediaType = 415, "unsupported_media_type", "Unsupported media type";
     InvalidEvent = 422, "invalid_event", "Invalid event";
     InvalidRequest = 422, "invalid_request", "Invalid request";
-    /// Retry after the named seconds.
+    /// Retry after the time in `retry-after`.
     TooManyRequests = 429, "too_many_requests", "Too many requests";
     HeadTooLarge = 431, "head_too_large", "Head too large";
     Internal = 500, "internal", "Internal error";
-    /// A dependency is away; retry after the named seconds.
+    /// A dependency is unavailable. Retry after the time in `retry-after`.
     Unavailable = 503, "unavailable", "Temporarily unavailable";
 }
 
@@ -68,26 +68,26 @@ pub struct Problem {
     pub kind: String,
     pub title: String,
     pub status: u16,
-    /// A sentence about this occurrence.
+    /// A sentence about this error.
     pub detail: String,
     /// Stable, for programs.
     pub code: String,
     /// Also in the `x-request-id` response header.
     pub request_id: String,
-    /// The path that serves what was asked for here.
+    /// The path that serves the request, if it was sent to the wrong one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub see: Option<String>,
-    /// Every fault at once, for bodies that break rules.
+    /// Every broken rule of the body.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Fault>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// Place of the event in the request.
+    /// Index of the event in the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<usize>,
-    /// Member name, dotted.
+    /// Dotted member name.
     pub field: String,
     /// Stable, for programs.
     pub code: String,

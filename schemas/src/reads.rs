@@ -1,4 +1,4 @@
-//! What reads answer: the summary and the domain resolution (docs/api/reads.md#get-content-ownerssummary).
+//! Responses of the summary and of domain resolution (docs/api/reads.md#get-content-ownerssummary).
 
 use crate::coverage::Coverage;
 use crate::ids::OrgId;
@@ -8,15 +8,15 @@ use std::ops::Not;
 /// `GET /content-owners/summary`. Figures: docs/api/event-keys.md#figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Whose telemetry it is; the grantor's id on a delegated read.
+    /// The owner of the data; the grantor's id for a delegated read.
     pub organization_id: OrgId,
     pub domains: Vec<String>,
-    /// A retrieval seen by several observers counts once.
+    /// A fetch that several observers report counts once.
     pub total_events: u64,
-    /// Distinct (platform, session); an absent session is none.
+    /// Distinct pairs of platform and session; events without a session don't count.
     pub total_sessions: u64,
     pub events_by_type: Vec<TypeCount>,
-    /// What each role saw; may add up to more than `total_events`: the surplus is corroboration.
+    /// Events by reporting role. Their sum may exceed `total_events`, because several roles may report the same event.
     pub events_by_source: Vec<SourceCount>,
     /// Reporting agents, most events first.
     pub agents: Vec<AgentCount>,
@@ -30,13 +30,13 @@ pub struct Summary {
 pub struct TypeCount {
     pub event_type: String,
     pub count: u64,
-    /// Whether it is the sum of the types that are not listed; then it has no name.
+    /// Whether this is the sum of unlisted types. Then it has no name.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub other: bool,
 }
 
 impl TypeCount {
-    /// Returns the sum of the types that are not listed, if they have events.
+    /// Returns the sum of unlisted types, if they have events.
     pub fn of_others(count: u64) -> Option<Self> {
         (count > 0).then_some(Self { event_type: String::new(), count, other: true })
     }
@@ -55,25 +55,25 @@ pub struct SourceCount {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentCount {
     pub platform_id: String,
-    /// As the reporter names its agent; empty when it names none.
+    /// The reporter's name for its agent; empty if there is none.
     pub agent_id: String,
     pub event_count: u64,
     pub session_count: u64,
-    /// Whether it is the sum of the agents that are not listed, with their distinct sessions; then it has no names.
+    /// Whether this is the sum of unlisted agents, with their distinct sessions. Then it has no names.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub other: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolution {
-    /// Canonical form of the domain asked for.
+    /// Canonical form of the requested domain.
     pub domain: String,
-    /// Whether a verified owner answers for it.
+    /// Whether it has a verified owner.
     pub handled: bool,
     pub organization: Option<OrgName>,
 }
 
-/// An organisation as strangers see it.
+/// The public part of an organization.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrgName {
     pub id: OrgId,

@@ -1,17 +1,17 @@
-//! Where webhooks may go: an HTTPS URL with a public host name on port 443, or a receiver that the operator allows.
+//! Checks webhook URLs: HTTPS, a public host name and port 443, or a receiver that the operator allows.
 //!
-//! No name is resolved here: what it resolves to is looked at again at every attempt. A name that passes here may still point inside
-//! (docs/api/webhooks.md#webhook-url).
+//! Names are not resolved here. Every attempt checks the resolved address, because a name that passes here may still point to a
+//! private network (docs/api/webhooks.md#webhook-url).
 
 use crate::site::host_name;
 use std::{fmt, str::FromStr};
 use url::{Host, Url};
 
-/// Longest URL of a receiver, in bytes (docs/api/http.md#size-limits).
+/// Maximum length of a URL, in bytes (docs/api/http.md#size-limits).
 pub const MAX_RECEIVER_URL_BYTES: usize = 2_048;
-/// Stands for every public host in [`AllowedReceivers`]; no host is called so.
+/// Stands for every public host in [`AllowedReceivers`]. It is not a valid host name.
 const ANY_HOST: &str = "*";
-/// Names that mean something only inside a network; everything beneath them too.
+/// Top-level names that exist only in private networks.
 const RESERVED_SUFFIXES: [&str; 13] = [
     "arpa",
     "corp",
@@ -28,8 +28,8 @@ const RESERVED_SUFFIXES: [&str; 13] = [
     "workgroup",
 ];
 
-/// Receivers, as `host:port`, that are allowed though a public one must not look like that. Empty in production.
-/// `*:port` is a port that public receivers may have besides 443; nothing else about them changes.
+/// Receivers (`host:port`) that are allowed although they are not public. Empty in production. `*:port` allows a port other than
+/// 443 for public receivers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedReceivers(Vec<(String, u16)>);
 
@@ -38,18 +38,18 @@ impl AllowedReceivers {
         self.0.is_empty()
     }
 
-    /// Whether only ports are in it: all that it allows are public servers.
+    /// Returns whether the list contains only ports, so that all receivers are public servers.
     pub fn are_public(&self) -> bool {
         self.0.iter().all(|(host, _)| host == ANY_HOST)
     }
 
-    /// Whether the receiver of `url` is one of them.
+    /// Returns whether the list contains the receiver of `url`.
     pub fn contain(&self, url: &Url) -> bool {
         let receiver = url.host_str().filter(|host| *host != ANY_HOST).zip(url.port_or_known_default());
         receiver.is_some_and(|(host, port)| self.0.iter().any(|allowed| (allowed.0.as_str(), allowed.1) == (host, port)))
     }
 
-    /// Whether a public receiver may have this port.
+    /// Returns whether public receivers may use this port.
     fn contain_port(&self, port: u16) -> bool {
         self.0.iter().any(|allowed| (allowed.0.as_str(), allowed.1) == (ANY_HOST, port))
     }
@@ -78,12 +78,12 @@ impl fmt::Display for AllowedReceivers {
     }
 }
 
-/// The canonical form of a receiver's URL, or the rule that it breaks.
+/// Returns the canonical form of a webhook URL, or the rule that it breaks.
 pub fn receiver_url(text: &str, allowed: &AllowedReceivers) -> Result<Url, &'static str> {
     if text.len() > MAX_RECEIVER_URL_BYTES {
         return Err("url is longer than 2048 bytes");
     }
-    // The URL standard drops tabs and line ends and turns backslashes around: what is shown would not be what is called.
+    // The URL standard drops tabs and line breaks and converts backslashes, so the displayed URL would differ from the called one.
     if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
         return Err("url has a space, a backslash or a control character");
     }
@@ -114,13 +114,13 @@ pub fn receiver_url(text: &str, allowed: &AllowedReceivers) -> Result<Url, &'sta
     with_host(url, &host).ok_or("url must have the host name of a public server")
 }
 
-/// `https://@host/` has an empty user name, which the parsed URL no longer tells.
+/// Detects the empty user name of `https://@host/`, which the parsed URL no longer contains.
 fn text_has_userinfo(text: &str) -> bool {
     let authority = text.split_once("//").map_or("", |(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
     authority.contains('@')
 }
 
-/// Without the trailing dot, which certificates do not have.
+/// Sets the host without a trailing dot, which certificates don't have.
 fn with_host(mut url: Url, host: &str) -> Option<Url> {
     url.set_host(Some(host)).ok()?;
     Some(url)
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_public_https_url_is_kept_in_its_canonical_form() {
+    fn public_urls_are_canonicalized() {
         for (text, expected) in [
             ("https://hooks.example.com/in?x=1", "https://hooks.example.com/in?x=1"),
             ("https://hooks.example.com:443/in", "https://hooks.example.com/in"),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn w1_an_address_is_refused_in_every_spelling() {
+    fn w1_rejects_ip_addresses_in_every_spelling() {
         let quads =
             ["127.0.0.1", "10.0.0.1", "169.254.169.254", "8.8.8.8", "0.0.0.0", "100.64.0.1", "224.0.0.1", "255.255.255.255"];
         let mut corpus: Vec<String> = quads
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn w2_a_name_of_the_inside_is_refused() {
+    fn w2_rejects_internal_host_names() {
         for host in [
             "localhost",
             "localhost.",
@@ -227,12 +227,12 @@ mod tests {
         ] {
             assert!(check(&format!("https://{host}/")).is_err(), "{host}");
         }
-        assert!(check("https://localhost.example.com/").is_ok(), "only what it ends with counts");
+        assert!(check("https://localhost.example.com/").is_ok(), "only the top-level name is checked");
         assert!(check("https://internal.example.com/").is_ok());
     }
 
     #[test]
-    fn w3_only_plain_https_on_its_own_port_is_taken() {
+    fn w3_accepts_only_plain_https_on_port_443() {
         for url in [
             "",
             "hooks.a.test",
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allowed_receiver_may_be_local_but_never_without_tls() {
+    fn allowed_receivers_may_be_local_but_need_tls() {
         let allowed: AllowedReceivers = "localhost:9443, 127.0.0.1:9444,".parse().unwrap();
         assert_eq!(allowed.to_string(), "localhost:9443,127.0.0.1:9444");
         for good in ["https://localhost:9443/in", "https://LOCALHOST:9443/", "https://127.0.0.1:9444/"] {

@@ -1,6 +1,6 @@
 //! The keys under which the worker stores a report (docs/api/event-keys.md#keys). Pure.
 //!
-//! Make them only after click tokens have been looked up, because the host is part of every key.
+//! Compute them only after click tokens have been looked up, because the host is part of every key.
 
 use crate::event_key::EventKey;
 use crate::ids::{DrainId, OrgId};
@@ -10,12 +10,12 @@ use crate::log::LogEvent;
 pub struct ReportKeys {
     /// The key that all observers of a fetch share; `None` without a correlation id.
     pub shared: Option<EventKey>,
-    /// Copies of one report have the same.
+    /// Equal for all copies of one report.
     pub identity: EventKey,
 }
 
 impl ReportKeys {
-    /// Derives the keys of a report by `org`, whose line came through `drain`.
+    /// Derives the keys of a report by `org` that was received through `drain`.
     pub fn new(org: OrgId, drain: Option<DrainId>, event: &LogEvent) -> Self {
         let shared = event.correlation_key.map(|correlation| EventKey::shared(&event.site, correlation));
         let identity = match shared {
@@ -25,7 +25,7 @@ impl ReportKeys {
         Self { shared, identity }
     }
 
-    /// The key of the event that the report belongs to, unless another report of its observer was accepted before.
+    /// Returns the key of the report's event, unless an earlier report by the same observer was accepted.
     pub fn event(&self) -> EventKey {
         self.shared.unwrap_or(self.identity)
     }
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn observers_share_a_key_and_no_identity() {
+    fn observers_share_a_key_but_no_identity() {
         let seen =
             |host: &str, role: &str| event(&format!(r#","correlation_key":"{:032x}","site":"{host}","source_role":"{role}""#, 3));
         let edge = ReportKeys::new(REPORTER, drain(9), &seen("com.example", "edge"));
@@ -77,7 +77,7 @@ mod tests {
         assert_ne!(ReportKeys::new(REPORTER, None, &elsewhere), imported, "another host is another event");
     }
 
-    /// The gateway looked the token up in one copy and left it to the worker in the other.
+    /// The gateway resolved the token in one copy and left it to the worker in the other.
     #[test]
     fn resolved_and_unresolved_copies_have_one_identity() {
         let token = crate::secrets::PlainClickToken::presented("ctx_secret").hash();

@@ -1,8 +1,8 @@
-//! API keys, user sessions, sign-in tokens, click tokens and webhook secrets: mint, checksum, hash. A secret is shown once, stored as
-//! a hash (a webhook secret, which must sign, sealed) and never logged.
+//! Creates, checks and hashes API keys, user sessions, sign-in tokens, click tokens and webhook secrets. A secret is shown once and
+//! never logged. Only its hash is stored, except for webhook secrets, which are stored sealed because they sign.
 //!
-//! The plain types have no `Debug` and no `Display`, so that none is printed by accident. The prefixes are part of the public contract
-//! (docs/api/http.md#authentication) and never change.
+//! The plain types implement neither `Debug` nor `Display`, so that they are not printed by accident. The prefixes are part of the
+//! public contract (docs/api/http.md#authentication) and never change.
 
 use crate::identity::OrgType;
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
@@ -14,11 +14,11 @@ use std::ops::Range;
 
 /// Random base62 characters in an API key: 178 bits.
 const KEY_RANDOM_CHARS: usize = 30;
-/// A CRC-32 in base62, so that a typo is refused without a query.
+/// Base62 characters of a CRC-32, which rejects typos without a query.
 const KEY_CHECKSUM_CHARS: usize = 6;
 /// Random base62 characters in a user session: 256 bits.
 const SESSION_RANDOM_CHARS: usize = 43;
-/// How much of a key may be shown later, to tell keys apart.
+/// Characters of a key that lists show.
 const SHOWN_PREFIX_CHARS: usize = 12;
 /// Random base62 characters in a click token: 256 bits.
 const CLICK_TOKEN_RANDOM_CHARS: usize = 43;
@@ -29,11 +29,11 @@ const WEBHOOK_SECRET_PREFIX: &str = "whsec_";
 /// Random base62 characters in an invite: 256 bits.
 const INVITE_RANDOM_CHARS: usize = 43;
 const INVITE_PREFIX: &str = "inv_";
-/// Random base62 characters in the password of an analyst's account: 190 bits.
+/// Random base62 characters in an analyst account's password: 190 bits.
 const ANALYST_PASSWORD_RANDOM_CHARS: usize = 32;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// The SHA-256 of a secret: all that is ever stored; in JSON 64 hexadecimal digits.
+/// SHA-256 of a secret, the only stored form. In JSON, 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SecretHash([u8; 32]);
 
@@ -73,11 +73,11 @@ impl fmt::Debug for SecretHash {
     }
 }
 
-/// An API key as its holder sees it, once.
+/// An API key in plain text, shown once.
 pub struct PlainApiKey(String);
 
 impl PlainApiKey {
-    /// Mints a key; the prefix tells the organisation's type, not its scopes (docs/api/http.md#authentication).
+    /// Creates a key. Its prefix depends on the organization's type, not on its scopes (docs/api/http.md#authentication).
     pub fn mint(org_type: OrgType) -> Self {
         let random = Alphanumeric.sample_string(&mut rand::rng(), KEY_RANDOM_CHARS);
         let body = format!("{}{random}", key_prefix(org_type));
@@ -85,7 +85,7 @@ impl PlainApiKey {
         Self(body + &checksum)
     }
 
-    /// Reads a presented key. `None` is a text that was never minted: wrong prefix, length or checksum.
+    /// Parses a presented key. Returns `None` if prefix, length or checksum are wrong.
     pub fn parse(presented: &str) -> Option<Self> {
         let prefix = [OrgType::ContentOwner, OrgType::Platform].map(key_prefix);
         let prefix = prefix.into_iter().find(|prefix| presented.starts_with(prefix))?;
@@ -98,19 +98,18 @@ impl PlainApiKey {
         SecretHash::of(&self.0)
     }
 
-    /// The first characters, which a list may show.
+    /// The first characters, which lists show.
     pub fn shown_prefix(&self) -> &str {
         &self.0[..SHOWN_PREFIX_CHARS]
     }
 
-    /// The whole key, for the one response that shows it.
+    /// The whole key, for the only response that contains it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-/// Random characters that whoever shows them holds something by: minted here, never by the holder, and looked up by
-/// their hash.
+/// Defines a random bearer secret that this service creates and looks up by its hash.
 macro_rules! random_secret {
     ($(#[$says:meta])* $name:ident, $prefix:expr, $random_chars:expr) => {
         $(#[$says])*
@@ -125,13 +124,13 @@ macro_rules! random_secret {
                 SecretHash::of(&self.0)
             }
 
-            /// The whole secret, for the one response or mail that shows it.
+            /// The whole secret, for the only response or email that contains it.
             pub fn reveal(&self) -> &str {
                 &self.0
             }
         }
     };
-    // any opaque string may be shown: what was never minted is found nowhere
+    // Any text may be presented; an unknown one has no row.
     ($(#[$says:meta])* $name:ident, $prefix:expr, $random_chars:expr, presented as it is) => {
         random_secret!($(#[$says])* $name, $prefix, $random_chars);
 
@@ -144,28 +143,27 @@ macro_rules! random_secret {
 }
 
 random_secret!(
-    /// A user session as its holder sees it, once: the bearer token and the cookie value.
+    /// A user session in plain text, shown once: the bearer token and cookie value.
     PlainUserSession,
     "",
     SESSION_RANDOM_CHARS
 );
 random_secret!(
-    /// What a sign-in mail holds: good for one session, once, for a quarter of an hour. As long as a session, because it
-    /// is as good as one while it lasts.
+    /// The token in a sign-in email, valid once, for 15 minutes. It has the length of a session, because it is worth one.
     PlainSignInToken,
     "",
     SESSION_RANDOM_CHARS,
     presented as it is
 );
 random_secret!(
-    /// A click token as its holder sees it, once.
+    /// A click token in plain text, shown once.
     PlainClickToken,
     CLICK_TOKEN_PREFIX,
     CLICK_TOKEN_RANDOM_CHARS,
     presented as it is
 );
 random_secret!(
-    /// What is mailed to somebody who is invited, and claims the invite once.
+    /// The secret in an invitation's email, which claims the invitation once.
     PlainInvite,
     INVITE_PREFIX,
     INVITE_RANDOM_CHARS,
@@ -173,21 +171,21 @@ random_secret!(
 );
 
 random_secret!(
-    /// The password of an analyst's account in ClickHouse, as its holder sees it, once.
+    /// The password of an analyst account in ClickHouse, shown once.
     PlainAnalystPassword,
     "",
     ANALYST_PASSWORD_RANDOM_CHARS
 );
 
 impl PlainUserSession {
-    /// Reads a presented session. `None` is a text that was never minted.
+    /// Parses a presented session. Returns `None` if its format is wrong.
     pub fn parse(presented: &str) -> Option<Self> {
         let is_shaped = presented.len() == SESSION_RANDOM_CHARS && presented.bytes().all(|b| b.is_ascii_alphanumeric());
         is_shaped.then(|| Self(presented.to_owned()))
     }
 }
 
-/// Where click tokens as [`PlainClickToken::mint`] makes them stand in a text.
+/// Finds click tokens in a text, in the format of [`PlainClickToken::mint`].
 pub fn click_tokens_in(text: &str) -> impl Iterator<Item = Range<usize>> {
     let is_token = |random: &[u8]| random.iter().all(u8::is_ascii_alphanumeric);
     let mut from = 0;
@@ -205,7 +203,7 @@ pub fn click_tokens_in(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Whether a text holds the prefix of a secret, in any case, or as many letters and digits in a row as a session has.
+/// Returns whether a text contains a secret's prefix in any case, or as many consecutive letters and digits as a session has.
 pub fn looks_like_a_secret(text: &str) -> bool {
     const PREFIXES: [&str; 5] = ["svc_pub_", "svc_pk_", CLICK_TOKEN_PREFIX, WEBHOOK_SECRET_PREFIX, INVITE_PREFIX];
     let lower = text.to_ascii_lowercase();
@@ -213,7 +211,7 @@ pub fn looks_like_a_secret(text: &str) -> bool {
     PREFIXES.iter().any(|prefix| lower.contains(prefix)) || longest_run >= SESSION_RANDOM_CHARS
 }
 
-/// What signs the deliveries to one webhook endpoint. Its bytes as shown, prefix included, are the signing key
+/// The secret that signs deliveries to a webhook endpoint. The signing key is its text, including the prefix
 /// (docs/api/webhooks.md#signature).
 pub struct PlainWebhookSecret(String);
 
@@ -222,7 +220,7 @@ impl PlainWebhookSecret {
         Self(format!("{WEBHOOK_SECRET_PREFIX}{}", Alphanumeric.sample_string(&mut rand::rng(), WEBHOOK_SECRET_RANDOM_CHARS)))
     }
 
-    /// The whole secret, for the one response that shows it, for sealing and for signing.
+    /// The whole secret, for the only response that contains it, for sealing and for signing.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -250,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_minted_key_is_read_back_and_has_its_types_prefix() {
+    fn keys_round_trip_with_the_prefix_of_their_type() {
         for (org_type, prefix) in
             [(OrgType::ContentOwner, "svc_pub_"), (OrgType::Platform, "svc_pk_"), (OrgType::Agent, "svc_pk_")]
         {
@@ -261,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn every_one_character_typo_is_refused() {
+    fn rejects_every_single_character_typo() {
         let key = PlainApiKey::mint(OrgType::Platform);
         for at in 0..key.reveal().len() {
             let mut typo = key.reveal().as_bytes().to_vec();
@@ -271,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_minted_is_refused() {
+    fn rejects_malformed_keys() {
         let key = PlainApiKey::mint(OrgType::ContentOwner);
         let long = "svc_pk_".repeat(2_000);
         for presented in ["", "svc_pk_", "svc_pub_é", &long, &key.reveal().to_lowercase(), &format!("{} ", key.reveal())] {
@@ -280,13 +278,13 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_not_a_key_and_a_key_is_not_a_session() {
+    fn keys_and_sessions_are_distinct() {
         assert!(PlainApiKey::parse(PlainUserSession::mint().reveal()).is_none());
         assert!(PlainUserSession::parse(PlainApiKey::mint(OrgType::Agent).reveal()).is_none());
     }
 
     #[test]
-    fn a_hash_never_shows_in_debug_output() {
+    fn debug_output_redacts_hashes() {
         assert_eq!(format!("{:?}", PlainUserSession::mint().hash()), "SecretHash(redacted)");
     }
 }

@@ -1,4 +1,4 @@
-//! What the reads over time answer, and what an organisation's own figures are (docs/api/reads.md#get-content-ownersseries).
+//! Responses of reads over time, and an organization's own figures (docs/api/reads.md#get-content-ownersseries).
 
 use crate::coverage::Coverage;
 use crate::ids::OrgId;
@@ -7,22 +7,22 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_with_macros::skip_serializing_none;
 use std::ops::Not;
 
-/// `GET /content-owners/series`, and with another item `GET /agent/series`.
+/// `GET /content-owners/series` and, with another item type, `GET /agent/series`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Series<T> {
-    /// Whose telemetry it is; the grantor's id on a delegated read.
+    /// The owner of the data; the grantor's id for a delegated read.
     pub organization_id: OrgId,
-    /// The domains the figures cover, sorted; of an organisation's own figures there are none.
+    /// The domains that the figures cover, sorted; absent for an organization's own figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domains: Option<Vec<String>>,
     pub by: String,
-    /// What a bucket is split by, or `none`.
+    /// What each bucket is split by, or `none`.
     pub split: String,
-    /// Whether every value has an item in every bucket; otherwise what has no item is zero.
+    /// Whether every value has an item in every bucket. If not, missing items are zero.
     pub filled: bool,
     pub period_start: Option<String>,
     pub period_end: Option<String>,
-    /// The hours of which servers tell, where the hosts have a drain; of an organisation's own figures there are none.
+    /// Hours with server data, if the hosts have a drain; absent for an organization's own figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coverage: Option<Coverage>,
     pub total: u64,
@@ -33,87 +33,87 @@ pub struct Series<T> {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeriesItem {
-    /// When the bucket begins: a whole hour or day of UTC.
+    /// Start of the bucket: a whole hour or day in UTC.
     pub start: String,
-    /// Split by type: its name.
+    /// Split by type: the event type.
     pub event_type: Option<String>,
     /// Split by role: `agent`, `edge`, `origin` or `index`.
     pub source_role: Option<String>,
-    /// Split by agent or platform: the reporting organisation.
+    /// Split by agent or platform: the reporting organization.
     pub platform_id: Option<String>,
-    /// Split by agent: as the reporter names it; empty when it names none.
+    /// Split by agent: the reporter's name for its agent; empty if there is none.
     pub agent_id: Option<String>,
-    /// Split by operator: whose bot fetched; empty where no server names one.
+    /// Split by operator: the operator of the bot; empty if no server names one.
     pub operator: Option<String>,
-    /// Split by bot: its name; empty where no server names one.
+    /// Split by bot: its name; empty if no server names one.
     pub bot: Option<String>,
-    /// Split by purpose: `training`, `search` or `user`; empty where no server names a bot.
+    /// Split by purpose: `training`, `search` or `user`; empty if no server names a bot.
     pub purpose: Option<String>,
-    /// Split by verified: whether the bot asked from an address of its operator; null where that is not known.
+    /// Split by verified: whether the request came from an address of the operator; null if unknown.
     #[serde(default, deserialize_with = "even_null")]
     pub verified: Option<Option<bool>>,
-    /// Split by status: HTTP status; 0 where it is not known, and for failed fetches if the request wasn't answered.
+    /// Split by status: HTTP status; 0 if unknown, and for failed fetches if the request wasn't answered.
     pub status: Option<u16>,
     /// Split by outcome: `fetch`, `revalidation` or `failed`; empty for events other than fetches.
     pub outcome: Option<String>,
-    /// Whether it is the sum of the values that are not listed; then it has no name.
+    /// Whether this is the sum of unlisted values. Then it has no name.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub other: bool,
-    /// Events, each in the bucket of its time.
+    /// Events by their time.
     pub total_events: u64,
-    /// Distinct sessions of this bucket: a session that lasts is in several.
+    /// Distinct sessions of this bucket. A long session is in several buckets.
     pub total_sessions: u64,
 }
 
-/// A member that is there and null is not one that is missing.
+/// Distinguishes null from a missing member.
 fn even_null<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<bool>>, D::Error> {
     Option::deserialize(value).map(Some)
 }
 
-/// The own figures of one bucket, or of one value in it.
+/// An organization's own figures for one bucket, or for one value in it.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSeriesItem {
-    /// When the bucket begins: a whole hour or day of UTC.
+    /// Start of the bucket: a whole hour or day in UTC.
     pub start: String,
-    /// Split by type: its name.
+    /// Split by type: the event type.
     pub event_type: Option<String>,
     /// Split by role: `agent`, `edge`, `origin` or `index`.
     pub source_role: Option<String>,
-    /// Split by agent: as it was named; empty when it was not.
+    /// Split by agent: its name; empty if there is none.
     pub agent_id: Option<String>,
-    /// Whether it is the sum of the values that are not listed; then it has no name.
+    /// Whether this is the sum of unlisted values. Then it has no name.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub other: bool,
     /// Split by outcome: `conversion`, `abandonment` or `browse`.
     pub outcome_type: Option<String>,
-    /// Split by outcome: the currency of its value.
+    /// Split by outcome: the currency of the values.
     pub currency: Option<String>,
-    /// Distinct events that the organisation reported itself.
+    /// Distinct events that the organization reported.
     pub total_events: Option<u64>,
     /// Distinct sessions of these events in this bucket.
     pub total_sessions: Option<u64>,
-    /// Not split, or split by type: distinct events that others bound by the organisation's click tokens.
+    /// Not split, or split by type: distinct events that other organizations reported with its click tokens.
     pub clicks: Option<u64>,
     /// Not split, or split by outcome: sessions with an outcome.
     pub outcomes: Option<u64>,
-    /// Split by outcome: the sum of their values in minor units; may exceed 64 bits.
+    /// Split by outcome: sum of the values in minor units; may exceed 64 bits.
     pub value_amount: Option<u128>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSummary {
     pub organization_id: OrgId,
-    /// Distinct events that the organisation reported itself.
+    /// Distinct events that the organization reported.
     pub total_events: u64,
-    /// Distinct sessions of these events; an absent session is none.
+    /// Distinct sessions of these events; events without a session don't count.
     pub total_sessions: u64,
     pub events_by_type: Vec<TypeCount>,
-    /// What was reported in each role; an event reported in two counts under both.
+    /// Events by reported role. An event reported in two roles counts under both.
     pub events_by_source: Vec<SourceCount>,
-    /// By the organisation's own agents, most events first.
+    /// The organization's own agents, most events first.
     pub agents: Vec<OwnAgentCount>,
-    /// What others did with its click tokens.
+    /// Events that other organizations reported with its click tokens.
     pub clicks: Clicks,
     pub outcomes: Outcomes,
     pub period_start: Option<String>,
@@ -122,20 +122,20 @@ pub struct AgentSummary {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnAgentCount {
-    /// As it was named; empty when it was not.
+    /// The agent's name; empty if there is none.
     pub agent_id: String,
     pub event_count: u64,
     pub session_count: u64,
-    /// Whether it is the sum of the agents that are not listed, with their distinct sessions; then it has no name.
+    /// Whether this is the sum of unlisted agents, with their distinct sessions. Then it has no name.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub other: bool,
 }
 
-/// Events that others bound by the organisation's click tokens.
+/// Events that other organizations reported with the organization's click tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clicks {
     pub total_events: u64,
-    /// Distinct sessions of the organisation that they belong to.
+    /// Distinct sessions of the organization to which they belong.
     pub total_sessions: u64,
     pub events_by_type: Vec<TypeCount>,
 }
@@ -145,7 +145,7 @@ pub struct Outcomes {
     pub total: u64,
     /// Adds up to `total`; most frequent first, then by name.
     pub by_type: Vec<OutcomeCount>,
-    /// Adds up to `total` too; by currency.
+    /// Also adds up to `total`; by currency.
     pub by_currency: Vec<OutcomeValue>,
 }
 
@@ -161,7 +161,7 @@ pub struct OutcomeValue {
     /// Three capital letters.
     pub currency: String,
     pub count: u64,
-    /// The sum of their values in minor units; may exceed 64 bits.
+    /// Sum of the values in minor units; may exceed 64 bits.
     pub value_amount: u128,
 }
 
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_item_by_verified_says_that_it_is_not_known() {
+    fn unknown_verified_is_null() {
         for (verified, told) in [(None, "null"), (Some(true), "true"), (Some(false), "false")] {
             let item = SeriesItem { verified: Some(verified), ..SeriesItem::default() };
             let text = serde_json::to_string(&item).unwrap();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_more_than_64_bits_is_written_to_the_last_digit() {
+    fn values_beyond_64_bits_keep_every_digit() {
         let value = OutcomeValue { currency: "USD".to_owned(), count: 2, value_amount: 2 * (u64::MAX as u128) };
         let text = serde_json::to_string(&value).unwrap();
         assert_eq!(text, r#"{"currency":"USD","count":2,"value_amount":36893488147419103230}"#);

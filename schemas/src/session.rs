@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_with_macros::skip_serializing_none;
 
-/// Most sessions one session may name as its predecessors.
+/// Maximum number of prior sessions of a session.
 pub const MAX_PRIOR_SESSIONS: usize = 100;
 
 named_enum! {
-    /// What of a conversation may be kept and shown; ordered from the strictest (docs/api/click-tokens.md#members-of-a-manifest).
+    /// How much of a conversation may be stored and shown, from the strictest level (docs/api/click-tokens.md#members-of-a-manifest).
     pub enum PrivacyLevel {
-        /// Nothing derived from the conversation but token counts.
+        /// Only token counts.
         Minimal = "minimal",
-        /// No raw query or response text.
+        /// No text of queries or responses.
         Intent = "intent",
         Summary = "summary",
         Full = "full",
@@ -26,7 +26,7 @@ impl PrivacyLevel {
         name.parse().ok()
     }
 
-    /// The number that PostgreSQL stores: a stricter level has a lower one.
+    /// The number stored in PostgreSQL. A stricter level has a lower number.
     pub fn code(self) -> i16 {
         match self {
             Self::Minimal => 0,
@@ -36,7 +36,7 @@ impl PrivacyLevel {
         }
     }
 
-    /// Reads a stored number. A level that a newer build wrote is not known to be laxer than the strictest.
+    /// Returns the level of a stored number. An unknown level of a newer build counts as the strictest.
     pub fn of_code(code: i16) -> Self {
         Self::ALL.into_iter().find(|level| level.code() == code).unwrap_or(Self::Minimal)
     }
@@ -72,14 +72,14 @@ pub struct Outcome {
     pub extra: Option<Box<RawValue>>,
 }
 
-/// A session that events named, with what their envelope says of it; absent members say nothing.
+/// A session that events name, with facts from their envelope. Absent members are unknown.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionReport {
-    /// The session, of the organisation that reports the events.
+    /// The session. It belongs to the organization that reports the events.
     pub session_id: SessionId,
     pub privacy_level: Option<PrivacyLevel>,
-    /// The session that delegated work to this one, as its reporter names it.
+    /// The session that delegated work to this one, as reported.
     pub parent_session_id: Option<String>,
     pub started_at: Option<DateTime<Utc>>,
     /// URL of the participant's manifest, unchecked.
@@ -88,18 +88,18 @@ pub struct SessionReport {
 }
 
 impl SessionReport {
-    /// A report that says nothing but that there is the session.
+    /// Creates a report with only the session's id.
     pub fn of(session_id: SessionId) -> Self {
         Self { session_id, privacy_level: None, parent_session_id: None, started_at: None, manifest_ref: None, agent_id: None }
     }
 
-    /// Whether it says anything of the session, besides that it exists.
+    /// Returns whether it contains facts besides the session's id.
     pub fn says_more(&self) -> bool {
         *self != Self::of(self.session_id)
     }
 }
 
-/// What one write says about a session; absent members say nothing.
+/// The facts of one write about a session. Absent members are unknown.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionFacts {
@@ -113,16 +113,16 @@ pub struct SessionFacts {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prior_session_ids: Vec<SessionId>,
     pub privacy_level: Option<PrivacyLevel>,
-    /// Start, as reported or as the gateway saw it.
+    /// Start, as reported or as observed by the gateway.
     pub started_at: Option<DateTime<Utc>>,
     pub ended_at: Option<DateTime<Utc>>,
     pub outcome: Option<Outcome>,
-    /// An object of the members this build does not know, as written.
+    /// An object of unknown members, as written.
     pub extra: Option<Box<RawValue>>,
 }
 
 impl SessionFacts {
-    /// Facts that say nothing but which session it is.
+    /// Creates facts with only the session's id.
     pub fn of(session_id: SessionId) -> Self {
         Self {
             session_id,
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_ordered_as_levels_are_and_an_unknown_one_is_the_strictest() {
+    fn codes_have_the_order_of_levels() {
         assert_eq!(PrivacyLevel::ALL.map(PrivacyLevel::code), [0, 1, 2, 3]);
         assert_eq!(PrivacyLevel::ALL.map(|level| PrivacyLevel::of_code(level.code())), PrivacyLevel::ALL);
         for unknown in [-1, 4, i16::MAX] {

@@ -1,6 +1,6 @@
-//! Which shard of the store has a report (docs/operating/scaling.md#clickhouse-shards). Pure.
+//! Assigns reports to shards of the store (docs/operating/scaling.md#clickhouse-shards). Pure.
 //!
-//! The bucket of a report must never change: otherwise copies of one report could be stored by two shards.
+//! The bucket of a report must never change. Otherwise two shards could store copies of one report.
 
 use crate::event_key::EventKey;
 use crate::log::LogRecord;
@@ -11,16 +11,16 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// The header of a record that every shard has to read.
+/// The header of a record that every shard must read.
 const ALL: &str = "*";
 
-/// One of 256 parts into which events are divided. A shard has some of them.
+/// One of 256 parts of all events. Each shard has some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bucket(u8);
 
 impl Bucket {
-    /// Returns the bucket of an event on `site`, a reversed host. All events of a host are in one bucket. An event without a host that
-    /// can be owned is in the bucket of its key, because reports of several organizations can join by that key.
+    /// Returns the bucket of an event on `site`, a reversed host. All events of a host are in one bucket. An event whose host can't
+    /// be owned is in the bucket of its key, because reports of several organizations can share that key.
     pub fn new(site: &str, key: impl FnOnce() -> EventKey) -> Self {
         match site {
             "" => Self(key().0.to_be_bytes()[0]),
@@ -29,13 +29,13 @@ impl Bucket {
     }
 }
 
-/// The buckets of a record's reports. The gateway writes them into a header of the record, so that a shard skips records of others without
+/// The buckets of a record's reports. The gateway writes them to a header, so that a shard skips other shards' records without
 /// decoding them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Buckets {
-    /// Unknown: only the worker can look up a click token, or every shard needs what the record says of its sessions.
+    /// Unknown, because only the worker can look up a click token, or because every shard needs the record's facts about sessions.
     All,
-    /// These, possibly none.
+    /// These buckets, possibly none.
     Some(BTreeSet<Bucket>),
 }
 
@@ -60,7 +60,7 @@ impl Buckets {
         }
     }
 
-    /// Reads the header. Without one, or with one that this build can't read, every shard reads the record.
+    /// Parses the header. If it is missing or invalid, every shard reads the record.
     pub fn from_header(header: Option<&[u8]>) -> Self {
         let text = header.and_then(|bytes| std::str::from_utf8(bytes).ok());
         let digits = text.filter(|text| text.len() % 2 == 0 && text.bytes().all(|byte| byte.is_ascii_hexdigit()));
@@ -70,7 +70,7 @@ impl Buckets {
     }
 }
 
-/// A shard of the store: its number among so many, written `2/3`. It has every third bucket, from the second on.
+/// A shard of the store, written `2/3`: its number and the number of shards. Shard 2/3 has every third bucket, from the second one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     index: u16,
@@ -79,10 +79,10 @@ pub struct Shard {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
-    /// Skips it: none of its reports belongs to the shard.
+    /// Skip the record, because it has no report of this shard.
     Skip,
     Read,
-    /// Reads it and, if it can't be read, counts it as rejected. One of the shards does, so that their counts add up.
+    /// Read the record and, if it is invalid, count it as rejected. Exactly one shard does, so that the counts add up.
     ReadAndCount,
 }
 
@@ -163,15 +163,15 @@ mod tests {
         Buckets::of(&record(members)).to_header()
     }
 
-    /// These never change: stored rows lie by them.
+    /// Buckets must never change, because stored rows are distributed by them.
     #[test]
-    fn buckets_are_the_same_in_every_build() {
+    fn buckets_never_change() {
         let of = |site| Bucket::new(site, || EventKey(0xab << 120)).0;
         assert_eq!(["com.example", "com.example.www2", "test.shop", ""].map(of), [149, 157, 34, 0xab]);
     }
 
     #[test]
-    fn headers_name_the_buckets_of_all_reports() {
+    fn headers_contain_the_buckets_of_all_reports() {
         let events =
             [event(1, r#","site":"com.example""#), event(2, r#","site":"test.shop""#), event(3, r#","site":"com.example""#)];
         let both = header(&format!(r#","events":[{}]"#, events.join(",")));
@@ -181,8 +181,8 @@ mod tests {
         assert_eq!(header(""), "");
         let session = r#""session_id":"00000000-0000-0000-0000-000000000001""#;
         let named = |said: &str| header(&format!(r#","events":[{}],"named_sessions":[{{{session}{said}}}]"#, events.join(",")));
-        assert_eq!(named(""), both, "any shard that reads the record writes the session");
-        assert_eq!(named(r#","agent_id":"bot""#), "*", "events of every shard have the agent");
+        assert_eq!(named(""), both, "any shard that reads the record stores the session");
+        assert_eq!(named(r#","agent_id":"bot""#), "*", "events of every shard get the agent");
         let hash = "35cd9e19021627ec4370175f47eb4d73385c2770a7eda01f351817fccc0eae4f";
         assert_eq!(header(&format!(r#","events":[{},{}]"#, events[0], event(4, &format!(r#","ctx_hash":"{hash}""#)))), "*");
         let buckets = Buckets::of(&record(&format!(r#","events":[{}]"#, events.join(","))));
@@ -193,9 +193,9 @@ mod tests {
         }
     }
 
-    /// Observers join by the key, whatever their organization.
+    /// Observers share a key across organizations.
     #[test]
-    fn observers_of_an_event_without_a_host_have_one_bucket() {
+    fn observers_of_an_event_without_host_share_a_bucket() {
         let members = format!(r#","events":[{}]"#, event(1, r#","correlation_key":"00000000000000000000000000000007""#));
         let other = LogRecord { org: crate::ids::OrgId(uuid::Uuid::from_u128(2)), ..record(&members) };
         assert_eq!(Buckets::of(&record(&members)), Buckets::of(&other));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bucket_is_of_one_shard_and_every_record_counted_by_one() {
+    fn each_bucket_and_each_count_has_one_shard() {
         let some = |buckets: &[u8]| Buckets::Some(buckets.iter().copied().map(Bucket).collect());
         for count in [1, 2, 3, 7, 255, 256] {
             for bucket in 0..=255 {
