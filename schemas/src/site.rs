@@ -1,6 +1,5 @@
-//! The canonical host (`site`) and the canonical content URL: one function for ingest, resolve, domains and reads.
-//! What is the same host is told in docs/api/event-keys.md#canonical-host, and what the same page in
-//! docs/api/event-keys.md#key-of-a-retrieval.
+//! Canonical hosts (`site`) and content URLs, for ingest, resolve, domains and reads. Rules: docs/api/event-keys.md#canonical-host
+//! for hosts, docs/api/event-keys.md#key-of-a-retrieval for pages.
 
 mod content_url;
 mod page;
@@ -12,22 +11,22 @@ use url::{Host, Url};
 
 const MAX_HOST_BYTES: usize = 253;
 const MAX_LABEL_BYTES: usize = 63;
-/// Most labels of a host that somebody can own: each is one more host above it whose owner is looked up.
+/// Maximum labels of an ownable host. Owners of each parent host are looked up.
 const MAX_LABELS: usize = 32;
-/// A label that no rule of the list names, as no domain can have it: `x.mythic-beasts.com` is a rule by itself.
+/// A label that is not in the public suffix list, because no domain can have it. `x.mythic-beasts.com` is a rule of its own.
 const UNLISTED: &str = "_";
-/// What a host and the same host without it have in common: the pages.
+/// A host with this prefix and the host without it have the same pages.
 const WWW: &str = "www.";
 
-/// A canonical host, without a leading `www.`, with its labels reversed (`com.example.blog`), so that a domain and all of
-/// its subdomains are one key range in a sorted table.
+/// A canonical host without a leading `www.` and with reversed labels (`com.example.blog`), so that a domain and its subdomains are
+/// one key range in a sorted table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site(String);
 
-/// Why a text is not a host name somebody can own.
+/// Why a text is not an ownable host name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SiteError {
-    /// By the URL standard.
+    /// According to the URL standard.
     #[error("not a host name")]
     NotAHost,
     /// IPv4 or IPv6, in any spelling.
@@ -53,17 +52,17 @@ impl Site {
         }
     }
 
-    /// The site of a URL's host, when somebody could own it.
+    /// Returns the site of a URL's host, or an error if the host can't be owned.
     pub fn of_url(url: &Url) -> Result<Self, SiteError> {
         Self::from_host(&host_name(url)?)
     }
 
-    /// `host` is already lower case and in A-labels: both callers got it from the `url` crate.
+    /// Expects `host` in lower case and A-labels, as the `url` crate returns it.
     fn from_host(host: &str) -> Result<Self, SiteError> {
         Ok(Self(reversed(without_www(ownable_name(host)?))))
     }
 
-    /// Takes a site back from a store that got it from [`Site::as_str`].
+    /// Restores a stored site from the form of [`Site::as_str`].
     pub fn from_stored(reversed: &str) -> Self {
         Self(reversed.to_owned())
     }
@@ -73,19 +72,19 @@ impl Site {
         &self.0
     }
 
-    /// The shortest host name that has this site (`blog.example.com`). Of a name that begins with `www.` twice only one is
-    /// dropped, so that one is put back: what is shown must lead here again, and to nobody else's site.
+    /// Returns the shortest host name of this site (`blog.example.com`). A host with two leading `www.` loses only one of them, so
+    /// one is put back; the result always parses to this site again.
     pub fn domain(&self) -> String {
         let host = reversed(&self.0);
         if without_www(&host) == host { host } else { format!("{WWW}{host}") }
     }
 
-    /// Whether `self` is `owner` or one of its subdomains, on a label boundary.
+    /// Returns whether `self` is `owner` or one of its subdomains.
     pub fn is_within(&self, owner: &Self) -> bool {
         self.0.strip_prefix(&owner.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
-    /// The site and every parent of it that could be verified, longest first: who may own this host.
+    /// Returns the site and its parents, longest first: the hosts whose owner may own this one.
     pub fn candidates(&self) -> Vec<Self> {
         let mut ends: Vec<usize> = self.0.match_indices('.').map(|(at, _)| at).skip(1).collect();
         ends.push(self.0.len());
@@ -101,7 +100,7 @@ impl FromStr for Site {
     }
 }
 
-/// A host name of the public kind as it stands in a URL, with its `www.` and without its trailing dot: where to connect to.
+/// Returns the public host name in a URL, with its `www.` and without a trailing dot: the name to connect to.
 pub fn host_name(url: &Url) -> Result<String, SiteError> {
     match url.host() {
         Some(Host::Domain(host)) => ownable_name(host).map(str::to_owned),
@@ -110,13 +109,13 @@ pub fn host_name(url: &Url) -> Result<String, SiteError> {
     }
 }
 
-/// Whether many own names beneath this host (`co.uk`, `github.io`), or beneath each of a whole level of names beneath it
-/// (`*.kawasaki.jp`), by the list of public suffixes that this build was made with.
+/// Returns whether names below this host (`co.uk`, `github.io`), or below each name one level down (`*.kawasaki.jp`), belong to
+/// different owners. Uses the public suffix list at build time.
 pub fn is_public_suffix(host: &str) -> bool {
     psl::domain_str(host).is_none() || psl::domain_str(&format!("{UNLISTED}.{host}")).is_none()
 }
 
-/// The host without one leading `www.`, unless what is left is a public suffix: `www.co.uk` is a name like any other.
+/// Returns the host without one leading `www.`, unless the rest is a public suffix, as in `www.co.uk`.
 fn without_www(host: &str) -> &str {
     host.strip_prefix(WWW).filter(|rest| !is_public_suffix(rest)).unwrap_or(host)
 }
@@ -146,17 +145,17 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a6_a_host_of_more_labels_than_anybody_needs_is_nobodys() {
+    fn a6_hosts_with_too_many_labels_have_no_owner() {
         let host = |labels: usize| format!("{}test", "a.".repeat(labels - 1));
         assert_eq!(Site::from_domain(&host(MAX_LABELS)).unwrap().candidates().len(), MAX_LABELS - 1);
         assert_eq!(Site::from_domain(&host(MAX_LABELS + 1)).unwrap_err(), SiteError::BadLabel);
         let url = format!("https://{}/", host(127));
         let stored = ContentUrl::parse(&url).unwrap();
-        assert_eq!((stored.stored, stored.site), (url, None), "an event of it is kept, as nobody's");
+        assert_eq!((stored.stored, stored.site), (url, None), "its events are stored without a site");
     }
 
     #[test]
-    fn a_bare_domain_is_parsed_like_a_host() {
+    fn parses_bare_domains() {
         assert_eq!(Site::from_domain("Blog.Example.COM.").unwrap().as_str(), "com.example.blog");
         assert_eq!(Site::from_domain("example.com..").unwrap_err(), SiteError::BadLabel);
         assert_eq!(Site::from_domain("127.1").unwrap_err(), SiteError::IpLiteral);
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_with_www_is_the_host_without_it_unless_that_is_a_public_suffix() {
+    fn drops_www_unless_the_rest_is_a_public_suffix() {
         for (host, site, domain) in [
             ("Www.Example.COM.", "com.example", "example.com"),
             ("www.b\u{fc}cher.example", "example.xn--bcher-kva", "xn--bcher-kva.example"),
@@ -195,14 +194,14 @@ mod tests {
     }
 
     #[test]
-    fn where_to_connect_to_keeps_its_www() {
+    fn host_names_keep_www() {
         let name = |url: &str| host_name(&Url::parse(url).unwrap());
         assert_eq!(name("https://www.Example.com./hook").as_deref(), Ok("www.example.com"));
         assert_eq!(name("https://127.0.0.1/"), Err(SiteError::IpLiteral));
     }
 
     #[test]
-    fn candidates_are_the_site_and_its_parents_longest_first() {
+    fn candidates_are_longest_first() {
         let site = Site::from_domain("a.b.example.com").unwrap();
         let domains: Vec<String> = site.candidates().iter().map(Site::domain).collect();
         assert_eq!(domains, ["a.b.example.com", "b.example.com", "example.com"]);
@@ -210,7 +209,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn e6_within_is_decided_on_label_boundaries(host in "([a-c]{1,2}\\.){1,4}test", owner in "([a-c]{1,2}\\.){1,2}test") {
+        fn e6_subdomains_match_on_label_boundaries(host in "([a-c]{1,2}\\.){1,4}test", owner in "([a-c]{1,2}\\.){1,2}test") {
             let (site, owned) = (Site::from_domain(&host).unwrap(), Site::from_domain(&owner).unwrap());
             let expected = host == owner || host.ends_with(&format!(".{owner}"));
             prop_assert_eq!(site.is_within(&owned), expected);
@@ -219,7 +218,7 @@ mod tests {
         }
 
         #[test]
-        fn a_site_is_shown_as_a_domain_that_leads_back_to_it(
+        fn site_domains_round_trip(
             host in "(www\\.){0,3}([a-b]\\.){0,2}(www\\.)?(test|com|co\\.uk|github\\.io|kawasaki\\.jp)"
         ) {
             if let Ok(site) = Site::from_domain(&host) {
@@ -228,7 +227,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_the_parsers_panic(text in "\\PC{0,60}") {
+        fn parsers_never_panic(text in "\\PC{0,60}") {
             let _ = Site::from_domain(&text);
             let _ = ContentUrl::parse(&text);
             let _ = ContentUrl::parse(&format!("https://{text}"));

@@ -1,6 +1,6 @@
-//! What is pushed to webhook endpoints: the event types, the envelope and its data, and the endpoint as lists show it.
+//! Webhooks: event types, the envelope with its data, and endpoints as listed.
 //!
-//! How it is signed is `signature`, when it is tried again `schedule`, how far it has come `progress`; `verify` is for receivers.
+//! `signature` signs deliveries, `schedule` defines retries, `progress` is the delivery log, and `verify` is for receivers.
 
 pub mod progress;
 pub mod schedule;
@@ -16,25 +16,25 @@ use serde::{Deserialize, Serialize};
 pub const MAX_ENDPOINTS: i64 = 10;
 
 named_enum! {
-    /// What an endpoint can subscribe to (docs/api/webhooks.md#registering).
+    /// Event types that an endpoint can subscribe to (docs/api/webhooks.md#registering).
     pub enum EventType {
-        /// To both organisations.
+        /// Sent to both organizations.
         DelegationCreated = "delegation.created",
-        /// To both organisations.
+        /// Sent to both organizations.
         DelegationRevoked = "delegation.revoked",
         DelegationRequestCreated = "delegation_request.created",
         InviteClaimed = "invite.claimed",
-        /// To the one endpoint that is tried; nobody subscribes to it.
+        /// Sent only to the tested endpoint; not for subscriptions.
         WebhookTest = "webhook.test",
     }
 }
 
 impl EventType {
-    /// Every type that can be subscribed to, alphabetical.
+    /// Every type that endpoints can subscribe to, in alphabetical order.
     pub const SUBSCRIBED: [Self; 4] =
         [Self::DelegationCreated, Self::DelegationRevoked, Self::DelegationRequestCreated, Self::InviteClaimed];
 
-    /// The type of this name, when it can be subscribed to.
+    /// Parses a type that endpoints can subscribe to.
     pub fn subscribed(name: &str) -> Result<Self, UnknownName> {
         let kind: Self = name.parse()?;
         Self::SUBSCRIBED.contains(&kind).then_some(kind).ok_or_else(|| UnknownName(name.to_owned()))
@@ -44,18 +44,18 @@ impl EventType {
 /// The body of one delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Envelope {
-    /// Stays the same over every attempt; also in `X-Svc-Delivery-Id`.
+    /// The same for every attempt. Also in `X-Svc-Delivery-Id`.
     pub id: DeliveryId,
     /// Also in `X-Svc-Event-Type`.
     #[serde(rename = "type")]
     pub kind: EventType,
-    /// RFC 3339: when it happened, not when it is sent.
+    /// RFC 3339: when the event happened, not when it is sent.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     pub data: Data,
 }
 
-/// What happened (docs/api/webhooks.md#delivery).
+/// The object of the event (docs/api/webhooks.md#delivery).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Data {
@@ -70,20 +70,20 @@ pub struct WebhookData {
     pub id: WebhookEndpointId,
 }
 
-/// A delegation as webhooks tell of it: exactly these members (docs/api/webhooks.md#registering).
+/// A delegation in webhooks, with exactly these members (docs/api/webhooks.md#registering).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelegationData {
     pub id: DelegationId,
     pub grantor_org_id: OrgId,
     pub grantee_org_id: OrgId,
-    /// What the partner may do, or might.
+    /// The granted or requested scopes.
     pub scopes: Vec<Scope>,
-    /// RFC 3339; only when it was revoked.
+    /// RFC 3339; absent unless it was revoked.
     #[serde(default, with = "crate::instant::optional", skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<DateTime<Utc>>,
 }
 
-/// An invitation as webhooks tell of it.
+/// An invitation in webhooks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InviteData {
     pub id: InviteId,
@@ -105,7 +105,7 @@ impl From<&Delegation> for DelegationData {
     }
 }
 
-/// An endpoint as lists show it (docs/api/webhooks.md#registering).
+/// An endpoint in lists (docs/api/webhooks.md#registering).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookEndpoint {
     pub id: WebhookEndpointId,
@@ -119,7 +119,7 @@ pub struct WebhookEndpoint {
     pub last_attempt: Option<LastAttempt>,
 }
 
-/// The 201 of a registered endpoint: the only place where its secret is shown.
+/// The 201 of a registered endpoint, the only response with its secret.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct CreatedWebhookEndpoint {
     #[serde(flatten)]
@@ -134,7 +134,7 @@ mod tests {
     use uuid::Uuid;
 
     #[test]
-    fn a_created_delegation_is_told_with_exactly_the_published_members() {
+    fn delegation_created_has_the_published_members() {
         let id = |n| Uuid::from_u128(n);
         let data = DelegationData {
             id: DelegationId(id(1)),

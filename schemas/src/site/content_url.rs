@@ -1,22 +1,22 @@
-//! A content URL as it is reported, stored and keyed.
+//! Content URLs as reported, stored and used in keys.
 //!
-//! Owners look their pages up by the URL they reported, so nothing else about it is changed.
+//! Owners look up pages by the URL they reported, so nothing else is changed.
 
 use super::{Site, page};
 use url::Url;
 
 pub const MAX_URL_BYTES: usize = 8_192;
-/// The query parameter that carries a click token; a bearer secret, so it is never stored.
+/// The query parameter with a click token. It is a bearer secret and is never stored.
 const CLICK_TOKEN_PARAMETER: &str = "ctx";
 
-/// A content URL as it is stored, with what the keys need from it.
+/// A content URL in stored form, with what keys need from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentUrl {
-    /// Without userinfo, fragment, `ctx` parameter and trailing dot of the host.
+    /// Without user info, fragment, `ctx` parameter and the host's trailing dot.
     pub stored: String,
-    /// The page: what every spelling of the URL has in common, so that the observers of a retrieval agree on it.
+    /// The page, the same for all spellings of the URL, so that observers of a fetch agree on it.
     pub keyed: String,
-    /// Absent when the host is one that nobody can own (an address, `localhost`, an underscore label).
+    /// `None` if the host can't be owned (an IP address, `localhost`, a label with an underscore).
     pub site: Option<Site>,
 }
 
@@ -32,7 +32,7 @@ pub enum ContentUrlError {
 }
 
 impl ContentUrl {
-    /// Canonicalises a reported URL; what is dropped (userinfo, fragment, `ctx`) is dropped for good.
+    /// Canonicalizes a reported URL. User info, fragment and `ctx` are removed permanently.
     pub fn parse(reported: &str) -> Result<Self, ContentUrlError> {
         if reported.len() > MAX_URL_BYTES {
             return Err(ContentUrlError::TooLong);
@@ -43,7 +43,7 @@ impl ContentUrl {
         }
         strip_credentials(&mut url);
         strip_click_token(&mut url);
-        // The site first: it forgives exactly one trailing dot.
+        // Compute the site first, because it accepts exactly one trailing dot.
         let site = Site::of_url(&url).ok();
         strip_trailing_dot(&mut url);
         let keyed = page::of(&url);
@@ -61,7 +61,7 @@ fn strip_credentials(url: &mut Url) {
     url.set_password(None).expect("an http URL has a host, so it can have a password");
 }
 
-/// Works on the text between the `&`, so that every other parameter stays byte for byte.
+/// Works on the text between `&`, so that other parameters keep their exact bytes.
 fn strip_click_token(url: &mut Url) {
     let Some(query) = url.query() else { return };
     let is_token = |pair: &&str| {
@@ -77,7 +77,7 @@ fn strip_click_token(url: &mut Url) {
 
 fn strip_trailing_dot(url: &mut Url) {
     let host = url.host_str().and_then(|host| host.strip_suffix('.'));
-    // With more than one it has no site, and must not get one when what is stored is read again.
+    // A host with several trailing dots has no site, and must not get one when the stored URL is parsed again.
     let Some(host) = host.filter(|host| !host.is_empty() && !host.ends_with('.')).map(str::to_owned) else { return };
     let _ = url.set_host(Some(&host));
 }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_stored_without_what_must_not_be_kept() {
+    fn stored_urls_have_no_secrets() {
         check("https://Example.com", "https://example.com/", Some("com.example"));
         check("https://u:p@www.example.com:443/a#b", "https://www.example.com/a", Some("com.example"));
         check("http://example.com./a?ctx=ctx_1&b=2", "http://example.com/a?b=2", Some("com.example"));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_nobody_can_own_has_no_site() {
+    fn hosts_that_cannot_be_owned_have_no_site() {
         for url in [
             "http://127.0.0.1/",
             "http://0x7f.1/",
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_content_url_is_refused() {
+    fn rejects_other_urls() {
         assert_eq!(ContentUrl::parse("javascript:alert(1)"), Err(ContentUrlError::Scheme));
         assert_eq!(ContentUrl::parse("ftp://example.com/"), Err(ContentUrlError::Scheme));
         assert_eq!(ContentUrl::parse("/relative"), Err(ContentUrlError::NotAUrl));

@@ -1,31 +1,31 @@
-//! The page that a URL names, whichever way it is spelled: the URL in the key of a retrieval. The rules, with examples, are
+//! The page of a URL, the same for all its spellings. It is part of a fetch's key. Rules and examples:
 //! docs/api/event-keys.md#key-of-a-retrieval.
 //!
-//! Only what is known to name nothing is dropped, so that no two pages become one. A change of a rule needs a new version of the record
-//! (`log::RECORD_VERSION`).
+//! Only parts that never identify content are removed, so that different pages stay distinct. Changing a rule requires a new record
+//! version (`log::RECORD_VERSION`).
 
 use super::without_www;
 use std::fmt::Write as _;
 use url::Url;
 
-/// Names of parameters that say where a visitor came from and nothing of the page; so do all that begin with [`CAMPAIGN`].
+/// Parameters that identify a visitor's source, not the page. All parameters with the prefix [`CAMPAIGN`] do too.
 const TRACKING: [&str; 12] =
     ["gclid", "gclsrc", "dclid", "fbclid", "msclkid", "yclid", "mc_cid", "mc_eid", "igshid", "_hsenc", "_hsmi", "ref_src"];
 const CAMPAIGN: &str = "utm_";
 
-/// Works on a content URL that has no user name, fragment and click token any more. Dot segments and the case of the host
-/// are settled by the `url` crate, which also drops a scheme's own default port.
+/// Expects a content URL without user info, fragment and click token. The `url` crate has already resolved dot segments, lowercased
+/// the host, and removed the scheme's default port.
 pub(super) fn of(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     let mut page = shown_without_www(host).to_owned();
-    // The other scheme's default port is dropped here.
+    // Removes the other scheme's default port.
     if let Some(port) = url.port().filter(|port| !matches!(port, 80 | 443)) {
         let _ = write!(page, ":{port}");
     }
     page.push_str(escapes_settled(url.path()).trim_end_matches('/'));
     let query = escapes_settled(url.query().unwrap_or_default());
     let mut parameters: Vec<&str> = query.split('&').filter(|pair| !pair.is_empty() && !is_tracking(name(pair))).collect();
-    // Of several of one name the order may matter, and stays.
+    // Parameters with the same name keep their order, which may matter.
     parameters.sort_by_key(|pair| name(pair));
     if !parameters.is_empty() {
         page.push('?');
@@ -34,7 +34,7 @@ pub(super) fn of(url: &Url) -> String {
     page
 }
 
-/// As [`super::Site::domain`] shows it: what would lose another `www.` the next time keeps the first.
+/// Removes `www.` as [`super::Site::domain`] does: keeps it if the rest would lose another `www.` when parsed again.
 fn shown_without_www(host: &str) -> &str {
     let rest = without_www(host);
     if without_www(rest) == rest { rest } else { host }
@@ -44,15 +44,15 @@ fn name(pair: &str) -> &str {
     pair.split_once('=').map_or(pair, |(name, _)| name)
 }
 
-/// Whatever the case: no page is known to mean something else by `GCLID`.
+/// Ignores case, because no page is known to give `GCLID` another meaning.
 fn is_tracking(name: &str) -> bool {
     let is_campaign = name.get(..CAMPAIGN.len()).is_some_and(|start| start.eq_ignore_ascii_case(CAMPAIGN));
     is_campaign || TRACKING.iter().any(|tracking| name.eq_ignore_ascii_case(tracking))
 }
 
-/// One spelling of percent-escapes (RFC 3986, 6.2.2): hexadecimal digits in upper case, unreserved characters as
-/// themselves, and what no URI may hold unescaped escaped; also a percent sign that begins no escape, or it might begin one
-/// when what follows it is settled.
+/// Normalizes percent-escapes (RFC 3986, 6.2.2): upper-case hexadecimal digits, unreserved characters unescaped, and invalid
+/// characters escaped. A percent sign that starts no escape is escaped too, because the normalized text after it could turn it into
+/// one.
 fn escapes_settled(text: &str) -> String {
     let mut settled = String::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -78,7 +78,7 @@ fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
-/// Unreserved or reserved. Of the rest, browsers leave some as they are and other clients escape them.
+/// Returns whether a byte is unreserved or reserved. Clients differ in whether they escape other bytes.
 fn is_plain(byte: u8) -> bool {
     is_unreserved(byte) || b":/?#[]@!$&'()*+,;=".contains(&byte)
 }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn e11_spellings_of_one_page_agree_as_the_documented_table_says() {
+    fn e11_spellings_match_the_documented_table() {
         let document = include_str!("../../../docs/api/event-keys.md");
         let (_, table) = document.split_once("### Spellings of one page").unwrap();
         let rows = table.lines().filter(|line| line.starts_with("| `")).map_while(|line| {
@@ -109,11 +109,11 @@ mod tests {
         for (reported, expected) in rows {
             assert_eq!(page(reported), expected, "{reported}");
         }
-        // What a table cannot hold.
+        // A table can't contain these.
         assert_eq!(page("https://a.example/a|b%7cc"), "a.example/a%7Cb%7Cc");
     }
 
-    /// A page, as what its URL is made of.
+    /// The parts of a page's URL.
     #[derive(Clone, Debug, PartialEq)]
     struct Page {
         host: String,
@@ -122,18 +122,18 @@ mod tests {
     }
 
     fn pages() -> impl Strategy<Value = Page> {
-        // Names that tracking parameters nearly have, and lists long enough for a sort to show what it does with equals.
+        // Names similar to tracking parameters, and lists long enough to test a stable sort.
         let names = "([abz]|q|ref|source|utm|utmost|gcli|gclids|ctxt|mc|hsenc)";
         let parameters = prop::collection::vec((names, "[a-c0~é]{0,2}"), 0..40);
         let segments = prop::collection::vec("[a-c~é]{1,2}", 0..3);
         ("(shop\\.)?[ab]\\.(example|co\\.uk)", segments, parameters).prop_map(|(host, segments, mut parameters)| {
-            // Several of one name are one list.
+            // Parameters with the same name form a list.
             parameters.sort_by(|(one, _), (other, _)| one.cmp(other));
             Page { host, segments, parameters }
         })
     }
 
-    /// The smallest steps from one page to another.
+    /// Minimal changes that turn one page into another.
     #[derive(Clone, Debug)]
     enum Step {
         Drop(Index),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     impl Step {
-        /// The page that differs by this step.
+        /// Returns the page after this change.
         fn from(&self, page: &Page) -> Page {
             let mut other = page.clone();
             let nth = |index: &Index| (!page.parameters.is_empty()).then(|| index.index(page.parameters.len()));
@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    /// How a reporter spells it.
+    /// One spelling of a page's URL.
     #[derive(Clone, Debug)]
     struct Spelling {
         start: String,
@@ -216,7 +216,7 @@ mod tests {
         fn of(&self, page: &Page) -> String {
             let escaped = |nth: usize, text: &str| -> String {
                 match self.escaped[nth % self.escaped.len()] {
-                    // In upper and lower case, letters that need none and letters that do.
+                    // Escapes with upper and lower case digits, of characters that need one and of others.
                     true => text
                         .bytes()
                         .enumerate()
@@ -238,7 +238,7 @@ mod tests {
                     break;
                 }
                 let (one, other) = (one.index(names.len()), other.index(names.len()));
-                // Moving one past others of its name would be another list.
+                // Moving a parameter past others of its name would change the list.
                 let between = &names[one.min(other)..=one.max(other)];
                 if between.iter().filter(|name| **name == names[one]).count() == 1 {
                     let (pair, name) = (pairs.remove(one), names.remove(one));
@@ -258,7 +258,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(1_000))]
 
         #[test]
-        fn e11_every_spelling_of_one_page_has_one_key_and_different_pages_have_two(
+        fn e11_pages_have_one_key_for_all_spellings(
             one in pages(), other in pages(), step in steps(), spelled in prop::collection::vec(spellings(), 3),
         ) {
             let next = step.from(&one);
@@ -275,7 +275,7 @@ mod tests {
         }
 
         #[test]
-        fn a_page_is_the_page_of_itself(
+        fn pages_are_canonical(
             host in "(www\\.){0,3}([ab]\\.)?(a\\.example|co\\.uk|a_b\\.test)(:8080)?",
             rest in "(/|%|%2|%4|[a-cA-C0-9é|^?&=+;.#~_-]|utm_|gclid=|%41|%2e|%2F|ctx=){0,16}",
         ) {

@@ -1,7 +1,7 @@
-//! How far a delivery has come, as its owner's log shows it.
+//! Progress of a delivery, as in its owner's log.
 //!
-//! It says no more of an answer than its status, and nothing of why a name led nowhere: whoever chose the URL must not learn about the
-//! inside.
+//! It contains only the status of a response, and no details of a failed name lookup, so that the URL's owner learns nothing about
+//! the internal network.
 
 use super::EventType;
 use crate::ids::DeliveryId;
@@ -10,67 +10,67 @@ use serde::{Deserialize, Serialize};
 
 named_enum! {
     pub enum DeliveryStatus {
-        /// To be tried, or tried again.
+        /// Waiting for its first or next attempt.
         Pending = "pending",
         Delivered = "delivered",
         /// Failed eight times.
         DeadLetter = "dead_letter",
-        /// Its endpoint was disabled before, or had too many waiting when it was made.
+        /// Its endpoint was disabled, or had too many waiting deliveries.
         Dropped = "dropped",
     }
 }
 
 named_enum! {
-    /// How an attempt ended, in one word each.
+    /// Outcome of an attempt.
     pub enum AttemptOutcome {
         Delivered = "delivered",
-        /// Another status, a redirect too.
+        /// Any other status, including redirects.
         BadStatus = "bad_status",
-        /// The name leads to no public address, or to one that is not.
+        /// The name has no address, or one that is not public.
         NoPublicAddress = "no_public_address",
-        /// Nobody took the connection, or it broke.
+        /// The connection failed or broke.
         Unreachable = "unreachable",
         TlsExpired = "tls_expired",
         TlsNotYetValid = "tls_not_yet_valid",
-        /// Nobody who is trusted vouches for the certificate.
+        /// The certificate's issuer is not trusted.
         TlsUnknownAuthority = "tls_unknown_authority",
         /// The certificate is for other names.
         TlsOtherName = "tls_other_name",
-        /// The certificate is that of an authority, which is none of a server.
+        /// The certificate belongs to an authority, not to a server.
         TlsAuthorityAsServer = "tls_authority_as_server",
-        /// TLS did not come about for another reason.
+        /// TLS failed for another reason.
         Tls = "tls",
         NotHttp = "not_http",
-        /// Not done within ten seconds.
+        /// No response within ten seconds.
         Timeout = "timeout",
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastAttempt {
-    /// RFC 3339: when it began.
+    /// RFC 3339: start of the attempt.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
     pub outcome: AttemptOutcome,
-    /// What the receiver answered, when it did.
+    /// Status of the response, if there was one.
     pub status_code: Option<u16>,
     pub duration_ms: i64,
 }
 
-/// A delivery as its endpoint's log shows it.
+/// A delivery in its endpoint's log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoggedDelivery {
     pub id: DeliveryId,
     pub event_type: EventType,
     pub status: DeliveryStatus,
-    /// Attempts that have ended, since it was last asked for.
+    /// Completed attempts since it was last requested.
     pub attempts: i32,
-    /// RFC 3339: when it happened.
+    /// RFC 3339: when the event happened.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
-    /// RFC 3339; absent when there will be none.
+    /// RFC 3339; absent if there is none.
     #[serde(default, with = "crate::instant::optional")]
     pub next_attempt_at: Option<DateTime<Utc>>,
-    /// Absent before the first one has ended.
+    /// Absent before the first attempt is complete.
     pub last_attempt: Option<LastAttempt>,
 }

@@ -1,16 +1,15 @@
-//! When a delivery that failed is tried again (docs/api/webhooks.md#retries).
+//! When failed deliveries are retried (docs/api/webhooks.md#retries).
 
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Attempts of one delivery; when the last one has failed it is a dead letter.
+/// Maximum attempts. After the last one fails, the delivery is a dead letter.
 pub const MAX_ATTEMPTS: usize = GAPS.len() + 1;
-/// What one attempt may take, everything included.
+/// Maximum duration of an attempt.
 pub const ATTEMPT_DEADLINE: Duration = Duration::from_secs(10);
-/// From one attempt to the next, at least, and from whichever moment of the former its receiver may have seen it: the five
-/// delays that are published, the last one repeated.
+/// Minimum delays between attempts: the five published ones, the last of which repeats.
 pub const GAPS: [Duration; 7] = [
     MINUTE,
     MINUTE.saturating_mul(5),
@@ -20,16 +19,16 @@ pub const GAPS: [Duration; 7] = [
     HOUR.saturating_mul(12),
     HOUR.saturating_mul(12),
 ];
-/// How much of the nominal gap is added at least and at most, so that what failed together does not come back together.
-/// Never early: the least makes up for clocks that do not run alike. Never above a tenth: the rest is left for finding out
-/// that an attempt is due.
+/// Minimum and maximum share of a delay that is added, so that deliveries that failed together don't retry together. The minimum
+/// compensates for clock differences. The maximum stays below a tenth, because finding a due attempt takes time too.
 const LEAST_DELAY: f64 = 0.01;
 const MOST_DELAY: f64 = 0.09;
 
-/// The gap after so many failed attempts, the last of which took so long; none after the eighth. `chance` in 0..1 spreads it.
+/// Returns the delay after `failed` attempts, or `None` after the eighth. `took` is the duration of the last attempt; `chance` in
+/// 0..1 spreads the retries.
 ///
-/// It counts from the end of that attempt, and what it took is taken off what is added: so the next one is early by no
-/// measure, and late by none as far as that can be.
+/// The delay counts from the end of that attempt. Its duration is subtracted from the added share, so that the retry is never early
+/// and not late.
 pub fn gap_after(failed: usize, took: Duration, chance: f64) -> Option<Duration> {
     let nominal = failed.checked_sub(1).and_then(|index| GAPS.get(index))?;
     let added = |share: f64| nominal.mul_f64(1.0 + share);
@@ -42,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn v10_eight_attempts_are_spread_over_38_hours_and_36_minutes_at_least() {
+    fn v10_eight_attempts_take_at_least_38_hours() {
         assert_eq!(MAX_ATTEMPTS, 8);
         let total: Duration = GAPS.iter().sum();
         assert_eq!(total, HOUR * 38 + MINUTE * 36);
@@ -53,7 +52,7 @@ mod tests {
                     let (from_end, from_start) = (gap(took), took + gap(took));
                     let most = nominal.mul_f64(1.1) + Duration::from_secs(1);
                     assert!(from_end > *nominal && from_end < most, "{from_end:?} after attempt {}", index + 1);
-                    // Of the minute a tenth is less than an attempt may take.
+                    // A tenth of a minute is less than an attempt may take.
                     assert!(from_start < most || *nominal == MINUTE && took == ATTEMPT_DEADLINE, "{from_start:?} after {took:?}");
                 }
             }

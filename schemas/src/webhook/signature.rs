@@ -1,31 +1,31 @@
-//! The signature of a delivery, as both ends compute it (docs/api/webhooks.md#signature).
+//! Signs deliveries and verifies signatures (docs/api/webhooks.md#signature).
 
 use data_encoding::HEXLOWER;
 use hmac::digest::InvalidLength;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// Names of the headers on each delivery.
+/// Header names of a delivery.
 pub mod header {
-    /// Lower-case hex of the HMAC-SHA256 over `{timestamp}.{body}`.
+    /// HMAC-SHA256 over `{timestamp}.{body}`, in lower-case hex.
     pub const SIGNATURE: &str = "x-svc-signature";
     /// Unix seconds of the attempt, as signed.
     pub const TIMESTAMP: &str = "x-svc-timestamp";
     pub const EVENT_TYPE: &str = "x-svc-event-type";
-    /// The `id` of the body, the same over all attempts.
+    /// The body's `id`, the same for all attempts.
     pub const DELIVERY_ID: &str = "x-svc-delivery-id";
 }
 
-/// What goes into the signature header. The key is the secret as it was shown, `whsec_` included (docs/api/webhooks.md#signature).
+/// Returns the signature header. The key is the secret as it was shown, including `whsec_` (docs/api/webhooks.md#signature).
 pub fn sign(secret: &str, timestamp: i64, body: &[u8]) -> String {
     let mac = keyed(secret).map(|mac| over(mac, &timestamp.to_string(), body));
     let code = mac.expect("HMAC takes a key of any length").finalize().into_bytes();
     HEXLOWER.encode(&code)
 }
 
-/// Whether `signature` is that of `body` at `timestamp`, compared in constant time. The timestamp is taken as it was sent.
+/// Returns whether the signature matches the body and timestamp, in constant time. The timestamp is used as it was sent.
 pub(super) fn is_signed(secret: &str, timestamp: &str, body: &[u8], signature: &str) -> bool {
-    // One spelling only: with upper case it would not be the header that was sent.
+    // Only lower-case hex is accepted, which is what is sent.
     match (keyed(secret), HEXLOWER.decode(signature.as_bytes())) {
         (Ok(mac), Ok(code)) => over(mac, timestamp, body).verify_slice(&code).is_ok(),
         _ => false,
@@ -46,7 +46,7 @@ mod tests {
 
     /// Computed with `printf '1790000000.{"a":1}' | openssl dgst -sha256 -hmac whsec_test`.
     #[test]
-    fn v8_the_signature_is_what_openssl_computes_over_the_same_bytes() {
+    fn v8_the_signature_matches_openssl() {
         assert_eq!(
             sign("whsec_test", 1_790_000_000, b"{\"a\":1}"),
             "f08690bbaaecbd1607eb9af71f092a9f7054e2b83f8b9d6a0690744d24fc6059"
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_is_taken_in_its_one_spelling() {
+    fn accepts_only_lower_case_signatures() {
         let good = sign("whsec_test", 7, b"body");
         assert!(is_signed("whsec_test", "7", b"body", &good));
         for bad in [
@@ -68,6 +68,6 @@ mod tests {
         ] {
             assert!(!is_signed("whsec_test", "7", b"body", &bad), "{bad}");
         }
-        assert!(!is_signed("whsec_test", "07", b"body", &good), "the timestamp counts as it was sent");
+        assert!(!is_signed("whsec_test", "07", b"body", &good), "the timestamp is not normalized");
     }
 }

@@ -1,4 +1,4 @@
-//! For receivers: is this delivery ours, fresh and new? The three checks of docs/api/webhooks.md#verifying.
+//! For receivers: checks that a delivery is authentic, recent and new (docs/api/webhooks.md#verifying).
 //!
 //! ```
 //! use chrono::{DateTime, Utc};
@@ -6,8 +6,8 @@
 //!
 //! fn handle<'a>(receiver: &mut Receiver, header: impl Fn(&str) -> Option<&'a str>, body: &[u8], now: DateTime<Utc>) -> u16 {
 //!     match receiver.accept(header, body, now) {
-//!         Ok(delivery) => { /* do what delivery.envelope says, then */ receiver.remember(delivery.id()); 204 }
-//!         Err(Rejection::Repeated) => 204, // done before: say so again, or it comes back
+//!         Ok(delivery) => { /* process delivery.envelope, then */ receiver.remember(delivery.id()); 204 }
+//!         Err(Rejection::Repeated) => 204, // Already processed; without a 2xx it is sent again.
 //!         Err(_) => 401,
 //!     }
 //! }
@@ -19,11 +19,11 @@ use crate::ids::DeliveryId;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::{HashSet, VecDeque};
 
-/// How far the timestamp of an attempt may be from the receiver's clock (docs/api/webhooks.md#verifying).
+/// Maximum difference between an attempt's timestamp and the receiver's clock (docs/api/webhooks.md#verifying).
 pub const TOLERANCE: TimeDelta = TimeDelta::minutes(5);
 const REMEMBERED: usize = 100_000;
 
-/// A delivery that is ours, fresh and new.
+/// A delivery that is authentic, recent and new.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub envelope: Envelope,
@@ -39,27 +39,27 @@ impl Delivery {
     }
 }
 
-/// Why a request is not to be acted on.
+/// Why a request must not be processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Rejection {
     #[error("a header is missing or cannot be read")]
     Malformed,
-    /// Signed with another secret, or changed on the way.
+    /// Signed with another secret, or modified in transit.
     #[error("the signature is not that of this body")]
     Forged,
     /// Signed too long ago, or in the future.
     #[error("the timestamp is too far from now")]
     Stale,
-    /// Signed, but not what this version of the library can read.
+    /// Correctly signed, but unknown to this version of the library.
     #[error("the body is none of the events known here")]
     Unreadable,
-    /// Answer 2xx: the sender did not hear the first one.
+    /// Respond with 2xx, because the sender missed the first response.
     #[error("the delivery was received before")]
     Repeated,
 }
 
-/// Checks signature and age; whether it is new is [`Receiver`]'s, or that of a unique column in your own database.
-/// `header` looks a header up by its lower-case name.
+/// Checks signature and age. [`Receiver`] or a unique column in your database detects repeats. `header` looks up a header by its
+/// lower-case name.
 pub fn verify<'a>(
     secret: &str,
     header: impl Fn(&str) -> Option<&'a str>,
@@ -77,14 +77,14 @@ pub fn verify<'a>(
         return Err(Rejection::Stale);
     }
     let envelope: Envelope = serde_json::from_slice(body).map_err(|_| Rejection::Unreadable)?;
-    // The headers are not signed; whoever replays a delivery under another id is found out here.
+    // The headers are not signed. This check detects a delivery that is replayed with another id.
     let is_same_id = header(header::DELIVERY_ID).is_none_or(|id| id.parse() == Ok(envelope.id));
     let is_same_type = header(header::EVENT_TYPE).is_none_or(|kind| kind == envelope.kind.as_str());
     if is_same_id && is_same_type { Ok(Delivery { envelope }) } else { Err(Rejection::Forged) }
 }
 
-/// One endpoint's secrets, and the deliveries it has handled, in memory: enough for one process that forgets them when it
-/// restarts. Repeats may come for 39 hours, and whenever somebody asks for one.
+/// An endpoint's secrets and its processed deliveries, in memory, which is enough for a single process. Repeats may arrive for 39
+/// hours, and whenever one is requested.
 pub struct Receiver {
     secrets: Vec<String>,
     handled: HashSet<DeliveryId>,
@@ -92,19 +92,19 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Of the endpoint with this secret, as it was shown.
+    /// Creates a receiver with the endpoint's secret as it was shown.
     pub fn new(secret: impl Into<String>) -> Self {
         Self { secrets: vec![secret.into()], handled: HashSet::new(), oldest_first: VecDeque::new() }
     }
 
-    /// Takes what is signed with this secret too: while a secret is being rotated both are in use.
+    /// Also accepts signatures with this secret, as needed while a secret is rotated.
     #[must_use]
     pub fn or(mut self, secret: impl Into<String>) -> Self {
         self.secrets.push(secret.into());
         self
     }
 
-    /// The delivery, when it is ours, fresh and not remembered yet. Act on it, then [`Receiver::remember`] it.
+    /// Returns the delivery if it is authentic, recent and not remembered. Process it, then call [`Receiver::remember`].
     pub fn accept<'a>(
         &self,
         header: impl Fn(&str) -> Option<&'a str>,
@@ -121,7 +121,7 @@ impl Receiver {
         outcome.and_then(|delivery| if self.handled.contains(&delivery.id()) { Err(Rejection::Repeated) } else { Ok(delivery) })
     }
 
-    /// Notes that a delivery is done with. Only now: one that is dropped half way must be taken when it comes again.
+    /// Remembers a processed delivery. Call it only after processing, so that an interrupted one is accepted again.
     pub fn remember(&mut self, id: DeliveryId) {
         if !self.handled.insert(id) {
             return;
@@ -150,7 +150,7 @@ mod tests {
         DateTime::from_timestamp(1_790_000_000, 0).unwrap()
     }
 
-    /// A delivery as it is sent at a time.
+    /// Returns headers and body of a delivery sent at `at`.
     fn sent(secret: &str, at: DateTime<Utc>) -> (HashMap<&'static str, String>, Vec<u8>) {
         let data = InviteData {
             id: InviteId(Uuid::from_u128(1)),
@@ -179,11 +179,11 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_is_taken_once_it_is_remembered_only_once_and_until_then_as_often_as_it_comes() {
+    fn accepts_deliveries_until_they_are_remembered() {
         let mut receiver = Receiver::new(SECRET);
         let (headers, body) = sent(SECRET, now());
         let id = check(&receiver, &headers, &body).unwrap();
-        assert_eq!(check(&receiver, &headers, &body), Ok(id), "whoever fell over while handling it gets it again");
+        assert_eq!(check(&receiver, &headers, &body), Ok(id), "an interrupted delivery is accepted again");
         receiver.remember(id);
         receiver.remember(id);
         let (later, same_body) = sent(SECRET, now() - TimeDelta::seconds(60));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_signed_too_long_ago_or_in_the_future_is_stale() {
+    fn rejects_old_and_future_timestamps() {
         let receiver = Receiver::new(SECRET);
         for (seconds, is_fresh) in [(0, true), (300, true), (301, false), (-300, true), (-301, false), (86_400 * 365, false)] {
             let (headers, body) = sent(SECRET, now() - TimeDelta::seconds(seconds));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn one_changed_byte_anywhere_is_a_forgery() {
+    fn rejects_modified_bodies_and_headers() {
         let receiver = Receiver::new(SECRET);
         let (headers, body) = sent(SECRET, now());
         for at in 0..body.len() {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_a_header_or_is_no_event_is_told_apart() {
+    fn distinguishes_malformed_and_unreadable_deliveries() {
         let receiver = Receiver::new(SECRET);
         let (headers, body) = sent(SECRET, now());
         for name in [header::SIGNATURE, header::TIMESTAMP] {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn while_a_secret_is_rotated_both_are_good() {
+    fn accepts_both_secrets_during_rotation() {
         let receiver = Receiver::new("whsec_new").or(SECRET);
         for secret in [SECRET, "whsec_new"] {
             let (headers, body) = sent(secret, now());
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_is_bounded_and_forgets_the_oldest() {
+    fn forgets_the_oldest_deliveries() {
         let mut receiver = Receiver::new(SECRET);
         let id = |n: usize| DeliveryId(Uuid::from_u128(n as u128));
         (0..=REMEMBERED).for_each(|n| receiver.remember(id(n)));

@@ -1,14 +1,14 @@
-//! What the rules give, spelled out: URLs with their pages, every name of a tracking parameter, every ASCII character.
+//! Golden tests of the rules: URLs with their pages, every tracking parameter, every ASCII character.
 
 use super::{CAMPAIGN, TRACKING};
 use crate::log::RECORD_VERSION;
 use crate::site::ContentUrl;
 
-/// The names that are dropped, besides those that begin with `utm_`.
+/// Parameters that are removed, besides those with the prefix `utm_`.
 const DROPPED: [&str; 13] =
     ["ctx", "gclid", "gclsrc", "dclid", "fbclid", "msclkid", "yclid", "mc_cid", "mc_eid", "igshid", "_hsenc", "_hsmi", "ref_src"];
 
-/// URLs with their pages, as they are in the keys of stored rows.
+/// URLs with their pages, as in the keys of stored rows.
 const PAGES: [(&str, &str); 54] = [
     ("https://example.com", "example.com"),
     ("http://www.example.com/", "example.com"),
@@ -70,7 +70,7 @@ fn page(url: &str) -> String {
     ContentUrl::parse(url).unwrap().keyed
 }
 
-/// Whether a parameter of this name is in the page.
+/// Returns whether the page contains a parameter of this name.
 fn is_kept(name: &str) -> bool {
     match page(&format!("https://a.example/x?{name}=1")) {
         page if page == format!("a.example/x?{name}=1") => true,
@@ -84,7 +84,7 @@ fn names_a_page(name: &str) -> bool {
 }
 
 #[test]
-fn e11_the_pages_of_stored_rows_never_change_within_a_version_of_the_record() {
+fn e11_pages_of_stored_rows_never_change() {
     assert_eq!(RECORD_VERSION, 1, "a new version can change these pages");
     for (reported, expected) in PAGES {
         assert_eq!(page(reported), expected, "{reported}");
@@ -92,7 +92,7 @@ fn e11_the_pages_of_stored_rows_never_change_within_a_version_of_the_record() {
 }
 
 #[test]
-fn the_document_names_every_tracking_parameter() {
+fn docs_list_every_tracking_parameter() {
     let document = include_str!("../../../../docs/api/event-keys.md");
     let (_, after) = document.split_once("Tracking parameters are ").unwrap();
     let (sentence, _) = after.split_once(".\n").unwrap();
@@ -103,7 +103,7 @@ fn the_document_names_every_tracking_parameter() {
 }
 
 #[test]
-fn every_short_name_and_every_neighbour_of_a_dropped_one_stays() {
+fn keeps_parameters_with_similar_names() {
     let letters = || ('a'..='z').chain(['_']);
     let longer = |name: &str| letters().map(|letter| format!("{name}{letter}")).collect::<Vec<_>>();
     let one: Vec<String> = longer("");
@@ -120,9 +120,9 @@ fn every_short_name_and_every_neighbour_of_a_dropped_one_stays() {
 }
 
 #[test]
-fn an_escape_is_its_character_unless_that_is_reserved() {
+fn escapes_equal_their_unreserved_character() {
     const RESERVED: &[u8] = b":/?#[]@!$&'()*+,;=";
-    // What the URL standard takes for something else: it is never in a URL as it is.
+    // Characters that the URL standard removes from URLs.
     const REMOVED: &[u8] = b"\t\n\r";
     for byte in 0..128_u8 {
         let (plain, escaped) = (char::from(byte), format!("%{byte:02x}"));
