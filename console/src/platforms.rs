@@ -109,6 +109,7 @@ mod tests {
             (include_str!("../../docs/drains/akamai.md"), &["akamai"]),
             (include_str!("../../docs/drains/cloudfront.md"), &["cloudfront"]),
             (include_str!("../../docs/drains/vercel.md"), &["vercel"]),
+            (include_str!("../../docs/drains/azure.md"), &["azure"]),
             (include_str!("../../docs/drains/nginx.md"), &["nginx", "combined"]),
             (include_str!("../../docs/drains/middleware.md"), &["code"]),
         ] {

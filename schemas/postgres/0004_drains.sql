@@ -6,8 +6,7 @@ CREATE TABLE drains (
     id                uuid PRIMARY KEY DEFAULT uuidv7(),
     organization_id   uuid NOT NULL REFERENCES organizations,
     name              text NOT NULL,
-    provider          text NOT NULL
-        CHECK (provider IN ('cloudflare', 'fastly', 'firehose', 'akamai', 'vercel', 'ndjson', 'combined')),
+    provider          text NOT NULL,
     hosts             text[] NOT NULL DEFAULT '{}',
     role              text NOT NULL DEFAULT 'edge' CHECK (role IN ('edge', 'origin')),
     sampling          double precision NOT NULL DEFAULT 1 CHECK (sampling > 0 AND sampling <= 1),

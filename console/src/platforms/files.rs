@@ -79,6 +79,22 @@ pub(super) const ALL: &[Platform] = &[
         files: &[file!("vercel/drain.sh", "Creates the log drain of a Vercel project")],
     },
     Platform {
+        name: "azure",
+        label: "Azure Front Door",
+        provider: "azure",
+        role: None,
+        asks: None,
+        commands: &[run(
+            "TELEMETRY_URL='{url}' DRAIN_KEY='{key}' RESOURCE_GROUP='…' LOCATION='…' FRONT_DOOR='…' NAME='…' sh setup.sh",
+        )],
+        files: &[
+            file!("azure/forward/index.mjs", "Azure Function that forwards the log. Save in the folder forward."),
+            file!("azure/forward/function.json", "Save in the same folder"),
+            file!("azure/host.json", "Save in the parent folder"),
+            file!("azure/setup.sh", "Save next to host.json. Creates the function and the diagnostic setting."),
+        ],
+    },
+    Platform {
         name: "nginx",
         label: "nginx",
         provider: "ndjson",

@@ -13,6 +13,7 @@ pub enum FormatId {
     AkamaiJson,
     AkamaiText,
     Vercel,
+    AzureFrontDoor,
     TraefikJson,
     Ecs,
     GoogleLoadBalancer,
@@ -92,6 +93,9 @@ formats! {
         "https://techdocs.akamai.com/datastream2/docs/data-set-parameters" "Choose the fields in the [documented order](akamai.md)."
     Vercel "vercel" "Vercel" Vercel
         "https://vercel.com/docs/drains/reference/logs" ""
+    AzureFrontDoor "azure_front_door" "Azure Front Door access log" Azure
+        "https://learn.microsoft.com/en-us/azure/frontdoor/monitor-front-door"
+        "`clientIp` can be from a header that visitors send, so an agent is verified only if `socketIp` is the same. Lines of other categories are skipped."
     TraefikJson "traefik_json" "Traefik, JSON" Ndjson
         "https://doc.traefik.io/traefik/observability/access-logs/"
         "Traefik drops headers unless told otherwise: set `accessLog.fields.headers.names.User-Agent: keep`. Agents aren't verified if `ClientHost` is from a header."

@@ -3,6 +3,7 @@
 //! Must not decide what is kept: a format reads, and the same rules hold for all.
 
 mod akamai;
+mod azure;
 mod cloudflare;
 mod columns;
 mod combined;
@@ -18,6 +19,7 @@ use percent_encoding::percent_decode_str;
 use schemas::identity::{DrainBody, DrainProvider};
 use std::borrow::Cow;
 
+pub(super) use azure::records_in;
 pub(super) use columns::Heading;
 pub(super) use contradiction::contradicting_members;
 pub(super) use firehose::record_lines;
@@ -63,6 +65,7 @@ pub(super) fn parse<'a>(provider: DrainProvider, line: &'a str, heading: &Headin
         (DrainProvider::Firehose, None) => firehose::parse(line),
         (DrainProvider::Akamai, _) => akamai::parse(line),
         (DrainProvider::Vercel, _) => vercel::parse(line),
+        (DrainProvider::Azure, _) => azure::parse(line),
         (DrainProvider::Combined, None) => text::parse(line),
     }?;
     // The host of a whole URL is what the visitor wrote, whichever site responded.

@@ -78,13 +78,22 @@ fn f56_forwarded_header_before_the_time_verifies_nobody() {
     }
 }
 
-/// Traefik, Caddy and Fastly's default format log a header as the client.
+/// Traefik, Caddy, Fastly's default format and Azure Front Door log a header as the client.
 #[test]
 fn f56_client_named_by_a_header_verifies_nobody() {
     let traefik = FormatId::TraefikJson.row().sample.replace("\"132.196.86.7:63261\"", "\"203.0.113.5:63261\"");
     let caddy = FormatId::Caddy.row().sample.replace("\"remote_ip\":\"132.196.86.7\"", "\"remote_ip\":\"203.0.113.5\"");
     let fastly = FormatId::Fastly.row().sample.replacen('{', "{\"fastly_server\":\"cache-fra1\",", 1);
-    for (format, log) in [(FormatId::TraefikJson, traefik), (FormatId::Caddy, caddy), (FormatId::Fastly, fastly)] {
+    let azure = FormatId::AzureFrontDoor.row().sample;
+    let proxied = azure.replace("\"socketIp\":\"132.196.86.7\"", "\"socketIp\":\"203.0.113.5\"");
+    let unproven = azure.replace("\"socketIp\"", "\"x\"");
+    for (format, log) in [
+        (FormatId::TraefikJson, traefik),
+        (FormatId::Caddy, caddy),
+        (FormatId::Fastly, fastly),
+        (FormatId::AzureFrontDoor, proxied),
+        (FormatId::AzureFrontDoor, unproven),
+    ] {
         assert_ne!(log, format.row().sample);
         assert_eq!(verified(format, &log), None, "{log}");
         assert_eq!(verified(format, format.row().sample), Some(true));
@@ -94,11 +103,13 @@ fn f56_client_named_by_a_header_verifies_nobody() {
 /// Fastly's default format doesn't escape `Fastly-Client-IP`, so a visitor can add members before those that Fastly writes.
 #[test]
 fn f59_added_members_of_a_json_line_forge_nothing() {
-    for format in [FormatId::Fastly, FormatId::Json, FormatId::Caddy, FormatId::Cloudflare, FormatId::Vercel] {
+    for format in
+        [FormatId::Fastly, FormatId::Json, FormatId::Caddy, FormatId::Cloudflare, FormatId::Vercel, FormatId::AzureFrontDoor]
+    {
         let sample = format.row().sample;
         assert!(outcomes(format.row(), None, sample).iter().all(|line| !matches!(line.outcome, Outcome::Bad(_))), "{sample}");
         let object: serde_json::Value = serde_json::from_str(sample.lines().next().unwrap()).unwrap();
-        let named = ["host", "url", "client_ip", "request", "ClientRequestHost", "proxy"];
+        let named = ["host", "url", "client_ip", "request", "ClientRequestHost", "proxy", "properties"];
         for (name, value) in object.as_object().unwrap().iter().filter(|(name, _)| named.contains(&name.as_str())) {
             let added = format!("{{\"x\":\"\",{}:{value},", serde_json::json!(name));
             let log = sample.replacen('{', &added, 1);

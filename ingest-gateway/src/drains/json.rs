@@ -13,7 +13,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Node {
     Root,
-    /// `RequestHeaders` of Cloudflare, `proxy` of Vercel.
+    /// `RequestHeaders` of Cloudflare, `proxy` of Vercel, `properties` of Azure.
     Inner,
     /// `request` of Caddy.
     Request,

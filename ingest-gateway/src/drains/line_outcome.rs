@@ -433,6 +433,7 @@ mod tests {
             FormatId::W3c => Some("IIS"),
             FormatId::Bunny => Some("Bunny"),
             FormatId::Vercel => Some("Vercel"),
+            FormatId::AzureFrontDoor => Some("Azure Front Door"),
             FormatId::FluentBit => Some("Fluent Bit's parsers"),
             FormatId::Logstash => Some("Logstash's patterns"),
             FormatId::Cloudflare | FormatId::Fastly | FormatId::AkamaiJson | FormatId::AkamaiText => None,

@@ -1,6 +1,6 @@
 //! The lines of one body, in their order: directives count for the lines after them, and JSON needs no line ends.
 
-use super::formats::Heading;
+use super::formats::{Heading, records_in};
 use super::line_outcome::{Judge, Judged, Outcome, bad};
 use super::split::{Item, MAX_LINE_BYTES, Nesting};
 use schemas::identity::{DrainBody, DrainProvider};
@@ -29,6 +29,14 @@ impl<'a> BodyReader<'a> {
 
     /// Takes the next line, and hands over what it completes.
     pub(super) fn line(&mut self, item: Item<'_>, take: Take<'_>) -> io::Result<()> {
+        let judge = self.judge;
+        match judge.provider.facts().batches_records {
+            true => self.read(item, &mut |item, judged| take_records(judge, item, judged, take)),
+            false => self.read(item, take),
+        }
+    }
+
+    fn read(&mut self, item: Item<'_>, take: Take<'_>) -> io::Result<()> {
         let Some(line) = item.bytes else {
             self.give_up(take)?;
             return take(item, bad("too_long"));
@@ -141,7 +149,7 @@ impl<'a> BodyReader<'a> {
         }
         self.pending.clear();
         take(Item { number: first, bytes: Some(&value) }, judged)?;
-        if rest.is_empty() { Ok(()) } else { self.line(Item { number, bytes: Some(rest) }, take) }
+        if rest.is_empty() { Ok(()) } else { self.read(Item { number, bytes: Some(rest) }, take) }
     }
 
     /// What looked like one object wasn't: each line stands for itself.
@@ -153,6 +161,17 @@ impl<'a> BodyReader<'a> {
         }
         Ok(())
     }
+}
+
+/// Hands over each line of a batch, or the line itself.
+fn take_records(judge: &Judge, item: Item<'_>, judged: Judged, take: Take<'_>) -> io::Result<()> {
+    let is_batch = matches!(judged.outcome, Outcome::Bad(_));
+    let Some(records) = item.bytes.filter(|_| is_batch).and_then(records_in) else { return take(item, judged) };
+    for record in records {
+        let line = record.get().as_bytes();
+        take(Item { number: item.number, bytes: Some(line) }, judge.judge(line, &Heading::default()))?;
+    }
+    Ok(())
 }
 
 /// Skips the punctuation of an array before or after one of its objects.

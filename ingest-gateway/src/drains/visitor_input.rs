@@ -61,6 +61,9 @@ impl Request<'_> {
                 "customField": format!("content-telemetry-id={escaped}")}),
             DrainProvider::Vercel => json!({"requestId": request_id, "proxy": {"timestamp": at.timestamp_millis(), "host": host,
                 "path": path, "method": "GET", "userAgent": [BOT], "referer": referer, "statusCode": 200}}),
+            DrainProvider::Azure => json!({"time": at.to_rfc3339(), "category": "FrontDoorAccessLog", "properties":
+                {"trackingReference": request_id, "httpMethod": "GET", "requestUri": format!("https://{host}:443{path}"),
+                "hostName": host, "userAgent": BOT, "referer": referer, "httpStatusCode": "200"}}),
             DrainProvider::Combined => {
                 let time = at.format("%d/%b/%Y:%H:%M:%S %z");
                 let quoted = |text: &str| text.replace('\\', r"\x5C").replace('"', r"\x22").replace('\n', r"\x0A");
@@ -170,8 +173,8 @@ impl Part {
                 line.trim_end().strip_suffix('}').unwrap().to_owned() + &format!(",\"x\":\"{text}\"}}")
             }
             (Self::Host, FormatId::Combined) => format!("{text} {line}"),
-            // Their hosts are in URLs.
-            (Self::Host, FormatId::AwsAlb | FormatId::Bunny | FormatId::GoogleLoadBalancer) => line.to_owned(),
+            // Their servers write the host in a URL.
+            (Self::Host, _) if line.contains("://www.example.com") => line.to_owned(),
             // They name another host, too.
             (Self::Host, FormatId::CloudFrontRealTime | FormatId::CloudFrontStandard | FormatId::Vercel) => line.to_owned(),
             (Self::Host, _) => line.replace("www.example.com", text),
@@ -378,6 +381,12 @@ fn kept(provider: DrainProvider, requests: &[Request<'_>]) -> Vec<LogEvent> {
     events
 }
 
+/// Whether the lines of a provider have the correlation header.
+fn logs_telemetry_id(provider: DrainProvider) -> bool {
+    let (id, _) = FETCH.split_once('-').unwrap();
+    Request { second: 0, host: "a.test", path: "/", headers: [FETCH, "", "", ""] }.line(provider).contains(id)
+}
+
 fn identities(events: &[LogEvent]) -> HashSet<EventKey> {
     events.iter().map(|event| ReportKeys::new(ORG, None, event).identity).collect()
 }
@@ -402,7 +411,7 @@ fn c14_visitors_cannot_make_two_lines_one() {
                 let what = format!("{provider:?} {:.20} {:.5}", value, paths[0]);
                 assert_eq!(identities(&events).len(), requests.len(), "{what}");
                 assert_eq!(identities(&kept(provider, &requests)), identities(&events), "{what}: sent again");
-                let is_correlated = value == FETCH && provider != DrainProvider::Vercel;
+                let is_correlated = value == FETCH && logs_telemetry_id(provider);
                 for event in &events {
                     assert_eq!(event.correlation_key.is_some(), is_correlated, "{what}: only a UUID is a correlation id");
                     assert_eq!(event.content_telemetry_id.is_some(), is_correlated, "{what}: and nothing else is stored");
@@ -414,7 +423,7 @@ fn c14_visitors_cannot_make_two_lines_one() {
 
 #[test]
 fn c14_visitors_cannot_join_events_of_other_hosts_or_pages() {
-    for provider in DrainProvider::ALL.into_iter().filter(|provider| *provider != DrainProvider::Vercel) {
+    for provider in DrainProvider::ALL.into_iter().filter(|provider| logs_telemetry_id(*provider)) {
         let of = |host, path| Request { second: 0, host, path, headers: [FETCH, "r-1", "-", "-"] };
         let requests = [of("a.test", "/x"), of("b.test", "/x"), of("a.test", "/y"), of("www.a.test", "/x/?utm_source=s")];
         let events = kept(provider, &requests);

@@ -19,7 +19,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 /// Every fixture with its provider; the same six requests, as each logs them.
-pub(crate) const FIXTURES: [(&str, &str, &[u8]); 9] = [
+pub(crate) const FIXTURES: [(&str, &str, &[u8]); 10] = [
     ("cloudflare", "", include_bytes!("../drains/cloudflare.ndjson")),
     ("fastly", "", include_bytes!("../drains/fastly.ndjson")),
     ("ndjson", "", include_bytes!("../drains/ndjson.json")),
@@ -28,6 +28,7 @@ pub(crate) const FIXTURES: [(&str, &str, &[u8]); 9] = [
     ("akamai", "", include_bytes!("../drains/akamai.ndjson")),
     ("akamai", "spaces", include_bytes!("../drains/akamai.txt")),
     ("vercel", "", include_bytes!("../drains/vercel.ndjson")),
+    ("azure", "", include_bytes!("../drains/azure.ndjson")),
     ("combined", "", include_bytes!("../drains/combined.log")),
 ];
 

@@ -20,6 +20,8 @@ pub enum DrainProvider {
     /// Akamai `DataStream` 2.
     Akamai,
     Vercel,
+    /// Azure Front Door, Standard and Premium.
+    Azure,
     /// JSON objects in lines, or one array of them.
     Ndjson,
     /// The combined log format, and others in lines of text.
@@ -59,6 +61,8 @@ pub struct DrainProviderFacts {
     pub signs: bool,
     /// Whether it asks which of its services may send.
     pub asks_for_service: bool,
+    /// Whether an object can be a batch: its member `records` has the lines, as Azure Event Hubs delivers them.
+    pub batches_records: bool,
 }
 
 const JSON_OF_CDN: DrainProviderFacts = DrainProviderFacts {
@@ -70,9 +74,10 @@ const JSON_OF_CDN: DrainProviderFacts = DrainProviderFacts {
     role: DrainRole::Edge,
     signs: false,
     asks_for_service: false,
+    batches_records: false,
 };
 
-const PROVIDERS: [DrainProviderFacts; 7] = [
+const PROVIDERS: &[DrainProviderFacts] = &[
     DrainProviderFacts { provider: DrainProvider::Cloudflare, name: "cloudflare", label: "Cloudflare", ..JSON_OF_CDN },
     DrainProviderFacts {
         provider: DrainProvider::Fastly,
@@ -98,6 +103,13 @@ const PROVIDERS: [DrainProviderFacts; 7] = [
         signs: true,
         ..JSON_OF_CDN
     },
+    DrainProviderFacts {
+        provider: DrainProvider::Azure,
+        name: "azure",
+        label: "Azure Front Door",
+        batches_records: true,
+        ..JSON_OF_CDN
+    },
     DrainProviderFacts { provider: DrainProvider::Ndjson, name: "ndjson", label: "JSON log", ..JSON_OF_CDN },
     DrainProviderFacts {
         provider: DrainProvider::Combined,
@@ -110,8 +122,15 @@ const PROVIDERS: [DrainProviderFacts; 7] = [
 ];
 
 impl DrainProvider {
-    pub const ALL: [Self; 7] =
-        [Self::Cloudflare, Self::Fastly, Self::Firehose, Self::Akamai, Self::Vercel, Self::Ndjson, Self::Combined];
+    pub const ALL: [Self; PROVIDERS.len()] = {
+        let mut all = [Self::Cloudflare; PROVIDERS.len()];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = PROVIDERS[at].provider;
+            at += 1;
+        }
+        all
+    };
 
     pub const NAMES: [&str; Self::ALL.len()] = {
         let mut names = [""; Self::ALL.len()];
@@ -196,5 +215,25 @@ mod tests {
             assert_eq!(provider.as_str().parse(), Ok(provider));
             assert_eq!(serde_json::to_value(provider).unwrap(), provider.as_str(), "the name in JSON");
         }
+    }
+
+    /// Returns the enums of a document that have a provider in them.
+    fn enums(document: &serde_json::Value) -> Vec<&serde_json::Value> {
+        let children: Vec<_> = match document {
+            serde_json::Value::Array(elements) => elements.iter().collect(),
+            serde_json::Value::Object(members) => members.values().collect(),
+            _ => return Vec::new(),
+        };
+        let is_of_providers = document.as_array().is_some_and(|names| names.iter().any(|name| name == "cloudflare"));
+        let own = is_of_providers.then_some(document);
+        own.into_iter().chain(children.into_iter().flat_map(enums)).collect()
+    }
+
+    #[test]
+    fn openapi_documents_list_every_provider() {
+        let document = crate::openapi::document(&crate::openapi::Surface::ALL);
+        let enums = enums(&document);
+        assert_eq!(enums.len(), 2, "{enums:?}");
+        assert!(enums.iter().all(|names| **names == serde_json::json!(DrainProvider::NAMES)), "{enums:?}");
     }
 }

@@ -20,7 +20,14 @@ fn long_texts_of_visitors_hide_no_fetch() {
     for unit in ["x", "é", r#"\""#, r"\\", r"\u0022", r"\ud83d\ude00", r"\ud83d\ude00\n", "\\\\\\\"\u{fffd}x"] {
         for bytes in [72 * 1024, MAX_LINE_BYTES + 9 * 1024] {
             let text = "a".repeat(bytes % 7) + &unit.repeat(bytes / unit.len());
-            for format in [FormatId::Json, FormatId::Caddy, FormatId::Vercel, FormatId::Fastly, FormatId::Combined] {
+            for format in [
+                FormatId::Json,
+                FormatId::Caddy,
+                FormatId::Vercel,
+                FormatId::AzureFrontDoor,
+                FormatId::Fastly,
+                FormatId::Combined,
+            ] {
                 let sample = last_line(format);
                 let log = match format {
                     FormatId::Combined => vec![

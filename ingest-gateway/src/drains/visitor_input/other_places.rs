@@ -145,7 +145,7 @@ fn host_of_a_url_counts_only_alone() {
         "status": 200});
     assert_eq!(url(FormatId::Json, None, &alone.to_string()), "https://www.b.test/a", "nothing else names a host");
     assert_eq!(url(FormatId::Json, Some("www.a.test"), &alone.to_string()), "https://www.a.test/a", "?host= does");
-    for format in [FormatId::GoogleLoadBalancer, FormatId::AwsAlb, FormatId::Bunny] {
+    for format in [FormatId::GoogleLoadBalancer, FormatId::AwsAlb, FormatId::Bunny, FormatId::AzureFrontDoor] {
         assert_eq!(url(format, None, format.row().sample), PAGE, "the server wrote the URL itself");
     }
 }

@@ -1,0 +1,153 @@
+//! Azure Front Door, Standard and Premium: `FrontDoorAccessLog`, one record per line or in the batches of Event Hubs.
+
+use super::super::json::{Member, Names, Node, fields};
+use super::super::line::{Field, Fields};
+use super::{FormatId, NoRequest, put_url_host};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+const ACCESS_LOG: &str = "FrontDoorAccessLog";
+
+pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
+    let mut fields = fields(line, NAMES)?;
+    // Logs of health probes and of the firewall have the same form.
+    if fields.get(Field::Kind).is_some_and(|category| !category.eq_ignore_ascii_case(ACCESS_LOG)) {
+        return Err(NoRequest::Other);
+    }
+    // Front Door writes the URL itself.
+    put_url_host(Field::Host, &mut fields);
+    // The client's address can be from `X-Forwarded-For`, so it proves nothing without the connection's.
+    if fields.get(Field::Connection).is_none() {
+        fields.take(Field::Address);
+    }
+    fields.format = Some(FormatId::AzureFrontDoor);
+    Ok(fields)
+}
+
+/// Returns the lines of a batch: the elements of the array `records` of an object. Only Azure writes members of the outermost
+/// object, and lines within lines aren't read.
+pub(in super::super) fn records_in(line: &[u8]) -> Option<Vec<&RawValue>> {
+    #[derive(Deserialize)]
+    struct Batch<'a> {
+        #[serde(borrow)]
+        records: Vec<&'a RawValue>,
+    }
+    serde_json::from_slice(line).ok().map(|Batch { records }| records)
+}
+
+const NAMES: Names = |node, name| match (node, name) {
+    (Node::Root, "time") => Member::is(Field::Time),
+    (Node::Root, "category") => Member::is(Field::Kind),
+    (Node::Root, "properties") => Member::into(Node::Inner),
+    (Node::Inner, name) => property(name).map_or(Member::NONE, Member::is),
+    _ => Member::NONE,
+};
+
+fn property(name: &str) -> Option<Field> {
+    Some(match name {
+        "trackingReference" => Field::RequestId,
+        "httpMethod" => Field::Method,
+        "requestUri" => Field::Path,
+        "hostName" => Field::Host,
+        "userAgent" => Field::UserAgent,
+        "clientIp" => Field::Address,
+        "socketIp" => Field::Connection,
+        "httpStatusCode" => Field::Status,
+        "responseBytes" => Field::Bytes,
+        "cacheStatus" => Field::Cache,
+        // `false` in the line of the origin shield, beside the one of the edge.
+        "isReceivedFromClient" => Field::IsEdge,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::line_outcome::Outcome;
+    use super::super::outcomes;
+    use super::*;
+
+    /// What becomes of each line: the page, or why there is none.
+    fn read(log: &str) -> Vec<String> {
+        let outcome = |outcome| match outcome {
+            Outcome::Kept(event) => event.content_url.unwrap().replace("https://www.example.com", ""),
+            Outcome::Bad(reason) | Outcome::Dropped(reason) => reason.to_owned(),
+            other => panic!("{log}: {other:?}"),
+        };
+        outcomes(FormatId::AzureFrontDoor.row(), None, log).into_iter().map(|line| outcome(line.outcome)).collect()
+    }
+
+    fn line(page: &str) -> String {
+        FormatId::AzureFrontDoor.row().sample.trim_end().replace("/article?page=2", page)
+    }
+
+    #[test]
+    fn reads_lines_batches_and_arrays_of_batches() {
+        let [a, b] = ["/a", "/b"].map(line);
+        let batch: serde_json::Value = serde_json::from_str(&format!(r#"{{"records":[{a},{b}]}}"#)).unwrap();
+        for log in [
+            format!("{a}\r\n{b}\r\n"),
+            batch.to_string(),
+            serde_json::to_string_pretty(&batch).unwrap(),
+            format!(r#"{{"records":[{a}]}}{{"records":[{b}]}}"#),
+            format!(r#"[{{"records":[{a}]}},{{"records":[]}},{{"records":[{b}]}}]"#),
+            format!(r#"[{a},{{"records":[{b}]}}]"#),
+        ] {
+            assert_eq!(read(&log), ["/a", "/b"], "{log}");
+        }
+    }
+
+    #[test]
+    fn unwraps_no_records_but_those_of_the_outermost_object() {
+        let a = line("/a");
+        let text = serde_json::to_string(&format!(r#""}}}}{{"records":[{a}]}}"#)).unwrap();
+        let of_visitor = a.replace(r#"gptbot)""#, &format!("gptbot){}", &text[1..]));
+        assert_ne!(of_visitor, a);
+        assert_eq!(read(&of_visitor), ["/a"]);
+        assert_eq!(read(&format!(r#"{{"records":[{of_visitor}]}}"#)), ["/a"]);
+        assert_eq!(read(&a.replacen('{', &format!(r#"{{"records":[{a}],"#), 1)), ["/a"], "a line is no batch");
+        for none in [
+            format!(r#"{{"records":[{{"records":[{a}]}}]}}"#),
+            format!(r#"{{"properties":{{"records":[{a}]}}}}"#),
+            format!(r#"{{"records":[{a}],"records":[{a}]}}"#),
+            format!(r#"{{"records":{{"records":[{a}]}}}}"#),
+            format!(r#"{{"records":[[{a}]]}}"#),
+            format!(r#"{{"records":[{text}]}}"#),
+        ] {
+            let outcomes = read(&none);
+            assert!(outcomes.len() == 1 && !outcomes[0].starts_with('/'), "{none}: {outcomes:?}");
+        }
+    }
+
+    #[test]
+    fn skips_other_logs_and_lines_of_the_origin_shield() {
+        let line = line("/a");
+        for (written, instead, expected) in [
+            (ACCESS_LOG, "FrontdoorAccessLog", "/a"),
+            (ACCESS_LOG, "FrontDoorHealthProbeLog", "no_request"),
+            (ACCESS_LOG, "FrontDoorWebApplicationFirewallLog", "no_request"),
+            (r#""category""#, r#""x""#, "/a"),
+            (r#""isReceivedFromClient":true"#, r#""isReceivedFromClient":false"#, "subrequest"),
+            (r#","hostName":"www.example.com""#, "", "/a"),
+            ("requestUri", "x", "no_path"),
+            (r#""properties""#, r#""x""#, "no_user_agent"),
+        ] {
+            let log = line.replace(written, instead);
+            assert_ne!(log, line);
+            assert_eq!(read(&log), [expected], "{log}");
+        }
+    }
+
+    #[test]
+    fn keeps_no_address_referer_or_country() {
+        let planted =
+            r#""clientIp":"203.0.113.77","referer":"https://planted.test/","clientCountry":"Planted","sni":"planted.test""#;
+        let log = line("/a").replace(r#""clientIp":"132.196.86.7""#, planted);
+        let [kept] = <[_; 1]>::try_from(outcomes(FormatId::AzureFrontDoor.row(), None, &log)).ok().unwrap();
+        let Outcome::Kept(event) = kept.outcome else { panic!("{:?}", kept.outcome) };
+        let event = serde_json::to_string(&*event).unwrap();
+        for private in ["203.0.113.77", "132.196.86.7", "lanted"] {
+            assert!(!event.contains(private), "{event}");
+        }
+    }
+}
