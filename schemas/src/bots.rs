@@ -72,7 +72,6 @@ pub struct Classified {
     pub documentation: Arc<str>,
 }
 
-/// Source of a list of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AddressSource {
     /// URL of the operator's list.
@@ -170,7 +169,6 @@ impl BotTable {
         self.cdns.iter().find(|cdn| cdn.eq_ignore_ascii_case(user_agent.trim())).map(String::as_str)
     }
 
-    /// Name, operator and purpose of each bot.
     pub fn bots(&self) -> impl Iterator<Item = (&str, &str, Purpose)> {
         self.bots.iter().map(|bot| (bot.name.as_ref(), bot.operator.as_ref(), bot.purpose))
     }

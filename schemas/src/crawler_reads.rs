@@ -49,7 +49,6 @@ pub struct ClaimCounts {
 /// Fetches of one bot, split by `verified`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CrawlerItem {
-    /// Operator of the bot, from the bot table.
     pub operator: String,
     /// Name of the bot; `other` if only the CDN identifies it as one.
     pub bot: String,
@@ -64,7 +63,6 @@ pub struct CrawlerItem {
     pub statuses: Vec<StatusCount>,
     /// Fetches that another organization's agent claims too.
     pub corroborated: u64,
-    /// `corroborated` as a share of `retrievals`.
     pub corroborated_share: f64,
     /// Requests of this bot that returned no content, from any address.
     pub refused: u64,

@@ -1,6 +1,5 @@
 //! Enums whose values have one name each, used in JSON, tables and texts.
 
-/// Defines an enum from a table of values and names.
 macro_rules! named_enum {
     ($(#[$about:meta])* pub enum $name:ident { $($(#[$says:meta])* $value:ident = $text:literal,)+ }) => {
         $(#[$about])*

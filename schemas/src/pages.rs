@@ -30,10 +30,10 @@ pub struct Page<T> {
 pub struct EventItem {
     /// The reporter's id, or the event's key as a UUID.
     pub event_id: String,
-    /// Empty if there is none.
+    /// Empty if missing.
     pub session_id: String,
     pub event_type: String,
-    /// As reported; empty if there is none.
+    /// As reported; empty if missing.
     pub content_url: String,
     /// UTC, to the millisecond.
     pub event_timestamp: String,
@@ -41,20 +41,20 @@ pub struct EventItem {
     pub event_data: BTreeMap<String, Box<RawValue>>,
     /// The organization that owns the session, or else the reporter.
     pub platform_id: String,
-    /// The reporter's name for its agent; empty if there is none.
+    /// The reporter's name for its agent; empty if missing.
     pub agent_id: String,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EventReport {
-    /// The reported or inferred role; empty if there is none and several are possible.
+    /// The reported or inferred role; empty if it is missing and several are possible.
     pub source_role: String,
     /// The reporter's id, or the report's key as a UUID.
     pub event_id: String,
-    /// Empty if there is none.
+    /// Empty if missing.
     pub session_id: String,
     pub event_type: String,
-    /// As reported; empty if there is none.
+    /// As reported; empty if missing.
     pub content_url: String,
     /// UTC, to the millisecond, by this observer's clock.
     pub event_timestamp: String,
@@ -62,7 +62,7 @@ pub struct EventReport {
     pub event_data: BTreeMap<String, Box<RawValue>>,
     /// The organization that owns the session, or else the reporter if it is an agent or its report represents the event. Empty otherwise.
     pub platform_id: String,
-    /// The reporter's name for its agent; empty if there is none.
+    /// The reporter's name for its agent; empty if missing.
     pub agent_id: String,
 }
 
@@ -85,9 +85,9 @@ pub struct EventReports {
 pub struct AgentEventItem {
     #[serde(flatten)]
     pub event: EventItem,
-    /// The reported or inferred role; empty if there is none and several are possible.
+    /// The reported or inferred role; empty if it is missing and several are possible.
     pub source_role: String,
-    /// Empty if there is none.
+    /// Empty if missing.
     pub content_telemetry_id: String,
     /// `self`, or `other` for an event that another organization reported with the reader's click token.
     pub reported_by: String,

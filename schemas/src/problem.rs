@@ -32,14 +32,12 @@ macro_rules! codes {
 codes! {
     /// The body is not JSON, or not an object.
     InvalidBody = 400, "invalid_body", "Invalid body";
-    /// A query parameter is invalid.
     InvalidParameter = 400, "invalid_parameter", "Invalid parameter";
     /// The key or user session is missing or unknown.
     Unauthenticated = 401, "unauthenticated", "Not authenticated";
     MissingScope = 403, "missing_scope", "Missing scope";
     /// Not permitted for the requested data.
     Forbidden = 403, "forbidden", "Forbidden";
-    /// Unknown route or object.
     NotFound = 404, "not_found", "Not found";
     MethodNotAllowed = 405, "method_not_allowed", "Method not allowed";
     RequestTimeout = 408, "request_timeout", "Request timeout";

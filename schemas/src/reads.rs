@@ -48,14 +48,13 @@ pub struct SourceCount {
     pub source_role: String,
     /// Distinct events seen by this role.
     pub count: u64,
-    /// Distinct sessions of this role's reports.
     pub sessions: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentCount {
     pub platform_id: String,
-    /// The reporter's name for its agent; empty if there is none.
+    /// The reporter's name for its agent; empty if missing.
     pub agent_id: String,
     pub event_count: u64,
     pub session_count: u64,

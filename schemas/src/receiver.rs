@@ -43,13 +43,11 @@ impl AllowedReceivers {
         self.0.iter().all(|(host, _)| host == ANY_HOST)
     }
 
-    /// Returns whether the list contains the receiver of `url`.
     pub fn contain(&self, url: &Url) -> bool {
         let receiver = url.host_str().filter(|host| *host != ANY_HOST).zip(url.port_or_known_default());
         receiver.is_some_and(|(host, port)| self.0.iter().any(|allowed| (allowed.0.as_str(), allowed.1) == (host, port)))
     }
 
-    /// Returns whether public receivers may use this port.
     fn contain_port(&self, port: u16) -> bool {
         self.0.iter().any(|allowed| (allowed.0.as_str(), allowed.1) == (ANY_HOST, port))
     }

@@ -46,7 +46,6 @@ impl SecretHash {
         bytes.try_into().ok().map(Self)
     }
 
-    /// The 32 bytes, as stored.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }

@@ -35,13 +35,12 @@ pub struct Series<T> {
 pub struct SeriesItem {
     /// Start of the bucket: a whole hour or day in UTC.
     pub start: String,
-    /// Split by type: the event type.
     pub event_type: Option<String>,
     /// Split by role: `agent`, `edge`, `origin` or `index`.
     pub source_role: Option<String>,
     /// Split by agent or platform: the reporting organization.
     pub platform_id: Option<String>,
-    /// Split by agent: the reporter's name for its agent; empty if there is none.
+    /// Split by agent: the reporter's name for its agent; empty if missing.
     pub agent_id: Option<String>,
     /// Split by operator: the operator of the bot; empty if no server names one.
     pub operator: Option<String>,
@@ -76,11 +75,10 @@ fn even_null<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<bool>>
 pub struct AgentSeriesItem {
     /// Start of the bucket: a whole hour or day in UTC.
     pub start: String,
-    /// Split by type: the event type.
     pub event_type: Option<String>,
     /// Split by role: `agent`, `edge`, `origin` or `index`.
     pub source_role: Option<String>,
-    /// Split by agent: its name; empty if there is none.
+    /// Split by agent: its name; empty if missing.
     pub agent_id: Option<String>,
     /// Whether this is the sum of unlisted values. Then it has no name.
     #[serde(default, skip_serializing_if = "Not::not")]
@@ -122,7 +120,7 @@ pub struct AgentSummary {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnAgentCount {
-    /// The agent's name; empty if there is none.
+    /// The agent's name; empty if missing.
     pub agent_id: String,
     pub event_count: u64,
     pub session_count: u64,

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_with_macros::skip_serializing_none;
 
-/// Maximum number of prior sessions of a session.
 pub const MAX_PRIOR_SESSIONS: usize = 100;
 
 named_enum! {
@@ -58,7 +57,6 @@ impl OutcomeType {
     }
 }
 
-/// An outcome with its defaults filled in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     #[serde(rename = "type")]

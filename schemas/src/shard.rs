@@ -40,7 +40,6 @@ pub enum Buckets {
 }
 
 impl Buckets {
-    /// Returns the buckets of a record's events and failed fetches.
     pub fn of(record: &LogRecord) -> Self {
         let LogRecord { org, drain, events, failed_fetches, named_sessions, .. } = record;
         if named_sessions.iter().any(SessionReport::says_more) || events.iter().any(|event| event.ctx_hash.is_some()) {

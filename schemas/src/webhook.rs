@@ -41,7 +41,6 @@ impl EventType {
     }
 }
 
-/// The body of one delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Envelope {
     /// The same for every attempt. Also in `X-Svc-Delivery-Id`.

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 const CLOSED: u8 = 0;
 const OPEN: u8 = 1;
-/// No broker has responded yet, so the topic is unchecked and nothing may be sent to it.
+/// No broker has responded yet, so the topic is unchecked and records must not be sent to it.
 const UNCHECKED: u8 = 2;
 
 pub(super) struct Breaker {
@@ -33,7 +33,7 @@ impl Breaker {
     }
 
     pub(super) fn checked(&self) {
-        self.change(UNCHECKED, CLOSED, "the log answers and keeps its contract");
+        self.change(UNCHECKED, CLOSED, "the topic passed its check");
     }
 
     pub(super) fn open(&self, reason: &str) {

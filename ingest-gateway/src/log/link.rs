@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Why a record may not be on the log.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     /// A retry may succeed. The record may even be on the log; then it is there twice and counted once.
@@ -152,7 +151,6 @@ mod tests {
     use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
     use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
 
-    /// Returns a record with the given value.
     fn message(bytes: &[u8]) -> Message {
         Message::from_bytes(&[&[0; 7], bytes].concat()).unwrap()
     }

@@ -49,7 +49,6 @@ pub(crate) enum Refusal {
     Full,
     /// The rest of the quota is reserved for organizations with less data here.
     OwnShare,
-    /// The write failed, and none of the entry is stored.
     Disk,
     /// The disk did not respond in time; the entry may become durable later.
     Slow,

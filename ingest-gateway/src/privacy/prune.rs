@@ -42,7 +42,6 @@ struct Open {
     awaits_name: bool,
     /// The current member is removed.
     is_withheld: bool,
-    /// Number of members or elements that are kept.
     kept: usize,
     has_lost: bool,
     /// Offsets of the last comma and of the current member or element.

@@ -12,7 +12,6 @@ const KIB: usize = 1024;
 
 pub(crate) struct BodyMemory(Arc<Slots<Tenant>>);
 
-/// The memory of one body. Grows with the body.
 #[derive(Debug)]
 pub(crate) struct BodyRoom(Slot<Tenant>);
 

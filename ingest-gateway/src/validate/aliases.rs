@@ -13,9 +13,7 @@ pub(crate) const DISPLAYED: &str = "content_displayed";
 /// The name of `content_telemetry_id` before version 1.0.
 pub(crate) const OLD_TELEMETRY_ID: &str = "oa_telemetry_id";
 
-/// Values of `data.citation_type` of a citation.
 pub(crate) const CITATION_TYPES: &[&str] = &["direct_quote", "paraphrase", "reference", "contradiction", UNCLASSIFIED];
-/// Values of `data.position` of a citation.
 pub(crate) const CITATION_POSITIONS: &[&str] = &["primary", "supporting", "mentioned", UNCLASSIFIED];
 const UNCLASSIFIED: &str = "unclassified";
 const UNCLASSIFIED_JSON: &str = "\"unclassified\"";

@@ -61,7 +61,6 @@ pub(super) fn goes_by_token(event: &ValidEvent<'_>, context: &Context<'_>) -> bo
     token_of(event, context).is_some() && session_of(event, context).is_none()
 }
 
-/// Binds one event, or adds a fault.
 pub(crate) fn bind_session(event: &ValidEvent<'_>, context: &Context<'_>, tokens: &Tokens, faults: &mut Faults) -> Binding {
     if context.is_whole_session && event.session_id.is_some_and(|session| Some(session) != context.session_id) {
         faults.add(Member("session_id"), "session_mismatch", "session_id must be the document's session_id");

@@ -20,7 +20,6 @@ pub(crate) struct Context<'a> {
     pub(crate) session_id: Option<SessionId>,
     pub(crate) agent_id: Option<String>,
     pub(crate) ctx_token: Option<String>,
-    /// The level that the envelope or session declares.
     pub(crate) privacy_level: Option<PrivacyLevel>,
     /// Other facts about the session in the envelope.
     pub(crate) told: EnvelopeFacts,

@@ -15,7 +15,6 @@ async fn count(pool: &PgPool, table: &str) -> i64 {
     sqlx::query_scalar(sqlx::AssertSqlSafe(statement)).fetch_one(pool).await.expect("the table exists")
 }
 
-/// Starts `count` sessions and returns the statuses.
 async fn starts(gateway: &Gateway, key: &str, members: &Value, count: usize) -> Vec<u16> {
     let mut statuses = Vec::new();
     for _ in 0..count {
@@ -145,7 +144,6 @@ async fn f50_limits_sessions_named_by_events() {
     assert_eq!(gateway.record_count(), 11, "rejected events are not on the log");
 }
 
-/// Sends bodies, twenty at a time.
 async fn send_all(gateway: &Gateway, key: &str, bodies: &[String]) {
     for some in bodies.chunks(20) {
         let sent = some.iter().map(|body| gateway.drain("cloudflare", key, body.clone()));

@@ -20,7 +20,6 @@ async fn issuer(gateway: &Gateway) -> SeededOrg {
     org
 }
 
-/// Starts a gateway with an issuer, its session, another organization, and a token for `url`.
 async fn issuer_shop_and_token(url: &str) -> (Gateway, SeededOrg, SeededOrg, String) {
     let gateway = Gateway::start().await;
     let (issuer, shop) = (issuer(&gateway).await, gateway.seed().org("shop", OrgType::Platform).await);
@@ -229,7 +228,6 @@ async fn events_bound_by_a_token_get_its_url_and_owner() {
     assert_eq!(gateway.post(&other.key, &event("other")).await.status, 403);
 }
 
-/// Returns the site of a URL as events store it.
 fn stored_site(url: &str) -> String {
     let url = schemas::site::ContentUrl::parse(url).expect("a URL");
     url.site.expect("a site").as_str().to_owned()

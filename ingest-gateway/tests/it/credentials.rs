@@ -55,7 +55,7 @@ async fn x19_accepts_only_one_plain_key_header() {
     let gateway = Gateway::start().await;
     let key = gateway.key("live", OrgType::Platform).await;
     let other = gateway.key("other", OrgType::Platform).await;
-    let bytes = |text: &[u8]| reqwest::header::HeaderValue::from_bytes(text).expect("a header may hold these bytes");
+    let bytes = |text: &[u8]| reqwest::header::HeaderValue::from_bytes(text).expect("the bytes are a valid header value");
     for value in [
         format!("{key}, {other}"),
         format!("{key},{key}"),

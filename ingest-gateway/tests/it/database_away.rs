@@ -28,7 +28,6 @@ pub(crate) async fn stores_and_database(folder: &std::path::Path) -> (TestStores
     (stores, database)
 }
 
-/// Returns a gateway with a private database.
 pub(crate) async fn gateway_and_database(folder: &std::path::Path) -> (Gateway, Postgres) {
     let (stores, database) = stores_and_database(folder).await;
     (Gateway::start_on(stores, Durability::default()).await, database)

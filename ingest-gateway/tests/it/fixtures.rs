@@ -174,7 +174,6 @@ async fn with_known_token(gateway: &Gateway, org: &SeededOrg, text: String) -> S
     text
 }
 
-/// Lists the documents in two folders.
 fn listed(folder: &Path, kinds: [&str; 2]) -> BTreeSet<String> {
     let of = |kind: &str| {
         let entries = std::fs::read_dir(folder.join(kind)).expect("the documents can be listed");

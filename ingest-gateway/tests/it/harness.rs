@@ -42,24 +42,20 @@ impl Gateway {
         Self::start_on(stores, Durability::default()).await
     }
 
-    /// Starts a gateway and creates an agent's key.
     pub(crate) async fn with_agent() -> (Self, String) {
         let gateway = Self::start().await;
         let key = gateway.key("agent", OrgType::Agent).await;
         (gateway, key)
     }
 
-    /// Creates an organization and returns its key.
     pub(crate) async fn key(&self, name: &str, org_type: OrgType) -> String {
         self.seed().org(name, org_type).await.key
     }
 
-    /// Starts a gateway with the given limits.
     pub(crate) async fn start_with(limits: Limits) -> Self {
         Self::start_as(TestStores::with_topics().await, |usual| Settings { limits, ..usual }).await
     }
 
-    /// Starts a gateway with the given drain settings.
     pub(crate) async fn start_draining(drains: DrainSettings) -> Self {
         Self::start_as(TestStores::with_topics().await, |usual| Settings { drains, ..usual }).await
     }
@@ -113,14 +109,12 @@ impl Gateway {
         answer(self.request(key).body(body)).await
     }
 
-    /// Starts a session with these members and returns its id.
     pub(crate) async fn start_session(&self, key: &str, members: &Value) -> String {
         let started = self.post_to("/sessions/start", key, members).await;
         assert_eq!(started.status, 201, "{}", started.body);
         started.body["session_id"].as_str().expect("an id").to_owned()
     }
 
-    /// Creates a click token for a session of the key's organization.
     pub(crate) async fn create_token(&self, key: &str, session: &str, url: &str) -> String {
         let created = self.post_to("/click-tokens", key, &json!({"session_id": session, "content_url": url})).await;
         assert_eq!(created.status, 201, "{}", created.body);
@@ -132,7 +126,6 @@ impl Gateway {
         self.records(usize::try_from(self.record_count()).expect("a count")).await
     }
 
-    /// Returns the events of all records.
     pub(crate) async fn all_events(&self) -> Vec<LogEvent> {
         self.all_records().await.into_iter().flat_map(|record| record.events).collect()
     }
@@ -153,7 +146,6 @@ impl Gateway {
         .await
     }
 
-    /// Returns the number of records on the topic.
     pub(crate) fn record_count(&self) -> i64 {
         consumer(&self.stores.kafka).1
     }

@@ -66,12 +66,10 @@ fn url(bytes: usize) -> String {
     format!("{URL}{}", "a".repeat(bytes - URL.len()))
 }
 
-/// Returns an object of this many bytes.
 fn object(bytes: usize) -> Value {
     json!({"x": text(bytes - r#"{"x":""}"#.len())})
 }
 
-/// Returns a value with this many levels of nesting.
 fn nested(levels: usize) -> Value {
     (0..levels).fold(json!(1), |inner, _| json!({"a": inner}))
 }

@@ -37,7 +37,6 @@ pub(crate) struct Sender {
     key: String,
 }
 
-/// The id, status and duration of one request.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) id: String,
@@ -112,7 +111,6 @@ impl Site {
         records.into_iter().flat_map(|record| record.events).filter_map(|event| event.id).collect()
     }
 
-    /// Returns every record of the topic.
     pub(crate) async fn records(&self) -> Vec<LogRecord> {
         let settings = self.kafka.clone();
         let texts = blocking(move || read_topic(&settings)).await;
@@ -146,12 +144,10 @@ pub(crate) fn process_settings(
 }
 
 impl Sender {
-    /// Returns a sender with another key.
     pub(crate) fn with_key(&self, key: &str) -> Self {
         Self { key: key.to_owned(), ..self.clone() }
     }
 
-    /// Sends one event with this id.
     pub(crate) async fn post(&self, id: &str) -> Outcome {
         self.post_event(id, &with(retrieval("https://a.test/"), json!({"id": id}))).await
     }
@@ -160,7 +156,7 @@ impl Sender {
     pub(crate) async fn post_until_acknowledged(&self, id: &str) {
         let begun = Instant::now();
         while self.post(id).await.status != 201 {
-            assert!(begun.elapsed() < Duration::from_secs(120), "the log acknowledges nothing");
+            assert!(begun.elapsed() < Duration::from_secs(120), "the log acknowledged no record");
         }
     }
 
@@ -211,7 +207,6 @@ impl Load {
     }
 }
 
-/// Returns the ids that were confirmed with a 2xx.
 pub(crate) fn acked(outcomes: &[Outcome]) -> std::collections::BTreeSet<String> {
     outcomes.iter().filter(|outcome| outcome.status == 201).map(|outcome| outcome.id.clone()).collect()
 }

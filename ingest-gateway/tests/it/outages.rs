@@ -31,7 +31,6 @@ async fn assert_none_lost(site: &Site, outcomes: &[Outcome]) {
     assert!(missing.is_empty(), "{} of {} lost: {:?}", missing.len(), acked.len(), missing.first());
 }
 
-/// Sends `count` requests at once.
 fn burst(sender: &Sender, count: usize) -> JoinSet<Outcome> {
     let send = |number| {
         let sender = sender.clone();

@@ -217,7 +217,6 @@ fn texts<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
 }
 
-/// Returns an envelope that names its session and agent.
 fn envelope(session: &str, agent: &str, id: &str) -> Value {
     json!({"session_id": session, "agent_id": agent, "events": [with(cited(session, id), json!({"session_id": null}))]})
 }

@@ -9,12 +9,10 @@ use uuid::Uuid;
 
 const URL: &str = "https://a.test/";
 
-/// Returns an event of a session.
 fn own(event_type: &str, members: Value) -> Value {
     with(event(event_type, json!({"session_id": SESSION})), members)
 }
 
-/// Returns the only fault of an event, if it has one.
 fn fault_of(event: &Value) -> Option<String> {
     let faults = try_event(event).err().unwrap_or_default();
     assert!(faults.len() <= 1, "{event}: {faults:?}");

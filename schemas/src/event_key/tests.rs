@@ -5,7 +5,6 @@ fn org(n: u128) -> OrgId {
     OrgId(Uuid::from_u128(n))
 }
 
-/// Returns one own id of every kind.
 fn of_every_kind(org: OrgId) -> [(&'static str, OwnId<'static>); 5] {
     let (idempotency_key, canonical_subject, canonical_event) = ("k1", b"{\"a\":1}".as_slice(), b"{\"b\":2}".as_slice());
     [
@@ -17,7 +16,6 @@ fn of_every_kind(org: OrgId) -> [(&'static str, OwnId<'static>); 5] {
     ]
 }
 
-/// Returns the shared key of a page.
 fn shared(host: &str, telemetry_id: &str, page: &str) -> EventKey {
     EventKey::shared(host, EventKey::correlation(telemetry_id, FetchedContent::Page(page)))
 }

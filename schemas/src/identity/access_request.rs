@@ -46,7 +46,6 @@ pub struct Review {
 }
 
 named_enum! {
-    /// Status of a request.
     pub enum AccessStatus {
         Pending = "pending",
         Approved = "approved",
@@ -59,7 +58,6 @@ named_enum! {
 pub struct AlreadyReviewed;
 
 impl AccessRequest {
-    /// Approves a pending request with the created organization.
     pub fn approve(self, org_id: OrgId, review: Review) -> Result<Self, AlreadyReviewed> {
         self.answer(AccessState::Approved { review, org_id })
     }

@@ -66,7 +66,6 @@ impl DelegationRequest {
         self
     }
 
-    /// Approves a pending request with the created delegation.
     pub fn approve(self, delegation_id: DelegationId, now: DateTime<Utc>) -> Result<Self, InvalidTransition> {
         self.resolve(RequestState::Approved { resolved_at: now, delegation_id }, now)
     }

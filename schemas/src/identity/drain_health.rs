@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 pub const HEALTH_HOURS: i64 = 48;
 pub const HEALTH_BAD_LINES: i64 = 10;
 
-/// The last [`HEALTH_HOURS`] hours of a drain.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DrainHealth {
     pub drain_id: DrainId,

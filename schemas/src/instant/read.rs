@@ -92,7 +92,6 @@ fn time_of_day(bytes: &[u8]) -> Option<((i64, i64), &[u8])> {
     if digits.is_empty() { None } else { Some(((whole + nanos / 1_000_000, nanos % 1_000_000), rest)) }
 }
 
-/// Parses an offset from UTC into milliseconds.
 fn offset(bytes: &[u8], spelling: Spelling) -> Option<i64> {
     let bytes = match bytes {
         [b' ', rest @ ..] if spelling >= Spelling::Log => rest,
@@ -147,7 +146,6 @@ fn number(digits: &[u8]) -> Option<i64> {
     is_number.then(|| digits.iter().fold(0, |number, byte| number * 10 + i64::from(byte - b'0')))
 }
 
-/// Returns the days since 1970 of a Gregorian date.
 fn days(year: i64, month: i64, day: i64) -> Option<i64> {
     let date = NaiveDate::from_ymd_opt(year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?)?;
     Some(date.signed_duration_since(NaiveDate::default()).num_days())

@@ -21,7 +21,6 @@ named_enum! {
 }
 
 named_enum! {
-    /// Outcome of an attempt.
     pub enum AttemptOutcome {
         Delivered = "delivered",
         /// Any other status, including redirects.
@@ -34,7 +33,6 @@ named_enum! {
         TlsNotYetValid = "tls_not_yet_valid",
         /// The certificate's issuer is not trusted.
         TlsUnknownAuthority = "tls_unknown_authority",
-        /// The certificate is for other names.
         TlsOtherName = "tls_other_name",
         /// The certificate belongs to an authority, not to a server.
         TlsAuthorityAsServer = "tls_authority_as_server",

@@ -7,7 +7,6 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Maximum attempts. After the last one fails, the delivery is a dead letter.
 pub const MAX_ATTEMPTS: usize = GAPS.len() + 1;
-/// Maximum duration of an attempt.
 pub const ATTEMPT_DEADLINE: Duration = Duration::from_secs(10);
 /// Minimum delays between attempts: the five published ones, the last of which repeats.
 pub const GAPS: [Duration; 7] = [

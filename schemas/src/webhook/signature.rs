@@ -19,7 +19,7 @@ pub mod header {
 /// Returns the signature header. The key is the secret as it was shown, including `whsec_` (docs/api/webhooks.md#signature).
 pub fn sign(secret: &str, timestamp: i64, body: &[u8]) -> String {
     let mac = keyed(secret).map(|mac| over(mac, &timestamp.to_string(), body));
-    let code = mac.expect("HMAC takes a key of any length").finalize().into_bytes();
+    let code = mac.expect("HMAC accepts keys of any length").finalize().into_bytes();
     HEXLOWER.encode(&code)
 }
 

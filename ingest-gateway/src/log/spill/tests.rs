@@ -228,7 +228,7 @@ async fn f53_deleting_a_segment_frees_its_bytes() {
     }
     // A segment contains eight entries.
     backlog.release(ends[6], Pending::default()).unwrap();
-    assert_eq!(take_all(&spill, 1).await, 0, "nothing is deleted yet");
+    assert_eq!(take_all(&spill, 1).await, 0, "no segment is deleted yet");
     backlog.release(ends[7], Pending::default()).unwrap();
     assert_eq!(take_all(&spill, 1).await, 4, "eight entries outside the reserve are free; four fit the share");
 }

@@ -47,7 +47,7 @@ struct Active {
 /// The bytes after the durable part of a segment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// There are none.
+    /// No bytes.
     Clean,
     /// An interrupted write, to be truncated before the next write.
     Torn,

@@ -1,4 +1,4 @@
--- Adds what was refused meanwhile: one element of each array is one reason.
+-- Adds counts of rejections. The same index of each array is one reason.
 INSERT INTO refused_reports
     (organization_id, hour, route, code, field, rule, status, requests, last_at, last_request_id)
 SELECT * FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::text[], $5::text[], $6::text[], $7::smallint[], $8::bigint[],
