@@ -1,8 +1,8 @@
 -- Organizations, their members, and requests for new organizations. All three tables are written by identity-api.
 
--- The two click-token columns are the settings in docs/api/identity.md#settings; each is updated by its own statement, so
--- that concurrent changes keep both. A trusted partner can create organizations and attest their domains; only an operator
--- can make an organization one.
+-- The two click-token columns are the settings in docs/api/identity.md#settings; each is updated by its own statement, so that
+-- concurrent changes keep both. A trusted partner can create organizations and attest their domains; only an operator can make an
+-- organization a trusted partner.
 CREATE TABLE organizations (
     id                              uuid PRIMARY KEY DEFAULT uuidv7(),
     name                            text NOT NULL,

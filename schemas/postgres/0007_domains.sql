@@ -19,7 +19,7 @@ CREATE TABLE domains (
     verification_method text,
     created_at          timestamptz NOT NULL DEFAULT now(),
     verified_at         timestamptz,
-    visible_from        timestamptz,   -- the owner can't see earlier events; null, for a host's first owner: sees all
+    visible_from        timestamptz,   -- the owner can't see earlier events; null: sees all
     proved_at           timestamptz,
     proof_due_at        timestamptz,
     unproved_since      timestamptz,
@@ -32,7 +32,7 @@ CREATE TABLE domains (
 CREATE UNIQUE INDEX domains_one_registration ON domains (organization_id, site) WHERE released_at IS NULL;
 CREATE INDEX domains_by_organization ON domains (organization_id, created_at) WHERE released_at IS NULL;
 CREATE INDEX domains_owned ON domains (site text_pattern_ops) WHERE verified_at IS NOT NULL AND released_at IS NULL;
--- Earlier owners of a host or of one beneath it: the next owner can't see their history.
+-- Earlier owners of a host or of a subdomain: the next owner can't see their history.
 CREATE INDEX domains_formerly_owned ON domains (site text_pattern_ops) WHERE verified_at IS NOT NULL AND released_at IS NOT NULL;
 CREATE INDEX domains_proof_due ON domains (proof_due_at)
     WHERE proof_due_at IS NOT NULL AND verified_at IS NOT NULL AND released_at IS NULL;

@@ -1,5 +1,5 @@
--- The progress of each delivery. Messages and their progress are two tables because they have two writers: identity-api
--- writes a message in the transaction of the change and never again, stream-workers writes what became of it.
+-- The status of each delivery. Messages and their status are two tables because they have two writers: identity-api writes a
+-- message in the transaction of the change and never again, stream-workers writes its status.
 
 -- One row per delivery, inserted by the trigger below in the transaction that writes the message, so a deliverer never has
 -- to search for new messages. A pending row is due at `due_at`. During an attempt, `due_at` is when the attempt counts as
@@ -9,7 +9,7 @@ CREATE TABLE webhook_queue (
     delivery_id      uuid PRIMARY KEY REFERENCES webhook_deliveries ON DELETE CASCADE,
     endpoint_id      uuid NOT NULL,
     organization_id  uuid NOT NULL,
-    sender_id        uuid,                           -- the other organization that made the change, if another did
+    sender_id        uuid,                           -- the other organization that made the change; null: the endpoint's own
     is_unverified    boolean NOT NULL DEFAULT false, -- the sender is a content owner without a verified domain
     status           text NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'delivered', 'dead_letter', 'dropped')),
     had_no_room      boolean NOT NULL DEFAULT false, -- dropped because the queue of its endpoint was full
@@ -37,9 +37,9 @@ CREATE FUNCTION webhook_backlog_exceeds(endpoint uuid, count bigint) RETURNS boo
     SELECT EXISTS (SELECT FROM webhook_queue WHERE endpoint_id = endpoint AND status = 'pending' OFFSET count LIMIT 1)
 $$;
 
--- Returns whether another organization has its share of an endpoint's queue, a hundredth, or the content owners without a
--- verified domain have theirs, half of it for all of them: new accounts can't keep the messages of others out. Writers of one
--- sender hold its row or the pair's lock, so they take turns.
+-- Returns whether another organization has used up its share of an endpoint's queue, a hundredth, or the content owners without a
+-- verified domain theirs, half of it for all of them: new accounts can't displace the messages of others. Writers of one sender
+-- hold its row or the pair's lock, so they run one after the other.
 CREATE FUNCTION webhook_share_is_full(endpoint uuid, sender uuid, unverified boolean, most bigint) RETURNS boolean
     LANGUAGE sql VOLATILE AS $$
     SELECT EXISTS (SELECT FROM webhook_queue WHERE endpoint_id = endpoint AND status = 'pending'

@@ -1,10 +1,10 @@
--- What a reporter's next call must be able to read: its sessions and its click tokens.
+-- Sessions and click tokens, which a reporter's next call must be able to read.
 
--- A reported session. The key starts with the organization, so an id always belongs to its caller: nobody can write to
--- another organization's session or find out about it. The first value of a column stays, except that a privacy level can become
--- stricter, and that the agent and `created_at` become those of an earlier report.
--- ingest-gateway writes what calls of /sessions/* say, before their response. stream-workers writes what events say of the
--- sessions that they name, before the events can be read.
+-- A reported session. The key starts with the organization, so an id always belongs to its caller, who can neither change another
+-- organization's session nor find out about it. The first value of a column stays, with two exceptions: a privacy level can
+-- become stricter, and the agent and `created_at` become those of an earlier report.
+-- ingest-gateway writes the values of calls to /sessions/*, before their response. stream-workers writes the values in events for
+-- the sessions that they name, before the events can be read.
 CREATE TABLE sessions (
     organization_id     uuid NOT NULL,
     session_id          uuid NOT NULL,
@@ -25,8 +25,8 @@ CREATE TABLE sessions (
     ended_at            timestamptz,
     -- text, not jsonb: compared and shown as it was written.
     outcome             text,
-    -- A JSON object of the reported members that have no column, such as `data` or `conformance_level`, as written, without
-    -- what the session's privacy level withholds.
+    -- A JSON object of the reported members that have no column, such as `data` or `conformance_level`, as written, without the
+    -- members that the session's privacy level withholds.
     extra               text,
     created_at          timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (organization_id, session_id),

@@ -1,10 +1,10 @@
--- What drains received, by hour (docs/api/drains.md#coverage). All three tables are written by ingest-gateway once the records
--- of a body are durable. They contain counts of requests by people and nothing else about people.
+-- Lines received from drains, by hour (docs/api/drains.md#coverage). All three tables are written by ingest-gateway once the
+-- records of a body are durable. They contain counts of requests by people and no other data about people.
 
 -- One row per drain and hour: the sums over its bodies. An hour without a row has no coverage. Lines that are neither kept,
--- people's, bad nor dropped are bot requests that returned no content: failed_fetches of ClickHouse has them.
+-- people's, bad nor dropped are bot requests that returned no content: ClickHouse has them in failed_fetches.
 CREATE TABLE drain_hours (
-    source          uuid NOT NULL,        -- the drain, or for a key that is not a drain's, the UUIDv5 of organization and provider
+    source          uuid NOT NULL,        -- the drain; for other keys, the UUIDv5 of organization and provider
     organization_id uuid NOT NULL REFERENCES organizations (id),
     provider        text NOT NULL,
     drain_id        uuid,                 -- the drain, if there is one
@@ -12,7 +12,7 @@ CREATE TABLE drain_hours (
     lines           bigint NOT NULL,
     kept            bigint NOT NULL,      -- fetches by bots
     people          bigint NOT NULL,      -- requests by people, and by programs that are not an agent
-    bad             bigint NOT NULL,      -- lines that could not be read
+    bad             bigint NOT NULL,      -- unreadable lines
     dropped         jsonb NOT NULL,       -- {"reason": lines}: bot requests that are not counted, and lines of other hosts
     bytes           bigint NOT NULL,      -- of the lines
     lag_ms          bigint NOT NULL,      -- longest time from the newest line of a body to its acceptance
@@ -25,7 +25,7 @@ CREATE INDEX drain_hours_by_age ON drain_hours (hour);
 -- One row per body, so that a body sent again counts once.
 CREATE TABLE drain_bodies (
     source      uuid NOT NULL,
-    digest      bytea NOT NULL, -- of the body's lines and of what they counted as
+    digest      bytea NOT NULL, -- of the body's lines and their results
     received_at timestamptz NOT NULL,
     PRIMARY KEY (source, digest)
 );

@@ -1,7 +1,6 @@
--- An organization's rejected reports, by hour and reason: how many, when the last one arrived and its request id. Nothing
--- else of a request is stored. `field` and `rule` name a broken rule as the response listed it; both are empty when the
--- response listed none. A request that broke several rules counts once for each. Rows are kept for 30 days. Written by
--- ingest-gateway.
+-- An organization's rejected reports, by hour and reason: number, time of the last one and its request id. No other part of a
+-- request is stored. `field` and `rule` are those of the error in the response, or empty if it listed none. A request that broke
+-- several rules counts once for each. Rows are deleted after 30 days. Written by ingest-gateway.
 CREATE TABLE refused_reports (
     organization_id uuid NOT NULL REFERENCES organizations,
     hour            timestamptz NOT NULL,
