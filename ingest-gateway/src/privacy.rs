@@ -11,7 +11,7 @@ use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
 
 pub(crate) const TURN: &str = "turn";
-/// Excluded because anyone who can enumerate addresses can reverse a hash of one.
+/// Excluded, because a hash can be reversed by enumerating all addresses.
 pub(crate) const IP_HASH: &str = "ip_hash";
 const LEVEL: &str = "privacy_level";
 

@@ -39,7 +39,6 @@ named_enum! {
     }
 }
 
-/// Why a file is not a valid table.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BotTableError(String);

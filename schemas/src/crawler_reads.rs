@@ -26,7 +26,6 @@ pub struct Crawlers {
     pub page: Page<CrawlerItem>,
 }
 
-/// Fetches by an operator's bots, and claims by its agents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorCounts {
     pub operator: String,
@@ -79,7 +78,6 @@ pub struct StatusCount {
     pub count: u64,
 }
 
-/// Requests of one bot that returned no content, with one status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedCount {
     pub operator: String,

@@ -37,7 +37,6 @@ pub enum EventFamily {
 }
 
 impl EventType {
-    /// Every name in the specification.
     pub const SPECIFIED: [Self; 8] = [
         Self::ContentRetrieved,
         Self::ContentGrounded,

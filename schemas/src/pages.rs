@@ -14,7 +14,6 @@ pub const EVENTS_PAGE: u64 = 100;
 /// Default page size for URLs.
 pub const URLS_PAGE: u64 = 20;
 
-/// A part of a list, and the length of the whole list.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Page<T> {
     /// The items from `offset` on, at most `limit`.
@@ -47,7 +46,7 @@ pub struct EventItem {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EventReport {
-    /// The reported or inferred role; empty if it is missing and several are possible.
+    /// The reported or inferred role; empty if it is unknown.
     pub source_role: String,
     /// The reporter's id, or the report's key as a UUID.
     pub event_id: String,
@@ -85,7 +84,7 @@ pub struct EventReports {
 pub struct AgentEventItem {
     #[serde(flatten)]
     pub event: EventItem,
-    /// The reported or inferred role; empty if it is missing and several are possible.
+    /// The reported or inferred role; empty if it is unknown.
     pub source_role: String,
     /// Empty if missing.
     pub content_telemetry_id: String,
@@ -125,7 +124,6 @@ pub struct CorroborationItem {
     pub seen_by_neither: u64,
 }
 
-/// A page of corroboration, with a note on what it means.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Corroboration {
     pub organization_id: OrgId,

@@ -23,7 +23,6 @@ const WWW: &str = "www.";
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site(String);
 
-/// Why a text is not an ownable host name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SiteError {
     /// According to the URL standard.

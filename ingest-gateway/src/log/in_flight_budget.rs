@@ -1,6 +1,6 @@
 //! Limits how many bytes and records may be sent but unacknowledged.
 //!
-//! The delivery report returns a reservation, not the request: a client that disconnects frees no memory.
+//! A reservation is released by the delivery report, not by the request: a client that disconnects frees no memory.
 
 use crate::metrics;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn returned_bytes_can_be_reserved_again() {
+    fn released_bytes_can_be_reserved_again() {
         let budget = Budget::new(10);
         let first = budget.reserve(6).unwrap();
         assert!(budget.reserve(5).is_none());

@@ -31,7 +31,6 @@ pub(crate) fn names_any(value: &RawValue, is_withheld: impl Fn(&str) -> bool) ->
 /// Ranges to remove, in order and without overlaps.
 struct Removals {
     cuts: Vec<Range<usize>>,
-    /// All members of the outermost object were removed.
     is_emptied: bool,
 }
 

@@ -39,7 +39,6 @@ impl<'a> Batch<'a> {
         Ok(bound)
     }
 
-    /// Binds every event to its session, given the resolved tokens.
     pub(crate) fn bind_to(self, tokens: &Tokens) -> Result<Bound<'a>, ApiError> {
         let Self { context, events, mut faults } = self;
         let mut bound = Vec::with_capacity(events.len());

@@ -20,7 +20,6 @@ impl BodyMemory {
         Self(Slots::new(Pool::Bodies, bytes / KIB))
     }
 
-    /// Reserves memory for a body that is about to arrive.
     pub(crate) fn reserve(&self, tenant: Tenant) -> Result<BodyRoom, NoSlot> {
         self.0.take(tenant, usize::MAX).map(BodyRoom)
     }

@@ -21,7 +21,6 @@ pub fn visited_bytes() -> u64 {
     VISITED.get()
 }
 
-/// Counts one scan of a text.
 pub(crate) fn visit(text: &str) {
     VISITED.set(VISITED.get() + text.len() as u64);
 }

@@ -23,7 +23,6 @@ use service_kit::auth::Caller;
 use service_kit::http::ApiError;
 use uuid::Uuid;
 
-/// The endpoint that a body is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Document {
     Events,

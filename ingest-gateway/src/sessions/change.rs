@@ -30,7 +30,6 @@ pub(crate) struct Change<'a> {
 
 /// Maximum concurrent changes. Each holds a PostgreSQL connection until the log has its record, so the limit is below the connection limit.
 const CHANGES_AT_ONCE: usize = 14;
-/// Maximum wait for a slot.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn slots() -> Arc<Slots<Tenant>> {

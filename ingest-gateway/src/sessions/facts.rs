@@ -14,7 +14,6 @@ use url::Url;
 use uuid::Uuid;
 
 const DEFAULT_CURRENCY: &str = "USD";
-/// Known members of an outcome.
 const OUTCOME: &[&str] = &["type", "value_amount", "currency"];
 const MANIFEST_SUFFIX: &str = "/.well-known/content-telemetry.json";
 

@@ -67,7 +67,6 @@ pub(crate) fn session(value: Option<&RawValue>, member: Member, faults: &mut Fau
     }
 }
 
-/// Returns a canonical http or https URL.
 pub(crate) fn url(value: Option<&RawValue>, member: Member, faults: &mut Faults) -> Option<ContentUrl> {
     let name = member.0;
     let Some(text) = as_str(value?) else { return faults.none(member, "wrong_type", format!("{name} must be a string")) };

@@ -155,7 +155,7 @@ async fn send_all(gateway: &Gateway, key: &str, bodies: &[String]) {
 
 #[tokio::test]
 async fn f50_platform_coverage_grows_less_than_10_mb() {
-    // Both limits are a 32nd of the real ones: the default, and 10 MB.
+    // The budget is a 32nd of the default, and the allowed growth a 32nd of 10 MB.
     let gateway = Gateway::start_with(Limits { coverage_bytes: 256 * 1024, ..Limits::default() }).await;
     let now = service_kit::clock::Clock::System.now().timestamp();
     let own = |n: usize| line("a.test", "/", PERSON, "192.0.2.1", &format!("ray-{n}"));
@@ -193,7 +193,7 @@ async fn bytes(gateway: &Gateway) -> i64 {
 
 #[tokio::test]
 async fn f50_session_writes_grow_less_than_10_mb() {
-    // Both limits are a 32nd of the real ones: the default, and 10 MB.
+    // The budget is a 32nd of the default, and the allowed growth a 32nd of 10 MB.
     let gateway = Gateway::start_with(Limits { unverified_bytes: 128 * 1024, ..Limits::default() }).await;
     let large = "y".repeat(57_000);
     let session = uuid::Uuid::new_v4();

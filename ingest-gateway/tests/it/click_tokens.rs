@@ -45,7 +45,6 @@ fn checkout(id: &str, members: Value) -> Value {
     with(event("checkout_completed", json!({"id": id, "content_url": null})), members)
 }
 
-/// Returns all events on the log by id.
 async fn stored(gateway: &Gateway) -> HashMap<String, LogEvent> {
     gateway.all_events().await.into_iter().filter_map(|event| Some((event.id.clone()?, event))).collect()
 }

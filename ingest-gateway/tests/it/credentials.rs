@@ -74,7 +74,7 @@ async fn x19_accepts_only_one_plain_key_header() {
     assert_eq!(gateway.record_count(), 0);
 }
 
-/// That the code path is also the same is tested in `service_kit::auth`.
+/// `service_kit::auth` tests that both take the same code path.
 #[tokio::test]
 async fn x21_unknown_and_revoked_keys_get_the_same_response() {
     let gateway = Gateway::start().await;

@@ -41,7 +41,6 @@ async fn c3_too_large_records_change_no_session() {
     assert_eq!((stored, gateway.record_count()), (0, 0));
 }
 
-/// Sends a request and disconnects after `stay`.
 async fn send_and_leave(gateway: &Gateway, path: &str, key: &str, body: &Value, stay: Duration) {
     let address = gateway.server.url.strip_prefix("http://").expect("an address over HTTP");
     let mut stream = TcpStream::connect(address).await.expect("the gateway accepts");

@@ -121,7 +121,6 @@ impl Gateway {
         created.body["token"].as_str().expect("a token").to_owned()
     }
 
-    /// Returns every record of the topic, ordered by partition.
     pub(crate) async fn all_records(&self) -> Vec<LogRecord> {
         self.records(usize::try_from(self.record_count()).expect("a count")).await
     }
@@ -240,7 +239,6 @@ pub(crate) fn open_head(path: &str, key: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n")
 }
 
-/// Returns a fetch as an edge reports it.
 pub(crate) fn retrieval(url: &str) -> Value {
     json!({"type": "content_retrieved", "timestamp": AT, "source_role": "edge", "content_url": url})
 }

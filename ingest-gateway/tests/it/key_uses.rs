@@ -1,4 +1,4 @@
-//! Stores when keys were last used for reporting, in the background.
+//! Tests that the last use of a key is stored in the background.
 
 use crate::harness::{Gateway, retrieval};
 use chrono::{DateTime, Utc};

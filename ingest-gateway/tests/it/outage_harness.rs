@@ -124,7 +124,6 @@ impl Site {
     }
 }
 
-/// Returns the settings of a gateway process on these stores, and its URL.
 pub(crate) fn process_settings(
     stores: &TestStores,
     kafka: &KafkaSettings,
@@ -172,7 +171,6 @@ impl Sender {
     }
 }
 
-/// Senders that run until they are stopped.
 pub(crate) struct Load {
     senders: JoinSet<Vec<Outcome>>,
     stop: Arc<AtomicBool>,

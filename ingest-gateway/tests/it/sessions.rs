@@ -133,7 +133,6 @@ async fn e1_sessions_belong_to_their_reporter() {
     assert_eq!(gateway.post_to("/sessions/end", &mine, &outcome).await.status, 200, "the other session has no outcome yet");
 }
 
-/// Returns the sessions in PostgreSQL with their levels.
 async fn rows(gateway: &Gateway) -> Vec<(Uuid, Option<i16>)> {
     let rows = sqlx::query_as("SELECT session_id, privacy_level FROM sessions").fetch_all(&gateway.stores.pool).await;
     rows.expect("the query succeeds")

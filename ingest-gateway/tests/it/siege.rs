@@ -36,7 +36,6 @@ struct Besieged {
 }
 
 impl Besieged {
-    /// Starts a gateway for a test that opens this many sockets.
     async fn start_for(sockets: usize) -> Self {
         let (may_open, needed) = (raise_open_files(), sockets as u64 + OTHER_FILES);
         assert!(

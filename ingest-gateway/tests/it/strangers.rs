@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 /// Requests per round. At most 600 unknown keys per minute are looked up.
 const AT_ONCE: usize = 50;
 const ROUNDS: usize = 400;
-/// Requests with the same unknown key.
 const REPEATS: usize = 300;
 /// How long an unknown key is cached.
 const UNKNOWN_FOR: Duration = Duration::from_millis(800);

@@ -22,7 +22,6 @@ pub struct AnalystAccount {
     pub revoked_at: Option<DateTime<Utc>>,
 }
 
-/// A new account with its password.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct CreatedAnalystAccount {
     #[serde(flatten)]

@@ -20,7 +20,6 @@ pub struct ContentUrl {
     pub site: Option<Site>,
 }
 
-/// Why a text is not a content URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContentUrlError {
     #[error("the URL is longer than 8192 bytes")]

@@ -55,7 +55,6 @@ pub struct LastAttempt {
     pub duration_ms: i64,
 }
 
-/// A delivery in its endpoint's log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoggedDelivery {
     pub id: DeliveryId,

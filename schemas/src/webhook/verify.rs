@@ -150,7 +150,6 @@ mod tests {
         DateTime::from_timestamp(1_790_000_000, 0).unwrap()
     }
 
-    /// Returns headers and body of a delivery sent at `at`.
     fn sent(secret: &str, at: DateTime<Utc>) -> (HashMap<&'static str, String>, Vec<u8>) {
         let data = InviteData {
             id: InviteId(Uuid::from_u128(1)),

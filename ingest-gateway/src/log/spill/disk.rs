@@ -14,7 +14,6 @@ pub(super) trait Disk: Send + Sync {
 }
 
 pub(super) trait Segment: Write + Send {
-    /// Makes all written bytes durable.
     fn sync_data(&mut self) -> io::Result<()>;
     /// Truncates the segment, durably.
     fn cut(&mut self, length: u64) -> io::Result<()>;

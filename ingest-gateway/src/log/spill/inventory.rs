@@ -16,12 +16,10 @@ const RESERVE: u64 = 8;
 /// Maximum bytes in memory that wait for a slow disk.
 const MAX_WAITING_BYTES: u64 = 64 * 1024 * 1024;
 
-/// A segment, up to its last durable byte.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub(super) number: u64,
     pub(super) durable_bytes: u64,
-    /// No more bytes are written to it.
     pub(super) is_closed: bool,
 }
 
@@ -92,7 +90,7 @@ impl Inventory {
         Ok(())
     }
 
-    /// Returns the claim of entries that were not written.
+    /// Releases the claim of entries that were not written.
     pub(super) fn give_back(&self, bytes: u64, shares: &Shares) {
         let mut state = self.lock();
         state.shares.subtract_all(shares);
@@ -165,7 +163,6 @@ impl Inventory {
         metrics::spill_pending(state.pending.records, state.pending.events);
     }
 
-    /// Subtracts entries that the log acknowledged.
     pub(super) fn drained(&self, count: Pending) {
         let mut state = self.lock();
         state.pending.records = state.pending.records.saturating_sub(count.records);

@@ -48,7 +48,6 @@ struct Times {
 
 type Waiting = BTreeMap<Reason, Times>;
 
-/// Rejections that are not stored yet.
 pub(crate) struct Refusals(Arc<Mutex<Waiting>>);
 
 impl Refusals {
@@ -147,7 +146,6 @@ pub(crate) async fn note_refusal(Shared(state): Shared<Arc<State>>, mut request:
     response
 }
 
-/// Deletes old rejections hourly, as long as the handle exists.
 pub(crate) fn start_expiry(pool: PgPool, clock: Clock) -> AbortOnDropHandle<()> {
     housekeeping::hourly("old refusals", move || {
         let (pool, before) = (pool.clone(), clock.now() - KEEP);

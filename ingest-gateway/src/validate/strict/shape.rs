@@ -43,7 +43,6 @@ pub(super) enum Shape {
 pub(super) const COUNT: Shape = Shape::Integer { least: 0, most: i64::MAX };
 pub(super) const INTEGER: Shape = Shape::Integer { least: i64::MIN, most: i64::MAX };
 
-/// A member that must be present.
 pub(super) const fn required(field: &'static str, shape: Shape) -> Rule {
     Rule { field, shape, need: Need::Required }
 }
@@ -64,7 +63,6 @@ impl Rule {
     }
 }
 
-/// Returns the last part of a dotted path.
 pub(crate) fn last_part(field: &'static str) -> &'static str {
     field.rsplit('.').next().unwrap_or(field)
 }

@@ -70,7 +70,6 @@ fn page(url: &str) -> String {
     ContentUrl::parse(url).unwrap().keyed
 }
 
-/// Returns whether the page contains a parameter of this name.
 fn is_kept(name: &str) -> bool {
     match page(&format!("https://a.example/x?{name}=1")) {
         page if page == format!("a.example/x?{name}=1") => true,
