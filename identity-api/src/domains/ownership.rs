@@ -29,7 +29,7 @@ pub(crate) enum Basis {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TakeError {
-    #[error("another organisation owns the domain")]
+    #[error("another organization owns the domain")]
     Held,
     #[error(transparent)]
     Store(#[from] sqlx::Error),

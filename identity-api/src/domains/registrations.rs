@@ -114,7 +114,7 @@ async fn ensure(pool: &PgPool, org: OrgId, site: &Site, now: DateTime<Utc>) -> R
 }
 
 fn unreadable(why: SiteError) -> ApiError {
-    ApiError::internal(anyhow::anyhow!("a registered domain is {why}"))
+    ApiError::internal(anyhow::anyhow!("a stored domain is invalid: {why}"))
 }
 
 pub(crate) async fn release(

@@ -80,7 +80,7 @@ pub(crate) async fn verify_domain(
     if registered.verified_at.is_some() {
         return prove_again(&state, &actor, registered, &methods).await.map(|row| Json(row.into()));
     }
-    let site: Site = registered.domain.parse().map_err(|_| ApiError::internal(anyhow::anyhow!("a stored domain is none")))?;
+    let site: Site = registered.domain.parse().map_err(|_| ApiError::internal(anyhow::anyhow!("a stored domain is invalid")))?;
     let holder = {
         let mut connection = state.pool.acquire().await?;
         ownership::holder(&mut connection, actor.org_id, &site).await?

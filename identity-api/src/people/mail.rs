@@ -65,7 +65,7 @@ impl MailSettings {
         let from = match (&self.mail_from, &self.smtp_url) {
             (Some(from), _) => from.as_str(),
             (None, None) => LOCAL_SENDER,
-            (None, Some(_)) => bail!("TELEMETRY_MAIL_FROM is not set: name the sender of mail beside TELEMETRY_SMTP_URL"),
+            (None, Some(_)) => bail!("TELEMETRY_MAIL_FROM is not set: TELEMETRY_SMTP_URL requires a sender"),
         };
         let from: Mailbox = from.parse().ok().with_context(|| {
             format!("TELEMETRY_MAIL_FROM={from:?}: not an address; write it as in `Telemetry <telemetry@example.com>`")
@@ -74,7 +74,7 @@ impl MailSettings {
             (Some(url), _) => Outlet::Server(smtp(url)?),
             (None, Some(folder)) => Outlet::Folder(folder.clone()),
             (None, None) => {
-                bail!("mail cannot be sent: set TELEMETRY_SMTP_URL, or TELEMETRY_MAIL_DIR to keep each mail as a file")
+                bail!("no email delivery: set TELEMETRY_SMTP_URL, or TELEMETRY_MAIL_DIR to write each email to a file")
             }
         };
         Ok(Mailer { from, outlet })
@@ -84,7 +84,7 @@ impl MailSettings {
 fn smtp(url: &Hidden) -> anyhow::Result<AsyncSmtpTransport<Tokio1Executor>> {
     // The error of lettre can contain the password.
     let builder = AsyncSmtpTransport::<Tokio1Executor>::from_url(url.reveal()).map_err(|_| {
-        anyhow::anyhow!("TELEMETRY_SMTP_URL: not a mail server; write it as in smtps://user:password@mail.example.com")
+        anyhow::anyhow!("TELEMETRY_SMTP_URL: not a mail server; write it like smtps://user:password@mail.example.com")
     })?;
     Ok(builder.timeout(Some(SMTP_TIMEOUT)).build())
 }
@@ -158,7 +158,7 @@ fn keep(folder: &Path, mail: &[u8]) -> anyhow::Result<()> {
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?.write_all(mail)?;
         fs::rename(&fresh, folder.join(format!("{name}.eml")))
     });
-    kept.with_context(|| format!("TELEMETRY_MAIL_DIR={}: a mail cannot be kept", folder.display()))
+    kept.with_context(|| format!("TELEMETRY_MAIL_DIR={}: failed to write an email", folder.display()))
 }
 
 #[cfg(test)]
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_tls_parameter_requires_tls() {
+    fn requires_tls_only_by_scheme_or_parameter() {
         for url in [
             "smtps://mail.test",
             "smtps://u:p@mail.test?tls=required",

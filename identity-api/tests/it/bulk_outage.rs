@@ -92,7 +92,7 @@ async fn interrupted_bulk_calls_leave_nothing_behind() {
         let (app, key) = (Arc::clone(&app), key.clone());
         async move { file(&app, &key).await }
     });
-    eventually("the call waits in its middle", || async {
+    eventually("the call waits in the middle", || async {
         let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'INSERT INTO delegation_requests%'";
         (app.count(waiting).await == 1).then_some(())
     })

@@ -94,7 +94,7 @@ async fn a8_dns_verification_overrides_an_attestation() {
     assert_eq!(
         told.filter(|mail| !mail.contains("Squatter") && !mail.contains("ada-o.test.test")).count(),
         2,
-        "neither is named"
+        "the emails name neither organization"
     );
     let squatters = app.seed().key(squatter, schemas::identity::OrgType::ContentOwner, &schemas::identity::Scope::ALL).await;
     for (reader, other) in [(&key, squatter), (&squatters, owner)] {

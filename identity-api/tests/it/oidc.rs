@@ -177,7 +177,7 @@ async fn callbacks_work_once_and_in_one_browser() {
     assert!(to.query_pairs().any(|pair| pair == ("code_challenge_method".into(), "S256".into())), "{to}");
     assert!(
         !journey.contains(&*to.query_pairs().find(|(name, _)| name == "nonce").unwrap().1),
-        "the browser cannot read its journey"
+        "the browser can't read the state"
     );
 
     let back = browser.walk("jane").await;

@@ -72,7 +72,7 @@ async fn rejects_tokens_for_other_clients_or_sign_ins() {
         ("expired", |claims| claims.expires_at -= TimeDelta::minutes(5)),
         ("another key", |claims| claims.key = "another-client-secret-that-is-long-enough".to_owned()),
         ("an unverified address", |claims| claims.email_verified = Some(false)),
-        ("an address of which it does not say whether it is verified", |claims| claims.email_verified = None),
+        ("an address without email_verified", |claims| claims.email_verified = None),
         ("no address", |claims| claims.email = None),
     ];
     for (what, spoil) in spoil {

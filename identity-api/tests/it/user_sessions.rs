@@ -184,17 +184,17 @@ async fn x18_invalid_credentials_get_the_same_401() {
         refuses(ask().header("authorization", &bearer).header("authorization", &bearer), "two headers").await;
         refuses(ask().header("cookie", &other).header("cookie", &other), "two cookies").await;
         refuses(ask().header("cookie", format!("{other}; {other}")), "two cookies in one").await;
-        refuses(ask().header("cookie", format!("__Host-{other}")), "the cookie of a surface over HTTPS").await;
+        refuses(ask().header("cookie", format!("__Host-{other}")), "the cookie name for HTTPS").await;
         refuses(ask().header("cookie", format!("Session={session}")), "another cookie").await;
         let theirs = app.session("theirs@example.com", &[org]).await;
         refuses(
             ask().header("authorization", &bearer).header("cookie", format!("telemetry-session={theirs}")),
-            "two different ones",
+            "two different sessions",
         )
         .await;
-        refuses(ask().header("authorization", "Basic x").header("cookie", &other), "a good cookie beside a bad header").await;
+        refuses(ask().header("authorization", "Basic x").header("cookie", &other), "a good cookie and a bad header").await;
         refuses(ask().header("x-api-key", &key).header("x-api-key", &key), "two key headers").await;
-        refuses(ask().header("x-api-key", PlainApiKey::mint(OrgType::Agent).reveal()).header("cookie", &other), "a bad key")
+        refuses(ask().header("x-api-key", PlainApiKey::mint(OrgType::Agent).reveal()).header("cookie", &other), "an invalid key")
             .await;
         assert_eq!(
             answer(ask().header("authorization", &bearer).header("cookie", &other)).await.status,

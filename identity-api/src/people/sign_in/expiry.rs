@@ -16,7 +16,7 @@ const LINKS: &str = "DELETE FROM magic_links WHERE token_hash = ANY(array( \
 /// Runs until the handle is dropped.
 pub(crate) fn start(pool: PgPool, clock: Clock, keep_days: u32) -> AbortOnDropHandle<()> {
     let keep = TimeDelta::days(keep_days.into());
-    housekeeping::hourly("sessions and sign-in links that are over", move || {
+    housekeeping::hourly("ended sessions and sign-in links", move || {
         let (pool, before) = (pool.clone(), clock.now() - keep);
         async move { delete(&pool, before).await }
     })

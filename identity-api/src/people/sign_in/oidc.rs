@@ -94,7 +94,7 @@ pub(crate) async fn finish_oidc(
         // Return server errors as errors, so that they are logged and counted.
         match page(&state.sign_in, &headers, false).filter(|_| refusal.code().status() < 500) {
             Some(page) => {
-                tracing::info!("a sign-in at a provider was refused: {}", refusal.in_one_line());
+                tracing::info!("rejected a sign-in at a provider: {}", refusal.in_one_line());
                 (end, Redirect::to(page.as_str())).into_response()
             }
             None => (end, refusal).into_response(),

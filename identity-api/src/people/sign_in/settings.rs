@@ -137,7 +137,7 @@ impl SignInSettings {
 
     pub(crate) fn checked(&self, egress: Egress) -> anyhow::Result<SignIn> {
         let public_url = self.public_url.clone().context(
-            "TELEMETRY_PUBLIC_URL is not set: name the address under which people reach this surface, as in https://telemetry.example.com",
+            "TELEMETRY_PUBLIC_URL is not set: set it to the URL where people reach this service, such as https://telemetry.example.com",
         )?;
         ensure!(
             self.session_idle_hours <= self.session_hours,
@@ -146,7 +146,7 @@ impl SignInSettings {
             self.session_hours
         );
         if !self.oidc_allow.is_empty() {
-            tracing::warn!(allowed = %self.oidc_allow, "TELEMETRY_OIDC_ALLOW is set: more than public servers on port 443 may vouch for people");
+            tracing::warn!(allowed = %self.oidc_allow, "TELEMETRY_OIDC_ALLOW permits non-public OpenID Connect providers");
         }
         let egress = egress.for_operators(self.oidc_allow.clone());
         let origins = [&public_url].into_iter().chain(&self.allowed_origins);
@@ -178,5 +178,5 @@ fn hours() -> clap::builder::RangedI64ValueParser<u32> {
 fn web_address(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let url = url.filter(|url| url.username().is_empty() && url.password().is_none() && url.fragment().is_none());
-    url.ok_or_else(|| "not a web address; write it as in https://telemetry.example.com".to_owned())
+    url.ok_or_else(|| "not a web address; write it like https://telemetry.example.com".to_owned())
 }

@@ -11,13 +11,13 @@ const MAX_BYTES: usize = 256 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FetchError {
-    #[error("the provider does not answer: {0:?}")]
+    #[error("the provider doesn't respond: {0:?}")]
     Failed(Failure),
-    #[error("the provider names an address that is none")]
+    #[error("the provider's metadata contains an invalid URL")]
     NoUrl(#[from] url::ParseError),
-    #[error("the provider's answer cannot be read: {0}")]
+    #[error("failed to read the provider's response: {0}")]
     Unreadable(#[from] axum::http::Error),
-    #[error("the provider's answer is larger than {MAX_BYTES} bytes")]
+    #[error("the provider's response is larger than {MAX_BYTES} bytes")]
     TooLarge,
 }
 

@@ -82,7 +82,7 @@ impl Providers {
             let provider = provider.map_err(|error| anyhow!("{error:#}"))?;
             ensure!(
                 providers.iter().all(|other| other.id != provider.id),
-                "TELEMETRY_OIDC_PROVIDERS, provider {}: the id is another's too; choose a second one",
+                "TELEMETRY_OIDC_PROVIDERS, provider {}: the id is already used; choose another",
                 index + 1
             );
             providers.push(provider);
@@ -104,14 +104,14 @@ impl Provider {
         let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         ensure!(
             (1..=40).contains(&written.id.len()) && written.id.bytes().all(is_plain),
-            "the id is no path segment; use up to 40 lower-case letters, digits and hyphens"
+            "the id is invalid; use 1 to 40 lowercase letters, digits and hyphens"
         );
-        let issuer = Url::parse(&written.issuer).ok().context("the issuer is no URL; write it as the provider spells it")?;
+        let issuer = Url::parse(&written.issuer).ok().context("the issuer is not a URL; copy it from the provider")?;
         ensure!(
             egress.check(&issuer).is_ok(),
-            "the issuer is no public HTTPS server on port 443; use one that is, or let TELEMETRY_OIDC_ALLOW name its host:port"
+            "the issuer is not a public HTTPS server on port 443; use one that is, or add its host:port to TELEMETRY_OIDC_ALLOW"
         );
-        ensure!(!written.client_id.is_empty(), "the client_id is empty; use what the provider gave out");
+        ensure!(!written.client_id.is_empty(), "the client_id is empty; copy it from the provider");
         let redirect = format!("{}/api/v1/identity/auth/oidc/{}/callback", public_url.as_str().trim_end_matches('/'), written.id);
         let scopes = written.scopes.unwrap_or_else(|| vec!["email".to_owned()]);
         Ok(Self {
@@ -163,14 +163,14 @@ impl Provider {
         let verifier = self.verifier(&client, clock);
         let claims = id_token.claims(&verifier, nonce).map_err(|error| self.refuse(&error))?;
         if !is_for(claims, &self.client_id) {
-            return Err(self.refuse(&"the id_token is for several clients, or its azp is another client"));
+            return Err(self.refuse(&"the id_token has several audiences, or its azp is another client"));
         }
         if let Some(expected) = claims.access_token_hash() {
             let algorithm = id_token.signing_alg().map_err(|error| self.refuse(&error))?;
             let key = id_token.signing_key(&verifier).map_err(|error| self.refuse(&error))?;
             let actual = AccessTokenHash::from_token(tokens.access_token(), algorithm, key);
             if !actual.is_ok_and(|actual| actual == *expected) {
-                return Err(self.refuse(&"the id_token is of another access token"));
+                return Err(self.refuse(&"the id_token belongs to another access token"));
             }
         }
         let mut address = (claims.email().cloned(), claims.email_verified());
@@ -211,11 +211,11 @@ impl Provider {
                         return Err(self.refuse(&said));
                     }
                 }
-                Err(RequestTokenError::Parse(..)) => return Err(self.is_away(anyhow!("its answer to a code cannot be read"))),
+                Err(RequestTokenError::Parse(..)) => return Err(self.is_away(anyhow!("the token response is invalid"))),
                 Err(other) => return Err(self.is_away(anyhow!("{other:?}"))),
             }
         }
-        Err(self.is_away(anyhow!("it advertises no way to authenticate with a client secret")))
+        Err(self.is_away(anyhow!("the provider advertises no supported authentication method for a client secret")))
     }
 
     /// Returns how to send the client's secret, preferred method first: those in `token_endpoint_auth_methods_supported`, and
@@ -253,7 +253,7 @@ impl Provider {
     }
 
     fn refuse(&self, why: &dyn fmt::Display) -> ApiError {
-        tracing::info!(provider = self.id, "a sign-in was refused: {why}");
+        tracing::info!(provider = self.id, "rejected a sign-in: {why}");
         refuse()
     }
 }
