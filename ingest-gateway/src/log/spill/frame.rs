@@ -11,14 +11,10 @@ const MAX_BODY_BYTES: usize = schemas::log::MAX_RECORD_BYTES + 1024 * 1024;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ParsedFrame<'a> {
     /// A complete entry, with its length in bytes.
-    Whole {
-        payload: &'a [u8],
-        bytes: usize,
-    },
+    Whole { payload: &'a [u8], bytes: usize },
     /// The beginning of an entry of this many bytes, if more bytes follow.
-    Partial {
-        bytes: usize,
-    },
+    Partial { bytes: usize },
+    /// Bytes that are not an entry.
     Damaged,
 }
 
