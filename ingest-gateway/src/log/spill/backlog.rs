@@ -141,10 +141,7 @@ impl Backlog {
         let next = frame::next_whole(&rest);
         let damaged = &rest[..next.unwrap_or(rest.len())];
         if next.is_none() && frame::is_torn(damaged) {
-            tracing::warn!(
-                bytes = damaged.len(),
-                "skipped an interrupted write in the spill; it was never acknowledged"
-            );
+            tracing::warn!(bytes = damaged.len(), "skipped an interrupted write in the spill; it was never acknowledged");
         } else {
             let path = self.folder.set_aside("damaged", self.at, damaged)?;
             tracing::error!(path = %path.display(), bytes = damaged.len(), "found damaged bytes in the spill; moved them to a file");
