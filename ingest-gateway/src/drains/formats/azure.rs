@@ -105,7 +105,8 @@ mod tests {
         assert_ne!(of_visitor, a);
         assert_eq!(read(&of_visitor), ["/a"]);
         assert_eq!(read(&format!(r#"{{"records":[{of_visitor}]}}"#)), ["/a"]);
-        assert_eq!(read(&a.replacen('{', &format!(r#"{{"records":[{a}],"#), 1)), ["/a"], "a line is no batch");
+        let both = a.replacen('{', &format!(r#"{{"records":[{}],"#, line("/b")), 1);
+        assert_eq!(read(&both), ["/a"], "a line is no batch");
         for none in [
             format!(r#"{{"records":[{{"records":[{a}]}}]}}"#),
             format!(r#"{{"properties":{{"records":[{a}]}}}}"#),
