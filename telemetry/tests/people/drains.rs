@@ -206,7 +206,7 @@ async fn every_provider_of_lines_can_be_imported() {
         (summary["total_events"].as_u64() >= Some(1)).then_some(())
     })
     .await;
-    for provider in ["cloudflare", "fastly", "akamai", "vercel"] {
+    for provider in ["cloudflare", "fastly", "akamai", "vercel", "azure"] {
         let file = folder.join(format!("{provider}.ndjson"));
         let log = [file.to_str().unwrap(), "--provider", provider, "-o", "json"];
         let tried = network.run(&[&["drain", "test"], &log[..]].concat()).json();
