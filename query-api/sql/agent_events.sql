@@ -1,6 +1,6 @@
--- A page of an organization's own list: how many reports the list has, and the places of those on the page.
--- Always returns one row. A report has its own time, so the window is a range of the primary key. The rows of an issuer are
--- what other organizations did with its click tokens.
+-- A page of an organization's own list: the length of the list, and the places of the reports on the page. Always returns one
+-- row. A report has its own time, so the period is a range of the primary key. An issuer's rows are reports of other
+-- organizations with its click tokens.
 WITH listed AS (
     SELECT at, identity
     FROM reports FINAL
@@ -16,8 +16,8 @@ SELECT
 FROM (
     SELECT at, identity
     FROM listed
-    -- What follows the last report of the previous page; on the first page everything.
-    -- Numbers, because ClickHouse sends a time in such a condition to other shards as text that they may read as another time.
+    -- Reports after the cursor; all reports on the first page. Compares numbers: ClickHouse sends times in such a condition to
+    -- other shards as text, which they may parse as another time.
     WHERE toUnixTimestamp64Milli(at) <= {after_ms:Int64}
         AND (toUnixTimestamp64Milli(at) < {after_ms:Int64} OR identity > {after_key:UInt128})
     ORDER BY at DESC, identity

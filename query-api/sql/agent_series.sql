@@ -1,6 +1,7 @@
--- An organization's own series: its reports, and what others did with its click tokens (clicks), by bucket and value. The value is that
--- of `split`: type, role, agent, or empty for one value without a name. Reports without a value have a key with 0, because they
--- count in the extent. Key, values and extent otherwise as in series.sql; reports count as in agent_summary.sql.
+-- An organization's own series by bucket and value: its reports, and those of others with its click tokens (clicks). The value
+-- depends on `split`: type, role, agent, or empty for one value without a name. Reports without a value have 0 in their key,
+-- because they count in the extent. Key, values and extent are otherwise as in series.sql; reports count as in
+-- agent_summary.sql.
 SELECT
     key,
     sum(some_events) AS events,

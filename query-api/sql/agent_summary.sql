@@ -1,7 +1,7 @@
--- An organization's own figures in one pass: what it reported, in total and by type, role and agent, and what other
--- organizations did with its click tokens (clicks), in total and by type (click). Each report counts once at its own time.
--- A click that the organization itself bound with another organization's token has no session and no agent.
--- Types and agents beyond the maximum are added up as in summary.sql, in a row with is_other = 1 for each of these figures.
+-- An organization's own figures in one pass: its reports in total and by type, role and agent, and what other organizations
+-- reported with its click tokens in total (clicks) and by type (click). Each report counts once, at its own time. If the
+-- organization used another organization's token, the report has no session and no agent. Types and agents beyond the maximum
+-- are one row per figure with is_other = 1, as in summary.sql.
 SELECT figure, is_other, name, sum(some_events) AS events, uniqExactIfMerge(session_set) AS sessions
 FROM (
     SELECT
@@ -43,7 +43,7 @@ FROM (
             (is_issuers, role),
             (is_issuers, has_agent, agent_name)
         )
-        -- Clicks have no roles and agents; a report without a role or without an agent behind it is in no such figure.
+        -- Clicks don't count by role or agent; reports without a role or an agent don't count in that figure.
         HAVING (is_issuers = 0 OR (grouping(role) = 1 AND grouping(agent_name) = 1))
             AND (grouping(role) = 1 OR role != 0)
             AND (grouping(agent_name) = 1 OR has_agent)

@@ -1,2 +1,2 @@
--- The clock by which rights of analyst accounts begin and end, in milliseconds since 1970.
+-- ClickHouse's time in milliseconds since 1970, by which permissions of analyst accounts start and end.
 SELECT toUnixTimestamp64Milli(now64(3))

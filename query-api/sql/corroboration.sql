@@ -14,7 +14,7 @@ FROM (
                     arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))), {never_ms:Int64})) AS owned_since,
                 toUUID('00000000-0000-0000-0000-000000000000') AS nobody,
                 link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told,
-                -- A session that the reader may not see makes no claim.
+                -- A session that the reader may not see doesn't count as a claim.
                 is_claimed AND (is_told OR role = 1) AS has_claim,
                 {by_agent:UInt8} AND is_claim AND (is_told OR role = 1) AS is_agents
             SELECT

@@ -1,7 +1,8 @@
--- Who fetched: one row per bot, whose facts are of the first report that names one, with its fetches and its refused requests by
--- status; rows of bots without fetches, with the log lines whose request returned no content; and one row per agent, which has no
--- bot, with what it claims and the clicks that came back from it. Status 0 is unknown for a fetch; a refused request with status 0
--- wasn't answered. Claims count as in corroboration.sql. The parts that read events read one snapshot.
+-- Fetches by bot, in three parts that read one snapshot of events:
+-- 1. Bots with their fetches and refused requests by status. A bot's facts come from the first report that names one.
+-- 2. Agents, without a bot, with their claims and the clicks that they led to. Claims count as in corroboration.sql.
+-- 3. Bots with the log lines whose request returned no content.
+-- Status 0 is unknown for a fetch; for a refused request it means that there was no response.
 SELECT
     toString(operator) AS operator_name, toString(bot) AS bot_name, toString(purpose) AS purpose_name, toInt8(verified) AS verified_code,
     groupArrayIf((one_status, requests), is_fetch) AS statuses,
@@ -37,7 +38,7 @@ WITH
     link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told,
     outcome = 'fetch' AND is_claimed AND (is_told OR role = 1) AS has_claim,
     is_claim AND (is_told OR role = 1) AS is_agents,
-    -- It goes by another organization's token and leads to the host of the token's link.
+    -- A click uses another organization's token and leads to the host of the token's link.
     type = 'content_engaged' AND link_site = '' AND platform != organization AS is_click
 SELECT '', '', '', toInt8(0), CAST([], 'Array(Tuple(UInt16, UInt64))'), CAST([], 'Array(Tuple(UInt16, UInt64))'), toUInt64(0),
     toUInt64(0), toUInt64(0),
@@ -73,7 +74,7 @@ FROM (
         AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64} OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
         AND if({outcome:String} = '', 1, outcome = {outcome:String})
     GROUP BY operator, bot, purpose, verified, one_status
-    -- Copies of a line can be in several partitions.
+    -- Partitions can contain copies of a line.
     SETTINGS do_not_merge_across_partitions_select_final = 0
 )
 GROUP BY operator, bot, purpose, verified

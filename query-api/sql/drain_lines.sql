@@ -1,5 +1,5 @@
--- What became of the owner's own log lines that carry a correlation id, one row per drain. A line joins an event if other observers
--- report it too. It is an event of its own if an earlier line of the same drain has the id for that URL.
+-- The owner's log lines with a correlation id, one row per drain. A line joins an event if other observers report it too. It is
+-- a separate event if an earlier line of the drain has the same id and URL.
 WITH
     (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
     host -> arrayFirst(since -> since != {undecided:Int64}, arrayPushBack(arrayMap(
@@ -9,7 +9,7 @@ SELECT
     toString(drain) AS drain_id,
     count() AS lines,
     countIf(length(reports.drain) > 1) AS joined,
-    -- Stored as 0 where it is the event's key, as in events of their own.
+    -- Stored as 0 if it equals the event's key, which is the case for separate events.
     countIf(identity = 0) AS reused
 FROM events FINAL
 ARRAY JOIN

@@ -1,14 +1,15 @@
--- A page of an owner's list: how many events the list has, and of each event on the page its key, time and roles, whether the owner
--- may see whose agent it was, and the place of the report that represents it. Always returns one row.
+-- A page of an owner's list: the length of the list, and for each event on the page its key, time, roles, whether the owner may
+-- see its agent, and the place of the report that represents it. Always returns one row.
 --
--- One pass over all events counts them by ten minutes, so that only those down to the page's end have to be sorted. Arrays are read
--- around the events on the page only. All parts of a statement read one snapshot, so total and page agree.
+-- One pass counts all events per ten minutes, so only the events up to the end of the page are sorted, and arrays are read only
+-- near the events on the page. All parts of a statement read one snapshot, so total and page agree.
 WITH
     (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
     host -> arrayFirst(since -> since != {undecided:Int64}, arrayPushBack(arrayMap(
         end -> transform(left(host, end - 1), deciders.1, deciders.2, {undecided:Int64}),
         arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))), {never_ms:Int64})) AS owned_since,
-    -- A click on another host than its token's link belongs to its reporter, unless the link's host is the reader's too.
+    -- A click on another host than that of its token's link belongs to its reporter, unless the reader owns the link's host
+    -- too.
     link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS shows_agent,
     listed AS (
         SELECT
@@ -16,17 +17,18 @@ WITH
             at,
             key,
             toUnixTimestamp64Milli(at) AS at_ms,
-            -- What follows the last event of the previous page; on the first page everything.
+            -- Events after the cursor; all events on the first page.
             if({is_next:UInt8}, at_ms < {after_ms:Int64} OR (at_ms = {after_ms:Int64} AND key > {after_key:UInt128}), 1) AS is_after
         FROM events FINAL
         WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site
             HAVING argMax(above NOT IN (SELECT host FROM foreign_hosts), length(above)))
             AND at >= fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND at < fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-            -- Of hosts that had another owner, what happened since then.
+            -- On hosts that had another owner, only later events.
             AND if({is_dated:UInt8}, at_ms >= {dated_ms:Int64} OR at_ms >= owned_since(site), 1)
             AND NOT startsWith(type, 'turn_')
-            -- Filters compare what the owner sees. Each is off unless it is set; ClickHouse doesn't resolve what `if` leaves out.
+            -- Filters compare what the owner sees. An unset filter is off; ClickHouse doesn't resolve the unused branch of
+            -- `if`.
             AND if({is_filtered:UInt8},
                 ({event_type:String} = '' OR type = {event_type:String})
                     AND ({outcome:String} = '' OR outcome = {outcome:String})
@@ -34,7 +36,7 @@ WITH
                     AND ({has_platform:UInt8} = 0 OR if(shows_agent, platform, organization) = {platform:UUID}),
                 1)
     ),
-    -- All events of the list, and a time before which no event of the page is.
+    -- The number of events, and a time that no event on the page precedes.
     (
         SELECT (sum(events_listed), minIf(ms, events_before < {through:UInt64}))
         FROM (
@@ -59,7 +61,8 @@ FROM events FINAL
 WHERE (site, at, key) IN (
     SELECT site, at, key
     FROM listed
-    -- A number, because ClickHouse sends a time in such a condition to other shards as text that they may read as another time.
+    -- Compares numbers: ClickHouse sends times in such a condition to other shards as text, which they may parse as another
+    -- time.
     WHERE is_after AND at_ms >= assumeNotNull(counted.2)
     ORDER BY at DESC, key
     LIMIT {limit:UInt64} OFFSET {offset:UInt64}

@@ -1,5 +1,5 @@
--- A page of a funnel: content events by agent, URL or day, in the order of what becomes of content. `name` and `owner` name the
--- columns or aliases to group by, `usual` the one to sort equals by. Rows as in urls.sql.
+-- A page of a funnel: content events by agent, URL or day. `name` and `owner` are the columns or aliases to group by; `usual`
+-- sorts equal items. Rows as in urls.sql.
 SELECT total, toUInt8(place >= {offset:UInt64}) AS is_item, platform_id AS platform, name, retrieved, grounded, cited, presented, engaged
 FROM (
     SELECT *, rowNumberInAllBlocks() AS place

@@ -1,5 +1,5 @@
--- The hours, as numbers since 1970, in which an edge, an origin or an index of these organizations reported an event; one row with all
--- of them. An event is in the hour of its own time.
+-- The hours in which an edge, an origin or an index of these organizations reported an event, as numbers since 1970 in one row.
+-- An event counts in the hour of its own time.
 WITH
     (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
     host -> arrayFirst(since -> since != {undecided:Int64}, arrayPushBack(arrayMap(

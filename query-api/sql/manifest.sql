@@ -1,6 +1,6 @@
--- What a click manifest may need of a session: grounded, cited and presented content, and the turns for their privacy level.
--- Places and versions as in session_document.sql. Of `data` only the named members are returned, of a turn only its level, and
--- only short values: what they are taken from may be a thousand times as long.
+-- The events of a session for a click manifest: grounded, cited and presented content, and turns for their privacy level.
+-- Places and versions as in session_document.sql. Returns only the named members of `data` and the level of a turn, and only
+-- short values, because the stored ones may be a thousand times as long.
 SELECT key, site, event_type, at_ms, role, agent_id, content_url, content_id, content_telemetry_id, event_id, turn_id,
     output_id, data, extra
 FROM (
@@ -20,7 +20,7 @@ FROM (
         output_id,
         JSONExtractKeysAndValuesRaw(reports.data) AS members,
         arrayFilter(member -> has({members:Array(String)}, member.1) AND length(member.2) <= {max_bytes:UInt64}, members) AS shown,
-        -- ClickHouse doesn't read all JSON, such as a number that doesn't fit into 64 bits: then it is returned whole.
+        -- ClickHouse can't parse some JSON, such as numbers of more than 64 bits. Then the whole value is returned.
         multiIf(
             is_turn, '',
             empty(members), reports.data,

@@ -1,11 +1,11 @@
--- An owner's events that have one of these keys, newest first, with the places of their reports. PREWHERE is
--- safe for columns of the sorting key only: other columns are read around the events that have one of the keys.
+-- An owner's events with one of these keys, newest first, with the places of their reports. PREWHERE is exact only for columns
+-- of the sorting key; it limits the other columns to events with one of the keys.
 WITH
     (SELECT (groupArray(host), groupArray(since)) FROM owner_hosts) AS deciders,
     host -> arrayFirst(since -> since != {undecided:Int64}, arrayPushBack(arrayMap(
         end -> transform(left(host, end - 1), deciders.1, deciders.2, {undecided:Int64}),
         arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))), {never_ms:Int64})) AS owned_since,
-    -- From when on events on this host are the owner's.
+    -- The time from which events on this host belong to the owner.
     if({is_dated:UInt8}, owned_since(site), {first_ms:Int64}) AS owned_from
 SELECT
     key,
@@ -16,8 +16,8 @@ SELECT
     is_seen,
     -- As in events_page.sql.
     toUInt8(link_site = '' OR at_ms >= owned_since(link_site)) AS shows_agent,
-    -- Organization, time and identity of each report that the owner may see. Reports from before the host was the owner's are left
-    -- out, but for the one that represents the event, which the list shows too.
+    -- Organization, time and identity of each report that the owner may see. Reports from before the owner's time are omitted,
+    -- except for the one that represents the event, which the list shows too.
     arrayMap(
         position -> (
             toString(reports.organization[position]),

@@ -1,5 +1,5 @@
--- The reports that have an id, on an owner's hosts: their identities, and the keys under which they may have joined an event.
--- Read by the index of ids, in any version: all versions of a report have one id, and `events` decides which reports exist.
+-- Reports with an id on an owner's hosts: their identities, and the keys with which they may have joined an event. Uses the
+-- index of ids and reads all versions: versions of a report have the same id, and `events` determines which reports exist.
 SELECT DISTINCT identity, group_key
 FROM reports
 WHERE event_id = {event_id:String}

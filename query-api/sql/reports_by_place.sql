@@ -1,6 +1,6 @@
--- The reports at given places, in the order of the places, with everything that was reported.
--- Read by primary key and without FINAL, which would merge all versions in the granules around: of each place the newest
--- version counts, unless it is a deletion. `found` is the number of rows, in each of them.
+-- The reports at the given places, in the same order, with all members. Reads by primary key and without FINAL, which would
+-- merge all versions in the surrounding granules. The newest version of each place counts, unless it is a deletion. `found` is
+-- the number of rows, repeated in each row.
 SELECT
     count() OVER () AS found,
     organization,
@@ -35,7 +35,7 @@ FROM (
         platform,
         session,
         toUInt8(link = 'taken') AS link_is_taken,
-        -- As in events: empty if session and agent may be shown, - if to nobody.
+        -- As in events: empty if session and agent may be shown, - if nobody may see them.
         multiIf(link != 'other', '', reports.link_site = '', '-', reports.link_site) AS link_site,
         agent,
         url,

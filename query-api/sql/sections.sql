@@ -1,5 +1,5 @@
--- A page of sections: the host and the first step of the path with /* after it, where another step follows; all other pages are
--- directly under the root of their host. Rows, order and filters as in urls.sql.
+-- A page of sections. A section is a host with the first segment of the path and /*. Pages without a second segment belong to
+-- the root of their host. Rows, order and filters as in urls.sql.
 WITH
     arrayConcat(
         [('content_retrieved', retrieved), ('content_grounded', grounded), ('content_cited', cited),

@@ -1,7 +1,7 @@
--- A series of events, each under one value: that of the column or alias `value`. `key` is the bucket, as the number of `bucket_ms`
--- since 1970, then 1 for a value and 2 for the sum of those without rows of their own, owner and name. The values with rows are
--- those in `known`, then those with the most events, `most` at most. Every row also has the extent: first and last bucket, distinct
--- values, the longest name, and cells.
+-- A series of events, split by the column or alias `value`. `key` is the bucket (number of `bucket_ms` since 1970), then 1 for
+-- a value and 2 for the sum of values that are not listed, owner and name. Listed values are those in `known`, then those with
+-- the most events, up to `most`. Every row also contains the extent: first and last bucket, number of values, longest name and
+-- number of cells.
 SELECT
     key,
     sum(some_events) AS events,

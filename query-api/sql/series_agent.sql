@@ -1,6 +1,6 @@
--- A series by agent, or by platform: an event counts once under each of those that reported it. `names` is the alias of the agents'
--- names, or of none. Reports without an agent have a key with 0, because their events count in the extent. Key, values and extent
--- otherwise as in series.sql.
+-- A series by agent or platform: an event counts once for each agent that reported it. `names` is the alias of the agents'
+-- names, or of empty names. Reports without an agent have 0 in their key, because their events count in the extent. Key, values
+-- and extent are otherwise as in series.sql.
 SELECT
     key,
     sum(some_events) AS events,
@@ -22,7 +22,7 @@ FROM (
             groupArray((of_bucket, of_events, of_sessions)) AS cells,
             row_number() OVER (PARTITION BY value.1 ORDER BY sum(of_events) DESC, value) AS place
         FROM (
-            -- Events whose agent the reader may not see have no session, so they add none to that of another agent.
+            -- Events whose agent the reader may not see have no session, so they add no session to other agents.
             SELECT
                 of_bucket,
                 one_role = 1 OR (is_told AND one_session != 0) AS has_agent,
@@ -48,7 +48,7 @@ FROM (
                         arrayPushFront(other_agents.session, session) AS sessions,
                         {names:Identifier} AS agents,
                         arrayMap((one_role, one_session) -> one_role = 1 OR one_session != 0, roles, sessions) AS have_agent,
-                        -- Numbering the reports of each agent is slow, and needed only if several have one.
+                        -- Numbering the reports of each agent is slow and needed only if several reports have one.
                         if(arraySum(have_agent) < 2, have_agent, arrayEnumerateUniq(have_agent, platforms, agents)) AS numbers
                     FROM events FINAL
                     WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site

@@ -1,5 +1,5 @@
--- A series of events and of log lines whose request returned no content, each under one value: that of the column or alias `value`.
--- Lines have no session. Key, values and extent as in series.sql.
+-- A series of events and of log lines whose request returned no content, split by the column or alias `value`. Lines have no
+-- session. Key, values and extent as in series.sql.
 SELECT key, sum(some_events) AS events, uniqExactArrayIfMerge(some_sessions) AS sessions, toUInt64(0) AS clicks,
     min(key.1) OVER () AS first_bucket,
     max(key.1) OVER () AS last_bucket,
@@ -62,7 +62,7 @@ FROM (
                         AND if({is_dated:UInt8}, toUnixTimestamp64Milli(at) >= {dated_ms:Int64}
                             OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                         AND if({outcome:String} = '', 1, outcome = {outcome:String})
-                    -- Copies of a line can be in several partitions.
+                    -- Partitions can contain copies of a line.
                     SETTINGS do_not_merge_across_partitions_select_final = 0
                 )
             )

@@ -1,6 +1,6 @@
--- A series by role: an event counts under each role that reported it, a session under the roles in which it was reported. All
--- events of a bucket have one more row whose key has 0, because those without a role count in the extent. Key and extent as in
--- series.sql.
+-- A series by role: an event counts for each role that reported it, a session for the roles in which it was reported. Each
+-- bucket also has a row for all events with 0 in its key, because events without a role count in the extent. Key and extent as
+-- in series.sql.
 SELECT
     (bucket, if(role_code = 0, 0, 1), '', if(role_code = 0, '', toString(role_code))) AS key,
     events,

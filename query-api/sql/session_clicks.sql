@@ -1,6 +1,6 @@
--- What other organizations did with the click tokens of a session, in order of acceptance, which nobody can choose: later clicks
--- can't crowd out earlier ones. Places and versions as in session_document.sql. Of `data` only the named members are returned,
--- and only short values.
+-- What other organizations reported with the click tokens of a session, in order of acceptance. Reporters can't choose that
+-- order, so later clicks can't displace earlier ones. Places and versions as in session_document.sql. Returns only the named
+-- members of `data` and only short values.
 SELECT key, site, event_type, at_ms, role, agent_id, content_url, content_id, content_telemetry_id, event_id, turn_id,
     output_id, data, extra
 FROM (
@@ -19,7 +19,7 @@ FROM (
         '' AS output_id,
         JSONExtractKeysAndValuesRaw(reports.data) AS members,
         arrayFilter(member -> has({members:Array(String)}, member.1) AND length(member.2) <= {max_bytes:UInt64}, members) AS shown,
-        -- ClickHouse doesn't read all JSON, such as a number that doesn't fit into 64 bits: then it is returned whole.
+        -- ClickHouse can't parse some JSON, such as numbers of more than 64 bits. Then the whole value is returned.
         if(
             empty(members),
             reports.data,

@@ -1,7 +1,7 @@
--- What an organization reported of one of its sessions, oldest first.
--- The index of sessions finds the places of reports that name the session in any version. Of each place the newest version
--- counts, unless it is a deletion or names another session. A report that the organization bound with another organization's
--- click token belongs to the other's session (platform), even if both sessions have the same id.
+-- An organization's reports of one of its sessions, oldest first. The index of sessions finds the places of reports that name
+-- the session in any version. The newest version of each place counts, unless it is a deletion or names another session. A
+-- report with another organization's click token belongs to that organization's session (platform), even if both sessions have
+-- the same id.
 SELECT key, site, event_type, at_ms, role, agent_id, content_url, content_id, content_telemetry_id, event_id, turn_id,
     output_id, data, extra
 FROM (

@@ -1,10 +1,10 @@
--- The figures of a summary: one row for everything (`total`), one per role, one per agent, and one for the sum of all agents beyond
--- `most_agents`, of which those with the fewest events are (`other`). The row for everything also has the events by type, at most
--- `most_types`: those in `known`, then those with the most events; and for the roles 1 to 4, the events that each reported.
+-- The figures of a summary: one row for everything (`total`), one per role, one per agent, and one (`other`) for all agents
+-- beyond `most_agents`, those with the fewest events. The total also contains the events by type, up to `most_types`: those in
+-- `known`, then those with the most events; and the events that each of the roles 1 to 4 reported.
 --
--- Nearly every event has at most one report with an agent behind it, and that one represents it. So only the representing reports are
--- grouped, by role and agent; the sets of sessions of all figures are merged from these few. `with_others` is the number of events
--- of which other reports have an agent too. If there are any, these figures are incomplete and summary_all.sql has to be used.
+-- Nearly every event has at most one report with an agent, and that report represents it. So only representing reports are
+-- grouped, by role and agent, and the session sets of all figures are merged from these few groups. `with_others` is the number
+-- of events with further agents' reports. If it is not 0, these figures are incomplete and summary_all.sql has to be used.
 SELECT figure, figure_events, sessions,
     arraySlice(arrayPartialSort(
         of -> (NOT has({known:Array(String)}, of.1), -of.2, of.1), {most_types:UInt64}, CAST(of_total.1 AS Array(Tuple(String, UInt64)))
@@ -42,7 +42,8 @@ FROM (
                     host -> arrayFirst(since -> since != {undecided:Int64}, arrayPushBack(arrayMap(
                         end -> transform(left(host, end - 1), deciders.1, deciders.2, {undecided:Int64}),
                         arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))), {never_ms:Int64})) AS owned_since,
-                    -- A click on another host than that of its token's link is its reporter's, unless the reader may see that host.
+                    -- A click on another host than that of its token's link belongs to its reporter, unless the reader owns the
+                    -- link's host too.
                     link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told
                 SELECT role, is_told, is_told * session AS shown_session, platform, organization, agent, type, roles,
                     notEmpty(other_agents.role) AS has_others

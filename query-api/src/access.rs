@@ -1,6 +1,6 @@
-//! Who reads, and what they may see.
+//! Callers and what they may see.
 //!
-//! Must not read telemetry, and must not remember who may: what is withdrawn counts from the next read on.
+//! Caches nothing about permissions, so a revocation applies from the next read on.
 
 pub(crate) mod reader;
 pub(crate) mod visibility;

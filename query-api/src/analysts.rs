@@ -1,8 +1,8 @@
-//! `telemetry query-api analysts`: tells ClickHouse which analyst accounts exist and what each may see
+//! `telemetry query-api analysts`: writes analyst accounts and their permissions to ClickHouse
 //! (docs/operating/analytics.md#accounts).
 //!
-//! Must look up in each round what each account may see, and must prolong nothing that it has not just looked up: what it cannot look up
-//! or store ends by itself.
+//! Each round looks up every account's permissions and extends only those that it found. If a lookup or a write fails, the
+//! permissions expire.
 
 mod accounts;
 mod rights;
@@ -21,24 +21,23 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Replaced at each start. Their definer has to exist, so `telemetry stream-workers prepare` doesn't create them.
+/// Replaced at each start. The views need their definer, so `telemetry stream-workers prepare` doesn't create them.
 const VIEWS: [&str; 3] = [
     include_str!("../../store/clickhouse/analyst_database.sql"),
     include_str!("../../store/clickhouse/analyst_events.sql"),
     include_str!("../../store/clickhouse/analyst_reports.sql"),
 ];
-/// The clock of ClickHouse, in milliseconds since 1970.
+/// Returns ClickHouse's time in milliseconds since 1970.
 const NOW: &str = include_str!("../sql/analysts_now.sql");
-/// How long figures are returned after the start of the round that looked up what the account may see.
+/// Permissions expire this long after the start of the round that looked them up.
 const VALID_MS: i64 = 120_000;
-/// Rights that end sooner than this are prolonged.
+/// Permissions that expire sooner are extended.
 const PROLONG_BEFORE_MS: i64 = 90_000;
 const ROUND_DEADLINE: Duration = Duration::from_secs(60);
-/// `telemetry identity-api admin analyst create` refuses unless this is recent.
+/// `telemetry identity-api admin analyst create` fails if the last round is too old.
 const RECORD_ROUND: &str =
     "INSERT INTO analyst_upkeep (seen_at) VALUES (now()) ON CONFLICT (is_only) DO UPDATE SET seen_at = now()";
 
-/// Where accounts are written, and how often.
 #[derive(Args, Clone, Debug)]
 pub struct AnalystSettings {
     /// File in users.d of ClickHouse for the analyst accounts
@@ -49,18 +48,18 @@ pub struct AnalystSettings {
     pub every_seconds: u64,
 }
 
-/// What a round did.
+/// Result of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
     /// Accounts that may read.
     pub live: usize,
-    /// Accounts whose rights were stored: new, changed, ended or prolonged.
+    /// Accounts whose permissions were stored: new, changed, ended or extended.
     pub stored: usize,
     /// Whether the users file changed.
     pub users_changed: bool,
 }
 
-/// Keeps ClickHouse in step.
+/// Synchronizes analyst accounts from PostgreSQL to ClickHouse.
 pub struct Upkeep {
     pool: PgPool,
     directory: Directory,
@@ -69,11 +68,11 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// Connects, and creates or replaces the views.
+    /// Connects and creates or replaces the views.
     ///
     /// # Errors
     ///
-    /// If a store is unreachable, or has no table or user for analyst accounts.
+    /// Returns an error if a store is unreachable or lacks the table or user for analyst accounts.
     pub async fn connect(
         clickhouse: &ClickHouseSettings,
         postgres: &PostgresSettings,
@@ -96,11 +95,12 @@ impl Upkeep {
         vec![Probe::database(self.pool.clone()), Probe::clickhouse(self.clickhouse.clone())]
     }
 
-    /// Looks up all accounts once. Rights are stored before the users file is written: an account without rights reads nothing.
+    /// Runs one round. Stores permissions before it writes the users file, so a new account can't read anything before its
+    /// permissions exist.
     ///
     /// # Errors
     ///
-    /// If a store fails or the file can't be written. The next round repeats what is missing.
+    /// Returns an error if a store fails or the file can't be written. The next round repeats the missing steps.
     pub async fn round(&self) -> anyhow::Result<Round> {
         let began_ms: i64 = self.clickhouse.query_raw(NOW).fetch_one().await?;
         let stored = Stored::load(&self.clickhouse).await?;
@@ -124,7 +124,7 @@ impl Upkeep {
         Ok(Round { live: live.len(), stored: due.len(), users_changed })
     }
 
-    /// Runs rounds until `stop`. A failed round prolongs nothing.
+    /// Runs rounds until `stop`. A failed round extends no permissions.
     pub async fn run(&self, every: Duration, stop: CancellationToken) {
         let mut rounds = tokio::time::interval(every);
         rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

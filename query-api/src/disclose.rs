@@ -1,7 +1,7 @@
-//! From the events of a session to what a click manifest may show of them. Pure.
+//! Creates click manifests from a session's events. Pure.
 //!
-//! Must show only what the table of `event_data::manifest` names, and no value that holds the session's id: everything else is withheld,
-//! also what this build has never heard of (docs/api/click-tokens.md#members-of-a-manifest; CT6 to CT9 and CT12 of docs/threats.md).
+//! Shows only the members in the table of `event_data::manifest`, and no value that contains the session's id. Unknown members
+//! are never shown (docs/api/click-tokens.md#members-of-a-manifest; CT6 to CT9 and CT12 of docs/threats.md).
 
 mod id_encodings;
 
@@ -16,19 +16,19 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::{BTreeSet, HashSet};
 
-/// The only types of a manifest.
+/// Event types that a manifest contains.
 const GROUNDED: &str = "content_grounded";
 const CITED: &str = "content_cited";
 const PRESENTED: &str = "content_presented";
 
-/// The level that holds for a session: its own, else the strictest that one of its turns says, else the strictest of all.
-/// A turn that was not read may say anything.
+/// Returns the privacy level of a session: its own, else the strictest level of its turns, else `minimal`. Turns count only if
+/// all of them were read.
 pub(crate) fn level_of(declared: Option<PrivacyLevel>, read: &SessionEvents) -> PrivacyLevel {
     let of_turns = || read.events.iter().filter(|event| event.event_type.starts_with("turn_")).filter_map(turn_level).min();
     declared.or_else(|| of_turns().filter(|_| read.is_whole)).unwrap_or(PrivacyLevel::Minimal)
 }
 
-/// The level of a turn; a turn that says none, or one this build does not know, is as strict as can be.
+/// Returns the level of a turn. A missing or unknown level counts as `minimal`.
 fn turn_level(event: &SessionEvent) -> Option<PrivacyLevel> {
     #[derive(Deserialize)]
     struct Extra {
@@ -39,7 +39,7 @@ fn turn_level(event: &SessionEvent) -> Option<PrivacyLevel> {
     Some(level.unwrap_or(PrivacyLevel::Minimal))
 }
 
-/// The hosts whose owners are to be asked.
+/// Returns the hosts whose owners' consent is needed.
 pub(crate) fn sites(events: &[SessionEvent]) -> BTreeSet<&str> {
     events.iter().filter(|event| is_disclosable(event)).map(|event| event.site.as_str()).collect()
 }
@@ -66,7 +66,7 @@ pub(crate) fn manifest(clicked: &Clicked, read: &SessionEvents, consents: &Conse
     }
 }
 
-/// Each URL once, in the order of the events.
+/// Returns each URL once, in the order of the events.
 fn urls(events: &[ManifestEvent], event_type: &str) -> Vec<String> {
     let mut told = HashSet::new();
     let of_type = events.iter().filter(|event| event.event_type == event_type);
@@ -74,7 +74,7 @@ fn urls(events: &[ManifestEvent], event_type: &str) -> Vec<String> {
 }
 
 fn disclose(event: &SessionEvent, level: PrivacyLevel, spellings: &IdEncodings) -> Option<ManifestEvent> {
-    // The URL is what the event is about: without it nothing is left to show.
+    // An event without its URL has nothing to show.
     if spellings.are_in(&event.content_url) {
         return None;
     }
@@ -94,7 +94,7 @@ fn disclose(event: &SessionEvent, level: PrivacyLevel, spellings: &IdEncodings) 
     })
 }
 
-/// A member of the right name may still hold anything: prose where a word is meant, an object where a number is.
+/// Checks the value too: under a known name a reporter can send anything, such as prose instead of a word.
 fn fits(value: &Value, kind: Kind) -> bool {
     match (kind, value) {
         (Kind::Flag, Value::Bool(_)) | (Kind::Reference, Value::String(_)) => true,

@@ -1,4 +1,4 @@
-//! `event_data` of an event: what its reporter said beside the members of their own, and who observed it.
+//! `event_data` of a response: members of the report, and the roles that observed the event.
 
 pub(crate) mod manifest;
 pub(crate) mod shown;
@@ -7,35 +7,35 @@ use schemas::event::SourceRole;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// The member that this service adds.
+/// Member that this service adds.
 const OBSERVERS: &str = "observers";
-/// How deep objects and lists of a reporter's own may be nested and are shown; each level is one more pass over them.
+/// Maximum nesting of namespaced members; deeper values are left out. Each level costs one more pass.
 const MAX_DEPTH: usize = 4;
-/// Longest text that is shown of a click, as JSON.
+/// Longest value of a click that its issuer sees, in bytes of JSON.
 const MAX_CLICK_VALUE: usize = 66;
 
-/// An object's members, each as it was written.
+/// Members of an object, each as it was reported.
 pub(crate) type Members = BTreeMap<String, Box<RawValue>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
-    /// The owner of the content, or a partner of it.
+    /// The content owner, or one of its partners.
     Owner,
     Reporter,
-    /// Who issued the click token by which another bound it.
+    /// The organization whose click token another one used.
     Issuer,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoredEvent<'a> {
     pub(crate) event_type: &'a str,
-    /// The object `data`.
+    /// The object `data` as JSON.
     pub(crate) data: &'a str,
-    /// Members that this build does not read.
+    /// Unknown members as JSON.
     pub(crate) extra: &'a str,
 }
 
-/// Puts together what was stored: `data`, then members unknown to this build that `data` does not name. Of it what is shown.
+/// Returns the members that this audience may see: `data`, and unknown members that `data` doesn't have.
 pub(crate) fn shown(told: StoredEvent<'_>, audience: Audience) -> Members {
     match audience {
         Audience::Reporter => reported(told),
@@ -44,7 +44,7 @@ pub(crate) fn shown(told: StoredEvent<'_>, audience: Audience) -> Members {
     }
 }
 
-/// The same, and the roles that saw it.
+/// Like [`shown`], with the roles that observed the event.
 pub(crate) fn compose(told: StoredEvent<'_>, roles: &[u8], audience: Audience) -> Members {
     let mut members = shown(told, audience);
     let names: Vec<&str> = roles.iter().filter_map(|code| SourceRole::from_code(*code)).map(SourceRole::as_str).collect();
@@ -52,7 +52,7 @@ pub(crate) fn compose(told: StoredEvent<'_>, roles: &[u8], audience: Audience) -
     members
 }
 
-/// What the issuer of a click token is shown of the `data` of an event that another bound by it: one word, an amount.
+/// Returns the members of a click that the issuer of its token may see, such as an engagement type or an amount.
 pub(crate) fn of_click(event_type: &str, data: &str) -> Members {
     let names = shown::of_click(event_type);
     let is_shown =
@@ -66,12 +66,12 @@ fn reported(told: StoredEvent<'_>) -> Members {
     members
 }
 
-/// Empty text is no object; nothing else is stored that is none.
+/// An empty text is stored if there is no object; everything else is valid JSON.
 fn parse(object: &str) -> Members {
     serde_json::from_str(object).unwrap_or_default()
 }
 
-/// The members that are on the list, each of a shape that can hold no others.
+/// Returns the members on the list whose values can't contain other members.
 fn shown_to_owner(members: Members, event_type: &str, depth: usize) -> Members {
     let shown = members.into_iter().filter(|(name, _)| shown::is_shown(event_type, name));
     let shown = shown.filter_map(|(name, value)| {
@@ -85,7 +85,7 @@ fn shown_to_owner(members: Members, event_type: &str, depth: usize) -> Members {
     shown.collect()
 }
 
-/// What a reporter says under a name of its own: as it was written, but for members within that are not on the list.
+/// Returns the value of a namespaced member without nested members that are not on the list.
 fn own(value: Box<RawValue>, event_type: &str, depth: usize) -> Option<Box<RawValue>> {
     if is_scalar(&value) {
         return Some(value);

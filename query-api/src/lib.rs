@@ -1,8 +1,8 @@
-//! 7 QUERY: what content owners, and partners they delegate to, may see; and who answers for a domain.
+//! 7 QUERY: reads for content owners, their partners and agents, and the public lookup of a domain's owner.
 //!
 //! ```text
 //!  GET /content-owners/*, /agent/*                        GET /resolve
-//!      │  who?            access ── directory ──► 401, 403       │  anybody
+//!      │  caller           access ── directory ──► 401, 403       │  public
 //!      ▼                                                         ▼
 //!   read_limiter ─────────────► a permit to read 429, 503     routes::resolve ── directory ──► longest verified suffix
 //!      ▼
@@ -10,16 +10,16 @@
 //!      ▼
 //!   access ── directory ──────► what may be seen     403
 //!      ▼
-//!   reads ────────────────────► one statement        503 when ClickHouse does not answer
+//!   reads ────────────────────► one statement        503 if ClickHouse is unavailable
 //!      ▼
 //!   respond ──────────────────► a fixed order, as JSON, CSV or NDJSON
 //! ```
 //!
-//! Beside them, by session and not by host: `GET /ctx/{token}` (`routes::clicks`: `access::consent` asks PostgreSQL who agrees,
-//! `disclose` shows what may be shown) and `GET /sessions/{id}/document` (`routes::documents`).
+//! Two reads are by session, not by host: `GET /ctx/{token}` (`routes::clicks`; `access::consent` checks who agrees and
+//! `disclose` selects the members) and `GET /sessions/{id}/document` (`routes::documents`).
 //!
-//! Must not write to any store, save when its keys are used and which sessions read for whom (`access::reader`), and must not ask
-//! for telemetry without a `Visibility`, or for a session without a `SessionScope` (invariant 5).
+//! The only writes are key uses and which sessions read for which organization (`access::reader`). Telemetry queries require a
+//! `Visibility` or a `SessionScope` (invariant 5).
 
 mod routes;
 mod parameters;
@@ -81,7 +81,7 @@ pub struct Cli {
     pub settings: Settings,
 }
 
-/// What the binary can do besides serving.
+/// Subcommands of the binary.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
     /// Ask the running process on this machine whether it is up
@@ -90,7 +90,7 @@ pub enum Command {
     Analysts(analysts::AnalystSettings),
 }
 
-/// What the reads need besides a listener.
+/// Settings of the reads.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
     /// Telemetry
@@ -117,21 +117,21 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Refuses what is good for development only.
+    /// Rejects settings that are for development only.
     fn harden(&self) -> anyhow::Result<()> {
         self.clients.harden()?;
         self.clickhouse.harden()?;
         self.postgres.harden()
     }
 
-    /// These stores, and the usual rest.
+    /// Uses these stores, and defaults for everything else.
     pub fn on(clickhouse: ClickHouseSettings, postgres: PostgresSettings) -> Self {
         let (resolving, clients, clicks) = (ResolveSettings::default(), ClientSettings::default(), ClickSettings::default());
         Self { clickhouse, postgres, resolving, clients, clicks, reads: ReadSettings::default(), bots: BotSettings::default() }
     }
 }
 
-/// What handlers share.
+/// Shared state of the handlers.
 pub struct State {
     directory: Directory,
     uses: KeyUses,
@@ -158,12 +158,12 @@ impl HasDirectory for State {
 }
 
 impl State {
-    /// Connects, and refuses tables that this build does not know or that would break exactness.
+    /// Connects. Fails if a table is unknown to this build or has settings that would make figures inexact.
     pub async fn connect(settings: &Settings) -> anyhow::Result<Arc<Self>> {
         Self::connect_at(settings, Clock::System).await
     }
 
-    /// The same by another clock.
+    /// Like [`Self::connect`], with the given clock.
     pub async fn connect_at(settings: &Settings, clock: Clock) -> anyhow::Result<Arc<Self>> {
         let pool = stores::postgres(&settings.postgres)?;
         stores::check_postgres(&pool).await?;
@@ -185,13 +185,13 @@ impl State {
         }))
     }
 
-    /// What `/ready` asks.
+    /// Returns the checks of `/ready`.
     pub fn probes(&self) -> Vec<Probe> {
         self.probes.clone()
     }
 }
 
-/// The surface as a process serves it alone, over plain HTTP.
+/// Returns the routes of a single process over plain HTTP.
 pub fn router(state: Arc<State>) -> Router {
     router_over(Transport::Plain, state)
 }
@@ -202,7 +202,7 @@ fn router_over(transport: Transport, state: Arc<State>) -> Router {
     http::with_boundary_over(transport, own)
 }
 
-/// The process that `cli` asks for, until its end.
+/// Runs the command of `cli` until it ends.
 pub fn start(cli: Cli) -> Process {
     Box::pin(async move {
         if let Some(Command::Health) = cli.command {
@@ -216,7 +216,7 @@ pub fn start(cli: Cli) -> Process {
     })
 }
 
-/// Keeps the accounts of analysts until `stop`, with `/health` and `/ready` beside it.
+/// Runs the analyst upkeep until `stop`, with `/health` and `/ready`.
 async fn keep_analysts(
     process: &ProcessSettings,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! What a read is asked for: which time, which part of a list, and where a walk goes on. Pure.
+//! Parameters of the reads: period, paging, cursors and filters. Pure.
 
 pub(crate) mod period;
 pub(crate) mod paging;
@@ -13,20 +13,20 @@ use service_kit::http::ApiError;
 
 pub(crate) use service_kit::http::sort;
 
-/// What every read of an owner supports.
+/// Parameters that all reads of owners support.
 const VIEW: [&str; 3] = ["domain", "delegated_from", "seen_by"];
 
-/// The parameters of all reads as given, so that each read can refuse those of others. Numbers are texts, so that each fault has its
-/// own sentence.
+/// The parameters of all reads as given, so that each read can reject those of others. Numbers are texts, so that each invalid
+/// one gets its own error.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct ReadParameters {
     pub(crate) since: Option<String>,
     pub(crate) until: Option<String>,
     /// One of the owner's domains.
     pub(crate) domain: Option<String>,
-    /// The owner who lets the caller read.
+    /// The content owner that shares data with the caller.
     pub(crate) delegated_from: Option<String>,
-    /// The partner as whom an owner looks.
+    /// The partner whose view the owner requests.
     pub(crate) seen_by: Option<String>,
     pub(crate) limit: Option<String>,
     pub(crate) offset: Option<String>,
@@ -43,8 +43,8 @@ pub(crate) struct ReadParameters {
 }
 
 impl ReadParameters {
-    /// Refuses parameters that only other reads support: whoever narrows or splits a read by one must not be answered as if nothing had
-    /// been said. Parameters that no read supports are ignored.
+    /// Rejects parameters that only other reads support: a filter that is ignored would return wrong figures. Parameters that
+    /// no read supports are ignored.
     pub(crate) fn refuse_others(&self, supported: &[&str]) -> Result<(), ApiError> {
         let given = [
             ("domain", &self.domain),
@@ -69,7 +69,7 @@ impl ReadParameters {
         }
     }
 
-    /// The same for reads of owners, which support some more.
+    /// Like [`Self::refuse_others`], and accepts the parameters that all reads of owners support.
     pub(crate) fn refuse_others_of_owner(&self, supported: &[&str]) -> Result<(), ApiError> {
         self.refuse_others(&[&VIEW[..], supported].concat())
     }

@@ -1,8 +1,9 @@
-//! How many reads of telemetry may be under way at a time: of one key or person, of one organisation, and of everybody. What one read
-//! may cost is capped in `reads`; this keeps a hundred of them from costing a hundred times that.
+//! Limits how many reads run at a time: per key or person, per organization, and in total. `reads` limits the cost of each
+//! single one.
 //!
-//! No tenant has more of them than are left for all others ([`Slots`]). A response that is in memory frees its slot at once. A larger one
-//! keeps it until it is sent; such responses have half of the slots at most, so that slow readers never have them all.
+//! A tenant never has more slots than are left for all others ([`Slots`]). A response in memory frees its slot at once. A
+//! larger one keeps it until it is sent, and large responses have half of the slots at most, so slow readers never block all of
+//! them.
 
 pub(crate) mod metrics;
 pub(crate) mod times;
@@ -22,10 +23,9 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How soon a caller may try again: most reads are over by then.
+/// `Retry-After`: most reads finish within this time.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Settings of the reads.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct ReadSettings {
     /// Reads of one key, or of one person, under way at a time; more are told to wait; 0: no limit
@@ -66,7 +66,7 @@ impl Default for ReadSettings {
 }
 
 impl ReadSettings {
-    /// How long a store may take to begin an answer.
+    /// Returns how long a store may take until it starts to respond.
     pub(crate) fn time_to_start(&self) -> Duration {
         Duration::from_secs(self.read_start_seconds.into())
     }
@@ -79,17 +79,17 @@ pub(crate) struct ReadLimiter {
     size: usize,
     slots: Arc<Slots<Tenant>>,
     of_credential: Mutex<HashMap<Credential, usize>>,
-    /// Large responses by tenant.
+    /// Number of large responses by tenant.
     sending: Mutex<HashMap<Tenant, usize>>,
 }
 
-/// A read under way, until it is dropped.
+/// A running read; frees its slot when dropped.
 pub(crate) struct ReadPermit {
     read_limiter: Arc<ReadLimiter>,
     credential: Credential,
     organization: OrgId,
     slot: Slot<Tenant>,
-    /// Whether it counts among the large responses.
+    /// Whether this is a large response.
     is_sending: bool,
 }
 
@@ -107,7 +107,7 @@ impl ReadLimiter {
         })
     }
 
-    /// Takes a slot; returns 429 if the credential or its tenant has all of its own, and 503 if all are taken.
+    /// Takes a slot. Returns 429 if the credential or its tenant has reached its limit, and 503 if all slots are in use.
     pub(crate) fn begin(
         self: &Arc<Self>,
         (credential, tenant): (Credential, Tenant),
@@ -132,13 +132,13 @@ impl ReadLimiter {
                 let detail = "The organization has too many reads in progress. Try again when one finishes, or after the time in Retry-After.";
                 ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER)
             }
-            NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("{} reads are under way", self.size)),
+            NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("{} reads are in progress", self.size)),
         }
     }
 }
 
 impl ReadPermit {
-    /// How long its caller may take to read what is streamed.
+    /// Returns how long the caller may take to read a streamed response.
     pub(crate) fn time_to_send(&self) -> Duration {
         self.read_limiter.time_to_send
     }
@@ -147,7 +147,8 @@ impl ReadPermit {
         self.organization
     }
 
-    /// Keeps the slot for a large response. Returns 429 if its tenant has as many as are left for others, and 503 if there are too many.
+    /// Keeps the slot for a large response. Returns 429 if its tenant has as many as are left for others, and 503 if there are
+    /// too many in total.
     pub(crate) fn for_large_response(mut self) -> Result<Self, ApiError> {
         let mut sending = self.read_limiter.sending.lock().unwrap_or_else(PoisonError::into_inner);
         let own = sending.get(&self.slot.key()).copied().unwrap_or(0);
@@ -163,7 +164,7 @@ impl ReadPermit {
     }
 }
 
-/// Subtracts one; a caller without any is not remembered.
+/// Subtracts one; removes the entry at zero.
 fn remove_one<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: &K) {
     match counts.get_mut(key) {
         Some(own) if *own > 1 => *own -= 1,
@@ -183,7 +184,7 @@ impl Drop for ReadPermit {
     }
 }
 
-/// A caller who may read, with a place to do it.
+/// A caller who may read, with a slot.
 pub(crate) struct AdmittedReader {
     pub(crate) reader: Reader,
     pub(crate) permit: ReadPermit,
@@ -199,7 +200,7 @@ impl FromRequestParts<Arc<State>> for AdmittedReader {
     }
 }
 
-/// The holder of a key that may read, with a place to do it.
+/// The holder of an API key that may read, with a slot.
 pub(crate) struct KeyReading {
     pub(crate) caller: Caller,
     pub(crate) permit: ReadPermit,
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a15_organisations_that_take_all_they_can_leave_places_for_others() {
+    fn organizations_leave_slots_for_others() {
         let read_limiter = ReadLimiter::new(&ReadSettings::default());
         let take_all = |organization| {
             let taken: Vec<_> = (0..200)
@@ -240,19 +241,19 @@ mod tests {
             taken
         };
         let (one, two, three) = (take_all(1), take_all(2), take_all(3));
-        assert_eq!((one.len(), two.len(), three.len()), (48, 24, 12), "of 96");
+        assert_eq!((one.len(), two.len(), three.len()), (48, 24, 12), "96 in total");
         assert_eq!(begin(&read_limiter, key(1), 1).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
-        // Twelve are left: everybody who has none gets one.
+        // Twelve slots are left, one for each organization without any.
         let others: Vec<_> = (10..30).filter_map(|number| begin(&read_limiter, key(number), number).ok()).collect();
         assert_eq!(others.len(), 12);
         assert_eq!(begin(&read_limiter, key(99), 99).err().map(|refusal| refusal.code()), Some(Code::Unavailable));
         drop((two, three, others));
-        assert_eq!(take_all(4).len(), 24, "what is given back is shared again");
+        assert_eq!(take_all(4).len(), 24, "freed slots are shared again");
         drop(one);
     }
 
     #[test]
-    fn an_organisation_with_many_keys_has_no_more_places_than_its_own() {
+    fn keys_share_the_limit_of_their_organization() {
         let settings = ReadSettings { reads_per_key: 2, reads_per_organization: 3, ..ReadSettings::default() };
         let read_limiter = ReadLimiter::new(&settings);
         let taken: Vec<_> = (1..=4).filter_map(|number| begin(&read_limiter, key(number), 1).ok()).collect();
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_its_places_and_gets_them_back_and_nobody_has_more_than_there_are() {
+    fn keys_reuse_freed_slots_up_to_the_total_limit() {
         let read_limiter = ReadLimiter::new(&ReadSettings { reads_per_key: 2, reads_at_once: 3, ..ReadSettings::default() });
         let begin = |number| begin(&read_limiter, key(number), number);
         let refused = |number| begin(number).err().map(|refusal| refusal.code());
@@ -273,20 +274,20 @@ mod tests {
         let second = begin(2).unwrap();
         assert_eq!(refused(3), Some(Code::Unavailable));
         drop(first);
-        assert_eq!((refused(1), refused(3)), (None, None), "what was given back, and what was dropped at once");
+        assert_eq!((refused(1), refused(3)), (None, None), "freed slots are reused");
         drop(second);
         let callers = (read_limiter.of_credential.lock().unwrap().len(), read_limiter.slots.by_key().len());
-        assert_eq!((read_limiter.slots.free(), callers), (3, (0, 0)), "callers without a read are not remembered");
+        assert_eq!((read_limiter.slots.free(), callers), (3, (0, 0)), "no entries are left for callers without a read");
     }
 
     #[test]
-    fn a_person_has_as_many_places_as_a_key_whatever_organisation_they_read_for() {
+    fn people_have_one_limit_across_organizations() {
         let read_limiter = ReadLimiter::new(&ReadSettings { reads_per_key: 2, ..ReadSettings::default() });
         let person = |number| Credential::User(UserId(Uuid::from_u128(number)));
         let _taken = [begin(&read_limiter, person(1), 1).unwrap(), begin(&read_limiter, person(1), 2).unwrap()];
         assert_eq!(begin(&read_limiter, person(1), 3).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
         assert!(begin(&read_limiter, person(2), 1).is_ok());
-        assert!(begin(&read_limiter, key(1), 1).is_ok(), "a key of the same number is nobody");
+        assert!(begin(&read_limiter, key(1), 1).is_ok(), "keys and people have separate limits");
     }
 
     #[test]
@@ -297,13 +298,13 @@ mod tests {
             (0..96).map_while(large).collect::<Vec<_>>()
         };
         let taken: Vec<_> = (1..=8).map(send_all).collect();
-        assert_eq!(taken.iter().map(Vec::len).collect::<Vec<_>>(), [24, 12, 6, 3, 2, 1, 0, 0], "of 48");
+        assert_eq!(taken.iter().map(Vec::len).collect::<Vec<_>>(), [24, 12, 6, 3, 2, 1, 0, 0], "48 in total");
         let refused = |organization| {
             let large = begin(&read_limiter, key(organization), organization).and_then(ReadPermit::for_large_response);
             large.err().map(|refusal| refusal.code())
         };
         assert_eq!((refused(9), read_limiter.slots.free()), (Some(Code::Unavailable), 48));
-        assert!(begin(&read_limiter, key(10), 10).is_ok(), "small responses have the rest");
+        assert!(begin(&read_limiter, key(10), 10).is_ok(), "small responses use the other slots");
         drop(taken);
         assert_eq!(refused(9), None);
         assert_eq!((read_limiter.slots.free(), read_limiter.sending.lock().unwrap().len()), (96, 0));
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn nought_is_no_limit() {
+    fn zero_means_unlimited() {
         let read_limiter = ReadLimiter::new(&ReadSettings {
             reads_per_key: 0,
             reads_per_organization: 0,

@@ -1,7 +1,7 @@
-//! Reads over the tables `events` and `reports`: one flat statement each, in `query-api/sql`.
+//! Reads from the tables `events` and `reports`: one flat statement each, in `query-api/sql`.
 //!
-//! A statement is a file with named parameters and tables; nothing is put into its text. All figures of a response come from one
-//! statement, so from one moment.
+//! A statement is a file with named parameters and tables; no value is inserted into its text. All figures of a response come
+//! from one statement, so they describe the same moment.
 
 mod agent_events;
 mod agent_figures;
@@ -57,12 +57,12 @@ pub(crate) use sessions::{SessionEvent, SessionEvents, SessionPart};
 pub(crate) use summary::SummaryFigures;
 pub(crate) use urls::{URLS_SORTABLE, UrlRow};
 
-/// How often the server is asked whether it is alive while a statement runs.
+/// Interval of the checks whether ClickHouse responds while a statement runs.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
-/// After this long without an answer the server counts as unavailable.
+/// ClickHouse counts as unavailable if a check takes longer.
 const WATCH_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Runs the reads, with limits.
+/// Runs the reads within their limits.
 pub(crate) struct Reads {
     client: Client,
     times: Times,
@@ -70,12 +70,11 @@ pub(crate) struct Reads {
 }
 
 impl Reads {
-    /// Reads through `client`, with the limits of `settings`.
     pub(crate) fn new(client: &Client, settings: &ReadSettings) -> Self {
         Self { client: caps::capped(client, settings), times: Times::new(settings), most: Most::default() }
     }
 
-    /// Returns all rows of a statement whose result is small.
+    /// Returns all rows of a statement with a small result.
     async fn all<R>(&self, statement: Statement) -> Result<Vec<R>, ApiError>
     where
         R: clickhouse::RowOwned + clickhouse::RowRead,
@@ -83,8 +82,8 @@ impl Reads {
         self.all_of(statement.query(&self.client)).await
     }
 
-    /// Returns all rows of a query. Fails when the server stops answering: a slow statement may use its time, a server
-    /// that hangs may not.
+    /// Returns all rows of a query. Fails if the server stops responding: a slow statement may use all of its time, but a
+    /// hanging server fails early.
     async fn all_of<R>(&self, query: Query) -> Result<Vec<R>, ApiError>
     where
         R: clickhouse::RowOwned + clickhouse::RowRead,

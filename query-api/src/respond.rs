@@ -1,4 +1,4 @@
-//! How answers are written: whole or item by item, as JSON, CSV or lines, compressed.
+//! Writes responses: JSON, CSV or newline-delimited JSON, whole or streamed, compressed.
 
 pub(crate) mod accept_header;
 pub(crate) mod page;

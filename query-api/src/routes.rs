@@ -1,6 +1,6 @@
-//! The reads over HTTP: the whole surface on one screen, and beneath it one file for what a path answers.
+//! Routes of the reads, with one module per path.
 //!
-//! Must hold no logic but that of its handlers: what may be seen is decided in `access`, and what is counted in `reads`.
+//! Handlers contain no logic of their own: `access` decides what is visible, and `reads` counts.
 
 mod agent_figures;
 pub(crate) mod clicks;
@@ -21,10 +21,10 @@ use axum::middleware;
 use axum::routing::get;
 use std::sync::Arc;
 
-/// Every path of this surface, without health and boundary.
+/// Returns all routes of this service except health and OpenAPI.
 pub fn routes(state: Arc<State>) -> Router {
     Router::new()
-        // With an API key that has telemetry:read, or the session of a member.
+        // Need an API key with telemetry:read, or a member's session.
         .route("/content-owners/summary", get(reads::read_summary))
         .route("/content-owners/events", get(lists::read_events))
         .route("/content-owners/events/{id}", get(one_event::read_event))
@@ -38,9 +38,9 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/agent/summary", get(agent_figures::read_own_summary))
         .route("/agent/series", get(agent_figures::read_own_series))
         .route("/sessions/{id}/document", get(documents::read_document))
-        // With an API key that has telemetry:read.
+        // Need an API key with telemetry:read.
         .route("/ctx/{token}", get(clicks::read_manifest))
-        // Open to everybody, within the rate of the client's address.
+        // Public, rate-limited by client address.
         .route("/resolve", get(resolve::resolve_domain))
         .route_layer(compression::layer())
         .route_layer(middleware::from_fn(compression::choose))

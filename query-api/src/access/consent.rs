@@ -1,6 +1,6 @@
-//! What PostgreSQL says at the time of a look-up: what a click token stands for, and who has agreed to be seen.
+//! Reads click tokens and the owners' consent from PostgreSQL.
 //!
-//! Must not remember anything: a consent that is withdrawn counts from the next look-up on.
+//! Caches nothing: a withdrawn consent applies from the next lookup on.
 
 use super::session_scope::SessionScope;
 use chrono::{DateTime, Utc};
@@ -12,24 +12,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// What one question may take, also when PostgreSQL stops in the middle of it.
+/// Limit for one query, also if PostgreSQL stops responding during it.
 const DEADLINE: Duration = Duration::from_millis(2_500);
 
-/// A click token that may be looked up.
+/// A click token's session and link.
 pub(crate) struct Clicked {
     pub(crate) scope: SessionScope,
-    /// The link it was made for.
+    /// Link that the token was created for.
     pub(crate) content_url: String,
-    /// When the session began, else when it was first heard of.
+    /// Start of the session, or its first report if it has no start.
     pub(crate) started_at: DateTime<Utc>,
     pub(crate) level: Option<PrivacyLevel>,
 }
 
-/// Organisation, session, URL, start, level.
+/// Organization, session, URL, start, privacy level.
 type ClickedRow = (Uuid, Uuid, String, DateTime<Utc>, Option<i16>);
 
-/// What the token stands for, when it is valid and the organisation that issued it shares its sessions. One statement
-/// decides, so that every reason for "no" takes the same way.
+/// Returns the token's session if the token is valid and its organization shares sessions. Everything is checked in one
+/// statement, so that all reasons for a 404 take equally long.
 pub(crate) async fn find_clicked(pool: &PgPool, token: &SecretHash, now: DateTime<Utc>) -> Result<Option<Clicked>, sqlx::Error> {
     let row: Option<ClickedRow> = bounded(
         sqlx::query_as(
@@ -52,22 +52,22 @@ pub(crate) async fn find_clicked(pool: &PgPool, token: &SecretHash, now: DateTim
     }))
 }
 
-/// Of hosts, those whose owners agree to be seen in manifests, with the time from which on events are theirs.
+/// Hosts whose owners agree to be shown in manifests, each with the time from which events belong to the owner.
 #[derive(Debug, Default)]
 pub(crate) struct Consents(BTreeMap<String, Option<DateTime<Utc>>>);
 
 impl Consents {
-    /// Whether an event of that host and time may be shown.
+    /// Whether an event of this host and time may be shown.
     pub(crate) fn cover(&self, site: &str, at_ms: i64) -> bool {
         self.0.get(site).is_some_and(|from| from.is_none_or(|from| from.timestamp_micros() <= at_ms.saturating_mul(1_000)))
     }
 
-    /// That all events of these hosts may be shown.
+    /// Consent for all events of these hosts.
     pub(crate) fn to(sites: &[&str]) -> Self {
         Self(sites.iter().map(|site| ((*site).to_owned(), None)).collect())
     }
 
-    /// The same from a time on, in milliseconds.
+    /// Like [`Self::to`], from a time on in milliseconds.
     #[cfg(test)]
     pub(crate) fn from_times(sites: &[(&str, Option<i64>)]) -> Self {
         let from = |ms: &Option<i64>| ms.and_then(DateTime::from_timestamp_millis);
@@ -75,8 +75,8 @@ impl Consents {
     }
 }
 
-/// Asks the owners of these hosts: of a host and its parents, the longest verified one decides. What happened while
-/// somebody else had the host, or one between it and the owner's, is not the owner's to show.
+/// Looks up the consent for these hosts. The owner of the longest verified parent decides. Events from the time when another
+/// organization had the host, or a host between it and the owner's, are not covered.
 pub(crate) async fn consents(pool: &PgPool, sites: BTreeSet<&str>) -> Result<Consents, sqlx::Error> {
     let mut tenures: BTreeMap<String, Vec<Tenure>> = BTreeMap::new();
     for asked in questions(&sites) {
@@ -97,10 +97,10 @@ struct Tenure {
     released_at: Option<DateTime<Utc>>,
 }
 
-/// Site, organisation, consent, start of what it may see, end.
+/// Site, organization, consent, first visible time, time of release.
 type TenureRow = (String, Uuid, bool, Option<DateTime<Utc>>, Option<DateTime<Utc>>);
 
-/// Who has, and who had, these very hosts.
+/// Returns current and former owners of exactly these hosts.
 async fn find_tenures(pool: &PgPool, sites: &[&str]) -> Result<Vec<(String, Tenure)>, sqlx::Error> {
     let rows: Vec<TenureRow> = sqlx::query_as(
         "SELECT d.site, d.organization_id, o.visible_in_click_token_lookups, d.visible_from, d.released_at \
@@ -115,11 +115,11 @@ async fn find_tenures(pool: &PgPool, sites: &[&str]) -> Result<Vec<(String, Tenu
     Ok(rows.into_iter().map(tenure).collect())
 }
 
-/// Bytes of the hosts of one question.
+/// Maximum size of the hosts in one query.
 const MAX_ASKED_BYTES: usize = 256 * 1024;
 
-/// The hosts and their parents, each once, in questions that are never long. Hosts are in the order of their labels, so that
-/// those that share a parent stand together: what the host before has asked for is not asked again.
+/// Returns the hosts and their parents, each once, in batches of limited size. Hosts are sorted by label, so those with a
+/// common parent are next to each other and only the previous host has to be compared.
 fn questions<'a>(sites: &BTreeSet<&'a str>) -> impl Iterator<Item = Vec<&'a str>> {
     let mut hosts: Vec<&str> = sites.iter().copied().filter(|site| !site.is_empty()).collect();
     hosts.sort_unstable_by(|one, other| one.split('.').cmp(other.split('.')));
@@ -140,20 +140,20 @@ fn questions<'a>(sites: &BTreeSet<&'a str>) -> impl Iterator<Item = Vec<&'a str>
     })
 }
 
-/// How long the longest candidate of `host` is that is one of `before` as well.
+/// Returns the length of the longest parent that both hosts have.
 fn shared_parent(before: &str, host: &str) -> usize {
     let shared =
         parents(host).filter(|parent| before.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')));
     shared.map(str::len).max().unwrap_or(0)
 }
 
-/// The host and every parent of it that could be verified, shortest first.
+/// Returns the host and its parents that can be verified, shortest first.
 fn parents(host: &str) -> impl DoubleEndedIterator<Item = &str> + Clone {
     let ends = host.match_indices('.').map(|(at, _)| at).skip(1).chain([host.len()]).collect::<Vec<_>>();
     ends.into_iter().map(move |end| &host[..end])
 }
 
-/// Since when the host's events are its owner's, when the owner agrees to show them.
+/// Returns the time from which events are the owner's if the owner agrees to show them.
 fn decide(tenures: &BTreeMap<String, Vec<Tenure>>, host: &str) -> Option<Option<DateTime<Utc>>> {
     let mut formerly: Vec<&Tenure> = Vec::new();
     for candidate in parents(host).rev() {
@@ -184,21 +184,21 @@ mod tests {
     }
 
     #[test]
-    fn a6_a_host_and_a_parent_are_asked_about_once_however_many_lie_beneath_them() {
-        // 400 hosts as deep as a name can be, beneath 50 parents.
+    fn a6_consent_queries_have_no_duplicates() {
+        // 400 hosts of maximum depth below 50 parents.
         let deep = (1..100).map(|_| "a").collect::<Vec<_>>().join(".");
         let hosts: Vec<String> = (0..400).map(|n| format!("test.p{}.{deep}.h{n}", n % 50)).collect();
         let (_, asked, longest) = candidates_of(&hosts);
         let distinct: BTreeSet<&String> = asked.iter().collect();
-        assert_eq!(asked.len(), distinct.len(), "each once");
-        // Of each parent its own name and the 99 beneath it, and the hosts.
+        assert_eq!(asked.len(), distinct.len(), "no duplicates");
+        // Each of 50 parents has 100 names, plus 400 hosts.
         assert_eq!(asked.len(), 50 * 100 + 400);
         assert!(longest <= MAX_ASKED_BYTES + 253);
         assert_eq!(candidates_of(&[]).0, 0);
     }
 
     #[test]
-    fn a6_what_is_asked_is_every_parent_and_nothing_else_whatever_the_order_of_the_hosts() {
+    fn consent_queries_contain_every_parent_in_any_order() {
         let hosts =
             ["com.example-a.x", "com.example.a", "com.example", "com.example.a.b", "com.example-a", "", "com.example.a-b.c"];
         let (_, mut asked, _) = candidates_of(&hosts.map(str::to_owned));
@@ -211,10 +211,10 @@ mod tests {
     }
 
     #[test]
-    fn a6_many_hosts_are_asked_about_in_questions_of_a_size() {
+    fn consent_queries_are_limited_in_size() {
         let hosts: Vec<String> = (0..50_000).map(|n| format!("test.{n:05}.{}", "x".repeat(50))).collect();
         let (questions, asked, longest) = candidates_of(&hosts);
         assert_eq!(asked.len(), 2 * hosts.len());
-        assert!(questions > 10 && longest <= MAX_ASKED_BYTES + 253, "{questions} questions of {longest} bytes at most");
+        assert!(questions > 10 && longest <= MAX_ASKED_BYTES + 253, "{questions} queries of up to {longest} bytes");
     }
 }

@@ -1,8 +1,8 @@
-//! Who reads: the holder of a key with `telemetry:read`, or a person for an organisation that they belong to
-//! (docs/api/reads.md#who-may-read). One place makes either, and no read learns which it was.
+//! The caller of a read: an API key with `telemetry:read`, or a person acting for one of their organizations
+//! (docs/api/reads.md#who-may-read).
 //!
-//! Must look a session and its memberships up for every request: what ends, ends at once. Must not answer a session before
-//! the audit trail says that it reads for this organisation.
+//! Sessions and memberships are looked up for every request, so they end at once. A session's first read for an organization is
+//! in the audit trail before the response is sent.
 
 pub(crate) mod session_reads;
 
@@ -19,16 +19,15 @@ use service_kit::http::{ApiError, Transport};
 use service_kit::session_cookie;
 use std::sync::Arc;
 
-/// Stores when keys were last used for reading. Of two processes the one with the later use counts.
+/// Stores when keys were last used for reading. If two processes store a time, the later one is kept.
 pub(crate) const KEY_USES: &str = "INSERT INTO key_uses_reads (key_id, last_used_at) \
      SELECT key, now() - make_interval(secs => ago) FROM unnest($1::uuid[], $2::float8[]) AS used (key, ago) \
      ON CONFLICT (key_id) DO UPDATE SET last_used_at = greatest(key_uses_reads.last_used_at, excluded.last_used_at)";
 
-/// Somebody who may read, for one organisation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader {
     pub(crate) credential: Credential,
-    /// Whose slots it takes.
+    /// Owner of the slots that the read uses.
     pub(crate) tenant: Tenant,
     pub(crate) org_id: OrgId,
     pub(crate) org_type: OrgType,
@@ -44,13 +43,13 @@ impl From<&KeyReader> for Reader {
 impl FromRequestParts<Arc<State>> for Reader {
     type Rejection = ApiError;
 
-    /// A key, when one is presented, decides alone: a bad key beside a good session is refused.
+    /// Uses the API key if there is one: an invalid key is rejected even if the session is valid.
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         if parts.headers.contains_key(API_KEY_HEADER) { by_key(parts, state).await } else { by_session(parts, state).await }
     }
 }
 
-/// A key has one organisation: who names one beside it means another, and would be misled by an answer.
+/// Rejects `organization_id`: a key has exactly one organization, so another one in the request is a mistake.
 async fn by_key(parts: &mut Parts, state: &Arc<State>) -> Result<Reader, ApiError> {
     let reader = KeyReader::from_request_parts(parts, state).await?;
     if named_organization(&parts.uri)?.is_some() {

@@ -1,6 +1,6 @@
-//! Which session a read by session may see: the only other value that such a query accepts (invariant 5).
+//! The session that a read may see; reads by session accept only this (invariant 5 of ARCHITECTURE.md).
 //!
-//! Must be made by what has decided that the caller may: the look-up of a click token, or the ownership of a session.
+//! Create one only after the caller's permission is checked: by the lookup of a click token, or because the session is its own.
 
 use schemas::ids::{OrgId, SessionId};
 
@@ -12,7 +12,6 @@ pub(crate) struct SessionScope {
 }
 
 impl SessionScope {
-    /// For whoever may see this session.
     pub(crate) fn granted(org: OrgId, session: SessionId) -> Self {
         Self { org, session }
     }

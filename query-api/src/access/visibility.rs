@@ -1,4 +1,5 @@
-//! What a caller may see: who asks + `delegated_from` or `seen_by` + `domain`. The only value a telemetry query accepts.
+//! What a caller may see, from its organization and `delegated_from`, `seen_by` and `domain`. Telemetry queries accept nothing
+//! else.
 
 use super::reader::Reader;
 use crate::parameters::ReadParameters;
@@ -11,8 +12,8 @@ use service_kit::directory::{Directory, OwnedSite};
 use service_kit::http::ApiError;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whose telemetry, and which of it. An event is visible when the longest verified suffix of its host is one of
-/// this owner's, and the host lies where the read looks.
+/// The events that a read may return. An event is visible if the longest verified suffix of its host belongs to this owner and
+/// the host is within the requested domain.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Visibility {
     organization_id: OrgId,
@@ -22,11 +23,11 @@ pub(crate) struct Visibility {
     foreign: Vec<Site>,
 }
 
-/// A host that the owner has verified, or one beneath it that somebody else had.
+/// A host that the owner has verified, or a subdomain that another organization had before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnHost {
     pub(crate) site: Site,
-    /// First millisecond that is this owner's; `None` is all history.
+    /// First millisecond of the owner's events; `None` for all events.
     pub(crate) visible_from_ms: Option<i64>,
 }
 
@@ -46,7 +47,7 @@ impl Visibility {
         }
     }
 
-    /// What the account of an analyst may see right now; nothing where nobody lets it read.
+    /// Returns what an analyst account may see now; `None` if its access has ended.
     pub(crate) async fn of_account(
         directory: &Directory,
         organization: OrgId,
@@ -63,7 +64,7 @@ impl Visibility {
         Ok(Some(Self::of_everything(whose, &directory.owned_sites(whose).await?)))
     }
 
-    /// All that its organisation has verified.
+    /// Everything on the organization's verified domains.
     pub(crate) fn of_everything(organization_id: OrgId, owned: &[OwnedSite]) -> Self {
         let mut domains: Vec<String> = owned.iter().map(|owned| owned.site.domain()).collect();
         domains.sort_unstable();
@@ -86,29 +87,29 @@ impl Visibility {
         self.organization_id
     }
 
-    /// The domains covered, sorted.
+    /// The covered domains, sorted.
     pub(crate) fn domains(&self) -> &[String] {
         &self.domains
     }
 
-    /// The host that the read is narrowed to, with its subdomains.
+    /// The requested host, which includes its subdomains.
     pub(crate) fn asked(&self) -> Option<&Site> {
         self.asked.as_ref()
     }
 
-    /// The owner's verified hosts, and those beneath them of which only a part of the history is theirs.
+    /// The owner's verified hosts, and their subdomains with an own start time.
     pub(crate) fn own(&self) -> &[OwnHost] {
         &self.own
     }
 
-    /// Hosts beneath them that somebody else has verified.
+    /// Subdomains that other organizations have verified.
     pub(crate) fn foreign(&self) -> &[Site] {
         &self.foreign
     }
 }
 
-/// Each host that decides since when events are the owner's; the longest one above an event does. What others had beneath
-/// a host matters where no longer host of the owner's own decides: there the events were not theirs when they had it.
+/// Returns the hosts with a start time of the owner's events. The longest one above an event's host applies. A former owner's
+/// subdomain counts only if none of the owner's hosts is between: the events of that time belong to the former owner.
 fn own_hosts(owned: &[OwnedSite]) -> Vec<OwnHost> {
     let mut own: BTreeMap<&Site, Option<i64>> = BTreeMap::new();
     let hosts: BTreeSet<&Site> = owned.iter().map(|owned| &owned.site).collect();
@@ -126,14 +127,14 @@ fn own_hosts(owned: &[OwnedSite]) -> Vec<OwnHost> {
     own.into_iter().map(|(site, visible_from_ms)| OwnHost { site: site.clone(), visible_from_ms }).collect()
 }
 
-/// What an organisation has reported itself: the only other value that a telemetry query accepts.
+/// An organization's own reports. Queries for them accept nothing else.
 #[derive(Debug)]
 pub(crate) struct OwnReports {
     organization_id: OrgId,
 }
 
 impl OwnReports {
-    /// Agents' organisations have reports of their own; a content owner reads what is about its domains.
+    /// Returns 403 for content owners: they read events of their domains instead.
     pub(crate) fn of(reader: &Reader) -> Result<Self, ApiError> {
         if reader.org_type == OrgType::ContentOwner {
             return Err(ApiError::new(Code::Forbidden, "Content owners can't use /agent/*. Use /content-owners/*."));
@@ -146,7 +147,7 @@ impl OwnReports {
     }
 }
 
-/// The organisation that lets the caller read right now. Every reason to refuse has one answer.
+/// Returns the content owner if it shares data with the caller. All failures get the same response.
 async fn grantor_of(directory: &Directory, reader: &Reader, grantor: &str) -> Result<OrgId, ApiError> {
     let grantor: OrgId = grantor.parse().map_err(|_| delegation_refused())?;
     let may_be_granted = reader.org_type != OrgType::ContentOwner && reader.org_id != grantor;
@@ -156,7 +157,7 @@ async fn grantor_of(directory: &Directory, reader: &Reader, grantor: &str) -> Re
     Err(delegation_refused())
 }
 
-/// The owner itself, while it lets the partner read: what the partner is then answered for it is what is answered here.
+/// Returns the owner itself while it shares data with the partner, so that the owner sees what the partner sees.
 async fn shown_to(directory: &Directory, owner: &Reader, partner: &str) -> Result<OrgId, ApiError> {
     let partner: OrgId = partner.parse().map_err(|_| partner_refused())?;
     if partner != owner.org_id && directory.may_read_for(owner.org_id, partner).await? {
@@ -217,18 +218,18 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_narrows_to_itself() {
+    fn domain_narrows_to_its_host() {
         let all = Visibility::of_everything(OrgId(uuid::Uuid::nil()), &example());
         assert_eq!(all.domains, ["a.test", "deep.blog.example.com", "example.com", "shop.example.com"]);
         assert_eq!(all.asked, None);
         assert_eq!(all.foreign, sites(&["blog.example.com", "x.deep.blog.example.com", "b.a.test"]));
         let narrowed = of_domain("WWW.news.a.test.").unwrap();
         assert_eq!((narrowed.domains, narrowed.asked), (vec!["news.a.test".to_owned()], Some(site("news.a.test"))));
-        assert_eq!((narrowed.own, narrowed.foreign), (all.own, all.foreign), "what decides stays");
+        assert_eq!((narrowed.own, narrowed.foreign), (all.own, all.foreign), "the deciding hosts are the same");
     }
 
     #[test]
-    fn a_domain_that_is_somebody_elses_or_nobodys_is_refused() {
+    fn rejects_foreign_and_unverified_domains() {
         for domain in
             ["blog.example.com", "y.blog.example.com", "x.deep.blog.example.com", "com", "notexample.com", "*.example.com", ""]
         {
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_had_beneath_counts_from_when_they_left_and_not_where_others_are_now() {
+    fn former_subdomains_start_when_their_owners_left() {
         let at = |ms| DateTime::from_timestamp_millis(ms).unwrap();
         let formerly = vec![(site("blog.a.test"), at(5)), (site("x.b.a.test"), at(6)), (site("shop.a.test"), at(7))];
         let owned = [
@@ -251,14 +252,15 @@ mod tests {
         let own: Vec<_> = all.own.iter().map(|own| (own.site.domain(), own.visible_from_ms)).collect();
         let expected = [("a.test", Some(6)), ("blog.a.test", Some(6)), ("shop.a.test", Some(9))];
         assert_eq!(own, expected.map(|(domain, from)| (domain.to_owned(), from)));
-        assert_eq!(all.domains, ["a.test", "shop.a.test"], "they are not domains of the owner");
+        assert_eq!(all.domains, ["a.test", "shop.a.test"], "former subdomains are not verified domains");
     }
 
     #[test]
-    fn what_others_had_above_ones_own_host_takes_nothing_from_what_lies_beneath_it() {
+    fn former_parents_do_not_affect_verified_subdomains() {
         let at = |ms| DateTime::from_timestamp_millis(ms).unwrap();
         let left = |domain, ms| (site(domain), at(ms));
-        // Of c.b.a.test both know; of its former owner's later time with the host above only the topmost.
+        // Both hosts know when c.b.a.x.test was released. Only x.test knows the former owner's later time, which doesn't apply
+        // below b.a.x.test.
         let owned = [
             OwnedSite { formerly: vec![left("a.x.test", 9), left("c.b.a.x.test", 9)], ..owned("x.test", &[]) },
             OwnedSite { formerly: vec![left("c.b.a.x.test", 5)], ..owned("b.a.x.test", &[]) },
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_visible_from_between_two_milliseconds_is_the_later_one() {
+    fn visible_from_rounds_up_to_a_millisecond() {
         let visible_from = DateTime::from_timestamp_micros(4_001);
         let all = Visibility::of_everything(OrgId(uuid::Uuid::nil()), &[OwnedSite { visible_from, ..owned("a.test", &[]) }]);
         assert_eq!(all.own[0].visible_from_ms, Some(5));

@@ -1,4 +1,4 @@
-//! The analyst accounts and what each may see, by the rules of the reads.
+//! Analyst accounts and what each may see, by the same rules as the API's reads.
 
 use crate::access::visibility::Visibility;
 use schemas::identity::OrgType;
@@ -7,11 +7,10 @@ use service_kit::directory::Directory;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-/// An account, revoked or not.
 pub(super) struct Account {
-    /// User in ClickHouse: letters, digits and underscores.
+    /// ClickHouse user name: letters, digits and underscores.
     pub(super) login: String,
-    /// SHA-256 of the password, in hexadecimal.
+    /// SHA-256 of the password in hexadecimal.
     pub(super) password_hash: String,
     organization: OrgId,
     org_type: OrgType,
@@ -21,7 +20,7 @@ pub(super) struct Account {
 
 type Row = (String, String, Uuid, String, Option<Uuid>, bool);
 
-/// Returns all accounts, revoked ones too: their rights in ClickHouse have to end.
+/// Returns all accounts, including revoked ones, whose permissions in ClickHouse have to end.
 pub(super) async fn all(pool: &PgPool) -> anyhow::Result<Vec<Account>> {
     let rows: Vec<Row> = sqlx::query_as(
         "SELECT a.login, encode(a.password_hash, 'hex'), a.organization_id, o.org_type, a.grantor_org_id, a.revoked_at IS NOT NULL \
@@ -38,7 +37,7 @@ pub(super) async fn all(pool: &PgPool) -> anyhow::Result<Vec<Account>> {
 }
 
 impl Account {
-    /// Returns what it may see; `None` if it is revoked or its delegation has ended.
+    /// Returns what the account may see; `None` if it is revoked or its delegation has ended.
     pub(super) async fn sees(&self, directory: &Directory) -> Result<Option<Visibility>, sqlx::Error> {
         if self.is_revoked {
             return Ok(None);

@@ -1,13 +1,13 @@
-//! Rows of `analyst_access`: which hosts decide what an account may see, and until when.
+//! Rows of `analyst_access`: the hosts that an account may see and when its access expires.
 
 use crate::access::visibility::Visibility;
 use clickhouse::{Client, Row};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// In `visible_from_ms`: events belong to others.
+/// Value of `visible_from_ms` for hosts of other owners.
 const NEVER_MS: i64 = i64::MAX;
-/// In `visible_from_ms`: all events are visible. The year 1900, the first that the column `at` of events can have.
+/// Value of `visible_from_ms` for hosts without a start time: the year 1900, the minimum of the column `at`.
 const ALWAYS_MS: i64 = -2_208_988_800_000;
 
 #[derive(Row, Serialize)]
@@ -15,7 +15,7 @@ pub(super) struct AccessRow {
     login: String,
     hosts: Vec<String>,
     visible_from_ms: Vec<i64>,
-    /// Milliseconds since 1970, as `until`.
+    /// Milliseconds since 1970, like `until`.
     checked: i64,
     until: i64,
 }
@@ -27,23 +27,23 @@ pub(super) struct Rights {
 }
 
 impl Rights {
-    /// The hosts that decide, and from when on each shows events.
+    /// Creates the permissions: hosts and the start time of each.
     pub(super) fn new(login: &str, seen: &Visibility) -> Self {
         let own = seen.own().iter().map(|own| (&own.site, own.visible_from_ms.unwrap_or(ALWAYS_MS).max(ALWAYS_MS)));
-        // A host that the owner verified itself is its own, whoever else has it.
+        // A host that the owner has verified itself is its own, even if another organization has it too.
         let foreign = seen.foreign().iter().filter(|site| seen.own().iter().all(|own| own.site != **site));
         let foreign = foreign.map(|site| (site, NEVER_MS));
         let (hosts, visible_from_ms) = own.chain(foreign).map(|(site, from)| (site.as_str().to_owned(), from)).unzip();
         Self { login: login.to_owned(), hosts, visible_from_ms }
     }
 
-    /// The row to insert. Times are milliseconds since 1970 by ClickHouse's clock.
+    /// Returns the row to insert. Times are milliseconds since 1970 by ClickHouse's clock.
     pub(super) fn row(self, checked: i64, until: i64) -> AccessRow {
         AccessRow { login: self.login, hosts: self.hosts, visible_from_ms: self.visible_from_ms, checked, until }
     }
 }
 
-/// The row of an account that may not read any more: its statements fail at once.
+/// Returns the row that ends an account's access at once.
 pub(super) fn ended(login: String, now_ms: i64) -> AccessRow {
     AccessRow { login, hosts: Vec::new(), visible_from_ms: Vec::new(), checked: now_ms, until: now_ms }
 }
@@ -65,19 +65,19 @@ impl Stored {
         Ok(Self(rows.into_iter().map(|row| (row.login.clone(), row)).collect()))
     }
 
-    /// Returns whether exactly these rights are stored and valid at `ms`.
+    /// Returns whether exactly these permissions are stored and valid at `ms`.
     pub(super) fn has(&self, rights: &Rights, ms: i64) -> bool {
         let row = self.0.get(&rights.login);
         row.is_some_and(|row| row.hosts == rights.hosts && row.visible_from_ms == rights.visible_from_ms && row.until_ms > ms)
     }
 
-    /// Returns whether any rights of the account are valid at `ms`.
+    /// Returns whether any permissions of the account are valid at `ms`.
     pub(super) fn is_valid(&self, login: &str, ms: i64) -> bool {
         self.0.get(login).is_some_and(|row| row.until_ms > ms)
     }
 }
 
-/// Inserts the rows. They are visible when this returns.
+/// Inserts the rows and returns when they are visible.
 pub(super) async fn store(clickhouse: &Client, rows: &[AccessRow]) -> clickhouse::error::Result<()> {
     if rows.is_empty() {
         return Ok(());

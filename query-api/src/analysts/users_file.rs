@@ -1,5 +1,5 @@
-//! The file of users.d with the analyst accounts. It contains hashes, never passwords, and only the account of the process can read
-//! it, which ClickHouse has to run as, too. Profile and rights of the views are in
+//! The file in ClickHouse's users.d with the analyst accounts. It contains password hashes and is readable only by the account
+//! that both ClickHouse and this process run as. The profile and the grants of the views are in
 //! schemas/clickhouse/analysts.xml.
 
 use super::accounts::Account;
@@ -9,7 +9,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-/// One account. An account may read the views of `analytics` and nothing else.
+/// One account, which may read only the views of `analytics`.
 const USER: &str = "        <LOGIN>
             <password_sha256_hex>HASH</password_sha256_hex>
             <networks><ip>::/0</ip></networks>
@@ -31,13 +31,13 @@ pub(super) fn text(accounts: &[Account]) -> String {
     )
 }
 
-/// Replaces the file as a whole if its text differs, and returns whether it did.
+/// Replaces the file atomically if its text differs, and returns whether it did.
 pub(super) fn write(file: &Path, text: &str) -> anyhow::Result<bool> {
     if fs::read_to_string(file).is_ok_and(|found| found == text) {
         return Ok(false);
     }
     let replace = || {
-        // ClickHouse reads no file with this ending.
+        // ClickHouse ignores files with this extension.
         let draft = file.with_extension("new");
         let mut written = private_files::create(&draft)?;
         written.write_all(text.as_bytes())?;
@@ -54,7 +54,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn a19_only_the_owner_reads_the_hashes_of_analysts() {
+    fn users_file_is_readable_only_by_its_owner() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("users.xml");
         fs::write(file.with_extension("new"), "left by a crash").unwrap();

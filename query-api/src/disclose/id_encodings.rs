@@ -1,8 +1,8 @@
-//! Whether a text holds a session's id: as itself, in upper case, without hyphens, as a URN, in base64, percent-encoded, or
-//! reversed and JSON-escaped (docs/api/click-tokens.md#get-ctxtoken). Pure.
+//! Finds a session's id in text: plain, in upper case, without hyphens, as a URN, in base64, percent-encoded, reversed or
+//! JSON-escaped (docs/api/click-tokens.md#get-ctxtoken). Pure.
 //!
-//! Must look at each byte a fixed number of times, whatever the text: it is a stranger's. Must not be asked about what a
-//! manifest need not show: its words, counts and flags are taken from lists, so that none of them can spell anything.
+//! The text is untrusted, so each byte is read a fixed number of times. Only URLs and references are searched: other values of
+//! a manifest come from fixed lists.
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use base64::Engine as _;
@@ -10,14 +10,14 @@ use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD};
 use schemas::ids::SessionId;
 use std::borrow::Cow;
 
-/// How often escapes are undone: a percent-encoded JSON escape is two.
+/// Number of encodings that are undone: a percent-encoded JSON escape has two.
 const MAX_WRAPPINGS: usize = 2;
 
-/// One session's id in the spellings that are looked for, each of them backwards too.
+/// The encodings of one session's id, forward and backward.
 pub(crate) struct IdEncodings {
-    /// Its digits, as a text has them that is without anything but letters and digits, in lower case.
+    /// Matches text from which all but letters and digits are removed, in lower case.
     digits: AhoCorasick,
-    /// To the letter: in base64, wherever in a run the encoding begins, and its bytes.
+    /// Matches text as it is: base64 at each alignment, and the raw bytes.
     exact: AhoCorasick,
 }
 
@@ -35,7 +35,7 @@ impl IdEncodings {
         self.look(text).0
     }
 
-    /// The same, and how many bytes were looked at.
+    /// Like [`Self::are_in`], with the number of bytes read.
     fn look(&self, text: &str) -> (bool, usize) {
         let (mut layer, mut looked) = (Cow::Borrowed(text.as_bytes()), 0);
         for _ in 0..=MAX_WRAPPINGS {
@@ -51,24 +51,25 @@ impl IdEncodings {
     }
 }
 
-/// What the encoding of any bytes that hold these has in common, when so many of three come before them: both alphabets.
+/// Returns the part of the base64 encoding that doesn't depend on neighboring bytes, for `before` bytes in front, in both
+/// alphabets.
 fn in_base64(bytes: &[u8], before: usize) -> [String; 2] {
     let padded: Vec<u8> = std::iter::repeat_n(0, before).chain(bytes.iter().copied()).collect();
-    // Characters that neighbours have a part in say nothing.
+    // The first and last characters also depend on neighboring bytes.
     let (from, until) = ((before * 8).div_ceil(6), padded.len() * 8 / 6);
     [BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD].map(|engine| engine.encode(&padded)[from..until].to_owned())
 }
 
-/// Looks for all of them, and for all of them backwards, at once. Of the kind that is made fastest: it searches the texts
-/// of one session and is gone.
+/// Creates a matcher for all encodings, forward and backward. This kind is the fastest to create, and each one searches only
+/// the texts of one session.
 fn searcher(spellings: impl Iterator<Item = Vec<u8>>) -> AhoCorasick {
     let both = spellings.flat_map(|spelt| [spelt.iter().rev().copied().collect(), spelt]);
     let made = AhoCorasick::builder().kind(Some(AhoCorasickKind::NoncontiguousNFA)).build(both);
-    made.expect("a few short texts can be searched for at once")
+    made.expect("a matcher of a few short patterns is always valid")
 }
 
-/// The text with its percent-encoded bytes and its JSON escapes of ASCII characters undone, forwards and backwards; none
-/// when it has none. In a URL the backslash of an escape has become a slash.
+/// Decodes percent-encoded bytes and JSON escapes of ASCII characters, forward and backward. Returns `None` if there are none.
+/// In a URL, the backslash of an escape may be a slash.
 fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -80,8 +81,7 @@ fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
     (plain.len() < text.len()).then_some(plain)
 }
 
-/// The byte that an escape at the start of the text stands for, and how long the escape is: `%36`, `\u0036`, `63%`,
-/// `6300u\`.
+/// Decodes the escape at the start of the text and returns its length: `%36`, `\u0036`, `63%`, `6300u\`.
 fn escape(text: &[u8]) -> Option<(u8, usize)> {
     match text {
         [b'%', high, low, ..] => Some((byte(*high, *low)?, 3)),
@@ -96,7 +96,7 @@ fn byte(high: u8, low: u8) -> Option<u8> {
     Some(digit(high)? << 4 | digit(low)?)
 }
 
-/// Every spelling that tests plant.
+/// All encodings that the tests use.
 #[cfg(test)]
 pub(crate) fn planted(session: SessionId) -> Vec<(&'static str, String)> {
     use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE};
@@ -140,7 +140,7 @@ mod tests {
     use uuid::Uuid;
 
     #[test]
-    fn ct6_a_session_id_is_found_in_every_spelling_alone_and_within_other_text() {
+    fn ct6_session_ids_are_found_in_every_encoding() {
         let mut random = StdRng::seed_from_u64(random_seed());
         for _ in 0..300 {
             let session = SessionId(Uuid::from_u128(random.random()));
@@ -150,14 +150,14 @@ mod tests {
                     [spelt.clone(), format!("https://a.test/p?x={spelt}&y=1"), format!("turn:{spelt}.3"), format!("é {spelt}")]
                 {
                     assert!(spellings.are_in(&text), "{session} {name}: {text}");
-                    assert!(!other.are_in(&text), "{session} {name}: {text} holds no other id");
+                    assert!(!other.are_in(&text), "{session} {name}: {text} contains no other id");
                 }
             }
         }
     }
 
     #[test]
-    fn ordinary_texts_hold_no_id_and_strange_ones_do_no_harm() {
+    fn ordinary_and_malformed_texts_contain_no_id() {
         let spellings = IdEncodings::of("67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap());
         for text in [
             "",
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a7_each_byte_of_a_text_is_looked_at_a_fixed_number_of_times_whatever_stands_there() {
+    fn a7_each_byte_is_read_a_fixed_number_of_times() {
         let spellings = IdEncodings::of(SessionId(Uuid::from_u128(7 << 100 | 9)));
         let hard: [&dyn Fn(usize) -> String; 7] = [
             &|n| "QUFB".repeat(n / 4),

@@ -1,23 +1,22 @@
-//! Which members of an event a click manifest shows, of what kind, and from which level on.
+//! The members of an event that a click manifest shows, their kinds, and the privacy level of each.
 //!
-//! Must stay an allow-list: everything else is withheld, also what this build has never heard of
-//! (docs/api/click-tokens.md#members-of-a-manifest).
+//! An allow-list: unknown members are never shown (docs/api/click-tokens.md#members-of-a-manifest).
 
 use schemas::session::PrivacyLevel;
 
-/// What kind of value a member may have to be shown. None of them can hold what its reporter makes up, but for references.
+/// The kind of value that a member must have to be shown. Only references can contain free text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// One of these words, which are the standard's.
+    /// One of these words of the standard.
     Word(&'static [&'static str]),
     Flag,
     /// A whole number from 0 to [`MAX_COUNT`].
     Count,
-    /// An opaque reference, which may hold the session's id.
+    /// An opaque reference. It may contain the session's id.
     Reference,
 }
 
-/// More tokens than any text has.
+/// More than the tokens of any text.
 pub(crate) const MAX_COUNT: u64 = 100_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +27,8 @@ pub(crate) enum Location {
     Data,
 }
 
-/// Members of an event beyond `type`, `timestamp` and `content_url`, which every level shows: name, place, kind, and
-/// the strictest level that shows it. Text members are at no level: content events have none to show.
+/// Members beyond `type`, `timestamp` and `content_url`, which every level shows: name, location, kind, and the strictest level
+/// that shows the member. Content events have no text members.
 pub(crate) const SHOWN: &[(&str, Location, Kind, PrivacyLevel)] = &[
     ("turn_id", Location::Event, Kind::Reference, PrivacyLevel::Intent),
     ("output_id", Location::Event, Kind::Reference, PrivacyLevel::Intent),
@@ -55,7 +54,7 @@ pub(crate) const SHOWN: &[(&str, Location, Kind, PrivacyLevel)] = &[
     ("excerpt_tokens", Location::Data, Kind::Count, PrivacyLevel::Minimal),
 ];
 
-/// The members of `data` that some level shows.
+/// Returns the members of `data` that some level shows.
 pub(crate) fn members_of_data() -> impl Iterator<Item = &'static str> {
     SHOWN.iter().filter(|(_, place, ..)| *place == Location::Data).map(|(name, ..)| *name)
 }

@@ -1,12 +1,11 @@
-//! Which members of an event an owner is shown, and which of a click its token's issuer is.
+//! The members of an event that content owners see, and those of a click that its issuer sees.
 //!
-//! Must stay an allow-list: a name that nobody knows may hold an address, a prompt or a name. docs/api/reads.md lists the
-//! same, and a test compares.
+//! An allow-list: an unknown member may contain an address, a prompt or a name. `a13_list_equals_docs_api` compares it with
+//! docs/api/reads.md.
 
 use schemas::event::is_namespaced;
 
-/// The members of the public standard, by the type that has them. Each is a text, a number, true or false, but for
-/// [`FINGERPRINT`].
+/// Members of the standard by event type. All are scalars except [`FINGERPRINT`].
 pub(crate) const BY_TYPE: &[(&str, &[&str])] = &[
     (
         "content_retrieved",
@@ -59,16 +58,15 @@ pub(crate) const BY_TYPE: &[(&str, &[&str])] = &[
     ("checkout_completed", &["value_amount", "amount", "currency"]),
 ];
 
-/// The members of every type: references of the standard that stand beside `data`, and token counts.
+/// Members of every event type: references of the standard next to `data`, and token counts.
 pub(crate) const OF_EVERY_TYPE: &[&str] =
     &["query_tokens", "response_tokens", "output_element_id", "citation_id", "presentation_id", "license_ref", "terms_ref"];
 
-/// The one member of the standard that is an object, and what of it is shown.
+/// The only member of the standard that is an object.
 pub(crate) const FINGERPRINT: &str = "content_fingerprint";
 pub(crate) const OF_FINGERPRINT: &[&str] = &["scheme", "detected", "value"];
 
-/// Whether an owner is shown a member of that name on that type: the standard has it, or its name is the reporter's own
-/// and says so by a dot.
+/// Whether owners see this member: it is in the standard, or it is namespaced, so its name contains a dot.
 pub(super) fn is_shown(event_type: &str, name: &str) -> bool {
     of_standard(event_type).contains(&name) || OF_EVERY_TYPE.contains(&name) || is_namespaced(name)
 }
@@ -77,7 +75,7 @@ fn of_standard(event_type: &str) -> &'static [&'static str] {
     BY_TYPE.iter().find(|(of, _)| *of == event_type).map_or(&[], |(_, names)| names)
 }
 
-/// What the issuer of a click token is shown of the `data` of an event that another bound by it.
+/// Returns the members of a click that the issuer of its token sees.
 pub(crate) fn of_click(event_type: &str) -> &'static [&'static str] {
     match event_type {
         "content_engaged" | "checkout_completed" => of_standard(event_type),
@@ -90,11 +88,11 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// The lines of the table under a heading: the type, and the names.
+    /// Returns the rows of the table below a heading: event type and member names.
     fn documented(heading: &str) -> Vec<(String, Vec<String>)> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/api/reads.md");
         let text = std::fs::read_to_string(path).unwrap();
-        let (_, section) = text.split_once(heading).expect("the heading stands in docs/api/reads.md");
+        let (_, section) = text.split_once(heading).expect("docs/api/reads.md has this heading");
         let rows = section.lines().skip_while(|line| !line.starts_with("|---")).skip(1).take_while(|line| line.starts_with('|'));
         let names = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
         let row = |row: &str| {
@@ -105,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a13_the_list_in_docs_api_is_the_one_in_the_code() {
+    fn a13_list_equals_docs_api() {
         let row = |of: &str, names: &[&str]| (of.to_owned(), names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
         let mut expected: Vec<_> = BY_TYPE.iter().map(|(of, names)| row(of, names)).collect();
         expected.push(row("every type", OF_EVERY_TYPE));

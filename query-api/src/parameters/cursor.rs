@@ -1,10 +1,11 @@
-//! The cursor (`after`) of a list of events: it names the last event of a page, and the next page begins after that one. An
-//! offset counts from the newest event, so it names other events when new ones arrive.
+//! The cursor (`after`) of a list of events: the last event of a page, after which the next page begins. An offset counts from
+//! the newest event, so it points to other events when new ones arrive.
 //!
-//! Lists are ordered by an event's time and key. A later report changes neither, so a walk shows every event once. Only a report
-//! that was accepted earlier and is stored between two pages can move its event, which may then be on two pages or on none.
+//! Lists are ordered by an event's time and key. Later reports change neither, so paging by cursor returns every event once.
+//! The exception is a report that was accepted earlier but stored between two pages: it can move its event, which is then on
+//! two pages or missing.
 //!
-//! Callers can make up cursors: a cursor is only a place to begin at.
+//! A cursor grants no access, so a forged one only changes where the page begins.
 
 use super::invalid;
 use base64::Engine as _;
@@ -12,15 +13,15 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use service_kit::http::ApiError;
 
 const MAX_BYTES: usize = 128;
-/// Of this form; another one will have another number.
+/// Version of the format.
 const VERSION: &str = "1";
 
 /// The place of an event in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
-    /// Milliseconds UTC.
+    /// Milliseconds since 1970.
     pub(crate) at_ms: i64,
-    /// Orders events of one time.
+    /// Orders events of the same millisecond.
     pub(crate) key: u128,
 }
 
@@ -31,10 +32,10 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Reads `after`. Returns 400 for a value that no page has returned.
+    /// Parses `after`. Returns 400 for a value that no page has returned.
     pub(crate) fn parse(after: Option<&str>) -> Result<Self, ApiError> {
         let Some(text) = after else { return Ok(Self::default()) };
-        // Other spellings of the same place are refused too.
+        // Reject other encodings of the same position, too.
         Self::read(text)
             .filter(|last| last.encode() == text)
             .map(|last| Self { after: Some(last) })
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_begins_at_the_cursor_of_the_previous_one() {
+    fn pages_begin_after_the_previous_cursor() {
         for (at_ms, key) in [(i64::MIN, 0), (-1, 0), (1_790_000_000_000, u128::MAX)] {
             let last = Position { at_ms, key };
             let text = last.encode();
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn cursors_that_no_page_has_returned_are_refused() {
+    fn rejects_cursors_that_no_page_returned() {
         let encode = |text: &str| BASE64_URL_SAFE_NO_PAD.encode(text);
         let wrong = ["1.6", "1.6.", "2.6.7", "1.6.-7", "1.99999999999999999999.7", "1.6.7.8", "", "1.6.7\0"];
         let other_spellings = ["1.+6.7", "1.06.7", "1.-0.7", "1.6.+7", "1.6.07"];

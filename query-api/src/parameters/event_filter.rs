@@ -1,23 +1,22 @@
-//! Which events of a list are wanted: those of a type, of an agent, of a platform; of one's own list those that oneself or others
-//! reported.
+//! Filters of event lists: by type, agent, platform or outcome, and in an organization's own list by who reported the event.
 //!
-//! Must be decided by what an item shows its reader, and by nothing else: a filter tells no more than the list does.
+//! Filters compare only what the items show, so they reveal nothing more than the list.
 
 use super::{ReadParameters, invalid};
 use service_kit::http::ApiError;
 use uuid::Uuid;
 
-/// What the items of a list have in common; a member that is none is not asked for.
+/// Values that all items of a list have. `None` doesn't filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EventFilter {
     pub(crate) event_type: Option<String>,
-    /// Empty: no agent is named.
+    /// An empty text matches events without an agent.
     pub(crate) agent_id: Option<String>,
     pub(crate) platform_id: Option<Uuid>,
     pub(crate) outcome: Option<Outcome>,
 }
 
-/// What became of a fetch (docs/api/counting.md).
+/// Result of a fetch (docs/api/counting.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The content was returned, or the status is unknown.
@@ -45,11 +44,11 @@ impl Outcome {
     }
 }
 
-/// Who reported an event that the caller took part in, as its item says it.
+/// The `reported_by` of an item in an organization's own list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReportedBy {
     Own,
-    /// Another one, by a click token of the caller's.
+    /// Another organization, with one of the caller's click tokens.
     Other,
 }
 
@@ -80,7 +79,7 @@ impl EventFilter {
         if event_type.as_ref().is_some_and(String::is_empty) {
             return Err(invalid("event_type must not be empty."));
         }
-        // The store takes no NUL in a parameter, and nothing that was reported holds one.
+        // ClickHouse rejects NUL in parameters, and no stored value contains it.
         if [&event_type, &agent_id].into_iter().flatten().any(|value| value.contains('\0')) {
             return Err(invalid("Filters must not contain NUL characters."));
         }
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_is_a_text_without_nul_and_a_platform_is_a_uuid() {
+    fn rejects_nul_in_filters_and_invalid_platform_ids() {
         assert_eq!(parsed(None, None, None), Some(EventFilter::default()));
         let unnamed = EventFilter { agent_id: Some(String::new()), ..EventFilter::default() };
         assert_eq!(parsed(None, Some(""), None), Some(unnamed));
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reported_and_outcomes_are_named_as_items_name_them() {
+    fn parses_reported_by_and_outcome() {
         let reported_by = |asked| ReportedBy::parse(asked).ok();
         assert_eq!(reported_by(None), Some(None));
         for known in [ReportedBy::Own, ReportedBy::Other] {

@@ -1,26 +1,26 @@
-//! Which pages a list of URLs is about, and by what it counts them.
+//! The pages of a list of URLs: their paths, and whether they are grouped by section.
 //!
-//! Must go by the path of the URL that the list shows, and by nothing else: a filter tells no more than the list does.
+//! Filters compare only the path of the URL in the list, so they reveal nothing more than the list.
 
 use super::invalid;
 use service_kit::http::ApiError;
 
-/// What stands at the end of a path that others begin with.
+/// Suffix of a path that matches all paths with this prefix.
 const ANYTHING: char = '*';
 
-/// The pages of one path, or of all that begin with one. Letters count as they are written, and so does every other character.
+/// Matches one path, or all paths with a prefix. Comparison is exact and case-sensitive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PagePath {
     Whole(String),
     Beginning(String),
 }
 
-/// What one row of the list is of.
+/// What one row of the list contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PagesBy {
     #[default]
     Url,
-    /// A host and the first step of a path.
+    /// A host and the first segment of a path.
     Section,
 }
 
@@ -53,7 +53,7 @@ impl PagePath {
         if beginning.contains(['?', '#']) {
             return Err(invalid("path must not contain ? or #. Leave out the query and the fragment."));
         }
-        // The store takes no NUL in a parameter, and no URL holds one.
+        // ClickHouse rejects NUL in parameters, and no URL contains it.
         if beginning.contains('\0') {
             return Err(invalid("path must not contain NUL characters."));
         }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_begins_with_a_slash_and_has_a_star_at_its_end_or_none() {
+    fn rejects_invalid_paths() {
         let parsed = |path: &str| PagePath::parse(path).ok();
         for whole in ["/", "/a", "/a/", "//", "/%2A", "/100%_\\", "/\u{e4} b", "/a&b=c;d"] {
             assert_eq!(parsed(whole), Some(PagePath::Whole(whole.to_owned())));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_counted_by_url_or_by_section() {
+    fn parses_by_url_or_section() {
         let by = |by| Pages::parse(by, None).ok().map(|pages| pages.by);
         assert_eq!([None, Some("url"), Some("section")].map(by), [PagesBy::Url, PagesBy::Url, PagesBy::Section].map(Some));
         for bad in ["", "Section", "agent", "url,section"] {

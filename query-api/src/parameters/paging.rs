@@ -1,15 +1,15 @@
-//! `limit` and `offset`: which part of a list.
+//! `limit` and `offset` of a list.
 
 use super::invalid;
 use schemas::pages::MAX_PAGE;
 use service_kit::http::ApiError;
 
-/// Beyond what any store holds, and within what its engine adds up.
+/// Far more than any list has; ClickHouse can still add a limit to it.
 const MAX_OFFSET: u64 = u64::MAX / 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Paging {
-    /// Items at most: 1 to [`MAX_PAGE`].
+    /// Maximum number of items: 1 to [`MAX_PAGE`].
     pub(crate) limit: u64,
     pub(crate) offset: u64,
 }
@@ -24,8 +24,8 @@ impl Paging {
     }
 }
 
-/// Digits only: what `str::parse` also takes, a sign, is no number here. A number that is too large to hold is very
-/// large, which is no fault of a `limit`.
+/// Accepts digits only; `str::parse` also accepts a sign. A number that is too large counts as the largest one, because a
+/// `limit` may be of any size.
 fn whole_number(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     is_number.then(|| text.parse().unwrap_or(u64::MAX))
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_a_whole_number_from_one_on_and_clamped() {
+    fn limits_are_positive_and_clamped() {
         for (limit, expected) in [("1", 1), ("1000", 1_000), ("1001", 1_000), ("007", 7), ("1000000000", 1_000)] {
             assert_eq!(paging(limit, "0"), Some((expected, 0)), "{limit}");
         }
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_is_a_whole_number_from_zero_on() {
+    fn offsets_are_not_negative() {
         assert_eq!(paging("1", "1000000000"), Some((1, 1_000_000_000)));
         for bad in ["-1", "1.5", "+1", "", "0x10", "9223372036854775808", "18446744073709551616"] {
             assert_eq!(paging("1", bad), None, "{bad}");

@@ -1,22 +1,22 @@
-//! `since` and `until`: which time a read covers (docs/api/reads.md#since-and-until).
+//! `since` and `until`: the period of a read (docs/api/reads.md#since-and-until).
 //!
-//! Must not know the current time: a period without an end has none.
+//! Independent of the current time: a period without `until` has no end.
 
 use super::invalid;
 use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
 use schemas::instant;
 use service_kit::http::{ApiError, parse_instant};
 
-/// The half-open window [since, until), and both as the answer tells them.
+/// The half-open period [since, until), with both values as the response shows them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Period {
-    /// First millisecond inside.
+    /// First millisecond in the period.
     pub(crate) from_ms: Option<i64>,
-    /// First millisecond after.
+    /// First millisecond after the period.
     pub(crate) before_ms: Option<i64>,
-    /// `since`: a day as given, an instant as every answer writes instants.
+    /// `since`: a date as given, or a time in the format of all responses.
     pub(crate) start: Option<String>,
-    /// `until`, in the same way.
+    /// `until`, in the same format.
     pub(crate) end: Option<String>,
 }
 
@@ -26,7 +26,7 @@ impl Period {
         let to = until.map(|text| parse_moment(text, "until")).transpose()?;
         let is_reversed = match (&from, &to) {
             (Some(from), Some(Moment::Instant(to))) => from.start() > *to,
-            // On the day of `until` is still fine; after it is not.
+            // A start on the day of `until` is valid, because the period includes that day.
             (Some(from), Some(to @ Moment::Day(_))) => from.start() >= to.end(),
             _ => false,
         };
@@ -55,7 +55,7 @@ impl Moment {
         }
     }
 
-    /// A day as an end includes that day.
+    /// A date as `until` includes that day.
     fn end(&self) -> DateTime<Utc> {
         match self {
             Self::Instant(instant) => *instant,
@@ -63,7 +63,7 @@ impl Moment {
         }
     }
 
-    /// The first millisecond that counts, when it is an instant.
+    /// Returns a date as given, and for a time the first millisecond in the period.
     fn told(&self) -> String {
         match self {
             Self::Instant(moment) => {
@@ -81,13 +81,13 @@ fn parse_moment(text: &str, parameter: &str) -> Result<Moment, ApiError> {
 }
 
 fn parse_day(text: &str) -> Option<NaiveDate> {
-    // chrono would also take signs, spaces and single digits.
+    // chrono also accepts signs, spaces and single digits.
     let is_shaped = text.len() == 10
         && text.bytes().enumerate().all(|(at, b)| if matches!(at, 4 | 7) { b == b'-' } else { b.is_ascii_digit() });
     is_shaped.then(|| text.parse().ok())?
 }
 
-/// Events are stored to the millisecond: one at or after `instant` is one at or after the next whole millisecond.
+/// Rounds up to the next millisecond. Events are stored in milliseconds, so this selects the same events.
 pub(crate) fn ceil_ms(instant: DateTime<Utc>) -> i64 {
     let has_rest = !instant.timestamp_subsec_nanos().is_multiple_of(1_000_000);
     instant.timestamp_millis() + i64::from(has_rest)
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_is_half_open_and_includes_the_day_of_until() {
+    fn periods_are_half_open_and_include_the_until_date() {
         assert_eq!(window("", ""), (None, None));
         assert_eq!(window("1970-01-01", "1970-01-01"), (Some(0), Some(86_400_000)));
         assert_eq!(window("1970-01-01T00:00:01Z", "1970-01-01T00:00:02.5Z"), (Some(1_000), Some(2_500)));
@@ -116,13 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_finer_than_a_millisecond_is_rounded_up() {
+    fn times_round_up_to_milliseconds() {
         assert_eq!(window("1970-01-01T00:00:00.0001Z", "1970-01-01T00:00:00.001000001Z"), (Some(1), Some(2)));
         assert_eq!(window("1969-12-31T23:59:59.9991Z", ""), (Some(0), None));
     }
 
     #[test]
-    fn r11_since_after_until_is_refused() {
+    fn r11_rejects_since_after_until() {
         for (since, until) in [
             ("2026-01-02", "2026-01-01"),
             ("2026-01-02T00:00:00Z", "2026-01-01"),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_a_date_nor_an_instant_is_refused() {
+    fn rejects_invalid_dates_and_times() {
         for text in [
             " ",
             "now",
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_told_as_it_was_written_and_an_instant_in_the_one_format_of_all_answers() {
+    fn returns_dates_as_given_and_times_in_one_format() {
         let period = parse("2026-01-01T00:00:00 05:00", "2026-01-31").unwrap();
         assert_eq!(period.start.as_deref(), Some("2025-12-31T19:00:00.000Z"));
         assert_eq!(period.end.as_deref(), Some("2026-01-31"));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_day_of_the_calendar_is_a_day() {
+    fn accepts_first_and_last_days_of_the_calendar() {
         assert!(parse("0000-01-01", "9999-12-31").is_some());
     }
 }

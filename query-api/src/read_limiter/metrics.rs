@@ -1,4 +1,4 @@
-//! Metrics of the reads. What is refused is a metric of the slots (`service_kit::slots`).
+//! Metrics of the reads. `service_kit::slots` counts rejected reads.
 
 use metrics::gauge;
 use service_kit::measures;

@@ -1,4 +1,4 @@
-//! How long reads may take. ClickHouse enforces the time of the whole response, this process that of the first row.
+//! Time limits of reads. ClickHouse enforces the limit of the whole response; this process enforces that of the first row.
 
 use super::ReadSettings;
 use clickhouse::query::Query;
@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     start: Duration,
-    /// Until the last byte of a streamed response.
+    /// Maximum time until the last byte of a streamed response.
     whole: Duration,
 }
 
@@ -18,14 +18,14 @@ impl Times {
         Self { start, whole: start + Duration::from_secs(settings.read_seconds.into()) }
     }
 
-    /// A query whose rows are sent as fast as the caller reads them. ClickHouse's own limit keeps counting while the caller
-    /// is slow, so it covers the whole response.
+    /// Sets the limits of a streamed query. ClickHouse's limit also counts the time it waits for a slow caller, so it covers
+    /// the whole response.
     pub(crate) fn streamed(&self, query: Query) -> Query {
         let seconds = self.whole.as_secs().to_string();
         query.with_setting("max_execution_time", &seconds).with_setting("http_send_timeout", &seconds)
     }
 
-    /// Waits for a first row; returns 503 if it takes too long.
+    /// Waits for the first row. Returns 503 if it takes too long.
     pub(crate) async fn started<T>(&self, work: impl Future<Output = T>) -> Result<T, ApiError> {
         let late = |_| ApiError::unavailable(anyhow::anyhow!("ClickHouse took longer than {:?} for a first row", self.start));
         tokio::time::timeout(self.start, work).await.map_err(late)

@@ -1,8 +1,8 @@
-//! A page of an organization's own list: what it reported, and what others did with its click tokens.
+//! A page of an organization's own list: its reports, and what others reported with its click tokens.
 //!
-//! Each report is an item, at its own time, so windows are ranges of the primary key and add up. An organization that reports one
-//! fetch in two roles has two items. Reports with a common correlation id can't be one item: of each observer only the first
-//! accepted joins an event, the others are events of their own, and a report doesn't say which it is.
+//! Each report is an item with its own time, so periods are ranges of the primary key and their figures add up. An organization
+//! that reports a fetch in two roles has two items. Reports with one correlation id are not merged: only the first accepted
+//! report of each observer joins an event, and a report doesn't show which one that was.
 
 use super::Reads;
 use super::event_page::{EventPage, Item, on_page};
@@ -17,7 +17,7 @@ use crate::parameters::period::Period;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 
-/// Time and identity of the reports on the page, and how many the list has.
+/// Time and identity of the reports on the page, and the length of the list.
 #[derive(clickhouse::Row, Deserialize)]
 struct ListedReports {
     total: u64,
@@ -25,7 +25,6 @@ struct ListedReports {
 }
 
 impl Reads {
-    /// Returns a page of the reports that an organization made, or that others made with its click tokens.
     pub(crate) async fn own_events(
         &self,
         own: &OwnReports,
@@ -46,7 +45,7 @@ impl Reads {
     }
 }
 
-/// A statement over an organization's own reports of a period.
+/// Binds an organization's id and a period to a statement.
 pub(super) fn own_reports(sql: &'static str, own: &OwnReports, period: &Period) -> Statement {
     let end = |ms: Option<i64>, otherwise: i64| ms.unwrap_or(otherwise).clamp(FIRST_MS, LAST_MS);
     Statement::new(sql)

@@ -1,4 +1,4 @@
-//! An organization's own reports over time, and what others did with its click tokens.
+//! An organization's own reports over time, and what others reported with its click tokens.
 
 use super::Reads;
 use super::agent_events::own_reports;
@@ -13,13 +13,13 @@ use service_kit::http::ApiError;
 pub(crate) enum OwnSplit {
     Nothing,
     Type,
-    /// Role in which it was reported.
+    /// Role of the report.
     Role,
     Agent,
 }
 
 impl Reads {
-    /// Returns an organization's own series. All buckets together have the events and clicks of its summary.
+    /// Returns an organization's own series. Its buckets add up to the events and clicks of the summary.
     pub(crate) async fn own_series(&self, own: &OwnReports, period: &Period, by: By, split: OwnSplit) -> Result<Cells, ApiError> {
         let statement = own_reports(include_str!("../../sql/agent_series.sql"), own, period)
             .with("bucket_ms", by.ms())

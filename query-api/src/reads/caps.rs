@@ -1,11 +1,11 @@
-//! Settings of the statements: what makes them exact, and what one may cost.
+//! ClickHouse settings of the statements: for exact results, and limits.
 
 use crate::read_limiter::ReadSettings;
 use clickhouse::Client;
 use clickhouse::query::Query;
 
-/// What `FINAL` needs to be exact, whatever the server's defaults are (store/clickhouse/events.sql), and one snapshot for
-/// all parts of a statement.
+/// Settings that `FINAL` needs to be exact, whatever the server's defaults are (store/clickhouse/events.sql), and one snapshot
+/// for all parts of a statement.
 pub(crate) const EXACT: &[(&str, &str)] = &[
     ("do_not_merge_across_partitions_select_final", "1"),
     ("optimize_move_to_prewhere_if_final", "0"),
@@ -14,11 +14,11 @@ pub(crate) const EXACT: &[(&str, &str)] = &[
     ("enable_shared_storage_snapshot_in_query", "1"),
 ];
 
-/// What reads over several shards need (docs/operating/scaling.md#clickhouse-shards): a subquery after IN runs once, over all shards, and a
-/// shard that is unavailable is an error. On one server they change nothing.
+/// Settings for several shards (docs/operating/scaling.md#clickhouse-shards): a subquery after IN runs once, over all shards,
+/// and an unavailable shard is an error. They have no effect on a single server.
 pub(crate) const OVER_SHARDS: &[(&str, &str)] = &[("distributed_product_mode", "global"), ("skip_unavailable_shards", "0")];
 
-/// Limits of one statement. With `readonly` it cannot write.
+/// Limits of one statement. `readonly` also prevents writes.
 const LIMITS: &[(&str, &str)] = &[
     ("readonly", "1"),
     ("max_result_rows", "100000"),
@@ -32,7 +32,7 @@ pub(super) fn capped(client: &Client, settings: &ReadSettings) -> Client {
         .chain(EXACT)
         .chain(OVER_SHARDS)
         .fold(client.clone(), |client, (name, value)| client.with_setting(*name, *value));
-    // Several steps hold memory at once, so each sorts and groups on disk from a quarter on.
+    // Several steps use memory at the same time, so each one spills to disk at a quarter of the limit.
     let in_memory = (settings.read_memory / 4).to_string();
     client
         .with_setting("max_memory_usage", settings.read_memory.to_string())
@@ -42,10 +42,10 @@ pub(super) fn capped(client: &Client, settings: &ReadSettings) -> Client {
         .with_setting("max_result_bytes", settings.read_bytes.to_string())
 }
 
-/// The most rows that the account may ask for (schemas/clickhouse/accounts.xml).
+/// Highest limit that the ClickHouse account may set (schemas/clickhouse/accounts.xml).
 const MOST_ROWS: &str = "10000000";
 
-/// Lifts the limits on the size of a result: its rows are narrow, or are sent on as they arrive.
+/// Removes the size limits for results with narrow rows and for those that are sent as they arrive.
 pub(super) fn of_any_size(query: Query) -> Query {
     query.with_setting("max_result_bytes", "0").with_setting("max_result_rows", MOST_ROWS)
 }
@@ -65,7 +65,6 @@ mod tests {
     use service_kit::testing::{TestServer, TestStores, eventually};
     use std::sync::Arc;
 
-    /// A row of a page that this test makes up.
     #[derive(clickhouse::Row, Deserialize)]
     struct Slow {
         total: u64,
@@ -89,23 +88,23 @@ mod tests {
         reads.all(Statement::new(sql)).await
     }
 
-    /// Takes ten minutes, longer than anything waits.
+    /// Takes ten minutes, longer than any deadline.
     const NO_ROW: &str = "SELECT toUInt64(sum(sleepEachRow(1))) AS total FROM numbers(600)";
 
     /// Allows one second for the first row and an hour for a page.
     fn hasty(stores: &TestStores) -> Reads {
         let settings = ReadSettings { read_start_seconds: 1, read_seconds: 3_600, ..ReadSettings::default() };
-        // One row per block, because a block may not sleep for long.
+        // One row per block, because ClickHouse limits the sleep per block.
         Reads::new(&stores::clickhouse(&stores.clickhouse).unwrap().with_setting("max_block_size", "1"), &settings)
     }
 
     #[tokio::test]
-    async fn a_page_without_a_first_row_in_time_is_503_and_its_statement_ends() {
+    async fn slow_first_row_returns_503_and_ends_the_statement() {
         let stores = TestStores::fresh().await;
         let client = stores::clickhouse(&stores.clickhouse).unwrap();
         let refused = page(&hasty(&stores), NO_ROW).await.err().map(|refusal| refusal.code());
         assert_eq!(refused, Some(Code::Unavailable));
-        eventually("the statement of a refused read ends", || async {
+        eventually("the statement of a failed read ends", || async {
             let running = "SELECT count() FROM system.processes \
                            WHERE current_database = currentDatabase() AND query LIKE 'SELECT toUInt64(sum(sleep%'";
             (client.query(running).fetch_one::<u64>().await.unwrap() == 0).then_some(())
@@ -113,9 +112,9 @@ mod tests {
         .await;
     }
 
-    /// The server notices that the client left, and drops the handler with its statement.
+    /// The server drops the handler, and with it the statement, when the client disconnects.
     #[tokio::test]
-    async fn a_client_that_leaves_during_a_slow_read_leaves_no_statement_running() {
+    async fn disconnecting_ends_the_statement() {
         let stores = TestStores::fresh().await;
         let client = stores::clickhouse(&stores.clickhouse).unwrap();
         let settings = ReadSettings { read_start_seconds: 600, ..ReadSettings::default() };
@@ -136,12 +135,12 @@ mod tests {
             let asking = tokio::spawn(async move { service_kit::testing::client().get(url).send().await.map(drop) });
             eventually("the statement runs", || async { (count().await == 1).then_some(()) }).await;
             asking.abort();
-            eventually("the statement of a client that left ends", || async { (count().await == 0).then_some(()) }).await;
+            eventually("the statement ends after a disconnect", || async { (count().await == 0).then_some(()) }).await;
         }
     }
 
     #[tokio::test]
-    async fn clickhouse_limits_a_page_to_the_time_of_its_reader_and_others_to_that_of_a_first_row() {
+    async fn pages_may_run_longer_than_other_statements() {
         let reads = hasty(&TestStores::fresh().await);
         let limit = "SELECT toUInt64(value) FROM system.settings WHERE name = 'max_execution_time'";
         let streamed = reads.times.streamed(reads.client.query(limit)).fetch_one::<u64>().await.unwrap();

@@ -8,14 +8,14 @@ use serde::Deserialize;
 use service_kit::http::ApiError;
 use std::collections::{BTreeSet, VecDeque};
 
-/// What a bucket is split by: whether it is the sum of the values that are not listed, then owner and name, or the name alone. The
-/// texts are empty if there is none.
+/// Value of the split in a bucket: whether it is the sum of the values that are not listed, then owner and name, or the name
+/// alone. Unused texts are empty.
 pub(crate) type Value = (bool, String, String);
 
 /// The figures of one value in one bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cell {
-    /// Its number since 1970.
+    /// Number of buckets since 1970.
     pub(crate) bucket: i64,
     pub(crate) value: Value,
     pub(crate) events: u64,
@@ -28,19 +28,19 @@ pub(crate) struct Cell {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// First and last bucket with an event, also if it is under no value.
+    /// First and last bucket with an event, even if the event has no value.
     pub(crate) buckets: Option<(i64, i64)>,
     pub(crate) values: u64,
-    /// Bytes of the longest of their names.
+    /// Length of the longest name in bytes.
     pub(crate) longest: u64,
-    /// Pairs of a bucket and a value with an event.
+    /// Pairs of bucket and value that have an event.
     pub(crate) cells: u64,
 }
 
-/// A row of the statements: a cell, and the extent of the whole series.
+/// A row of a series: one cell, and the extent of the whole series.
 #[derive(clickhouse::Row, Deserialize)]
 struct StoredCell {
-    /// Bucket, kind, owner and name. Kind 0 is no value, 1 a value, and 2 the sum of those that are not listed.
+    /// Bucket, kind, owner and name. Kind 0 has no value, 1 is a value, and 2 the sum of those that are not listed.
     key: (i64, u8, String, String),
     events: u64,
     sessions: u64,
@@ -64,7 +64,7 @@ impl StoredCell {
     }
 }
 
-/// The cells of a series as they arrive, ordered by bucket and value.
+/// The cells of a series in order of bucket and value, read as they arrive.
 pub(crate) struct Cells {
     pub(crate) extent: Extent,
     ready: VecDeque<Cell>,
@@ -72,7 +72,7 @@ pub(crate) struct Cells {
 }
 
 impl Cells {
-    /// Returns all values in order. Reads all cells into memory, so check the extent before.
+    /// Returns all values in order. Reads all cells into memory, so check the extent first.
     pub(crate) async fn values(&mut self) -> Result<Vec<Value>, ApiError> {
         while let Some(row) = following(&mut self.rest).await? {
             self.ready.extend(row.cell());

@@ -1,4 +1,4 @@
-//! Fetches that an agent claims and fetches that a server of another organization reports.
+//! Fetches that agents claim and fetches that other organizations' servers report.
 
 use super::Reads;
 use super::order::Order;
@@ -25,7 +25,7 @@ pub(crate) enum CorroborationBy {
 }
 
 impl CorroborationBy {
-    /// Members of an item by which the list can be sorted.
+    /// Members of an item that the list can be sorted by.
     pub(crate) fn sortable(self) -> &'static Sortable {
         const BY_AGENT: &Sortable = &[
             ("agent_id", "agent"),
@@ -62,7 +62,7 @@ pub(crate) struct CorroborationRow {
 page_row! { CorroborationRow }
 
 impl Reads {
-    /// Returns a page of corroboration, by default the newest days first, on each day those with the most fetches.
+    /// Returns a page of corroboration. By default, the newest days come first, then those with the most fetches.
     pub(crate) async fn corroboration(
         &self,
         seen: &Visibility,

@@ -1,4 +1,4 @@
-//! Who fetched content: bots, what agents claim, and the hours of which a server reported anything.
+//! Fetches by bot, claims of agents, and the hours with server reports.
 
 use super::Reads;
 use super::rows::following;
@@ -19,14 +19,15 @@ const DRAIN_LINES: &str = include_str!("../../sql/drain_lines.sql");
 
 #[derive(Default)]
 pub(crate) struct Requests {
-    /// Those with the most fetches first.
+    /// Sorted by fetches, most first.
     pub(crate) bots: Vec<BotRow>,
-    /// Requests that returned no content, events and log lines, by operator, bot and status; 0 if the request wasn't answered.
+    /// Requests without content by operator, bot and status, from events and log lines. Status 0 is a request without a
+    /// response.
     pub(crate) refused: BTreeMap<(String, String, u16), u64>,
 }
 
 impl Requests {
-    /// Adds the row of a bot, which has no retrievals if none of its requests returned content.
+    /// Adds the row of a bot, which has no fetches if all of its requests returned no content.
     fn add(&mut self, mut row: BotRow) {
         for (status, count) in &row.refused {
             let bot = (row.operator_name.clone(), row.bot_name.clone(), *status);
@@ -39,17 +40,17 @@ impl Requests {
     }
 }
 
-/// The fetches of one bot, from addresses of one kind; what one agent claims if the bot's name is empty.
+/// The fetches of one bot from one kind of address; if the bot's name is empty, what one agent claims.
 #[derive(Default, clickhouse::Row, Deserialize)]
 pub(crate) struct BotRow {
     pub(crate) operator_name: String,
     pub(crate) bot_name: String,
     pub(crate) purpose_name: String,
-    /// Unknown, no, yes.
+    /// 0 unknown, 1 no, 2 yes.
     pub(crate) verified_code: i8,
-    /// Status and fetches, which add up to `retrievals`; 0 is unknown.
+    /// Fetches by status, which add up to `retrievals`; status 0 is unknown.
     pub(crate) statuses: Vec<(u16, u64)>,
-    /// Status and requests that returned no content; 0 if the request wasn't answered.
+    /// Requests without content by status; status 0 is a request without a response.
     pub(crate) refused: Vec<(u16, u64)>,
     pub(crate) retrievals: u64,
     pub(crate) bytes_sent: u64,
@@ -66,20 +67,20 @@ struct HoursRow {
     hours: Vec<i64>,
 }
 
-/// Log lines of one drain with a correlation id.
+/// Log lines of one drain that have a correlation id.
 #[derive(clickhouse::Row, Deserialize)]
 pub(crate) struct DrainLinesRow {
     pub(crate) drain_id: String,
     pub(crate) lines: u64,
-    /// Lines whose event other observers report, too.
+    /// Lines whose event has reports of other observers.
     pub(crate) joined: u64,
-    /// Lines that are events of their own, because an earlier line has their id.
+    /// Lines that are separate events because an earlier line has the same id.
     pub(crate) reused: u64,
 }
 
 impl Reads {
-    /// Returns what all bots asked for, and calls `agent` for each agent. Bots come from a table, so they are few; reporters name any
-    /// number of agents.
+    /// Returns the requests of all bots, and calls `agent` for each agent. Bots come from a table, so there are few; the number
+    /// of agents is unlimited.
     pub(crate) async fn crawlers(
         &self,
         seen: &Visibility,
@@ -103,8 +104,8 @@ impl Reads {
         Ok(requests)
     }
 
-    /// Returns the hours in which a server of these organizations reported an event, as numbers since 1970, in order. An event is in the
-    /// hour of its own time; a later report by a server doesn't add an hour.
+    /// Returns the hours in which a server of these organizations reported an event, in order, as numbers since 1970. An event
+    /// counts in the hour of its own time; a later report by a server adds no hour.
     pub(crate) async fn hours_seen(&self, seen: &Visibility, period: &Period, observers: &[Uuid]) -> Result<Vec<i64>, ApiError> {
         let scope = Scope::new(seen, period);
         let observers: Vec<String> = observers.iter().map(Uuid::to_string).collect();
@@ -112,7 +113,7 @@ impl Reads {
         Ok(hours.into_iter().flat_map(|row| row.hours).collect())
     }
 
-    /// Returns what became of the owner's log lines with a correlation id, by drain.
+    /// Returns the owner's log lines with a correlation id by drain.
     pub(crate) async fn drain_lines(&self, seen: &Visibility, period: &Period) -> Result<Vec<DrainLinesRow>, ApiError> {
         let scope = Scope::new(seen, period);
         self.all(scope.bind(Statement::new(DRAIN_LINES)).with("owner", seen.organization_id().to_string())).await

@@ -1,8 +1,8 @@
-//! A page of an owner's events, in two statements: the places of the events on the page with the total, then the reports that
-//! represent them, with everything that was reported.
+//! A page of an owner's events, in two statements. The first returns the total and the places of the events on the page, the
+//! second the reports that represent them, with all members.
 //!
-//! Pages are ordered by time, newest first, and by key. A later report changes neither, so a walk continues after the last
-//! event of a page. A report that the second statement doesn't find is 503, never a shorter page.
+//! Pages are ordered by time, newest first, then by key. Later reports change neither, so the next page continues after the
+//! last event. If the second statement doesn't find a report, the page is 503 instead of shorter.
 
 use super::Reads;
 use super::report_content::{Place, ReportContent, Reports, missing};
@@ -20,14 +20,14 @@ use std::cmp::Reverse;
 use std::vec;
 use uuid::Uuid;
 
-/// An event or a report as its reader may see it.
+/// An event or report as its reader may see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EventRow {
     pub(crate) id: String,
     pub(crate) r#type: String,
-    /// Nil if there is none or the reader may not see it.
+    /// Nil if there is no session or the reader may not see it.
     pub(crate) session: Uuid,
-    /// Whose session it is, else the reporting organization; nil if the reader may not see it.
+    /// Organization of the session, else of the report; nil if the reader may not see it.
     pub(crate) platform: Uuid,
     pub(crate) agent: String,
     pub(crate) url: String,
@@ -37,25 +37,25 @@ pub(crate) struct EventRow {
     pub(crate) by_other: u8,
     pub(crate) at_ms: i64,
     pub(crate) reported: String,
-    /// The object of unknown members.
+    /// Unknown members as JSON.
     pub(crate) unknown: String,
     pub(crate) roles: Vec<u8>,
 }
 
-/// A page on its way.
+/// A page whose items are still arriving.
 pub(crate) struct EventPage {
     total: u64,
     next: Option<String>,
     items: vec::IntoIter<Item>,
-    /// Missing if the page is empty.
+    /// `None` if the page is empty.
     reports: Option<Reports>,
 }
 
-/// An item of a page, without what its report says.
+/// An item of a page without the content of its report.
 pub(super) enum Item {
-    /// An event for an owner.
+    /// An event, as owners see it.
     Event { key: u128, at_ms: i64, roles: u8, shows_agent: bool },
-    /// A report for an organization that took part in it.
+    /// A report, as its reporter or the issuer of its click token sees it.
     Report,
 }
 
@@ -75,7 +75,7 @@ impl Rows for EventPage {
 
     async fn next(&mut self) -> Result<Option<EventRow>, ApiError> {
         let (Some(item), Some(reports)) = (self.items.next(), &mut self.reports) else { return Ok(None) };
-        // All of them were there when the statement began.
+        // All reports existed when the statement started.
         Ok(Some(item.show(reports.next().await?.ok_or_else(missing)?)))
     }
 }
@@ -99,8 +99,8 @@ pub(super) fn id_of(key: u128) -> String {
 }
 
 impl ReportContent {
-    /// As an owner may see it. `key` is that of the event, which is its id if the reporter gave none. A click whose session the
-    /// owner may not see is an event of its reporter.
+    /// Returns the report as an owner sees it. The event's key replaces a missing id. If the owner may not see the session of a
+    /// click, the reporter becomes its platform.
     pub(super) fn for_owner(self, key: u128, shows_agent: bool) -> EventRow {
         let (session, platform, agent) =
             if shows_agent { (self.session, self.platform, self.agent) } else { (Uuid::nil(), self.organization, String::new()) };
@@ -121,8 +121,8 @@ impl ReportContent {
         }
     }
 
-    /// As its reporter, or the issuer of the click token that bound it, may see it. Nobody but the issuer learns whose session
-    /// a token belongs to, and the issuer doesn't learn the reporter's ids (docs/api/click-tokens.md#what-a-token-tells).
+    /// Returns the report as its reporter or the issuer of its click token sees it. Only the issuer learns which session a
+    /// token belongs to, and the issuer doesn't learn the reporter's ids (docs/api/click-tokens.md#what-a-token-tells).
     fn for_party(self) -> EventRow {
         let (is_issuers, is_bound) = (self.is_issuers == 1, self.platform != self.organization);
         let is_url_hidden = is_bound && self.link_is_taken == 1;
@@ -145,8 +145,8 @@ impl ReportContent {
     }
 }
 
-/// Key, time and roles of an event, whether the owner may see whose agent it was, and organization, time and identity of the report
-/// that represents it.
+/// Key, time and roles of an event, whether the owner may see its agent, and organization, time and identity of the report that
+/// represents it.
 type ListedEvent = (u128, i64, u8, u8, String, i64, u128);
 
 #[derive(clickhouse::Row, Deserialize)]
@@ -175,7 +175,7 @@ impl Reads {
         self.page_of((total, at), items).await
     }
 
-    /// Reads the reports of a page's items, which have a time, a key and a place each.
+    /// Reads the reports of a page. Each item comes with its time, key and place.
     pub(super) async fn page_of(
         &self,
         (total, at): (u64, Paging),
@@ -202,7 +202,7 @@ fn narrowed(statement: Statement, filter: &EventFilter) -> Statement {
         .with("platform", filter.platform_id.unwrap_or_default().to_string())
 }
 
-/// Sets which part of a list a statement returns. The first page comes after nothing: its time is later than all.
+/// Binds the limits of a page. On the first page, the cursor is later than all events.
 pub(super) fn on_page(statement: Statement, at: Paging, walk: &Cursor) -> Statement {
     let (after_ms, after_key) = walk.after.as_ref().map_or((LAST_MS, 0), |last| (last.at_ms.clamp(FIRST_MS, LAST_MS), last.key));
     statement

@@ -1,4 +1,4 @@
-//! What becomes of content, from fetch to engagement.
+//! The steps from fetch to engagement.
 
 use super::Reads;
 use super::order::Order;
@@ -25,7 +25,7 @@ pub(crate) enum FunnelBy {
 }
 
 impl FunnelBy {
-    /// Members of an item by which the list can be sorted.
+    /// Members of an item that the list can be sorted by.
     pub(crate) fn sortable(self) -> &'static Sortable {
         match self {
             Self::Agent => &[("agent_id", "name"), STEPS[0], STEPS[1], STEPS[2], STEPS[3], STEPS[4]],
@@ -60,7 +60,7 @@ pub(crate) struct FunnelRow {
 page_row! { FunnelRow }
 
 impl Reads {
-    /// Returns a page of a funnel, by default the newest days first, or the agents or URLs with the most events.
+    /// Returns a page of a funnel. By default, days are sorted newest first, agents and URLs by their number of events.
     pub(crate) async fn funnel(
         &self,
         seen: &Visibility,

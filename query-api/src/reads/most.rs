@@ -1,20 +1,20 @@
-//! How many names a response lists. Reporters invent event types and agents on the hosts of others, so the rest is one sum.
+//! Maximum number of names in a response. Reporters can invent event types and agents, so the rest is returned as one sum.
 
 use super::statement::Statement;
 use schemas::event::{COMMERCE, EventType};
 
-/// The most names in one list. Of event types, the standard ones come first.
+/// Maximum number of names per list. Standard event types come first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Most {
-    /// Event types of a summary.
+    /// Event types in a summary.
     pub(super) types: u64,
-    /// Event types of a URL or section.
+    /// Event types per URL or section.
     pub(super) types_of_page: u64,
-    /// Agents of a summary.
+    /// Agents in a summary.
     pub(super) agents: u64,
-    /// Event types, agents or platforms of a series.
+    /// Event types, agents or platforms in a series.
     pub(super) in_series: u64,
-    /// Values of the other splits of a series.
+    /// Values of other splits in a series.
     pub(super) others_in_series: u64,
 }
 
@@ -25,29 +25,29 @@ impl Default for Most {
 }
 
 impl Most {
-    /// Binds the parameters of a summary.
+    /// Binds the limits of a summary.
     pub(super) fn in_summary(self, statement: Statement) -> Statement {
         statement.with("most_agents", self.agents).with("most_types", self.types).with("known", standard_types())
     }
 
-    /// Binds the parameters of pages by URL or section.
+    /// Binds the limits of pages by URL or section.
     pub(super) fn by_page(self, statement: Statement) -> Statement {
         statement.with("most_types", self.types_of_page).with("known", standard_types())
     }
 }
 
-/// The event types that nobody invents.
+/// Returns the standard event types, which reporters can't invent.
 pub(super) fn standard_types() -> Vec<String> {
     EventType::SPECIFIED.iter().map(EventType::as_str).chain(COMMERCE).map(str::to_owned).collect()
 }
 
-/// The same for the models of the tests.
+/// The model of the tests.
 #[cfg(test)]
 pub(super) mod model {
     use std::cmp::Reverse;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// Returns the names that a list of `most` has: standard event types first, then those with the most events.
+    /// Returns the names in a list of `most`: standard event types first, then those with the most events.
     pub(in crate::reads) fn listed<N: Ord + Clone>(
         events: &BTreeMap<N, u64>,
         most: u64,

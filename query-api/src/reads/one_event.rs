@@ -1,7 +1,7 @@
-//! One event of an owner with every report of it, in three statements: which reports have the id, which events they belong to,
-//! and what the reports of the newest of these events say.
+//! One event of an owner with all its reports, in three statements: the reports with the id, the events they belong to, and the
+//! content of the newest event's reports.
 //!
-//! Two kinds of organizations are named: agents, and the one whose report represents the event (docs/api/reads.md).
+//! Names only agents, and the organization whose report represents the event (docs/api/reads.md).
 
 use super::Reads;
 use super::event_page::{EventRow, roles_of};
@@ -17,32 +17,31 @@ use service_kit::http::ApiError;
 use std::collections::HashSet;
 use uuid::Uuid;
 
-/// The most reports with one id that are looked through.
+/// Maximum number of reports with one id.
 const MAX_OF_ID: u64 = 1_000;
 
-/// An event and its reports as an owner may see them.
+/// An event and its reports, as an owner may see them.
 pub(crate) struct FoundEvent {
-    /// Events of the period that have a report with this id, including this one.
+    /// Number of events in the period that have a report with this id, including this one.
     pub(crate) of_this_id: u64,
-    /// As the list shows it.
+    /// The event as in the list.
     pub(crate) event: EventRow,
-    /// Of a fetch: whether an agent claims it, and whether a server of another organization reports it.
+    /// For a fetch: whether an agent claims it, and whether a server of another organization reports it.
     pub(crate) claimed_and_seen: Option<(bool, bool)>,
-    /// One per observer, by precedence: agent, edge, origin, index, no role; within a role the first accepted.
+    /// One report per observer, sorted by role (agent, edge, origin, index, no role), then by acceptance.
     pub(crate) reports: Vec<EventRow>,
 }
 
 #[derive(clickhouse::Row, Deserialize)]
 struct Candidate {
     identity: u128,
-    /// 0 if it shares no key.
+    /// 0 if the report shares no key.
     group_key: u128,
 }
 
 /// Organization, time and identity of a report.
 type VisibleReport = (String, i64, u128);
 
-/// An event that has one of the keys.
 #[derive(clickhouse::Row, Deserialize)]
 struct KeyedEvent {
     key: u128,
@@ -68,8 +67,8 @@ impl KeyedEvent {
 }
 
 impl Reads {
-    /// Returns the newest event of the period that has a report with this id; of reports without an id, the event's key is the
-    /// id. Returns `None` if the owner may see no such event.
+    /// Returns the newest event of the period that has a report with this id. The event's key is the id of reports without one.
+    /// Returns `None` if the owner may see no such event.
     pub(crate) async fn owners_event(
         &self,
         seen: &Visibility,
@@ -115,8 +114,7 @@ impl Reads {
         Ok(self.reports_of(event).await?.iter().any(|report| report.event_id.is_empty()))
     }
 
-    /// Returns the visible reports of an event by precedence, so first the one that represents it. There is at most one per
-    /// observer, so they are few.
+    /// Returns the visible reports of an event; the first one represents it. An observer has at most one, so there are few.
     async fn reports_of(&self, event: &KeyedEvent) -> Result<Vec<ReportContent>, ApiError> {
         let mut arriving = self.reports_at(&event.places()).await?;
         let mut reports = Vec::new();
@@ -129,7 +127,7 @@ impl Reads {
     }
 }
 
-/// The key that an id names, if it is written as responses write keys.
+/// Returns the key if the id has the format of keys in responses.
 fn key_of(event_id: &str) -> Option<u128> {
     Uuid::try_parse(event_id).ok().filter(|id| id.to_string() == event_id).map(|id| id.as_u128())
 }
@@ -137,7 +135,7 @@ fn key_of(event_id: &str) -> Option<u128> {
 fn found(of_this_id: u64, event: &KeyedEvent, reports: Vec<ReportContent>) -> FoundEvent {
     let show = |(nth, report): (usize, ReportContent)| {
         let represents = nth == 0;
-        // A click has one report, so the event says whether its agent may be shown.
+        // A click has one report, so the event determines whether its agent may be shown.
         let shows_agent = report.link_site.is_empty() || (represents && event.shows_agent == 1);
         let shown = report.for_owner(event.key, shows_agent);
         let is_named = represents || shown.role == SourceRole::code(Some(SourceRole::Agent)) || !shown.session.is_nil();

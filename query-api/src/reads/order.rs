@@ -1,10 +1,10 @@
-//! The order of a list.
+//! Sort order of a list.
 
 use super::statement::Statement;
 use crate::parameters::sort::{Sort, Sortable};
 use service_kit::http::ApiError;
 
-/// A column of a statement to sort by. Items that are equal in it keep the usual order of the list.
+/// A column to sort by. Equal items keep the default order of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(super) column: &'static str,
@@ -12,13 +12,13 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// The largest first.
+    /// Sorts by `column`, largest first.
     pub(super) const fn descending(column: &'static str) -> Self {
         Self { column, is_descending: true }
     }
 
-    /// Reads `member` or `-member`, the latter for the largest first; `None` without a parameter. Returns 400 for a member
-    /// by which the list can't be sorted.
+    /// Parses `member` or `-member`, which sorts the largest first. Returns `None` without a parameter, and 400 for a member
+    /// that the list can't be sorted by.
     pub(crate) fn parse(asked: Option<&str>, sortable: &Sortable) -> Result<Option<Self>, ApiError> {
         Sort::parse(asked, sortable)?;
         let order = |asked: &str| {
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_minus_sorts_the_largest_first() {
+    fn minus_sorts_descending() {
         let sortable: &Sortable = &[("day", "day"), ("total_events", "events")];
         let parse = |asked| Order::parse(asked, sortable).ok();
         assert_eq!(parse(Some("day")), Some(Some(Order { column: "day", is_descending: false })));

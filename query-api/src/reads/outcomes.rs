@@ -1,7 +1,8 @@
-//! How an organisation's sessions ended, by type and currency (docs/api/reads.md#get-agentsummary). Outcomes live in PostgreSQL.
+//! Outcomes of an organization's sessions by type and currency (docs/api/reads.md#get-agentsummary). Outcomes are stored in
+//! PostgreSQL.
 //!
-//! Must not take many connections: credentials are looked up by the same ones. Must add up without rounding: a value is 63 bits,
-//! and there may be any number of them.
+//! Uses few connections, because authentication needs them too. Sums are exact: a value has 63 bits, and there may be any
+//! number of values.
 
 use super::cells::Cell;
 use super::series::By;
@@ -17,17 +18,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Questions at a time, of the connections that a process has.
+/// Maximum number of queries at a time.
 const AT_ONCE: usize = 4;
-/// How long one may wait for its turn.
+/// Maximum time to wait for a slot.
 const PATIENCE: Duration = Duration::from_secs(3);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Rows of an answer at most: a bucket, a type and a currency each.
+/// Maximum number of rows, each a bucket, a type and a currency.
 const MAX_ROWS: usize = 1_000_000;
 
-/// An outcome belongs to when its session ended; of one that was uploaded without an end to when it began, else to when it was
-/// first heard of. It is read by the form in which it is written (`schemas::session::Outcome`), and not as JSON: other members
-/// of it may hold what PostgreSQL takes for no text. One of another form is a fault, and no zero.
+/// An outcome counts at the end of its session, else at its start, else at its first report. It is parsed with a pattern of the
+/// stored format (`schemas::session::Outcome`) and not as JSON, because PostgreSQL rejects some JSON strings of other members.
+/// An outcome in another format is an error, not zero.
 const OUTCOMES: &str = r#"
     SELECT floor(extract(epoch FROM ended) * 1000 / $4)::bigint AS bucket, read[1] AS outcome_type, read[3] AS currency,
            count(*) AS sessions, sum(read[2]::numeric)::text AS amount
@@ -48,7 +49,7 @@ pub(crate) struct Ledger {
     deadline: Duration,
 }
 
-/// Outcomes of one type and currency, in one bucket.
+/// Outcomes of one type and currency in one bucket.
 #[derive(sqlx::FromRow)]
 struct Counted {
     bucket: i64,
@@ -59,12 +60,12 @@ struct Counted {
 }
 
 impl Ledger {
-    /// Asks `pool`; an answer may take `deadline`.
+    /// Creates a ledger; `deadline` is the limit for one query.
     pub(crate) fn new(pool: PgPool, deadline: Duration) -> Self {
         Self { pool, slots: Slots::new(Pool::ReadQuestions, AT_ONCE), deadline }
     }
 
-    /// By type and currency in each bucket, in that order; without `by` all are in one.
+    /// Returns outcomes sorted by bucket, type and currency. Without `by` there is one bucket.
     pub(crate) async fn outcomes(&self, own: &OwnReports, period: &Period, by: Option<By>) -> Result<Vec<Cell>, ApiError> {
         let rows = self.in_turn(own.organization_id(), self.rows(own, period, by)).await?;
         if rows.len() > MAX_ROWS {
@@ -76,7 +77,7 @@ impl Ledger {
         Ok(cells)
     }
 
-    /// Asks PostgreSQL for a read of an organization, when its turn comes: none has more turns at a time than are left for others.
+    /// Runs a query when a slot is free. No organization has more slots than are left for others.
     pub(crate) async fn in_turn<T>(
         &self,
         organization: OrgId,
@@ -88,7 +89,7 @@ impl Ledger {
 
     async fn rows(&self, own: &OwnReports, period: &Period, by: Option<By>) -> Result<Vec<Counted>, sqlx::Error> {
         let mut transaction = self.pool.begin().await?;
-        // As long as a read may take, and no longer than anybody waits for it.
+        // PostgreSQL ends the statement when the read gives up.
         sqlx::query("SELECT set_config('statement_timeout', $1, true)")
             .bind(self.deadline.as_millis().to_string())
             .execute(&mut *transaction)
@@ -106,14 +107,14 @@ impl Ledger {
     }
 }
 
-/// 429 for an organization that has its share of turns, 503 if there are none.
+/// Returns 429 if the organization has reached its limit, and 503 if no slot became free.
 fn refused(why: NoSlot) -> ApiError {
     match why {
         NoSlot::OwnShare => {
             let detail = "The organization has too many reads in progress. Try again after the time in Retry-After.";
             ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER)
         }
-        NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("no turn to ask PostgreSQL within {PATIENCE:?}")),
+        NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("no slot for PostgreSQL became free within {PATIENCE:?}")),
     }
 }
 
@@ -143,7 +144,7 @@ mod tests {
     use uuid::Uuid;
 
     #[tokio::test]
-    async fn f53_questions_of_one_organization_leave_turns_for_others() {
+    async fn ledger_queries_leave_slots_for_other_organizations() {
         let pool = PgPoolOptions::new().connect_lazy("postgres://nobody@localhost/nothing").unwrap();
         let ledger = Arc::new(Ledger::new(pool, Duration::from_secs(60)));
         let [busy, other] = [1, 2].map(|number| OrgId(Uuid::from_u128(number)));
@@ -165,11 +166,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sessions_end_when_they_say_else_when_they_began_else_when_they_were_heard_of() {
+    async fn outcomes_count_at_session_end_start_or_creation() {
         let pool = TestStores::fresh().await.pool;
         let [org_id, other] = [Seed(&pool).org("A", OrgType::Agent).await.id, Seed(&pool).org("B", OrgType::Agent).await.id];
         let day = |day: i64| instant(day * By::Day.ms());
-        // What PostgreSQL takes for no text stands beside what is read.
+        // Members next to the outcome can contain strings that PostgreSQL rejects.
         let outcome = |of: &str| format!(r#"{{{of},"extra":{{"metadata":{{"type":"\u0000\ud800","n":"\""}}}}}}"#);
         let converted = outcome(&format!(r#""type":"conversion","value_amount":{},"currency":"EUR""#, i64::MAX));
         let browsed = |amount| outcome(&format!(r#""type":"browse","value_amount":{amount},"currency":"USD""#));

@@ -1,18 +1,18 @@
-//! Errors of ClickHouse as responses.
+//! Maps ClickHouse errors to responses.
 
 use clickhouse::error::Error;
 use schemas::problem::Code;
 use service_kit::http::ApiError;
 
-/// ClickHouse's error codes for load and limits: too many rows, timeout, too many queries, memory, too many bytes, cancelled.
+/// ClickHouse error codes for overload and limits: too many rows, timeout, too many queries, memory, too many bytes, canceled.
 const OVERLOADED: &[u32] = &[158, 159, 202, 241, 307, 394];
-/// ClickHouse's error codes if another server doesn't answer: end of file, DNS, timeout, network, no connection.
+/// ClickHouse error codes if another server is unavailable: end of file, DNS, timeout, network, no connection.
 const SERVER_AWAY: &[u32] = &[32, 198, 209, 210, 279];
-/// ClickHouse's error code if the database doesn't exist: dropped, or not created yet.
+/// ClickHouse error code if the database doesn't exist: dropped, or not created yet.
 const NO_DATABASE: u32 = 81;
 const LARGE: &str = "The response would be too large. Use a smaller limit, a shorter period or one domain.";
 
-/// Returns 413 if the result is too large, 503 if the read may succeed when repeated, else 500.
+/// Returns 413 if the result is too large, 503 if a retry may succeed, else 500.
 pub(crate) fn refused(error: Error) -> ApiError {
     match &error {
         _ if is_too_large(&error) => ApiError::new(Code::TooLarge, LARGE),
@@ -27,7 +27,7 @@ pub(crate) fn refused(error: Error) -> ApiError {
     }
 }
 
-/// Whether the read failed for its own size: the result is too long, or the statement alone needs more memory than one may use.
+/// Whether the read itself is too large: its result, or the memory of its statement.
 fn is_too_large(error: &Error) -> bool {
     let is_own_fault = |reason: &str| match code_of(reason) {
         Some(396) => true,
@@ -37,7 +37,7 @@ fn is_too_large(error: &Error) -> bool {
     matches!(error, Error::BadResponse(reason) if is_own_fault(reason))
 }
 
-/// Reads `Code: 159. DB::Exception: …`, also if all after `Code: 159` is cut off.
+/// Parses `Code: 159. DB::Exception: …`, also if everything after `Code: 159` is missing.
 fn code_of(reason: &str) -> Option<u32> {
     let (_, rest) = reason.split_once("Code: ")?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_cannot_write() {
+    async fn reads_cannot_write() {
         let reads = reads().await;
         for statement in ["INSERT INTO events (site) VALUES ('com.example')", "TRUNCATE TABLE events", "DROP TABLE events"] {
             let refusal = reads.client.query(statement).execute().await.unwrap_err().to_string();
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_result_above_a_limit_is_413_an_overload_503_and_a_wrong_statement_500() {
+    async fn errors_map_to_413_503_and_500() {
         let reads = reads().await;
         let code = async |sql: &str| refused(reads.client.query(sql).fetch_one::<u64>().await.unwrap_err()).code();
         assert_eq!(code("SELECT number FROM numbers(200000)").await, Code::TooLarge);

@@ -1,4 +1,4 @@
-//! Reports with everything that was reported, by their places in the table `reports`.
+//! Reports with all their members, by their places in the table `reports`.
 
 use super::Reads;
 use super::rows::following;
@@ -10,16 +10,16 @@ use uuid::Uuid;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// The reporting organization; in an issuer's row the issuer.
+    /// The reporting organization; in an issuer's row, the issuer.
     pub(super) organization: String,
-    /// Reported time in milliseconds UTC.
+    /// Reported time in milliseconds since 1970.
     pub(super) at_ms: i64,
     pub(super) identity: u128,
 }
 
 #[derive(Debug, clickhouse::Row, Deserialize)]
 pub(super) struct ReportContent {
-    /// How many reports the statement returns.
+    /// Number of reports that the statement returns.
     found: u64,
     #[serde(with = "clickhouse::serde::uuid")]
     pub(super) organization: Uuid,
@@ -36,7 +36,7 @@ pub(super) struct ReportContent {
     pub(super) platform: Uuid,
     #[serde(with = "clickhouse::serde::uuid")]
     pub(super) session: Uuid,
-    /// 1 if the URL is that of another organization's click token.
+    /// 1 if the URL is the link of another organization's click token.
     pub(super) link_is_taken: u8,
     /// As in `events`: empty, a reversed host, or `-`.
     pub(super) link_site: String,
@@ -63,14 +63,14 @@ impl Reports {
 }
 
 impl Reads {
-    /// Starts to return the reports at these places, which must not be empty. Returns 503 if one is missing, because it was
-    /// replaced after its place was read.
+    /// Starts to return the reports at these places, which must not be empty. Returns 503 if a report is missing because it was
+    /// replaced since its place was read.
     pub(super) async fn reports_at(&self, places: &[Place]) -> Result<Reports, ApiError> {
         let statement = Statement::new(include_str!("../../sql/reports_by_place.sql"))
             .with("organizations", places.iter().map(|place| place.organization.clone()).collect::<Vec<_>>())
             .with("times_ms", places.iter().map(|place| place.at_ms).collect::<Vec<_>>())
             .with("identities", places.iter().map(|place| place.identity.to_string()).collect::<Vec<_>>());
-        // Few rows in many granules: let all threads read, which ClickHouse otherwise does for many rows only.
+        // The few rows are in many granules. By default, ClickHouse reads them with one thread.
         let query = statement
             .query(&self.client)
             .with_setting("merge_tree_min_rows_for_concurrent_read", "1024")
@@ -81,7 +81,7 @@ impl Reads {
     }
 }
 
-/// The error if a report isn't where it was.
+/// Returns the error for a report that is missing at its place.
 pub(super) fn missing() -> ApiError {
     ApiError::unavailable(anyhow::anyhow!("a report isn't at the place that was read before"))
 }

@@ -1,4 +1,4 @@
-//! Results as they arrive, row by row.
+//! Query results that are read row by row.
 
 use super::Reads;
 use super::caps::of_any_size;
@@ -9,27 +9,27 @@ use clickhouse::query::{Query, RowCursor};
 use service_kit::http::ApiError;
 use std::time::Duration;
 
-/// How long the next row may take once the first has arrived.
+/// Maximum time until the next row, after the first has arrived.
 const ROW_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Items of a response, as they arrive.
+/// Items of a response as they arrive.
 pub(crate) trait Rows: Send + 'static {
     type Row: Send;
 
     fn next(&mut self) -> impl Future<Output = Result<Option<Self::Row>, ApiError>> + Send;
 }
 
-/// Items of a part of a list.
+/// A page of a list.
 pub(crate) trait ListPage: Rows {
     fn total(&self) -> u64;
 
-    /// Cursor of the next page, if there may be one and the list has cursors.
+    /// Returns the cursor of the next page, if the list has cursors and this page is full.
     fn next_page(&self) -> Option<&str> {
         None
     }
 }
 
-/// A row of a page: an item, or the only row of a page that has none.
+/// A row of a page: an item, or the only row of an empty page.
 pub(crate) trait PageRow: clickhouse::RowOwned + clickhouse::RowRead + Send + Sync + 'static {
     fn total(&self) -> u64;
     fn is_item(&self) -> bool;
@@ -76,8 +76,8 @@ impl<R: PageRow> ListPage for FoundPage<R> {
 }
 
 impl Reads {
-    /// Returns a page of a statement with the parameters `offset` and `through`, the number of the item after the page.
-    /// Each row has the total; if the page has no items and the list has, there is one row, which is no item.
+    /// Returns a page of a statement with the parameters `offset` and `through`, the end of the page. Each row contains the
+    /// total. An empty page of a list that has items is one row with the total only.
     pub(super) async fn page<R: PageRow>(&self, statement: Statement, at: Paging) -> Result<FoundPage<R>, ApiError> {
         let statement = statement.with("offset", at.offset).with("through", at.limit.saturating_add(at.offset));
         let (first, rest) = self.started::<R>(statement.query(&self.client)).await?;
@@ -85,7 +85,7 @@ impl Reads {
         Ok(FoundPage { total, first: first.filter(R::is_item), rest })
     }
 
-    /// Returns the first row of a result of any size, and the rest as it arrives.
+    /// Returns the first row of a result of any size, and a cursor for the rest.
     pub(super) async fn begun<R>(&self, statement: Statement) -> Result<(Option<R>, RowCursor<R>), ApiError>
     where
         R: clickhouse::RowOwned + clickhouse::RowRead,
@@ -93,7 +93,8 @@ impl Reads {
         self.started(of_any_size(statement.query(&self.client))).await
     }
 
-    /// Returns the first row of a result, and the rest as it arrives. Until the first row the response can still be an error.
+    /// Returns the first row of a result, and a cursor for the rest. Until the first row arrives, the response can still become
+    /// an error.
     pub(super) async fn started<R>(&self, query: Query) -> Result<(Option<R>, RowCursor<R>), ApiError>
     where
         R: clickhouse::RowOwned + clickhouse::RowRead,
@@ -107,7 +108,7 @@ impl Reads {
     }
 }
 
-/// Returns the next row of a result that has begun.
+/// Returns the next row of a started result.
 pub(super) async fn following<R>(rest: &mut RowCursor<R>) -> Result<Option<R>, ApiError>
 where
     R: clickhouse::RowOwned + clickhouse::RowRead,

@@ -1,4 +1,4 @@
-//! Parameters and tables of an owner's statements: its hosts, the start time of each, the period and the outcome.
+//! Parameters and tables of an owner's statements: hosts with their start times, period and outcome.
 
 use super::statement::{Statement, Value};
 use crate::access::visibility::Visibility;
@@ -7,19 +7,19 @@ use crate::parameters::period::Period;
 use schemas::site::Site;
 use std::collections::BTreeMap;
 
-/// First and last milliseconds that the column `at` can hold: the years 1900 to 2299. Every accepted event is between them.
+/// Limits of the column `at`: the years 1900 to 2299. Every accepted event is between them.
 pub(super) const FIRST_MS: i64 = -2_208_988_800_000;
 pub(super) const LAST_MS: i64 = 10_413_791_999_999;
-/// Later than every event: the start time for hosts of other owners.
+/// Start time for hosts of other owners, later than every event.
 const NEVER_MS: i64 = i64::MAX;
-/// Marks a host that isn't a decider; earlier than every start time.
+/// Marks hosts without a start time of their own; earlier than every start time.
 const UNDECIDED_MS: i64 = i64::MIN;
 
-/// The parameters and tables that all statements of an owner have.
+/// Parameters and tables of all statements for an owner.
 pub(super) struct Scope {
     /// Start times of the owner's events by verified host. A subdomain has the start time of the longest host above it.
     deciders: BTreeMap<Site, i64>,
-    /// The deciders within the requested host, and that host itself.
+    /// The deciders within the requested host, and the host itself.
     asked: BTreeMap<Site, i64>,
     window: (i64, i64),
     outcome: Option<Outcome>,
@@ -39,13 +39,12 @@ impl Scope {
         }
     }
 
-    /// Limits the statements to fetches with this outcome. Other events have none.
+    /// Limits the statements to fetches with this outcome.
     pub(super) fn narrowed(self, outcome: Option<Outcome>) -> Self {
         Self { outcome, ..self }
     }
 
-    /// Sets the parameters and tables of a statement. `is_dated` means that some hosts have a start time, of which `dated_ms` is the
-    /// latest.
+    /// Binds the parameters and tables. `is_dated` is set if a host has a start time; `dated_ms` is the latest one.
     pub(super) fn bind(&self, statement: Statement) -> Statement {
         let host = |(host, _): (&Site, &i64)| [host.as_str().into()];
         let foreign = self.asked.iter().filter(|(_, since_ms)| **since_ms == NEVER_MS);

@@ -1,4 +1,4 @@
-//! Events over time: by hour or day, and in each bucket by one of several splits.
+//! Events over time, in hours or days, optionally split.
 
 use super::Reads;
 use super::cells::Cells;
@@ -22,7 +22,7 @@ pub(crate) enum By {
 }
 
 impl By {
-    /// Milliseconds of a bucket. 1970 began with an hour and a day.
+    /// Returns the length of a bucket in milliseconds. Buckets are counted from 1970.
     pub(crate) fn ms(self) -> i64 {
         match self {
             Self::Hour => 3_600_000,
@@ -31,22 +31,22 @@ impl By {
     }
 }
 
-/// What a bucket of an owner's series is split by.
+/// The split of an owner's series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Split {
     /// Not split: one value without a name.
     Nothing,
     Type,
-    /// Role: an event is under each role that reported it.
+    /// An event counts for each role that reported it.
     Role,
-    /// Platform and agent: an event is under each agent that reported it.
+    /// Platform and agent. An event counts for each agent that reported it.
     Agent,
     Platform,
-    /// Operator of the bot; this and the next three are empty for events of which no report names a bot.
+    /// Operator of the bot. This and the next three are empty if no report names a bot.
     Operator,
     Bot,
     Purpose,
-    /// Whether the request came from an address of the operator: `yes`, `no` or empty.
+    /// Whether the request came from the operator's addresses: `yes`, `no` or empty.
     Verified,
     /// HTTP status; empty if unknown.
     Status,
@@ -55,8 +55,9 @@ pub(crate) enum Split {
 }
 
 impl Reads {
-    /// Returns a series. All buckets together have the events of the summary, and if outcomes are asked for, also the log lines whose
-    /// request returned no content: with the split by outcome, or with that outcome if the split is none or about the bot or the status.
+    /// Returns a series. Its buckets add up to the events of the summary. Reads about outcomes also count log lines whose
+    /// request returned no content: with the split by outcome, or with an outcome other than fetch and any split except by
+    /// type.
     pub(crate) async fn series(
         &self,
         seen: &Visibility,

@@ -1,7 +1,7 @@
-//! The reports of one session: what its own organization reported, and separately what others did with its click tokens.
+//! The reports of one session: those of its own organization, and separately what others reported with its click tokens.
 //!
-//! Others must not decide what is read of the organization's own reports: everybody who has a token can report any number of
-//! clicks. `reads::list_tests::sessions` compares both parts with a model.
+//! Reports of others never displace the organization's own: everyone with a token can report any number of clicks.
+//! `reads::list_tests::sessions` compares both parts with a model.
 
 use super::Reads;
 use super::statement::Statement;
@@ -11,18 +11,18 @@ use schemas::problem::Code;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 
-/// The most reports of one session, oldest first.
+/// Maximum number of reports of a session, oldest first.
 const MAX_EVENTS: u64 = 50_000;
-/// The most clicks of others, in order of acceptance.
+/// Maximum number of clicks by others, in order of acceptance.
 const MAX_CLICKS: u64 = 1_000;
-/// The most bytes of one session.
+/// Maximum size of a session.
 const MAX_BYTES: u64 = 64 << 20;
-/// The most bytes that a manifest is made of. All of them are searched for the session's id.
+/// Maximum size of the reports for a manifest, all of which are searched for the session's id.
 const MAX_MANIFEST_BYTES: u64 = 32 << 20;
-/// The longest value of `data` that a manifest or a click shows, as JSON in bytes: no word of a vocabulary is longer,
-/// however it is escaped.
+/// Maximum size of a value of `data` in a manifest or a click, in bytes of JSON. Every word of a vocabulary fits, even if it is
+/// escaped.
 const MAX_VALUE_BYTES: u64 = 512;
-/// The event types that a click token can bind and whose `data` is shown in part.
+/// Event types that can have a click token and whose `data` is partly shown.
 const CLICK_TYPES: [&str; 2] = ["content_engaged", "checkout_completed"];
 
 #[derive(Clone, Debug, Default, clickhouse::Row, Deserialize)]
@@ -30,7 +30,7 @@ pub(crate) struct SessionEvent {
     pub(crate) key: u128,
     pub(crate) site: String,
     pub(crate) event_type: String,
-    /// Milliseconds UTC.
+    /// Milliseconds since 1970.
     pub(crate) at_ms: i64,
     pub(crate) role: u8,
     pub(crate) agent_id: String,
@@ -45,23 +45,23 @@ pub(crate) struct SessionEvent {
 }
 
 pub(crate) struct SessionEvents {
-    /// Oldest first; for a manifest only what it may need.
+    /// Oldest first; for a manifest only the events that it may need.
     pub(crate) events: Vec<SessionEvent>,
     pub(crate) is_whole: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionPart {
-    /// What a manifest is made of: grounded, cited and presented content, and the turns for their privacy level.
+    /// Reports for a manifest: grounded, cited and presented content, and turns for their privacy level.
     Disclosable,
-    /// Everything that its organization reported.
+    /// All reports of its organization.
     Whole,
-    /// What others bound to it with a click token.
+    /// Reports of others with a click token of the session.
     Clicks,
 }
 
 impl Reads {
-    /// Returns the reports of a session. Returns 413 if they are too large.
+    /// Returns the reports of a session, or 413 if they are too large.
     pub(crate) async fn session_events(&self, scope: SessionScope, part: SessionPart) -> Result<SessionEvents, ApiError> {
         let (most, most_bytes) = limits(part);
         let statement = statement(part)
@@ -71,7 +71,7 @@ impl Reads {
         let query = statement
             .query(&self.client)
             .with_setting("max_result_bytes", most_bytes.to_string())
-            // Cut long texts before sorting, so that less is sorted.
+            // Truncates long texts before sorting, which makes it cheaper.
             .with_setting("query_plan_execute_functions_after_sorting", "0");
         let events: Result<Vec<SessionEvent>, ApiError> = self.all_of(query).await;
         let mut events = events.map_err(|error| if error.code() == Code::TooLarge { too_large() } else { error })?;

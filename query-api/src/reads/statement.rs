@@ -1,28 +1,28 @@
-//! A statement of a `.sql` file, with what is sent beside it.
+//! A statement of a `.sql` file with its parameters and tables.
 
 use clickhouse::Client;
 use clickhouse::query::Query;
 use std::fmt::Write as _;
 use uuid::Uuid;
 
-/// The text of a file, values by name, and tables. The text is sent as it is; a test compares what ClickHouse receives with the files
-/// (tests/it/statement_files.rs).
+/// The text of a file, values by name, and tables. The text is never changed; tests/it/statement_files.rs compares what
+/// ClickHouse receives with the files.
 pub(super) struct Statement {
     text: &'static str,
     parameters: Vec<(&'static str, Value)>,
     tables: Vec<Table>,
 }
 
-/// A table that exists while the statement runs: for lists of any length, because ClickHouse limits a parameter to 128 KiB.
+/// A temporary table for a list of any length: ClickHouse limits a parameter to 128 KiB.
 struct Table {
     name: &'static str,
     /// Names and types of its columns.
     structure: &'static str,
-    /// In the format TabSeparated.
+    /// In TabSeparated format.
     rows: String,
 }
 
-/// A value as ClickHouse reads it in a parameter or in a row of a table.
+/// A value in the format of ClickHouse parameters and table rows.
 pub(super) struct Value(String);
 
 impl From<&str> for Value {
@@ -57,7 +57,7 @@ impl From<u64> for Value {
     }
 }
 
-/// A list. As a parameter it has at most 128 KiB; longer ones are in tables.
+/// A list of up to 128 KiB as a parameter; use a table for longer ones.
 impl From<Vec<String>> for Value {
     fn from(texts: Vec<String>) -> Self {
         let quoted: Vec<String> = texts.into_iter().map(|text| format!("'{}'", Self::from(text).0)).collect();
@@ -65,7 +65,7 @@ impl From<Vec<String>> for Value {
     }
 }
 
-/// A list. As a parameter it has at most 128 KiB; longer ones are in tables.
+/// A list of up to 128 KiB as a parameter; use a table for longer ones.
 impl From<Vec<i64>> for Value {
     fn from(numbers: Vec<i64>) -> Self {
         let written: Vec<String> = numbers.iter().map(i64::to_string).collect();
@@ -73,7 +73,7 @@ impl From<Vec<i64>> for Value {
     }
 }
 
-/// Appends a text with the escapes of TabSeparated and of quoted texts.
+/// Appends a text with the escapes of TabSeparated and of quoted strings.
 fn escape(text: &str, to: &mut String) {
     for character in text.chars() {
         if matches!(character, '\\' | '\'' | '`' | '\t' | '\n') {
@@ -88,13 +88,13 @@ impl Statement {
         Self { text, parameters: Vec::new(), tables: Vec::new() }
     }
 
-    /// Sets the parameter `name`. A parameter that the statement doesn't have is ignored.
+    /// Sets the parameter `name`. ClickHouse ignores parameters that the statement doesn't use.
     pub(super) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.parameters.push((name, value.into()));
         self
     }
 
-    /// Adds a table of these columns, unless the statement doesn't name it.
+    /// Adds a table with these columns if the statement uses it.
     pub(super) fn with_table<const COLUMNS: usize>(
         mut self,
         name: &'static str,
@@ -116,12 +116,12 @@ impl Statement {
         // Random, so that no value contains it.
         let boundary = Uuid::new_v4().simple().to_string();
         let client = client.clone().with_header("Content-Type", format!("multipart/form-data; boundary={boundary}"));
-        // A first row of names must not be taken for a header.
+        // Otherwise ClickHouse treats a first row that equals the column names as a header.
         let query = client.query_raw(&self.form(&boundary)).with_setting("input_format_tsv_detect_header", "0");
         self.tables.iter().fold(query, |query, table| query.with_setting(format!("{}_structure", table.name), table.structure))
     }
 
-    /// The body of the request. The client has no tables, and its own form no place for them.
+    /// Returns the request body. The ClickHouse client doesn't support tables in its own form.
     fn form(&self, boundary: &str) -> String {
         let mut form = String::new();
         let mut field = |disposition: &str, content: &str| {
@@ -145,7 +145,7 @@ mod tests {
     use service_kit::stores;
     use service_kit::testing::TestStores;
 
-    /// Texts with everything that is escaped or ends a field, a row or a form.
+    /// Texts with all characters that are escaped or end a field, a row or a form.
     const TEXTS: [&str; 8] = ["", "'", "a\\'b", "\t\n\r\n", "\\N", "\r\n--x--\r\n", "`{a:String}`", "\u{e4}?"];
 
     #[derive(Debug, PartialEq, Eq, clickhouse::Row, serde::Deserialize)]
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn values_arrive_as_they_were_set() {
+    async fn values_round_trip_through_clickhouse() {
         const ECHO: &str = "SELECT {text:String} AS text, {texts:Array(String)} AS texts, {numbers:Array(Int64)} AS numbers, \
                             {is:UInt8} AS is, (SELECT groupArray((name, number)) FROM given_rows) AS given, \
                             (SELECT names FROM given_lists) AS names, \
@@ -190,11 +190,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tables_may_be_empty_or_long() {
+    async fn tables_can_be_empty_or_long() {
         const COUNT: &str = "SELECT count(), uniqExact(name) FROM given_rows";
         let client = stores::clickhouse(&TestStores::fresh().await.clickhouse).unwrap().with_setting("readonly", "1");
         for rows in [0, 1, 200_000_u64] {
-            // The first one is the name of the column.
+            // The first name equals the column name.
             let name = |number| if number == 0 { "name".to_owned() } else { format!("com.example.host-{number}") };
             let names = (0..rows).map(|number| [name(number).into()]);
             let statement = Statement::new(COUNT).with_table("given_rows", "name String", names);

@@ -1,4 +1,4 @@
-//! The figures of a summary.
+//! Figures of a summary.
 
 use super::Reads;
 use super::scope::Scope;
@@ -18,11 +18,10 @@ const SUMMARY_ALL: &str = include_str!("../../sql/summary_all.sql");
 pub(crate) struct SummaryFigures {
     pub(crate) events: u64,
     pub(crate) sessions: u64,
-    /// Events by type.
     pub(crate) types: BTreeMap<String, u64>,
     /// Events of types that are not listed.
     pub(crate) other_types: u64,
-    /// Events and sessions of each role that reported any.
+    /// Events and sessions of each role with reports.
     pub(crate) roles: BTreeMap<SourceRole, (u64, u64)>,
     /// Events and sessions by platform and agent.
     pub(crate) agents: BTreeMap<(String, String), (u64, u64)>,
@@ -32,16 +31,16 @@ pub(crate) struct SummaryFigures {
 
 #[derive(clickhouse::Row, Deserialize)]
 struct Figure {
-    /// `total`, `role`, `agent` or `other`; the role's code; platform and agent.
+    /// `total`, `role`, `agent` or `other`; then role code, platform and agent.
     figure: (String, u8, String, String),
-    /// Not of a role.
+    /// Unused for roles.
     figure_events: u64,
     sessions: u64,
     /// In the total: events of each listed type.
     types: Vec<(String, u64)>,
-    /// In the total: events that the roles from 1 on reported.
+    /// In the total: events by role, starting with role code 1.
     roles_seen: Vec<u64>,
-    /// In the total: events that [`SUMMARY`] cannot count.
+    /// In the total: events that [`SUMMARY`] can't count.
     with_others: u64,
 }
 
@@ -54,7 +53,7 @@ impl Reads {
     ) -> Result<SummaryFigures, ApiError> {
         let scope = Scope::new(seen, period).narrowed(outcome);
         let mut rows = self.figures(SUMMARY, &scope).await?;
-        // All figures come from one of the two statements, so from one moment.
+        // All figures come from one of the two statements, so they describe the same moment.
         if rows.iter().any(|figure| figure.with_others > 0) {
             rows = self.figures(SUMMARY_ALL, &scope).await?;
         }
@@ -71,7 +70,7 @@ impl Reads {
 impl SummaryFigures {
     fn add(&mut self, row: Figure) {
         let Figure { figure: (name, role_code, platform_id, agent_id), figure_events, sessions, types, roles_seen, .. } = row;
-        // Reports without a role are in no figure of a role.
+        // Reports without a role don't count for any role.
         match (name.as_str(), SourceRole::from_code(role_code)) {
             ("total", _) => {
                 self.events = figure_events;

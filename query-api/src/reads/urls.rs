@@ -1,4 +1,4 @@
-//! Pages by URL, or by section.
+//! Pages by URL or section.
 
 use super::Reads;
 use super::order::Order;
@@ -17,7 +17,7 @@ use service_kit::http::ApiError;
 const URLS: &str = include_str!("../../sql/urls.sql");
 const SECTIONS: &str = include_str!("../../sql/sections.sql");
 
-/// Members of an item, and event types for the number of its events of that type.
+/// Members of an item that the list can be sorted by. Event types sort by the number of events of that type.
 pub(crate) const URLS_SORTABLE: &Sortable = &[
     ("content_url", "name"),
     ("total_events", "events"),
@@ -38,18 +38,18 @@ pub(crate) struct UrlRow {
     pub(crate) events: u64,
     pub(crate) unique_sessions: u64,
     pub(crate) types: Vec<String>,
-    /// Events of each of the types.
+    /// Number of events for each of `types`.
     pub(crate) per_type: Vec<u64>,
     /// Events of types that are not listed.
     pub(crate) other_types: u64,
-    /// Time of the last event in milliseconds UTC.
+    /// Time of the last event in milliseconds since 1970.
     pub(crate) last_ms: i64,
 }
 
 page_row! { UrlRow }
 
 impl Reads {
-    /// Returns a page of URLs or of sections, by default those with the most events first, then by name.
+    /// Returns a page of URLs or sections. By default, those with the most events come first, then by name.
     pub(crate) async fn urls(
         &self,
         seen: &Visibility,

@@ -1,4 +1,4 @@
-//! Which form of a list `Accept` asks for: JSON, CSV or newline-delimited JSON (docs/api/reads.md#formats).
+//! Chooses the format of a list from `Accept`: JSON, CSV or newline-delimited JSON (docs/api/reads.md#formats).
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use service_kit::http::weighted;
@@ -6,14 +6,14 @@ use service_kit::http::weighted;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Json,
-    /// One item a line.
+    /// One JSON object per line.
     Lines,
-    /// A header and one record an item.
+    /// A header row and one record per item.
     Csv,
 }
 
 impl Format {
-    /// The format that the caller likes best of those served, the first of equals; the envelope when none of them is named.
+    /// Returns the supported format with the highest weight, the first one if several are equal, and JSON if none is supported.
     pub(crate) fn accepted(headers: &HeaderMap) -> Self {
         let mut best = (0, Self::Json);
         for (range, weight) in weighted(headers, &header::ACCEPT) {
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_format_is_what_the_caller_likes_best() {
+    fn accept_selects_the_preferred_format() {
         for (accept, expected) in [
             ("", Format::Json),
             ("*/*", Format::Json),

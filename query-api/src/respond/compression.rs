@@ -1,7 +1,7 @@
-//! Answers of this surface compressed, as `Accept-Encoding` asks: gzip, br and zstd.
+//! Compresses responses with gzip, br or zstd, as `Accept-Encoding` requests.
 //!
-//! Must not compress an answer that holds a secret: its length would tell of it, where a stranger can choose a part of the rest
-//! (BREACH). Reads hold none, so that the layer stands around them alone.
+//! Never compress a response with a secret: if an attacker controls a part of the response, its length reveals the secret
+//! (BREACH). Reads contain no secrets, so only they are compressed.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -12,19 +12,19 @@ use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::SizeAbove;
 
-/// Smaller answers fit into one packet as they are. Streamed ones are of no known size, and compressed.
+/// Smaller responses fit into one packet. Streamed responses have an unknown size and are always compressed.
 const LEAST_BYTES: u64 = 1_024;
-/// A few times smaller for little work; the last tenth costs ten times as much.
+/// A good ratio for little CPU time; higher levels save 10% more at ten times the cost.
 const LEVEL: CompressionLevel = CompressionLevel::Precise(4);
-/// What is spoken; of those that a caller likes as much as each other the first.
+/// Supported encodings. If several have the same weight, the first one is used.
 const SPOKEN: [&str; 3] = ["zstd", "br", "gzip"];
 
-/// The layer that compresses; [`choose`] stands before it.
+/// Returns the compression layer. [`choose`] must run before it.
 pub(crate) fn layer() -> CompressionLayer<SizeAbove> {
     CompressionLayer::new().quality(LEVEL).compress_when(SizeAbove::new(LEAST_BYTES))
 }
 
-/// Leaves the one encoding to be used in `Accept-Encoding`, or none: an answer as it is is always good enough.
+/// Reduces `Accept-Encoding` to the chosen encoding, or removes it. An uncompressed response is always acceptable.
 pub(crate) async fn choose(mut request: Request, next: Next) -> Response {
     let chosen = chosen(request.headers());
     request.headers_mut().remove(header::ACCEPT_ENCODING);
@@ -46,7 +46,7 @@ fn chosen(headers: &HeaderMap) -> Option<&'static str> {
     };
     let identity = wishes.iter().find(|(wished, _)| wished == "identity").map_or(0, |(_, weight)| *weight);
     let liked = SPOKEN.into_iter().filter(|encoding| weight(encoding) > 0 && weight(encoding) >= identity);
-    // The first of the best ones.
+    // `max_by_key` returns the last maximum, so reverse the list to get the first.
     liked.rev().max_by_key(|encoding| weight(encoding))
 }
 
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_encoding_liked_best_is_chosen_and_none_where_none_is_liked() {
+    fn accept_encoding_selects_the_preferred_encoding() {
         for (said, expected) in [
             (&[][..], None),
             (&["gzip"], Some("gzip")),

@@ -1,6 +1,6 @@
-//! A page as JSON, CSV or newline-delimited JSON, whichever `Accept` asks for.
+//! A page as JSON, CSV or newline-delimited JSON, depending on `Accept`.
 //!
-//! Must not hold a large page in memory: its items go out as they come.
+//! Large pages are streamed item by item and never in memory as a whole.
 
 use super::accept_header::Format;
 use super::streamed_answer::Written;
@@ -19,17 +19,17 @@ use std::collections::BTreeMap;
 use std::iter::{Skip, Take};
 use std::vec;
 
-/// Where the next page begins.
+/// Header with the cursor of the next page.
 const NEXT: HeaderName = HeaderName::from_static("x-next-after");
 
 pub(crate) struct Answering {
     pub(crate) format: Format,
-    /// Of a CSV.
+    /// Columns of the CSV format.
     pub(crate) columns: &'static [&'static str],
     pub(crate) permit: ReadPermit,
 }
 
-/// A page out of all the items there are.
+/// Returns a page of a list that is in memory.
 pub(crate) fn held<R: Send + 'static>(items: Vec<R>, at: Paging) -> impl Rows<Row = R> {
     let clamped = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     Held(items.into_iter().skip(clamped(at.offset)).take(clamped(at.limit)))
@@ -45,7 +45,7 @@ impl<R: Send + 'static> Rows for Held<R> {
     }
 }
 
-/// Answers with a page whose envelope is the plain one.
+/// Returns a page in the default envelope.
 pub(crate) async fn answer<R: ListPage, T: Serialize + 'static>(
     answering: Answering,
     at: Paging,
@@ -56,7 +56,7 @@ pub(crate) async fn answer<R: ListPage, T: Serialize + 'static>(
     answer_within(answering, &envelope, found, item).await
 }
 
-/// Answers with a page, as JSON in an envelope of its own, whose `items` are empty.
+/// Returns a page in the given envelope, whose `items` must be empty.
 pub(crate) async fn answer_within<R: ListPage, T: Serialize + 'static>(
     answering: Answering,
     envelope: &impl Serialize,
@@ -71,7 +71,7 @@ pub(crate) async fn answer_within<R: ListPage, T: Serialize + 'static>(
     Ok(response)
 }
 
-/// Answers with `total` items, as JSON in an envelope whose `items` are empty.
+/// Returns `total` items in the given envelope, whose `items` must be empty.
 pub(crate) async fn answer_all<R: Rows, T: Serialize + 'static>(
     answering: Answering,
     envelope: &impl Serialize,
@@ -88,7 +88,7 @@ pub(crate) async fn answer_all<R: Rows, T: Serialize + 'static>(
             let item = move |row| written(&item(row)).into_bytes();
             Written { head, found, between: ",", item, tail }.sent(permit).await?.into_response()
         }
-        // What fails on the way ends the connection, so that a part is never taken for the whole.
+        // An error in the stream closes the connection, so that clients notice the incomplete response.
         Format::Lines | Format::Csv => {
             let head = if format == Format::Csv { record(columns.iter().map(|name| (*name).to_owned())) } else { Vec::new() };
             let item = move |row| line(format, columns, &item(row));
@@ -100,12 +100,12 @@ pub(crate) async fn answer_all<R: Rows, T: Serialize + 'static>(
     Ok(response)
 }
 
-/// Where in an envelope the items belong. A quotation mark within a text is escaped, so that no text holds this.
+/// Position of the items in an envelope. Quotation marks within texts are escaped, so no text contains this.
 const NO_ITEMS: &str = r#""items":[]"#;
 const ITEMS: &str = r#""items":["#;
 
 fn written<T: Serialize>(item: &T) -> String {
-    serde_json::to_string(item).expect("an item has only strings, numbers and valid JSON")
+    serde_json::to_string(item).expect("items contain only strings, numbers and valid JSON")
 }
 
 fn line<T: Serialize>(format: Format, columns: &[&str], item: &T) -> Vec<u8> {

@@ -1,8 +1,7 @@
-//! An answer that goes out piece by piece, for so long and no longer: whoever does not take it in time loses it, and gives back
-//! the place that others wait for.
+//! Streams a response with a time limit. If the client reads too slowly, the connection is closed and the slot is freed.
 //!
-//! Must never let a part look like the whole: what does not come to its end breaks the connection off. Must not hold more of
-//! an answer in memory than its place accounts for: what is larger than [`SMALL`] keeps its place until it is out.
+//! An incomplete response always ends in a closed connection, so it never looks complete. Responses larger than [`SMALL`] keep
+//! their slot until they are sent, which limits the memory of all responses.
 
 use crate::read_limiter::ReadPermit;
 use crate::reads::Rows;
@@ -15,11 +14,11 @@ use std::io;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout;
 
-/// Pieces that wait for a slow reader; the rest stays where it comes from.
+/// Number of pieces that are buffered for a slow reader.
 const WAITING: usize = 4;
-/// Bytes of an answer that goes out at once: about what a connection buffers anyway.
+/// Responses up to this size are sent at once. Connections buffer about as much anyway.
 const SMALL: usize = 256 * 1024;
-/// Bytes of a piece of what is there already.
+/// Size of the pieces of a large response that is in memory.
 const PIECE: usize = 64 * 1024;
 
 enum Part {
@@ -29,11 +28,11 @@ enum Part {
 
 enum CutOff {
     Left,
-    /// The store fell silent, or refused.
+    /// The store failed or stopped responding.
     Failed(ApiError),
 }
 
-/// Items as they are written, between what stands before and after them.
+/// Serialized items with a head and a tail.
 pub(crate) struct Written<R, F> {
     pub(crate) head: Bytes,
     pub(crate) found: R,
@@ -43,8 +42,8 @@ pub(crate) struct Written<R, F> {
 }
 
 impl<R: Rows, F: Fn(R::Row) -> Vec<u8> + Send + Sync + 'static> Written<R, F> {
-    /// Returns a small response whole, so that an error on the way is still reported, and frees its slot. A large one is sent item by
-    /// item: 429 or 503 if there are too many of these.
+    /// Returns a small response whole and frees its slot, so that an error can still be reported. A large response is streamed.
+    /// Returns 429 or 503 if there are too many large ones.
     pub(crate) async fn sent(mut self, permit: ReadPermit) -> Result<Body, ApiError> {
         let mut begun = std::mem::take(&mut self.head).to_vec();
         let mut is_first = true;
@@ -81,7 +80,8 @@ impl<R: Rows, F: Fn(R::Row) -> Vec<u8> + Send + Sync + 'static> Written<R, F> {
     }
 }
 
-/// Returns JSON that is in memory. A large one keeps its slot until it is sent: 429 or 503 if there are too many of these.
+/// Returns JSON that is in memory. A large response keeps its slot until it is sent. Returns 429 or 503 if there are too many
+/// large ones.
 pub(crate) fn whole(json: impl Into<Bytes>, permit: ReadPermit) -> Result<Response, ApiError> {
     let body = pieces(json.into(), permit)?;
     Ok(([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response())
@@ -104,8 +104,7 @@ async fn hand(piece: Bytes, to: &Sender<Part>) -> Result<(), CutOff> {
     to.send(Part::Piece(piece)).await.map_err(|_| CutOff::Left)
 }
 
-/// A body whose pieces are handed over by a task of their own, because nobody asks a body for more while its reader does not
-/// read.
+/// Returns a body that is filled by a task. The time limit needs a task, because a body is not polled while its reader is idle.
 fn sent<W: Future<Output = Result<(), CutOff>> + Send + 'static>(
     permit: ReadPermit,
     work: impl FnOnce(Sender<Part>) -> W,
@@ -119,16 +118,16 @@ fn sent<W: Future<Output = Result<(), CutOff>> + Send + 'static>(
         });
         match sending.await {
             Ok(Ok(())) => {}
-            Ok(Err(CutOff::Left)) => tracing::debug!("a reader left before the end of its answer"),
+            Ok(Err(CutOff::Left)) => tracing::debug!("client disconnected before the end of the response"),
             Ok(Err(CutOff::Failed(error))) => {
-                tracing::warn!("an answer was broken off, because the store failed within it: {}", error.in_one_line());
+                tracing::warn!("aborted a response because the store failed: {}", error.in_one_line());
             }
-            Err(_) => tracing::info!("a reader took too long for its answer, and it was broken off"),
+            Err(_) => tracing::info!("aborted a response because the client was too slow"),
         }
-        // However it ended, the place is free; without its end the answer is none.
+        // Frees the slot in every case. Without `Part::End` the response is incomplete.
         drop(permit);
     });
-    // Whoever compresses asks once more after the end.
+    // The compression layer polls once more after the end.
     Body::from_stream(stream::unfold(Some(receiver), next).fuse())
 }
 
@@ -137,6 +136,6 @@ async fn next(receiver: Option<Receiver<Part>>) -> Option<(io::Result<Bytes>, Op
     match receiver.recv().await {
         Some(Part::Piece(piece)) => Some((Ok(piece), Some(receiver))),
         Some(Part::End) => None,
-        None => Some((Err(io::Error::other("the answer was broken off")), None)),
+        None => Some((Err(io::Error::other("the response was aborted")), None)),
     }
 }

@@ -1,8 +1,8 @@
-//! `GET /agent/summary` and `GET /agent/series`: what an organisation reported itself, what others did with its click tokens, and
+//! `GET /agent/summary` and `GET /agent/series`: an organization's own reports, what others reported with its click tokens, and
 //! how its sessions ended (docs/api/reads.md#get-agentsummary).
 //!
-//! Must tell of other reporters no more than `/agent/events` does. Events are of one moment, outcomes of another: they live in
-//! two stores.
+//! Shows no more of other reporters than `/agent/events`. Events and outcomes come from two stores, so they can describe
+//! different moments.
 
 use super::reads::PAGES;
 use super::series::filled::{Filled, Source};
@@ -94,7 +94,7 @@ fn outcomes(ended: &[Cell]) -> Outcomes {
     Outcomes { total: types.values().sum(), by_type, by_currency: currencies.into_iter().map(value).collect() }
 }
 
-/// What one's own series is split by: what was reported, or how sessions ended.
+/// The split of an organization's own series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AgentSplit {
     Reports(OwnSplit),
@@ -109,7 +109,7 @@ const SPLITS: [KnownSplit<AgentSplit>; 5] = [
     ("outcome", AgentSplit::Outcome, &["start", "outcome_type", "currency", "outcomes", "value_amount"]),
 ];
 
-/// `GET /agent/series`, by day and not split when the caller does not say.
+/// `GET /agent/series`, by default by day and not split.
 pub(crate) async fn read_own_series(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
     reading: AdmittedReader,
@@ -120,7 +120,7 @@ pub(crate) async fn read_own_series(
     let (by, (name, split, columns)) = (series::length_of(asked.by.as_deref())?, find_split(&SPLITS, asked.split.as_deref())?);
     let own = OwnReports::of(&reading.reader)?;
     let period = asked.period()?;
-    // What is too long is refused before anything is counted.
+    // Reject a series that is too long before anything is counted.
     buckets::of(&period, by, None)?;
 
     let is_whole = split == AgentSplit::Reports(OwnSplit::Nothing);
@@ -158,7 +158,7 @@ pub(crate) async fn read_own_series(
     series::answer(answering, &envelope, filled, item).await
 }
 
-/// What there is of cells that are all here.
+/// Returns the extent of cells that are in memory.
 fn extent_of(cells: &[Cell]) -> Extent {
     let mut values: Vec<_> = cells.iter().map(|cell| &cell.value).collect();
     values.sort_unstable();
@@ -171,7 +171,7 @@ fn extent_of(cells: &[Cell]) -> Extent {
     }
 }
 
-/// From the first bucket of either to the last of either.
+/// Returns the range from the first bucket of either store to the last bucket of either.
 fn around(one: Option<(i64, i64)>, other: Option<(i64, i64)>) -> Option<(i64, i64)> {
     match (one, other) {
         (Some((first, last)), Some((other_first, other_last))) => Some((first.min(other_first), last.max(other_last))),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_add_up_by_type_and_by_currency_beyond_64_bits() {
+    fn outcome_sums_exceed_64_bits() {
         let large = u128::from(u64::MAX);
         let cells =
             [ended(1, "browse", "EUR", 1, 0), ended(1, "conversion", "EUR", 2, large), ended(2, "conversion", "USD", 4, large)];
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_a_summary_stand_in_order_of_their_counts() {
+    fn summary_figures_are_sorted_by_count() {
         let credential = Credential::Key(ApiKeyId(Uuid::nil()));
         let (org_id, org_type) = (OrgId(Uuid::nil()), OrgType::Agent);
         let own = OwnReports::of(&Reader { credential, tenant: Tenant::Organization(org_id), org_id, org_type }).unwrap();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_names_its_value_by_the_columns_of_the_split() {
+    fn items_have_the_columns_of_their_split() {
         let cell = |whose: &str, name: &str| Cell {
             value: (false, whose.to_owned(), name.to_owned()),
             ..Cell { bucket: 1, events: 7, sessions: 6, clicks: 5, outcomes: 4, amount: 3, ..Cell::default() }
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_goes_from_the_first_to_the_last_of_either_store() {
+    fn series_spans_the_buckets_of_both_stores() {
         assert_eq!(around(Some((3, 5)), Some((1, 4))), Some((1, 5)));
         assert_eq!(
             (around(Some((3, 5)), None), around(None, Some((1, 4))), around(None, None)),

@@ -1,4 +1,4 @@
-//! `GET /ctx/{token}`: what a click token shows, to whoever holds it and a platform's key.
+//! `GET /ctx/{token}`: the manifest of a click token, for platforms and agents with an API key.
 
 use crate::State;
 use crate::access::consent::{consents, find_clicked};
@@ -17,7 +17,7 @@ use service_kit::http::ApiError;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
-/// Settings of the look-ups.
+/// Settings of the lookups.
 #[derive(Args, Clone, Debug)]
 pub struct ClickSettings {
     /// Look-ups of click tokens per second by one key; an organization's keys together have twice as many; 0: no limit
@@ -31,7 +31,7 @@ impl Default for ClickSettings {
     }
 }
 
-/// The manifest of the session that the token was made for.
+/// Returns the manifest of the token's session.
 pub(crate) async fn read_manifest(
     Shared(state): Shared<Arc<State>>,
     reading: KeyReading,
@@ -42,19 +42,19 @@ pub(crate) async fn read_manifest(
         return Err(ApiError::new(Code::Forbidden, "Only platforms and agents can look up click tokens."));
     }
     state.lookups.admit(caller.key_id, caller.org_id)?;
-    // As it stands in the path: a token needs no escape, and what is not one is unknown, whatever it is.
+    // Use the raw path: a valid token needs no escapes, so anything else is unknown.
     let token = uri.path().rsplit('/').next().unwrap_or_default();
     let hash = PlainClickToken::presented(token).hash();
     let clicked = find_clicked(&state.pool, &hash, state.clock.now()).await?.ok_or_else(nothing)?;
     let read = state.telemetry.session_events(clicked.scope, SessionPart::Disclosable).await?;
     let consents = consents(&state.pool, disclose::sites(&read.events)).await?;
-    // A long session takes a while: every text is looked through for the session's id.
+    // Each text is searched for the session's id, which takes a while for long sessions.
     let manifest = spawn_blocking(move || serde_json::to_vec(&disclose::manifest(&clicked, &read, &consents))).await;
     let manifest = manifest.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
     streamed_answer::whole(manifest, reading.permit)
 }
 
-/// Malformed, unknown, expired or not shared: the caller must not learn which.
+/// Returns the same 404 for malformed, unknown, expired and unshared tokens.
 fn nothing() -> ApiError {
     ApiError::new(Code::NotFound, "Click token not found, or its session isn't shared.")
 }

@@ -1,7 +1,7 @@
 //! The hours with server data (docs/api/reads.md#get-content-ownerscoverage).
 //!
-//! An hour is covered only by a server of the owner or of a partner: anyone can report events of any host, and an unknown hour must not
-//! look like a zero.
+//! Only servers of the owner or its partners cover an hour. Anyone can report events for any host, and an unknown hour must not
+//! look like zero.
 
 use crate::State;
 use crate::access::visibility::Visibility;
@@ -14,20 +14,20 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 const HOUR_MS: i64 = 3_600_000;
-/// Spans of a read of coverage. Reporters choose the times of events, and so how often covered and other hours alternate.
+/// Maximum number of spans in a read of coverage. Reporters choose the times of events, so they can create any number of spans.
 const SPANS: usize = 10_000;
 const SPANS_BESIDE_FIGURES: usize = 1_000;
 
-/// Returns the covered hours of a window, for a read of `reader`: those in which one of the owner's drains has a line of its own
-/// hosts, or a server of the owner or a partner reported an event. The latest [`SPANS`] spans, and the sums of all hours.
+/// Returns the covered hours of a period: those in which one of the owner's drains has a line of its own hosts, or a server of
+/// the owner or a partner reported an event. Contains the latest [`SPANS`] spans, and the sums of all hours.
 pub(crate) async fn coverage(state: &State, reader: OrgId, seen: &Visibility, period: &Period) -> Result<Coverage, ApiError> {
     let drains = state.ledger.in_turn(reader, drains_of(state, seen)).await?;
     let told = state.ledger.in_turn(reader, told_by(&drains, state, seen, period)).await?;
     covered(state, reader, seen, period, told).await.map(|whole| latest(whole, SPANS))
 }
 
-/// The same beside figures, for hosts that have a drain or whose drain had a line in the window: elsewhere, hours without server logs are
-/// no news.
+/// Like [`coverage`], for the response of another read. Returns `None` if the hosts have no drain and no drain had a line in
+/// the period: then missing server logs are expected.
 pub(crate) async fn beside_figures(
     state: &State,
     reader: OrgId,
@@ -42,7 +42,7 @@ pub(crate) async fn beside_figures(
     covered(state, reader, seen, period, told).await.map(|whole| Some(latest(whole, SPANS_BESIDE_FIGURES)))
 }
 
-/// The same sums with the last spans only.
+/// Limits the spans to the last ones. The sums still cover all hours.
 fn latest(mut whole: Coverage, spans: usize) -> Coverage {
     whole.spans.drain(..whole.spans.len().saturating_sub(spans));
     whole
@@ -55,7 +55,7 @@ async fn covered(state: &State, reader: OrgId, seen: &Visibility, period: &Perio
     Ok(spans(period, &told.into_iter().chain(reported).collect()))
 }
 
-/// The drains that take lines of these domains, and whether each still does.
+/// Returns the drains that accept lines of these domains, and whether each still exists.
 async fn drains_of(state: &State, seen: &Visibility) -> Result<Vec<(Uuid, bool)>, sqlx::Error> {
     sqlx::query_as(include_str!("coverage/drains.sql"))
         .bind(seen.organization_id().0)
@@ -64,7 +64,7 @@ async fn drains_of(state: &State, seen: &Visibility) -> Result<Vec<(Uuid, bool)>
         .await
 }
 
-/// Hours in which one of these drains has a line, or a log sent with a key that is not a drain's.
+/// Returns the hours in which one of these drains has a line, or logs were sent with an API key.
 async fn told_by(drains: &[(Uuid, bool)], state: &State, seen: &Visibility, period: &Period) -> Result<Vec<i64>, sqlx::Error> {
     let (from, before) = hours_of(period);
     sqlx::query_scalar(include_str!("coverage/hours.sql"))
@@ -76,7 +76,7 @@ async fn told_by(drains: &[(Uuid, bool)], state: &State, seen: &Visibility, peri
         .await
 }
 
-/// The hours that a window touches: drains count by the hour.
+/// Returns the full hours that a period touches, because drains count by the hour.
 fn hours_of(period: &Period) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
     let instant = |hour: i64| DateTime::from_timestamp_millis(hour.saturating_mul(HOUR_MS));
     let first = period.from_ms.and_then(|ms| instant(ms.div_euclid(HOUR_MS)));
@@ -84,7 +84,7 @@ fn hours_of(period: &Period) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
     (first, end)
 }
 
-/// The hours of a window in turn; where it is open, from the first that is covered to the last.
+/// Splits the period into covered and uncovered spans. An open end extends to the first or last covered hour.
 fn spans(period: &Period, covered: &BTreeSet<i64>) -> Coverage {
     let first = period.from_ms.map(|ms| ms.div_euclid(HOUR_MS)).or(covered.first().copied());
     let end = period.before_ms.map(|ms| (ms - 1).div_euclid(HOUR_MS) + 1).or(covered.last().map(|last| last + 1));
@@ -104,7 +104,7 @@ fn spans(period: &Period, covered: &BTreeSet<i64>) -> Coverage {
     coverage
 }
 
-/// Adds a span, and says where the next one begins.
+/// Adds a span and returns the start of the next one.
 fn coverage_of(coverage: &mut Coverage, first: i64, end: i64, covered: bool) -> i64 {
     let hours = if covered { &mut coverage.hours_covered } else { &mut coverage.hours_uncovered };
     *hours += first.abs_diff(end);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_without_a_line_is_told_as_not_covered() {
+    fn hours_without_lines_are_uncovered() {
         let window = ("1970-01-01T00:30:00Z", "1970-01-01T06:00:00.001Z");
         let expected = spans_of(&[("00-01", false), ("01-03", true), ("03-05", false), ("05-06", true), ("06-07", false)]);
         assert_eq!(told(window.0, window.1, &[1, 2, 5, 7]), (3, 4, expected));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_figures_stand_the_last_spans_and_the_sums_of_all() {
+    fn limited_spans_keep_the_sums_of_all_hours() {
         let whole = spans(&Period::default(), &(0..20).map(|hour| 2 * hour).collect());
         let short = latest(whole.clone(), 3);
         assert_eq!((short.hours_covered, short.hours_uncovered), (20, 19));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_is_open_goes_from_the_first_line_to_the_last() {
+    fn open_periods_span_the_covered_hours() {
         assert_eq!(told("", "", &[2, 4]), (2, 1, spans_of(&[("02-03", true), ("03-04", false), ("04-05", true)])));
         assert_eq!(told("1970-01-01T01:00:00Z", "", &[2]), (1, 1, spans_of(&[("01-02", false), ("02-03", true)])));
         assert_eq!(told("", "", &[]), (0, 0, Vec::new()));

@@ -1,4 +1,4 @@
-//! `GET /content-owners/crawlers`: who fetched, how it was answered, and how many came back
+//! `GET /content-owners/crawlers`: fetches by bot, their statuses, and the clicks of the bot's operator
 //! (docs/api/reads.md#get-content-ownerscrawlers).
 
 use super::coverage::coverage;
@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Reporters invent statuses: beyond so many, refused requests are one sum.
+/// Reporters can invent statuses, so further refused requests are returned as one sum.
 const MOST_REFUSED: usize = 1_000;
 
 const COLUMNS: &[&str] = &[
@@ -69,7 +69,7 @@ pub(crate) async fn read_crawlers(
     page::answer_all(asked.answering(&headers, COLUMNS), &envelope, total, on_page, move |row| item(row, &beside)).await
 }
 
-/// What agents claim, by the operator whose bot's name stands in the name of the agent.
+/// Claims of agents, by the operator whose bot's name is contained in the agent's name.
 struct Claims<'a> {
     bots: &'a BotTable,
     of: BTreeMap<String, ClaimCounts>,
@@ -89,7 +89,7 @@ impl Claims<'_> {
     }
 }
 
-/// Operators with a bot that fetched, or with an agent that claims something.
+/// Returns the operators that have a bot with fetches or an agent with claims.
 fn operators(bots: &[BotRow], claims: BTreeMap<String, ClaimCounts>) -> Vec<OperatorCounts> {
     let of = |(operator, claims)| (operator, (0, claims));
     let mut operators: BTreeMap<String, (u64, ClaimCounts)> = claims.into_iter().map(of).collect();
@@ -102,11 +102,11 @@ fn operators(bots: &[BotRow], claims: BTreeMap<String, ClaimCounts>) -> Vec<Oper
     operators
 }
 
-/// What the items of bots show beside their own figures.
+/// Figures for a bot's item that are not in its own row.
 struct Beside {
-    /// Retrievals and clicks by operator.
+    /// Fetches and clicks by operator.
     operators: BTreeMap<String, (u64, u64)>,
-    /// Requests that returned no content, by operator and bot.
+    /// Requests without content by operator and bot.
     refused: BTreeMap<(String, String), u64>,
 }
 
@@ -121,7 +121,7 @@ impl Beside {
     }
 }
 
-/// Requests that returned no content, in the order of the response.
+/// Returns the requests without content, sorted for the response.
 fn most_first(refused: BTreeMap<(String, String, u16), u64>) -> Vec<RefusedCount> {
     let read = |((operator, bot, status), count)| RefusedCount { operator, bot, status, count, other: false };
     let mut refused: Vec<RefusedCount> = refused.into_iter().map(read).collect();
@@ -129,7 +129,7 @@ fn most_first(refused: BTreeMap<(String, String, u16), u64>) -> Vec<RefusedCount
     refused
 }
 
-/// Adds up all but the first `most`.
+/// Replaces all but the first `most` by their sum.
 fn with_others_added_up(mut refused: Vec<RefusedCount>, most: usize) -> Vec<RefusedCount> {
     let others: u64 = refused.iter().skip(most).map(|of| of.count).sum();
     refused.truncate(most);
@@ -160,7 +160,7 @@ fn item(row: BotRow, beside: &Beside) -> CrawlerItem {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a share is told beside its two numbers, which are exact")]
+#[expect(clippy::cast_precision_loss, reason = "the response also contains both exact numbers")]
 fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64
 }
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn bots_stand_beside_the_claims_clicks_and_refusals_of_their_operator() {
+    fn bots_show_figures_of_their_operator() {
         let table = BotTable::bundled();
         let mut claims = Claims { bots: &table, of: BTreeMap::new(), of_nobody: ClaimCounts::default() };
         let counts = ClaimCounts { claimed: 1, cited: 2, presented: 3, clicks: 4 };
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bot_is_verified_if_it_is_known_to_be() {
+    fn verified_is_null_if_unknown() {
         let beside = Beside::new(&[], &[]);
         let told = [0, 1, 2].map(|verified_code| item(BotRow { verified_code, ..bot("o", "b", 4) }, &beside));
         assert_eq!(told.each_ref().map(|item| item.verified), [None, Some(false), Some(true)]);

@@ -1,4 +1,5 @@
-//! `GET /sessions/{id}/document`: a session as the archival document of the public standard, to whoever reported it.
+//! `GET /sessions/{id}/document`: a session in the archive format of the public standard, for the organization that reported
+//! it.
 
 mod assemble;
 
@@ -20,10 +21,10 @@ use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
-/// What PostgreSQL knows of a session.
+/// Members of a session that are stored in PostgreSQL.
 #[derive(sqlx::FromRow)]
 struct Facts {
-    /// `user` until somebody says otherwise: what is not said is no fact that a later word could contradict.
+    /// `user` if it was not reported.
     initiator_type: String,
     agent_id: Option<String>,
     manifest_ref: Option<String>,

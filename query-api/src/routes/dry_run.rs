@@ -1,6 +1,6 @@
-//! A read without its effects: how a query string is understood, and what a manifest shows of a session.
+//! Reads without effects, for fuzzing: parses a query string, and creates a manifest.
 //!
-//! Must stay the path that requests take, minus everything with state: it is what fuzzing enters.
+//! Uses the code of real requests, except for everything with state.
 
 use crate::access::consent::{Clicked, Consents};
 use crate::access::session_scope::SessionScope;
@@ -14,15 +14,15 @@ use schemas::session::PrivacyLevel;
 use service_kit::http::{ApiError, Parameters};
 use uuid::Uuid;
 
-/// The window, in milliseconds from the first inside to the first after, that a summary's query string asks for.
+/// Returns the period of a summary's query string: the first millisecond in it and the first one after it.
 pub fn parse_period(uri: &Uri) -> Result<(Option<i64>, Option<i64>), ApiError> {
     let Parameters(asked) = Parameters::<ReadParameters>::of_uri(uri)?;
     let period = asked.period()?;
     Ok((period.from_ms, period.before_ms))
 }
 
-/// The manifest, as JSON, of a session that cites these URLs, each with its `data`, at the level that shows most and where every
-/// owner agrees.
+/// Returns the manifest, as JSON, of a session that cites these URLs with their `data`, at the least strict privacy level and
+/// with the consent of all owners.
 pub fn dry_run_manifest(cited: &[(String, String)]) -> Vec<u8> {
     const SITE: &str = "test.a";
     let session = SessionId(Uuid::from_u128(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8));

@@ -1,4 +1,4 @@
-//! The reads that answer lists: parameters in, a page of items out.
+//! The reads that return lists.
 
 use crate::State;
 use crate::access::visibility::{OwnReports, Visibility};
@@ -30,7 +30,7 @@ use uuid::Uuid;
 
 type Shared = axum::extract::State<Arc<State>>;
 
-/// What a content owner's list covers, and which part of it is wanted.
+/// The data of a content owner's list, and the requested page.
 pub(crate) struct ListRequest {
     pub(crate) visibility: Visibility,
     pub(crate) period: Period,
@@ -44,7 +44,7 @@ impl ListRequest {
         self.permit.organization()
     }
 
-    /// Reads what the lists of owners have in common.
+    /// Parses the common parameters of owners' lists.
     pub(crate) async fn of(state: &State, reading: AdmittedReader, asked: &ReadParameters, page: u64) -> Result<Self, ApiError> {
         let outcome = Outcome::parse(asked.outcome.as_deref())?;
         let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), page)?;
@@ -58,7 +58,7 @@ impl ListRequest {
     }
 }
 
-/// Where a walk through events begins or goes on. An offset counts from the newest event; `after` does not.
+/// Parses the cursor, which can't be combined with an offset.
 fn walk(asked: &ReadParameters) -> Result<Cursor, ApiError> {
     if asked.after.is_some() && asked.offset.as_ref().is_some_and(|offset| offset != "0") {
         return Err(invalid("Use offset or after, not both."));
@@ -95,7 +95,7 @@ const BY_AGENT_COLUMNS: &[&str] = &[
     "seen_by_neither",
 ];
 
-/// `GET /content-owners/events`: one item per retrieval, whoever saw it.
+/// `GET /content-owners/events`: one item per event, however many observers reported it.
 pub(crate) async fn read_events(
     axum::extract::State(state): Shared,
     reading: AdmittedReader,
@@ -110,7 +110,7 @@ pub(crate) async fn read_events(
     page::answer(asked.answering(&headers, EVENT_COLUMNS), at, found, |row| event(row, Audience::Owner)).await
 }
 
-/// `GET /content-owners/urls`, by URL when the caller does not say.
+/// `GET /content-owners/urls`, by default by URL.
 pub(crate) async fn read_urls(
     axum::extract::State(state): Shared,
     reading: AdmittedReader,
@@ -126,7 +126,7 @@ pub(crate) async fn read_urls(
     page::answer(asked.answering(&headers, URL_COLUMNS), at, found, url_metric).await
 }
 
-/// `GET /agent/events`: what the caller's organisation has reported itself, and what others did with its click tokens.
+/// `GET /agent/events`: an organization's own reports, and what others reported with its click tokens.
 pub(crate) async fn read_own_events(
     axum::extract::State(state): Shared,
     reading: AdmittedReader,
@@ -144,7 +144,7 @@ pub(crate) async fn read_own_events(
     page::answer(Answering { format, columns: AGENT_EVENT_COLUMNS, permit }, paging, found, agent_event).await
 }
 
-/// The note where the body has no place for it.
+/// Contains the note in formats without an envelope.
 const NOTE_HEADER: HeaderName = HeaderName::from_static("x-corroboration-note");
 const NOTE: &str = "Each retrieval of a day is in exactly one of the four counts. A claim that a server of another \
     organization also saw is likely, but not certain; a server of the organization that made the claim doesn't confirm it. \
@@ -153,7 +153,7 @@ const NOTE: &str = "Each retrieval of a day is in exactly one of the four counts
     A retrieval that only servers saw means that the agent doesn't report, or hasn't reported yet, so the agent is unknown. \
     Late reports can move a retrieval from one count to another.";
 
-/// `GET /content-owners/corroboration`, by agent when the caller does not say.
+/// `GET /content-owners/corroboration`, by default by agent.
 pub(crate) async fn read_corroboration(
     axum::extract::State(state): Shared,
     reading: AdmittedReader,
@@ -179,13 +179,13 @@ pub(crate) async fn read_corroboration(
     let is_list = answering.format != Format::Json;
     let mut response = page::answer_within(answering, &envelope, found, move |row| corroboration(row, by)).await?;
     if is_list {
-        // A line of its own would be taken for an item.
+        // In the body, clients would read it as an item.
         response.headers_mut().insert(NOTE_HEADER, HeaderValue::from_static(NOTE));
     }
     Ok(response)
 }
 
-/// `GET /content-owners/funnel`, by agent when the caller does not say.
+/// `GET /content-owners/funnel`, by default by agent.
 pub(crate) async fn read_funnel(
     axum::extract::State(state): Shared,
     reading: AdmittedReader,
@@ -212,7 +212,7 @@ pub(super) fn instant(ms: i64) -> String {
     schemas::instant::text(DateTime::from_timestamp_millis(ms).unwrap_or_default())
 }
 
-/// The id as text; empty for none.
+/// Returns the id as text; empty if it is nil.
 pub(super) fn id(id: Uuid) -> String {
     if id.is_nil() { String::new() } else { id.to_string() }
 }

@@ -1,4 +1,4 @@
-//! `GET /content-owners/events/{id}`: one event as the list shows it, and what each of its observers said.
+//! `GET /content-owners/events/{id}`: one event as in the list, and the report of each observer.
 
 use super::lists::{event, id, instant};
 use crate::State;
@@ -16,7 +16,7 @@ use schemas::problem::Code;
 use service_kit::http::{ApiError, Parameters};
 use std::sync::Arc;
 
-/// The newest event of that id in the window.
+/// Returns the newest event with this id in the period.
 pub(crate) async fn read_event(
     Shared(state): Shared<Arc<State>>,
     reading: AdmittedReader,
@@ -26,7 +26,7 @@ pub(crate) async fn read_event(
     asked.refuse_others_of_owner(&[])?;
     let period = asked.period()?;
     let visibility = Visibility::establish(&state.directory, &reading.reader, &asked).await?;
-    // The store takes no NUL in a parameter, and no id has one.
+    // ClickHouse rejects NUL in parameters, and no stored id contains it.
     if event_id.contains('\0') {
         return Err(unknown());
     }

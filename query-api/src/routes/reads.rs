@@ -1,6 +1,6 @@
-//! The reads of content owners: parameters in, figures in a fixed order out.
+//! The summary and coverage reads of content owners.
 //!
-//! Must not compute figures that the store did not: every figure of an answer comes from one snapshot.
+//! Every figure comes from the store: handlers compute none, so all of them describe the same moment.
 
 use super::coverage;
 use crate::State;
@@ -20,10 +20,10 @@ use service_kit::http::{ApiError, Parameters};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// What has no pages ignores them.
+/// Accepted and ignored by reads without pages.
 pub(crate) const PAGES: [&str; 3] = ["limit", "offset", "after"];
 
-/// Totals by type, by source and by agent.
+/// Returns totals by type, role and agent.
 pub(crate) async fn read_summary(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
     reading: AdmittedReader,
@@ -92,7 +92,7 @@ fn assemble(visibility: &Visibility, period: Period, figures: SummaryFigures, co
         period_end: period.end,
         coverage,
     };
-    // Equal ones stay in the order of their names.
+    // The sort is stable, so equal items stay sorted by name.
     summary.events_by_type.sort_by_key(|of| Reverse(of.count));
     summary.agents.sort_by_key(|of| Reverse(of.event_count));
     summary.events_by_type.extend(TypeCount::of_others(other_types));

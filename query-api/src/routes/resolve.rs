@@ -1,6 +1,6 @@
-//! `GET /resolve`: who answers for a domain. Open to everybody.
+//! `GET /resolve`: the owner of a domain. Public.
 //!
-//! Must not do network I/O beyond the directory, and must name verified owners only: a registration is not one.
+//! Reads only the directory, and returns verified owners only.
 
 use crate::State;
 use axum::Json;
@@ -17,7 +17,7 @@ use service_kit::rates::Rates;
 use std::sync::Arc;
 use url::Url;
 
-/// How often anybody may ask.
+/// Rate limit of the lookup.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct ResolveSettings {
     /// Domains that one address may resolve a second for ever; twice as many at once; 0: no limit
@@ -33,7 +33,7 @@ impl Default for ResolveSettings {
     }
 }
 
-/// The rate of each client address, so that nobody copies the whole directory at once.
+/// The rate limit per client address, which prevents copying the whole directory quickly.
 pub(crate) struct Limit {
     rates: Rates<ClientAddress>,
     clients: ClientSettings,
@@ -45,7 +45,7 @@ impl Limit {
     }
 }
 
-/// Anybody, within the rate.
+/// A public caller within the rate limit.
 pub(crate) struct Anybody;
 
 impl FromRequestParts<Arc<State>> for Anybody {
@@ -63,13 +63,13 @@ pub(crate) struct ResolveParameters {
     url: Option<String>,
 }
 
-/// The host asked for, as it is echoed, and its site when somebody can own it.
+/// The requested host as returned, and its site if it can be verified.
 struct RequestedDomain {
     domain: String,
     site: Option<Site>,
 }
 
-/// The verified owner of the longest suffix of the domain, or nobody.
+/// Returns the verified owner of the domain's longest suffix, if there is one.
 pub(crate) async fn resolve_domain(
     Shared(state): Shared<Arc<State>>,
     _: Anybody,
@@ -91,7 +91,7 @@ pub(crate) async fn resolve_domain(
 }
 
 impl RequestedDomain {
-    /// What cannot be a domain is nobody's, and is echoed as it came.
+    /// Returns an invalid domain unchanged, without an owner.
     fn of_domain(domain: &str) -> Self {
         match Site::from_domain(domain) {
             Ok(site) => Self { domain: site.domain(), site: Some(site) },
@@ -99,7 +99,7 @@ impl RequestedDomain {
         }
     }
 
-    /// By the function that attributes events, so that both always agree.
+    /// Uses the function that attributes events, so that both give the same result.
     fn of_url(url: &str) -> Result<Self, ApiError> {
         let refuse = || ApiError::new(Code::InvalidParameter, "url must be an absolute http or https URL.");
         let parsed = ContentUrl::parse(url).map_err(|_| refuse())?;

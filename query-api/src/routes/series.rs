@@ -1,4 +1,4 @@
-//! `GET /content-owners/series`: figures by hour or day, with zeroes where nothing happened
+//! `GET /content-owners/series`: figures by hour or day, with zeros for buckets without events
 //! (docs/api/reads.md#get-content-ownersseries).
 
 pub(crate) mod buckets;
@@ -22,10 +22,10 @@ use serde::Serialize;
 use service_kit::http::{ApiError, Parameters};
 use std::sync::Arc;
 
-/// Whether every value has an item in every bucket, where the body has no place for it.
+/// Whether every value has an item in every bucket, for formats without an envelope.
 const FILLED: HeaderName = HeaderName::from_static("x-series-filled");
 
-/// How long a bucket is; a day when the caller does not say.
+/// Parses the length of a bucket; the default is a day.
 pub(crate) fn length_of(by: Option<&str>) -> Result<By, ApiError> {
     match by {
         Some("hour") => Ok(By::Hour),
@@ -34,7 +34,7 @@ pub(crate) fn length_of(by: Option<&str>) -> Result<By, ApiError> {
     }
 }
 
-/// How a bucket is named in answers.
+/// Returns the name of a bucket length in responses.
 pub(crate) fn name_of(by: By) -> &'static str {
     match by {
         By::Hour => "hour",
@@ -42,10 +42,10 @@ pub(crate) fn name_of(by: By) -> &'static str {
     }
 }
 
-/// Name, split and columns.
+/// Name, split and columns of a response.
 pub(crate) type KnownSplit<S> = (&'static str, S, &'static [&'static str]);
 
-/// The split of this name, the first one when none is named.
+/// Returns the split with this name; the default is the first one.
 pub(crate) fn find_split<S: Copy>(known: &[KnownSplit<S>], asked: Option<&str>) -> Result<KnownSplit<S>, ApiError> {
     let found = known.iter().find(|(name, ..)| asked.is_none_or(|asked| asked == *name));
     found.copied().ok_or_else(|| {
@@ -68,7 +68,7 @@ const SPLITS: [KnownSplit<Split>; 11] = [
     ("outcome", Split::Outcome, &["start", "outcome", "total_events", "total_sessions"]),
 ];
 
-/// `GET /content-owners/series`, by day and not split when the caller does not say.
+/// `GET /content-owners/series`, by default by day and not split.
 pub(crate) async fn read_series(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
     reading: AdmittedReader,
@@ -79,12 +79,12 @@ pub(crate) async fn read_series(
     let outcome = Outcome::parse(asked.outcome.as_deref())?;
     let (by, (name, split, columns)) = (length_of(asked.by.as_deref())?, find_split(&SPLITS, asked.split.as_deref())?);
     let period = asked.period()?;
-    // What is too long is refused before anything is counted.
+    // Reject a series that is too long before anything is counted.
     buckets::of(&period, by, None)?;
     let visibility = Visibility::establish(&state.directory, &reading.reader, &asked).await?;
 
     let answering = Answering { format: Format::accepted(&headers), columns, permit: reading.permit };
-    // Records and lines have no place for it.
+    // Only JSON contains the coverage.
     let coverage = match answering.format {
         Format::Json => coverage::beside_figures(&state, reading.reader.org_id, &visibility, &period).await?,
         Format::Lines | Format::Csv => None,
@@ -108,7 +108,7 @@ pub(crate) async fn read_series(
     answer(answering, &envelope, filled, move |cell| item(cell, by, split)).await
 }
 
-/// Answers with a series, and says where the body has no place for it whether it is filled.
+/// Returns a series; formats without an envelope have the header `x-series-filled`.
 pub(crate) async fn answer<T: Serialize + 'static>(
     answering: Answering,
     envelope: &Series<()>,
@@ -124,13 +124,13 @@ pub(crate) async fn answer<T: Serialize + 'static>(
     Ok(response)
 }
 
-/// The name of a role that is stored as this number.
+/// Returns the name of a role from its stored number.
 pub(crate) fn role_named(number: &str) -> String {
     let role = number.parse().ok().and_then(SourceRole::from_code);
     role.map_or_else(String::new, |role| role.as_str().to_owned())
 }
 
-/// What the column of this name says; nothing where it is not known.
+/// Parses the split value of `verified`; `None` if it is unknown.
 fn verified_named(name: &str) -> Option<bool> {
     match name {
         "yes" => Some(true),
@@ -171,7 +171,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn an_unknown_split_is_refused_with_the_names_of_all() {
+    fn unknown_split_error_lists_all_splits() {
         let said = find_split(&SPLITS, Some("domain")).unwrap_err();
         assert_eq!(
             (said.code(), said.detail()),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_names_its_value_by_the_columns_of_the_split() {
+    fn items_have_the_columns_of_their_split() {
         let told = |split: &str, other: bool, whose: &str, name: &str| {
             let (_, split, columns) = find_split(&SPLITS, Some(split)).unwrap();
             let cell =

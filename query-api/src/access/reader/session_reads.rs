@@ -1,4 +1,4 @@
-//! For which organisations a session reads, noted once for each: the database turns the note into a row of the audit trail
+//! Records for which organizations a session reads, once per organization. The database adds an entry to the audit trail
 //! (`schemas/postgres/0012_session_reads.sql`).
 
 use crate::access::consent::bounded;
@@ -10,8 +10,8 @@ use sqlx::PgPool;
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Pairs that a process remembers as noted; a forgotten one is noted again, which changes nothing.
-const REMEMBERED: NonZeroUsize = NonZeroUsize::new(50_000).expect("is not 0");
+/// Pairs of session and organization that are cached. Storing an evicted pair again changes nothing.
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(50_000).expect("the capacity is not zero");
 
 const NOTE: &str = "INSERT INTO session_reads (token_hash, organization_id, user_id, first_read_at) VALUES ($1, $2, $3, $4) \
      ON CONFLICT (token_hash, organization_id) DO NOTHING";
@@ -26,7 +26,7 @@ impl SessionReads {
         Self { pool, noted: Mutex::new(LruCache::new(REMEMBERED)) }
     }
 
-    /// Returns once the note is committed; 503 when it cannot be.
+    /// Returns once the read is committed. Returns an error (503) if PostgreSQL is unavailable.
     pub(crate) async fn note(
         &self,
         session: &SecretHash,
@@ -44,7 +44,7 @@ impl SessionReads {
     }
 
     fn noted(&self) -> MutexGuard<'_, LruCache<(SecretHash, OrgId), ()>> {
-        // Every change is one step: what a panicking holder left is whole.
+        // Each change is a single operation, so a panic leaves the cache valid.
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

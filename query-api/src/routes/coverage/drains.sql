@@ -1,4 +1,4 @@
--- Drains that name no host, or one of the domains, or a host beneath or above one of them; true if they still take lines.
+-- Drains that accept all hosts, one of the domains, a subdomain or a parent of one. True if the drain still exists.
 SELECT id, deleted_at IS NULL
 FROM drains
 WHERE organization_id = $1

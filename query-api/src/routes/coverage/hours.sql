@@ -1,4 +1,4 @@
--- Hours since 1970 in which a drain had a line that was not of another host.
+-- Hours since 1970 in which a drain had a line of one of its hosts.
 SELECT DISTINCT extract(epoch FROM hour)::bigint / 3600
 FROM drain_hours
 WHERE organization_id = $1

@@ -1,5 +1,4 @@
-//! From what is stored of a session to its document: members of the standard at their place, everything else under
-//! `extensions`. Pure.
+//! Creates the document of a session: members of the standard in their place, everything else under `extensions`. Pure.
 
 use super::Facts;
 use crate::event_data::{self, Members};
@@ -16,18 +15,18 @@ use serde_json::value::{RawValue, to_raw_value};
 use url::Url;
 use uuid::Uuid;
 
-/// A member of the standard, and whether a value keeps its rules.
+/// A member of the standard, and the check that its value must pass.
 type Standard<'a> = (&'a str, fn(&Value) -> bool);
 
-/// Members of a session that the standard knows and this service keeps among those it does not read.
+/// Members of a session in the standard that are stored as unknown members.
 const SESSION_MEMBERS: &[Standard<'static>] = &[
     ("parent_session_id", is_uuid),
     ("conformance_level", |value| matches!(value.as_str(), Some("retrieval" | "grounding" | "citation"))),
     ("data", |value| value.is_object() || value.is_null()),
 ];
-/// Members that an upload and the envelope of an event say alike; an upload's manifest is checked when it is accepted.
+/// Members of both an upload and an event's envelope. An upload's manifest is checked when it is accepted.
 const ENVELOPE_MEMBERS: &[Standard<'static>] = &[("parent_session_id", is_uuid), ("manifest_ref", is_uri)];
-/// The same of an event.
+/// Members of an event in the standard that are stored as unknown members.
 const EVENT_MEMBERS: &[Standard<'static>] = &[
     ("output_element_id", is_text),
     ("citation_id", is_uuid),
@@ -54,7 +53,7 @@ fn is_text_or_null(value: &Value) -> bool {
     value.is_string() || value.is_null()
 }
 
-/// An object as it grows: members of the standard, and what is beside it.
+/// An object under construction.
 #[derive(Default)]
 struct Parts {
     members: Members,
@@ -78,7 +77,7 @@ impl Parts {
         }
     }
 
-    /// Members this service does not read: those of the standard that keep its rules to their place.
+    /// Adds unknown members: valid ones of the standard as members, others as extensions.
     fn sort_in(&mut self, object: &str, standard: &[Standard<'_>]) {
         for (name, value) in parse(object) {
             self.sort_in_one(name, value, standard);
@@ -87,7 +86,7 @@ impl Parts {
 
     fn sort_in_one(&mut self, name: String, value: Box<RawValue>, standard: &[Standard<'_>]) {
         let rule = standard.iter().find(|(known, _)| *known == name).map(|(_, rule)| rule);
-        // A number that no double can hold does not parse; no rule asks for one.
+        // Parsing fails for numbers that exceed a double, but no check needs numbers.
         let is_standard = rule.is_some_and(|rule| serde_json::from_str(value.get()).is_ok_and(|value| rule(&value)));
         let target = if is_standard { &mut self.members } else { &mut self.extensions };
         target.entry(name).or_insert(value);
@@ -130,12 +129,12 @@ pub(super) fn document(session: SessionId, facts: &Facts, events: &[SessionEvent
     let mut others = written(others);
     parts.extend("clicks_left_out", Some(true).filter(|_| !clicks.is_whole));
     others.extend(by_others(clicks));
-    // What the reporter may have called so itself gives way.
+    // Replaces a member that the reporter named `events`.
     parts.extend("events", Some(others).filter(|others| !others.is_empty()));
     parts.finish()
 }
 
-/// What others did with the session's click tokens, by time: that it happened, and hardly anything of what they say of it.
+/// Returns what others reported with the session's click tokens, by time and with few details.
 fn by_others(mut clicks: SessionEvents) -> Vec<Box<RawValue>> {
     clicks.events.sort_by_key(|click| click.at_ms);
     clicks.events.iter().map(by_other).collect()
@@ -153,20 +152,20 @@ fn by_other(click: &SessionEvent) -> Box<RawValue> {
     parts.finish()
 }
 
-/// A session that nobody started began with its first event.
+/// Returns the start of the session, else its first event, else its creation.
 fn started_at(facts: &Facts, events: &[SessionEvent]) -> DateTime<Utc> {
     let first = events.iter().map(|event| event.at_ms).min().and_then(DateTime::from_timestamp_millis);
     facts.started_at.or(first).unwrap_or(facts.created_at)
 }
 
-/// Who answers in the session: whom it named itself, else whom its first events name.
+/// Returns the session's agent, else the first one that its events name.
 fn agent_of<'a>(facts: &'a Facts, events: &'a [SessionEvent]) -> Option<&'a str> {
     let of_events = || events.iter().map(|event| event.agent_id.as_str()).find(|agent| !agent.is_empty());
     facts.agent_id.as_deref().or_else(of_events)
 }
 
-/// A session document is an agent's word: a click that only a destination reported, by its token, names no presentation
-/// and is none of it.
+/// Whether the standard allows the event in a session document. A click that only the destination reported names no
+/// presentation, so it isn't allowed.
 fn is_of_the_standard(event: &SessionEvent) -> bool {
     match EventType::parse(&event.event_type) {
         Some(EventType::ContentEngaged) => {
@@ -178,7 +177,7 @@ fn is_of_the_standard(event: &SessionEvent) -> bool {
     }
 }
 
-/// One event; `agent` is who answers in its session.
+/// Returns one event; `agent` is the agent of its session.
 fn event(event: &SessionEvent, agent: Option<&str>) -> Box<RawValue> {
     let given = |text: &'_ String| Some(text.clone()).filter(|text| !text.is_empty());
     let mut parts = Parts::default();
@@ -202,14 +201,14 @@ fn event(event: &SessionEvent, agent: Option<&str>) -> Box<RawValue> {
     let data: Option<Box<RawValue>> = serde_json::from_str(&event.data).ok();
     parts.put_some("data", data);
     parts.sort_in(&event.extra, EVENT_MEMBERS);
-    // The standard knows one agent of a session.
+    // In the standard, a session has one agent.
     if let Some(other) = given(&event.agent_id).filter(|named| Some(named.as_str()) != agent) {
         parts.extensions.entry("agent_id".to_owned()).or_insert(raw(&other));
     }
     parts.finish()
 }
 
-/// Empty text is no object; nothing else is stored that is none.
+/// An empty text is stored if there is no object; everything else is valid JSON.
 fn parse(object: &str) -> Members {
     serde_json::from_str(object).unwrap_or_default()
 }

@@ -1,5 +1,4 @@
-//! Which buckets a series has: those of its window, and where the window is open, those from the first to the last that hold
-//! something. Pure.
+//! Buckets of a series: those of its period. An open end extends to the first or last bucket with an event. Pure.
 
 use crate::parameters::period::Period;
 use crate::reads::By;
@@ -8,11 +7,12 @@ use schemas::problem::Code;
 use service_kit::http::ApiError;
 use std::ops::RangeInclusive;
 
-/// Buckets of one series at most. Events are of the year 2000 or later, so that days of all of them are fewer for a hundred
-/// years: only hours, or a window that was made up, can be too many.
+/// Maximum number of buckets. Events are from the year 2000 or later, so days exceed it only after a hundred years; hours and
+/// arbitrary periods can exceed it.
 pub(crate) const MAX_BUCKETS: i64 = 40_000;
 
-/// The buckets, by number since the epoch; none of a window that is empty, or open with nothing in it. Too many are 400.
+/// Returns the buckets as numbers since 1970; `None` if the period is empty, or open without events. Returns 400 if there are
+/// too many.
 pub(crate) fn of(period: &Period, by: By, held: Option<(i64, i64)>) -> Result<Option<RangeInclusive<i64>>, ApiError> {
     let first = period.from_ms.map(|ms| ms.div_euclid(by.ms())).or(held.map(|(first, _)| first));
     let last = period.before_ms.map(|ms| (ms - 1).div_euclid(by.ms())).or(held.map(|(_, last)| last));
@@ -31,7 +31,7 @@ pub(crate) fn of(period: &Period, by: By, held: Option<(i64, i64)>) -> Result<Op
     Ok(Some(first..=last))
 }
 
-/// When a bucket begins, as every answer writes instants.
+/// Returns the start of a bucket in the time format of responses.
 pub(crate) fn start(bucket: i64, by: By) -> String {
     schemas::instant::text(DateTime::from_timestamp_millis(bucket * by.ms()).unwrap_or_default())
 }
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_has_every_bucket_that_it_touches() {
+    fn periods_have_every_bucket_they_touch() {
         let days = found("2026-03-28", "2026-03-30", By::Day, None).unwrap();
         assert_eq!(days, ["2026-03-28T00:00:00.000Z", "2026-03-29T00:00:00.000Z", "2026-03-30T00:00:00.000Z"]);
         let cut = found("2026-01-01T23:59:59.999Z", "2026-01-02T01:00:00.001Z", By::Hour, None).unwrap();
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_window_goes_as_far_as_something_is_held() {
+    fn open_periods_end_at_the_last_bucket_with_events() {
         assert_eq!(found("", "", By::Day, Some((0, 1))).unwrap(), ["1970-01-01T00:00:00.000Z", "1970-01-02T00:00:00.000Z"]);
         assert_eq!(found("1970-01-02", "", By::Day, Some((2, 2))).unwrap().len(), 2);
         assert_eq!(found("", "1970-01-05", By::Day, Some((2, 2))).unwrap().len(), 3);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_buckets_are_refused_and_days_of_all_events_never_are() {
+    fn rejects_too_many_buckets() {
         assert_eq!(found("0001-01-01", "9999-12-31", By::Day, None), None);
         assert_eq!(found("2000-01-01", "2005-01-01", By::Hour, None), None);
         assert_eq!(found("", "", By::Hour, Some((0, MAX_BUCKETS))), None);

@@ -1,19 +1,19 @@
-//! The cells of a series, and between them those in which nothing happened.
+//! The cells of a series, with zeros for those without events.
 //!
-//! A cell without a place is an error, never left out. Reporters choose the names of values, so a response repeats at most
-//! [`MAX_BYTES`] of them for zeroes.
+//! A cell outside of the series is an error and never skipped. Reporters choose the names of values, so zeros repeat at most
+//! [`MAX_BYTES`] of names.
 
 use crate::reads::{Cell, Cells, Extent, Rows, Value};
 use service_kit::http::ApiError;
 use std::ops::RangeInclusive;
 use std::vec;
 
-/// Items of a series that is filled; one that would have more tells what is not zero.
+/// Maximum number of items in a filled series. Larger series contain no zeros.
 pub(crate) const MAX_FILLED: u64 = 100_000;
-/// Bytes of the names in these items.
+/// Maximum size of the names in these items.
 const MAX_BYTES: u64 = 16_777_216;
 
-/// Where cells come from, in order.
+/// Source of the cells, in order.
 pub(crate) enum Source {
     Stored(Box<Cells>),
     Loaded(vec::IntoIter<Cell>),
@@ -30,13 +30,13 @@ impl Source {
 
 pub(crate) struct Filled {
     source: Source,
-    /// What came and has not had its turn.
+    /// The next cell that isn't returned yet.
     waiting: Option<Cell>,
     total: u64,
     places: Option<Places>,
 }
 
-/// Every value in every bucket.
+/// All pairs of bucket and value, in order.
 struct Places {
     buckets: RangeInclusive<i64>,
     values: Vec<Value>,
@@ -58,7 +58,7 @@ impl Places {
 }
 
 impl Filled {
-    /// Fills `buckets` for every value, or for the one value that has no name where nothing is split.
+    /// Fills `buckets` for every value. A series that is not split has one value without a name.
     pub(crate) async fn begin(
         buckets: Option<RangeInclusive<i64>>,
         is_whole: bool,
@@ -86,7 +86,7 @@ impl Filled {
         Ok(Self { source, waiting, total, places: Some(places) })
     }
 
-    /// Whether zeroes are among the items.
+    /// Whether the items include zeros.
     pub(crate) fn is_filled(&self) -> bool {
         self.places.is_some()
     }
@@ -103,7 +103,7 @@ impl Rows for Filled {
         let Some(places) = &mut self.places else { return self.source.next().await };
         let Some((bucket, value)) = places.next() else {
             return match self.waiting {
-                Some(_) => Err(ApiError::internal(anyhow::anyhow!("a cell of a series has no place in it"))),
+                Some(_) => Err(ApiError::internal(anyhow::anyhow!("a cell is outside of its series"))),
                 None => Ok(None),
             };
         };
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_value_stands_in_every_bucket_and_what_is_there_in_its_place() {
+    async fn fills_every_value_in_every_bucket() {
         let cells = vec![cell(3, "b", 7), cell(4, "a", 1), cell(4, "b", 2)];
         let told = told(Some(2..=4), false, of(2, 3), cells).await.unwrap();
         let expected = [cell(2, "a", 0), cell(2, "b", 0), cell(3, "a", 0), cell(3, "b", 7), cell(4, "a", 1), cell(4, "b", 2)];
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_split_has_every_bucket_and_nothing_has_none() {
+    async fn unsplit_series_have_every_bucket() {
         let filled = told(Some(1..=3), true, of(0, 0), Vec::new()).await.unwrap();
         assert_eq!(filled, (true, vec![cell(1, "", 0), cell(2, "", 0), cell(3, "", 0)]));
         assert_eq!(told(Some(1..=3), false, of(0, 0), Vec::new()).await.unwrap(), (true, Vec::new()));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_would_be_too_many_items_is_told_without_zeroes() {
+    async fn large_series_omit_zeros() {
         let cells = vec![cell(1, "a", 1), cell(9, "b", 1)];
         let many = told(Some(0..=MAX_FILLED.cast_signed()), false, of(2, 2), cells.clone()).await.unwrap();
         assert_eq!(many, (false, cells.clone()));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cell_without_a_place_is_a_fault() {
+    async fn cells_outside_the_series_are_errors() {
         assert_eq!(told(Some(1..=2), true, of(1, 1), vec![cell(3, "", 1)]).await, None);
         assert_eq!(told(Some(1..=2), false, of(2, 2), vec![cell(2, "b", 1), cell(1, "a", 1)]).await, None);
     }
