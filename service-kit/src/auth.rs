@@ -1,4 +1,4 @@
-//! Who is asking. A handler states what it needs as an argument type, so a missing check is a missing argument.
+//! Authentication. A handler declares the credential it needs as an argument type, so a missing check is a missing argument.
 
 pub use crate::caller::{Caller, Credential, Member, Membership, Tenant, named_organization};
 
@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 pub const API_KEY_HEADER: &str = "x-api-key";
 
 impl Member {
-    /// Whose session it is; 401 when nobody's.
+    /// Returns the person of a session; 401 if there is no such session.
     pub async fn find(
         parts: &Parts,
         session: &PlainUserSession,
@@ -29,7 +29,7 @@ impl Member {
     }
 }
 
-/// Tells a layer before the handler whose key a request has shown; a request extension.
+/// Passes the organization of the request's key to outer layers; a request extension.
 #[derive(Clone, Debug, Default)]
 pub struct CallerSlot(Arc<OnceLock<OrgId>>);
 
@@ -38,7 +38,7 @@ impl CallerSlot {
         self.0.get_or_init(|| organization);
     }
 
-    /// Whose key it was; none when it was nobody's.
+    /// Returns the key's organization, or `None` if the request has no valid key.
     pub fn organization(&self) -> Option<OrgId> {
         self.0.get().copied()
     }
@@ -51,7 +51,7 @@ pub struct Reporter(pub Caller);
 pub struct KeyReader(pub Caller);
 
 impl Caller {
-    /// The holder of the key that a request presents: none, or what could not have been minted, or a key.
+    /// Returns the caller of a key. `presented` is `None` without a key header, and `Some(None)` if the header isn't a well-formed key.
     pub async fn of_key<S: HasDirectory>(
         parts: &Parts,
         state: &S,
@@ -100,12 +100,12 @@ async fn with_scope<S: HasDirectory>(parts: &mut Parts, state: &S, scope: Scope)
     Ok(caller)
 }
 
-/// Exactly one key header, with a key that could have been minted: two headers are as good as none.
+/// Returns the key if there is exactly one key header with a well-formed key. Two headers count as none.
 fn presented_key(headers: &HeaderMap) -> Option<PlainApiKey> {
     PlainApiKey::parse(only(headers, API_KEY_HEADER)?)
 }
 
-/// The bearer value of a user session, when there is exactly one.
+/// Returns the bearer token of a user session if there is exactly one.
 pub fn presented_session(headers: &HeaderMap) -> Option<PlainUserSession> {
     let (scheme, token) = only(headers, header::AUTHORIZATION)?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| PlainUserSession::parse(token))?
@@ -122,7 +122,7 @@ mod tests {
     use sha2::{Digest, Sha256};
     use std::sync::Mutex;
 
-    /// Notes what is looked up, and knows nobody.
+    /// Records each lookup and finds no caller.
     struct Notes {
         directory: Directory,
         asked: Mutex<Vec<SecretHash>>,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn x21_a_key_is_looked_up_by_the_hash_of_all_of_it_and_never_compared() {
+    async fn x21_looks_up_keys_by_their_full_hash() {
         let pool = sqlx::PgPool::connect_lazy("postgres://nobody@localhost/nothing").unwrap();
         let notes = Notes { directory: Directory::new(pool), asked: Mutex::default() };
         let ask = async |presented: &str| {
@@ -152,8 +152,8 @@ mod tests {
         let sha256: [u8; 32] = Sha256::digest(key.reveal().as_bytes()).into();
         let (code, asked) = ask(key.reveal()).await;
         assert_eq!(code, Code::Unauthenticated);
-        assert_eq!(asked.iter().map(SecretHash::as_bytes).collect::<Vec<_>>(), [&sha256], "one look-up, whoever holds it");
-        // The checksum is no secret: whoever presents a wrong one knows that it is wrong without asking.
+        assert_eq!(asked.iter().map(SecretHash::as_bytes).collect::<Vec<_>>(), [&sha256], "one lookup for any valid key");
+        // The checksum is not secret: anyone can compute it, so a wrong one needs no lookup.
         let typo = format!("{}{}", &key.reveal()[..key.reveal().len() - 1], if key.reveal().ends_with('x') { "y" } else { "x" });
         for never_minted in [typo.as_str(), "", "svc_pk_", &key.reveal()[1..], &key.reveal().to_uppercase()] {
             let (refused, asked) = ask(never_minted).await;
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn two_key_headers_are_none() {
+    fn rejects_two_key_headers() {
         let key = PlainApiKey::mint(OrgType::Agent);
         let value = HeaderValue::from_str(key.reveal()).unwrap();
         let mut headers = HeaderMap::new();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_sent_as_bearer_is_no_session() {
+    fn rejects_an_api_key_as_bearer_token() {
         let bearer = |secret: &str| {
             let value = HeaderValue::from_str(&format!("Bearer {secret}")).unwrap();
             presented_session(&HeaderMap::from_iter([(header::AUTHORIZATION, value)]))

@@ -1,7 +1,7 @@
-//! Budgets of bytes that a tenant may add to the stores (docs/api/http.md#budgets).
+//! Budgets for the bytes that a tenant writes to the stores (docs/api/http.md#budgets).
 //!
-//! A budget is full at first and refills evenly within an hour. A row costs [`ROW_BYTES`] besides its own bytes, so that
-//! many small rows cost what they take.
+//! A budget starts full and refills evenly within an hour. Each row costs [`ROW_BYTES`] in addition to its own bytes, which
+//! accounts for the overhead of small rows.
 
 use crate::http::ApiError;
 use crate::measures::common;
@@ -13,27 +13,27 @@ use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Cost of a row besides its own bytes: its columns, its share of the indexes and of the log of changes.
+/// Overhead of a row: its columns and its share of the indexes and the write-ahead log.
 pub const ROW_BYTES: u64 = 1_024;
 const REFILL: TimeDelta = TimeDelta::hours(1);
-/// Fewest tenants at which those with full budgets are forgotten.
+/// Minimum number of tenants before full budgets are removed from memory.
 const SWEEP_FROM: usize = 4_096;
 
-/// Returns the cost of so many rows with so many bytes together.
+/// Returns the cost of `rows` rows with `bytes` bytes in total.
 pub fn cost(rows: usize, bytes: usize) -> u64 {
     (rows as u64).saturating_mul(ROW_BYTES).saturating_add(bytes as u64)
 }
 
 /// Budgets of equal size, one for each `K`.
 pub struct Budgets<K: Copy + Eq + Hash = OrgId> {
-    /// Bytes; 0: no limit.
+    /// In bytes; 0 means unlimited.
     size: u64,
     spent: Mutex<Tenants<K>>,
 }
 
 struct Tenants<K> {
     spent: HashMap<K, Spent>,
-    /// Number of tenants at which the next sweep is due: twice as many as the last one has left, so that writes don't sweep each time.
+    /// Number of tenants that triggers the next sweep: twice as many as remained after the last one, so that not every write sweeps.
     sweep_at: usize,
 }
 
@@ -44,12 +44,12 @@ struct Spent {
 }
 
 impl<K: Copy + Eq + Hash> Budgets<K> {
-    /// Budgets of `size` bytes, which refill within an hour; 0 is no limit.
+    /// Creates budgets of `size` bytes; 0 means unlimited.
     pub fn new(size: u64) -> Self {
         Self { size, spent: Mutex::new(Tenants { spent: HashMap::new(), sweep_at: SWEEP_FROM }) }
     }
 
-    /// Spends `bytes` before a write; returns 429 if the budget doesn't have them. A write that is larger than the budget needs a full one.
+    /// Spends `bytes` before a write; returns 429 if the budget is too low. A write larger than the whole budget requires a full one.
     pub fn spend(&self, key: K, bytes: u64, now: DateTime<Utc>) -> Result<(), ApiError> {
         self.change(key, now, |spent, size| {
             let bytes = bytes.min(size);
@@ -58,8 +58,8 @@ impl<K: Copy + Eq + Hash> Budgets<K> {
         })
     }
 
-    /// Spends `bytes` of a write whose size was not known before. Returns whether the budget had all of them; if not, it is
-    /// empty and the caller has to leave the write out.
+    /// Spends `bytes` for a write whose size was unknown in advance. Returns whether the budget sufficed; if not, the budget is
+    /// empty now and the caller must skip the write.
     pub fn spend_late(&self, key: K, bytes: u64, now: DateTime<Utc>) -> bool {
         let mut had_all = true;
         let spent = self.change(key, now, |spent, size| {
@@ -95,7 +95,7 @@ impl<K: Copy + Eq + Hash> Budgets<K> {
         }
     }
 
-    /// What is still spent of a budget; a clock that went back refills nothing.
+    /// Returns the bytes still spent. A clock that moved back refills nothing.
     fn remaining(&self, spent: Spent, now: DateTime<Utc>) -> u64 {
         let passed = (now - spent.at).clamp(TimeDelta::zero(), REFILL).num_milliseconds().unsigned_abs();
         let refilled = u128::from(self.size) * u128::from(passed) / u128::from(REFILL.num_milliseconds().unsigned_abs());
@@ -123,18 +123,18 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_has_its_size_and_refills_within_an_hour() {
+    fn refills_within_an_hour() {
         let budgets = Budgets::new(3_600);
         let spend = |key: u32, bytes, seconds| budgets.spend(key, bytes, at(seconds)).is_ok();
-        assert!(spend(1, 3_600, 0) && !spend(1, 1, 0) && spend(2, 3_600, 0), "each tenant has its own");
+        assert!(spend(1, 3_600, 0) && !spend(1, 1, 0) && spend(2, 3_600, 0), "each tenant has its own budget");
         assert!(!spend(1, 11, 10) && spend(1, 10, 10) && !spend(1, 1, 10));
-        assert!(!spend(1, 1, 5), "a clock that goes back refills nothing");
+        assert!(!spend(1, 1, 5), "a clock that moves back must not refill the budget");
         assert!(spend(1, 3_600, 3_610) && !spend(1, 1, 3_610));
-        assert!(spend(1, 3_600, 100_000) && !spend(1, 1, 100_000), "it never holds more than its size");
+        assert!(spend(1, 3_600, 100_000) && !spend(1, 1, 100_000), "a budget never exceeds its size");
     }
 
     #[test]
-    fn a_write_larger_than_the_budget_needs_a_full_one() {
+    fn oversized_write_requires_a_full_budget() {
         let budgets = Budgets::new(100);
         assert!(budgets.spend(1, 1_000, at(0)).is_ok());
         assert!(budgets.spend(1, 1_000, at(3_599)).is_err());
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_budget_returns_when_to_try_again() {
+    fn returns_when_to_retry() {
         let budgets = Budgets::new(3_600);
         budgets.spend(1, 3_600, at(0)).unwrap();
         let refusal = budgets.spend(1, 30, at(0)).unwrap_err();
@@ -151,10 +151,10 @@ mod tests {
     }
 
     #[test]
-    fn a_late_write_empties_the_budget_once() {
+    fn late_write_empties_the_budget() {
         let budgets = Budgets::new(3_600);
         assert!(budgets.spend_late(1, 3_000, at(0)));
-        assert!(!budgets.spend_late(1, 3_000, at(0)), "it has 600 left");
+        assert!(!budgets.spend_late(1, 3_000, at(0)), "only 600 bytes are left");
         assert!(budgets.spend(1, 1, at(0)).is_err() && budgets.spend(1, 10, at(10)).is_ok());
     }
 
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn tenants_with_full_budgets_are_forgotten() {
+    fn removes_tenants_with_full_budgets() {
         let budgets = Budgets::new(100);
         for key in 0..20_000_u32 {
             budgets.spend(key, 1, at(i64::from(key) * 60)).unwrap();

@@ -1,4 +1,4 @@
-//! Who a caller can be, and what each may do: the holder of a key, or a person with their memberships.
+//! Callers and their permissions: API keys, and people with their memberships.
 
 use crate::http::{ApiError, Parameters};
 use axum::http::Uri;
@@ -7,29 +7,27 @@ use schemas::ids::{ApiKeyId, DrainId, OrgId, UserId};
 use schemas::problem::Code;
 use serde::Deserialize;
 
-/// The holder of an API key.
 #[derive(Clone, Debug)]
 pub struct Caller {
     pub key_id: ApiKeyId,
     pub org_id: OrgId,
     pub org_type: OrgType,
     pub scopes: Vec<Scope>,
-    /// Whether what it reports must keep the public 1.0 rules whole.
+    /// Whether its reports must conform to the public 1.0 spec in full.
     pub strict: bool,
-    /// The drain that the key feeds; it then has no scope.
+    /// The drain that the key belongs to; such a key has no scopes.
     pub drain: Option<DrainId>,
     /// The person who created the organization without an operator's approval.
     pub founder: Option<UserId>,
 }
 
-/// Who shares slots with others: an organization, or all organizations that one person created.
+/// Unit of fair sharing: an organization, or all organizations created by one person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tenant {
     Organization(OrgId),
     Founder(UserId),
 }
 
-/// By what somebody acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Credential {
     Key(ApiKeyId),
@@ -48,13 +46,12 @@ pub struct Membership {
     pub org_type: OrgType,
 }
 
-/// The organisation that a request names for the person who sends it.
 #[derive(Deserialize)]
 struct ActsFor {
     organization_id: Option<String>,
 }
 
-/// What a request names in `organization_id`, if it does.
+/// Returns the organization in the parameter `organization_id`, if any.
 pub fn named_organization(uri: &Uri) -> Result<Option<OrgId>, ApiError> {
     let Parameters(ActsFor { organization_id }) = Parameters::of_uri(uri)?;
     let parsed = organization_id.map(|id| id.parse().map_err(|_| invalid_organization()));
@@ -66,8 +63,8 @@ fn invalid_organization() -> ApiError {
 }
 
 impl Member {
-    /// The organisation that a request is for: the one it names, or the only one there is. One answer for an organisation
-    /// that does not exist and one that the person does not belong to.
+    /// Returns the organization that the request names, or the person's only one. The error is the same for an organization
+    /// that doesn't exist and one that the person doesn't belong to.
     pub fn acting_for(&self, uri: &Uri) -> Result<Membership, ApiError> {
         match (named_organization(uri)?, self.organizations.as_slice()) {
             (Some(named), own) => own.iter().find(|own| own.org_id == named).copied().ok_or_else(no_member),
@@ -90,7 +87,7 @@ impl Caller {
         self.founder.map_or(Tenant::Organization(self.org_id), Tenant::Founder)
     }
 
-    /// Refuses a key without `scope`.
+    /// Returns 403 for a key without `scope`.
     pub fn require(&self, scope: Scope) -> Result<(), ApiError> {
         if self.scopes.contains(&scope) {
             return Ok(());
@@ -102,7 +99,7 @@ impl Caller {
         Err(ApiError::new(Code::MissingScope, detail))
     }
 
-    /// Which drain the key feeds, and `None` where it may report in general; refuses any other key.
+    /// Returns the drain of a drain key, or `None` for a key with `telemetry:write`; rejects any other key.
     pub fn feeds(&self) -> Result<Option<DrainId>, ApiError> {
         if self.drain.is_none() {
             self.require(Scope::TelemetryWrite)?;

@@ -1,4 +1,4 @@
-//! Statements to ClickHouse whose query id, settings and bytes the caller chooses. For everything else there is
+//! ClickHouse statements with a query id, settings and a raw body. Everything else uses
 //! [`clickhouse`](crate::stores::clickhouse).
 
 pub use hyper::body::Bytes;
@@ -20,11 +20,11 @@ use std::time::Duration;
 use tokio::time::timeout;
 use url::Url;
 
-/// The server closes connections that are idle for three seconds.
+/// ClickHouse closes connections that are idle for three seconds.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Longest text of an exception to keep, in bytes.
+/// Maximum length of a stored exception text, in bytes.
 const MAX_EXCEPTION_BYTES: usize = 2_000;
-/// Separates the parts of a body with a table; no random body contains it.
+/// Multipart boundary; random enough not to occur in a body.
 const BOUNDARY: &str = "content-telemetry-8c1f0c7a55e94f0f9f5e7f4c1d0a3b26";
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -38,16 +38,16 @@ pub struct ClickHouseHttp {
 }
 
 pub struct Statement<'a> {
-    /// Text, and after it the data of an insert.
+    /// The statement, followed by the data of an insert.
     pub body: Bytes,
-    /// The server runs no two statements with one query id; chosen at random if absent.
+    /// ClickHouse runs only one statement per query id at a time; random if absent.
     pub query_id: Option<&'a str>,
     pub settings: &'a [(&'a str, &'a str)],
     pub table: Option<ExternalTable<'a>>,
     pub deadline: Duration,
 }
 
-/// A table that exists while a statement runs, in the format RowBinary.
+/// A temporary table for one statement, in the RowBinary format.
 pub struct ExternalTable<'a> {
     pub name: &'a str,
     pub structure: &'a str,
@@ -56,14 +56,14 @@ pub struct ExternalTable<'a> {
 
 #[derive(Debug, thiserror::Error)]
 pub enum StatementError {
-    /// The server refused it or failed; nothing of it is running any more.
+    /// ClickHouse rejected or failed the statement; it no longer runs.
     #[error("{text}")]
     Exception {
-        /// ClickHouse's number of the exception.
+        /// ClickHouse's exception code.
         code: u32,
         text: String,
     },
-    /// There is no response; the statement may or may not have run, or may still run.
+    /// No response: the statement may have run, not run, or still be running.
     #[error("no response from ClickHouse at {address}: {reason}")]
     NoResponse { address: String, reason: String },
 }
@@ -96,16 +96,16 @@ impl ClickHouseHttp {
         })
     }
 
-    /// Sends a statement and returns its result in the format that it names.
+    /// Sends a statement and returns the result in the format that the statement names.
     ///
     /// # Errors
     ///
-    /// If the server responds with an exception, also after the first rows, or not at all.
+    /// Fails if ClickHouse returns an exception, which may follow the first rows, or doesn't respond.
     pub async fn send(&self, statement: Statement<'_>) -> Result<Bytes, StatementError> {
         self.respond(statement, |body| Full::new(body).boxed_unsync()).await
     }
 
-    /// Like [`send`](Self::send), but passes each part of the result on as it arrives. An error may come after some of them.
+    /// Like [`send`](Self::send), but passes on each part of the result as it arrives. An error may follow some parts.
     pub async fn send_and_receive(
         &self,
         statement: Statement<'_>,
@@ -128,7 +128,7 @@ impl ClickHouseHttp {
         }
     }
 
-    /// Like [`send`](Self::send), but sends the second half of the body when `half_sent` is done.
+    /// Like [`send`](Self::send), but sends the second half of the body after `half_sent` completes.
     pub async fn send_in_halves(
         &self,
         statement: Statement<'_>,
@@ -158,7 +158,7 @@ impl ClickHouseHttp {
         Ok(body.map_err(|error| self.no_response(&Sources(&error)))?.to_bytes())
     }
 
-    /// Returns the response of a statement that has succeeded so far.
+    /// Sends a statement and returns the response once its headers report success.
     async fn begin(
         &self,
         statement: Statement<'_>,
@@ -215,7 +215,7 @@ fn form(table: &ExternalTable<'_>) -> Bytes {
     [head.as_bytes(), table.rows, format!("\r\n--{BOUNDARY}--\r\n").as_bytes()].concat().into()
 }
 
-/// An error with its sources, because "client error (Connect)" alone doesn't name the cause.
+/// Displays an error with its sources, because "client error (Connect)" alone doesn't name the cause.
 struct Sources<'a>(&'a dyn std::error::Error);
 
 impl std::fmt::Display for Sources<'_> {

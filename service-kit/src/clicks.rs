@@ -1,6 +1,6 @@
-//! What click tokens stand for, which the gateway looks up or else the worker; and the agents of sessions, which the worker looks up.
+//! Lookups of click tokens (gateway and worker) and of the agents of sessions (worker).
 //!
-//! A token counts if it was valid as its event was accepted, and an agent if it had been named by then.
+//! A token counts if it was valid when its event was accepted, and an agent if the session had named it by then.
 
 use crate::lru::lru;
 use chrono::{DateTime, Utc};
@@ -11,13 +11,13 @@ use sqlx::PgPool;
 use std::collections::HashMap;
 use uuid::Uuid;
 
-/// A session and the organization that reports it.
+/// A session and its organization.
 pub type Session = (OrgId, SessionId);
 
-/// The session that a click token was made for.
+/// The session that a click token was issued for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clicked {
-    /// Whose session it is: the organisation that issued the token.
+    /// Organization that issued the token.
     pub org: OrgId,
     pub session: SessionId,
     pub content_url: String,
@@ -37,26 +37,25 @@ pub struct Named {
 }
 
 impl Named {
-    /// The agent of an event that was accepted then, if the session had named it by then.
+    /// Returns the agent for an event accepted at `at`, if the session had named it by then.
     pub fn at(&self, at: DateTime<Utc>) -> Option<&str> {
         (self.since <= at).then_some(self.agent.as_str())
     }
 }
 
-/// Clicks that were looked up before, as many as a budget of memory holds: a link may be long.
+/// Cache of click lookups, bounded in bytes because links vary in length.
 pub struct RememberedClicks(Cache<SecretHash, Clicked>);
 
 impl RememberedClicks {
-    /// Most bytes; some 100,000 clicks of usual length.
+    /// Maximum size in bytes; about 100,000 clicks of usual length.
     const BUDGET: usize = 32 * 1024 * 1024;
-    /// What one takes besides its texts.
+    /// Overhead of an entry besides its texts, in bytes.
     const BESIDE_TEXTS: usize = 192;
 
     pub fn put(&mut self, hash: SecretHash, clicked: Clicked) {
         self.0.insert(hash, clicked);
     }
 
-    /// What the token stands for, if it is remembered.
     pub fn get(&mut self, hash: &SecretHash) -> Option<Clicked> {
         self.0.get(hash)
     }
@@ -70,11 +69,11 @@ impl Default for RememberedClicks {
     }
 }
 
-/// Hash, organization, session, link, end.
+/// Token hash, organization, session, content URL, expiry.
 type Row = (Vec<u8>, Uuid, Uuid, String, DateTime<Utc>);
 
-/// What is known of these tokens, expired ones too. One that is absent was never made: a token is stored before it
-/// is shown, so nobody can have sent it before PostgreSQL knew it.
+/// Returns the sessions of these tokens, including expired ones. A token that is absent was never issued: PostgreSQL stores
+/// a token before the API returns it.
 pub async fn find(pool: &PgPool, hashes: &[SecretHash]) -> Result<HashMap<SecretHash, Clicked>, sqlx::Error> {
     let rows: Vec<Row> = sqlx::query_as(
         "SELECT token_hash, organization_id, session_id, content_url, expires_at FROM click_tokens WHERE token_hash = ANY($1)",
@@ -89,7 +88,7 @@ pub async fn find(pool: &PgPool, hashes: &[SecretHash]) -> Result<HashMap<Secret
     Ok(rows.into_iter().filter_map(clicked).collect())
 }
 
-/// Which agents answer in these sessions; one that has named none, or that nobody knows, is absent.
+/// Returns the agents of these sessions. Sessions that are unknown or have no agent are absent.
 pub async fn agents(pool: &PgPool, sessions: &[Session]) -> Result<HashMap<Session, Named>, sqlx::Error> {
     let (orgs, ids): (Vec<Uuid>, Vec<Uuid>) = sessions.iter().map(|(org, session)| (org.0, session.0)).unzip();
     let rows: Vec<(Uuid, Uuid, String, DateTime<Utc>)> = sqlx::query_as(
@@ -110,7 +109,7 @@ mod tests {
     use schemas::secrets::PlainClickToken;
 
     #[test]
-    fn long_links_take_the_place_of_many_short_ones_and_no_more_memory() {
+    fn cache_size_is_bounded_in_bytes() {
         let clicked = |length: usize| Clicked {
             org: OrgId(Uuid::nil()),
             session: SessionId(Uuid::nil()),

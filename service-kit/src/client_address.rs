@@ -1,4 +1,4 @@
-//! From which address a request comes: the peer of the connection, or what proxies that are trusted say of theirs.
+//! Client addresses: the peer of the connection, or the address that trusted proxies report in `X-Forwarded-For`.
 
 use axum::http::{Extensions, HeaderMap};
 use clap::Args;
@@ -7,14 +7,14 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The address at the other end of the connection; a request extension that the server sets.
+/// The address of the connection's peer; a request extension that the server sets.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub IpAddr);
 
 const DEFAULT_CONNECTIONS_PER_ADDRESS: usize = 1_000;
 const DEFAULT_REFUSED_RATE: u32 = 600;
 
-/// How clients are told apart, and what one of them may do before anybody knows who it is.
+/// How clients are identified, and their limits before authentication.
 #[derive(Args, Clone, Debug)]
 pub struct ClientSettings {
     /// Addresses or networks of reverse proxies whose X-Forwarded-For is believed, as in `10.0.0.0/8,192.0.2.7/32`; `none` says
@@ -46,12 +46,11 @@ impl Default for ClientSettings {
     }
 }
 
-/// Who may say for whom it asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TrustedProxies {
     #[default]
     Unsaid,
-    /// Nobody, because clients connect directly (`none`).
+    /// Clients connect directly (`none`).
     Nobody,
     Networks(Vec<IpNet>),
 }
@@ -74,7 +73,7 @@ fn network(text: &str) -> Result<IpNet, String> {
     text.parse().ok().or_else(alone).ok_or_else(|| format!("`{text}` is no network; write it as in 10.0.0.0/8, or write none"))
 }
 
-/// What is limited together: an IPv4 address, or the network that one IPv6 customer has.
+/// Unit of limits per client: an IPv4 address, or an IPv6 /64 network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClientAddress(IpAddr);
 
@@ -94,14 +93,14 @@ impl From<IpAddr> for ClientAddress {
 }
 
 impl ClientSettings {
-    /// Whether what `address` says of its own clients is believed.
+    /// Whether `address` is a trusted proxy.
     pub fn trusts(&self, address: IpAddr) -> bool {
         let TrustedProxies::Networks(networks) = &self.trusted_proxies else { return false };
         networks.iter().any(|network| network.contains(&address.to_canonical()))
     }
 
-    /// Who asks. Each trusted proxy appended the address it saw, so the list is read from its end until somebody stands
-    /// there who is not trusted. Without a peer, as in a router that no server runs, everybody is the same caller.
+    /// Returns the client's address. Each trusted proxy appends the address it saw, so the list is read from its end up to the
+    /// first untrusted address. Without a peer (a router without a server), all requests have the same address.
     pub fn client(&self, extensions: &Extensions, headers: &HeaderMap) -> ClientAddress {
         let mut client = extensions.get::<Peer>().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.0.to_canonical());
         let said: Vec<&str> =
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn x30_only_a_trusted_proxy_is_believed_and_only_about_who_asked_it() {
+    fn x30_uses_forwarded_for_of_trusted_proxies_only() {
         for (peer, said, trusted, expected) in [
             ("192.0.2.1", &[][..], "", "192.0.2.1"),
             ("192.0.2.1", &["198.51.100.9"], "", "192.0.2.1"),
@@ -153,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn a15_to_trust_nobody_has_to_be_said() {
+    fn a15_none_is_different_from_unset() {
         assert_eq!("".parse(), Ok(TrustedProxies::Unsaid));
         assert_eq!("none".parse(), Ok(TrustedProxies::Nobody));
         assert!("10.0.0.0/8,proxy.test".parse::<TrustedProxies>().unwrap_err().contains("`proxy.test`"));
     }
 
     #[test]
-    fn one_customers_ipv6_addresses_are_one_client() {
+    fn ipv6_addresses_of_a_64_network_are_one_client() {
         assert_eq!(address("2001:db8:1:2::1"), address("2001:db8:1:2:ffff::9"));
         assert_ne!(address("2001:db8:1:2::1"), address("2001:db8:1:3::1"));
         assert_eq!(address("::ffff:192.0.2.1"), address("192.0.2.1"));

@@ -1,19 +1,18 @@
-//! Time as a parameter: the system's clock in production, a clock that tests move by hand.
+//! Time as a parameter: the system clock in production, a manual clock in tests.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// A source of the current time; cheap to clone.
 #[derive(Clone, Debug)]
 pub enum Clock {
     System,
-    /// Stands still until it is advanced.
+    /// Changes only when advanced.
     Manual(Arc<AtomicI64>),
 }
 
 impl Clock {
-    /// A clock that stands at `start`, to the microsecond.
+    /// Creates a manual clock set to `start`, with microsecond precision.
     pub fn manual(start: DateTime<Utc>) -> Self {
         Self::Manual(Arc::new(AtomicI64::new(start.timestamp_micros())))
     }
@@ -23,7 +22,7 @@ impl Clock {
             #[expect(clippy::disallowed_methods, reason = "the one place that reads the system clock")]
             Self::System => Utc::now(),
             Self::Manual(micros) => DateTime::from_timestamp_micros(micros.load(Ordering::SeqCst))
-                .expect("a manual clock is started from a valid time"),
+                .expect("a manual clock starts at a valid time"),
         }
     }
 
@@ -39,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manual_clock_moves_only_when_advanced() {
+    fn manual_clock_moves_only_when_advanced() {
         let start = DateTime::from_timestamp(1_790_000_000, 0).unwrap();
         let clock = Clock::manual(start);
         let other_handle = clock.clone();

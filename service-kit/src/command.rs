@@ -1,4 +1,4 @@
-//! What operators' commands have in common with those for people: the form of what they print, and the exit code
+//! Output formats and exit codes of the operators' commands, the same as those of the other commands
 //! (docs/cli.md#operators-commands).
 
 use crate::connections::Away;
@@ -37,7 +37,6 @@ pub enum Form {
 }
 
 impl OutputOptions {
-    /// The form that is asked for.
     pub fn form(self) -> Form {
         self.output
     }
@@ -49,7 +48,7 @@ pub fn print_json(document: &impl Serialize) -> anyhow::Result<()> {
     Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
 }
 
-/// Prints columns under their titles; the figures of a column stand at its right.
+/// Prints columns under their titles, numbers right-aligned.
 pub fn print_table(titles: &[&str], rows: &[Vec<String>]) -> anyhow::Result<()> {
     Ok(std::io::stdout().lock().write_all(table(titles, rows).as_bytes())?)
 }
@@ -72,7 +71,7 @@ fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
     std::iter::once(&head).chain(&rows).map(line).collect()
 }
 
-/// A refusal with the exit code that says of what kind it is.
+/// An error with its exit code.
 #[derive(Debug)]
 pub struct CommandError {
     code: u8,
@@ -108,7 +107,7 @@ fn of_status(status: u16) -> u8 {
     }
 }
 
-/// Runs a command to its end; a failure is said in red, where there is a terminal and `NO_COLOR` is not set.
+/// Runs a command. Prints an error in red on a terminal unless `NO_COLOR` is set.
 pub async fn run(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     let Err(error) = work.await else { return ExitCode::SUCCESS };
     if is_closed(&error) {
@@ -120,7 +119,7 @@ pub async fn run(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     ExitCode::from(code_of(&error))
 }
 
-/// Whether whoever reads the output has seen enough.
+/// Whether the reader of the output has closed the pipe.
 fn is_closed(error: &anyhow::Error) -> bool {
     let is_pipe = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
     error.downcast_ref::<std::io::Error>().is_some_and(is_pipe)
@@ -169,7 +168,7 @@ mod tests {
     use anyhow::{Context, anyhow};
 
     #[test]
-    fn a_table_has_titles_and_figures_at_the_right() {
+    fn tables_have_titles_and_right_aligned_numbers() {
         let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
         let rows = [row(["0", "12", "open"]), row(["all", "1234", "put back as x"])];
         let expected = "PARTITION  RECORDS  STATE\n0               12  open\nall           1234  put back as x\n";
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_is_away_is_worth_another_try_and_a_refusal_is_not() {
+    fn exit_code_5_means_a_retry_may_succeed() {
         let away = Err::<(), _>(sqlx::Error::PoolTimedOut).context("DATABASE_URL: not reachable").unwrap_err();
         assert_eq!(code_of(&away), 5);
         assert_eq!(code_of(&anyhow!(KafkaError::MetadataFetch(RDKafkaErrorCode::BrokerTransportFailure))), 5);

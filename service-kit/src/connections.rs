@@ -1,4 +1,4 @@
-//! PostgreSQL and ClickHouse: connections with deadlines, and the error that names what does not answer without its password.
+//! PostgreSQL and ClickHouse clients with timeouts, and errors that name the unavailable server without its password.
 
 use crate::egress::trust;
 use crate::settings::{ClickHouseSettings, PostgresSettings};
@@ -14,12 +14,12 @@ use tokio::time::timeout;
 use url::Url;
 
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
-/// What the server gives one statement, and a transaction between two statements, in milliseconds: a process that is gone without a
-/// word, or with the network, keeps its locks no longer.
+/// Server-side timeouts of statements and of idle transactions, in milliseconds. They release the locks of a process that
+/// crashed or lost its network.
 const LIMITS: [(&str, &str); 2] = [("statement_timeout", "3000"), ("idle_in_transaction_session_timeout", "30000")];
-/// What a connection that comes back may take to be done with its last statement; longer than the server gives that.
+/// Timeout for the last statement of a connection that returns to the pool; longer than the statement timeout.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(4);
-/// What an idle connection may take to say that it is there, so that a new one can be made while its caller waits.
+/// Timeout for the ping of an idle connection, short enough to open a new one while the caller waits.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_CONNECTIONS: u32 = 16;
 
@@ -27,17 +27,17 @@ const MAX_CONNECTIONS: u32 = 16;
 #[error("{0}")]
 pub(crate) struct Away(String);
 
-/// A pool that connects when it is first used, and never waits long: a stopped database is an error, not a hang.
+/// Returns a pool that connects on first use. Acquiring has a timeout: a stopped database is an error, not a hang.
 pub fn postgres(settings: &PostgresSettings) -> anyhow::Result<PgPool> {
     postgres_with(settings, &[])
 }
 
-/// The same with settings of the session, for functions of the database that go by them.
+/// Like [`postgres`], with session settings that database functions read.
 pub fn postgres_with(settings: &PostgresSettings, session: &[(&str, String)]) -> anyhow::Result<PgPool> {
     let options = postgres_options(settings)?.options(LIMITS).options(session.iter().cloned());
     let pool = PgPoolOptions::new().acquire_timeout(ACQUIRE_TIMEOUT).max_connections(MAX_CONNECTIONS);
-    // The pool's own pings wait for ever: a connection that the network has swallowed would keep its place until the system
-    // gives it up, a quarter of an hour later.
+    // The pool's own ping has no timeout: a connection lost by the network would occupy its slot until the system closes it
+    // 15 minutes later.
     let pool = pool.test_before_acquire(false).before_acquire(|connection, _| {
         Box::pin(async { Ok(timeout(PING_TIMEOUT, connection.ping()).await.is_ok_and(|answer| answer.is_ok())) })
     });
@@ -55,7 +55,7 @@ pub(crate) fn postgres_options(settings: &PostgresSettings) -> anyhow::Result<Pg
     options.context("DATABASE_URL: not a PostgreSQL address; write postgres://user:password@host:5432/database")
 }
 
-/// Names the address without user and password.
+/// Returns an error with the address, without user and password.
 pub(crate) fn absent_postgres(pool: &PgPool, error: &sqlx::Error) -> anyhow::Error {
     let options = pool.connect_options();
     let (host, port) = (options.get_host(), options.get_port());
@@ -65,7 +65,7 @@ pub(crate) fn absent_postgres(pool: &PgPool, error: &sqlx::Error) -> anyhow::Err
     Away(format!("DATABASE_URL={host}:{port}: PostgreSQL does not answer ({error}); start it, or correct the address")).into()
 }
 
-/// It answers and refuses: by SQLSTATE who must do what. Names user and database, never the password.
+/// Returns the error of a server that responds but rejects, with a fix by SQLSTATE. Names user and database, never the password.
 pub(crate) fn refusing_postgres(pool: &PgPool, refusal: &dyn DatabaseError) -> anyhow::Error {
     let options = pool.connect_options();
     let (host, port, user) = (options.get_host(), options.get_port(), options.get_username());
@@ -88,8 +88,8 @@ pub async fn postgres_answers(pool: &PgPool, within: Duration) -> bool {
     timeout(within, sqlx::query("SELECT 1").execute(pool)).await.is_ok_and(|answer| answer.is_ok())
 }
 
-/// A client of the database that holds the tables. None of its reads goes by what the server remembers of earlier
-/// conditions: that has made it count too few rows (`stores::version`).
+/// Returns a client of the configured database. Disables the query condition cache, because it has returned too few rows
+/// (`stores::version`).
 pub fn clickhouse(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Client> {
     let client = clickhouse_server(settings)?.with_database(&settings.clickhouse_database);
     Ok(client.with_setting("use_query_condition_cache", "0"))
@@ -108,7 +108,7 @@ pub(crate) fn clickhouse_server(settings: &ClickHouseSettings) -> anyhow::Result
     Ok(client)
 }
 
-/// Returns the address without user and password, the user, which may be empty, and the password.
+/// Returns the address without credentials, the user (possibly empty), and the password.
 pub(crate) fn clickhouse_address(settings: &ClickHouseSettings) -> anyhow::Result<(Url, String, Option<String>)> {
     let mut url = Url::parse(&settings.clickhouse_url)
         .ok()
@@ -120,16 +120,16 @@ pub(crate) fn clickhouse_address(settings: &ClickHouseSettings) -> anyhow::Resul
     Ok((url, user, password))
 }
 
-/// A client that believes the system's authorities and the one that is set.
+/// Returns a client that trusts the system's authorities and the configured one.
 fn over_tls(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Client> {
     let tls = trust::client_config("TELEMETRY_CLICKHOUSE_CA", settings.clickhouse_ca.as_deref())?;
     let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_only().enable_http1().build();
-    // The server closes what is idle for three seconds.
+    // ClickHouse closes connections that are idle for three seconds.
     let http = Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(2)).build(connector);
     Ok(clickhouse::Client::with_http_client(http))
 }
 
-/// Who signs in; `default` is the one ClickHouse takes where none is named.
+/// Returns the user to log in as; ClickHouse's `default` if the URL has no user.
 pub(crate) fn clickhouse_user(settings: &ClickHouseSettings) -> String {
     let user = Url::parse(&settings.clickhouse_url).map(|url| url.username().to_owned()).unwrap_or_default();
     if user.is_empty() { "default".to_owned() } else { user }
@@ -140,7 +140,7 @@ pub(crate) fn address(settings: &ClickHouseSettings) -> String {
     url.and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))).unwrap_or_default()
 }
 
-/// Names the address without user and password.
+/// Returns an error with the address, without user and password.
 pub(crate) fn absent_clickhouse(settings: &ClickHouseSettings, error: &clickhouse::error::Error) -> anyhow::Error {
     if error.to_string().contains("(UNKNOWN_DATABASE)") {
         let database = &settings.clickhouse_database;

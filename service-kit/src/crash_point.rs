@@ -1,19 +1,19 @@
-//! Places where a process may be told to die, to see that nothing depends on it going on: `FAIL_POINT=NAME:1/N` aborts it
-//! the N-th time it passes the point NAME.
+//! Points where chaos runs abort a process to test recovery: `FAIL_POINT=NAME:1/N` aborts it when it reaches NAME for the
+//! N-th time.
 //!
-//! Without the feature `crash-points` a point is an empty function.
+//! Without the feature `crash-points`, a point is an empty function.
 
-/// Says at start-up that a point is armed.
+/// Logs at startup that a point is armed.
 #[cfg(not(feature = "crash-points"))]
 #[inline(always)]
 pub fn announce() {}
 
-/// Passes the point `name`.
+/// Marks the point `name`.
 #[cfg(not(feature = "crash-points"))]
 #[inline(always)]
 pub fn reached(_name: &str) {}
 
-/// Passes the point `name`, which leaves something half done behind.
+/// Marks the point `name`, where an abort first does `do_half`.
 #[cfg(not(feature = "crash-points"))]
 #[inline(always)]
 pub fn reached_halfway(_name: &str, _do_half: impl FnOnce()) {}
@@ -28,7 +28,7 @@ mod armed {
 
     struct Armed {
         name: String,
-        /// The pass that is the last.
+        /// Count of the pass that aborts.
         last: u64,
         passed: AtomicU64,
     }
@@ -52,23 +52,23 @@ mod armed {
         }
     }
 
-    /// Says at start-up that a point is armed.
+    /// Logs at startup that a point is armed.
     pub fn announce() {
         if let Some(armed) = ARMED.as_ref() {
-            tracing::warn!(pass = armed.last, "FAIL_POINT is armed: this process is going to die at {}", armed.name);
+            tracing::warn!(pass = armed.last, "FAIL_POINT is armed: this process will abort at {}", armed.name);
         }
     }
 
-    /// Passes the point `name`; dies there if it was told to.
+    /// Aborts if the point `name` is armed and due.
     pub fn reached(name: &str) {
         reached_halfway(name, || {});
     }
 
-    /// Passes the point `name`; if it was told to die there, does half of what comes next first.
+    /// Like [`reached`], but does `do_half` before aborting.
     pub fn reached_halfway(name: &str, do_half: impl FnOnce()) {
         if ARMED.as_ref().is_some_and(|armed| armed.is_last_pass(name)) {
             do_half();
-            tracing::warn!("dying at {name}");
+            tracing::warn!("aborting at {name}");
             std::process::abort();
         }
     }
@@ -78,14 +78,14 @@ mod armed {
         use super::Armed;
 
         #[test]
-        fn a_point_fires_at_the_pass_it_was_told_and_no_other_point_does() {
+        fn fires_only_at_the_configured_pass() {
             let armed = Armed::parse("here:1/3").unwrap();
             let passes = ["here", "there", "here", "here", "here"].map(|name| armed.is_last_pass(name));
             assert_eq!(passes, [false, false, false, true, false]);
         }
 
         #[test]
-        fn what_names_no_pass_is_refused() {
+        fn rejects_invalid_fail_points() {
             for wrong in ["", "here", "here:3", "here:1/0", "here:1/x"] {
                 assert!(Armed::parse(wrong).is_none(), "{wrong}");
             }

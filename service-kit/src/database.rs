@@ -1,4 +1,4 @@
-//! PostgreSQL for whoever goes on without its answer: no request waits long for it, and while it is away hardly any waits.
+//! PostgreSQL for callers that can continue without it: queries have a short timeout and are skipped while it is unavailable.
 
 use crate::clock::Clock;
 use crate::http::ApiError;
@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Pause between questions while PostgreSQL is away, so that requests do not queue behind it.
+/// Pause between queries while PostgreSQL is unavailable, so that requests don't queue behind it.
 const ASK_AGAIN: TimeDelta = TimeDelta::seconds(1);
 
-/// A pool, and whether PostgreSQL answers one kind of question: it may go on reading while it cannot write. Cheap to share.
+/// A pool and whether PostgreSQL responds to one kind of query (reads may work while writes don't). Cheap to clone.
 #[derive(Clone)]
 pub struct Database {
     pool: PgPool,
@@ -23,7 +23,7 @@ pub struct Database {
 
 #[derive(Default)]
 struct Away {
-    /// Nobody asks before.
+    /// Time of the next attempt.
     ask_at: Option<DateTime<Utc>>,
     answers: u64,
     said: LogThrottle,
@@ -31,7 +31,7 @@ struct Away {
 
 impl Away {
     fn is_pause(&self, now: DateTime<Utc>) -> bool {
-        // A clock that was set back must not make the pause longer.
+        // If the clock was set back, the pause must not become longer.
         self.ask_at.is_some_and(|ask_at| now < ask_at && ask_at - now <= ASK_AGAIN)
     }
 }
@@ -45,12 +45,12 @@ impl Database {
         &self.pool
     }
 
-    /// Whether a question would get no answer now, nor be asked.
+    /// Whether queries are currently skipped.
     pub fn is_away(&self) -> bool {
         self.away.lock().expect("no holder of the lock panics").is_pause(self.clock.now())
     }
 
-    /// The answer; none while PostgreSQL is away. The error is what PostgreSQL refuses when it is there.
+    /// Returns the result, or `None` while PostgreSQL is unavailable. Fails only if PostgreSQL responds with an error.
     pub async fn ask<T>(&self, question: impl Future<Output = Result<T, sqlx::Error>>) -> Result<Option<T>, ApiError> {
         let Some(before) = self.answers_if_asked() else { return Ok(None) };
         let answer = match tokio::time::timeout(PATIENCE, question).await {
@@ -73,8 +73,8 @@ impl Database {
         answer
     }
 
-    /// How many questions were answered before; none when this one is not to be asked. Always, but while PostgreSQL is away:
-    /// then one request after each pause, and the others go on without.
+    /// Returns the number of responses so far, or `None` if the query should be skipped. While PostgreSQL is unavailable, one
+    /// request per pause tries it and the others skip it.
     fn answers_if_asked(&self) -> Option<u64> {
         let mut away = self.away.lock().expect("no holder of the lock panics");
         let now = self.clock.now();
@@ -87,14 +87,14 @@ impl Database {
         Some(away.answers)
     }
 
-    /// A question without an answer; one that others were answered beside does not mean that PostgreSQL is away.
+    /// Records a query without a response. If other queries got one meanwhile, PostgreSQL counts as available.
     fn unanswered(&self, answers_before: u64, why: &str) {
         let mut away = self.away.lock().expect("no holder of the lock panics");
         if away.answers == answers_before {
             away.ask_at = Some(self.clock.now() + ASK_AGAIN);
         }
         if away.said.is_due() {
-            tracing::warn!("PostgreSQL does not answer in time, and requests go on without: {why}");
+            tracing::warn!("PostgreSQL did not respond in time, continuing without it: {why}");
         }
     }
 }
@@ -111,11 +111,11 @@ mod tests {
     }
 
     async fn ask_for_nothing(database: &Database) {
-        assert_eq!(database.ask(async { panic!("nobody asks") }).await.unwrap(), None::<()>);
+        assert_eq!(database.ask(async { panic!("this query must be skipped") }).await.unwrap(), None::<()>);
     }
 
     #[tokio::test]
-    async fn while_postgres_is_away_one_request_a_second_waits_for_it_and_no_other() {
+    async fn one_request_per_second_tries_an_unavailable_database() {
         let (database, clock) = database();
         let begun = Instant::now();
         assert_eq!(database.ask(pending::<Result<(), _>>()).await.unwrap(), None);
@@ -125,22 +125,22 @@ mod tests {
         }
         assert!(database.is_away());
         clock.advance(ASK_AGAIN);
-        assert!(!database.is_away(), "somebody may try");
+        assert!(!database.is_away(), "one request may try again");
         let asked = async { database.ask(pending::<Result<(), _>>()).await.unwrap() };
         let others = async {
             tokio::task::yield_now().await;
-            assert!(database.is_away(), "while another tries");
+            assert!(database.is_away(), "another request is already trying");
             ask_for_nothing(&database).await;
         };
         assert_eq!(tokio::join!(asked, others).0, None);
         ask_for_nothing(&database).await;
         clock.advance(-TimeDelta::hours(1));
-        assert_eq!(database.ask(async { Ok(1) }).await.unwrap(), Some(1), "the clock was set back, and it is there again");
+        assert_eq!(database.ask(async { Ok(1) }).await.unwrap(), Some(1), "PostgreSQL is available again after the clock was set back");
         assert_eq!(database.ask(async { Ok(2) }).await.unwrap(), Some(2));
     }
 
     #[tokio::test]
-    async fn what_postgres_refuses_is_an_error_and_does_not_mean_that_it_is_away() {
+    async fn database_errors_do_not_mean_unavailable() {
         let (database, clock) = database();
         assert!(database.ask(async { Err::<(), _>(sqlx::Error::RowNotFound) }).await.is_err());
         assert_eq!(database.ask(async { Ok(1) }).await.unwrap(), Some(1));
@@ -148,11 +148,11 @@ mod tests {
         ask_for_nothing(&database).await;
         clock.advance(ASK_AGAIN);
         assert!(database.ask(async { Err::<(), _>(sqlx::Error::RowNotFound) }).await.is_err());
-        assert_eq!(database.ask(async { Ok(2) }).await.unwrap(), Some(2), "it has answered, if with a refusal");
+        assert_eq!(database.ask(async { Ok(2) }).await.unwrap(), Some(2), "an error response means that it is available");
     }
 
     #[tokio::test]
-    async fn a_question_that_others_were_answered_beside_does_not_mean_that_postgres_is_away() {
+    async fn one_slow_query_does_not_mean_unavailable() {
         let (database, _) = database();
         let slow = async { database.ask(pending::<Result<(), _>>()).await.unwrap() };
         let quick = async { database.ask(async { Ok(1) }).await.unwrap() };

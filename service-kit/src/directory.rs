@@ -1,6 +1,6 @@
-//! Read-only look-ups in identity's tables: who is this caller, what does an organisation own, who may read it.
+//! Read-only lookups in the tables of identity-api: callers, verified domains, delegations.
 //!
-//! Nothing remembers who holds a credential: a revocation counts from the next look-up on.
+//! Credentials are not cached here, so a revocation takes effect at the next lookup.
 
 use crate::caller::{Caller, Member, Membership};
 use crate::client_address::ClientSettings;
@@ -17,23 +17,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Handle on the look-ups; cheap to clone.
+/// Performs the lookups; cheap to clone.
 #[derive(Clone)]
 pub struct Directory {
     pool: PgPool,
     strangers: Arc<Strangers>,
 }
 
-/// A state that can look callers up; what the credential extractors ask of a service.
+/// A service state that can look up callers; required by the credential extractors.
 pub trait HasDirectory: Send + Sync {
     fn directory(&self) -> &Directory;
 
-    /// The holder of a key. A surface that may go on with what it knew overrides this.
+    /// Returns the caller of a key. Services that use cached callers while PostgreSQL is unavailable override this.
     fn find_caller(&self, hash: &SecretHash) -> impl Future<Output = Result<Option<Caller>, ApiError>> + Send {
         async { Ok(self.directory().find_key(hash).await?) }
     }
 
-    /// A key was found and is used. A surface that keeps when hands this to its [`crate::key_uses::KeyUses`].
+    /// Called when a valid key is used. Services that record it pass it to their [`crate::key_uses::KeyUses`].
     fn note_use(&self, _key: ApiKeyId) {}
 }
 
@@ -51,20 +51,20 @@ impl<T: HasDirectory> HasDirectory for Arc<T> {
     }
 }
 
-/// A host that an organisation has verified, and what of its history the organisation may see.
+/// A verified host of an organization, with the part of its history the organization may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedSite {
     pub site: Site,
-    /// Events before this belong to an earlier owner; `None` shows all history.
+    /// Earlier events belong to a previous owner; `None` shows all history.
     pub visible_from: Option<DateTime<Utc>>,
-    /// Hosts beneath it that somebody else has verified.
+    /// Subdomains verified by other organizations.
     pub except: Vec<Site>,
-    /// Hosts beneath it that somebody else owned until then: their earlier events belong to that owner. Sorted; what
-    /// holds for a host holds for those beneath it too.
+    /// Subdomains that others owned until the given time; those owners keep the earlier events. Sorted; an entry also applies
+    /// to the subdomains of its host.
     pub formerly: Vec<(Site, DateTime<Utc>)>,
 }
 
-/// Key, organization, its type and its founder, scopes, whether it is strict, the drain that it feeds.
+/// Key, organization, its type and founder, scopes, whether it is strict, its drain.
 type KeyRow = (Uuid, Uuid, String, Option<Uuid>, Vec<String>, bool, Option<Uuid>);
 
 type OwnedRow = (String, Option<DateTime<Utc>>, Vec<String>, Option<Vec<String>>, Option<Vec<DateTime<Utc>>>);
@@ -82,12 +82,12 @@ impl From<OwnedRow> for OwnedSite {
     }
 }
 
-/// Until when somebody else owned `site`, or a host above it.
+/// Returns until when another organization owned `site` or one of its parents.
 fn latest(site: &Site, until: DateTime<Utc>, left: &[(Site, DateTime<Utc>)]) -> DateTime<Utc> {
     left.iter().filter(|(above, _)| site.is_within(above)).map(|(_, until)| *until).fold(until, DateTime::max)
 }
 
-/// What one look-up may take, also when PostgreSQL stops in the middle of it.
+/// Timeout of one lookup, including a PostgreSQL that stops responding midway.
 const LOOK_UP_DEADLINE: Duration = Duration::from_millis(2_500);
 
 async fn bounded<T>(look_up: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
@@ -99,7 +99,7 @@ fn org_type_of(text: &str) -> Result<OrgType, sqlx::Error> {
 }
 
 impl OwnedSite {
-    /// Whether `site` is this owner's by this verification.
+    /// Whether this verification makes `site` the owner's.
     pub fn covers(&self, site: &Site) -> bool {
         site.is_within(&self.site) && !self.except.iter().any(|other| site.is_within(other))
     }
@@ -110,7 +110,7 @@ impl Directory {
         Self::asked_by(&ClientSettings::default(), pool)
     }
 
-    /// Look-ups through `pool`, for callers who may try so many credentials.
+    /// Creates lookups through `pool` with the limits on unknown credentials in `clients`.
     pub fn asked_by(clients: &ClientSettings, pool: PgPool) -> Self {
         Self { pool, strangers: Arc::new(Strangers::new(clients)) }
     }
@@ -119,8 +119,8 @@ impl Directory {
         &self.strangers
     }
 
-    /// The holder of a key that is neither revoked nor replaced for too long. One that feeds a drain gets no scope here, whatever its row
-    /// says, so that no route but those that ask [`Caller::feeds`] lets it in.
+    /// Returns the caller of a key unless the key is revoked or expired. A drain key gets no scopes, whatever its row contains,
+    /// so only routes that call [`Caller::feeds`] accept it.
     pub async fn find_key(&self, hash: &SecretHash) -> Result<Option<Caller>, sqlx::Error> {
         let row: Option<KeyRow> = bounded(sqlx::query_as(
             "SELECT k.id, o.id, o.org_type, o.founded_by, CASE WHEN k.drain_id IS NULL THEN k.scopes ELSE '{}' END, k.strict, k.drain_id FROM api_keys k JOIN organizations o ON o.id = k.organization_id \
@@ -134,7 +134,7 @@ impl Directory {
                 key_id: ApiKeyId(key),
                 org_id: OrgId(org),
                 org_type: org_type_of(&org_type)?,
-                // A scope that a newer build granted and this one does not know grants nothing here.
+                // Ignore scopes that a newer build granted and this one doesn't know.
                 scopes: scopes.iter().filter_map(|scope| scope.parse::<Scope>().ok()).collect(),
                 strict,
                 drain: drain.map(DrainId),
@@ -144,9 +144,9 @@ impl Directory {
         .transpose()
     }
 
-    /// The person behind a session that has neither ended nor expired nor lain idle for too long, with their memberships.
+    /// Returns the person of a session that has neither ended nor expired, with their memberships.
     pub async fn find_user_session(&self, hash: &SecretHash, now: DateTime<Utc>) -> Result<Option<Member>, sqlx::Error> {
-        // One row for each organisation, and one without where there is none.
+        // One row per organization, or one row without an organization.
         let rows: Vec<(Uuid, Option<Uuid>, Option<String>)> = bounded(
             sqlx::query_as(
                 "SELECT s.user_id, o.id, o.org_type FROM user_sessions s LEFT JOIN memberships m ON m.user_id = s.user_id \
@@ -165,8 +165,8 @@ impl Directory {
         Ok(Some(Member { user_id: user, organizations: organizations.collect::<Result<_, sqlx::Error>>()? }))
     }
 
-    /// What an organisation owns, sorted by site. What lies beneath a host is the range from `host.` to `host/`, the
-    /// character after the dot: an index range, where `starts_with` would read every domain for every domain.
+    /// Returns the verified sites of an organization, sorted. The subdomains of a host are the index range from `host.` to
+    /// `host/` (the character after the dot); `starts_with` would compare every pair of domains.
     pub async fn owned_sites(&self, org: OrgId) -> Result<Vec<OwnedSite>, sqlx::Error> {
         let rows: Vec<OwnedRow> = bounded(sqlx::query_as(
             "SELECT d.site, d.visible_from, array( \
@@ -186,7 +186,7 @@ impl Directory {
         Ok(rows.into_iter().map(OwnedSite::from).collect())
     }
 
-    /// The verified owner of a host: of the host itself and its parents, the longest verified one decides.
+    /// Returns the verified owner of a host. The longest verified host among itself and its parents decides.
     pub async fn owner_of(&self, site: &Site) -> Result<Option<OrgName>, sqlx::Error> {
         let candidates: Vec<String> = site.candidates().iter().map(|site| site.as_str().to_owned()).collect();
         let row: Option<(Uuid, String)> = bounded(
@@ -201,7 +201,7 @@ impl Directory {
         Ok(row.map(|(id, name)| OrgName { id: OrgId(id), name }))
     }
 
-    /// Whether `grantor` lets `grantee` read its telemetry right now.
+    /// Whether `grantor` currently allows `grantee` to read its telemetry.
     pub async fn may_read_for(&self, grantor: OrgId, grantee: OrgId) -> Result<bool, sqlx::Error> {
         bounded(
             sqlx::query_scalar(

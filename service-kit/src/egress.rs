@@ -1,4 +1,4 @@
-//! The one way out: webhooks, domain verification and OpenID go through this guard (docs/api/webhooks.md#webhook-url).
+//! All outgoing requests to hosts that tenants choose: webhooks, domain verification and OpenID (docs/api/webhooks.md#webhook-url).
 //!
 //! ```text
 //!  url ── schemas::receiver ──► https, a public host name, port 443          RefusedUrl
@@ -11,8 +11,8 @@
 //!                                                   all of it in one deadline: Timeout
 //! ```
 //!
-//! An attempt follows no redirect, uses no proxy, keeps no connection, inflates no body and connects only to addresses that were
-//! checked. What goes wrong is said in coarse words: whoever chose the URL must not learn about the inside.
+//! An attempt doesn't follow redirects, use a proxy, reuse a connection or decompress a body, and connects only to checked
+//! addresses. Errors are coarse, because the tenant that chose the URL must not learn about the internal network.
 
 pub mod address;
 mod attempt;
@@ -35,15 +35,15 @@ use url::{Host, Url};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
-    /// The URL may not be called: not HTTPS, not a public host name, not port 443.
+    /// The URL is not allowed: not HTTPS, not a public hostname, or not port 443.
     RefusedUrl,
-    /// The name points, also, at an address that is not a public one.
+    /// At least one address of the name is not public.
     RefusedAddress,
-    /// The name has no address, or nobody who knows it answers.
+    /// The name has no address, or DNS didn't respond.
     NoAddress,
-    /// Nobody takes the connection, or it broke.
+    /// The connection was rejected or broke.
     Unreachable,
-    /// TLS did not come about: the certificate is not one for this name, by somebody who is trusted, for this day.
+    /// The TLS handshake failed, usually because of the certificate.
     Tls(TlsFault),
     Protocol,
     Timeout,
@@ -52,7 +52,7 @@ pub enum Failure {
 #[derive(Clone, Debug)]
 pub struct Message {
     pub method: Method,
-    /// Besides those of the connection, which are ours.
+    /// In addition to the connection's headers, which are set here.
     pub headers: HeaderMap,
     pub body: Bytes,
 }
@@ -67,7 +67,7 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// A guard that lets public HTTPS servers be called, and the receivers that the operator allows.
+    /// Allows public HTTPS servers and the receivers in `WEBHOOK_ALLOW`.
     pub fn new(settings: &WebhookSettings) -> anyhow::Result<Self> {
         let mut tls = trust::client_config("WEBHOOK_EXTRA_CA", settings.webhook_extra_ca.as_deref())?;
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -75,21 +75,20 @@ impl Egress {
         Ok(Self { names, tls: Arc::new(tls), allowed: settings.webhook_allow.clone(), takes_plain: false })
     }
 
-    /// The same guard for servers that the operator chooses, not tenants: other ones are allowed, and those of them that are
-    /// on this machine may do without TLS.
+    /// Returns a guard for servers that the operator chooses: it allows `allowed`, and plain HTTP for those of them on this
+    /// machine.
     #[must_use]
     pub fn for_operators(self, allowed: AllowedReceivers) -> Self {
         Self { allowed, takes_plain: true, ..self }
     }
 
-    /// Asks for `url`. The deadline bounds everything, looking the name up included; of the body at most `cap` bytes
-    /// are read.
+    /// Sends a GET request to `url`. The deadline includes the DNS lookup; at most `cap` bytes of the body are read.
     pub async fn get(&self, url: &Url, deadline: Duration, cap: usize) -> Result<HttpAnswer, Failure> {
         let message = Message { method: Method::GET, headers: HeaderMap::new(), body: Bytes::new() };
         self.send(url, message, deadline, cap).await
     }
 
-    /// Sends `body` to `url`; deadline and `cap` as in [`Egress::get`].
+    /// Posts `body` to `url`; `deadline` and `cap` as in [`Egress::get`].
     pub async fn post(
         &self,
         url: &Url,
@@ -101,13 +100,13 @@ impl Egress {
         self.send(url, Message { method: Method::POST, headers, body }, deadline, cap).await
     }
 
-    /// Sends any request; deadline and `cap` as in [`Egress::get`]. With a cap of nothing the answer is there with its head,
-    /// whatever becomes of its body.
+    /// Sends a request; `deadline` and `cap` as in [`Egress::get`]. With a cap of 0 it returns after the response head and
+    /// ignores errors of the body.
     pub async fn send(&self, url: &Url, message: Message, deadline: Duration, cap: usize) -> Result<HttpAnswer, Failure> {
         timeout(deadline, self.attempt(url, message, cap)).await.unwrap_or(Err(Failure::Timeout))
     }
 
-    /// The URL as it would be called, if it may be; what its name stands for is looked at when it is.
+    /// Returns the URL to call, if it is allowed; addresses are checked only when it is called.
     pub fn check(&self, url: &Url) -> Result<Url, Failure> {
         if self.may_be_plain(url) && self.allowed.contain(url) {
             return Ok(url.clone());
@@ -120,7 +119,7 @@ impl Egress {
         self.takes_plain && url.scheme() == "http" && is_this_machine(url) && is_bare
     }
 
-    /// The texts that stand in DNS under `name`, each in one piece. Nothing is connected to, so no address is looked at.
+    /// Returns the TXT records of `name`, each as one string. Checks no addresses, because it connects to none.
     pub async fn texts(&self, name: &str, deadline: Duration) -> Result<Vec<String>, Failure> {
         timeout(deadline, self.names.texts(name)).await.unwrap_or(Err(Failure::Timeout))
     }
@@ -128,11 +127,11 @@ impl Egress {
     async fn attempt(&self, url: &Url, message: Message, cap: usize) -> Result<HttpAnswer, Failure> {
         let url = self.check(url)?;
         let addresses = self.names.addresses(&url).await?;
-        // Without TLS nobody says who they are, so nobody but this machine is asked.
+        // Plain HTTP doesn't authenticate the server, so it is limited to this machine.
         if url.scheme() == "http" && !addresses.iter().all(|address| address.ip().is_loopback()) {
             return Err(Failure::RefusedAddress);
         }
-        // The whole answer, not one address of it: who mixes public and private ones is up to something.
+        // Check all addresses, because a mix of public and private ones is likely an attack.
         if !self.allowed.contain(&url) && !addresses.iter().all(|address| address::is_public(address.ip())) {
             return Err(Failure::RefusedAddress);
         }

@@ -1,4 +1,4 @@
-//! `GET /health` (the process is up) and `GET /ready` (its dependencies answer).
+//! `GET /health` (the process is up) and `GET /ready` (its dependencies respond).
 
 use crate::connections::{clickhouse_answers, postgres_answers};
 use crate::measures::common as measures;
@@ -22,13 +22,13 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub const PROBE_DEADLINE: Duration = Duration::from_secs(1);
 
-/// How often a process asks its dependencies for the metric `dependency_up`.
+/// Interval of dependency checks for the metric `dependency_up`.
 const WATCH_EVERY: Duration = Duration::from_secs(5);
 
-/// Largest answer to [`check_own`].
+/// Maximum size of the response to [`check_own`].
 const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 
-/// The word for a dependency that can be used; none when it cannot.
+/// Resolves to the state of a usable dependency, or `None` if it is unavailable.
 type ProbeFuture = Pin<Box<dyn Future<Output = Option<&'static str>> + Send>>;
 
 #[derive(Clone)]
@@ -38,7 +38,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// `ask` answers whether the dependency named `name`, which `client` is a client of, can be used.
+    /// Creates a probe of the dependency `name`; `ask` returns whether `client` can use it.
     fn of<C, F, Fut>(name: &'static str, client: C, ask: F) -> Self
     where
         C: Clone + Send + Sync + 'static,
@@ -51,7 +51,7 @@ impl Probe {
         })
     }
 
-    /// `ask` answers how the dependency named `name` can be used, in a word, or that it cannot.
+    /// Creates a probe whose `ask` returns the state of a usable dependency in a word, or `None`.
     pub fn worded<F, Fut>(name: &'static str, ask: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
@@ -81,7 +81,7 @@ pub fn routes<S: Clone + Send + Sync + 'static>(probes: Vec<Probe>) -> Router<S>
         .route("/ready", get(move || report_readiness(probes.clone())))
 }
 
-/// Asks the dependencies again and again for as long as the answer is held, so that Prometheus knows what `/ready` says.
+/// Checks the dependencies periodically until the handle is dropped, so that Prometheus has the same data as `/ready`.
 pub fn watch(probes: Vec<Probe>) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         loop {
@@ -115,8 +115,8 @@ async fn report_readiness(probes: Vec<Probe>) -> Response {
     }
 }
 
-/// Asks the process that listens here for its `/health`: the `health` subcommand of every binary, for containers
-/// that have no HTTP client of their own.
+/// Requests `/health` of the process on this address: the `health` subcommand of every service, for containers without an
+/// HTTP client.
 async fn check_own(listen: SocketAddr) -> anyhow::Result<()> {
     let target = if listen.ip().is_unspecified() { SocketAddr::from((Ipv4Addr::LOCALHOST, listen.port())) } else { listen };
     let ask = async {

@@ -1,4 +1,4 @@
-//! What a service deletes by itself once it is old enough: hourly, in small batches, in as many processes as there are.
+//! Hourly deletion of old rows in small batches; safe to run in several processes at once.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
@@ -8,12 +8,12 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
 
 const EVERY: Duration = Duration::from_secs(3_600);
-/// Rows of one statement: few enough that nobody waits for their locks.
+/// Rows per statement, few enough to hold locks only briefly.
 const BATCH: i64 = 1_000;
-/// Pause between two statements of a round.
+/// Pause between two statements.
 const BREATH: Duration = Duration::from_millis(50);
 
-/// Runs rounds for as long as the handle lives, the first at once; a round says how many of `what` it has deleted.
+/// Runs `round` every hour until the handle is dropped, starting now. It returns how many of `what` it deleted.
 pub fn hourly<F, Fut, E>(what: &'static str, mut round: F) -> AbortOnDropHandle<()>
 where
     F: FnMut() -> Fut + Send + 'static,
@@ -27,15 +27,15 @@ where
             rounds.tick().await;
             match round().await {
                 Ok(0) => {}
-                Ok(deleted) => tracing::info!(deleted, "{what} are deleted"),
-                Err(error) => tracing::warn!("{what} are not deleted, the next round will: {error:#}"),
+                Ok(deleted) => tracing::info!(deleted, "deleted expired {what}"),
+                Err(error) => tracing::warn!("failed to delete expired {what}, retrying in the next round: {error:#}"),
             }
         }
     }))
 }
 
-/// Deletes batch by batch what is older than `before`. The statement takes that as `$1` and the size of a batch as `$2`,
-/// and passes over what another process is deleting (`FOR UPDATE SKIP LOCKED`).
+/// Deletes rows older than `before` in batches. The statement takes `before` as `$1` and the batch size as `$2`, and skips
+/// rows that another process is deleting (`FOR UPDATE SKIP LOCKED`).
 pub async fn delete_in_batches(pool: &PgPool, statement: &'static str, before: DateTime<Utc>) -> Result<u64, sqlx::Error> {
     let mut deleted = 0;
     loop {

@@ -1,4 +1,4 @@
-//! What every HTTP surface shares: the one error shape, the boundary around handlers, bodies and parameters.
+//! Shared by all HTTP services: the error format, the layer around handlers, bodies and parameters.
 
 mod body;
 mod boundary;

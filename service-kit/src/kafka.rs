@@ -1,4 +1,4 @@
-//! Kafka clients as this service sets them up, and the contract a topic must keep.
+//! Kafka clients, and checks of the topics' configuration.
 
 use crate::settings::KafkaSettings;
 use anyhow::{Context, bail};
@@ -12,16 +12,16 @@ use rdkafka::producer::{FutureProducer, Producer};
 use rdkafka::{ClientConfig, types::RDKafkaErrorCode};
 use std::time::Duration;
 
-/// How long a produce may take, retries included; below every HTTP deadline.
+/// Produce timeout, including retries; shorter than every HTTP deadline.
 pub const DELIVERY_TIMEOUT: Duration = Duration::from_secs(8);
-/// The most that the client library sends, uncompressed.
+/// The client library's maximum message size, uncompressed.
 const MOST_BYTES: &str = "1000000000";
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a topic must be absent to be missing, and the pause between.
+/// How often to look for a topic before reporting it as missing, and the pause between.
 const ABSENCE_TRIES: u32 = 25;
 const ABSENCE_PAUSE: Duration = Duration::from_millis(200);
 const PARTITIONS: i32 = 6;
-/// Where there are so many brokers, so many keep each record, and so many of them must have it before it counts.
+/// Copies of each record, and copies required for an acknowledgement, in clusters with enough brokers.
 const REPLICAS: usize = 3;
 const IN_SYNC: usize = 2;
 
@@ -37,20 +37,19 @@ pub fn client(settings: &KafkaSettings) -> anyhow::Result<ClientConfig> {
     Ok(config)
 }
 
-/// The producer of accepted requests: an acknowledged record is on every in-sync replica.
+/// Returns the producer of accepted requests. An acknowledged record is on every in-sync replica.
 pub fn producer(settings: &KafkaSettings) -> anyhow::Result<FutureProducer> {
     producer_config(settings)?.create().with_context(|| no_client(settings))
 }
 
-/// What every producer shares. Not idempotent: where the first request of a new producer to a partition is refused by a
-/// broker that becomes its leader a moment later and takes the second, librdkafka's idempotent producer reports the first
-/// as delivered, and it is nowhere (<https://github.com/confluentinc/confluent-kafka-go/issues/921>). Records that come
-/// twice are counted once.
+/// Returns the configuration of every producer. It isn't idempotent: if a broker rejects the first request of a new producer and
+/// becomes the partition's leader before the second, librdkafka's idempotent producer reports the first as delivered although it
+/// is lost (<https://github.com/confluentinc/confluent-kafka-go/issues/921>). Duplicate records are counted once.
 pub fn producer_config(settings: &KafkaSettings) -> anyhow::Result<ClientConfig> {
     let mut config = client(settings)?;
     config
         .set("acks", "all")
-        // What waits for an answer is sent together once it is there, instead of one by one.
+        // Batch the records that wait for a response instead of sending them one by one.
         .set("max.in.flight.requests.per.connection", "5")
         .set("compression.type", "lz4")
         .set("linger.ms", "1")
@@ -60,12 +59,12 @@ pub fn producer_config(settings: &KafkaSettings) -> anyhow::Result<ClientConfig>
     Ok(config)
 }
 
-/// The producer of dead letters, and of records that are put back: it takes whatever the log has taken from anybody.
+/// Returns the producer of dead letters and retried records; it accepts any size that the log has accepted.
 pub fn producer_of_any_size(settings: &KafkaSettings) -> anyhow::Result<FutureProducer> {
     producer_config(settings)?.set("message.max.bytes", MOST_BYTES).create().with_context(|| no_client(settings))
 }
 
-/// Creates the topics that are missing; existing ones are left as they are.
+/// Creates missing topics and leaves existing ones unchanged.
 pub async fn create_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
     let admin = admin(settings)?;
     let brokers =
@@ -78,7 +77,7 @@ pub async fn create_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
             settings.kafka_brokers
         );
     }
-    // -1: the brokers' own default replication factor.
+    // -1 means the brokers' default replication factor.
     let copies = if is_cluster { 3 } else { -1 };
     let limits = limits(settings).map(|(topic, limit)| (topic, limit.to_string()));
     let topics = limits.iter().map(|(topic, limit)| {
@@ -97,8 +96,8 @@ pub async fn create_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses a log that would break the promise of a 2xx: a missing topic, one that takes smaller records than the gateway
-/// accepts, one that drops records by key, or one whose acknowledgement does not outlive a broker where others are there.
+/// Rejects topics that can't keep the promise of a 2xx: missing, accepting smaller records than the gateway does, compacted, or,
+/// in a cluster, acknowledging with too few copies.
 pub async fn check_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
     let admin = admin(settings)?;
     for (topic, least) in limits(settings) {
@@ -136,14 +135,14 @@ pub async fn check_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What each topic takes: a dead letter is its record with a reason.
+/// Returns each topic's minimum `max.message.bytes`: a dead letter is a record plus a reason.
 fn limits(settings: &KafkaSettings) -> [(&str, usize); 2] {
     let record = schemas::log::MAX_RECORD_BYTES;
     [(&settings.topic, record), (&settings.rejected_topic, record + schemas::log::MAX_LETTER_HEAD_BYTES)]
 }
 
-/// The copies of a topic's records. A topic created a moment ago may not be known yet to the broker that is asked, which
-/// says of its partitions nothing, not that they have no copies: so as with its settings, that is believed only when it lasts.
+/// Returns the replicas of a topic. A broker may not know a new topic yet and then returns no partitions, so this retries for a
+/// while.
 async fn replicas(admin: &AdminClient<DefaultClientContext>, settings: &KafkaSettings, topic: &str) -> anyhow::Result<usize> {
     for _ in 0..ABSENCE_TRIES {
         let metadata = admin.inner().fetch_metadata(Some(topic), ADMIN_TIMEOUT);
@@ -157,20 +156,19 @@ async fn replicas(admin: &AdminClient<DefaultClientContext>, settings: &KafkaSet
     bail!("topic {topic}: no broker says where its partitions are; start again once the cluster is at rest")
 }
 
-/// How long a log keeps its records, segments that are not rolled yet aside.
+/// Retention of a log, not counting segments that are still open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retention {
     ForEver,
     For(Duration),
 }
 
-/// A record outlives the log's retention until its segment is rolled and the broker has looked.
+/// A record outlives the retention until its segment is rolled and the broker cleans up.
 const OVERSTAY: TimeDelta = TimeDelta::days(30);
 
 impl Retention {
-    /// For how long to keep what a record may ask for as late as `after` its making; `None` is for ever. A wish that is shorter
-    /// than the log is kept gives way to it, but with a log that is kept for ever the operator decides how far back a replay
-    /// finds it.
+    /// Returns how long to keep data that a record may reference up to `after` its creation; `None` means forever. The log's
+    /// retention is the minimum. If the log is kept forever, `wished` decides, and replays may miss older data.
     pub fn outlived(self, wished: Option<TimeDelta>, after: TimeDelta) -> Option<TimeDelta> {
         let Self::For(kept) = self else { return wished };
         let needed = TimeDelta::from_std(kept).ok()?.checked_add(&(after + OVERSTAY))?;
@@ -178,19 +176,19 @@ impl Retention {
     }
 }
 
-/// How long a topic keeps its records. What the broker says in words this build does not know is for ever.
+/// Returns the retention of a topic. A value that isn't a number of milliseconds, such as -1, means forever.
 pub async fn retention(settings: &KafkaSettings, topic: &str) -> anyhow::Result<Retention> {
     let found = topic_config(&admin(settings)?, settings, topic).await?;
     let found = found.with_context(|| format!("topic {topic} does not exist"))?;
     Ok(found.number("retention.ms").map_or(Retention::ForEver, |ms: u64| Retention::For(Duration::from_millis(ms))))
 }
 
-/// Lets a topic keep its records for so long, and leaves all else about it as it is.
+/// Sets the retention of a topic and leaves its other settings unchanged.
 pub async fn set_retention(settings: &KafkaSettings, topic: &str, keep: Duration) -> anyhow::Result<()> {
     let admin = admin(settings)?;
     let found = topic_config(&admin, settings, topic).await?.with_context(|| format!("topic {topic} does not exist"))?;
     let keep = keep.as_millis().to_string();
-    // The brokers take back whatever an alteration does not name.
+    // Altering resets every setting that isn't named.
     let own = found.0.entries.iter().filter(|entry| entry.source == ConfigSource::DynamicTopic && entry.name != "retention.ms");
     let mut altered = AlterConfig::new(ResourceSpecifier::Topic(topic)).set("retention.ms", &keep);
     for entry in own {
@@ -210,14 +208,14 @@ impl TopicConfig {
         self.0.get(name)?.value.as_deref()
     }
 
-    /// None also for what is no number of this kind, such as -1.
+    /// Returns `None` if the value is missing or not a valid number of this type, such as -1 for an unsigned one.
     fn number<N: std::str::FromStr>(&self, name: &str) -> Option<N> {
         self.text(name)?.parse().ok()
     }
 }
 
-/// The settings of a topic; `None` when there is no such topic. A topic created a moment ago may not be known to every
-/// broker yet, so its absence is believed only when it lasts.
+/// Returns the settings of a topic, or `None` if it doesn't exist. A broker may not know a new topic yet, so this retries for a
+/// while.
 async fn topic_config(
     admin: &AdminClient<DefaultClientContext>,
     settings: &KafkaSettings,
@@ -245,7 +243,7 @@ pub async fn answers(producer: &FutureProducer, topic: &str, within: Duration) -
     asked.await.unwrap_or(false)
 }
 
-/// Who creates topics, and alters what they and groups are.
+/// Returns the client that creates topics and alters topics and groups.
 pub fn admin(settings: &KafkaSettings) -> anyhow::Result<AdminClient<DefaultClientContext>> {
     client(settings)?.create().with_context(|| no_client(settings))
 }
@@ -267,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_producer_takes_less_than_every_in_sync_replicas_word() {
+    fn producers_wait_for_all_in_sync_replicas() {
         let config = producer_config(&KafkaSettings::at("127.0.0.1:1")).unwrap();
         assert_eq!((config.get("acks"), config.get("enable.idempotence")), (Some("all"), None));
     }

@@ -1,6 +1,6 @@
-//! When keys are used, told to the store in the background: at most once a minute for a key.
+//! Records in the background when keys are used, at most once a minute per key.
 //!
-//! While PostgreSQL is away uses wait in memory, bounded.
+//! While PostgreSQL is unavailable, uses wait in a bounded queue in memory.
 
 use crate::lru::lru;
 use moka::sync::Cache;
@@ -13,12 +13,12 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 const PAUSE: Duration = Duration::from_secs(1);
-/// For so long after a key's use was told, further ones are not.
+/// Minimum interval between two writes for a key.
 const ONCE_IN: Duration = Duration::from_secs(60);
-/// Keys remembered as told, and keys that may wait; beyond, a use is forgotten and comes again with the next one.
+/// Maximum number of waiting keys and of remembered keys. A use beyond that is dropped; the next one is recorded.
 const MAX_KEYS: usize = 20_000;
 
-/// Handle on the uses of one surface; cheap to clone.
+/// Handle for one service; cheap to clone.
 #[derive(Clone)]
 pub struct KeyUses(Arc<Mutex<Uses>>);
 
@@ -28,8 +28,8 @@ struct Uses {
 }
 
 impl KeyUses {
-    /// Tells with `statement`, which gets the keys (`$1`, uuid[]) and how many seconds ago each was used (`$2`,
-    /// float8[]). Ends when the last handle is gone.
+    /// Writes uses with `statement`, whose parameters are the keys (`$1`, uuid[]) and the seconds since each use (`$2`, float8[]).
+    /// Stops when the last handle is dropped.
     pub fn start(pool: PgPool, statement: &'static str) -> Self {
         let uses = Self::silent();
         tokio::spawn(tell(Arc::downgrade(&uses.0), pool, statement));
@@ -53,7 +53,7 @@ impl Uses {
         }
     }
 
-    /// What waits, in the order of the keys: two processes that tell of the same ones do not wait for each other.
+    /// Removes and returns the waiting uses, sorted by key so that two processes can't deadlock.
     fn take(&mut self, now: Instant) -> Vec<(ApiKeyId, Instant)> {
         let mut taken: Vec<_> = self.waiting.drain().collect();
         taken.sort_unstable();
@@ -63,7 +63,7 @@ impl Uses {
         taken
     }
 
-    /// What could not be told waits again, unless the key was used since.
+    /// Queues uses again after a failed write, unless the key was used since.
     fn put_back(&mut self, taken: Vec<(ApiKeyId, Instant)>) {
         for (key, used) in taken {
             self.told.invalidate(&key);
@@ -87,10 +87,10 @@ async fn tell(uses: Weak<Mutex<Uses>>, pool: PgPool, statement: &'static str) {
         let ago: Vec<f64> = taken.iter().map(|(_, used)| now.duration_since(*used).as_secs_f64()).collect();
         match sqlx::query(statement).bind(keys).bind(ago).execute(&pool).await {
             Ok(_) => {}
-            // Refused once is refused for ever; the next use says it again.
-            Err(error @ sqlx::Error::Database(_)) => tracing::warn!(keys = taken.len(), "uses of keys are not written: {error}"),
+            // PostgreSQL would reject a retry as well; the next use is written anew.
+            Err(error @ sqlx::Error::Database(_)) => tracing::warn!(keys = taken.len(), "failed to record key uses: {error}"),
             Err(error) => {
-                tracing::debug!(keys = taken.len(), "uses of keys wait: {error}");
+                tracing::debug!(keys = taken.len(), "key uses wait for PostgreSQL: {error}");
                 uses.lock().expect("no holder of the lock panics").put_back(taken);
             }
         }
@@ -104,7 +104,7 @@ mod tests {
     const KEY: ApiKeyId = ApiKeyId(Uuid::from_u128(1));
 
     #[test]
-    fn a_key_is_told_of_once_a_minute_and_again_when_that_failed() {
+    fn records_once_a_minute_and_retries_failures() {
         let uses = KeyUses::silent();
         let mut uses = uses.0.lock().unwrap();
         let start = Instant::now();
@@ -114,16 +114,16 @@ mod tests {
         let taken = uses.take(at(2));
         assert_eq!(taken, [(KEY, at(1))]);
         uses.note(KEY, at(61));
-        assert!(uses.take(at(61)).is_empty(), "told a minute ago");
+        assert!(uses.take(at(61)).is_empty(), "recorded less than a minute ago");
         uses.note(KEY, at(62));
         assert_eq!(uses.take(at(62)), [(KEY, at(62))]);
         uses.put_back(vec![(KEY, at(62))]);
         uses.note(KEY, at(63));
-        assert_eq!(uses.take(at(64)), [(KEY, at(63))], "the later use, although an earlier one waits");
+        assert_eq!(uses.take(at(64)), [(KEY, at(63))], "a later use replaces a waiting earlier one");
     }
 
     #[test]
-    fn what_waits_is_bounded() {
+    fn queue_is_bounded() {
         let uses = KeyUses::silent();
         let mut uses = uses.0.lock().unwrap();
         for key in 0..2 * MAX_KEYS as u128 {

@@ -1,6 +1,6 @@
-//! How a process of this service runs: settings, clock, telemetry, stores, HTTP, callers, server.
+//! The foundation of every process: settings, clock, logs and metrics, stores, HTTP, authentication.
 
-// A process: how it is set up, runs and tells of itself.
+// Processes: setup, lifecycle and observability.
 pub mod process;
 pub mod command;
 pub mod settings;
@@ -33,7 +33,7 @@ pub mod rates;
 pub mod slots;
 pub mod budgets;
 
-// Who asks.
+// Authentication.
 pub mod auth;
 mod caller;
 pub mod directory;
@@ -43,7 +43,7 @@ pub mod stale_cache;
 pub mod key_uses;
 pub mod clicks;
 
-// The one way out.
+// Outgoing requests.
 pub mod egress;
 
 // Tests.

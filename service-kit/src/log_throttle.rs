@@ -1,4 +1,4 @@
-//! Trouble that repeats is logged now and then, not every time.
+//! Limits how often a repeated warning is logged.
 
 use std::time::{Duration, Instant};
 

@@ -1,10 +1,10 @@
-//! Caches that forget what was used least recently.
+//! Caches with least-recently-used eviction.
 
 use moka::policy::EvictionPolicy;
 use moka::sync::{Cache, CacheBuilder};
 use std::hash::Hash;
 
-/// Begins a cache of so many entries, or of so much weight where entries are weighed.
+/// Builds a cache of `capacity` entries, or of that total weight if the builder gets a weigher.
 pub(crate) fn lru<K, V>(capacity: usize) -> CacheBuilder<K, V, Cache<K, V>>
 where
     K: Hash + Eq + Send + Sync + 'static,

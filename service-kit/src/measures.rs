@@ -1,4 +1,4 @@
-//! The one shape in which every crate lists what it measures: a table that names, describes and documents each metric.
+//! Metric definitions: each crate lists its metrics in a table with name, unit, help and labels.
 
 use metrics::{Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
@@ -19,22 +19,22 @@ impl Kind {
     }
 }
 
-/// By what a metric is told apart.
+/// A label of a metric.
 #[derive(Clone, Copy, Debug)]
 pub struct By {
     pub label: &'static str,
-    /// What it can say, as documented.
+    /// The possible values, as documented.
     pub says: &'static str,
-    /// Every value, where these are few and known; empty for route templates and status codes.
+    /// All values if they are known in advance; empty for route templates and status codes.
     pub values: &'static [&'static str],
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
-    /// As Prometheus' conventions want it: `_total` of a counter, after the base unit.
+    /// Follows the Prometheus conventions: the base unit, then `_total` for counters.
     pub name: &'static str,
     pub kind: Kind,
-    /// `seconds`, `bytes`, or what is counted.
+    /// `seconds`, `bytes`, or the things that are counted.
     pub unit: &'static str,
     pub help: &'static str,
     pub labels: &'static [By],
@@ -53,7 +53,7 @@ impl Measure {
         Self { name, kind: Kind::Histogram, unit: "seconds", help, labels: &[] }
     }
 
-    /// The same, told apart by these labels.
+    /// Adds labels.
     pub const fn by(self, labels: &'static [By]) -> Self {
         Self { labels, ..self }
     }
@@ -66,7 +66,7 @@ impl Measure {
         }
     }
 
-    /// Every series that is known before anything happens; none where only what happens names the values.
+    /// Returns every series that is known in advance; empty if the values of a label aren't.
     fn series(&self) -> Vec<Vec<Label>> {
         let mut series = vec![Vec::new()];
         for by in self.labels {
@@ -79,8 +79,8 @@ impl Measure {
     }
 }
 
-/// Describes the metrics, and lets them stand at zero from the first scrape on: Prometheus sees a counter's first step
-/// only when it has seen the counter before. A gauge with labels begins with what is measured, not with a zero.
+/// Describes the metrics and exports counters as 0 from the first scrape, because Prometheus misses an increase of a counter it
+/// hasn't seen before. Gauges with labels start with their first measured value.
 pub fn announce(measures: &[Measure]) {
     for measure in measures {
         let Measure { name, help, .. } = *measure;
@@ -103,7 +103,7 @@ pub fn announce(measures: &[Measure]) {
     }
 }
 
-/// Names metrics and puts every one of them in the crate's table, `MEASURES`: none can be named and not be listed.
+/// Defines metrics and the crate's table `MEASURES`, which thus always lists all of them.
 #[macro_export]
 macro_rules! measures {
     ($($name:ident = $measure:expr;)*) => {
@@ -242,10 +242,10 @@ mod tests {
     const OPEN: By = By { label: "open", says: "", values: &[] };
 
     #[test]
-    fn every_series_that_is_known_beforehand_is_named() {
+    fn lists_every_series_known_in_advance() {
         let counter = Measure::counter("things_total", "things", "");
         assert_eq!(counter.series(), vec![Vec::new()]);
         assert_eq!(counter.by(&[OVER, UNDER]).series().len(), 4);
-        assert!(counter.by(&[OVER, OPEN]).series().is_empty(), "nobody knows the values of the second label");
+        assert!(counter.by(&[OVER, OPEN]).series().is_empty(), "the values of the second label are unknown");
     }
 }

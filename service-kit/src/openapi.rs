@@ -1,4 +1,4 @@
-//! `GET /openapi.json`: what this process serves, for programs.
+//! `GET /openapi.json`: the OpenAPI document of this process.
 
 use axum::Router;
 use axum::body::Bytes;

@@ -1,4 +1,4 @@
-//! The life of a process: run until asked to stop, drain, and leave with an exit code that says why.
+//! The lifecycle of a process: run until asked to stop, drain, exit with a code.
 
 use crate::crash_point;
 use crate::server::DRAIN_DEADLINE;
@@ -10,14 +10,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// What draining may take beyond the servers' own deadline before the process gives up.
+/// Time for draining in addition to the servers' deadline.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// What is still blocked in a thread gets so long at the end; nothing waits for it.
+/// Time for blocked threads to finish at exit.
 const BLOCKED_GRACE: Duration = Duration::from_millis(100);
 
-/// Runs all of a process. A call that still blocks a thread at the end, such as a commit that waits for a broker, does
-/// not hold its exit up.
+/// Runs a whole process. A thread that still blocks at the end, such as a commit that waits for a broker, doesn't delay the exit.
 pub fn main(all: impl Future<Output = ExitCode>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("the system gives a process threads");
     let code = runtime.block_on(all);
@@ -25,11 +24,10 @@ pub fn main(all: impl Future<Output = ExitCode>) -> ExitCode {
     code
 }
 
-/// A process that has been asked for, until its end. Boxed: code of its futures is generated with its service, and the crates of
-/// services compile side by side, which the program that starts them all comes after.
+/// A process to run, boxed so that each service's crate compiles its own future instead of the program that starts all of them.
 pub type Process = Pin<Box<dyn Future<Output = ExitCode>>>;
 
-/// A process that works until it is asked to stop, with logs and metrics: [`run`] once both are there.
+/// Runs `work` until it is asked to stop, with logs and metrics; see [`run`].
 pub async fn serve<F, Fut>(settings: &ProcessSettings, work: F) -> ExitCode
 where
     F: FnOnce(CancellationToken) -> Fut,
@@ -42,8 +40,8 @@ where
     run(work).await
 }
 
-/// Runs `work` with a token that the first SIGTERM or SIGINT cancels. A second signal, or a drain that takes too
-/// long, ends the process at once. Work that ends unasked, or with an error, is a failure.
+/// Runs `work` with a token that the first SIGTERM or SIGINT cancels. A second signal or a drain timeout ends the process at
+/// once. Returns a failure if the work ends early or with an error.
 pub async fn run<F, Fut>(work: F) -> ExitCode
 where
     F: FnOnce(CancellationToken) -> Fut,
@@ -51,33 +49,33 @@ where
 {
     crash_point::announce();
     let open_files = raise_open_files();
-    tracing::debug!(open_files, "may keep so many files and connections open");
+    tracing::debug!(open_files, "set the limit on open files and connections");
     let stop = CancellationToken::new();
     let work = work(stop.clone());
     tokio::pin!(work);
     tokio::select! {
         ended = &mut work => return report(ended, false),
-        () = signal() => tracing::info!("asked to stop; draining"),
+        () = signal() => tracing::info!("received a stop signal, draining"),
     }
     stop.cancel();
     tokio::select! {
         ended = &mut work => report(ended, true),
-        () = signal() => { tracing::warn!("asked to stop twice; leaving at once"); ExitCode::FAILURE }
-        () = tokio::time::sleep(DRAIN_DEADLINE + GRACE) => { tracing::error!("draining took too long; leaving"); ExitCode::FAILURE }
+        () = signal() => { tracing::warn!("received a second stop signal, exiting at once"); ExitCode::FAILURE }
+        () = tokio::time::sleep(DRAIN_DEADLINE + GRACE) => { tracing::error!("draining timed out, exiting"); ExitCode::FAILURE }
     }
 }
 
-/// Takes as many open files as the system lets this process have, and says how many those are. The usual 1,024 are a
-/// courtesy to programs that use `select`; here a few slow callers could hold them all.
+/// Raises the limit on open files to the hard limit and returns it. The usual 1,024 exists for programs that use `select`; here
+/// a few slow callers could exhaust it.
 pub fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
-    // Where the system refuses (macOS, when there is no hard limit), the old one goes on.
+    // If the system rejects that (macOS without a hard limit), the old limit stays.
     let held = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
     held.unwrap_or(u64::MAX)
 }
 
-/// Runs work that ends by itself, such as a migration.
+/// Runs work that ends on its own, such as a migration.
 pub async fn once(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     match work.await {
         Ok(()) => ExitCode::SUCCESS,
@@ -92,11 +90,11 @@ fn report(ended: anyhow::Result<()>, was_asked: bool) -> ExitCode {
     match ended {
         Ok(()) if was_asked => ExitCode::SUCCESS,
         Ok(()) => {
-            tracing::error!("stopped without being asked to");
+            tracing::error!("stopped unexpectedly");
             ExitCode::FAILURE
         }
         Err(error) => {
-            // Said once, as the plain last line: who starts a process by hand looks there.
+            // Print it as the plain last line, where people who start a process by hand look for it.
             eprintln!("{error:#}");
             ExitCode::FAILURE
         }
@@ -117,10 +115,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c12_a_call_that_blocks_a_thread_does_not_hold_the_exit_up() {
+    fn c12_a_blocked_thread_does_not_delay_the_exit() {
         let (release, blocked) = std::sync::mpsc::channel::<()>();
         let (begun, has_begun) = std::sync::mpsc::channel();
-        // released only after the end: an end that waits for it never comes
+        // Dropped only after the end, so a `main` that waits for the thread would never return.
         let code = main(async move {
             tokio::task::spawn_blocking(move || {
                 let _ = begun.send(());

@@ -1,7 +1,7 @@
-//! What `TELEMETRY_PROFILE=production` refuses: settings that are good for development only. Each refusal is one line with the
-//! setting, its value and the fix.
+//! Settings that `TELEMETRY_PROFILE=production` rejects because they are only suitable for development. Each error is one line
+//! with the setting, its value and the fix.
 //!
-//! What the stores themselves lack is found when they are checked (`kafka::check_topics`, `stores::check_clickhouse`).
+//! The configuration of the stores is checked elsewhere (`kafka::check_topics`, `stores::check_clickhouse`).
 
 mod breadth;
 
@@ -14,7 +14,7 @@ use sqlx::postgres::PgSslMode;
 use url::Url;
 
 impl KafkaSettings {
-    /// Refuses brokers without TLS or without a client that they know, and wants three copies of each record from now on.
+    /// Rejects brokers without TLS or client authentication, and requires three copies of each record.
     pub fn harden(&mut self) -> anyhow::Result<()> {
         self.security.harden()?;
         self.must_replicate = true;
@@ -23,7 +23,7 @@ impl KafkaSettings {
 }
 
 impl PostgresSettings {
-    /// Refuses a connection that anybody on the way could read. A socket of this machine has no way to be read on.
+    /// Rejects unencrypted connections, except through a Unix socket.
     pub fn harden(&self) -> anyhow::Result<()> {
         let options = connections::postgres_options(self)?;
         let (host, port) = (options.get_host(), options.get_port());
@@ -37,7 +37,7 @@ impl PostgresSettings {
 }
 
 impl ClickHouseSettings {
-    /// Refuses HTTP without TLS, except to this machine.
+    /// Rejects HTTP without TLS, except to this machine.
     pub fn harden(&self) -> anyhow::Result<()> {
         let url = Url::parse(&self.clickhouse_url).ok();
         let url = url.as_ref().filter(|url| url.scheme() != "https" && !is_this_machine(url));
@@ -51,8 +51,8 @@ impl ClickHouseSettings {
 }
 
 impl ClientSettings {
-    /// Refuses silence about proxies (behind one that is not named, all clients are one client, and share its limits), and
-    /// proxies that are the internet: then everybody may say for whom they ask.
+    /// Rejects unset proxies (behind an unlisted proxy, all clients would share the limits of one address) and networks so large that
+    /// anyone could forge an address.
     pub fn harden(&self) -> anyhow::Result<()> {
         ensure!(
             self.trusted_proxies != TrustedProxies::Unsaid,
@@ -70,7 +70,7 @@ impl ClientSettings {
 }
 
 impl WebhookSettings {
-    /// Refuses the two ways past the guard of what goes out.
+    /// Rejects the settings that weaken the guard of outgoing requests.
     pub fn harden(&self) -> anyhow::Result<()> {
         ensure!(
             self.webhook_allow.are_public(),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn postgresql_is_spoken_to_over_tls_or_over_a_socket_of_this_machine() {
+    fn postgresql_requires_tls_or_a_unix_socket() {
         for taken in ["?sslmode=require", "?sslmode=verify-ca", "?sslmode=verify-full", "?host=/run/postgresql"] {
             postgres(&format!("postgres://u:hunter2@db.test/t{taken}")).unwrap();
         }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn clickhouse_is_spoken_to_over_tls_or_on_this_machine() {
+    fn clickhouse_requires_tls_or_this_machine() {
         let harden = |url: &str| ClickHouseSettings::at(url, "telemetry").harden();
         for taken in ["https://ch.test:8443", "http://127.0.0.1:8123", "http://[::1]:8123", "http://localhost:8123"] {
             harden(taken).unwrap();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a15_who_stands_before_the_service_has_to_be_said() {
+    fn trusted_proxies_must_be_set() {
         let with = |said: &str| ClientSettings { trusted_proxies: said.parse().unwrap(), ..ClientSettings::default() };
         assert!(with("").harden().unwrap_err().to_string().starts_with("TELEMETRY_TRUSTED_PROXIES is not set: "));
         with("none").harden().unwrap();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a15_the_internet_is_no_reverse_proxy() {
+    fn rejects_the_internet_as_trusted_proxy() {
         let with = |said: &str| ClientSettings { trusted_proxies: said.parse().unwrap(), ..ClientSettings::default() };
         for said in ["0.0.0.0/0", "::/0", "10.0.0.0/8,0.0.0.0/1,128.0.0.0/1", "8.0.0.0/8"] {
             let refused = with(said).harden().unwrap_err().to_string();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn webhooks_go_to_public_servers_whatever_their_port() {
+    fn webhooks_may_use_public_servers_on_any_port() {
         let with = |allowed: &str| WebhookSettings { webhook_allow: allowed.parse().unwrap(), ..WebhookSettings::default() };
         with("*:8443,*:9443").harden().unwrap();
         let said = with("*:8443,localhost:9443").harden().unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Token buckets (docs/api/http.md#rates): one for each API key, person or client address.
+//! Token buckets (docs/api/http.md#rates), keyed by API key, person or client address.
 
 use crate::http::ApiError;
 use governor::clock::{Clock, DefaultClock};
@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const SWEEP_EVERY: u32 = 4_096;
 
-/// How many times its rate a bucket of requests a second holds; one of requests a minute holds a minute's.
+/// Capacity of a per-second bucket as a multiple of its rate. A per-minute bucket holds one minute's requests.
 const SECONDS_AT_ONCE: NonZeroU32 = NonZeroU32::new(2).expect("two is not zero");
 
 type Buckets<K, C> = RateLimiter<K, DefaultKeyedStateStore<K>, C, NoOpMiddleware<<C as Clock>::Instant>>;
 
-/// Buckets of one surface, by what `K` names.
+/// Buckets of one service, keyed by `K`.
 pub struct Rates<K: Hash + Eq + Copy = ApiKeyId, C: Clock + Clone = DefaultClock> {
     buckets: Option<Buckets<K, C>>,
     capacity: u32,
@@ -27,12 +27,12 @@ pub struct Rates<K: Hash + Eq + Copy = ApiKeyId, C: Clock + Clone = DefaultClock
 }
 
 impl<K: Hash + Eq + Copy> Rates<K> {
-    /// `per_second` requests of one key go on for ever, exactly twice as many at once; 0 admits all.
+    /// Allows `per_second` requests per key, and bursts of twice as many; 0 means unlimited.
     pub fn per_key(per_second: u32) -> Self {
         Self::by_the_second(per_second, DefaultClock::default())
     }
 
-    /// `per_minute` requests of one key, exactly so many at once if it likes; 0 admits all.
+    /// Allows `per_minute` requests per key, also all at once; 0 means unlimited.
     pub fn per_minute(per_minute: u32) -> Self {
         Self::by_the_minute(per_minute, DefaultClock::default())
     }
@@ -57,12 +57,12 @@ impl<K: Hash + Eq + Copy, C: Clock + Clone> Rates<K, C> {
         }
     }
 
-    /// Takes a token, or answers 429 with the seconds to wait.
+    /// Takes a token, or returns 429 with the seconds to wait.
     pub fn admit(&self, key: K) -> Result<(), ApiError> {
         self.admit_many(key, NonZeroU32::MIN)
     }
 
-    /// Takes a token for each of `count`, all or none; what is more than a full bucket costs a full one.
+    /// Takes `count` tokens or none; more than the capacity costs a full bucket.
     pub fn admit_many(&self, key: K, count: NonZeroU32) -> Result<(), ApiError> {
         let Some(buckets) = &self.buckets else { return Ok(()) };
         self.sweep_now_and_then(buckets);
@@ -81,17 +81,17 @@ impl<K: Hash + Eq + Copy, C: Clock + Clone> Rates<K, C> {
     }
 }
 
-/// How many times the rate of one credential all credentials of an organization have together.
+/// Rate of an organization as a multiple of the rate of one of its credentials.
 const CREDENTIALS_OF_ORGANIZATION: u32 = 2;
 
-/// Rates of one surface: a bucket for each credential, and one for each organization whatever credentials it has.
+/// Rates of one service: a bucket for each credential, and one for each organization.
 pub struct CallerRates<K: Hash + Eq + Copy = ApiKeyId> {
     credentials: Rates<K>,
     organizations: Rates<OrgId>,
 }
 
 impl<K: Hash + Eq + Copy> CallerRates<K> {
-    /// `per_second` requests of one credential, and twice as many of an organization; 0: no limit.
+    /// Allows `per_second` requests per credential and twice as many per organization; 0 means unlimited.
     pub fn new(per_second: u32) -> Self {
         Self {
             credentials: Rates::per_key(per_second),
@@ -99,12 +99,12 @@ impl<K: Hash + Eq + Copy> CallerRates<K> {
         }
     }
 
-    /// Takes a token of both, or returns 429.
+    /// Takes a token from both buckets, or returns 429.
     pub fn admit(&self, credential: K, organization: OrgId) -> Result<(), ApiError> {
         self.admit_many(credential, organization, NonZeroU32::MIN)
     }
 
-    /// Takes a token of the credential alone, before it is known for which organization it acts.
+    /// Takes a token from the credential's bucket only, before the organization is known.
     pub fn admit_credential(&self, credential: K) -> Result<(), ApiError> {
         self.credentials.admit(credential)
     }
@@ -113,7 +113,7 @@ impl<K: Hash + Eq + Copy> CallerRates<K> {
         self.organizations.admit_many(organization, count)
     }
 
-    /// Takes `count` tokens of both, or returns 429.
+    /// Takes `count` tokens from both buckets, or returns 429.
     pub fn admit_many(&self, credential: K, organization: OrgId, count: NonZeroU32) -> Result<(), ApiError> {
         self.credentials.admit_many(credential, count)?;
         self.admit_organization(organization, count)
@@ -127,18 +127,18 @@ mod tests {
     use std::time::Duration;
     use uuid::Uuid;
 
-    /// How many of far too many requests at this moment are admitted.
+    /// Returns how many of 10,000 requests at once are admitted.
     fn admitted<C: Clock + Clone>(rates: &Rates<&str, C>, key: &'static str) -> usize {
         (0..10_000).filter(|_| rates.admit(key).is_ok()).count()
     }
 
     #[test]
-    fn a_bucket_by_the_second_holds_exactly_twice_its_rate_and_fills_at_its_rate() {
+    fn per_second_bucket_holds_twice_its_rate() {
         for rate in [1, 5, 200] {
             let clock = FakeRelativeClock::default();
             let rates = Rates::by_the_second(rate, clock.clone());
             let rate = rate as usize;
-            assert_eq!((admitted(&rates, "a"), admitted(&rates, "b")), (2 * rate, 2 * rate), "each key has its own");
+            assert_eq!((admitted(&rates, "a"), admitted(&rates, "b")), (2 * rate, 2 * rate), "each key has its own bucket");
             for (seconds, again) in [(1, rate), (2, 2 * rate), (3, 2 * rate), (60, 2 * rate), (1, rate)] {
                 clock.advance(Duration::from_secs(seconds));
                 assert_eq!(admitted(&rates, "a"), again, "{rate} a second, {seconds} seconds later");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_by_the_minute_holds_exactly_a_minutes_and_fills_at_its_rate() {
+    fn per_minute_bucket_holds_one_minute() {
         for rate in [1, 60, 600] {
             let clock = FakeRelativeClock::default();
             let rates = Rates::by_the_minute(rate, clock.clone());
@@ -155,14 +155,14 @@ mod tests {
             assert_eq!(admitted(&rates, "a"), rate);
             for (seconds, again) in [(60, rate), (30, rate / 2), (3_600, rate)] {
                 clock.advance(Duration::from_secs(seconds));
-                // Half of what one a minute fills stays in the bucket, and the next hour fills it up.
+                // Half a token stays in the one-per-minute bucket, and the next hour fills it.
                 assert_eq!(admitted(&rates, "a"), again, "{rate} a minute, {seconds} seconds later");
             }
         }
     }
 
     #[test]
-    fn who_is_over_its_rate_is_told_how_long_to_wait_and_a_rate_of_nothing_is_no_limit() {
+    fn rejects_requests_over_the_rate_and_zero_is_unlimited() {
         let rates = Rates::per_key(5);
         let one = ApiKeyId(Uuid::from_u128(1));
         let refused = (0..1_000).find_map(|_| rates.admit(one).err()).unwrap();
@@ -171,31 +171,31 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_cost_one_each_and_never_more_than_a_full_bucket() {
+    fn many_at_once_cost_at_most_a_full_bucket() {
         let rates = Rates::per_minute(10);
         let many = |count| NonZeroU32::new(count).unwrap();
         assert!(rates.admit_many("a", many(9)).is_ok());
-        assert_eq!(rates.admit_many("a", many(9)).unwrap_err().code(), Code::TooManyRequests, "one was left");
-        assert!(rates.admit("a").is_ok(), "what was refused took nothing");
+        assert_eq!(rates.admit_many("a", many(9)).unwrap_err().code(), Code::TooManyRequests, "only one token was left");
+        assert!(rates.admit("a").is_ok(), "a rejected request takes no token");
         assert!(rates.admit_many("b", many(1_000)).is_ok());
         assert!(rates.admit("b").is_err());
     }
 
     #[test]
-    fn many_credentials_of_an_organization_share_its_rate() {
+    fn credentials_of_an_organization_share_its_rate() {
         let rates = CallerRates::new(5);
         let admitted = |organization: u128| {
             let organization = OrgId(Uuid::from_u128(organization));
             (0..1_000).filter(|credential| rates.admit((organization, *credential), organization).is_ok()).count()
         };
-        // The bucket refills while the test runs.
+        // The bucket refills during the test.
         assert!((20..30).contains(&admitted(1)), "each of 1,000 credentials has its own bucket");
-        assert!(admitted(2) >= 20, "other organizations have theirs");
+        assert!(admitted(2) >= 20, "other organizations have their own bucket");
     }
 
     #[test]
-    fn x30_a_million_made_up_keys_leave_a_small_table() {
-        // A bucket of this rate is full again, and swept, a microsecond after its one request.
+    fn a_million_invalid_keys_leave_a_small_table() {
+        // At this rate, a bucket is full again, and removed by the sweep, a microsecond after its only request.
         let rates = Rates::per_key(1_000_000);
         for key in 0..1_000_000_u32 {
             assert!(rates.admit(key).is_ok());

@@ -1,5 +1,5 @@
-//! The accounts of PostgreSQL and ClickHouse: one for each service, with what `schemas/postgres/roles/grants.sql` and
-//! `schemas/clickhouse/accounts.xml` say, and the check that production runs on no other kind (`privileges`).
+//! The services' accounts in PostgreSQL and ClickHouse, with the grants of `schemas/postgres/roles/grants.sql` and
+//! `schemas/clickhouse/accounts.xml`, and the check that production uses no other (`privileges`).
 
 mod clickhouse_grants;
 mod privileges;
@@ -15,10 +15,10 @@ use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 use sqlx::PgPool;
 
-/// What `telemetry identity-api migrate` executes after the migrations.
+/// SQL that `telemetry identity-api migrate` runs after the migrations.
 const GRANTS: &str = include_str!("../../schemas/postgres/roles/grants.sql");
 
-/// Apart from every other lock of the database.
+/// Advisory lock for grants only.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('telemetry.grants'))";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,14 +45,14 @@ impl Role {
 }
 
 impl PostgresSettings {
-    /// The same database as this service, with the password that follows from this one: for development.
+    /// Returns the same database with the user and development password of `role`.
     pub fn signed_in_as(&self, role: Role) -> anyhow::Result<Self> {
         Ok(Self { database_url: renamed(&self.database_url, role).context("DATABASE_URL: not an address with a host")? })
     }
 }
 
 impl ClickHouseSettings {
-    /// The same database as this service, with the password that follows from this one: for development.
+    /// Returns the same database with the user and development password of `role`.
     pub fn signed_in_as(&self, role: Role) -> anyhow::Result<Self> {
         let url = renamed(&self.clickhouse_url, role).context("CLICKHOUSE_URL: not an HTTP address with a host")?;
         Ok(Self { clickhouse_url: url, ..self.clone() })
@@ -68,8 +68,8 @@ fn renamed(address: &str, role: Role) -> Option<String> {
     Some(url.into())
 }
 
-/// The password of a service on a server of `cargo local`, whose accounts each have one of their own, from that of the
-/// administrator or of the owner of the tables. None where all share one.
+/// Returns a service's password on a `cargo local` server, derived from the password of the administrator or of the tables'
+/// owner; `None` if all accounts share one password.
 fn own_password(user: &str, password: &str, role: Role) -> Option<String> {
     const ROOT: &str = "each";
     let follow = |password: &str, account: &str| HEXLOWER.encode(&Sha256::digest(format!("{password} {account}")));
@@ -79,22 +79,21 @@ fn own_password(user: &str, password: &str, role: Role) -> Option<String> {
     password.starts_with(ROOT).then(|| follow(&owners(), role.name()))
 }
 
-/// Makes the roles that PostgreSQL does not know yet, each with the password with which [`PostgresSettings::signed_in_as`] signs
-/// in: for development.
+/// Creates missing roles in PostgreSQL with the passwords that [`PostgresSettings::signed_in_as`] uses; for development.
 pub async fn create_for_development(settings: &PostgresSettings) -> anyhow::Result<()> {
     let own = |role| settings.signed_in_as(role).ok().and_then(|own| password(&own.database_url));
     create_missing(&connections::postgres(settings)?, own).await
 }
 
-/// As it was before some of its characters were escaped.
+/// Returns the password without URL escapes.
 fn password(address: &str) -> Option<String> {
     let url = url::Url::parse(address).ok()?;
     let escaped = url.password()?.replace('+', "%2B").replace('&', "%26");
     url::form_urlencoded::parse(format!("p={escaped}").as_bytes()).next().map(|(_, password)| password.into_owned())
 }
 
-/// Makes the roles that PostgreSQL does not know yet, each with its password; without one nobody can sign in as it until an
-/// administrator has given it one. Safe when several processes start at once.
+/// Creates missing roles in PostgreSQL. A role without a password can't log in until an administrator sets one. Safe to run in
+/// several processes at once.
 pub(crate) async fn create_missing(pool: &PgPool, password: impl Fn(Role) -> Option<String>) -> anyhow::Result<()> {
     let missing = missing(pool).await?;
     if missing.is_empty() {
@@ -122,7 +121,7 @@ pub(crate) async fn create_missing(pool: &PgPool, password: impl Fn(Role) -> Opt
     Ok(())
 }
 
-/// `duplicate_object`, or `unique_violation` when somebody else makes it at this moment.
+/// `duplicate_object`, or `unique_violation` if another process creates the role at the same time.
 fn is_there_already(code: Option<&str>) -> bool {
     matches!(code, Some("42710" | "23505"))
 }
@@ -137,7 +136,7 @@ async fn missing(pool: &PgPool) -> anyhow::Result<Vec<Role>> {
     Ok(Role::ALL.into_iter().filter(|role| !found.iter().any(|found| found == role.name())).collect())
 }
 
-/// Gives every role what it needs and takes back everything else, in one step, so that a running service notices nothing.
+/// Grants each role its privileges and revokes all others in one transaction, so running services aren't interrupted.
 pub(crate) async fn grant(pool: &PgPool) -> anyhow::Result<()> {
     let granted = async {
         let mut transaction = pool.begin().await?;
@@ -148,8 +147,8 @@ pub(crate) async fn grant(pool: &PgPool) -> anyhow::Result<()> {
     granted.await.context("DATABASE_URL: the rights of the services cannot be granted; sign in as the owner of the tables")
 }
 
-/// What only an administrator of the server can take from the services, as the statement that does: to make large objects, which
-/// PostgreSQL lets everybody do. None where that is done.
+/// Returns the statement that only a server administrator can run: it revokes the creation of large objects, which PostgreSQL
+/// grants to everyone. `None` if that is already done.
 pub async fn left_to_administrator(pool: &PgPool) -> anyhow::Result<Option<String>> {
     let statement = sqlx::query_scalar(
         "SELECT 'REVOKE EXECUTE ON FUNCTION ' || string_agg(oid::regprocedure::text, ', ' ORDER BY oid) || ' FROM PUBLIC' \
@@ -164,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_that_of_another_account_with_the_same_password() {
+    fn replaces_the_account_in_an_address() {
         let postgres = PostgresSettings { database_url: "postgres://telemetry:p%40ss@db:5433/x?sslmode=require".into() };
         let query = postgres.signed_in_as(Role::Query).unwrap();
         assert_eq!(query.database_url, "postgres://telemetry_query:p%40ss@db:5433/x?sslmode=require");

@@ -1,5 +1,5 @@
-//! Secrets that must be read again, encrypted at rest with a key that only the setting holds: who has a copy of the
-//! database has no secret (docs/api/webhooks.md#registering).
+//! Encrypts secrets at rest with a key that only the configuration contains, so a copy of the database reveals none of them
+//! (docs/api/webhooks.md#registering).
 
 use anyhow::{Context, anyhow};
 use base64::Engine;
@@ -11,10 +11,9 @@ use std::fmt;
 
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
-/// First byte of what is sealed: with which cipher, for the day there is another.
+/// Version byte of sealed data, which identifies the cipher.
 const XCHACHA20_POLY1305: u8 = 1;
 
-/// The key of what is encrypted at rest.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SecretsSettings {
     /// Key that encrypts secrets of webhooks and drains at rest: 32 random bytes in base64, as `openssl rand -base64 32` prints them
@@ -22,7 +21,7 @@ pub struct SecretsSettings {
     pub secrets_key: Option<SecretsKey>,
 }
 
-/// A key as it is set; checked only where it is used, because a refused setting is repeated to whoever started us.
+/// A key as configured. Validated only on use, because clap would print an invalid value in its error.
 #[derive(Clone)]
 pub struct SecretsKey(String);
 
@@ -43,14 +42,14 @@ impl SecretsKey {
         Self(STANDARD.encode(rand::random::<[u8; KEY_BYTES]>()))
     }
 
-    /// The key as it is set, for the one file that keeps it.
+    /// Returns the configured key, for the one file that stores it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
 impl SecretsSettings {
-    /// The cipher, or one line that names the fix.
+    /// Returns the cipher, or an error of one line that names the fix.
     pub fn sealer(&self) -> anyhow::Result<Sealer> {
         let key = self.secrets_key.as_ref().context(
             "TELEMETRY_SECRETS_KEY is not set: generate a key once with `openssl rand -base64 32`, keep it, and set it at every start",
@@ -62,7 +61,7 @@ impl SecretsSettings {
     }
 }
 
-/// Seals and opens; cheap to clone.
+/// Encrypts and decrypts; cheap to clone.
 #[derive(Clone)]
 pub struct Sealer(XChaCha20Poly1305);
 
@@ -73,16 +72,16 @@ impl fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// Encrypts `secret`, bound to its `place`: in another row it cannot be opened.
+    /// Encrypts `secret`, bound to its `place`: it can't be decrypted in another row.
     pub fn seal(&self, secret: &str, place: &[u8]) -> anyhow::Result<Vec<u8>> {
-        // 192 random bits never repeat in practice, so no counter has to be kept.
+        // 192 random bits don't repeat in practice, so no counter is needed.
         let nonce: [u8; NONCE_BYTES] = rand::random();
         let payload = Payload { msg: secret.as_bytes(), aad: place };
         let encrypted = self.0.encrypt(&XNonce::from(nonce), payload).map_err(|_| anyhow!("a secret cannot be sealed"))?;
         Ok([&[XCHACHA20_POLY1305][..], &nonce, &encrypted].concat())
     }
 
-    /// Decrypts what [`Sealer::seal`] made with the same key for the same `place`.
+    /// Decrypts data that [`Sealer::seal`] encrypted with the same key and `place`.
     pub fn open(&self, sealed: &[u8], place: &[u8]) -> anyhow::Result<String> {
         let refuse = || anyhow!("a sealed secret cannot be opened: TELEMETRY_SECRETS_KEY is not the key that sealed it");
         let rest = sealed.strip_prefix(&[XCHACHA20_POLY1305]).ok_or_else(refuse)?;
@@ -102,12 +101,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_is_opened_only_with_the_key_and_in_its_place() {
+    fn opens_only_with_the_same_key_and_place() {
         let (ours, other) = (sealer(SecretsKey::mint().reveal()).unwrap(), sealer(SecretsKey::mint().reveal()).unwrap());
         let sealed = ours.seal("whsec_abc", b"row 1").unwrap();
         assert_eq!(ours.open(&sealed, b"row 1").unwrap(), "whsec_abc");
         assert!(!sealed.windows(9).any(|part| part == b"whsec_abc"));
-        assert_ne!(ours.seal("whsec_abc", b"row 1").unwrap(), sealed, "the same secret never looks the same");
+        assert_ne!(ours.seal("whsec_abc", b"row 1").unwrap(), sealed, "sealing twice gives different bytes");
         assert!(ours.open(&sealed, b"row 2").is_err(), "not in another row");
         assert!(other.open(&sealed, b"row 1").is_err(), "not with another key");
         for at in 0..sealed.len() {
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_or_bad_key_is_refused_in_one_line_that_does_not_repeat_it() {
+    fn rejects_bad_keys_without_printing_them() {
         let missing = SecretsSettings::default().sealer().unwrap_err().to_string();
         assert!(missing.contains("TELEMETRY_SECRETS_KEY") && missing.contains("openssl rand -base64 32"), "{missing}");
         for bad in ["", "hunter2", "aHVudGVyMg==", &STANDARD.encode([1; 31]), &STANDARD.encode([1; 33])] {
@@ -128,11 +127,11 @@ mod tests {
             assert!(bad.is_empty() || !refusal.contains(bad), "{refusal}");
             assert_eq!(refusal.lines().count(), 1);
         }
-        assert!(sealer(&format!("{}\n", SecretsKey::mint().reveal())).is_ok(), "a line end does not matter");
+        assert!(sealer(&format!("{}\n", SecretsKey::mint().reveal())).is_ok(), "a final line end is ignored");
     }
 
     #[test]
-    fn a_key_never_shows_in_debug_output() {
+    fn debug_output_hides_the_key() {
         let key = SecretsKey::mint();
         let shown = format!("{:?} {:?}", SecretsSettings { secrets_key: Some(key.clone()) }, sealer(key.reveal()).unwrap());
         assert!(!shown.contains(key.reveal()) && shown.contains("redacted"), "{shown}");

@@ -1,7 +1,7 @@
-//! Serving a router on a listener: heads that are none refused, deadlines on heads and on the reading of answers, a cap on
-//! connections in all and of one address, and a stop that ends in bounded time.
+//! Serves a router on a listener: rejects malformed heads, sets deadlines for heads and for reading responses, limits
+//! connections in total and per address, and stops within a bounded time.
 //!
-//! Heads are judged here and not by the router, because not every router has the boundary.
+//! Heads are validated here because not every router has the boundary.
 
 mod framing;
 mod guarded;
@@ -29,11 +29,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// From the first byte of a connection, or the end of a response, to the end of the next request head.
+/// Measured from the first byte of a connection, or the end of a response, to the end of the next request head.
 pub(crate) const HEAD_DEADLINE: Duration = Duration::from_secs(10);
-/// What requests in progress get after a stop was asked for; hung clients are cut off then.
+/// Time for requests in progress after a stop; clients that hang are cut off afterwards.
 pub const DRAIN_DEADLINE: Duration = Duration::from_secs(8);
-/// Connections at a time; more wait in the listen queue.
+/// Maximum number of connections; more wait in the listen queue.
 const MAX_CONNECTIONS: usize = 10_000;
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Pause after a failed accept, such as "too many open files".
@@ -41,15 +41,15 @@ const ACCEPT_BACK_OFF: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// The share of one address, and whose it is not.
+    /// Limits per client address.
     pub clients: ClientSettings,
     pub pace: Pace,
-    /// What stands between them and the listener.
+    /// How clients reach the listener.
     pub transport: Transport,
 }
 
 impl Limits {
-    /// These clients, at the usual pace, over plain HTTP.
+    /// Returns limits for these clients at the default pace over plain HTTP.
     pub fn of(clients: &ClientSettings) -> Self {
         Self { clients: clients.clone(), ..Self::default() }
     }
@@ -60,14 +60,14 @@ impl Limits {
     }
 }
 
-/// Opens the listener of a setting, or says which setting to change.
+/// Opens a listener, or returns an error that names the setting.
 pub async fn listen(address: SocketAddr, setting: &str) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .await
         .map_err(|error| anyhow::anyhow!("{setting}={address}: cannot listen ({error}); choose a free address"))
 }
 
-/// Serves until `stop` is cancelled, then finishes what is in progress within [`DRAIN_DEADLINE`].
+/// Serves until `stop` is cancelled, then finishes requests in progress within [`DRAIN_DEADLINE`].
 pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: CancellationToken) {
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let addresses = Slots::unlimited();
@@ -89,18 +89,18 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
             );
         let watched = graceful.watch(connection);
         tokio::spawn(async move {
-            // A connection that breaks is the client's matter; its request was counted by the boundary.
+            // Ignore connection errors of clients; the boundary has counted the request.
             let _ = watched.await;
             drop(places);
         });
     }
     drop(listener);
     if tokio::time::timeout(DRAIN_DEADLINE, graceful.shutdown()).await.is_err() {
-        tracing::warn!("cut off clients that did not finish in time");
+        tracing::warn!("disconnected clients that did not finish before the drain deadline");
     }
 }
 
-/// What the router answers, or the refusal of a head that is none.
+/// Returns the router's response, or an error for a malformed head.
 fn answer(
     service: &TowerToHyperService<Router>,
     mut request: hyper::Request<Incoming>,
@@ -122,7 +122,7 @@ fn answer(
     }
 }
 
-/// The next connection that may be one, with its places among all and among those of its address.
+/// Accepts the next connection that the limits permit, with its slots.
 async fn accept(
     listener: &TcpListener,
     connections: &Arc<Semaphore>,
@@ -137,14 +137,14 @@ async fn accept(
                 Err(_) => measures::cut(measures::ADDRESS_SHARE),
             },
             Err(error) => {
-                tracing::warn!("accepting a connection failed: {error}");
+                tracing::warn!("failed to accept a connection: {error}");
                 tokio::time::sleep(ACCEPT_BACK_OFF).await;
             }
         }
     }
 }
 
-/// A connection's place among those of its address; none of a trusted proxy, behind which stand many clients.
+/// Returns the connection's slot of its address; `None` for a trusted proxy, which has many clients.
 fn place(
     addresses: &Arc<Slots<ClientAddress>>,
     clients: &ClientSettings,
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a3_an_address_has_its_share_exactly_gives_it_back_and_a_trusted_proxy_has_no_limit() {
+    fn a3_limits_connections_per_address_except_of_proxies() {
         let trusted_proxies = "10.0.0.0/8".parse().unwrap();
         let clients = ClientSettings { connections_per_address: 2, trusted_proxies, ..ClientSettings::default() };
         let addresses = Slots::unlimited();
@@ -173,6 +173,6 @@ mod tests {
         assert!(enter("192.0.2.1").is_ok());
         assert!((0..100).all(|_| enter("10.1.2.3").unwrap().is_none()));
         drop(two);
-        assert!(addresses.by_key().is_empty(), "who has left is not remembered");
+        assert!(addresses.by_key().is_empty(), "closed connections leave no entry");
     }
 }

@@ -1,12 +1,11 @@
-//! The cookie in which a browser holds the session of a person, and how it becomes a bearer value
-//! (docs/api/identity.md#cookies).
+//! The cookie with a person's session, and its conversion to a bearer token (docs/api/identity.md#cookies).
 
 use crate::auth::presented_session;
 use crate::http::{ApiError, Transport};
 use axum::http::{HeaderMap, HeaderValue, header};
 use schemas::secrets::PlainUserSession;
 
-/// Over HTTPS a browser takes this name from this very host only: a neighbouring host cannot plant one.
+/// Returns the cookie's name. Over HTTPS, the prefix `__Host-` prevents sibling hosts from setting it.
 pub const fn name(transport: Transport) -> &'static str {
     match transport {
         Transport::Https => "__Host-telemetry-session",
@@ -28,10 +27,10 @@ pub fn values<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
     named.map(|(_, value)| value).collect()
 }
 
-/// The session in the cookie, if there is one; 401 where there are two, or a bearer value that is another.
+/// Returns the session in the cookie, if any; 401 for two sessions, or for a bearer token that contradicts the cookie.
 ///
-/// A value that was never minted is somebody else's cookie of the same name: it counts as none, or it would keep its holder
-/// from signing in.
+/// Ignores values that aren't session tokens: they belong to another program's cookie of the same name and must not prevent
+/// signing in.
 pub fn presented(headers: &HeaderMap, transport: Transport) -> Result<Option<PlainUserSession>, ApiError> {
     let mut sessions = values(headers, name(transport)).into_iter().filter_map(PlainUserSession::parse);
     let cookie = sessions.next();
@@ -45,7 +44,7 @@ pub fn presented(headers: &HeaderMap, transport: Transport) -> Result<Option<Pla
     Ok(cookie)
 }
 
-/// Shows the session of a cookie as a bearer value: no handler sees a cookie.
+/// Sets the cookie's session as the bearer token, so handlers don't need to read cookies.
 pub fn show_as_bearer(headers: &mut HeaderMap, cookie: &PlainUserSession) -> Result<(), ApiError> {
     let bearer = format!("Bearer {}", cookie.reveal());
     let mut bearer = HeaderValue::try_from(bearer).map_err(|_| ApiError::unauthenticated())?;
@@ -67,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn one_session_counts_and_two_are_none() {
+    fn rejects_two_sessions() {
         let (one, two) = (PlainUserSession::mint(), PlainUserSession::mint());
         let cookie = |session: &PlainUserSession| format!("a=b; telemetry-session={}; c", session.reveal());
         let bearer = |session: &PlainUserSession| format!("Bearer {}", session.reveal());
@@ -77,7 +76,7 @@ mod tests {
         assert_eq!(found(headers(&[&cookie(&one)], None)), Ok(Some(one.hash())));
         assert_eq!(found(headers(&[&cookie(&one)], Some(&bearer(&one)))), Ok(Some(one.hash())));
         assert_eq!(found(headers(&[], Some(&bearer(&one)))), Ok(None));
-        assert_eq!(found(headers(&["telemetry-session=mine"], None)), Ok(None), "another program's cookie");
+        assert_eq!(found(headers(&["telemetry-session=mine"], None)), Ok(None), "ignores another program's cookie");
         for contradicting in [
             headers(&[&cookie(&one), &cookie(&two)], None),
             headers(&[&cookie(&one)], Some(&bearer(&two))),
@@ -88,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn x25_over_https_only_the_name_that_no_neighbour_can_plant_counts() {
+    fn x25_https_requires_the_host_prefix() {
         let session = PlainUserSession::mint();
         let planted = headers(&[&format!("telemetry-session={}", session.reveal())], None);
         assert!(presented(&planted, Transport::Https).unwrap().is_none());

@@ -1,5 +1,4 @@
-//! Settings every process shares, read from the command line and the environment; their `--help` is their
-//! documentation.
+//! Settings shared by all processes, read from the command line and the environment. `--help` is their documentation.
 
 mod bots;
 pub mod kafka_security;
@@ -19,10 +18,10 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Settings of this product start with one of these, except the three addresses every deployment already names.
+/// Prefixes of this product's settings, except the three addresses that deployments usually name already.
 const PREFIXES: [&str; 2] = ["TELEMETRY_", "WEBHOOK_"];
 
-/// The settings of every binary, one a line; written with `docs/settings.md`, from the same source.
+/// Names of the settings of all binaries, one per line; generated together with `docs/settings.md`.
 const NAMES: &str = include_str!("settings/names.txt");
 
 /// Where a process listens and what it writes about itself.
@@ -60,7 +59,7 @@ impl Profile {
         self == Self::Production
     }
 
-    /// How clients reach a surface that does not know its own address.
+    /// Returns how clients reach a service that doesn't know its own address.
     pub fn transport(self) -> Transport {
         if self.is_production() { Transport::Https } else { Transport::Plain }
     }
@@ -122,7 +121,7 @@ pub struct ClickHouseSettings {
 }
 
 impl ClickHouseSettings {
-    /// This database of one server, without an authority of its own.
+    /// Returns settings for this database on one server, without an extra authority.
     pub fn at(url: impl Into<String>, database: impl Into<String>) -> Self {
         let (clickhouse_url, clickhouse_database) = (url.into(), database.into());
         Self { clickhouse_url, clickhouse_database, clickhouse_ca: None }
@@ -154,7 +153,7 @@ pub struct WebhookSettings {
 }
 
 impl WebhookSettings {
-    /// Logs a warning for each setting that weakens the protection of outgoing webhooks. Called at start-up.
+    /// Logs a warning for each setting that weakens the protection of outgoing webhooks. Called at startup.
     pub fn warn_if_open(&self) {
         if !self.webhook_allow.is_empty() {
             tracing::warn!(allowed = %self.webhook_allow, "WEBHOOK_ALLOW permits webhook targets other than public servers on port 443; don't use it in production");
@@ -165,7 +164,7 @@ impl WebhookSettings {
     }
 }
 
-/// A setting that holds a secret: shown nowhere, and checked only where it is used, because a refused setting is repeated.
+/// A secret setting: never printed, and validated only on use, because clap prints invalid values.
 #[derive(Clone)]
 pub struct Hidden(String);
 
@@ -187,18 +186,18 @@ impl fmt::Debug for Hidden {
     }
 }
 
-/// Quoting an arbitrary name in DDL is not worth the risk: a plain identifier or nothing.
+/// Accepts only plain identifiers, so that DDL never has to quote the name.
 fn database_name(name: &str) -> Result<String, String> {
     let is_plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
     is_plain.then(|| name.to_owned()).ok_or_else(|| "use lower-case letters, digits and underscores".to_owned())
 }
 
-/// Reads the settings of a process, or ends it with one line that names the setting, the value and the fix.
+/// Parses the settings of a process. On an error, exits with one line that names the setting, the value and the fix.
 pub fn parse<S: Parser>() -> S {
     parse_from(std::env::args_os())
 }
 
-/// The same from these words, of which the first is the program's name.
+/// Like [`parse`], with the given arguments; the first is the program's name.
 pub fn parse_from<S: Parser>(words: impl IntoIterator<Item = impl Into<OsString>>) -> S {
     let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
     let program = S::command();
@@ -211,7 +210,7 @@ pub fn parse_from<S: Parser>(words: impl IntoIterator<Item = impl Into<OsString>
     settings
 }
 
-/// What may be set for the subcommand that is asked for: another one's may have the same name and another meaning.
+/// Returns the arguments of the chosen subcommand. Those of others may have the same name and another meaning.
 fn known_to<'a>(program: &'a Command, word: Option<&OsString>) -> Vec<&'a Arg> {
     match word.and_then(|word| program.find_subcommand(word)) {
         Some(subcommand) => program.get_arguments().chain(arguments(subcommand)).collect(),
@@ -219,7 +218,7 @@ fn known_to<'a>(program: &'a Command, word: Option<&OsString>) -> Vec<&'a Arg> {
     }
 }
 
-/// Help and version go out as they are; everything else becomes a single line.
+/// Prints help and version as they are, and any error in one line.
 fn refuse(refusal: &clap::Error, known: &[&Arg]) -> ! {
     if refusal.use_stderr() {
         eprintln!("{}", one_line(&refusal.to_string(), known));
@@ -228,7 +227,7 @@ fn refuse(refusal: &clap::Error, known: &[&Arg]) -> ! {
     refusal.exit()
 }
 
-/// What clap says in several lines, with the names of the settings as the environment spells them.
+/// Joins clap's message into one line and adds the settings' names in the environment.
 fn one_line(text: &str, known: &[&Arg]) -> String {
     let is_said = |line: &&str| !line.is_empty() && !line.starts_with("For more information");
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage")).filter(is_said);
@@ -241,7 +240,7 @@ fn one_line(text: &str, known: &[&Arg]) -> String {
     format!("{line} ({settings}--help lists every setting)")
 }
 
-/// Those of its modes, too.
+/// Returns the arguments of a command and of its subcommands.
 fn arguments(command: &Command) -> Vec<&Arg> {
     command.get_arguments().chain(command.get_subcommands().flat_map(arguments)).collect()
 }
@@ -268,16 +267,16 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_setting_is_found_and_those_of_others_are_left_alone() {
+    fn finds_misspelled_settings() {
         let present = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let unknown = |names| first_unknown(&arguments(&Sample::command()), present(names));
         assert_eq!(unknown(&["TELEMETRY_LISTEN", "PATH", "KAFKA_OPTS"]), None);
-        assert_eq!(unknown(&["TELEMETRY_OIDC_PROVIDERS", "TELEMETRY_SPILL_DIR", "WEBHOOK_ALLOW"]), None, "of another service");
+        assert_eq!(unknown(&["TELEMETRY_OIDC_PROVIDERS", "TELEMETRY_SPILL_DIR", "WEBHOOK_ALLOW"]), None, "settings of another service");
         assert_eq!(unknown(&["TELEMETRY_LISTEM"]).as_deref(), Some("TELEMETRY_LISTEM"));
     }
 
     #[test]
-    fn a_refusal_is_one_line_that_names_the_setting() {
+    fn errors_are_one_line_and_name_the_setting() {
         let refusal = Sample::try_parse_from(["sample", "--listen", "here"]).err().unwrap().to_string();
         let line = one_line(&refusal, &arguments(&Sample::command()));
         assert!(line.contains("'here'") && line.contains("in the environment: TELEMETRY_LISTEN;"), "{line}");
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_name_is_a_plain_identifier() {
+    fn database_names_are_plain_identifiers() {
         assert!(database_name("telemetry_2").is_ok());
         for bad in ["", "a-b", "a b", "A", "a;drop"] {
             assert!(database_name(bad).is_err(), "{bad}");

@@ -1,7 +1,7 @@
-//! Slots that tenants share: no tenant has more of them than are left for all others (docs/api/http.md#shares).
+//! Slots that tenants share: no tenant may take more than it leaves for all others (docs/api/http.md#shares).
 //!
-//! A tenant that takes all it can gets half of the slots, the next one a quarter, and so on. A slot is free again when it is dropped.
-//! Slots for work that ends within milliseconds are all of one tenant's while no other waits ([`Slots::for_short_work`]).
+//! A tenant that takes all it can gets half of the slots, the next one a quarter, and so on. Dropping a slot frees it.
+//! For work that ends within milliseconds, a tenant may take all slots until another one waits ([`Slots::for_short_work`]).
 
 use crate::measures::common;
 use schemas::ids::OrgId;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// What the slots are for; the metrics are labeled with it.
+/// What the slots are for; a label of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
     Reads,
@@ -20,7 +20,7 @@ pub enum Pool {
     Drains,
     Webhooks,
     SignInMails,
-    /// Documents read to verify domains.
+    /// Documents fetched to verify domains.
     DomainChecks,
     LargeBodies,
     Writes,
@@ -43,7 +43,7 @@ pub enum NoSlot {
 }
 
 impl NoSlot {
-    /// What refused it, for the metrics.
+    /// Returns the label for the metrics.
     fn limit(self) -> &'static str {
         match self {
             Self::OwnShare => common::SHARE,
@@ -52,13 +52,13 @@ impl NoSlot {
     }
 }
 
-/// The slots of one pool, divided by `K`: an organization, or a client address before anyone has signed in.
+/// The slots of one pool, shared between values of `K`: organizations, or client addresses before authentication.
 #[derive(Debug)]
 pub struct Slots<K: Copy + Eq + Hash = OrgId> {
-    /// `None` is in no metric.
+    /// `None` for a pool without metrics.
     pool: Option<Pool>,
     size: usize,
-    /// Whether a tenant leaves as many slots as it takes.
+    /// Whether a tenant must leave as many slots as it takes.
     has_reserve: bool,
     state: Mutex<State<K>>,
     changed: Notify,
@@ -68,11 +68,11 @@ pub struct Slots<K: Copy + Eq + Hash = OrgId> {
 struct State<K> {
     taken: usize,
     by_key: HashMap<K, usize>,
-    /// Tenants in [`Slots::wait`], with the number of their waiters.
+    /// Number of waiters in [`Slots::wait`] by tenant.
     waiting: HashMap<K, usize>,
 }
 
-/// A taken slot, or several, until it is dropped.
+/// One or more taken slots, freed on drop.
 #[derive(Debug)]
 pub struct Slot<K: Copy + Eq + Hash = OrgId> {
     slots: Arc<Slots<K>>,
@@ -85,13 +85,13 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         Self::create(Some(pool), size, true)
     }
 
-    /// Creates a pool of `size` slots, at least two, all of which a tenant may have while no other waits. The next one that waits has
-    /// a slot as soon as any is free.
+    /// Creates a pool of `size` slots, at least two, in which a tenant may take all slots while no other waits. A tenant that waits
+    /// gets the next free slot.
     pub fn for_short_work(pool: Pool, size: usize) -> Arc<Self> {
         Self::create(Some(pool), size.max(2), false)
     }
 
-    /// Creates slots without end, of which a tenant has as many as each [`Slots::take`] says. They are in no metric.
+    /// Creates a pool without a total limit; each [`Slots::take`] sets the tenant's limit. It has no metrics.
     pub(crate) fn unlimited() -> Arc<Self> {
         Self::create(None, usize::MAX, false)
     }
@@ -103,12 +103,12 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         Arc::new(slots)
     }
 
-    /// Takes a slot for a tenant that may have `most` at a time.
+    /// Takes a slot for a tenant that may have up to `most` at a time.
     pub fn take(self: &Arc<Self>, key: K, most: usize) -> Result<Slot<K>, NoSlot> {
         self.take_from(&mut self.lock(), key, most).inspect_err(|why| self.note(why.limit()))
     }
 
-    /// Takes a slot, and waits up to `patience` for one. Of those that wait, the tenant with the fewest slots is next.
+    /// Takes a slot, waiting for up to `patience`. The waiting tenant with the fewest slots is next.
     pub async fn wait(self: &Arc<Self>, key: K, patience: Duration) -> Result<Slot<K>, NoSlot> {
         let until = Instant::now() + patience;
         let _waiter = Waiter::enter(self, key);
@@ -126,7 +126,7 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         }
     }
 
-    /// Counts a refusal because one credential has as many as it may have, in the metrics.
+    /// Counts a rejection in the metrics because one credential reached its limit.
     pub fn note_credential_limit(&self) {
         self.note(common::CREDENTIAL);
     }
@@ -135,7 +135,7 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         self.size.saturating_sub(self.lock().taken)
     }
 
-    /// Tenants that have slots, with their numbers.
+    /// Returns the tenants with slots and how many they have.
     pub fn by_key(&self) -> Vec<(K, usize)> {
         self.lock().by_key.iter().map(|(key, taken)| (*key, *taken)).collect()
     }
@@ -184,7 +184,7 @@ impl<K: Copy + Eq + Hash> Slots<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // Every change is complete before a panic could happen.
+        // Every change is complete before a panic could occur.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -200,7 +200,7 @@ impl<K: Copy + Eq + Hash> Slot<K> {
         self.key
     }
 
-    /// Takes more slots for the same tenant, up to `count` together. On an error it has as many as before.
+    /// Takes more slots for the same tenant, up to `count` in total. On an error, the number stays unchanged.
     pub fn grow_to(&mut self, count: usize) -> Result<(), NoSlot> {
         let Some(more) = count.checked_sub(self.count).filter(|more| *more > 0) else { return Ok(()) };
         self.slots.add(&mut self.slots.lock(), self.key, more).inspect_err(|why| self.slots.note(why.limit()))?;
@@ -235,12 +235,12 @@ impl<'a, K: Copy + Eq + Hash> Waiter<'a, K> {
 impl<K: Copy + Eq + Hash> Drop for Waiter<'_, K> {
     fn drop(&mut self) {
         remove(&mut self.slots.lock().waiting, self.key, 1);
-        // Others may have let this one go first.
+        // Other waiters may have yielded to this one.
         self.slots.changed.notify_waiters();
     }
 }
 
-/// Subtracts `removed`; a tenant without any is not remembered.
+/// Subtracts `removed`, and removes a tenant whose count becomes zero.
 fn remove<K: Copy + Eq + Hash>(counts: &mut HashMap<K, usize>, key: K, removed: usize) {
     match counts.get_mut(&key) {
         Some(count) if *count > removed => *count -= removed,
@@ -252,13 +252,13 @@ fn remove<K: Copy + Eq + Hash>(counts: &mut HashMap<K, usize>, key: K, removed: 
 mod tests {
     use super::*;
 
-    /// Everything that a tenant gets if it takes all it can.
+    /// Takes all slots that a tenant can get.
     fn take_all(slots: &Arc<Slots<u32>>, key: u32) -> Vec<Slot<u32>> {
         (0..1_000).map_while(|_| slots.take(key, usize::MAX).ok()).collect()
     }
 
     #[test]
-    fn a15_each_tenant_leaves_as_many_slots_as_it_takes() {
+    fn tenants_leave_as_many_slots_as_they_take() {
         let slots = Slots::new(Pool::Reads, 96);
         let mut taken: Vec<_> = (1..=8).map(|key| take_all(&slots, key)).collect();
         assert_eq!(taken.iter().map(Vec::len).collect::<Vec<_>>(), [48, 24, 12, 6, 3, 2, 1, 0]);
@@ -266,22 +266,22 @@ mod tests {
         assert_eq!(slots.take(8, usize::MAX).unwrap_err(), NoSlot::AllTaken);
         taken[1].clear();
         assert_eq!(slots.take(1, usize::MAX).unwrap_err(), NoSlot::OwnShare);
-        assert_eq!(take_all(&slots, 8).len(), 12, "slots that are free again are shared again");
+        assert_eq!(take_all(&slots, 8).len(), 12, "freed slots are shared again");
     }
 
     #[test]
-    fn a_tenant_has_at_most_its_own_limit() {
+    fn respects_the_limit_of_a_tenant() {
         let slots = Slots::new(Pool::Reads, 96);
         let first: Vec<_> = (0..10).filter_map(|_| slots.take(1, 3).ok()).collect();
         assert_eq!(first.len(), 3);
         assert_eq!(slots.take(1, 3).unwrap_err(), NoSlot::OwnShare);
         assert!(slots.take(2, 3).is_ok());
         drop(first);
-        assert_eq!((slots.free(), slots.by_key().len()), (96, 0), "tenants without slots are not remembered");
+        assert_eq!((slots.free(), slots.by_key().len()), (96, 0), "tenants without slots leave no entry");
     }
 
     #[test]
-    fn a_growing_slot_leaves_as_much_as_it_takes() {
+    fn growing_slots_leave_as_many_as_they_take() {
         let slots = Slots::new(Pool::Bodies, 100);
         let (mut first, mut second) = (slots.take(1, usize::MAX).unwrap(), slots.take(2, usize::MAX).unwrap());
         assert_eq!((first.grow_to(49), first.grow_to(51), first.grow_to(10)), (Ok(()), Err(NoSlot::OwnShare), Ok(())));
@@ -294,12 +294,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_of_no_slots_gives_none() {
+    fn empty_pool_has_no_slots() {
         assert_eq!(Slots::new(Pool::Reads, 0).take(1, usize::MAX).unwrap_err(), NoSlot::AllTaken);
     }
 
     #[tokio::test]
-    async fn the_waiting_tenant_with_the_fewest_slots_is_next() {
+    async fn waiting_tenant_with_fewest_slots_is_next() {
         let slots = Slots::new(Pool::Reads, 4);
         let (mut busy, other) = (take_all(&slots, 1), [take_all(&slots, 2), take_all(&slots, 3)]);
         assert_eq!((busy.len(), slots.free()), (2, 0));
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn f53_short_work_has_all_slots_until_another_tenant_waits() {
+    async fn f53_short_work_may_use_all_slots_until_another_waits() {
         let slots = Slots::for_short_work(Pool::LargeBodies, 4);
         let mut busy = take_all(&slots, 1);
         assert_eq!(busy.len(), 4);
@@ -335,7 +335,7 @@ mod tests {
         let newcomer = wait(2);
         tokio::task::yield_now().await;
         busy.pop();
-        assert_eq!(newcomer.await.unwrap(), Ok(2), "before twenty that have waited longer");
+        assert_eq!(newcomer.await.unwrap(), Ok(2), "the newcomer is served before twenty older waiters");
         drop(busy);
         for waiter in waiting {
             assert_eq!(waiter.await.unwrap(), Ok(1));
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tenant_that_waits_too_long_gets_none() {
+    async fn waiting_times_out() {
         let slots = Slots::new(Pool::Reads, 1);
         let _taken = slots.take(1, usize::MAX).unwrap();
         assert_eq!(slots.wait(2, Duration::from_millis(20)).await.unwrap_err(), NoSlot::AllTaken);

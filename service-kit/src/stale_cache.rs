@@ -1,8 +1,8 @@
-//! Look-ups that are kept for a moment, and longer while their store is away.
+//! A cache of lookups that serves stale results while their store is unavailable.
 //!
-//! Not for where a revocation has to count at once (reads, identity): only writes may go on for a while with what was known,
-//! and what was never known is unavailable then, not refused. Questions that have no answer do not take the place of what is
-//! known (`a11_unknown_keys_do_not_take_the_place_of_known_ones`).
+//! Only for writes: reads and identity-api need revocations at once. A key that was never looked up is unavailable during an
+//! outage, not rejected. Unsuccessful lookups don't evict successful ones
+//! (`a11_unknown_keys_do_not_evict_known_ones`).
 
 use crate::clock::Clock;
 use crate::http::ApiError;
@@ -14,20 +14,19 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// How long an answer is taken for true without asking again: with the time to ask, a revocation reaches every
-/// process within a second.
+/// How long a result is used without a new lookup. Together with the lookup's timeout, a revocation reaches every process within
+/// a second.
 const FRESH: TimeDelta = TimeDelta::milliseconds(800);
-/// How long an answer may be used while the store is away: a minute of the outage, and the moment by which the last
-/// answer is older than the outage.
+/// How long a stale result may be used: a minute of outage, plus the time by which the last lookup may predate the outage.
 const FAIL_STATIC: TimeDelta = TimeDelta::seconds(62);
-/// Pause between questions while the store is away, so that requests do not queue behind it.
+/// Pause between lookups while the store is unavailable, so that requests don't queue behind it.
 const ASK_AGAIN: TimeDelta = TimeDelta::seconds(1);
 const PATIENCE: Duration = Duration::from_millis(500);
 const MAX_ENTRIES: usize = 20_000;
-/// Questions without an answer kept at a time: those under way, and those whose answer was that there is nothing.
+/// Maximum number of entries without a result: lookups in progress, and keys that don't exist.
 const MAX_UNANSWERED: usize = 2_000;
 
-/// Answers by question; concurrent questions of one key are asked once.
+/// Results by key; concurrent lookups of a key share one query.
 pub struct StaleCache<K, V> {
     clock: Clock,
     entries: Cache<K, Arc<Entry<V>>>,
@@ -40,12 +39,12 @@ struct Entry<V> {
 }
 
 enum State<V> {
-    /// Nobody asks before `until`: who waited behind a failed question does not ask too.
+    /// No lookup before `until`, so requests that waited for a failed lookup fail too.
     Unknown { until: Option<DateTime<Utc>> },
     Known {
-        /// `None` when there is nothing of the key.
+        /// `None` if the key doesn't exist.
         value: Option<V>,
-        /// When the question that brought `value` was asked.
+        /// When the lookup of `value` started.
         asked_at: DateTime<Utc>,
         ask_at: DateTime<Utc>,
     },
@@ -60,7 +59,7 @@ where
         Self { clock, entries: lru(MAX_ENTRIES).build(), unanswered: lru(MAX_UNANSWERED).build() }
     }
 
-    /// The answer for `key`, asked with `ask` when it is not known well enough; none when there is nothing of that key.
+    /// Returns the value of `key`, calling `ask` unless a fresh result is cached. `None` if the key doesn't exist.
     pub async fn find<Fut>(&self, key: &K, ask: impl FnOnce() -> Fut) -> Result<Option<V>, ApiError>
     where
         Fut: Future<Output = Result<Option<V>, sqlx::Error>>,
@@ -106,10 +105,10 @@ impl<V: Clone> Entry<V> {
         self.state.lock().expect("no holder of the lock panics")
     }
 
-    /// What is to be answered without asking; `None` when it has to be asked.
+    /// Returns the result without a lookup, or `None` if a lookup is needed.
     fn answer(&self, now: DateTime<Utc>) -> Option<Result<Option<V>, ApiError>> {
         match &*self.state() {
-            // A clock that was set back makes an answer too young to be true.
+            // If the clock was set back, the result seems to be from the future; look it up again.
             State::Known { value, asked_at, ask_at } => (now < *ask_at && now >= *asked_at).then(|| Ok(value.clone())),
             State::Unknown { until: Some(until) } if now < *until => {
                 Some(Err(ApiError::unavailable(anyhow::anyhow!("the store did not answer a moment ago"))))
@@ -118,7 +117,7 @@ impl<V: Clone> Entry<V> {
         }
     }
 
-    /// The old answer, while it is young enough to go on with; it is not asked again for a moment.
+    /// Returns the stale result if it is young enough, and postpones the next lookup.
     fn stale(&self, now: DateTime<Utc>) -> Option<Option<V>> {
         let mut state = self.state();
         match &mut *state {
@@ -157,19 +156,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_change_is_seen_within_a_second() {
+    async fn changes_are_visible_within_a_second() {
         let clock = clock();
         let known = StaleCache::new(clock.clone());
         assert_eq!(ask(&known, 1, Ok(Some(true))).await.unwrap(), Some(true));
-        assert_eq!(ask(&known, 1, Ok(None)).await.unwrap(), Some(true), "kept for a moment");
+        assert_eq!(ask(&known, 1, Ok(None)).await.unwrap(), Some(true), "cached for a moment");
         clock.advance(TimeDelta::milliseconds(999));
         assert_eq!(ask(&known, 1, Ok(None)).await.unwrap(), None);
         clock.advance(TimeDelta::milliseconds(999));
-        assert_eq!(ask(&known, 1, Ok(Some(false))).await.unwrap(), Some(false), "and it is made again");
+        assert_eq!(ask(&known, 1, Ok(Some(false))).await.unwrap(), Some(false), "a key that exists again is found");
     }
 
     #[tokio::test]
-    async fn what_is_known_outlives_the_store_for_a_minute_and_no_longer() {
+    async fn serves_stale_results_for_a_minute() {
         let clock = clock();
         let known = StaleCache::new(clock.clone());
         ask(&known, 1, Ok(Some("caller"))).await.unwrap();
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a11_unknown_keys_do_not_take_the_place_of_known_ones() {
+    async fn a11_unknown_keys_do_not_evict_known_ones() {
         let clock = clock();
         let known = StaleCache::new(clock.clone());
         for key in 0..10 {
@@ -200,14 +199,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_never_known_is_unavailable_not_refused() {
+    async fn uncached_keys_are_unavailable_not_rejected() {
         let known: StaleCache<u32, ()> = StaleCache::new(clock());
         let refused = ask(&known, 1, away()).await.unwrap_err();
         assert_eq!(refused.code(), schemas::problem::Code::Unavailable);
     }
 
     #[tokio::test]
-    async fn who_waited_behind_a_failed_question_does_not_ask_too() {
+    async fn waiters_do_not_repeat_a_failed_lookup() {
         let (clock, asked) = (clock(), AtomicU32::new(0));
         let known: StaleCache<u32, ()> = StaleCache::new(clock.clone());
         let ask = || async {
@@ -219,11 +218,11 @@ mod tests {
         assert!(a.is_err() && b.is_err() && c.is_err());
         assert_eq!(asked.load(Ordering::Relaxed), 1);
         clock.advance(TimeDelta::seconds(1));
-        assert!(known.find(&1, || async { Ok(Some(())) }).await.is_ok(), "asked again after a moment");
+        assert!(known.find(&1, || async { Ok(Some(())) }).await.is_ok(), "looked up again after the pause");
     }
 
     #[tokio::test]
-    async fn many_who_ask_at_once_ask_once() {
+    async fn concurrent_lookups_share_one_query() {
         let (known, asked) = (StaleCache::new(clock()), AtomicU32::new(0));
         let ask = || async {
             asked.fetch_add(1, Ordering::Relaxed);

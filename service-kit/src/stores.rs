@@ -1,4 +1,4 @@
-//! The tables of PostgreSQL and ClickHouse: applied and checked.
+//! Creates and checks the tables of PostgreSQL and ClickHouse.
 
 mod postgres_migrations;
 mod clickhouse_contract;
@@ -15,7 +15,7 @@ use crate::settings::ClickHouseSettings;
 use anyhow::Context;
 use clickhouse_contract::Contract;
 
-/// Refuses a server that counts wrongly. By a client without any setting: an older server may not know it.
+/// Rejects ClickHouse versions that count wrongly. Uses a client without settings, because an older server may not know them.
 async fn check_version(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     let found: Result<String, _> = clickhouse_server(settings)?.query("SELECT version()").fetch_one().await;
     let found = found.map_err(|error| absent_clickhouse(settings, &error))?;
@@ -28,20 +28,20 @@ pub async fn apply_clickhouse_ddl(settings: &ClickHouseSettings) -> anyhow::Resu
     let client = clickhouse(settings)?;
     for statement in store::tables::DDL {
         let statement = if is_replicated { replicas::replicated(statement) } else { (*statement).to_owned() };
-        // A question mark would be a place for a value.
+        // Escape question marks, which are placeholders.
         let created = client.query(&statement.replace('?', "??")).execute().await;
         created.context("CLICKHOUSE_URL: a table cannot be created")?;
     }
     Ok(())
 }
 
-/// Refuses tables whose columns, engine or keys are not those of this build, of all tables that the account may read.
+/// Rejects tables whose columns, engine or keys differ from this build; checks every table the account can read.
 pub async fn check_clickhouse(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     check_version(settings).await?;
     let client = clickhouse(settings)?;
     for contract in store::tables::DDL.iter().filter_map(|statement| Contract::of(statement)) {
         let found = contract.find(&client).await.map_err(|error| absent_clickhouse(settings, &error))?;
-        // Tables that the account may not read are invisible to it.
+        // Tables that the account can't read are invisible to it.
         if found.is_some() || contract.is_readable(&client).await.map_err(|error| absent_clickhouse(settings, &error))? {
             contract.check(found.as_ref())?;
         }

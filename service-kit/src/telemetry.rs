@@ -1,6 +1,6 @@
-//! Logs and metrics of a process. Called from `main` only: both are global to the process.
+//! Logs and metrics of a process, both global; started only by `main`.
 //!
-//! Labels come from enums and route templates, never from a caller.
+//! Label values come from enums and route templates, never from callers.
 
 use crate::http::{Transport, shield};
 use crate::measures::{announce, common};
@@ -19,11 +19,11 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-/// How often what histograms have collected is summed up, whether or not somebody scrapes.
+/// Interval for draining histograms, with or without scrapes.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Seconds; from a fast hit to a request at its deadline, and to an event that waited for an outage to end.
+/// In seconds, from a fast cache hit to a request at its deadline and an event that waited for an outage to end.
 const DURATION_BUCKETS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0];
 
@@ -34,7 +34,7 @@ pub fn start(settings: &ProcessSettings) -> anyhow::Result<()> {
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), DURATION_BUCKETS)?
         .install_recorder()?;
-    // Both end with the process: the last scrape may come while everything else drains.
+    // Both run until the process exits: the last scrape may arrive while everything else drains.
     tokio::spawn(keep_up(handle.clone()));
     tokio::spawn(server::serve(
         listener,
@@ -59,8 +59,8 @@ async fn keep_up(handle: PrometheusHandle) {
     }
 }
 
-/// What the metrics listener serves. Without the boundary of the surfaces: scrapes are no requests to be counted. Heads are for the
-/// server to judge, here as everywhere.
+/// Returns the routes of the metrics listener, without the boundary because scrapes must not be counted as requests. The server
+/// validates heads here too.
 pub fn exposition(render: impl Fn() -> String + Clone + Send + Sync + 'static) -> Router {
     let shielded = map_response(|mut response: Response| {
         shield(response.headers_mut(), Transport::Plain);
@@ -70,9 +70,9 @@ pub fn exposition(render: impl Fn() -> String + Clone + Send + Sync + 'static) -
     Router::new().route("/metrics", get(metrics)).layer(shielded)
 }
 
-/// Starts logging alone, for what ends by itself and has no listener.
+/// Starts logging without metrics, for commands that end on their own.
 pub fn start_logs(settings: &ProcessSettings) -> anyhow::Result<()> {
-    // PostgreSQL reports what a repeated migration skips.
+    // PostgreSQL sends notices about what a repeated migration skips.
     let filter = EnvFilter::try_new(format!("sqlx::postgres::notice=warn,{}", settings.log))
         .with_context(|| format!("TELEMETRY_LOG={}: not a log filter; try `info`", settings.log))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

@@ -1,4 +1,4 @@
-//! What tests of the services need: stores of their own on the shared servers, seeded organisations, a server.
+//! Test helpers for the services: stores on the shared servers, seeded organizations, a server.
 
 mod clickhouse_proxy;
 mod dns;
@@ -27,10 +27,10 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// How long an eventual truth may take on a busy machine; a broker waits 45 s for a member that was killed.
+/// Timeout for eventual conditions on a busy machine; a broker waits 45 s for a killed group member.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// A router served on a port of its own until it is dropped. Whatever it has answered must stand in the OpenAPI document.
+/// A router served on its own port until dropped. Panics then if a response wasn't in the OpenAPI document.
 pub struct TestServer {
     pub url: String,
     _stop: DropGuard,
@@ -38,7 +38,7 @@ pub struct TestServer {
 }
 
 impl TestServer {
-    /// Serves `router`. All of a test's clients have one address, so that no share of connections is kept.
+    /// Serves `router` without a limit on connections per address, because all test clients share one.
     pub async fn start(router: Router) -> Self {
         let clients = ClientSettings { connections_per_address: 0, ..ClientSettings::default() };
         Self::with(Limits::of(&clients), router).await
@@ -54,20 +54,20 @@ impl TestServer {
     }
 }
 
-/// How long a connection is kept for the next request: far less than a server keeps it, also where the machine is busy.
+/// How long a client keeps an idle connection: much less than the server does, even on a busy machine.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// A client with a deadline. It keeps no connection for as long as the server does: one that the server closes for its
-/// idleness at the moment of the next request would be reset.
+/// Returns a client with a timeout. It closes idle connections before the server does, because a request on a connection that the
+/// server is closing would fail.
 pub fn client() -> reqwest::Client {
-    // Built beside a crate that speaks TLS, the client asks for a provider even where it never needs one.
+    // In a workspace with another TLS crate, the client requires a provider even if it doesn't use TLS.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = reqwest::Client::builder().timeout(Duration::from_secs(30)).pool_idle_timeout(IDLE);
     builder.no_proxy().build().expect("the options are valid")
 }
 
-/// A request to ClickHouse by the account that the address names, told in headers: beside `Authorization`, a server that
-/// `cargo local` started takes no parameters.
+/// Returns a ClickHouse request with the credentials of the URL in headers: servers of `cargo local` reject parameters next to
+/// `Authorization`.
 pub fn ask_clickhouse(method: reqwest::Method, url: &str) -> reqwest::RequestBuilder {
     let mut url = reqwest::Url::parse(url).expect("the address of ClickHouse is a URL");
     let (user, password) = (url.username().to_owned(), url.password().map(str::to_owned));
@@ -77,12 +77,12 @@ pub fn ask_clickhouse(method: reqwest::Method, url: &str) -> reqwest::RequestBui
     password.into_iter().fold(asked, |asked, password| asked.header("X-ClickHouse-Key", password))
 }
 
-/// Before a question is asked again, for the first time and at most: most answers are there soon, and a question costs the servers
-/// that all tests share more than the pause.
+/// First and longest pause between two attempts: most conditions hold soon, and each attempt costs the shared servers more than a
+/// pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(300);
 
-/// Asks again until the answer is there; panics with `what` when it never comes.
+/// Retries until `ask` returns a value; panics with `what` after a timeout.
 pub async fn eventually<T, Fut: Future<Output = Option<T>>>(what: &str, mut ask: impl FnMut() -> Fut) -> T {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     let mut pause = FIRST_PAUSE;
@@ -93,16 +93,16 @@ pub async fn eventually<T, Fut: Future<Output = Option<T>>>(what: &str, mut ask:
         tokio::time::sleep(pause).await;
         pause = LONGEST_PAUSE.min(pause * 3 / 2);
     }
-    panic!("did not happen within {PATIENCE:?}: {what}");
+    panic!("timed out after {PATIENCE:?}: {what}");
 }
 
-/// How often a test does what it does: by the setting, where a longer run is asked for, else as usual.
+/// Returns the number of iterations from the environment variable `setting`, or `usual`.
 pub fn size(setting: &str, usual: usize) -> usize {
     let given = std::env::var_os(setting).map(|size| size.to_string_lossy().parse());
     given.map_or(usual, |size| size.unwrap_or_else(|_| panic!("{setting} is a number")))
 }
 
-/// The seed of a randomised test, printed so that a failure can be replayed with `TEST_SEED=<seed>`.
+/// Returns the seed of a randomized test and prints it, so that `TEST_SEED=<seed>` replays a failure.
 pub fn random_seed() -> u64 {
     let given = std::env::var_os("TEST_SEED").map(|seed| seed.to_string_lossy().parse().expect("TEST_SEED is a number"));
     let seed = given.unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);

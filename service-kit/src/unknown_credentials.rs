@@ -1,14 +1,14 @@
-//! Credentials that nobody holds: what an address may try of them, and that trying them costs the store little.
+//! Limits on unknown credentials: how many a client address may try, and how much they cost the store.
 //!
 //! ```text
-//!  credential ── unknown a moment ago? ───────────► 401, no question; a token of its address
+//!  credential ── unknown a moment ago? ───────────► 401 without lookup, and a token of the address
 //!      │
-//!      ├── recognised before by this process ─────► looked up
+//!      ├── recognized before by this process ─────► lookup
 //!      │
-//!      └── seen for the first time ── a token of its address, else 429 ──► looked up
+//!      └── first time ── a token of the address, or 429 ──► lookup
 //! ```
 //!
-//! A recognised credential is still looked up each time, because a revocation counts at once.
+//! A recognized credential is still looked up each time, so that a revocation takes effect at once.
 
 use crate::client_address::{ClientAddress, ClientSettings};
 use crate::clock::Clock;
@@ -21,11 +21,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 use moka::sync::Cache;
 use schemas::secrets::SecretHash;
 
-/// How long it counts that nobody holds a credential: one that is made meanwhile works within a second.
+/// How long a credential counts as unknown; one created meanwhile works within a second.
 const UNKNOWN_FOR: TimeDelta = TimeDelta::milliseconds(800);
-/// Unknown credentials remembered, apart from the others.
+/// Maximum number of unknown credentials in the cache, separate from the others.
 const MAX_UNKNOWN: usize = 10_000;
-/// Credentials remembered as recognised; a forgotten one costs its address a token once more.
+/// Maximum number of recognized credentials in the cache; an evicted one costs its address another token.
 const MAX_RECOGNISED: usize = 50_000;
 
 pub struct Strangers {
@@ -51,7 +51,7 @@ impl Strangers {
         }
     }
 
-    /// Who holds a credential, by `look_up`; 401 when nobody does, and 429 when its address has tried too many.
+    /// Returns the result of `look_up`; 401 if the credential is unknown, and 429 if the address has tried too many.
     pub async fn recognise<T>(
         &self,
         request: &Parts,
@@ -59,7 +59,7 @@ impl Strangers {
         look_up: impl Future<Output = Result<Option<T>, ApiError>>,
     ) -> Result<T, ApiError> {
         let client = self.clients.client(&request.extensions, &request.headers);
-        // By a clock that was set back an answer is too young to be true.
+        // If the clock was set back, the entry seems to be from the future.
         let is_fresh = |asked: DateTime<Utc>| (TimeDelta::zero()..UNKNOWN_FOR).contains(&(self.clock.now() - asked));
         if self.unknown.get(credential).is_some_and(is_fresh) {
             self.pay(client)?;
@@ -78,14 +78,14 @@ impl Strangers {
         self.recognised.invalidate(credential);
         self.unknown.insert(*credential, asked_at);
         measures::stranger(measures::LOOKED_UP);
-        // It was somebody's until now.
+        // The credential was valid until now.
         if is_recognised {
             self.pay(client)?;
         }
         Err(ApiError::unauthenticated())
     }
 
-    /// The refusal of a credential that was never minted, which needs no look-up to be known.
+    /// Returns the error for a malformed credential, which needs no lookup.
     pub fn refuse(&self, request: &Parts) -> ApiError {
         let client = self.clients.client(&request.extensions, &request.headers);
         self.pay(client).err().unwrap_or_else(ApiError::unauthenticated)
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a11_a_flood_of_unknown_credentials_costs_as_many_look_ups_as_its_address_has_tokens() {
+    async fn a11_limits_lookups_of_unknown_credentials_per_address() {
         let (strangers, flood, looked_up) = (with_rate(50), from("192.0.2.1"), AtomicUsize::new(0));
         let look_up = async || {
             looked_up.fetch_add(1, Ordering::Relaxed);
@@ -137,14 +137,14 @@ mod tests {
             refused.push(strangers.recognise(&flood, &credential(), look_up()).await.unwrap_err().code());
         }
         let limited = refused.iter().filter(|code| **code == Code::TooManyRequests).count();
-        // One token comes back every 1.2 seconds.
+        // One token is refilled every 1.2 seconds.
         assert!((40..100).contains(&looked_up.load(Ordering::Relaxed)) && limited > 1_900, "{limited}");
-        assert_eq!(ask(&strangers, &flood, &known, Some(1)).await, Ok(1), "who was recognised before is not limited");
-        assert_eq!(ask(&strangers, &from("192.0.2.2"), &credential(), Some(2)).await, Ok(2), "nor is another address");
+        assert_eq!(ask(&strangers, &flood, &known, Some(1)).await, Ok(1), "recognized credentials are not limited");
+        assert_eq!(ask(&strangers, &from("192.0.2.2"), &credential(), Some(2)).await, Ok(2), "other addresses are not limited");
     }
 
     #[tokio::test]
-    async fn a11_a_repeated_unknown_credential_is_not_looked_up_again_and_one_made_meanwhile_works_within_a_second() {
+    async fn caches_unknown_credentials_for_less_than_a_second() {
         let clock = Clock::manual(DateTime::from_timestamp(1_790_000_000, 0).unwrap());
         let strangers = Strangers::at(&ClientSettings::default(), clock.clone());
         let (client, wanted) = (from("192.0.2.1"), credential());
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a11_a_repeated_unknown_credential_pays_each_time_though_nobody_is_asked() {
+    async fn cached_unknown_credentials_still_cost_a_token() {
         let clock = Clock::manual(DateTime::from_timestamp(1_790_000_000, 0).unwrap());
         let settings = ClientSettings { refused_rate: 3, ..ClientSettings::default() };
         let (strangers, client, wanted) = (Strangers::at(&settings, clock), from("192.0.2.1"), credential());
@@ -167,12 +167,12 @@ mod tests {
             answers.push(asked.await.map(|holder: u8| holder).unwrap_err().code());
         }
         assert_eq!(answers[..2], [Code::Unauthenticated; 2]);
-        assert_eq!(answers[2..], [Code::TooManyRequests; 2], "the three tokens of its address are spent");
+        assert_eq!(answers[2..], [Code::TooManyRequests; 2], "the address has no tokens left");
         assert_eq!(ask(&strangers, &client, &credential(), Some(1)).await, Err(Code::TooManyRequests));
     }
 
     #[tokio::test]
-    async fn a11_unknown_credentials_take_no_room_from_recognised_ones_and_have_little_themselves() {
+    async fn unknown_credentials_do_not_evict_recognized_ones() {
         let (strangers, client, known) = (with_rate(0), from("192.0.2.1"), credential());
         assert_eq!(ask(&strangers, &client, &known, Some(1)).await, Ok(1));
         for _ in 0..2 * MAX_UNKNOWN {
@@ -183,25 +183,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a11_a_credential_that_is_nobodys_any_more_is_a_strangers_and_pays_before_it_is_looked_up() {
+    async fn revoked_credentials_cost_a_token_before_the_lookup() {
         let clock = Clock::manual(DateTime::from_timestamp(1_790_000_000, 0).unwrap());
         let settings = ClientSettings { refused_rate: 1, ..ClientSettings::default() };
         let (strangers, client, key) = (Strangers::at(&settings, clock.clone()), from("192.0.2.1"), credential());
         assert_eq!(ask(&strangers, &client, &key, Some(1)).await, Ok(1));
         let revoked = ask(&strangers, &client, &key, None).await;
-        assert_eq!(revoked, Err(Code::TooManyRequests), "its address has paid for it before");
+        assert_eq!(revoked, Err(Code::TooManyRequests), "the address must pay before the lookup");
         for _ in 0..3 {
             clock.advance(TimeDelta::seconds(1));
-            let asked = strangers.recognise(&client, &key, async { unreachable!("the one token of its address is spent") });
+            let asked = strangers.recognise(&client, &key, async { unreachable!("the address has no tokens left") });
             assert_eq!(asked.await.map(|holder: u8| holder).unwrap_err().code(), Code::TooManyRequests);
         }
     }
 
     #[tokio::test]
-    async fn what_was_never_minted_pays_too_and_what_is_revoked_is_looked_up_and_then_pays() {
+    async fn malformed_and_revoked_credentials_cost_a_token() {
         let (strangers, client, key) = (with_rate(3), from("192.0.2.1"), credential());
         assert_eq!(ask(&strangers, &client, &key, Some(1)).await, Ok(1));
-        assert_eq!(ask(&strangers, &client, &key, None).await, Err(Code::Unauthenticated), "it is revoked");
+        assert_eq!(ask(&strangers, &client, &key, None).await, Err(Code::Unauthenticated), "the key is revoked");
         assert_eq!(strangers.refuse(&client.clone()).code(), Code::Unauthenticated);
         assert_eq!(strangers.refuse(&client).code(), Code::TooManyRequests);
     }

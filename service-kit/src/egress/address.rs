@@ -1,8 +1,7 @@
-//! Which addresses are somebody's on the public internet (docs/api/webhooks.md#webhook-url; V2).
+//! Public unicast addresses (docs/api/webhooks.md#webhook-url; V2).
 //!
-//! In IPv6 only what is handed out as global unicast is let through, so that every way to carry a v4 address in a v6 one (mapped,
-//! compatible, NAT64, 6to4, Teredo) is refused without being known. The standard library has this question only on nightly
-//! (`IpAddr::is_global`).
+//! For IPv6, only global unicast is allowed, which rejects every embedding of an IPv4 address (mapped, compatible, NAT64, 6to4,
+//! Teredo) without a list of them. The standard library has this check only on nightly (`IpAddr::is_global`).
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -15,7 +14,7 @@ const fn v6(a: u16, b: u16, prefix: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(a, b, 0, 0, 0, 0, 0, 0), prefix)
 }
 
-/// Not unicast, not global, or not to be reached.
+/// Not unicast, not global, or not reachable.
 const FORBIDDEN_V4: [Ipv4Net; 15] = [
     v4(0, 0, 0, 8),       // this network
     v4(10, 0, 0, 8),      // private
@@ -33,16 +32,16 @@ const FORBIDDEN_V4: [Ipv4Net; 15] = [
     v4(224, 0, 0, 4),     // multicast
     v4(240, 0, 0, 4),     // reserved, broadcast
 ];
-/// Public by their number, and answered inside a cloud by the cloud itself: a machine there would hand out its own credentials.
+/// Public addresses that serve cloud-internal services, such as instance credentials.
 const INSIDE_CLOUDS: [Ipv4Net; 4] = [
     Ipv4Net::new_assert(Ipv4Addr::new(168, 63, 129, 16), 32), // Azure: metadata, DNS, health
     Ipv4Net::new_assert(Ipv4Addr::new(192, 80, 8, 124), 32),  // Equinix Metal: metadata
     v4(161, 26, 0, 16),                                       // IBM Cloud: services of the inside
     v4(166, 8, 0, 14),                                        // IBM Cloud: services of the inside
 ];
-/// What is handed out as global unicast.
+/// Global unicast.
 const GLOBAL_V6: Ipv6Net = v6(0x2000, 0, 3);
-/// Within it, what is not somebody's network.
+/// Exceptions within global unicast.
 const FORBIDDEN_V6: [Ipv6Net; 4] = [
     v6(0x2001, 0, 23),     // protocol assignments, Teredo
     v6(0x2001, 0xdb8, 32), // documentation
@@ -64,10 +63,10 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
-    /// Random cases; with every carrier of each, more than ten million addresses.
+    /// Number of random addresses; more than ten million with all their embeddings.
     const CASES: usize = 1_000_000;
 
-    /// The same tables once more, by comparing numbers instead of prefixes.
+    /// The same tables, implemented with number ranges instead of prefixes.
     fn v4_is_public(address: Ipv4Addr) -> bool {
         let number = u32::from(address);
         let ranges: [(u32, u32); 19] = [
@@ -100,7 +99,7 @@ mod tests {
         (0x2000..=0x3fff).contains(&a) && !is_special
     }
 
-    /// Every way to write a v4 address into a v6 one.
+    /// Every embedding of an IPv4 address in an IPv6 address.
     fn carriers(v4: Ipv4Addr, rest: u64) -> [Ipv6Addr; 9] {
         let number = u128::from(u32::from(v4));
         let (high, rest) = (|prefix: u128| prefix << 96, u128::from(rest));
@@ -117,7 +116,7 @@ mod tests {
         ]
     }
 
-    /// The first and the last address of every network, and their neighbours.
+    /// The first and last address of every network, and their neighbors.
     fn edges() -> Vec<Ipv4Addr> {
         let ends =
             FORBIDDEN_V4.iter().chain(&INSIDE_CLOUDS).flat_map(|net| [u32::from(net.network()), u32::from(net.broadcast())]);
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_v2_the_verdict_on_a_million_addresses_is_the_tables_and_no_carrier_gets_past_it() {
+    fn s5_v2_classifies_ipv4_and_its_embeddings_by_the_tables() {
         let mut random = StdRng::seed_from_u64(random_seed());
         let random_ones = std::iter::repeat_with(|| Ipv4Addr::from(random.random::<u32>())).take(CASES);
         let mut public = 0;
@@ -134,19 +133,19 @@ mod tests {
             assert_eq!(verdict, v4_is_public(address), "{address}");
             public += usize::from(verdict);
             for carrier in carriers(address, case as u64 ^ 0x9e37_79b9_7f4a_7c15) {
-                assert!(!is_public(carrier.into()) || verdict, "{carrier} carries {address}");
-                assert!(!is_public(carrier.into()), "{carrier} is nobody's");
+                assert!(!is_public(carrier.into()) || verdict, "{carrier} embeds {address}");
+                assert!(!is_public(carrier.into()), "{carrier} must not be public");
             }
         }
         assert!((CASES / 2..CASES).contains(&public), "most of IPv4 is public: {public}");
     }
 
     #[test]
-    fn s5_v2_of_ipv6_only_what_is_handed_out_is_public() {
+    fn s5_v2_only_global_unicast_ipv6_is_public() {
         let mut random = StdRng::seed_from_u64(random_seed());
         let mut public = 0;
         for case in 0..CASES {
-            // Half of them where the lines run.
+            // Half of the cases are near the boundaries.
             let mut address: u128 = random.random();
             if case % 2 == 0 {
                 let heads: [u128; 8] =
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a15_what_answers_inside_a_cloud_is_not_public() {
+    fn a15_cloud_internal_addresses_are_not_public() {
         for inside in
             ["168.63.129.16", "192.80.8.124", "161.26.0.7", "166.9.1.1", "169.254.169.254", "100.100.100.200", "192.0.0.192"]
         {
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn well_known_addresses_get_the_verdict_everybody_expects() {
+    fn classifies_well_known_addresses() {
         for public in ["1.1.1.1", "8.8.8.8", "100.63.255.255", "172.32.0.1", "2606:4700::1111", "2a00:1450::1", "2001:200::1"] {
             assert!(is_public(public.parse().unwrap()), "{public}");
         }

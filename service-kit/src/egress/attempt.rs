@@ -1,6 +1,6 @@
-//! One connection, one request, one answer.
+//! One connection, one request, one response.
 //!
-//! It has no deadline of its own for the whole: its caller drops it, and everything with it, when that is over.
+//! The whole attempt has no timeout here: the caller drops the future when its deadline expires.
 
 use super::{Failure, Message, TlsFault};
 use axum::body::Bytes;
@@ -23,20 +23,20 @@ use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Addresses tried; a name may have hundreds.
+/// Maximum addresses to try; a name may have hundreds.
 const MAX_ADDRESSES: usize = 4;
-/// Longest head of an answer, interim ones before it included.
+/// Maximum size of the response head, including interim responses.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// A body in chunks takes that many times its bytes at most; one in smaller chunks is cut.
+/// Maximum ratio of a chunked body's wire size to its content; smaller chunks are cut.
 const FRAMED: usize = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpAnswer {
     pub status: u16,
     pub headers: HeaderMap,
-    /// The body as it came, as far as it was read.
+    /// The body, possibly cut.
     pub body: Vec<u8>,
-    /// Whether that is not all of it.
+    /// Whether the body is incomplete.
     pub is_cut: bool,
 }
 
@@ -49,7 +49,7 @@ pub(super) async fn exchange(
 ) -> Result<HttpAnswer, Failure> {
     let stream = connect(addresses).await?;
     let request = request(url, message)?;
-    // The guard lets no other than a server of the operator's on this machine do without.
+    // The guard permits http only for the operator's servers on this machine.
     if url.scheme() == "http" {
         ask(stream, request, cap).await
     } else {
@@ -62,7 +62,7 @@ async fn ask(
     request: Request<Full<Bytes>>,
     cap: usize,
 ) -> Result<HttpAnswer, Failure> {
-    // Also what comes before the answer: interim answers have heads of their own, and no end.
+    // The limit includes interim responses, whose number is unlimited.
     let (reader, writer) = split(stream);
     let bounded = join(reader.take((MAX_HEAD_BYTES + FRAMED * cap) as u64), writer);
     let (mut sender, connection) = http1::Builder::new()
@@ -70,7 +70,7 @@ async fn ask(
         .handshake(TokioIo::new(bounded))
         .await
         .map_err(|_| Failure::Unreachable)?;
-    // Ends with this call, however it ends: nothing is read that nobody waits for.
+    // Ends with this call in any case, so nothing is read that no caller waits for.
     let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
     let answer = sender.send_request(request).await.map_err(|error| broken(&error))?;
     read(answer, cap).await
@@ -79,7 +79,7 @@ async fn ask(
 async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, Failure> {
     for address in addresses.iter().take(MAX_ADDRESSES) {
         if let Ok(Ok(stream)) = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
-            // Small requests must not wait for company; where it cannot be set they do.
+            // Send small requests without delay. Failing to set this only costs latency.
             let _ = stream.set_nodelay(true);
             return Ok(stream);
         }
@@ -87,7 +87,7 @@ async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, Failure> {
     Err(Failure::Unreachable)
 }
 
-/// TLS for the name in the URL, whatever the address was.
+/// Performs the TLS handshake for the name in the URL, independent of the address.
 async fn secure(url: &Url, stream: TcpStream, tls: &Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, Failure> {
     let host = url.host_str().ok_or(Failure::RefusedUrl)?;
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(|_| Failure::RefusedUrl)?;
@@ -112,7 +112,7 @@ fn broken(error: &hyper::Error) -> Failure {
     if error.is_parse() { Failure::Protocol } else { Failure::Unreachable }
 }
 
-/// Reads until the body ends or is longer than `cap`; with a cap of nothing, nothing.
+/// Reads until the body ends or exceeds `cap`; a cap of 0 reads nothing.
 async fn read(answer: Response<Incoming>, cap: usize) -> Result<HttpAnswer, Failure> {
     let (head, mut incoming) = answer.into_parts();
     let (mut body, mut is_cut) = (Vec::new(), cap == 0);

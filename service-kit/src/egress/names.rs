@@ -1,6 +1,6 @@
-//! What names stand for, asked of the system's DNS servers or of the one that is set.
+//! DNS lookups through the system's servers or the configured one.
 //!
-//! Nothing is remembered, so that the addresses that are checked are those that are called.
+//! Lookups are not cached, so the checked addresses are the ones that are called.
 
 use super::Failure;
 use anyhow::{Context, anyhow};
@@ -13,14 +13,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use url::{Host, Url};
 
-/// What one question may take before it is asked again.
+/// Timeout of one DNS query before a retry.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
 pub(super) struct Names(TokioResolver);
 
 impl Names {
-    /// Asks `server`, or whom the system asks.
+    /// Uses `server`, or the system's DNS servers.
     pub(super) fn new(server: Option<SocketAddr>) -> anyhow::Result<Self> {
         let mut builder = match server {
             Some(server) => TokioResolver::builder_with_config(only(server), TokioRuntimeProvider::default()),
@@ -30,7 +30,7 @@ impl Names {
         Ok(Self(builder.build().context("DNS cannot be asked")?))
     }
 
-    /// Every address of the host of `url`, with its port; an address that stands in the URL is itself.
+    /// Returns every address of the host of `url`, with its port. A host that is an address is returned as is.
     pub(super) async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, Failure> {
         let port = url.port_or_known_default().ok_or(Failure::RefusedUrl)?;
         let name = match url.host() {
@@ -47,7 +47,7 @@ impl Names {
     pub(super) async fn texts(&self, name: &str) -> Result<Vec<String>, Failure> {
         let found = self.0.txt_lookup(absolute(name)).await.map_err(|_| Failure::NoAddress)?;
         let texts = found.answers().iter().filter_map(|record| match &record.data {
-            // One text comes in pieces of at most 255 bytes.
+            // A text record consists of strings of at most 255 bytes.
             RData::TXT(text) => Some(String::from_utf8_lossy(&text.txt_data.concat()).into_owned()),
             _ => None,
         });
@@ -55,7 +55,7 @@ impl Names {
     }
 }
 
-/// Whom the system asks, if that can be found out.
+/// Returns the system's configuration, or an error that names the setting to use instead.
 fn of_system<B>(found: Result<B, NetError>) -> anyhow::Result<B> {
     found.map_err(|error| {
         anyhow!(
@@ -65,7 +65,7 @@ fn of_system<B>(found: Result<B, NetError>) -> anyhow::Result<B> {
     })
 }
 
-/// With the dot that keeps the search domains of this machine out.
+/// Appends the dot that disables this machine's search domains.
 fn absolute(name: &str) -> String {
     format!("{}.", name.trim_end_matches('.'))
 }
@@ -80,7 +80,7 @@ fn only(server: SocketAddr) -> ResolverConfig {
 }
 
 fn options(mut options: ResolverOpts) -> ResolverOpts {
-    // Both families, so that no answer stays unseen behind the other.
+    // Both families, so that all addresses are checked.
     options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
     options.cache_size = 0;
     options.timeout = QUESTION_TIMEOUT;
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_system_without_dns_servers_is_told_which_setting_names_one() {
+    fn missing_dns_servers_error_names_the_setting() {
         let refused = of_system::<()>(Err(NetError::from("no nameservers found in config"))).unwrap_err().to_string();
         assert!(refused.starts_with("TELEMETRY_DNS_SERVER is not set, "), "{refused}");
         assert!(refused.contains("(no nameservers found in config): set it to the HOST:PORT of one"), "{refused}");

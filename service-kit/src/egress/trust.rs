@@ -1,4 +1,4 @@
-//! Whom to trust over HTTPS: who the system trusts, and the authority that the operator adds.
+//! Certificate authorities to trust: the system's, and the one that the operator adds.
 
 use anyhow::{Context, ensure};
 use rustls::CertificateError;
@@ -9,16 +9,16 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Which check of a server's certificate failed: what its operator has to mend, and nothing else about the inside.
+/// Which check of a server's certificate failed: enough to fix it, without details about the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TlsFault {
     Expired,
     NotYetValid,
-    /// Nobody who is trusted vouches for it.
+    /// No trusted authority signed it.
     UnknownAuthority,
     OtherName,
     AuthorityAsServer,
-    /// Anything else: no TLS at all, no version or cipher in common, a certificate that cannot be read.
+    /// Anything else: no TLS, no common version or cipher, an unreadable certificate.
     Other,
 }
 
@@ -29,7 +29,7 @@ impl TlsFault {
         match fault {
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => Self::Expired,
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => Self::NotYetValid,
-            // A signature that is not right: an authority of the same name as one that is trusted.
+            // A bad signature means an authority with the same name as a trusted one.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => Self::UnknownAuthority,
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => Self::OtherName,
             CertificateError::Other(other)
@@ -42,16 +42,16 @@ impl TlsFault {
     }
 }
 
-/// TLS 1.2 and 1.3, no certificate of our own; `setting` named the authority that is trusted besides.
+/// Returns a client configuration for TLS 1.2 and 1.3 without client certificate. `setting` is named in errors about `extra_authority`.
 pub(crate) fn client_config(setting: &str, extra_authority: Option<&Path>) -> anyhow::Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
-    // What is unreadable among them is the system's matter: the rest still counts.
+    // Ignore unreadable certificates of the system.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(file) = extra_authority {
         add_from(file, &mut roots).with_context(|| format!("{setting}={}", file.display()))?;
     }
     if roots.is_empty() {
-        tracing::warn!("this system trusts no certificate authority: nothing can be called; install ca-certificates");
+        tracing::warn!("no certificate authorities found on this system, so every HTTPS call will fail; install ca-certificates");
     }
     trusting(roots)
 }

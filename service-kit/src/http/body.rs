@@ -1,4 +1,4 @@
-//! Reading a JSON body: content type, encoding, size and pace are checked before anything is parsed.
+//! Reads JSON bodies; checks content type, encoding, size and pace before parsing.
 
 use super::ApiError;
 use super::inflate::{Encoding, inflate};
@@ -14,9 +14,9 @@ const BODY_DEADLINE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
-    /// As sent.
+    /// Before decompression.
     pub wire_bytes: usize,
-    /// Once inflated.
+    /// After decompression.
     pub inflated_bytes: usize,
 }
 
@@ -37,12 +37,12 @@ impl BodyReader {
         Self { limits, inflaters: Inflaters::start() }
     }
 
-    /// The whole body of a request that must be JSON, inflated.
+    /// Reads and decompresses a JSON body.
     pub async fn read(&self, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
         self.read_admitted(request, |_| Ok(())).await
     }
 
-    /// Like [`Self::read`]. `admit` is called with the size of the body whenever it has grown; an error ends the reading.
+    /// Like [`Self::read`]. Calls `admit` with the body's size whenever it grows; an error stops reading.
     pub async fn read_admitted(
         &self,
         request: Request<Body>,
@@ -52,7 +52,7 @@ impl BodyReader {
         self.read_any(request, admit).await
     }
 
-    /// The whole body of a request that must be the form of a page.
+    /// Reads the body of an HTML form.
     pub async fn read_form(&self, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
         if !is_form(request.headers()) {
             return Err(ApiError::new(Code::UnsupportedMediaType, "Send the body as application/x-www-form-urlencoded."));
@@ -78,8 +78,8 @@ impl BodyReader {
     }
 }
 
-/// Reads a body of at most `max_bytes` as it is sent, without a pause of more than ten seconds. `admit` is called with its size whenever
-/// it has grown; an error ends the reading.
+/// Reads a body of at most `max_bytes` as sent; fails after a pause of ten seconds. Calls `admit` with the size whenever it
+/// grows; an error stops reading.
 pub async fn read_wire(
     mut body: Body,
     max_bytes: usize,
@@ -123,7 +123,7 @@ pub fn is_form(headers: &HeaderMap) -> bool {
     media_type.is_some_and(|media_type| media_type.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"))
 }
 
-/// `application/json` or a `+json` type; a charset, when given, must be UTF-8, also spelled `utf8`, as many clients do.
+/// Whether the type is `application/json` or `+json`. A charset must be UTF-8; many clients write `utf8`.
 fn is_json(content_type: &str) -> bool {
     let mut parts = content_type.split(';').map(|part| part.trim().to_ascii_lowercase());
     let media_type = parts.next().unwrap_or_default();
@@ -134,7 +134,7 @@ fn is_json(content_type: &str) -> bool {
         })
 }
 
-/// The value of a header that is there exactly once.
+/// Returns the value of a header that occurs exactly once.
 pub(crate) fn only(headers: &HeaderMap, name: impl header::AsHeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_json_in_utf8_is_json() {
+    fn accepts_only_json_in_utf8() {
         for good in [
             "application/json",
             "Application/JSON; charset=UTF-8",
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_size_limits_are_exact() {
+    async fn size_limits_are_exact() {
         let request = |length: usize| {
             Request::builder().header(header::CONTENT_TYPE, "application/json").body(Body::from(vec![b' '; length])).unwrap()
         };

@@ -1,4 +1,4 @@
-//! The layer around every handler: request id, deadline, panics, error rendering, one log line, metrics.
+//! The layer around every handler: request id, deadline, panics, error format, one log line, metrics.
 
 use super::{ApiError, Malformed};
 use crate::measures::common as measures;
@@ -17,24 +17,22 @@ use uuid::Uuid;
 const REQUEST_DEADLINE: Duration = Duration::from_secs(25);
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_REQUEST_ID_BYTES: usize = 64;
-/// The label of what no route answers.
+/// Metric label of requests without a route.
 const NO_ROUTE: &str = "none";
 
-/// The id under which a request is logged and answered; a request extension.
+/// The id in the log and in the response; a request extension.
 #[derive(Clone, Debug)]
 pub struct RequestId(pub String);
 
-/// How clients reach a surface; a request extension.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
-    /// Over plain HTTP, as on a developer's machine.
     #[default]
     Plain,
-    /// Over TLS, which whoever stands before this process ends: browsers are told to come no other way.
+    /// HTTPS, terminated by a proxy in front of this process; adds Strict-Transport-Security.
     Https,
 }
 
-/// Puts the boundary around a finished router that is reached over plain HTTP.
+/// Wraps a finished router that clients reach over plain HTTP.
 pub fn with_boundary<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
     with_boundary_over(Transport::Plain, router)
 }
@@ -72,14 +70,14 @@ async fn boundary(mut request: Request, next: Next) -> Response {
 
     let status = response.status().as_u16();
     measures::answered(method_label(&method), route.clone(), status, started.elapsed());
-    // A parameter of this name is a secret: its place says that there was one, and nothing else of the path is logged.
+    // A `{token}` in the path is a secret, so the log has the route instead of the path.
     let path = route.replace("{token}", "[redacted]");
     tracing::debug!(request_id = id, %method, path, status, "answered");
     response
 }
 
-/// What a listener answers in the place of its router. Whoever sends such a head may mean another request by what follows:
-/// the connection ends with the answer.
+/// Responds instead of the router to a malformed head, and closes the connection: what follows the head may be read as
+/// another request.
 pub(crate) fn refuse<B>(request: &Request<B>, malformed: Malformed, transport: Transport) -> Response {
     let id = request_id(request.headers());
     let mut response = render(ApiError::new(malformed.code, malformed.detail).into_response(), &id);
@@ -97,8 +95,8 @@ fn method_label(method: &axum::http::Method) -> String {
     }
 }
 
-/// A caller's own id is kept when it is harmless, so that it can be followed through several systems. A secret that somebody
-/// put there by mistake would be logged and shown.
+/// Returns the client's id if it is safe to log and return, which allows tracing across systems; otherwise a new one. An id
+/// that looks like a secret is replaced.
 fn request_id(headers: &HeaderMap) -> String {
     let is_harmless = |id: &&str| {
         (1..=MAX_REQUEST_ID_BYTES).contains(&id.len())
@@ -109,14 +107,14 @@ fn request_id(headers: &HeaderMap) -> String {
     given.map_or_else(|| Uuid::now_v7().to_string(), str::to_owned)
 }
 
-/// Gives every error the one shape, whoever made it: a handler, an extractor of axum or a layer.
+/// Converts errors of handlers, extractors and layers to the one error format.
 fn render(mut response: Response, id: &str) -> Response {
     if !response.status().is_client_error() && !response.status().is_server_error() {
         return response;
     }
     let error = match response.extensions_mut().remove::<ApiError>() {
         Some(error) => error,
-        // `/ready` says in its own words which dependency is away (docs/api/http.md#health-and-readiness), and a page is for people.
+        // `/ready` has a format of its own (docs/api/http.md#health-and-readiness), and HTML pages are for people.
         None if is_own_shape(&response) => return response,
         None => foreign(response.status()),
     };
@@ -143,7 +141,7 @@ fn is_own_shape(response: &Response) -> bool {
     kind == "application/json" || kind.starts_with("text/html")
 }
 
-/// An error response that no handler of ours made.
+/// Returns the error for a response that axum or a layer created.
 fn foreign(status: StatusCode) -> ApiError {
     match status {
         StatusCode::NOT_FOUND => ApiError::new(Code::NotFound, "Path not found."),
@@ -151,7 +149,7 @@ fn foreign(status: StatusCode) -> ApiError {
         StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(Code::TooLarge, "The request is too large."),
         StatusCode::UNSUPPORTED_MEDIA_TYPE => ApiError::new(Code::UnsupportedMediaType, "Send the body as application/json."),
         status if status.is_client_error() => ApiError::new(Code::InvalidParameter, "The request could not be understood."),
-        status => ApiError::internal(anyhow::anyhow!("answered {status} without a reason")),
+        status => ApiError::internal(anyhow::anyhow!("returned {status} without a reason")),
     }
 }
 
@@ -159,7 +157,7 @@ fn log(error: &ApiError, id: &str) {
     let (code, status) = (error.code.as_str(), error.code.status());
     match &error.inside {
         Some(inside) if status >= 500 => tracing::error!(request_id = id, code, status, "request failed: {inside:#}"),
-        _ => tracing::debug!(request_id = id, code, status, "request refused: {}", error.detail),
+        _ => tracing::debug!(request_id = id, code, status, "request rejected: {}", error.detail),
     }
 }
 
@@ -169,7 +167,7 @@ fn seal(response: &mut Response, id: &str) {
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
 }
 
-/// What browsers are told about every answer. Nothing here is a page: one that is says itself what it may load.
+/// Adds security headers. A page sets its own content security policy; everything else is not a page.
 pub(crate) fn shield(headers: &mut HeaderMap, transport: Transport) {
     let policy = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'");
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(policy);
@@ -177,7 +175,7 @@ pub(crate) fn shield(headers: &mut HeaderMap, transport: Transport) {
     headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     if transport == Transport::Https {
-        // Two years, as preload lists want it; other names of the domain are not ours to speak for.
+        // Two years, as preload lists require; without includeSubDomains, because other hosts of the domain aren't ours.
         headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=63072000"));
     }
 }
@@ -193,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a14_a_harmless_request_id_is_kept() {
+    fn keeps_harmless_request_ids() {
         let longest = "a.".repeat(32);
         for kept in [
             "1",
@@ -207,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a14_a_request_id_that_looks_like_a_secret_or_is_none_is_replaced() {
+    fn a14_replaces_request_ids_that_look_like_secrets() {
         let secrets = [
             PlainApiKey::mint(OrgType::ContentOwner).reveal().to_owned(),
             PlainApiKey::mint(OrgType::Agent).reveal().to_owned(),

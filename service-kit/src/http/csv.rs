@@ -1,15 +1,15 @@
-//! Lists as CSV: one record an item, each member a cell.
+//! Lists as CSV: one record per item, one cell per member.
 
 use super::inert;
 use serde_json::value::RawValue;
 
-/// A string as itself, anything else as JSON.
+/// Returns a string as is and any other value as JSON, safe for spreadsheets.
 pub fn cell(value: &RawValue) -> String {
     let text: String = serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned());
     inert::for_spreadsheet(&text)
 }
 
-/// One line of a file, with its end.
+/// Returns one line including its line end.
 pub fn record(cells: impl Iterator<Item = String>) -> Vec<u8> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(cells.collect::<Vec<_>>()).expect("writing to memory cannot fail");
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_texts_or_json_and_never_formulas() {
+    fn cells_are_never_formulas() {
         let cells = [r#""a,\"b\"\n""#, r#"{"a":1}"#, "12345678901234567890", "-5", r#""x;=cmd""#];
         let cells = cells.map(|json| cell(&RawValue::from_string(json.to_owned()).unwrap()));
         let text = record(cells.into_iter());

@@ -1,4 +1,4 @@
-//! An error with an outside for the caller and an inside for the log.
+//! The error type of handlers: a public part for the caller and an internal part for the log.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -6,10 +6,10 @@ use schemas::problem::{Code, Fault};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How soon a caller may try again when a dependency is away.
+/// Retry-After while a dependency is unavailable.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// What a handler answers instead of success. The boundary renders it and logs it once.
+/// The error of a handler. The boundary renders and logs it.
 #[derive(Clone, Debug)]
 pub struct ApiError {
     pub(super) code: Code,
@@ -36,12 +36,12 @@ impl ApiError {
         Self { faults, ..Self::new(code, detail) }
     }
 
-    /// 401, the same for every reason: a caller must not learn which part of a credential was wrong.
+    /// Returns 401 with the same text for every reason: a caller must not learn which part of a credential was wrong.
     pub fn unauthenticated() -> Self {
         Self::new(Code::Unauthenticated, "A valid API key or user session is required.")
     }
 
-    /// 503: a dependency does not answer. `inside` goes to the log only.
+    /// Returns 503: a dependency is unavailable. `inside` is only logged.
     pub fn unavailable(inside: impl Into<anyhow::Error>) -> Self {
         Self {
             inside: Some(Arc::new(inside.into())),
@@ -49,7 +49,7 @@ impl ApiError {
         }
     }
 
-    /// 500: a fault of ours. `inside` goes to the log only.
+    /// Returns 500: an internal error. `inside` is only logged.
     pub fn internal(inside: impl Into<anyhow::Error>) -> Self {
         Self {
             inside: Some(Arc::new(inside.into())),
@@ -76,12 +76,12 @@ impl ApiError {
         &self.detail
     }
 
-    /// What happened, for the log and for who works at the machine itself; never for a caller.
+    /// Returns the cause, for the log and for operators; never for API callers.
     pub fn inside(&self) -> Option<&anyhow::Error> {
         self.inside.as_deref()
     }
 
-    /// All of it for who works at the machine itself, who may hear what is kept from callers.
+    /// Returns detail and cause in one line for an operator's terminal.
     pub fn in_one_line(&self) -> String {
         let inside = self.inside().map(|inside| format!(" ({inside:#})")).unwrap_or_default();
         format!("{}{}", self.detail, inside.replace('\n', " "))
@@ -96,7 +96,7 @@ impl ApiError {
     }
 }
 
-/// The fault's detail with a capital, unless it begins with an API name such as `session_id`.
+/// Capitalizes the fault's detail, unless it begins with an API name such as `session_id`.
 fn as_sentence(fault: &Fault) -> String {
     let detail = &fault.detail;
     let first_word = detail.split(' ').next().unwrap_or_default();
@@ -107,11 +107,11 @@ fn as_sentence(fault: &Fault) -> String {
     }
 }
 
-/// A statement that PostgreSQL refused is our fault; everything else means that it could not be asked.
+/// A statement that PostgreSQL rejects is an internal error; anything else means that PostgreSQL is unavailable.
 impl From<sqlx::Error> for ApiError {
     fn from(error: sqlx::Error) -> Self {
-        // 57xxx: operator intervention (statement timeout, shutdown); 53xxx: out of resources; 08xxx: connection; 25006: a
-        // replica that is not the primary yet; 25P03: a transaction that paused for too long.
+        // 57xxx: operator intervention (statement timeout, shutdown); 53xxx: out of resources; 08xxx: connection; 25006: not the
+        // primary yet; 25P03: idle transaction timeout.
         let is_passing = |code: &str| ["57", "53", "08", "40", "25006", "25P03"].iter().any(|class| code.starts_with(class));
         match &error {
             sqlx::Error::Database(refusal) if !refusal.code().is_some_and(|code| is_passing(&code)) => Self::internal(error),
@@ -132,7 +132,7 @@ impl IntoResponse for ApiError {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("ApiKey, Bearer"));
         }
         if let Some(wait) = self.retry_after {
-            // Whole seconds, and never sooner than meant.
+            // Round up to whole seconds.
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait.as_millis().div_ceil(1_000).max(1) as u64));
         }
         response.extensions_mut().insert(self);

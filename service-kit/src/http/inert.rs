@@ -1,16 +1,16 @@
-//! Texts that strangers wrote, harmless on a terminal and in a spreadsheet.
+//! Makes untrusted text safe for terminals and spreadsheets.
 //!
-//! The service's CSV, the CLI and `telemetry identity-api admin` use these functions, so that none of them forgets a character.
+//! Used by the service's CSV, the CLI and `telemetry identity-api admin`, so that all of them handle the same characters.
 
-/// Printed for a character that acts.
+/// Replaces control characters.
 const REPLACEMENT: char = '\u{fffd}';
-/// How a text begins that a spreadsheet would run; some read full-width characters alike.
+/// First characters of a formula; some spreadsheets accept the full-width forms.
 const RUNS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
-/// What ends a cell in some spreadsheet or other, beside the comma, which is quoted. Quotes within a line hold none of them together.
+/// Characters that some spreadsheets treat as cell separators, even within quotes. The comma is always quoted.
 const SEPARATORS: [char; 4] = [';', '\t', '\r', '\n'];
 
-/// Whether a character does something instead of being shown: control characters, line and paragraph separators, and those that
-/// turn the reading direction (Unicode: `Bidi_Control`) or are deprecated (U+206A to U+206F).
+/// Whether a character has an effect instead of a glyph: control characters, line and paragraph separators, and those that
+/// change the reading direction (Unicode: `Bidi_Control`) or are deprecated (U+206A to U+206F).
 pub fn acts(char: char) -> bool {
     char.is_control()
         || matches!(
@@ -19,17 +19,17 @@ pub fn acts(char: char) -> bool {
         )
 }
 
-/// One line of a terminal: every character that acts is replaced with `�`.
+/// Returns one line for a terminal, with `�` for every control character.
 pub fn for_terminal(text: &str) -> String {
     text.chars().map(|char| if acts(char) { REPLACEMENT } else { char }).collect()
 }
 
-/// A JSON text for a terminal: characters that act become escapes, so the values stay the same. Line ends and tabs between values stay.
+/// Escapes control characters in JSON, which leaves the values unchanged. Line ends and tabs between values stay.
 pub fn json_for_terminal(json: &str) -> String {
     json.chars().fold(String::with_capacity(json.len()), |mut safe, char| {
         match char {
             '\n' | '\t' => safe.push(char),
-            // All of them have four hexadecimal digits at most.
+            // All of them have at most four hexadecimal digits.
             char if acts(char) => safe.push_str(&format!("\\u{:04x}", u32::from(char))),
             char => safe.push(char),
         }
@@ -37,8 +37,8 @@ pub fn json_for_terminal(json: &str) -> String {
     })
 }
 
-/// A cell of CSV: no part of it begins like a formula, whatever separator a spreadsheet uses, and nothing acts on a terminal.
-/// Tabs and line ends stay, and so do numbers.
+/// Returns a CSV cell in which no part begins like a formula, for any separator, and no character affects a terminal. Keeps
+/// tabs, line ends and numbers.
 pub fn for_spreadsheet(text: &str) -> String {
     if text.parse::<f64>().is_ok() {
         return text.to_owned();
@@ -58,7 +58,7 @@ pub fn for_spreadsheet(text: &str) -> String {
     safe
 }
 
-/// Whether a spreadsheet would run what begins here, with a quotation mark before it or without.
+/// Whether a spreadsheet may evaluate text with this beginning, quoted or not.
 fn may_run(text: &str) -> bool {
     text.trim_start_matches('"').starts_with(RUNS)
 }
@@ -67,11 +67,11 @@ fn may_run(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// ESC, BEL, DEL, NEL, CSI and OSC of C1, and what turns the reading direction.
+    /// ESC, BEL, DEL, NEL, C1 CSI and OSC, and characters that change the reading direction.
     const ACTING: &str = "\u{1b}\u{7}\u{7f}\u{85}\u{9b}\u{9d}\u{202e}\u{2066}\u{200f}\u{61c}\u{2028}\u{0}";
 
     #[test]
-    fn x32_nothing_acts_on_a_terminal_or_is_lost_in_json() {
+    fn removes_terminal_controls_and_keeps_json_values() {
         let count = ACTING.chars().count();
         assert_eq!(for_terminal(&format!("a{ACTING}\t\r\nb")), format!("a{}b", "\u{fffd}".repeat(count + 3)));
         let value = serde_json::json!({"name": format!("a{ACTING}\n\"b\\"), "list": [1, 2]});
@@ -80,11 +80,11 @@ mod tests {
             assert!(!safe.chars().any(|char| acts(char) && char != '\n'), "{safe:?}");
             assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), value);
         }
-        assert_eq!(for_terminal("naïve 日本 👩\u{200d}💻 ✔\u{fe0f}"), "naïve 日本 👩\u{200d}💻 ✔\u{fe0f}", "what is shown stays");
+        assert_eq!(for_terminal("naïve 日本 👩\u{200d}💻 ✔\u{fe0f}"), "naïve 日本 👩\u{200d}💻 ✔\u{fe0f}", "printable characters stay");
     }
 
     #[test]
-    fn x32_no_cell_runs_or_acts_on_a_terminal() {
+    fn x32_cells_never_run_in_spreadsheets_or_terminals() {
         for first in ["=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"] {
             let text = format!("{first}cmd|' /C calc'!A0");
             assert_eq!(for_spreadsheet(&text), format!("'{text}"));

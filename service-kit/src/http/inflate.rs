@@ -1,4 +1,4 @@
-//! Content encodings: known ones are undone under a limit that holds while inflating, others are refused.
+//! Content encodings: decompresses the supported ones up to a size limit and rejects others.
 
 use super::ApiError;
 use axum::http::{HeaderMap, header};
@@ -6,7 +6,7 @@ use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use schemas::problem::Code;
 use std::io::{self, Read};
 
-/// Largest zstd window, as a power of two; bounds the memory of one decoder at 8 MiB.
+/// Maximum zstd window as a power of two; limits the memory of a decoder to 8 MiB.
 const ZSTD_WINDOW_LOG: u32 = 23;
 const BROTLI_BUFFER_BYTES: usize = 4_096;
 
@@ -27,8 +27,8 @@ impl Encoding {
     }
 }
 
-/// The one `Content-Encoding` of a request, out of those that are known here by name; none when there is none, or it changes
-/// nothing. A list of them, or an unknown one, is 415.
+/// Returns the request's `Content-Encoding` from `known`, or `None` if it is absent or `identity`. Returns 415 for a list or
+/// an unknown encoding.
 pub fn content_encoding<E: Copy>(headers: &HeaderMap, known: &[(&str, E)], refusal: &str) -> Result<Option<E>, ApiError> {
     let mut values = headers.get_all(header::CONTENT_ENCODING).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -41,7 +41,7 @@ pub fn content_encoding<E: Copy>(headers: &HeaderMap, known: &[(&str, E)], refus
     }
 }
 
-/// Undoes `encoding`. Blocking: up to some milliseconds for the largest body.
+/// Decompresses `wire`. Blocks for up to some milliseconds for the largest body.
 pub(super) fn inflate(wire: &[u8], encoding: Encoding, max_bytes: usize) -> Result<Vec<u8>, ApiError> {
     let inflated = match encoding {
         Encoding::Identity => Ok(wire.to_vec()),
@@ -57,8 +57,8 @@ pub(super) fn inflate(wire: &[u8], encoding: Encoding, max_bytes: usize) -> Resu
     Ok(inflated)
 }
 
-/// One byte over the limit is enough to know. The room is taken at once, because a buffer that grows leaves its smaller
-/// selves behind in the allocator; what is not written costs no memory.
+/// Reads at most one byte more than the limit. Allocates the buffer up front, because growing it would leave the smaller
+/// buffers in the allocator; unwritten pages cost no memory.
 fn read_capped(reader: impl Read, max_bytes: usize) -> io::Result<Vec<u8>> {
     let mut inflated = Vec::with_capacity(max_bytes + 1);
     reader.take(max_bytes as u64 + 1).read_to_end(&mut inflated)?;
@@ -77,8 +77,8 @@ fn brotli(wire: &[u8], max_bytes: usize) -> io::Result<Vec<u8>> {
     let mut decoder = brotli_decompressor::Decompressor::new(wire, BROTLI_BUFFER_BYTES);
     let inflated = read_capped(&mut decoder, max_bytes)?;
     if inflated.len() <= max_bytes {
-        // The decoder stops at the end of the compressed data. Only the read after that refuses what follows, and only as far as
-        // it was buffered.
+        // The decoder stops at the end of the compressed data. Only another read reports trailing bytes, and only those in its
+        // buffer.
         let is_at_end = decoder.read(&mut [0])? == 0;
         require_end(is_at_end && decoder.get_ref().is_empty())?;
     }
@@ -104,7 +104,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn one_encoding_that_is_known_is_taken_and_no_list() {
+    fn accepts_one_known_encoding() {
         let of = |values: &[&'static str]| {
             let mut headers = HeaderMap::new();
             for value in values {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn each_encoding_is_undone_and_its_limit_is_exact() {
+    fn size_limits_are_exact_for_each_encoding() {
         let text = vec![b'a'; 10_000];
         for (encoding, wire) in samples(&text) {
             assert_eq!(inflate(&wire, encoding, 10_000).unwrap(), text, "{encoding:?}");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_lies_or_trails_is_refused() {
+    fn rejects_truncated_mislabeled_and_trailing_data() {
         for (encoding, wire) in samples(b"{\"events\":[]}") {
             let trailing = [wire.as_slice(), b"junk"].concat();
             for bad in [&wire[..wire.len() - 2], &trailing, b"{\"events\":[]}"] {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_trails_brotli_is_refused_wherever_the_decoders_buffer_ends() {
+    fn rejects_data_after_brotli_at_any_buffer_position() {
         let mut random = StdRng::seed_from_u64(4_096);
         let mut is_buffer_full = false;
         for length in BROTLI_BUFFER_BYTES - 64..BROTLI_BUFFER_BYTES {
@@ -181,11 +181,11 @@ mod tests {
                 assert_eq!(refused.unwrap_err().code(), Code::InvalidBody, "{} bytes and {}", wire.len(), trailing.len());
             }
         }
-        assert!(is_buffer_full, "none of the lengths fills the buffer");
+        assert!(is_buffer_full, "no length fills the buffer exactly");
     }
 
     #[test]
-    fn x4_every_member_of_a_gzip_counts() {
+    fn x4_decompresses_all_gzip_members() {
         let two = [gzip(b"{\"a\":"), gzip(b"1}")].concat();
         assert_eq!(inflate(&two, Encoding::Gzip, 1_000).unwrap(), b"{\"a\":1}");
     }

@@ -1,7 +1,7 @@
-//! The few threads that inflate bodies, for as long as their reader lives.
+//! A fixed set of threads that decompress bodies.
 //!
-//! The runtime's blocking threads come and go, and the allocator keeps what each has freed near it: a hundred bombs with windows of
-//! 16 MiB would leave one behind in every arena, of which there are eight for each core.
+//! The runtime's blocking threads would spread the work over many allocator arenas (eight per core), each of which may retain a
+//! 16 MiB decoder window after a decompression bomb.
 
 use super::ApiError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,12 +9,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
-/// Bodies inflated at a time; each may hold a window and the largest body.
+/// Bodies decompressed at a time; each needs a window and the largest body.
 const THREADS: usize = 4;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Hands bodies to the threads; they end with the last of its clones.
+/// Sends bodies to the threads, which end with the last clone.
 #[derive(Clone, Debug)]
 pub(super) struct Inflaters {
     jobs: Sender<Job>,
@@ -32,12 +32,12 @@ impl Inflaters {
         Self { jobs }
     }
 
-    /// Does the work on one of the threads, unless the caller has left before it begins.
+    /// Runs `work` on one of the threads, or skips it if the caller is gone before it starts.
     pub(super) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
         let (answer, answered) = oneshot::channel();
         let job = move || {
             if !answer.is_closed() {
-                // Who has left meanwhile needs no answer.
+                // The receiver may be gone by now.
                 let _ = answer.send(work());
             }
         };
@@ -50,7 +50,7 @@ fn work(waiting: &Mutex<Receiver<Job>>) {
     loop {
         let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
-        // Whoever waits for it sees that no answer comes; the thread is there for the next one.
+        // After a panic, the caller sees a closed channel and the thread continues.
         let _ = catch_unwind(AssertUnwindSafe(job));
     }
 }
@@ -61,7 +61,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[tokio::test]
-    async fn work_is_done_by_the_same_few_threads_also_after_a_panic() {
+    async fn reuses_threads_after_a_panic() {
         let inflaters = Inflaters::start();
         for _ in 0..2 * THREADS {
             assert!(inflaters.run(|| panic!("on purpose")).await.is_err());
@@ -74,11 +74,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_whose_caller_has_left_is_not_done() {
+    async fn skips_work_of_dropped_callers() {
         let inflaters = Inflaters::start();
         let (release, held) = channel::<()>();
         let held = Arc::new(Mutex::new(held));
-        // Every thread waits, so that what comes next has to.
+        // Occupy every thread, so that the next job has to wait.
         for _ in 0..THREADS {
             let held = Arc::clone(&held);
             inflaters.jobs.send(Box::new(move || assert!(held.lock().unwrap().recv().is_err()))).unwrap();
@@ -87,9 +87,9 @@ mod tests {
         {
             let mut left = std::pin::pin!(inflaters.run(move || told.send(())));
             let polled = std::future::poll_fn(|context| std::task::Poll::Ready(left.as_mut().poll(context))).await;
-            assert!(polled.is_pending(), "it waits for a thread");
+            assert!(polled.is_pending(), "the job must wait for a thread");
         }
         drop(release);
-        assert!(tells.recv().is_err(), "the work was dropped undone");
+        assert!(tells.recv().is_err(), "the job must be dropped without running");
     }
 }

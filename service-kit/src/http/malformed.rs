@@ -1,4 +1,4 @@
-//! Heads that parse and are still none: what another server on the way could read otherwise.
+//! Request heads that parse but are ambiguous: another server on the path could interpret them differently.
 
 use axum::http::{Request, Version, header};
 use schemas::problem::Code;
@@ -8,7 +8,7 @@ use url::Host;
 const MAX_NAME_BYTES: usize = 253;
 const MAX_LABEL_BYTES: usize = 63;
 
-/// The one fault of a head, with a sentence for the caller.
+/// The error for a malformed head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Malformed {
     pub(super) code: Code,
@@ -16,14 +16,14 @@ pub(crate) struct Malformed {
 }
 
 impl Malformed {
-    /// What stands in the place of a head that is not HTTP/1.1, or not in one way alone: its host is none that anybody has.
+    /// Replaces an invalid or ambiguous head; its host is invalid, so it never matches a real one.
     pub(crate) const HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: *\r\n\r\n";
     const NO_HOST: &[u8] = b"*";
-    /// What stands in the place of a head that is over its limit.
+    /// Replaces a head that exceeds the size limit.
     pub(crate) const LARGE_HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: **\r\n\r\n";
     pub(crate) const LARGE_HEAD_HOST: &[u8] = b"**";
 
-    /// What is wrong with a head: HTTP/1.1 wants exactly one `Host`, and no version takes two or one that is no host.
+    /// Returns what is wrong with a head: HTTP/1.1 requires one `Host`, and no version permits two or an invalid one.
     pub(crate) fn find<B>(request: &Request<B>) -> Option<Self> {
         let mut hosts = request.headers().get_all(header::HOST).iter();
         match (hosts.next(), hosts.next()) {
@@ -46,7 +46,7 @@ impl Malformed {
     }
 }
 
-/// A name or an address, and a port where there is a colon behind it.
+/// Whether the value is a name or an address, optionally with a port.
 fn is_host(value: &[u8]) -> bool {
     let Ok(value) = std::str::from_utf8(value) else { return false };
     let after_address = value.find(']').map_or(0, |end| end + 1);
@@ -54,13 +54,13 @@ fn is_host(value: &[u8]) -> bool {
         Some(colon) => (&value[..after_address + colon], Some(&value[after_address + colon + 1..])),
         None => (value, None),
     };
-    // RFC 9110 lets the digits be left out.
+    // RFC 9110 permits an empty port.
     let is_port = |port: &str| port.is_empty() || (port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok());
     port.is_none_or(is_port) && (name.starts_with('[') || is_name(name)) && Host::parse(name).is_ok()
 }
 
-/// Labels of letters, digits, `-` and `_`, or four numbers; one dot may stand at the end of a name. What is escaped, folded or quoted is
-/// another name to another reader, and an address that is written otherwise is a name to one reader and an address to another.
+/// Whether the name is plain labels (letters, digits, `-`, `_`) or an IPv4 address in four decimal numbers, with an optional
+/// final dot. Servers disagree about escaped or quoted names and about other notations of addresses.
 fn is_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     let is_label = |label: &str| (1..=MAX_LABEL_BYTES).contains(&label.len()) && label.bytes().all(is_plain);
@@ -69,7 +69,7 @@ fn is_name(name: &str) -> bool {
     labels.len() <= MAX_NAME_BYTES && labels.split('.').all(is_label) && (!ends_in_number || name.parse::<Ipv4Addr>().is_ok())
 }
 
-/// What ends an address where a reader takes more than four decimal numbers for one.
+/// Whether a last label is numeric, which makes some parsers read the name as an address.
 fn is_number(label: &str) -> bool {
     match label.strip_prefix("0x").or_else(|| label.strip_prefix("0X")) {
         Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a12_exactly_one_host_that_is_one() {
+    fn a12_requires_exactly_one_valid_host() {
         let is_malformed = |version, hosts: &[&str]| {
             let request = Request::builder().version(version);
             let request = hosts.iter().fold(request, |request, host| request.header(header::HOST, *host));
@@ -118,7 +118,7 @@ mod tests {
         {
             assert!(is_malformed(Version::HTTP_11, &[bad]), "{bad}");
         }
-        assert!(!is_malformed(Version::HTTP_10, &[]), "HTTP/1.0 has none");
+        assert!(!is_malformed(Version::HTTP_10, &[]), "HTTP/1.0 doesn't require Host");
         assert!(is_malformed(Version::HTTP_10, &["a", "b"]));
     }
 }

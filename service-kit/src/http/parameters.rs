@@ -1,4 +1,4 @@
-//! Query strings: parsed into a type before a handler runs; what does not parse is 400 in the one error shape.
+//! Query strings, parsed into a type before the handler runs; returns 400 if that fails.
 
 use super::ApiError;
 use axum::extract::{FromRequestParts, Query};
@@ -9,7 +9,7 @@ use schemas::instant;
 use schemas::problem::Code;
 use serde::de::DeserializeOwned;
 
-/// The query string as `T`; a repeated parameter is refused.
+/// The query string as `T`; rejects repeated parameters.
 pub struct Parameters<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> {
@@ -29,7 +29,7 @@ impl<T: DeserializeOwned> Parameters<T> {
     }
 }
 
-/// Reads an RFC 3339 instant. A `+` that wasn't encoded arrives as a space before the offset.
+/// Parses an RFC 3339 timestamp. An unencoded `+` arrives as a space before the offset.
 pub fn parse_instant(text: &str) -> Option<DateTime<Utc>> {
     match text.rsplit_once(' ') {
         Some((instant, offset)) if offset.len() == 5 => instant::read_rfc3339(&format!("{instant}+{offset}")),
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_offset_survives_an_unencoded_plus() {
+    fn accepts_an_unencoded_plus_in_the_offset() {
         let expected = parse_instant("2025-12-31T19:00:00Z");
         assert!(expected.is_some());
         assert_eq!(parse_instant("2026-01-01T00:00:00+05:00"), expected);
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_instant_with_an_offset_is_refused() {
+    fn rejects_timestamps_without_offset() {
         for text in [
             "2026-01-01 00:00",
             "2026-01-01T00:00:00+0500",

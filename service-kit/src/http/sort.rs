@@ -1,9 +1,9 @@
-//! `sort`: the member by which the items of a list are put in order.
+//! The parameter `sort` of lists.
 
 use super::ApiError;
 use schemas::problem::Code;
 
-/// The members that a list can be sorted by, each with its column in the statement.
+/// The fields that a list can be sorted by, each with its column.
 pub type Sortable = [(&'static str, &'static str)];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct Sort {
 }
 
 impl Sort {
-    /// Reads `member` (smallest first) or `-member` (largest first); none is the usual order of the list.
+    /// Parses `field` (ascending) or `-field` (descending); `None` is the list's default order.
     pub fn parse(asked: Option<&str>, sortable: &Sortable) -> Result<Option<Self>, ApiError> {
         let Some(asked) = asked else { return Ok(None) };
         let (member, is_descending) = asked.strip_prefix('-').map_or((asked, false), |member| (member, true));
@@ -24,7 +24,7 @@ impl Sort {
     }
 }
 
-/// The text of `ORDER BY`: what was asked for, and among equals the usual order.
+/// Returns the `ORDER BY` expression: the requested order, then the default order among equals.
 pub fn order_by(sort: Option<Sort>, usual: &str) -> String {
     match sort {
         Some(Sort { column, is_descending }) => format!("{column} {}, {usual}", if is_descending { "DESC" } else { "ASC" }),
@@ -48,14 +48,14 @@ mod tests {
     }
 
     #[test]
-    fn a_member_sorts_by_its_column_and_a_minus_turns_the_order_round() {
+    fn minus_sorts_descending() {
         assert_eq!(order("total_events").unwrap(), "events ASC, url");
         assert_eq!(order("-total_events").unwrap(), "events DESC, url");
         assert_eq!(order_by(Sort::parse(None, SORTABLE).unwrap(), "url"), "url");
     }
 
     #[test]
-    fn what_is_no_member_of_the_list_sorts_nothing() {
+    fn rejects_unknown_fields() {
         for bad in ["", "-", "--day", "+day", "events", "Day", " day", "day DESC", "day,total_events", "1"] {
             assert_eq!(order(bad), None, "{bad}");
         }

@@ -1,14 +1,14 @@
-//! How much of the internet some networks are together. Pure.
+//! Measures how much of the internet a list of networks covers.
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// As many public addresses are no reverse proxies: those of a /8 of IPv4. The largest content delivery networks have fewer.
+/// Number of addresses of an IPv4 /8; more than the largest content delivery networks have.
 const TOO_MANY_V4: u64 = 1 << (32 - 8);
-/// The same for IPv6: those of a /24.
+/// Number of addresses of an IPv6 /24.
 const TOO_MANY_V6: u128 = 1 << (128 - 24);
 
-/// Addresses that are nobody's on the internet: a network of one's own may be as wide as it likes.
+/// Private addresses, which may be listed without limit.
 const OWN_V4: [Ipv4Net; 6] = [
     Ipv4Net::new_assert(Ipv4Addr::new(10, 0, 0, 0), 8),
     Ipv4Net::new_assert(Ipv4Addr::new(100, 64, 0, 0), 10),
@@ -23,14 +23,13 @@ const OWN_V6: [Ipv6Net; 3] = [
     Ipv6Net::new_assert(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10),
 ];
 
-/// Whether the public addresses among these are as many as those of a /8 of IPv4 or of a /24 of IPv6, or more: then they are
-/// the internet, or a large part of it, however they are written.
+/// Whether the public addresses in these networks are as many as an IPv4 /8 or an IPv6 /24 has, or more.
 pub(super) fn is_internet(networks: &[IpNet]) -> bool {
     let v4: Vec<Ipv4Net> =
         networks.iter().filter_map(|network| if let IpNet::V4(v4) = network { Some(*v4) } else { None }).collect();
     let v6: Vec<Ipv6Net> =
         networks.iter().filter_map(|network| if let IpNet::V6(v6) = network { Some(*v6) } else { None }).collect();
-    // What several of them hold counts once.
+    // Count overlapping networks once.
     let v4 = Ipv4Net::aggregate(&v4).iter().map(public_v4).sum::<u64>();
     let v6 = Ipv6Net::aggregate(&v6).iter().map(public_v6).fold(0, u128::saturating_add);
     v4 >= TOO_MANY_V4 || v6 >= TOO_MANY_V6
@@ -45,7 +44,7 @@ fn public_v4(network: &Ipv4Net) -> u64 {
 }
 
 fn public_v6(network: &Ipv6Net) -> u128 {
-    // All of IPv6 is one more than fits, which changes nothing here.
+    // The size of all of IPv6 overflows by one, which doesn't change the result.
     let size = |network: &Ipv6Net| 1_u128.checked_shl(128 - u32::from(network.prefix_len())).unwrap_or(u128::MAX);
     if OWN_V6.iter().any(|own| own.contains(network)) {
         return 0;
@@ -62,14 +61,14 @@ mod tests {
     }
 
     #[test]
-    fn a15_networks_of_ones_own_and_those_of_content_delivery_networks_are_not_the_internet() {
+    fn accepts_private_networks_and_large_cdns() {
         for networks in [
             "10.0.0.0/8",
             "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,127.0.0.0/8,169.254.0.0/16,fc00::/7,fe80::/10,::1/128",
             "192.0.2.7/32",
             "8.0.0.0/9",
             "2000::/25",
-            // Akamai's widest, and Cloudflare's of IPv6.
+            // The widest networks of Akamai, and Cloudflare's IPv6 networks.
             "104.64.0.0/10,23.32.0.0/11,23.192.0.0/11,184.24.0.0/13,2.16.0.0/13",
             "2400:cb00::/32,2606:4700::/32,2803:f800::/32,2405:b500::/32,2405:8100::/32,2a06:98c0::/29,2c0f:f248::/32",
             "198.51.100.0/24,198.51.100.0/24",
@@ -79,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a15_a_set_of_networks_that_is_the_internet_is_known_however_it_is_written() {
+    fn a15_detects_the_internet_in_any_notation() {
         let quarters = |from: u32, to: u32| (from..to).map(|at| format!("{}.0.0.0/2", at * 64)).collect::<Vec<_>>().join(",");
         let but_one =
             (1..=32).map(|length| format!("{}/{length}", Ipv4Addr::from(1_u32 << (32 - length)))).collect::<Vec<_>>().join(",");

@@ -1,19 +1,18 @@
-//! What ClickHouse says an account may (`SHOW GRANTS`), beside what the file of accounts grants its service.
+//! Compares the grants that ClickHouse reports (`SHOW GRANTS`) with those in the accounts file.
 //!
-//! The server writes what is no plain word in backquotes, and it may hold every character.
+//! ClickHouse puts names other than plain words in backquotes; they may contain any character.
 
 use super::Role;
 
 const ACCOUNTS: &str = include_str!("../../../schemas/clickhouse/accounts.xml");
 
-/// What the file grants the account of a service.
+/// Returns the service account's grants in the accounts file.
 pub(super) fn of_file(role: Role) -> impl Iterator<Item = Grant<'static>> {
     let account = ACCOUNTS.split_once(&format!("<{}>\n            <password", role.name())).map_or("", |(_, rest)| rest);
     let account = account.split("</grants>").next().unwrap_or_default();
     account.lines().filter_map(|line| Grant::parse(line.trim().strip_prefix("<query>")?.strip_suffix("</query>")?))
 }
 
-/// `GRANT SELECT, INSERT(a, b) ON database.table TO account WITH GRANT OPTION`.
 pub(super) struct Grant<'a> {
     rights: &'a str,
     database: Name,
@@ -22,29 +21,29 @@ pub(super) struct Grant<'a> {
 }
 
 impl<'a> Grant<'a> {
-    /// Of a line of `SHOW GRANTS`; none of what is taken back again (`REVOKE`), which was granted as a whole.
+    /// Parses a line of `SHOW GRANTS`. Returns `None` for `REVOKE` lines, which only narrow a grant.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let (rights, rest) = split_outside_quotes(text.strip_prefix("GRANT ")?, " ON ")?;
         let object = split_outside_quotes(rest, " TO ").map_or(rest, |(object, _)| object);
-        // What is said of accounts and of the server is said of every database.
+        // Grants on accounts and on the server apply to every database.
         let (database, table) = split_outside_quotes(object, ".").unwrap_or(("*", "*"));
         let may_grant = rest.ends_with(" WITH GRANT OPTION");
         Some(Self { rights, database: Name::parse(database), table: Name::parse(table), may_grant })
     }
 
-    /// Whether it says anything of this database.
+    /// Whether the grant applies to this database.
     pub(super) fn concerns(&self, database: &str) -> bool {
         self.database.covers(database)
     }
 
-    /// The first right in it that none of these grants.
+    /// Returns its first right that is not in `needed`.
     pub(super) fn beyond(&self, needed: &[Grant<'_>]) -> Option<&'a str> {
         if self.may_grant {
             return Some("GRANT OPTION");
         }
         self.rights().into_iter().find(|right| match *right {
             "SELECT" | "SHOW" => false,
-            // Rows of whatever table there is.
+            // Rows of any table.
             "INSERT" => !needed.iter().any(|grant| grant.rights().contains(&"INSERT")),
             "SHOW ACCESS" => true,
             other if other.starts_with("SHOW ") => false,
@@ -52,7 +51,7 @@ impl<'a> Grant<'a> {
         })
     }
 
-    /// Each without the columns it is for.
+    /// Returns the rights without their column lists.
     fn rights(&self) -> Vec<&'a str> {
         let (mut rights, mut begin, mut depth) = (Vec::new(), 0, 0);
         for (at, char) in outside_quotes(self.rights) {
@@ -71,7 +70,7 @@ impl<'a> Grant<'a> {
     }
 }
 
-/// Of a database or a table: one, or all that begin so (`*`, `te*`).
+/// A database or table name, or a prefix (`*`, `te*`).
 #[derive(PartialEq, Eq)]
 struct Name {
     text: String,
@@ -79,7 +78,7 @@ struct Name {
 }
 
 impl Name {
-    /// A star within backquotes is a letter of the name.
+    /// A star within backquotes is part of the name.
     fn parse(written: &str) -> Self {
         let (written, is_beginning) = written.strip_suffix('*').map_or((written, false), |beginning| (beginning, true));
         let quoted = written.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
@@ -91,7 +90,7 @@ impl Name {
     }
 }
 
-/// What stands between backquotes, as it is.
+/// Returns the text between backquotes without escapes.
 fn unescaped(quoted: &str) -> String {
     let mut chars = quoted.chars();
     let mut text = String::with_capacity(quoted.len());
@@ -106,7 +105,7 @@ fn unescaped(quoted: &str) -> String {
                 'f' => '\u{c}',
                 escaped => escaped,
             },
-            // One that stands for itself is written twice.
+            // A literal backquote is doubled.
             '`' => chars.next().unwrap_or('`'),
             plain => plain,
         });
@@ -114,13 +113,13 @@ fn unescaped(quoted: &str) -> String {
     text
 }
 
-/// Before and after the first separator that is no part of a quoted name.
+/// Splits at the first separator outside of quoted names.
 fn split_outside_quotes<'a>(text: &'a str, separator: &str) -> Option<(&'a str, &'a str)> {
     let (at, _) = outside_quotes(text).find(|(at, _)| text[*at..].starts_with(separator))?;
     Some((&text[..at], &text[at + separator.len()..]))
 }
 
-/// The characters that are no part of a quoted name or text, and where they stand.
+/// Returns the characters outside of quoted names and texts, with their positions.
 fn outside_quotes(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
     let (mut quote, mut is_escaped) = (None, false);
     text.char_indices().filter(move |(_, char)| {
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a9_a_grant_is_judged_by_every_right_in_it() {
+    fn a9_checks_every_right_of_a_grant() {
         for (grant, worker, query) in [
             ("GRANT SELECT ON telemetry.sites TO q", None, None),
             ("GRANT SELECT(a, b), SHOW COLUMNS ON telemetry.sites TO q", None, None),
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a9_a_grant_is_judged_by_the_name_that_stands_in_backquotes() {
+    fn parses_names_in_backquotes() {
         for (grant, database, expected) in [
             ("GRANT ALTER DELETE ON `my-telemetry`.* TO q", "my-telemetry", Some("ALTER DELETE")),
             ("GRANT ALTER DELETE ON `my-telemetry`.sites TO q", "my-telemetry", Some("ALTER DELETE")),
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn every_grant_of_the_file_is_found() {
+    fn finds_every_grant_of_the_accounts_file() {
         let objects = |role| of_file(role).map(|grant| (grant.database.text, grant.table.text)).collect::<Vec<_>>();
         for role in [Role::Worker, Role::Query] {
             assert!(objects(role).contains(&("telemetry".to_owned(), "events".to_owned())), "{}", role.name());

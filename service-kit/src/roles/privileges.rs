@@ -1,4 +1,4 @@
-//! What an account could do besides its service's work: production runs on none that could change what it only has to keep.
+//! Checks that production accounts have no privileges beyond what their service needs.
 
 use super::Role;
 use super::clickhouse_grants::{Grant, of_file};
@@ -8,17 +8,17 @@ use anyhow::ensure;
 use sqlx::PgPool;
 use std::time::Duration;
 
-/// Between two looks for a server that does not answer.
+/// Pause between two attempts to reach PostgreSQL.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judged {
     Good,
-    /// The server did not answer, or let nobody in.
+    /// The server didn't respond or rejected the login.
     NotYet,
 }
 
-/// What an account of PostgreSQL could do that its service has no need of, in the words that follow "which".
+/// Query for an account's excess privileges; its result completes a sentence after "which".
 const BEYOND: &str = include_str!("privileges.sql");
 
 async fn look(pool: &PgPool, role: Role) -> Result<Option<String>, sqlx::Error> {
@@ -38,16 +38,16 @@ fn judge(pool: &PgPool, beyond: Option<String>, role: Role) -> anyhow::Result<()
     anyhow::bail!("DATABASE_URL={host}:{port}: production does not run as {user}, which {beyond}; {fix}")
 }
 
-/// Refuses an account of PostgreSQL that could do more than a service needs: one that may do everything or make others, or the
-/// owner of the tables, of a function or of the schema, each of whom can change the audit trail; one of another service; and one
-/// that may write what the service's own role may not. A server that does not answer is an error too.
+/// Rejects a PostgreSQL account with more privileges than its service needs: superusers and role creators; the owner of tables,
+/// functions or the schema, who can change the audit trail; the account of another service; and write access that the service's
+/// role doesn't have. An unavailable server is an error too.
 pub async fn refuse_privileged(settings: &PostgresSettings, role: Role) -> anyhow::Result<()> {
     let pool = connections::postgres(settings)?;
     let found = look(&pool, role).await.map_err(|error| connections::absent_postgres(&pool, &error))?;
     judge(&pool, found, role)
 }
 
-/// The same for who starts without PostgreSQL: a server that does not answer is not judged yet.
+/// Like [`refuse_privileged`], but an unavailable server is [`Judged::NotYet`], for services that start without PostgreSQL.
 pub async fn refuse_privileged_if_there(settings: &PostgresSettings, role: Role) -> anyhow::Result<Judged> {
     let pool = connections::postgres(settings)?;
     match look(&pool, role).await {
@@ -56,7 +56,7 @@ pub async fn refuse_privileged_if_there(settings: &PostgresSettings, role: Role)
     }
 }
 
-/// The same, however long it takes until the server answers.
+/// Like [`refuse_privileged`], but retries until the server responds.
 pub async fn refuse_privileged_once_there(settings: &PostgresSettings, role: Role) -> anyhow::Result<()> {
     while refuse_privileged_if_there(settings, role).await? == Judged::NotYet {
         tokio::time::sleep(PAUSE).await;
@@ -64,9 +64,8 @@ pub async fn refuse_privileged_once_there(settings: &PostgresSettings, role: Rol
     Ok(())
 }
 
-/// Refuses an account of ClickHouse that could do more with our database, or with accounts, than the file of accounts grants its
-/// service; to read is granted to all. `telemetry stream-workers prepare` and `rebuild` make tables by an account that may; what runs does
-/// not.
+/// Rejects a ClickHouse account with more rights on our database or on accounts than the accounts file grants to its service;
+/// every service may read. `telemetry stream-workers prepare` and `rebuild` create tables with another account.
 pub async fn refuse_privileged_clickhouse(settings: &ClickHouseSettings, role: Role) -> anyhow::Result<()> {
     let asked = connections::clickhouse(settings)?.query("SHOW GRANTS FINAL").fetch_all::<String>().await;
     let granted = asked.map_err(|error| connections::absent_clickhouse(settings, &error))?;

@@ -1,24 +1,23 @@
--- Why production does not run as the account that asks this: for the service whose role is $1, the roles of the others being $2.
--- NULL where it may.
+-- Returns why production must not run as this account, or NULL if it may. $1 is the service's role, $2 the roles of the others.
 --
--- An account may what it may by itself or as a member of a role, through whatever chain: whether a membership passes its rights on
--- by itself is no matter, because its holder may say SET ROLE.
+-- Counts privileges of the account and of every role it is a direct or indirect member of, even without INHERIT, because it
+-- can use SET ROLE.
 WITH held AS (SELECT * FROM pg_roles WHERE pg_has_role(session_user, oid, 'MEMBER')),
     ours AS (SELECT * FROM pg_class WHERE relnamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace))
 SELECT coalesce(
-    -- The server's own roles (pg_…) write every table, read files or run programs.
+    -- The server's own roles (pg_…) can write every table, read files or run programs.
     (SELECT 'has rights over the whole server' FROM held
         WHERE rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls OR starts_with(rolname, 'pg_') LIMIT 1),
     (SELECT 'owns the tables' FROM ours JOIN held ON held.oid = relowner WHERE relkind IN ('r', 'p', 'v', 'm', 'f', 'S') LIMIT 1),
-    -- Who owns a function replaces it: one of them refuses changes of the audit trail, others run with the rights of the tables' owner.
+    -- The owner of a function can replace it: one function protects the audit trail, others run with the rights of the tables' owner.
     (SELECT 'owns the function ' || proname FROM pg_proc JOIN held ON held.oid = proowner
         WHERE pronamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace) ORDER BY proname LIMIT 1),
-    -- Who owns a schema drops whatever is in it; who may make objects there puts their own before those that statements mean.
+    -- The owner of a schema can drop its content; with CREATE, an account can shadow the objects that statements mean.
     (SELECT 'owns the schema ' || nspname FROM pg_namespace JOIN held ON held.oid = nspowner WHERE nspname = 'public' LIMIT 1),
     (SELECT 'may make objects in the schema ' || nspname FROM pg_namespace, held
         WHERE nspname = 'public' AND has_schema_privilege(held.oid, pg_namespace.oid, 'CREATE') LIMIT 1),
     (SELECT 'has the rights of another service' FROM held WHERE rolname = ANY($2) LIMIT 1),
-    -- A trigger writes too. What the role may that the service is meant to sign in as, the account may as well.
+    -- TRIGGER permits writes too. Privileges that the service's intended role has are allowed.
     (SELECT 'may write ' || relname || ', as ' || $1 || ' may not'
         FROM ours CROSS JOIN held LEFT JOIN pg_roles meant ON meant.rolname = $1
         WHERE relkind IN ('r', 'p', 'v', 'f', 'S') AND (

@@ -1,38 +1,38 @@
-//! Where the heads of requests stand among the bytes of a connection, and that each of their lines ends in CR LF.
+//! Finds the request heads in the bytes of a connection, and requires CR LF at the end of each line.
 //!
-//! The parser behind takes a bare LF for the end of a line; other servers and proxies do not, and two readers that see different
-//! requests in the same bytes can be played against each other. So it gets heads whole: in the place of one that is wrong, and of
-//! one that it would refuse itself, a head that the service answers like any other error ([`Malformed`]), as soon as the fault is there.
+//! The parser accepts a bare LF; other servers and proxies don't, and that difference permits request smuggling. So the parser
+//! gets only complete heads. Each malformed head, including those it would reject itself, is replaced with a head that the
+//! service answers with an ordinary error ([`Malformed`]), as soon as the fault is found.
 
 use super::MAX_HEAD_BYTES;
 use crate::http::Malformed;
 use axum::http::Uri;
 
-/// Header fields of one head; hyper takes no more.
+/// Maximum number of header fields; hyper's limit.
 const MAX_FIELDS: usize = 100;
-/// The longest body that hyper takes a length for.
+/// Maximum content length that hyper accepts.
 const MAX_LENGTH: u64 = u64::MAX - 2;
 
-/// What the next byte of a connection belongs to.
+/// Determines what the next byte of a connection belongs to.
 #[derive(Debug)]
 pub(super) struct Framing {
     place: ParserState,
-    /// The head so far, while one arrives.
+    /// The incomplete head.
     head: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ParserState {
-    /// A head, or before one.
+    /// In a head, or before one.
     Head,
-    /// A body that has so many more bytes.
+    /// In a body with this many bytes left.
     Sized(u64),
     Chunked(Chunk),
-    /// After what is refused: nothing more is passed on.
+    /// After an error: the parser gets no more bytes.
     Refused,
 }
 
-/// The places in a body of chunks, as hyper tells them apart.
+/// Positions in a chunked body; the same states as in hyper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chunk {
     Start,
@@ -54,12 +54,12 @@ impl Framing {
         Self { place: ParserState::Head, head: Vec::new() }
     }
 
-    /// Whether more of a request is to come whose head was passed on, so that it may be answered by now.
+    /// Whether a request is incomplete whose head was passed on; a response to it may already be sent.
     pub(super) fn is_inside_request(&self) -> bool {
         self.place != ParserState::Head
     }
 
-    /// Looks at what has arrived, and appends to `passed` what the parser behind may see.
+    /// Processes received bytes and appends to `passed` what the parser may see.
     pub(super) fn pass(&mut self, bytes: &[u8], passed: &mut Vec<u8>) {
         let mut at = 0;
         while at < bytes.len() {
@@ -81,7 +81,7 @@ impl Framing {
                     taken
                 }
                 ParserState::Chunked(Chunk::EndCr | Chunk::Trailer) if here[0] == b'\n' => {
-                    // A trailer is made of lines like a head; the parser behind refuses a NUL in it at its end.
+                    // Trailers are lines like those of a head. A NUL at the end makes the parser reject them.
                     passed.extend(b"\0\r\n\r\n");
                     self.place = ParserState::Refused;
                     return;
@@ -95,7 +95,7 @@ impl Framing {
         }
     }
 
-    /// Takes the bytes of a head up to its end; answers how many those were.
+    /// Reads the bytes of a head up to its end and returns their number.
     fn head(&mut self, bytes: &[u8], passed: &mut Vec<u8>) -> usize {
         for (at, byte) in bytes.iter().enumerate() {
             let is_after_cr = self.head.last() == Some(&b'\r');
@@ -108,7 +108,7 @@ impl Framing {
                 self.refuse(Malformed::LARGE_HEAD, passed);
                 return at + 1;
             } else if self.head == b"\r\n" {
-                // Empty lines before a request are skipped, as hyper skips them.
+                // Skip empty lines before a request, as hyper does.
                 self.head.clear();
             } else if self.head.ends_with(b"\r\n\r\n") {
                 match body_after(&self.head) {
@@ -135,9 +135,9 @@ fn after_sized(left: u64) -> ParserState {
     if left == 0 { ParserState::Head } else { ParserState::Sized(left) }
 }
 
-/// What follows a head: the same decision that hyper takes, and the head to show instead wherever hyper refuses. Refused is also a length
-/// beside a transfer coding: hyper goes by the coding, and who stands before us may go by the length (RFC 9112, 6.1); and `chunked`
-/// twice, which one reader undoes twice.
+/// Returns what follows a head, by the same rules as hyper, or the replacement for a head that hyper rejects. Also rejects a length
+/// next to a transfer coding, where hyper uses the coding and a proxy may use the length (RFC 9112, 6.1), and a repeated `chunked`,
+/// which some servers decode twice.
 fn body_after(head: &[u8]) -> Result<ParserState, &'static [u8]> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
@@ -155,7 +155,7 @@ fn body_after(head: &[u8]) -> Result<ParserState, &'static [u8]> {
         own.map(|field| field.value).collect::<Vec<_>>()
     };
     if values("host").contains(&Malformed::LARGE_HEAD_HOST) {
-        // Ours to say.
+        // Reserved for our own replacement head.
         return Err(Malformed::HEAD);
     }
     let (lengths, codings) = (values("content-length"), values("transfer-encoding"));
@@ -171,7 +171,7 @@ fn body_after(head: &[u8]) -> Result<ParserState, &'static [u8]> {
     }
 }
 
-/// Whether the last coding of these fields is `chunked`, and no other.
+/// Whether the last coding is `chunked` and no other one is.
 fn is_chunked_once(fields: &[&[u8]]) -> bool {
     let codings = fields.iter().flat_map(|field| field.split(|byte| *byte == b','));
     let mut chunked = codings.map(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"chunked")).rev();
@@ -185,7 +185,7 @@ fn length(value: &[u8]) -> Option<u64> {
 }
 
 impl Chunk {
-    /// Where the byte after this one stands.
+    /// Returns the state after this byte.
     fn after(self, byte: u8) -> ParserState {
         let next = match (self, byte) {
             (Self::Start, _) => hex(byte).map(Self::Size),
@@ -217,7 +217,7 @@ fn hex(byte: u8) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// What is passed on of a text that arrives in pieces of `size`.
+    /// Returns what is passed on of a text that arrives in pieces of `size`.
     fn passed(text: &str, size: usize) -> String {
         let (mut framing, mut passed) = (Framing::new(), Vec::new());
         for piece in text.as_bytes().chunks(size) {
@@ -226,7 +226,7 @@ mod tests {
         String::from_utf8(passed).unwrap()
     }
 
-    /// In the place of a head that is refused, and of all that follows.
+    /// Replacement for a rejected head and everything after it.
     fn refused() -> &'static str {
         std::str::from_utf8(Malformed::HEAD).unwrap()
     }
@@ -234,7 +234,7 @@ mod tests {
     const HEAD: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
 
     #[test]
-    fn a12_what_ends_its_lines_properly_passes_untouched_however_it_is_cut() {
+    fn valid_requests_pass_unchanged() {
         let sized = "POST / HTTP/1.1\r\nhost: a\r\nContent-Length: 8\r\n\r\n\n\n\r\n\0\r\n\n";
         let chunked = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, Chunked\r\n\r\n\
             3;a=\"b\"\r\n\n\n\n\r\n1 \t\r\n\r\r\nA\r\n0123456789\r\n0\r\nx: y\r\n\r\n";
@@ -245,14 +245,14 @@ mod tests {
             for size in [1, 2, 3, 7, 1_000] {
                 assert_eq!(passed(&pipelined, size), pipelined.trim_start_matches("\r\n"), "{size}");
             }
-            // After each of them a head is a head again.
+            // After each of them, a new head is validated again.
             let then = format!("{body}GET / HTTP/1.1\nhost: a\r\n\r\n");
             assert_eq!(passed(&then, 5), format!("{}{}", body.trim_start_matches("\r\n"), refused()), "{body}");
         }
     }
 
     #[test]
-    fn a12_a_bare_line_feed_among_the_trailers_of_a_body_in_chunks_is_spoilt_and_ends_the_connection() {
+    fn rejects_bare_line_feeds_in_trailers() {
         const CHUNKED: &str = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
         for (trailers, spoilt) in [("0\r\nX: y\n\r\n", "0\r\nX: y"), ("0\r\n\n", "0\r\n"), ("0\r\nX: y\n\n", "0\r\nX: y")] {
             for size in [1, 5, 1_000] {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a12_a_head_with_a_bare_line_feed_or_carriage_return_is_refused_at_that_byte() {
+    fn a12_rejects_bare_line_feeds_and_carriage_returns() {
         for bad in [
             "\n",
             "GET / HTTP/1.1\n",
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a12_a_head_whose_length_or_transfer_coding_two_readers_could_take_for_two_is_refused() {
+    fn rejects_ambiguous_lengths_and_codings() {
         for fields in [
             "content-length: 5\r\ntransfer-encoding: chunked",
             "transfer-encoding: chunked\r\ncontent-length: 5",
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a12_a_head_is_looked_at_up_to_as_many_bytes_as_the_parser_takes() {
+    fn validates_heads_up_to_the_size_limit() {
         for size in [1, 1_000, 1_000_000] {
             let long = format!("GET / HTTP/1.1\r\nx: {}\n\r\n", "y".repeat(MAX_HEAD_BYTES - 100));
             assert_eq!(passed(&long, size), refused());
@@ -316,9 +316,9 @@ mod tests {
     }
 
     #[test]
-    fn a12_a_length_that_no_body_has_and_a_host_that_is_ours_are_refused() {
+    fn rejects_impossible_lengths_and_the_reserved_host() {
         let sized = |length: &str| format!("POST / HTTP/1.1\r\ncontent-length: {length}\r\n\r\n");
-        assert_eq!(passed(&sized("18446744073709551613"), 7), sized("18446744073709551613"), "the longest that hyper takes");
+        assert_eq!(passed(&sized("18446744073709551613"), 7), sized("18446744073709551613"), "the maximum that hyper accepts");
         for length in ["18446744073709551614", "18446744073709551615", "18446744073709551616", "99999999999999999999"] {
             assert_eq!(passed(&sized(length), 7), refused(), "{length}");
         }
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a12_what_the_parser_would_refuse_is_refused_before_it() {
+    fn rejects_what_the_parser_would_reject() {
         for bad in [
             "POST / HTTP/1.1\r\ncontent-length: x\r\n\r\n",
             "POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
@@ -342,7 +342,7 @@ mod tests {
         }
         let chunked = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n";
         for (bad, seen) in [("xyz", "x"), ("11111111111111111\r\n", "11111111111111111")] {
-            assert_eq!(passed(&format!("{chunked}{bad}"), 4), format!("{chunked}{seen}"), "the body ends in an error");
+            assert_eq!(passed(&format!("{chunked}{bad}"), 4), format!("{chunked}{seen}"), "the body must end in an error");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The stream of one connection: what comes in is framed as HTTP/1.1 wants it, what goes out is taken in time, and a request that is
-//! answered before its end gets that answer.
+//! The stream of one connection: validates the framing of requests, limits how slowly a client may read, and delivers a response
+//! that is sent before the end of its request.
 //!
-//! A slow client is cut off with a reset: what it has not read is then dropped at once, also by the kernel.
+//! A slow client is cut off with a reset, which makes the kernel drop the unread data too.
 
 use super::framing::Framing;
 use super::pace::{Pace, Progress};
@@ -16,12 +16,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// Bytes that the kernel keeps of an answer beyond what is on its way.
+/// Maximum bytes of a response that the kernel buffers unsent.
 const UNSENT_BYTES: u32 = 64 * 1024;
-/// How long the kernel goes on with a client that acknowledges nothing, or has no room, also after we have closed.
+/// Kernel timeout for a client that acknowledges nothing or has a full window, even after close.
 const GONE_AFTER: Duration = Duration::from_secs(30);
 
-/// How long the rest of a request is read and dropped after its answer.
+/// How long to read and drop the rest of a request after its response.
 const LINGERING: Duration = Duration::from_secs(5);
 
 const READ_BYTES: usize = 16 * 1024;
@@ -29,11 +29,11 @@ const READ_BYTES: usize = 16 * 1024;
 pub(super) struct Guarded {
     stream: TcpStream,
     framing: Framing,
-    /// What has arrived and may be seen, from `seen` on.
+    /// Received bytes that the parser may see; those before `seen` were read.
     passed: Vec<u8>,
     seen: usize,
     progress: Progress,
-    /// Until when the rest of a request is dropped, once nothing more is written.
+    /// Timer for dropping the rest of a request, set after the last write.
     lingering: Option<Pin<Box<Sleep>>>,
 }
 
@@ -43,7 +43,7 @@ impl Guarded {
         Self { stream, framing: Framing::new(), passed: Vec::new(), seen: 0, progress: Progress::new(pace), lingering: None }
     }
 
-    /// Drops what the client still sends. Closed at once, the connection would be reset by it, and the answer lost (RFC 9112, 9.6).
+    /// Reads and drops further request bytes. Closing at once would reset the connection and lose the response (RFC 9112, 9.6).
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let until = self.lingering.get_or_insert_with(|| Box::pin(sleep(LINGERING)));
         if until.as_mut().poll(context).is_ready() {
@@ -64,7 +64,7 @@ impl Guarded {
             Poll::Ready(Ok(bytes)) => self.progress.took(bytes),
             Poll::Pending if self.progress.poll_stalled(context).is_ready() => {
                 measures::cut(measures::SLOW_READER);
-                // Where it cannot be set, the connection is closed in the ordinary way.
+                // If this fails, the connection closes normally.
                 let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read its answer")));
             }
@@ -74,9 +74,9 @@ impl Guarded {
     }
 }
 
-/// Each of these is a courtesy: a system that lacks one serves as it can.
+/// Sets socket options. All of them are optional, so errors are ignored.
 fn tune(stream: &TcpStream) {
-    // Small answers must not wait for the client's delayed acknowledgement.
+    // Small responses must not wait for the client's delayed acknowledgement.
     let _ = stream.set_nodelay(true);
     #[cfg(target_os = "linux")]
     {
@@ -125,7 +125,7 @@ impl AsyncWrite for Guarded {
         self.stream.is_write_vectored()
     }
 
-    /// Asked once everything is written.
+    /// Called after everything is written.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.progress.done();
         Pin::new(&mut self.stream).poll_flush(context)

@@ -1,24 +1,23 @@
-//! How fast a client has to take its answers.
+//! Minimum speed at which a client must read its response.
 //!
-//! What counts is what the client's side has made room for, not what a buffer of ours has swallowed: `TCP_NOTSENT_LOWAT` keeps that
-//! buffer small, so that room in it is the client's progress.
+//! Counts the bytes for which the client made room, not those in our send buffer: `TCP_NOTSENT_LOWAT` keeps that buffer small.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Least progress of a client that has an answer to read.
+/// Minimum progress of a client with a pending response.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// In each such time …
+    /// Length of a measuring window.
     pub window: Duration,
-    /// … it takes so many bytes, or all there are.
+    /// Bytes that the client must read per window, unless there are fewer.
     pub bytes: usize,
 }
 
 impl Default for Pace {
-    /// 1.4 KB a second; noticed within two windows.
+    /// 1.4 KB per second; a slow client is detected within two windows.
     fn default() -> Self {
         Self { window: Duration::from_secs(12), bytes: 16 * 1024 }
     }
@@ -29,7 +28,7 @@ pub(super) struct Progress {
     timer: Pin<Box<Sleep>>,
 }
 
-/// What a client has taken, while bytes wait for it.
+/// Bytes the client has taken while others are pending.
 struct Ledger {
     pace: Pace,
     window: Option<Window>,
@@ -44,7 +43,7 @@ struct Window {
 struct Stalled;
 
 impl Ledger {
-    /// Bytes wait: when to look again.
+    /// Checks progress while bytes are pending; returns the time of the next check.
     fn look(&mut self, now: Instant) -> Result<Instant, Stalled> {
         match &self.window {
             Some(window) if now < window.until => return Ok(window.until),
@@ -62,7 +61,7 @@ impl Progress {
         Self { ledger: Ledger { pace, window: None }, timer: Box::pin(sleep_until(Instant::now())) }
     }
 
-    /// The client has made room for so many bytes.
+    /// Records that the client made room for `bytes`.
     pub(super) fn took(&mut self, bytes: usize) {
         if let Some(window) = &mut self.ledger.window {
             window.taken += bytes;
@@ -73,7 +72,7 @@ impl Progress {
         self.ledger.window = None;
     }
 
-    /// Bytes wait: ready once the client has taken too few of them.
+    /// Called while bytes are pending; ready once the client is too slow.
     pub(super) fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while let Ok(until) = self.ledger.look(Instant::now()) {
             if self.timer.deadline() != until {
@@ -94,7 +93,7 @@ mod tests {
     const PACE: Pace = Pace { window: Duration::from_secs(10), bytes: 100 };
 
     #[tokio::test]
-    async fn a3_a_byte_a_second_is_no_progress_and_the_least_there_has_to_be_is_exact() {
+    async fn a3_minimum_progress_is_exact() {
         for (bytes_a_second, is_enough) in [(0, false), (1, false), (9, false), (10, true), (11, true)] {
             let (mut progress, start) = (Progress::new(PACE), Instant::now());
             let is_stalled = (0..=30).any(|second| {
@@ -107,17 +106,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a3_what_was_taken_fast_at_first_does_not_count_later() {
+    async fn early_speed_does_not_count_later() {
         let (mut progress, start) = (Progress::new(PACE), Instant::now());
         let at = |second| start + Duration::from_secs(second);
         assert_eq!(progress.ledger.look(at(0)), Ok(at(10)));
         progress.took(1_000_000);
         assert_eq!(progress.ledger.look(at(10)), Ok(at(20)));
         assert_eq!(progress.ledger.look(at(19)), Ok(at(20)));
-        assert_eq!(progress.ledger.look(at(20)), Err(Stalled), "within two windows, whatever came before");
+        assert_eq!(progress.ledger.look(at(20)), Err(Stalled), "detected within two windows, regardless of earlier progress");
     }
 
-    /// Seconds until a client is cut that takes what `bytes_in` says in each second, by what the services use.
+    /// Returns after how many seconds a client that reads `bytes_in(second)` bytes is cut off, with the services' settings.
     fn cut_after(bytes_in: impl Fn(u64) -> usize) -> Option<u64> {
         let pace = Limits::of(&ClientSettings::default()).pace;
         let (mut ledger, start) = (Ledger { pace, window: None }, Instant::now());
@@ -131,17 +130,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s15_who_stops_reading_or_reads_a_byte_a_second_is_cut_within_thirty_seconds_as_the_services_run() {
+    async fn s15_stalled_readers_are_cut_off_within_30_seconds() {
         for stops_after in 0..=60 {
             let cut = cut_after(|second| if second <= stops_after { 1_000_000 } else { 0 }).unwrap();
-            assert!(cut <= stops_after + 30, "who stops after {stops_after} s is cut after {cut} s");
+            assert!(cut <= stops_after + 30, "a client that stops after {stops_after} s is cut off after {cut} s");
         }
         assert!(cut_after(|_| 1).unwrap() <= 30, "a byte a second");
-        assert_eq!(cut_after(|_| 2_000), None, "who reads 2 KB a second is never cut");
+        assert_eq!(cut_after(|_| 2_000), None, "a client that reads 2 KB per second is never cut off");
     }
 
     #[tokio::test]
-    async fn who_waits_for_us_is_not_slow() {
+    async fn server_wait_does_not_count_as_client_idle() {
         let (mut progress, start) = (Progress::new(PACE), Instant::now());
         for minute in 0..10 {
             assert!(progress.ledger.look(start + Duration::from_secs(60 * minute)).is_ok());

@@ -1,4 +1,4 @@
-//! The table by which bots are told (docs/api/crawlers.md#bot-table).
+//! The table that identifies bots (docs/api/crawlers.md#bot-table).
 
 use anyhow::Context;
 use clap::Args;
@@ -15,7 +15,7 @@ pub struct BotSettings {
 }
 
 impl BotSettings {
-    /// The table; refuses a file that is none.
+    /// Returns the table, or an error if the file is invalid.
     pub fn table(&self) -> anyhow::Result<Arc<BotTable>> {
         let Some(path) = &self.bots_file else { return Ok(BotTable::bundled()) };
         let named =

@@ -1,4 +1,4 @@
-//! How clients of the log prove who they are and keep what they send to themselves: TLS, SASL, both or neither.
+//! Authentication and encryption of Kafka connections: TLS, SASL, both or neither.
 
 use super::Hidden;
 use anyhow::{bail, ensure};
@@ -84,7 +84,7 @@ impl Protocol {
 }
 
 impl KafkaSecurity {
-    /// Tells the client library, after a look at what would make it fail later and in many words.
+    /// Configures the client library, after checking for mistakes that it would report late and verbosely.
     pub(crate) fn apply(&self, config: &mut ClientConfig) -> anyhow::Result<()> {
         let protocol = self.kafka_security;
         config.set("security.protocol", protocol.name());
@@ -105,7 +105,7 @@ impl KafkaSecurity {
         if protocol.is_encrypted() {
             config.set("ssl.endpoint.identification.algorithm", "https");
             if self.kafka_ca.is_none() {
-                // Those of the system, wherever the OpenSSL that is linked would look for its own.
+                // Use the system's authorities, wherever the linked OpenSSL would look for its own.
                 config.set("ssl.ca.location", "probe");
             }
         }
@@ -133,7 +133,7 @@ impl KafkaSecurity {
         Ok(())
     }
 
-    /// Refuses what anybody on the way could read, and brokers that take anybody's records.
+    /// Rejects unencrypted connections and brokers without client authentication.
     pub(crate) fn harden(&self) -> anyhow::Result<()> {
         let protocol = self.kafka_security;
         ensure!(
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_refused_by_name_and_no_password_is_shown() {
+    fn rejects_contradictions_without_showing_passwords() {
         let user = || (Some("telemetry".to_owned()), Some(Hidden::from("hunter2".to_owned())));
         let (kafka_user, kafka_password) = user();
         let plain = KafkaSecurity { kafka_user, kafka_password, ..KafkaSecurity::default() };
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn brokers_are_vouched_for_by_the_systems_authorities_or_by_those_that_are_set() {
+    fn trusts_system_or_configured_authorities() {
         let authorities = |security: &KafkaSecurity| {
             let mut config = ClientConfig::new();
             security.apply(&mut config).unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn production_takes_tls_with_a_user_or_a_certificate_and_nothing_less() {
+    fn production_requires_tls_and_authentication() {
         let with = |kafka_security| KafkaSecurity { kafka_security, ..KafkaSecurity::default() };
         for refused in [Protocol::Plaintext, Protocol::SaslPlaintext, Protocol::Ssl] {
             let said = with(refused).harden().unwrap_err().to_string();

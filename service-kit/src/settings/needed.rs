@@ -1,13 +1,13 @@
-//! Settings of a binary that only some of its modes need.
+//! Settings that only some modes of a binary require.
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-/// Settings that only some modes of a binary need: read for all of them, missed by those that ask.
+/// Settings that only some modes require: parsed in all modes, required by those that call [`Needed::or_refuse`].
 #[derive(Clone, Debug)]
 pub struct Needed<S>(Result<S, String>);
 
 impl<S> Needed<S> {
-    /// The settings, or the end of the process with one line that names what is not set.
+    /// Returns the settings. If some are missing, exits with one line that names them.
     pub fn or_refuse(self) -> S {
         self.0.unwrap_or_else(|missing| {
             eprintln!("{missing}");

@@ -1,10 +1,10 @@
-//! Whether a table of ClickHouse is the one of this build, as the statement that creates it says: its columns, engine and keys.
+//! Compares a ClickHouse table with the statement that creates it in this build: columns, engine and keys.
 
 use anyhow::ensure;
 
 pub(super) struct Contract {
     pub(super) name: &'static str,
-    /// With its arguments: `ReplacingMergeTree(version, is_deleted)`.
+    /// With arguments, such as `ReplacingMergeTree(version, is_deleted)`.
     engine: &'static str,
     partition_key: &'static str,
     sorting_key: &'static str,
@@ -18,11 +18,11 @@ pub(super) struct Table {
     engine_full: String,
     partition_key: String,
     sorting_key: String,
-    /// Of nested columns the part before the dot.
+    /// For nested columns, the part before the dot.
     columns: Vec<String>,
 }
 
-/// The engine of a table that reads those of all shards.
+/// Engine of tables that read all shards.
 const DISTRIBUTED: &str = "Distributed";
 
 const DESCRIPTION: &str = "SELECT engine, engine_full, partition_key, sorting_key, \
@@ -30,7 +30,7 @@ const DESCRIPTION: &str = "SELECT engine, engine_full, partition_key, sorting_ke
     FROM system.tables WHERE database = currentDatabase() AND name = ?";
 
 impl Contract {
-    /// Reads the statement that creates a table; `None` of a view.
+    /// Parses a `CREATE TABLE` statement; returns `None` for a view.
     pub(super) fn of(statement: &'static str) -> Option<Self> {
         let lines: Vec<&'static str> = statement.lines().filter(|line| !line.starts_with("--")).collect();
         let after = |word: &str| lines.iter().find_map(|line| line.strip_prefix(word)).unwrap_or_default();
@@ -64,7 +64,7 @@ impl Contract {
 
     /// # Errors
     ///
-    /// If the table is missing or another one. What no `ALTER` can change is filled anew from the log.
+    /// Fails if the table is missing or different. What `ALTER` can't change requires a new database, filled from the log.
     pub(super) fn check(&self, found: Option<&Table>) -> anyhow::Result<()> {
         let Self { name, .. } = self;
         let Some(found) = found else {
@@ -73,7 +73,7 @@ impl Contract {
         let fix = "fill a new database with `telemetry stream-workers rebuild`";
         let missing = self.columns.iter().find(|column| found.columns.iter().all(|own| own != *column));
         ensure!(missing.is_none(), "table {name} has no column {}; {fix}", missing.unwrap_or(&""));
-        // It reads the tables of shards, which their writers check.
+        // It reads the tables of the shards, which their writers check.
         if found.engine == DISTRIBUTED {
             return Ok(());
         }
@@ -94,7 +94,7 @@ impl Contract {
         Ok(())
     }
 
-    /// A replicated engine has a prefix, and its place before the arguments.
+    /// Whether the engine matches; a replicated engine has a prefix and extra arguments.
     fn has_engine(&self, found: &Table) -> bool {
         let (engine, arguments) = self.engine.split_once('(').unwrap_or((self.engine, ")"));
         let own = found.engine_full.split(" PARTITION BY ").next().and_then(|full| full.split(" ORDER BY ").next());
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statements_say_what_a_table_is() {
+    fn parses_table_statements() {
         let contracts: Vec<Contract> = store::tables::DDL.iter().filter_map(|statement| Contract::of(statement)).collect();
         let events = contracts.iter().find(|contract| contract.name == "events").expect("a table");
         assert_eq!(events.engine, "ReplacingMergeTree(version, is_deleted)");

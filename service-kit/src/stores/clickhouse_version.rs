@@ -1,14 +1,13 @@
-//! Which ClickHouse servers count rightly. Pure.
+//! ClickHouse versions that count correctly.
 //!
-//! ClickHouse remembers for a condition which granules hold nothing that meets it. Until its pull request 105686 it could
-//! remember a part of a condition for the whole, and later reads counted too few rows (ClickHouse#104781). The services ask it
-//! to remember nothing (`use_query_condition_cache=0`); other readers of the same tables do not, so that the server has to be
-//! right too.
+//! ClickHouse caches which granules match a condition. Before its pull request 105686, it could cache part of a condition as the
+//! whole, and later reads counted too few rows (ClickHouse#104781). The services disable that cache
+//! (`use_query_condition_cache=0`), but other readers of the tables don't, so the server needs the fix too.
 
-/// The first release of each line with the mend; every line after the last has it, none before the first.
+/// The first fixed release of each line; every later line has the fix, and no earlier one.
 const MENDED: [[u32; 4]; 3] = [[26, 3, 13, 13], [26, 4, 4, 15], [26, 5, 2, 12]];
 
-/// Why a server that says it is this version is not to be used.
+/// Returns an error with the reason if this version must not be used.
 pub(super) fn refuse(version: &str) -> Result<(), String> {
     let Some(found) = parse(version) else { return Err(format!("ClickHouse says it is {version:?}, which is no version")) };
     let line = |of: &[u32; 4]| [of[0], of[1]];
@@ -23,7 +22,7 @@ pub(super) fn refuse(version: &str) -> Result<(), String> {
     Err(format!("ClickHouse {version} may count too few rows (ClickHouse#104781); run {newest} or newer, or {oldest} of the LTS"))
 }
 
-/// The four numbers at the start; what a vendor appends is not looked at.
+/// Parses the first four numbers and ignores vendor suffixes.
 fn parse(version: &str) -> Option<[u32; 4]> {
     let mut numbers = version.split('.').map(|number| number.parse().ok());
     Some([numbers.next()??, numbers.next()??, numbers.next()??, numbers.next()??])
@@ -38,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_servers_that_have_the_mend_are_used() {
+    fn accepts_only_fixed_versions() {
         for version in ["26.3.13.13", "26.3.14.1", "26.4.4.15.altinitystable", "26.5.2.12", "26.6.1.1", "26.7.2.1", "27.1.1.1"] {
             assert_eq!(refuse(version), Ok(()), "{version}");
         }

@@ -5,7 +5,7 @@ use crate::connections::{absent_clickhouse, clickhouse_server};
 use crate::settings::ClickHouseSettings;
 use anyhow::{Context as _, ensure};
 
-/// What the name of the database with these tables has after that of a shard's own.
+/// Suffix of the database with these tables.
 const SUFFIX: &str = "_all";
 
 #[must_use]
@@ -13,12 +13,12 @@ pub fn of_all_shards(settings: &ClickHouseSettings) -> ClickHouseSettings {
     ClickHouseSettings { clickhouse_database: format!("{}{SUFFIX}", settings.clickhouse_database), ..settings.clone() }
 }
 
-/// Creates, on this server, tables that read the tables of `settings` on all servers of a cluster. Their database has the suffix `_all`.
-/// Nothing is inserted through them.
+/// Creates tables on this server that read the tables of `settings` on all servers of a cluster, in a database with the suffix
+/// `_all`. They are not used for inserts.
 ///
 /// # Errors
 ///
-/// If the server's configuration doesn't name the cluster.
+/// Fails if the server's configuration doesn't contain the cluster.
 pub async fn create_distributed_tables(settings: &ClickHouseSettings, cluster: &str) -> anyhow::Result<()> {
     let server = clickhouse_server(settings)?;
     let known = server.query("SELECT count() FROM system.clusters WHERE cluster = ?").bind(cluster);

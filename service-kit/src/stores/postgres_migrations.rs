@@ -1,4 +1,4 @@
-//! PostgreSQL migrations: one command applies them, and services check them at start-up.
+//! PostgreSQL migrations: one command applies them, and services check them at startup.
 //!
 //! A migration must not remove anything that the previous release uses, because both run during an upgrade
 //! (`migrations_only_add`).
@@ -43,7 +43,7 @@ pub async fn check_postgres(pool: &PgPool) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    /// Returns what a migration removes or requires that a process of the previous release cannot cope with.
+    /// Returns the part of a migration that a process of the previous release can't handle.
     fn breaks_previous_release(sql: &str) -> Option<String> {
         let words = [
             "DROP TABLE",

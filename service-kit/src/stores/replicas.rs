@@ -1,20 +1,20 @@
-//! How a database is made on a server that has Keeper, so that its tables are replicated (docs/operating/scaling.md#clickhouse-replicas).
+//! Creates a replicated database on servers with Keeper (docs/operating/scaling.md#clickhouse-replicas).
 
 use crate::connections::{absent_clickhouse, clickhouse_server};
 use crate::settings::ClickHouseSettings;
 use anyhow::ensure;
 
-/// The engine whose statements every replica works off, and which makes the tables of a replica that is added.
+/// Engine that runs DDL on every replica and creates the tables of new replicas.
 const REPLICATED: &str = "Replicated";
 
 #[derive(clickhouse::Row, serde::Deserialize)]
 struct Keeper {
     is_there: bool,
-    /// Which of the macros are defined that tell replicas apart.
+    /// Which of the macros `shard` and `replica` are defined.
     macros: Vec<String>,
 }
 
-/// Creates the database where it is missing, and says whether its tables are replicated.
+/// Creates the database if it is missing; returns whether its tables are replicated.
 pub(super) async fn create_database(settings: &ClickHouseSettings) -> anyhow::Result<bool> {
     let (server, database) = (clickhouse_server(settings)?, &settings.clickhouse_database);
     let absent = |error| absent_clickhouse(settings, &error);
@@ -40,7 +40,7 @@ fn replicated_engine(database: &str) -> String {
     format!("{REPLICATED}('/clickhouse/databases/{{shard}}/{database}', '{{shard}}', '{{replica}}')")
 }
 
-/// A statement that makes a table, as it is written for a replica.
+/// Returns a `CREATE TABLE` statement with the replicated engine.
 pub(super) fn replicated(statement: &str) -> String {
     statement
         .replace("\nENGINE = ReplacingMergeTree", "\nENGINE = ReplicatedReplacingMergeTree")
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_table_of_a_replica_is_replicated() {
+    fn replicates_every_table() {
         let mut tables = 0;
         for statement in store::tables::DDL {
             let written = replicated(statement);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_is_shared_by_the_replicas_of_one_shard() {
+    fn replicas_of_a_shard_share_a_database() {
         let engine = "Replicated('/clickhouse/databases/{shard}/telemetry', '{shard}', '{replica}')";
         assert_eq!(replicated_engine("telemetry"), engine);
     }

@@ -1,4 +1,4 @@
-//! An HTTP proxy before ClickHouse that keeps what it was asked, and may ask something else.
+//! An HTTP proxy for ClickHouse that records requests and can change them.
 
 use super::{TestServer, ask_clickhouse};
 use axum::Router;
@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, Method, Uri};
 use axum::response::{IntoResponse, Response};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a request to ClickHouse says: its settings, as in the address, and its statement, as in the body.
+/// A request to ClickHouse: the settings in the URL and the statement in the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClickHouseRequest {
     pub settings: Vec<(String, String)>,
@@ -24,14 +24,13 @@ struct Proxy {
     asked: Arc<Mutex<Vec<ClickHouseRequest>>>,
 }
 
-/// Listens until it is dropped.
 pub struct ClickHouseProxy {
     server: TestServer,
     asked: Arc<Mutex<Vec<ClickHouseRequest>>>,
 }
 
 impl ClickHouseProxy {
-    /// A proxy before the server at this address, which asks what `change` makes of each request.
+    /// Starts a proxy for the server at `upstream` that applies `change` to each request.
     pub async fn before(upstream: &str, change: impl Fn(&mut ClickHouseRequest) + Send + Sync + 'static) -> Self {
         let asked = Arc::default();
         let upstream = upstream.trim_end_matches('/').to_owned();
@@ -43,7 +42,7 @@ impl ClickHouseProxy {
         &self.server.url
     }
 
-    /// What it was asked since the last time, before any change.
+    /// Returns and clears the recorded requests, as they were before changes.
     pub fn take_requests(&self) -> Vec<ClickHouseRequest> {
         std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner))
     }

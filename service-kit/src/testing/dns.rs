@@ -1,4 +1,4 @@
-//! A DNS server of one test, over UDP on a port of its own.
+//! A DNS server for one test, over UDP on its own port.
 
 use hickory_resolver::proto::op::{Message, MessageType, OpCode};
 use hickory_resolver::proto::rr::rdata::TXT;
@@ -14,14 +14,13 @@ pub enum DnsRecord {
     Text(String),
 }
 
-/// Answers until it is dropped.
 pub struct TestDns {
     pub address: SocketAddr,
     _serving: AbortOnDropHandle<()>,
 }
 
 impl TestDns {
-    /// Answers with the records that `zone` has for a name, in lower case and without the last dot.
+    /// Serves the records that `zone` returns for a name in lower case without the final dot.
     pub async fn start(zone: impl Fn(&str) -> Vec<DnsRecord> + Send + Sync + 'static) -> Self {
         let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").await.expect("port 0 is always free"));
         let address = socket.local_addr().expect("a bound socket has an address");
@@ -48,7 +47,7 @@ fn answer(datagram: &[u8], zone: &impl Fn(&str) -> Vec<DnsRecord>) -> Option<Vec
         let data = match (query.query_type(), record) {
             (RecordType::A, DnsRecord::Address(IpAddr::V4(address))) => RData::A(address.into()),
             (RecordType::AAAA, DnsRecord::Address(IpAddr::V6(address))) => RData::AAAA(address.into()),
-            // In pieces, as long texts have to come.
+            // In several strings, as long texts require.
             (RecordType::TXT, DnsRecord::Text(text)) => RData::TXT(TXT::from_bytes(text.as_bytes().chunks(20).collect())),
             _ => continue,
         };

@@ -1,5 +1,5 @@
-//! What a server under test answers, held to the OpenAPI document and to what every answer has to say: a status that a test sees
-//! and the document does not name fails that test, and so does an answer without a header that browsers go by.
+//! Compares the responses of a server under test with the OpenAPI document: an undocumented status fails the test that sees it,
+//! and so does a response without the security headers.
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
@@ -14,10 +14,10 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| openapi::document(&Surface::ALL));
 
-/// What every answer tells browsers.
+/// Security headers of every response.
 const SHIELD: [HeaderName; 4] = [CONTENT_SECURITY_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS, REFERRER_POLICY];
 
-/// Answers that are not as documented, as `GET /resolve 418`; checked when it is dropped, at the end of its test.
+/// Undocumented responses, such as `GET /resolve 418`; dropping it at the end of a test panics if there are any.
 #[derive(Default)]
 pub(super) struct Undocumented(Arc<Mutex<BTreeSet<String>>>);
 
@@ -31,7 +31,7 @@ impl Drop for Undocumented {
     fn drop(&mut self) {
         let found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !found.is_empty() && !std::thread::panicking() {
-            panic!("answered, and not as schemas/openapi and docs/api/http.md say: {found:?}");
+            panic!("responses differ from schemas/openapi and docs/api/http.md: {found:?}");
         }
     }
 }
@@ -52,10 +52,10 @@ async fn note(State(undocumented): State<Arc<Mutex<BTreeSet<String>>>>, request:
     response
 }
 
-/// 405 is documented for the paths as a whole: an entry stands only where a method is served.
+/// Whether the status is documented. 405 is documented for all paths as a whole, and only served methods have entries.
 fn is_documented(method: &Method, route: &str, status: StatusCode) -> bool {
     let method = if *method == Method::HEAD { &Method::GET } else { method };
-    // Methods are told apart by case: `get` is one that nobody serves.
+    // Methods are case-sensitive: `get` is served nowhere.
     let name = if method.as_str().bytes().all(|b| b.is_ascii_uppercase()) {
         method.as_str().to_ascii_lowercase()
     } else {
@@ -74,7 +74,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[tokio::test]
-    async fn a_status_that_is_observed_and_not_documented_fails_the_test_that_observed_it() {
+    async fn undocumented_statuses_fail_the_test() {
         for (route, status, is_fine) in [
             ("/resolve", 200, true),
             ("/resolve", 429, true),

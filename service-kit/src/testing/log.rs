@@ -1,4 +1,4 @@
-//! The topics of one test seen from outside: records put there byte by byte, dead letters, what is stored of them.
+//! The topics of one test: writes raw records, reads dead letters, and checks what is stored.
 
 use super::eventually;
 use crate::kafka;
@@ -39,12 +39,12 @@ impl TestLog {
         Self { settings: settings.clone(), producer: kafka::producer(settings).expect("a producer is made") }
     }
 
-    /// Puts one record on a partition and returns its origin, `topic/partition/offset`.
+    /// Writes one record to a partition and returns its origin, `topic/partition/offset`.
     pub async fn put(&self, partition: i32, payload: &[u8]) -> String {
         self.put_all([(partition, payload)]).await.remove(0)
     }
 
-    /// Puts one record on a partition, with the header that names the buckets of its reports.
+    /// Writes one record to a partition, with the header that names the buckets of its reports.
     pub async fn put_with_buckets(&self, partition: i32, payload: &[u8], buckets: Option<&str>) {
         let header = buckets.map(|buckets| Header { key: header::BUCKETS, value: Some(buckets) });
         let headers = header.into_iter().fold(OwnedHeaders::new(), OwnedHeaders::insert);
@@ -64,7 +64,7 @@ impl TestLog {
         origins
     }
 
-    /// Sets a record aside as a worker does, for one that no worker here would.
+    /// Writes a dead letter as a worker does, for a record that no worker would reject.
     pub async fn put_aside(&self, origin: &str, reason: &str, payload: &[u8]) {
         let headers = OwnedHeaders::new()
             .insert(Header { key: header::ORIGIN, value: Some(origin) })
@@ -77,7 +77,7 @@ impl TestLog {
         self.producer.send_result(record).map_err(|(error, _)| error).expect("the queue has room")
     }
 
-    /// Returns how many records of the topic are not stored, as the table `progress` says.
+    /// Returns how many records of the topic are not stored yet, according to the table `progress`.
     pub async fn not_stored(&self, clickhouse: &ClickHouseSettings) -> i64 {
         let settings = self.settings.clone();
         let ends = tokio::task::spawn_blocking(move || ends(&observer(&settings, "observer"), &settings.topic));
@@ -98,14 +98,14 @@ impl TestLog {
         eventually("every record is stored", || async { (self.not_stored(clickhouse).await == 0).then_some(()) }).await;
     }
 
-    /// Takes the first records of partitions from the log, as its retention does.
+    /// Deletes the first records of partitions, as the log's retention does.
     pub async fn drop_before(&self, firsts: impl IntoIterator<Item = (i32, Offset)>) {
         let mut gone = TopicPartitionList::new();
         for (partition, first) in firsts {
             gone.add_partition_offset(&self.settings.topic, partition, first).expect("the offset is valid");
         }
         let admin = kafka::admin(&self.settings).expect("a client is made");
-        admin.delete_records(&gone, &AdminOptions::new()).await.expect("the broker takes them");
+        admin.delete_records(&gone, &AdminOptions::new()).await.expect("the broker deletes them");
     }
 
     pub async fn delete_group(&self, group: &str) {
@@ -146,8 +146,8 @@ fn read_to_end(settings: &KafkaSettings) -> Vec<SetAside> {
             Some(String::from_utf8_lossy(header.value?).into_owned())
         };
         found.push(SetAside {
-            origin: text(header::ORIGIN).expect("a dead letter says where it came from"),
-            reason: text(header::REASON).expect("a dead letter says why"),
+            origin: text(header::ORIGIN).expect("a dead letter has an origin"),
+            reason: text(header::REASON).expect("a dead letter has a reason"),
             payload: message.payload().unwrap_or_default().to_vec(),
         });
         missing -= 1;
@@ -171,14 +171,14 @@ fn ends(consumer: &BaseConsumer, topic: &str) -> Vec<(i32, i64)> {
     partitions(consumer, topic).into_iter().map(|partition| (partition, end(partition))).collect()
 }
 
-/// Asks again while a new topic or group is still settling.
+/// Retries while the broker doesn't know a new topic or group yet.
 fn patiently<T>(whom: &str, ask: impl Fn() -> KafkaResult<T>) -> T {
     for _ in 0..TRIES {
         match ask() {
             Ok(answer) => return answer,
-            Err(error) => tracing::debug!("{whom} does not answer yet: {error}"),
+            Err(error) => tracing::debug!("{whom} is not ready yet: {error}"),
         }
         std::thread::sleep(PAUSE);
     }
-    ask().unwrap_or_else(|error| panic!("{whom} does not answer: {error}"))
+    ask().unwrap_or_else(|error| panic!("{whom} is unavailable: {error}"))
 }

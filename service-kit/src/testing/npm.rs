@@ -1,10 +1,10 @@
-//! Packages of npm, unchanged, for tests against what other people's code really does.
+//! npm packages for tests against real third-party code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A folder whose `node_modules` has the package; made once under `tmp`, kept for the next run.
+/// Returns a directory whose `node_modules` contains the package. Installed once under `tmp` and reused by later runs.
 pub fn npm_package(package: &str, version: &str, tmp: &Path) -> PathBuf {
     let name: String = package.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let folder = tmp.join(format!("npm-{}-{version}", name.trim_matches('-')));
@@ -12,16 +12,16 @@ pub fn npm_package(package: &str, version: &str, tmp: &Path) -> PathBuf {
     if module(&folder).is_file() {
         return folder;
     }
-    // Installed aside and moved into place whole, so that a run that is killed or races leaves nothing half done.
+    // Install elsewhere and move the result, so a killed or concurrent run leaves nothing half done.
     let aside = tmp.join(format!("npm-{}", uuid::Uuid::new_v4()));
     let mut npm = Command::new("npm");
     npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]).arg(&aside);
     let output = npm.arg(format!("{package}@{version}")).output();
     let output = output.unwrap_or_else(|error| panic!("this test needs npm (it comes with Node.js 20 or later): {error}"));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "npm cannot install {package}@{version}; is its registry reachable? It said:\n{said}");
+    assert!(output.status.success(), "npm failed to install {package}@{version}; is the registry reachable? Output:\n{said}");
     if fs::rename(&aside, &folder).is_err() {
-        assert!(module(&folder).is_file(), "{} is in the way: remove it", folder.display());
+        assert!(module(&folder).is_file(), "{} exists but is incomplete: remove it", folder.display());
         let _ = fs::remove_dir_all(aside);
     }
     folder

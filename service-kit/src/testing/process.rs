@@ -1,9 +1,9 @@
-//! A real process as a child of its test: started with exactly the settings given, killed with it.
+//! A child process with exactly the given settings, killed at the end of its test.
 //!
-//! Cargo builds a program for the tests of its own package alone, and may leave an old one beside those of other packages. A
-//! test program that needs the service as a process is therefore that process itself: [`TestProcess::service`] starts it again.
+//! Cargo builds a binary only for the tests of its own package, and next to those of other packages the binary may be outdated.
+//! Test programs that need the service as a process therefore start themselves again: [`TestProcess::service`].
 //!
-//! It inherits no setting of the developer's shell or of `cargo verify`.
+//! The child inherits no settings from the developer's shell or from `cargo verify`.
 
 use super::eventually;
 use clap::Parser;
@@ -16,22 +16,22 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 
-/// The test that [`be_the_service`] is: it stands in the root of the test program and is ignored unless it is asked for.
+/// Arguments that run the ignored test whose body is [`be_the_service`]; it must be in the root of the test program.
 const SERVICE: [&str; 5] = ["as_the_service", "--exact", "--ignored", "--nocapture", "--test-threads=2"];
-/// What the service is started with, for the test that becomes it.
+/// Environment variable with the service's arguments.
 const WORDS: &str = "TEST_SERVICE_WORDS";
-/// Stands between two of these words.
+/// Separates these arguments.
 const SEPARATOR: char = '\u{1f}';
-/// What the test runner prints before a test, on the service's standard output.
+/// Output of the test runner before the service's own.
 const RUNNER_SAYS: &str = "\nrunning 1 test\n";
 
-/// The body of a test program's ignored test `as_the_service`: this process becomes the service, until its end.
+/// Body of the ignored test `as_the_service`: this process becomes the service until it exits.
 pub fn be_the_service<S, Fut>(start: impl FnOnce(S) -> Fut)
 where
     S: Parser,
     Fut: Future<Output = ExitCode>,
 {
-    let words = std::env::var_os(WORDS).expect("not a test by itself: other tests start it").to_string_lossy().into_owned();
+    let words = std::env::var_os(WORDS).expect("not a test of its own: other tests start it").to_string_lossy().into_owned();
     let name = S::command().get_name().to_owned();
     let words: Vec<String> = std::iter::once(name).chain(words.split_terminator(SEPARATOR).map(str::to_owned)).collect();
     let ended = crate::process::main(async { start(crate::settings::parse_from(words)).await });
@@ -50,19 +50,19 @@ pub struct TestProcess {
 type Heard = Arc<Mutex<Vec<u8>>>;
 
 impl TestProcess {
-    /// Starts the service that this test program becomes, with these arguments and this environment alone.
+    /// Starts this test program as the service, with only these arguments and this environment.
     pub fn service<N: AsRef<str>, V: AsRef<str>>(arguments: &[&str], settings: &[(N, V)]) -> Self {
         Self::start(&own_file(), &SERVICE, &with_words(arguments, settings))
     }
 
-    /// The same from a shell that has run this first.
+    /// Like [`TestProcess::service`], started by a shell that runs `first` before.
     pub fn service_after<N: AsRef<str>, V: AsRef<str>>(first: &str, settings: &[(N, V)]) -> Self {
         let (script, program) = (format!("{first} && exec \"$0\" \"$@\""), own_file());
         let typed = ["-c", &script, program.to_str().expect("cargo's folders have plain names")];
         Self::start(Path::new("/bin/sh"), &[&typed[..], &SERVICE].concat(), &with_words(&[], settings))
     }
 
-    /// Starts `program` with these arguments and, apart from the search path, this environment alone.
+    /// Starts `program` with only these arguments and this environment, plus PATH and HOME.
     pub fn start<N: AsRef<str>, V: AsRef<str>>(program: &Path, arguments: &[&str], settings: &[(N, V)]) -> Self {
         assert!(program.is_file(), "{} is not there", program.display());
         let mut command = Command::new(program);
@@ -76,11 +76,11 @@ impl TestProcess {
         Self { child, stdout, stderr, listeners }
     }
 
-    /// The most memory it has held at a time, in bytes.
+    /// Returns the peak memory in bytes.
     pub fn peak_memory_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(self.proc("status")).expect("it still runs, and this is Linux");
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).and_then(|rest| rest.split_whitespace().next());
-        peak.and_then(|kib| kib.parse::<u64>().ok()).expect("the kernel says so in KiB") * 1024
+        peak.and_then(|kib| kib.parse::<u64>().ok()).expect("the kernel reports it in KiB") * 1024
     }
 
     pub fn open_files(&self) -> usize {
@@ -100,12 +100,12 @@ impl TestProcess {
         text(&self.stderr)
     }
 
-    /// Ends it the way a lost machine would.
+    /// Kills it without warning, like a machine failure.
     pub async fn kill_9(&mut self) {
         self.child.kill().await.expect("a child can be killed");
     }
 
-    /// Stops its clock: connections stay open and nothing answers.
+    /// Suspends it: connections stay open and nothing responds.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
@@ -119,33 +119,33 @@ impl TestProcess {
         kill_process(pid.expect("it still runs"), signal).expect("a child can be signalled");
     }
 
-    /// Asks it to stop, as a supervisor does, and waits for its exit code.
+    /// Sends SIGTERM and waits for the exit code.
     pub async fn terminate(&mut self) -> Option<i32> {
         self.signal(Signal::TERM);
         self.exit_code().await
     }
 
-    /// Waits for its exit code; none when a signal ended it.
+    /// Waits for the exit code; `None` if a signal ended the process.
     pub async fn exit_code(&mut self) -> Option<i32> {
         let ended = tokio::time::timeout(super::PATIENCE, self.child.wait()).await;
-        let ended = ended.unwrap_or_else(|_| panic!("it does not end; it said:\n{}", text(&self.stderr)));
+        let ended = ended.unwrap_or_else(|_| panic!("the process did not exit; its output:\n{}", text(&self.stderr)));
         while self.listeners.join_next().await.is_some() {}
         ended.expect("a child can be waited for").code()
     }
 
-    /// Whether it has ended by itself; then what it said is the reason.
+    /// Whether it has exited.
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits until `GET url` answers 200; panics with what the process said when it ends instead.
+    /// Waits until `GET url` returns 200; panics with the process's output if it exits first.
     pub async fn answers(&mut self, url: &str) {
         let client = super::client();
         let process = Mutex::new(self);
         eventually(&format!("{url} answers"), || async {
             {
                 let mut process = process.lock().unwrap_or_else(PoisonError::into_inner);
-                assert!(!process.has_ended(), "it ended early and said:\n{}", text(&process.stderr));
+                assert!(!process.has_ended(), "the process exited early; its output:\n{}", text(&process.stderr));
             }
             client.get(url).send().await.ok().filter(|response| response.status() == 200).map(drop)
         })
@@ -154,7 +154,7 @@ impl TestProcess {
 }
 
 fn own_file() -> PathBuf {
-    std::env::current_exe().expect("a running program knows its file")
+    std::env::current_exe().expect("the path of a running program is known")
 }
 
 fn with_words<N: AsRef<str>, V: AsRef<str>>(arguments: &[&str], settings: &[(N, V)]) -> Vec<(String, String)> {
@@ -163,9 +163,9 @@ fn with_words<N: AsRef<str>, V: AsRef<str>>(arguments: &[&str], settings: &[(N, 
     own.chain([(WORDS.to_owned(), words)]).collect()
 }
 
-/// An address on which nothing listens now.
+/// Returns an address on which nothing listens.
 pub fn free_address() -> SocketAddr {
-    // Not a port of the system's own choice: it would soon be lent to somebody's outgoing connection.
+    // A port chosen by the system could soon be reused for another process's outgoing connection.
     let port = local::ports::Ports::default().choose(&[]).expect("there is a free port");
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }

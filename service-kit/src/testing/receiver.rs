@@ -1,4 +1,4 @@
-//! HTTPS servers of one test: an authority of its own, certificates good and bad, and whatever is to come back.
+//! HTTPS servers for one test, with their own authority and valid or invalid certificates.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
@@ -17,7 +17,6 @@ pub struct TestAuthority {
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// Listens until it is dropped.
 pub struct TestReceiver {
     pub address: SocketAddr,
     connects: Arc<AtomicUsize>,
@@ -42,40 +41,40 @@ fn server(certificate: &rcgen::Certificate, key: &KeyPair) -> Arc<ServerConfig> 
 }
 
 impl TestAuthority {
-    /// A new one, that nobody trusts yet.
+    /// Creates an authority that nothing trusts yet.
     #[expect(clippy::new_without_default, reason = "each is another one")]
     pub fn new() -> Self {
         let mut params = params(&[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        // Named like its own certificates, OpenSSL would take each of them for one that vouches for itself.
+        // With the same name as its certificates, OpenSSL would treat each of them as self-signed.
         params.distinguished_name.push(DnType::CommonName, "an authority of a test");
         let key = key();
         let certificate = params.self_signed(&key).expect("it signs itself");
         Self { pem: certificate.pem(), issuer: Issuer::new(params, key) }
     }
 
-    /// What a server for these names needs.
+    /// Returns the configuration of a server for these names.
     pub fn server_for(&self, names: &[&str]) -> Arc<ServerConfig> {
         self.issue(names, |_| {})
     }
 
-    /// The same as PEM texts, certificate and key, for servers that read files.
+    /// Returns certificate and key in PEM, for servers that read files.
     pub fn pem_for(&self, names: &[&str]) -> (String, String) {
         let key = key();
         (params(names).signed_by(&key, &self.issuer).expect("it signs").pem(), key.serialize_pem())
     }
 
-    /// The same with a certificate whose time has not come.
+    /// Like [`server_for`](Self::server_for), with a certificate that is not valid yet.
     pub fn early_server_for(&self, names: &[&str]) -> Arc<ServerConfig> {
         self.issue(names, |params| params.not_before = date_time_ymd(2120, 1, 1))
     }
 
-    /// The same with a certificate of an authority, as `openssl req -x509` makes one for a server.
+    /// Like [`server_for`](Self::server_for), with an authority's certificate, as `openssl req -x509` creates.
     pub fn authority_as_server_for(&self, names: &[&str]) -> Arc<ServerConfig> {
         self.issue(names, |params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained))
     }
 
-    /// The same with a certificate whose time is over.
+    /// Like [`server_for`](Self::server_for), with an expired certificate.
     pub fn expired_server_for(&self, names: &[&str]) -> Arc<ServerConfig> {
         self.issue(names, |params| params.not_after = date_time_ymd(2020, 2, 1))
     }
@@ -86,7 +85,7 @@ impl TestAuthority {
         server(&params.signed_by(&key, &self.issuer).expect("it signs"), &key)
     }
 
-    /// The same with a certificate that vouches for itself.
+    /// Like [`server_for`](Self::server_for), with a self-signed certificate.
     pub fn self_signed_server_for(names: &[&str]) -> Arc<ServerConfig> {
         let key = key();
         server(&params(names).self_signed(&key).expect("it signs itself"), &key)
@@ -94,12 +93,12 @@ impl TestAuthority {
 }
 
 impl TestReceiver {
-    /// Accepts connections and does nothing with them but count.
+    /// Accepts connections and only counts them.
     pub async fn canary() -> Self {
         Self::listen(|_stream| async {}).await
     }
 
-    /// Accepts connections, keeps them open and never says a word.
+    /// Accepts connections, keeps them open and sends nothing.
     pub async fn silent() -> Self {
         Self::listen(|stream| async move {
             let _held = stream;
@@ -108,7 +107,7 @@ impl TestReceiver {
         .await
     }
 
-    /// Hands every connection to `answer` once TLS is up.
+    /// Passes each connection to `answer` after the TLS handshake.
     pub async fn start<F, Fut>(config: Arc<ServerConfig>, answer: F) -> Self
     where
         F: Fn(TlsStream<TcpStream>) -> Fut + Clone + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Organisations, keys, domains and delegations put straight into identity's tables, for tests of other services.
+//! Inserts organizations, keys, domains and delegations into the tables of identity-api, for the tests of other services.
 
 use crate::clock::Clock;
 use chrono::TimeDelta;
@@ -17,14 +17,14 @@ pub struct SeededOrg {
 }
 
 impl Seed<'_> {
-    /// An organisation with a key of the default scopes.
+    /// Creates an organization with a key that has the default scopes.
     pub async fn org(&self, name: &str, org_type: OrgType) -> SeededOrg {
         let id: Uuid = sqlx::query_scalar("INSERT INTO organizations (name, org_type) VALUES ($1, $2) RETURNING id")
             .bind(name)
             .bind(org_type.as_str())
             .fetch_one(self.0)
             .await
-            .expect("an organisation is inserted");
+            .expect("an organization is inserted");
         let key = self.key(OrgId(id), org_type, &Scope::DEFAULT).await;
         SeededOrg { id: OrgId(id), key }
     }
@@ -49,7 +49,7 @@ impl Seed<'_> {
         key.reveal().to_owned()
     }
 
-    /// A drain of everything that the organisation may report, and the key that feeds it.
+    /// Creates a drain and its key.
     pub async fn drain(&self, org: OrgId, org_type: OrgType, provider: DrainProvider) -> (DrainId, String) {
         let id: Uuid =
             sqlx::query_scalar("INSERT INTO drains (organization_id, name, provider) VALUES ($1, 'test', $2) RETURNING id")
@@ -59,7 +59,7 @@ impl Seed<'_> {
                 .await
                 .expect("a drain is inserted");
         let key = self.key(org, org_type, &[]).await;
-        let hash = PlainApiKey::parse(&key).expect("it was minted").hash();
+        let hash = PlainApiKey::parse(&key).expect("it is a valid key").hash();
         sqlx::query("UPDATE api_keys SET drain_id = $1 WHERE key_hash = $2")
             .bind(id)
             .bind(hash.as_bytes().as_slice())
@@ -69,7 +69,7 @@ impl Seed<'_> {
         (DrainId(id), key)
     }
 
-    /// The session of a person, which ends after `lifetime` from now on; a negative one is over.
+    /// Creates a person's session that ends after `lifetime`; a negative lifetime makes it expired.
     pub async fn session(&self, email: &str, lifetime: TimeDelta) -> String {
         let session = PlainUserSession::mint();
         let now = Clock::System.now();
@@ -96,11 +96,11 @@ impl Seed<'_> {
         .bind(email)
         .fetch_one(self.0)
         .await
-        .expect("the person is there and becomes a member");
+        .expect("the person exists and becomes a member");
         UserId(user)
     }
 
-    /// Holds every key of an organisation to the public 1.0 rules whole.
+    /// Makes every key of an organization strict: its reports must conform to the public 1.0 spec in full.
     pub async fn make_strict(&self, org: OrgId) {
         sqlx::query("UPDATE api_keys SET strict = true WHERE organization_id = $1")
             .bind(org.0)

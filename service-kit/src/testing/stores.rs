@@ -1,4 +1,4 @@
-//! A database, topics and a ClickHouse database for one test, on the servers that all tests share.
+//! A database, topics and a ClickHouse database for one test, on servers that all tests share.
 
 use crate::roles::{self, Role};
 use crate::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings};
@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 static SWEPT: OnceCell<()> = OnceCell::const_new();
-/// The database that those of tests are copies of.
+/// The database that test databases are copied from.
 static TEMPLATE: OnceCell<String> = OnceCell::const_new();
 
 #[derive(Clone)]
@@ -23,7 +23,7 @@ pub struct TestStores {
     pub postgres: PostgresSettings,
     pub clickhouse: ClickHouseSettings,
     pub kafka: KafkaSettings,
-    /// The prefix of every name above; unique among running tests.
+    /// Prefix of all names above; unique among running tests.
     pub name: String,
 }
 
@@ -34,8 +34,8 @@ impl TestStores {
         stores
     }
 
-    /// Creates the tables of a shard on each of these servers, and tables that read all of them. Returns the shards in their order; what
-    /// reads them all is [`stores::of_all_shards`] of any.
+    /// Creates a shard's tables on each of these servers, and tables that read all shards. Returns the shards in order;
+    /// [`stores::of_all_shards`] of any of them reads all.
     pub async fn prepare_shards(&self, servers: &[ClickHouse]) -> Vec<ClickHouseSettings> {
         let shards: Vec<ClickHouseSettings> =
             servers.iter().map(|server| ClickHouseSettings::at(server.url(), &self.name)).collect();
@@ -46,14 +46,14 @@ impl TestStores {
         shards
     }
 
-    /// Without ClickHouse's tables, which take longer than all the rest: for what never asks it.
+    /// Creates stores without ClickHouse tables, which take the longest; for tests that don't read ClickHouse.
     pub async fn with_topics() -> Self {
         let stores = Self::unprepared().await;
         kafka::create_topics(&stores.kafka).await.expect("the topics are created");
         stores
     }
 
-    /// Without ClickHouse's tables and without topics: for what asks PostgreSQL alone, and for those that run `prepare`.
+    /// Creates stores without ClickHouse tables and topics; for tests that use only PostgreSQL or run `prepare`.
     pub async fn unprepared() -> Self {
         let servers = servers().await;
         let (name, kafka) = settings(&servers);
@@ -62,8 +62,8 @@ impl TestStores {
         Self { pool, postgres, clickhouse, kafka, name }
     }
 
-    /// The same stores, signed in to as this service, so that a test notices a right that it lacks; where `CLICKHOUSE_URL` has
-    /// no password, the server has no accounts, and the one that is set does it all.
+    /// Returns the same stores with the account of a service, so that tests notice missing privileges. If `CLICKHOUSE_URL` has no
+    /// password, ClickHouse has no such accounts and the configured one is used.
     #[must_use]
     pub fn signed_in_as(&self, role: Role) -> Self {
         let postgres = self.postgres.signed_in_as(role).expect("DATABASE_URL is a URL");
@@ -75,7 +75,7 @@ impl TestStores {
         Self { postgres, clickhouse, ..self.clone() }
     }
 
-    /// The settings that lead a process here.
+    /// Returns the settings of these stores for a process.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         vec![
             ("DATABASE_URL", self.postgres.database_url.clone()),
@@ -94,7 +94,7 @@ async fn servers() -> Endpoints {
     servers
 }
 
-/// A name that no other test has, and topics that are called so.
+/// Returns a unique name, and settings with topics of that name.
 fn settings(servers: &Endpoints) -> (String, KafkaSettings) {
     let name = format!("test_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
     let kafka = KafkaSettings {
@@ -105,7 +105,7 @@ fn settings(servers: &Endpoints) -> (String, KafkaSettings) {
     (name, kafka)
 }
 
-/// A copy of the process's template, which all migrations have been applied to.
+/// Copies the process's template database, in which all migrations are applied.
 async fn fresh_database(servers: &Endpoints, name: &str) -> (PostgresSettings, PgPool) {
     let template = TEMPLATE.get_or_init(|| migrated_template(servers)).await;
     create_database(servers, &format!("{name} TEMPLATE {template}")).await;
@@ -116,9 +116,9 @@ async fn migrated_template(servers: &Endpoints) -> String {
     let name = format!("test_{}_template", std::process::id());
     create_database(servers, &name).await;
     let (settings, pool) = database(servers, &name);
-    roles::create_for_development(&settings).await.expect("the roles of the services are there");
+    roles::create_for_development(&settings).await.expect("the roles of the services are created");
     stores::migrate_postgres(&pool).await.expect("the tables are created");
-    // Nothing is copied that somebody is connected to.
+    // A database with connections can't be copied.
     pool.close().await;
     name
 }
@@ -141,7 +141,7 @@ fn admin_pool(servers: &Endpoints) -> PgPool {
     sqlx::postgres::PgPoolOptions::new().max_connections(2).connect_lazy(&servers.database_url).expect("DATABASE_URL is a URL")
 }
 
-/// Drops what test processes that are gone have left behind; failing to is not this run's problem.
+/// Drops what test processes that no longer run left behind; ignores errors.
 async fn sweep(servers: &Endpoints) {
     let admin = admin_pool(servers);
     let names: Vec<String> = sqlx::query_scalar("SELECT datname FROM pg_database WHERE datname LIKE 'test\\_%'")
@@ -151,7 +151,7 @@ async fn sweep(servers: &Endpoints) {
     let Ok(clickhouse) = stores::clickhouse(&ClickHouseSettings::at(&servers.clickhouse_url, "default")) else { return };
     for name in names.iter().filter(|name| is_leftover(name)) {
         let _ = sqlx::query(sqlx::AssertSqlSafe(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))).execute(&admin).await;
-        // Not SYNC: a table that a killed test was reading can stay in use for ever, and whoever waits for it with it.
+        // Without SYNC: a table that a killed test was reading can stay in use forever and would block this.
         let _ = clickhouse.query(&format!("DROP DATABASE IF EXISTS {name}")).execute().await;
     }
     sweep_topics(&servers.kafka_brokers).await;
@@ -169,7 +169,7 @@ async fn sweep_topics(brokers: &str) {
     }
 }
 
-/// Names are `test_<pid>_<n>`; the leftover of a process that is gone, or of an earlier one with our number.
+/// Names are `test_<pid>_<n>`. Leftovers belong to a process that no longer runs, or to an earlier one with our pid.
 fn is_leftover(name: &str) -> bool {
     let Some(pid) = name.strip_prefix("test_").and_then(|rest| rest.split('_').next()) else { return false };
     pid.parse::<u32>().is_ok_and(|pid| pid == std::process::id() || !std::path::Path::new(&format!("/proc/{pid}")).exists())

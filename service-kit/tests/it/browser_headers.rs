@@ -1,4 +1,4 @@
-//! A15: what browsers are told about every answer. That every route says so is checked by each test server, on each answer.
+//! A15: security headers for browsers. Each test server checks them on every response.
 
 use axum::Router;
 use axum::routing::get;
@@ -7,11 +7,11 @@ use service_kit::server::Limits;
 use service_kit::testing::{TestServer, client};
 
 #[tokio::test]
-async fn a15_browsers_are_told_to_load_nothing_to_frame_nothing_and_over_https_to_come_no_other_way() {
+async fn a15_responses_have_security_headers() {
     for (transport, hsts) in [(Transport::Plain, None), (Transport::Https, Some("max-age=63072000"))] {
         let router = with_boundary_over(transport, Router::new().route("/a", get(|| async { "a" })));
         let server = TestServer::with(Limits::default().over(transport), router).await;
-        // The last is refused before the router sees it.
+        // The last one is rejected before the router sees it.
         for (path, host) in [("/a", "a.test"), ("/nothing", "a.test"), ("/a", "a..test")] {
             let answer = client().get(format!("{}{path}", server.url)).header("host", host).send().await.unwrap();
             assert_eq!(answer.status() == 400, host == "a..test");

@@ -1,4 +1,4 @@
-//! What each service may do in ClickHouse: the accounts as they are deployed, on an engine of the test's own.
+//! The services' accounts in ClickHouse, as deployed, on a server of the test's own.
 
 use local::private::ClickHouse;
 use service_kit::roles::{self, Role};
@@ -17,7 +17,6 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// With the accounts as they are deployed.
     pub(crate) async fn start() -> Self {
         Self::with(Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas/clickhouse/accounts.xml"), tempfile::tempdir().unwrap())
             .await
@@ -42,7 +41,7 @@ impl Server {
         ClickHouseSettings::at(url, "telemetry")
     }
 
-    /// Whether it was done, and what was said.
+    /// Returns whether the statement succeeded, and the response.
     async fn ask(&self, role: Role, settings: &str, statement: &str) -> (bool, String) {
         let url = format!("{}/?database=telemetry&{settings}", self.url);
         let asked = client().post(url).basic_auth(role.name(), Some(PASSWORD)).body(statement.to_owned());
@@ -95,7 +94,7 @@ const FORBIDDEN: [&str; 29] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s16_the_accounts_of_clickhouse_do_what_the_services_do_and_nothing_else() {
+async fn s16_clickhouse_accounts_have_least_privilege() {
     let server = Server::start().await;
     let admin = stores::clickhouse(&ClickHouseSettings::at(&server.url, "telemetry")).unwrap();
     for statement in
@@ -121,7 +120,7 @@ async fn s16_the_accounts_of_clickhouse_do_what_the_services_do_and_nothing_else
     server.is_refused(Role::Query, "", month, "ACCESS_DENIED").await;
     assert_eq!(server.does(Role::Worker, "", "SELECT count() FROM sites FINAL").await, "1\n");
     server.is_refused(Role::Query, "", row, "ACCESS_DENIED").await;
-    // With the query id of an epoch, anyone can block the writer.
+    // With the query id of an epoch, anyone could block the writer.
     server.is_refused(Role::Query, "", "SELECT slot FROM writers", "ACCESS_DENIED").await;
 
     let caps =
@@ -131,14 +130,14 @@ async fn s16_the_accounts_of_clickhouse_do_what_the_services_do_and_nothing_else
         server.is_refused(Role::Query, past, "SELECT 1", "SETTING_CONSTRAINT_VIOLATION").await;
     }
     let other = client().post(&server.url).basic_auth(Role::Query.name(), Some("telemetry")).body("SELECT 1");
-    assert!(!other.send().await.unwrap().status().is_success(), "another password is refused");
+    assert!(!other.send().await.unwrap().status().is_success(), "a wrong password is rejected");
 }
 
-/// The scalar function asks for no grant. A server lets it read what lies beneath `user_files_path`, for everybody alike; the
-/// engine that runs here is that of `clickhouse local`, which has no such place and reads whatever its process may. Should a
-/// release ask for a grant, this fails, and the sentence in docs/operating.md goes.
+/// The function `file` requires no grant. A server limits it to `user_files_path` for all accounts alike; the `clickhouse local`
+/// that runs here has no such limit. If a release requires a grant, this test fails and the sentence in docs/operating.md can be
+/// removed.
 #[tokio::test(flavor = "multi_thread")]
-async fn s16_the_scalar_function_file_asks_for_no_grant_and_no_session_may_say_what_it_reads() {
+async fn file_function_is_limited_by_the_server_only() {
     let server = Server::start().await;
     for role in [Role::Worker, Role::Query] {
         let manifest = format!("SELECT file('{}/Cargo.toml')", env!("CARGO_MANIFEST_DIR"));
@@ -147,7 +146,7 @@ async fn s16_the_scalar_function_file_asks_for_no_grant_and_no_session_may_say_w
     }
 }
 
-/// A user of `users.d` with what is granted; without a list, with everything but accounts.
+/// Returns a user of `users.d` with these grants; without a list, with everything but account management.
 fn user(name: &str, grants: Option<&[&str]>) -> String {
     let list = |grants: &[&str]| grants.iter().map(|grant| format!("<query>GRANT {grant}</query>")).collect::<String>();
     let grants = grants.map(|grants| format!("<grants>{}</grants>", list(grants))).unwrap_or_default();
@@ -158,7 +157,7 @@ fn user(name: &str, grants: Option<&[&str]>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a9_an_account_of_clickhouse_that_may_do_more_than_its_service_needs_is_refused_in_production() {
+async fn a9_production_rejects_privileged_clickhouse_accounts() {
     const READS: &str = "SELECT ON telemetry.sites";
     const WRITES: &str = "SELECT, INSERT ON telemetry.sites";
     let refused: [(&str, Option<&[&str]>, &str); 7] = [
@@ -182,7 +181,7 @@ async fn a9_an_account_of_clickhouse_that_may_do_more_than_its_service_needs_is_
     for role in [Role::Worker, Role::Query] {
         assert_eq!(refusal(role.name(), role).await, None);
         for (user, _, what) in refused {
-            let said = refusal(user, role).await.unwrap_or_else(|| panic!("{user} is not refused"));
+            let said = refusal(user, role).await.unwrap_or_else(|| panic!("{user} must be rejected"));
             let whose = format!(": production does not run as {user}, which has the right {what}");
             let remedy = format!("; sign in as {}, which schemas/", role.name());
             assert!(said.starts_with("CLICKHOUSE_URL=127.0.0.1:") && said.contains(&whose) && said.contains(&remedy), "{said}");
@@ -198,9 +197,9 @@ async fn a9_an_account_of_clickhouse_that_may_do_more_than_its_service_needs_is_
     assert!(said.starts_with("CLICKHOUSE_URL=127.0.0.1:1: ClickHouse does not answer"), "{said}");
 }
 
-/// As the server writes it: in backquotes.
+/// ClickHouse writes such names in backquotes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a9_an_account_of_clickhouse_is_judged_in_a_database_whose_name_is_no_plain_word() {
+async fn checks_grants_on_databases_with_quoted_names() {
     const DATABASE: &str = "my-telemetry";
     const READS: &str = "SELECT ON `my-telemetry`.*";
     let accounts: [(&str, &[&str], Option<&str>); 5] = [
@@ -232,7 +231,7 @@ async fn a9_an_account_of_clickhouse_is_judged_in_a_database_whose_name_is_no_pl
 }
 
 #[test]
-fn the_statements_in_the_documents_grant_what_the_file_grants() {
+fn documented_grants_match_the_accounts_file() {
     let document = include_str!("../../../docs/operating.md");
     let mut user = "";
     let mut grants = 0;

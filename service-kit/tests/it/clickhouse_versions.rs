@@ -1,4 +1,4 @@
-//! A server that counts wrongly gets no table of ours.
+//! Servers that count wrongly are rejected before any table is created.
 
 use local::private::ClickHouse;
 use service_kit::settings::ClickHouseSettings;
@@ -6,7 +6,7 @@ use service_kit::stores;
 use service_kit::testing::{ClickHouseProxy, ClickHouseRequest};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s1_nothing_is_made_on_a_server_that_may_count_too_few_rows() {
+async fn s1_rejects_servers_that_count_too_few_rows() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().to_owned();
     let server = tokio::task::spawn_blocking(move || ClickHouse::start(&at).unwrap()).await.unwrap();
@@ -24,7 +24,7 @@ async fn s1_nothing_is_made_on_a_server_that_may_count_too_few_rows() {
     assert!(asked.iter().all(|request| request.statement.contains("SELECT version()")), "{asked:?}");
     let own = ClickHouseSettings::at(server.url(), "anew");
     let absent = stores::check_clickhouse(&own).await.unwrap_err().to_string();
-    assert!(absent.contains("anew"), "no database was made: {absent}");
+    assert!(absent.contains("anew"), "no database may be created: {absent}");
     stores::apply_clickhouse_ddl(&own).await.unwrap();
     stores::check_clickhouse(&own).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! A PostgreSQL of a test's own with our tables, asked as whoever the test likes.
+//! A PostgreSQL server of the test's own with our tables, usable with any account.
 
 use local::private::Postgres;
 use service_kit::roles::Role;
@@ -33,7 +33,7 @@ impl Database {
         stores::postgres(&self.admin.signed_in_as(role).unwrap()).unwrap()
     }
 
-    /// The same database as a user that is none of the roles.
+    /// Returns the same database with a user that is not one of the roles.
     pub(crate) fn as_user(&self, name: &str) -> PostgresSettings {
         PostgresSettings { database_url: self.admin.database_url.replacen("//telemetry@", &format!("//{name}@"), 1) }
     }
@@ -43,10 +43,10 @@ impl Database {
     }
 }
 
-/// What PostgreSQL says to who may not do something.
+/// Runs a statement that must fail for lack of privileges, and returns the error.
 pub(crate) async fn refusal(pool: &PgPool, statement: &str) -> String {
     let outcome = sqlx::raw_sql(sqlx::AssertSqlSafe(statement.to_owned())).execute(pool).await;
-    let Err(sqlx::Error::Database(refused)) = outcome else { panic!("{statement} is not refused: {outcome:?}") };
+    let Err(sqlx::Error::Database(refused)) = outcome else { panic!("{statement} must be rejected: {outcome:?}") };
     assert_eq!(refused.code().as_deref(), Some("42501"), "{statement}: {refused}");
     refused.to_string()
 }

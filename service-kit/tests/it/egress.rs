@@ -1,4 +1,4 @@
-//! S6 and rows V3 to V7: whatever a receiver does, an attempt ends in time, reads little and goes nowhere else.
+//! S6, V3 to V7: whatever a receiver does, an attempt ends in time, reads little and connects to nothing else.
 
 use service_kit::egress::{Egress, Failure, HttpAnswer, TlsFault};
 use service_kit::settings::WebhookSettings;
@@ -15,12 +15,12 @@ use tokio_rustls::server::TlsStream;
 use url::Url;
 
 pub(crate) const CAP: usize = 64 * 1024;
-/// For those that must answer.
+/// For receivers that respond.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
-/// For those that never end.
+/// For receivers that never finish.
 const SHORT: Duration = Duration::from_millis(1_500);
 
-/// A guard that asks a DNS server where every name is this machine, trusts one authority and may call `port`.
+/// A guard whose DNS server resolves every name to this machine, with a trusted authority.
 pub(crate) struct Outside {
     pub(crate) authority: TestAuthority,
     dns: TestDns,
@@ -44,14 +44,14 @@ impl Outside {
         }
     }
 
-    /// The answer of a receiver that is called `hooks.test`.
+    /// Calls a receiver named `hooks.test`.
     async fn ask(&self, receiver: &TestReceiver, deadline: Duration) -> Result<HttpAnswer, Failure> {
         let receiver = format!("hooks.test:{}", receiver.address.port());
         let url = Url::parse(&format!("https://{receiver}/in?x=1")).unwrap();
         Egress::new(&self.settings(&receiver)).unwrap().get(&url, deadline, CAP).await
     }
 
-    /// Reads the request, sends `bytes`, closes.
+    /// Reads the request, sends `bytes` and closes.
     async fn sending(&self, bytes: impl Into<Vec<u8>>) -> TestReceiver {
         let bytes: Arc<Vec<u8>> = Arc::new(bytes.into());
         TestReceiver::start(self.authority.server_for(&["hooks.test"]), move |mut stream| {
@@ -65,7 +65,7 @@ impl Outside {
         .await
     }
 
-    /// Reads the request, sends `first`, then `again` for ever with a pause between; counts what it could send.
+    /// Reads the request, sends `first`, then `again` forever with a pause; counts the bytes it could send.
     async fn repeating(&self, first: &'static str, again: &'static [u8], pause: Duration) -> (TestReceiver, Arc<AtomicUsize>) {
         let sent = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&sent);
@@ -97,7 +97,7 @@ pub(crate) async fn request(stream: &mut TlsStream<TcpStream>) -> String {
 }
 
 #[tokio::test]
-async fn an_answer_comes_back_whole_and_the_request_names_the_host() {
+async fn returns_the_whole_response() {
     let (outside, heard) = (Outside::new().await, Arc::new(std::sync::Mutex::new(String::new())));
     let kept = Arc::clone(&heard);
     let receiver = TestReceiver::start(outside.authority.server_for(&["hooks.test"]), move |mut stream| {
@@ -119,7 +119,7 @@ async fn an_answer_comes_back_whole_and_the_request_names_the_host() {
 }
 
 #[tokio::test]
-async fn v4_a_redirect_is_an_answer_and_nobody_follows_it() {
+async fn v4_does_not_follow_redirects() {
     let (outside, canary) = (Outside::new().await, TestReceiver::canary().await);
     for status in [301, 302, 303, 307, 308] {
         let target = format!("https://{}/", canary.address);
@@ -129,14 +129,14 @@ async fn v4_a_redirect_is_an_answer_and_nobody_follows_it() {
         );
         let receiver = outside.sending(head).await;
         assert_eq!(outside.ask(&receiver, LONG).await.map(|answer| answer.status), Ok(status));
-        assert_eq!(receiver.connects(), 1, "one attempt is one connection");
+        assert_eq!(receiver.connects(), 1, "one attempt uses one connection");
     }
     assert_eq!(canary.connects(), 0);
 }
 
-/// Each of these would go on for ever, or for a gigabyte.
+/// Each of these receivers would continue forever or for a gigabyte.
 #[tokio::test]
-async fn s6_v5_every_slow_or_endless_receiver_is_left_in_time() {
+async fn s6_v5_slow_and_endless_receivers_time_out() {
     let outside = Outside::new().await;
     let none = Duration::ZERO;
     let tick = Duration::from_millis(50);
@@ -157,17 +157,17 @@ async fn s6_v5_every_slow_or_endless_receiver_is_left_in_time() {
         assert!(first.is_empty() || first.starts_with(ok));
         let (receiver, sent) = outside.repeating(first, again, pause).await;
         let deadline = if expected.is_ok() { LONG } else { SHORT };
-        // None of them ends by itself: whoever does not keep the deadline is still here when the patience is over.
+        // These receivers never finish, so an attempt without a deadline runs into this timeout.
         let outcome = tokio::time::timeout(2 * LONG, outside.ask(&receiver, deadline)).await.expect(name);
         assert_eq!(outcome.as_ref().map(|answer| answer.body.len()).map_err(|failure| *failure), expected, "{name}");
         assert!(outcome.is_err() || outcome.unwrap().is_cut, "{name}");
-        // What stands in buffers of both ends, not what the receiver would have liked to send.
+        // The limit covers the buffers of both ends.
         assert!(sent.load(Ordering::Relaxed) < 64 * 1024 * 1024, "{name}: {} bytes", sent.load(Ordering::Relaxed));
     }
 }
 
 #[tokio::test]
-async fn v5_what_is_packed_stays_packed() {
+async fn does_not_decompress_bodies() {
     let outside = Outside::new().await;
     let packed = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0x4b, 4, 0, 0x43, 0xbe, 0xb7, 0xe8, 1, 0, 0, 0];
     let mut bytes = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 21\r\n\r\n".to_vec();
@@ -177,7 +177,7 @@ async fn v5_what_is_packed_stays_packed() {
 }
 
 #[tokio::test]
-async fn v7_a_certificate_that_is_not_good_is_refused() {
+async fn v7_rejects_invalid_certificates() {
     let outside = Outside::new().await;
     let stranger = TestAuthority::new();
     let refused = |fault| Err(Failure::Tls(fault));
@@ -203,12 +203,12 @@ async fn v7_a_certificate_that_is_not_good_is_refused() {
         })
         .await;
         assert_eq!(outside.ask(&receiver, LONG).await.map(|answer| answer.status), expected, "{name}");
-        assert_eq!(requests.load(Ordering::Relaxed), usize::from(expected.is_ok()), "{name}: nothing is said before");
+        assert_eq!(requests.load(Ordering::Relaxed), usize::from(expected.is_ok()), "{name}: no request may be sent before the handshake");
     }
 }
 
 #[tokio::test]
-async fn what_is_no_http_or_nobody_is_told_apart_from_silence() {
+async fn distinguishes_protocol_errors_from_refused_connections() {
     let outside = Outside::new().await;
     for garbage in ["SSH-2.0-OpenSSH_9.2\r\n\r\n".to_owned(), format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "y".repeat(200_000))] {
         let receiver = outside.sending(garbage).await;
@@ -216,7 +216,7 @@ async fn what_is_no_http_or_nobody_is_told_apart_from_silence() {
     }
     let closed = outside.sending("").await;
     assert_eq!(outside.ask(&closed, LONG).await, Err(Failure::Unreachable));
-    // Bound and not listening: the port refuses, and no other test can be given it.
+    // Bound but not listening: connections are refused, and no other test can get the port.
     let silent = TcpSocket::new_v4().unwrap();
     silent.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let gone = silent.local_addr().unwrap().port();
@@ -226,7 +226,7 @@ async fn what_is_no_http_or_nobody_is_told_apart_from_silence() {
 }
 
 #[test]
-fn a_file_that_holds_no_authority_is_refused_at_the_start() {
+fn rejects_files_without_an_authority() {
     let empty = NamedTempFile::new().unwrap();
     for file in [empty.path(), Path::new("/nowhere/ca.pem")] {
         let settings = WebhookSettings { webhook_extra_ca: Some(file.to_owned()), ..WebhookSettings::default() };
@@ -235,11 +235,11 @@ fn a_file_that_holds_no_authority_is_refused_at_the_start() {
     }
 }
 
-/// Run by itself as a child process, with a proxy in its environment.
+/// Set for the child process that runs this test alone, with a proxy in its environment.
 const CHILD: &str = "EGRESS_TEST_PROXY";
 
 #[tokio::test]
-async fn v3_a_proxy_in_the_environment_is_not_used() {
+async fn v3_ignores_proxies_in_the_environment() {
     let (outside, canary) = (Outside::new().await, TestReceiver::canary().await);
     let receiver = outside.sending("HTTP/1.1 204 No Content\r\n\r\n").await;
     if std::env::var_os(CHILD).is_some() {
@@ -248,18 +248,18 @@ async fn v3_a_proxy_in_the_environment_is_not_used() {
     }
     let proxy = format!("http://{}", canary.address);
     let mut child = tokio::process::Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "egress::v3_a_proxy_in_the_environment_is_not_used"]).env(CHILD, "1").kill_on_drop(true);
+    child.args(["--exact", "egress::v3_ignores_proxies_in_the_environment"]).env(CHILD, "1").kill_on_drop(true);
     for name in ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
         child.env(name, &proxy);
     }
     let output = child.output().await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "the child ran this test");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "the child must run this test");
     assert_eq!(canary.connects(), 0);
 }
 
 #[tokio::test]
-async fn what_is_posted_arrives_byte_for_byte_and_nobody_takes_the_place_of_the_host() {
+async fn posts_the_body_unchanged_with_its_own_host_header() {
     let (outside, heard) = (Outside::new().await, Arc::new(std::sync::Mutex::new(Vec::new())));
     let kept = Arc::clone(&heard);
     let receiver = TestReceiver::start(outside.authority.server_for(&["hooks.test"]), move |mut stream| {

@@ -1,5 +1,5 @@
-//! Every store over TLS: real servers with certificates of an authority of the test's own, which clients believe when its
-//! file is set and never else.
+//! Connections to every store over TLS: real servers with certificates of a test authority, which clients trust only if its file
+//! is configured.
 
 use local::private::{ClickHouse, Guard, Kafka, Postgres};
 use service_kit::settings::kafka_security::{KafkaSecurity, Protocol};
@@ -19,7 +19,7 @@ fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// Files of two authorities; servers are vouched for by the first.
+/// Returns an authority, its file, and the file of another one.
 fn authorities(folder: &TempDir) -> (TestAuthority, PathBuf, PathBuf) {
     let own = TestAuthority::new();
     let (ca, foreign) = (file(folder.path(), "ca.pem", &own.pem), file(folder.path(), "b.pem", &TestAuthority::new().pem));
@@ -27,7 +27,7 @@ fn authorities(folder: &TempDir) -> (TestAuthority, PathBuf, PathBuf) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kafka_is_spoken_to_over_tls_by_who_knows_the_password_and_the_authority() {
+async fn kafka_requires_tls_password_and_authority() {
     let folder = tempfile::tempdir().unwrap();
     let (own, ca, foreign) = authorities(&folder);
     let (certificate, key) = own.pem_for(HERE);
@@ -50,14 +50,14 @@ async fn kafka_is_spoken_to_over_tls_by_who_knows_the_password_and_the_authority
     kafka::check_topics(&good).await.unwrap();
 
     let open = KafkaSettings::at(broker.guarded_address());
-    // Each waits for brokers as long as a start does: all at once.
+    // Each waits for brokers as long as a start does, so run them concurrently.
     let refused = [settings(&foreign, "correct horse"), settings(&ca, "battery staple"), open];
     let asked = refused.map(|bad| tokio::spawn(async move { kafka::check_topics(&bad).await }));
     for answer in asked {
         let said = format!("{:#}", answer.await.unwrap().unwrap_err());
         assert!(said.starts_with("KAFKA_BROKERS=") && !said.contains("battery staple"), "{said}");
     }
-    // What production asks of the topics is asked of a real one, too: a single broker keeps one copy.
+    // Production's requirements are checked against a real topic too: a single broker has one copy.
     let mut production = good;
     production.harden().unwrap();
     let said = kafka::check_topics(&production).await.unwrap_err().to_string();
@@ -67,14 +67,14 @@ async fn kafka_is_spoken_to_over_tls_by_who_knows_the_password_and_the_authority
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn postgresql_is_spoken_to_over_tls_and_only_with_a_certificate_of_its_authority() {
+async fn postgresql_requires_the_configured_authority() {
     let folder = tempfile::tempdir().unwrap();
     let (own, ca, foreign) = authorities(&folder);
     let (certificate, key) = own.pem_for(HERE);
     let at = folder.path().to_owned();
     let server = tokio::task::spawn_blocking(move || Postgres::start(&at).unwrap()).await.unwrap();
     let pool = stores::postgres(&PostgresSettings { database_url: server.url() }).unwrap();
-    // The server itself puts them into its folder: they must be its own.
+    // The server must own these files, so it writes them itself.
     for (name, text) in [("server.crt", certificate), ("server.key", key)] {
         let put = format!("COPY (SELECT $pem${text}$pem$) TO PROGRAM 'umask 077; sed ''s/\\\\n/\\n/g'' > {name}'");
         sqlx::raw_sql(sqlx::AssertSqlSafe(put)).execute(&pool).await.unwrap();
@@ -99,13 +99,13 @@ async fn postgresql_is_spoken_to_over_tls_and_only_with_a_certificate_of_its_aut
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clickhouse_is_spoken_to_over_https_and_only_with_a_certificate_of_its_authority() {
+async fn clickhouse_requires_the_configured_authority() {
     let folder = tempfile::tempdir().unwrap();
     let (own, ca, foreign) = authorities(&folder);
     let at = folder.path().to_owned();
     let server = tokio::task::spawn_blocking(move || ClickHouse::start(&at).unwrap()).await.unwrap();
     let inside = server.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
-    // The engine that tests run has no TLS of its own: it is ended before it, as by a load balancer.
+    // `clickhouse local` has no TLS, so terminate it in front, like a load balancer.
     let (acceptor, listener) = (TlsAcceptor::from(own.server_for(HERE)), TcpListener::bind("127.0.0.1:0").await.unwrap());
     let url = format!("https://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! What each service may do in PostgreSQL: every right of every role against a checked-in matrix, on a server of the test's own.
+//! The privileges of each role in PostgreSQL, compared with a checked-in matrix on a server of the test's own.
 
 use crate::database::{Database, refusal};
 use service_kit::roles::{self, Role};
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 const MATRIX: &str = include_str!("least_privilege/postgres.txt");
 
-/// One line for each role and table: the privileges on the whole table, then those on some of its columns.
+/// One line per role and table: the privileges on the whole table, then those on single columns.
 const RIGHTS: &str = "\
     SELECT role || ' ' || relname || ' ' || string_agg(privilege, ' ' ORDER BY privilege) FROM ( \
         SELECT role, c.relname, p || CASE WHEN has_table_privilege(role, c.oid, p) THEN '' ELSE '(' || ( \
@@ -21,7 +21,7 @@ const RIGHTS: &str = "\
              AND has_any_column_privilege(role, c.oid, p)))) AS rights \
     GROUP BY role, relname ORDER BY role, relname";
 
-/// What a role may do apart from tables; nothing but to connect.
+/// Privileges of the roles on anything but tables; they should only be able to connect.
 const ELSEWHERE: &str = "\
     SELECT role || ' ' || may FROM unnest($1::text[]) role CROSS JOIN LATERAL ( \
         SELECT 'makes schemas' WHERE has_database_privilege(role, current_database(), 'CREATE') \
@@ -37,7 +37,7 @@ const ELSEWHERE: &str = "\
         UNION ALL SELECT 'executes ' || f.oid::regprocedure FROM pg_proc f WHERE f.proname ~ '^lo(_|read$|write$)' \
             AND f.pronamespace = 'pg_catalog'::regnamespace AND has_function_privilege(role, f.oid, 'EXECUTE')) AS more (may)";
 
-/// What an account that makes tables in a database may not forbid there, and an administrator may.
+/// Statements that only a server administrator can forbid, not the owner of the tables.
 const LARGE_OBJECTS: [&str; 7] = [
     "SELECT lo_create(0)",
     "SELECT lo_creat(-1)",
@@ -49,7 +49,7 @@ const LARGE_OBJECTS: [&str; 7] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s16_each_role_may_do_in_postgresql_what_the_matrix_says_and_nothing_else() {
+async fn s16_postgresql_roles_match_the_matrix() {
     let database = Database::migrated().await;
     let names = [&Role::ALL.map(Role::name)[..], &["public"]].concat();
     let found: Vec<String> = sqlx::query_scalar(RIGHTS).bind(&names).fetch_all(&database.pool).await.unwrap();
@@ -67,7 +67,7 @@ async fn s16_each_role_may_do_in_postgresql_what_the_matrix_says_and_nothing_els
     }
     assert!(
         difference.is_empty(),
-        "what schemas/postgres/roles/grants.sql grants (+) is not what tests/it/least_privilege/postgres.txt expects (-):\n{difference}"
+        "schemas/postgres/roles/grants.sql (+) differs from tests/it/least_privilege/postgres.txt (-):\n{difference}"
     );
     let more: Vec<String> =
         sqlx::query_scalar(ELSEWHERE).bind(&Role::ALL.map(Role::name)[..]).fetch_all(&database.pool).await.unwrap();
@@ -85,7 +85,7 @@ async fn s16_each_role_may_do_in_postgresql_what_the_matrix_says_and_nothing_els
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a9_no_service_can_change_the_audit_trail_or_be_rid_of_what_protects_it() {
+async fn a9_services_cannot_change_the_audit_trail() {
     let database = Database::migrated().await;
     let row = "INSERT INTO audit_log (at, actor_kind, action, object_kind, object_id) VALUES (now(), 'system', 'x', 'x', gen_random_uuid())";
     for role in Role::ALL {
@@ -119,7 +119,7 @@ async fn a9_no_service_can_change_the_audit_trail_or_be_rid_of_what_protects_it(
         .chain(LARGE_OBJECTS)
         {
             if statement.starts_with("GRANT") && role == Role::Identity {
-                continue; // granting what one may not grant is a warning to who holds any right, and grants nothing: the matrix says so
+                continue; // PostgreSQL only warns here and grants nothing, as the matrix shows
             }
             refusal(&pool, statement).await;
         }
@@ -133,7 +133,7 @@ async fn a9_no_service_can_change_the_audit_trail_or_be_rid_of_what_protects_it(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s16_a_service_cannot_read_what_is_another_services() {
+async fn services_cannot_read_tables_of_others() {
     let database = Database::migrated().await;
     for (role, statement) in [
         (Role::Gateway, "SELECT secret_sealed FROM webhook_endpoints"),
@@ -169,7 +169,7 @@ async fn s16_a_service_cannot_read_what_is_another_services() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a9_who_owns_the_tables_or_may_do_everything_is_refused_in_production() {
+async fn production_rejects_owners_and_superusers() {
     let database = Database::migrated().await;
     database.admin("CREATE ROLE maker LOGIN CREATEROLE; CREATE ROLE heir LOGIN; CREATE ROLE parent; GRANT parent TO heir").await;
     database.admin("ALTER TABLE sessions OWNER TO parent; GRANT CONNECT ON DATABASE telemetry TO maker, heir").await;
@@ -185,14 +185,14 @@ async fn a9_who_owns_the_tables_or_may_do_everything_is_refused_in_production() 
     each_service_is_let_in(&database).await;
 }
 
-/// Production runs as the roles that `migrate` has made.
+/// Production accepts the roles that `migrate` created.
 async fn each_service_is_let_in(database: &Database) {
     for role in Role::ALL {
         roles::refuse_privileged(&database.admin.signed_in_as(role).unwrap(), role).await.unwrap();
     }
 }
 
-/// What production says of an account that is made by these statements, for `query-api`; none where it lets it run.
+/// Returns why production rejects an account with these privileges for `query-api`, or `None` if it accepts it.
 async fn judged(database: &Database, user: &str, statements: &str) -> Option<String> {
     database.admin(&format!("CREATE ROLE {user} LOGIN; GRANT CONNECT ON DATABASE telemetry TO {user}; {statements}")).await;
     let refused = roles::refuse_privileged(&database.as_user(user), Role::Query).await.err()?.to_string();
@@ -202,9 +202,9 @@ async fn judged(database: &Database, user: &str, statements: &str) -> Option<Str
     Some(why.to_owned())
 }
 
-/// Each account may do more than its service by itself, or by a membership that passes nothing on until its holder says SET ROLE.
+/// Each account exceeds its service, either itself or through a membership that requires SET ROLE.
 #[tokio::test(flavor = "multi_thread")]
-async fn a9_s16_an_account_that_may_do_more_than_its_service_is_refused_in_production() {
+async fn production_rejects_accounts_with_excess_privileges() {
     const SERVER: &str = "has rights over the whole server";
     const FUNCTION: &str = "refuse_change_of_audit_log()";
     let database = Database::migrated().await;
@@ -237,7 +237,7 @@ async fn a9_s16_an_account_that_may_do_more_than_its_service_is_refused_in_produ
     for other in Role::ALL.into_iter().filter(|role| *role != Role::Query) {
         accounts.push((format!("GRANT {} TO ACCOUNT", other.name()), "has the rights of another service".to_owned()));
     }
-    // The last ones: each takes something from the one before.
+    // These come last because each takes something from the previous account.
     for (statements, expected) in [
         (format!("ALTER FUNCTION {FUNCTION} OWNER TO ACCOUNT"), "owns the function refuse_change_of_audit_log"),
         ("GRANT CREATE ON SCHEMA public TO ACCOUNT".to_owned(), "may make objects in the schema public"),
@@ -256,7 +256,7 @@ async fn a9_s16_an_account_that_may_do_more_than_its_service_is_refused_in_produ
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s16_an_account_that_may_do_what_its_service_may_runs_and_the_account_of_another_does_not() {
+async fn production_accepts_accounts_with_the_services_privileges() {
     let database = Database::migrated().await;
     for (user, rights) in [
         ("reader", "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader; GRANT INSERT, UPDATE ON key_uses_reads TO reader"),
@@ -273,9 +273,9 @@ async fn s16_an_account_that_may_do_what_its_service_may_runs_and_the_account_of
     }
 }
 
-/// A service's own role is told what to take from it: it has nothing else to sign in as.
+/// For a service's own role, the error names what to revoke, because there is no other role to use.
 #[tokio::test(flavor = "multi_thread")]
-async fn s16_a_role_of_a_service_that_was_given_more_is_refused_with_what_to_do() {
+async fn error_names_what_to_revoke_from_a_service_role() {
     let database = Database::migrated().await;
     database.admin("GRANT CREATE ON SCHEMA public TO telemetry_query").await;
     let settings = database.admin.signed_in_as(Role::Query).unwrap();
@@ -291,7 +291,7 @@ async fn s16_a_role_of_a_service_that_was_given_more_is_refused_with_what_to_do(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s16_an_owner_that_may_not_make_roles_says_which_statements_make_them() {
+async fn owner_without_createrole_gets_the_statements() {
     let database = Database::empty().await;
     database.admin("CREATE ROLE owner LOGIN; ALTER DATABASE telemetry OWNER TO owner; GRANT ALL ON SCHEMA public TO owner").await;
     let owner = stores::postgres(&database.as_user("owner")).unwrap();
@@ -302,9 +302,9 @@ async fn s16_an_owner_that_may_not_make_roles_says_which_statements_make_them() 
     assert_eq!(rest, ", then run this again");
     database.admin(statements).await;
     stores::migrate_postgres(&owner).await.unwrap();
-    stores::migrate_postgres(&owner).await.expect("it can be repeated");
+    stores::migrate_postgres(&owner).await.expect("migrating twice works");
     for role in Role::ALL {
-        stores::check_postgres(&database.signed_in_as(role)).await.expect("each sees that the tables are those of its build");
+        stores::check_postgres(&database.signed_in_as(role)).await.expect("each role can check the tables");
     }
     let owners: Vec<String> = sqlx::query_scalar("SELECT DISTINCT tableowner::text FROM pg_tables WHERE schemaname = 'public'")
         .fetch_all(&database.pool)
@@ -314,10 +314,10 @@ async fn s16_an_owner_that_may_not_make_roles_says_which_statements_make_them() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s16_an_owner_that_may_not_forbid_large_objects_says_which_statement_does() {
+async fn owner_gets_the_statement_against_large_objects() {
     let database = Database::migrated().await;
     let left = roles::left_to_administrator(&database.pool).await.unwrap();
-    assert_eq!(left, None, "an administrator has nothing left to do");
+    assert_eq!(left, None, "nothing is left for an administrator");
     database.admin("CREATE ROLE owner LOGIN CREATEROLE").await;
     database.admin("CREATE DATABASE theirs OWNER owner").await;
     let at = |settings: PostgresSettings| {
@@ -327,7 +327,7 @@ async fn s16_an_owner_that_may_not_forbid_large_objects_says_which_statement_doe
     let owner = stores::postgres(&at(database.as_user("owner"))).unwrap();
     stores::migrate_postgres(&owner).await.unwrap();
     let gateway = stores::postgres(&at(database.admin.signed_in_as(Role::Gateway).unwrap())).unwrap();
-    sqlx::query("SELECT lo_create(0)").execute(&gateway).await.expect("PostgreSQL lets everybody");
+    sqlx::query("SELECT lo_create(0)").execute(&gateway).await.expect("PostgreSQL permits this by default");
     let statement = roles::left_to_administrator(&owner).await.unwrap().expect("the statement for an administrator");
     let admin = stores::postgres(&at(database.admin.clone())).unwrap();
     sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&admin).await.unwrap();
@@ -337,10 +337,10 @@ async fn s16_an_owner_that_may_not_forbid_large_objects_says_which_statement_doe
     assert_eq!(roles::left_to_administrator(&owner).await.unwrap(), None);
 }
 
-/// PostgreSQL has no way to forbid it: docs/operating.md says what it means. Should a version forbid it, this fails, and the
-/// sentence there goes.
+/// PostgreSQL can't forbid this, as docs/operating.md explains. If a version can, this test fails and the sentence there can be
+/// removed.
 #[tokio::test(flavor = "multi_thread")]
-async fn s16_a_service_can_change_its_own_password_and_nobody_elses() {
+async fn services_can_change_only_their_own_password() {
     let database = Database::migrated().await;
     let gateway = database.signed_in_as(Role::Gateway);
     sqlx::raw_sql("ALTER ROLE CURRENT_USER PASSWORD 'mine'").execute(&gateway).await.unwrap();
@@ -349,9 +349,9 @@ async fn s16_a_service_can_change_its_own_password_and_nobody_elses() {
     }
 }
 
-/// Two crates make the same passwords, and neither may know the other.
+/// Two crates derive the same passwords without depending on each other.
 #[test]
-fn a17_each_account_of_a_local_server_signs_in_with_the_password_that_was_made_for_it() {
+fn a17_derives_the_passwords_of_local_servers() {
     let root = local::Password::mint().unwrap();
     let administrator = format!("postgres://telemetry:{}@127.0.0.1:5432/telemetry", root.reveal());
     let owner = format!("postgres://telemetry_owner:{}@127.0.0.1:5432/telemetry", root.of_owner().reveal());

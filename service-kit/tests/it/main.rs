@@ -1,4 +1,4 @@
-//! The way out over real sockets, the stores as services sign in to them, and what callers hear of refusals.
+//! Integration tests of service-kit: outgoing requests, the stores' accounts, raw HTTP and error responses.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

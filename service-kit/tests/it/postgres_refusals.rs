@@ -1,4 +1,4 @@
-//! What callers hear of a statement that PostgreSQL has refused.
+//! API errors for statements that PostgreSQL rejects.
 
 use crate::database::Database;
 use schemas::problem::Code;
@@ -6,7 +6,7 @@ use service_kit::http::ApiError;
 use service_kit::testing::eventually;
 
 #[tokio::test]
-async fn a_transaction_that_paused_for_too_long_is_unavailable_and_a_wrong_statement_is_a_fault() {
+async fn idle_timeout_is_unavailable_and_bad_sql_is_internal() {
     let database = Database::empty().await;
     let mut session = database.pool.acquire().await.unwrap();
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *session).await.unwrap();

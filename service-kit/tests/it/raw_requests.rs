@@ -1,5 +1,4 @@
-//! A12: what one reader takes for a request and another does not, byte by byte through the real server, on listeners of both
-//! kinds.
+//! A12: ambiguous requests (request smuggling), byte by byte over real sockets, on both kinds of listener.
 
 use axum::Router;
 use axum::body::Bytes;
@@ -10,7 +9,7 @@ use service_kit::testing::{TestServer, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A surface, with its boundary, and the metrics listener, which has none. Both serve the same two paths.
+/// Starts a service with its boundary and the metrics listener without one. Both have the same two paths.
 async fn listeners() -> [TestServer; 2] {
     let paths = || {
         let echo = post(|body: Bytes| async { body });
@@ -20,12 +19,12 @@ async fn listeners() -> [TestServer; 2] {
     [TestServer::start(with_boundary(paths())).await, TestServer::start(metrics).await]
 }
 
-/// All that comes back, when the bytes arrive in pieces of this size and nothing follows them.
+/// Returns the complete response to bytes that are sent in pieces of `size`.
 async fn exchange(server: &TestServer, bytes: &[u8], size: usize) -> String {
     let mut stream = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).await.unwrap();
     stream.set_nodelay(true).unwrap();
     for piece in bytes.chunks(size) {
-        // Also who was refused before the end: a reset would take the answer away.
+        // Send everything even after an error: a reset would lose the response.
         stream.write_all(piece).await.unwrap();
         tokio::task::yield_now().await;
     }
@@ -42,8 +41,8 @@ fn statuses(answer: &str) -> Vec<&str> {
 const SIZES: &[usize] = &[1, 7, 1_000];
 const GOOD: &str = "GET /hello HTTP/1.1\r\nhost: a\r\n\r\n";
 
-/// Requests that are refused with 400, each with the sizes of pieces to send it in: whose head is read whole before it is refused gets
-/// its answer and no time for more bytes.
+/// Returns requests that get a 400, each with the piece sizes to use. A head that is rejected as a whole is answered at once, which
+/// leaves no time for more pieces.
 fn refused() -> Vec<(String, &'static [usize])> {
     let mut refused: Vec<(String, &'static [usize])> = [
         "GET /hello HTTP/1.1\nhost: a\r\n\r\n",
@@ -99,27 +98,27 @@ fn refused() -> Vec<(String, &'static [usize])> {
 }
 
 #[tokio::test]
-async fn a12_what_two_readers_could_take_for_two_requests_is_400_and_nothing_after_it_is_read() {
+async fn rejects_ambiguous_requests_and_closes() {
     for server in &listeners().await {
         for (bad, sizes) in refused() {
             let answer = exchange(server, format!("{bad}{GOOD}").as_bytes(), 1_000).await;
             assert_eq!(statuses(&answer), ["400"], "{bad:?}: {answer}");
             assert!(answer.contains("application/problem+json") && answer.contains("invalid_parameter"), "{bad:?}: {answer}");
             assert!(answer.contains("x-request-id") && answer.to_ascii_lowercase().contains("connection: close"), "{answer}");
-            // The same after requests that were in order, on the same connection.
+            // Also after valid requests on the same connection.
             let later = format!("{GOOD}POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n\n\n{bad}{GOOD}");
             for size in sizes {
                 assert_eq!(statuses(&exchange(server, later.as_bytes(), *size).await), ["200", "200", "400"], "{bad:?}");
             }
         }
         let old = exchange(server, b"GET /hello HTTP/1.0\r\n\r\n", 1_000).await;
-        assert!(old.starts_with("HTTP/1.0 200 "), "HTTP/1.0 has no Host: {old}");
+        assert!(old.starts_with("HTTP/1.0 200 "), "HTTP/1.0 doesn't require Host: {old}");
     }
 }
 
-/// The server has read the first segment when it has answered the request before. Nothing more is sent, and nobody hangs up.
+/// The response to the previous request shows that the server has read the first segment. The client sends nothing more.
 #[tokio::test]
-async fn a12_a_head_that_comes_in_two_segments_is_refused_at_once() {
+async fn rejects_heads_in_two_segments_at_once() {
     for server in &listeners().await {
         for (first, second) in [
             ("GET /hello HTTP/1.1\r\nho", "st: a\n"),
@@ -142,9 +141,9 @@ async fn a12_a_head_that_comes_in_two_segments_is_refused_at_once() {
     }
 }
 
-/// The largest heads are read in more than one piece.
+/// Large heads arrive in several reads.
 #[tokio::test]
-async fn a12_a_large_head_hides_no_bare_line_feed() {
+async fn finds_bare_line_feeds_in_large_heads() {
     for server in &listeners().await {
         for kib in [1, 60, 63, 64, 65, 70, 100, 120, 200] {
             let bad = format!("GET /hello HTTP/1.1\r\nhost: a\r\nx: {}\ny: z\r\n\r\n", "x".repeat(kib * 1024));
@@ -156,9 +155,9 @@ async fn a12_a_large_head_hides_no_bare_line_feed() {
     }
 }
 
-/// What is too large ends with its last byte, so that the answer is not lost with bytes that nobody reads.
+/// Oversized heads end at the limit, so that no unread bytes reset the connection.
 #[tokio::test]
-async fn a12_a_head_over_its_limits_is_431_in_the_shape_of_every_error_and_one_at_its_limits_is_taken() {
+async fn head_limits_are_exact() {
     let of_bytes = |bytes: usize| format!("GET /hello HTTP/1.1\r\nhost: a\r\nx: {}\r\n\r\n", "x".repeat(bytes - 37));
     let of_fields = |fields: usize| format!("GET /hello HTTP/1.1\r\nhost: a\r\n{}\r\n", "x: y\r\n".repeat(fields - 1));
     assert_eq!((of_bytes(65_536).len(), of_fields(100).matches(':').count()), (65_536, 100));
@@ -180,7 +179,7 @@ async fn a12_a_head_over_its_limits_is_431_in_the_shape_of_every_error_and_one_a
 }
 
 #[tokio::test]
-async fn a12_bodies_may_hold_bare_line_feeds_and_whole_requests_and_the_connection_goes_on() {
+async fn bodies_may_contain_anything() {
     for server in &listeners().await {
         let body = "\n\r\n\n{\"a\":\n1}\r\nGET /hello HTTP/1.1\nhost: x\n\n";
         let sized = format!("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n{body}", body.len());
@@ -198,14 +197,14 @@ async fn a12_bodies_may_hold_bare_line_feeds_and_whole_requests_and_the_connecti
 }
 
 #[tokio::test]
-async fn a3_whoever_keeps_a_refused_request_open_has_its_connection_for_seconds_and_no_longer() {
+async fn closes_rejected_requests_within_seconds() {
     for server in listeners().await {
         let mut stream = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).await.unwrap();
         stream.write_all(b"POST /unknown HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\n").await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
         assert_eq!(statuses(&answer), ["404"]);
-        eventually("a byte now and then is answered with a reset", async || {
+        eventually("the connection is reset", async || {
             let wrote = stream.try_write(b"1");
             wrote.is_err_and(|error| error.kind() != std::io::ErrorKind::WouldBlock).then_some(())
         })
@@ -213,9 +212,9 @@ async fn a3_whoever_keeps_a_refused_request_open_has_its_connection_for_seconds_
     }
 }
 
-/// 413, 415, 401 and 404 are known from a head; a proxy, or a client that writes before it reads, is not through with the body then.
+/// 413, 415, 401 and 404 are sent after the head; proxies and clients that write before they read are still sending the body then.
 #[tokio::test]
-async fn an_answer_that_comes_before_the_end_of_a_body_is_not_lost_by_a_reset() {
+async fn early_responses_are_not_lost() {
     const BODY: usize = 1024 * 1024;
     for server in listeners().await {
         for framing in [format!("content-length: {BODY}"), "transfer-encoding: chunked".to_owned()] {
@@ -223,7 +222,7 @@ async fn an_answer_that_comes_before_the_end_of_a_body_is_not_lost_by_a_reset() 
             stream.write_all(format!("POST /unknown HTTP/1.1\r\nhost: a\r\n{framing}\r\n\r\n").as_bytes()).await.unwrap();
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await.unwrap();
-            assert_eq!(statuses(&answer), ["404"], "{framing}: to its end, while the server still waits for the body");
+            assert_eq!(statuses(&answer), ["404"], "{framing}: the response is complete while the server still waits for the body");
             stream.write_all(&[b'1'; BODY]).await.unwrap_or_else(|error| panic!("{framing}: {error}"));
             stream.shutdown().await.unwrap();
             assert_eq!(stream.read(&mut [0]).await.unwrap(), 0, "{framing}");

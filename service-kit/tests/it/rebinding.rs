@@ -1,4 +1,4 @@
-//! V1, V2, V6: a name that changes its mind between two looks never leads inside.
+//! V1, V2, V6: DNS names that change between two lookups never lead to internal addresses.
 
 use crate::egress::CAP;
 use service_kit::egress::{Egress, Failure};
@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use url::Url;
 
-/// S5 asks for so many.
+/// As required by S5.
 const FLIPS: usize = 1_000;
-/// Within what is global unicast, and handed out to nobody.
+/// Global unicast, but not assigned to anyone.
 const NOBODYS: &str = "2d00::1";
 
 fn record(address: &str) -> DnsRecord {
@@ -25,19 +25,19 @@ fn guard(dns: &TestDns, allow: &str) -> Egress {
     Egress::new(&WebhookSettings { webhook_allow, webhook_extra_ca: None, dns_server: Some(dns.address) }).unwrap()
 }
 
-/// Of seven questions two are answered with the outside. A look-up is two questions (A and AAAA), so one attempt of
-/// seven sees the outside only, and whoever looked again to connect would be led to the canary.
+/// Two of seven queries return a public address. A lookup consists of two queries (A and AAAA), so one attempt in seven sees only
+/// public addresses; a second lookup to connect would lead to the canary.
 #[tokio::test]
-async fn s5_v1_of_a_thousand_flips_between_outside_and_inside_none_gets_in() {
+async fn s5_v1_flipping_names_never_lead_inside() {
     let (asked, canary) = (Arc::new(AtomicUsize::new(0)), TestReceiver::canary().await);
     let counted = Arc::clone(&asked);
     let dns = TestDns::start(move |_| {
         let is_inside = counted.fetch_add(1, Ordering::Relaxed) % 7 >= 2;
-        // Public, but nobody's: connecting there fails or takes longer than the deadline.
+        // Unassigned: connecting fails or exceeds the deadline.
         if is_inside { vec![record("127.0.0.1"), record("::1")] } else { vec![record(NOBODYS)] }
     })
     .await;
-    // Any public host at the canary's port: addresses are looked at as they are for port 443.
+    // Any public host on the canary's port, with the same address checks as on port 443.
     let port = canary.address.port();
     let egress = guard(&dns, &format!("*:{port}"));
     let url = Url::parse(&format!("https://flip.test:{port}/")).unwrap();
@@ -50,12 +50,12 @@ async fn s5_v1_of_a_thousand_flips_between_outside_and_inside_none_gets_in() {
     let let_through: usize = [Failure::Unreachable, Failure::Timeout].iter().filter_map(|failure| outcomes.remove(failure)).sum();
     assert!(outcomes.is_empty(), "{outcomes:?}");
     assert!(refused > FLIPS / 4 && let_through > FLIPS / 20, "{refused} refused, {let_through} let through");
-    assert!(asked.load(Ordering::Relaxed) >= 2 * FLIPS, "every attempt asks anew");
+    assert!(asked.load(Ordering::Relaxed) >= 2 * FLIPS, "every attempt looks up the name");
     assert_eq!(canary.connects(), 0);
 }
 
 #[tokio::test]
-async fn v1_one_inside_address_among_public_ones_refuses_them_all() {
+async fn one_internal_address_rejects_all() {
     for inside in [
         "127.0.0.1",
         "10.1.2.3",
@@ -72,13 +72,13 @@ async fn v1_one_inside_address_among_public_ones_refuses_them_all() {
     }
 }
 
-/// The answer changes with every question: were the name looked up again to connect, the second address would be called.
+/// The DNS response changes with every query, so a second lookup to connect would lead to the canary.
 #[tokio::test]
-async fn v1_what_was_looked_at_is_what_is_connected_to() {
+async fn connects_only_to_checked_addresses() {
     let (asked, canary) = (Arc::new(AtomicUsize::new(0)), TestReceiver::canary().await);
     let counted = Arc::clone(&asked);
     let dns = TestDns::start(move |_| {
-        // A and AAAA of one look-up are two questions: the first look-up sees nobody's loopback address.
+        // The two queries of the first lookup return an unused loopback address.
         let is_first = counted.fetch_add(1, Ordering::Relaxed) < 2;
         vec![record(if is_first { "127.9.9.9" } else { "127.0.0.1" })]
     })
@@ -86,23 +86,23 @@ async fn v1_what_was_looked_at_is_what_is_connected_to() {
     let port = canary.address.port();
     let url = Url::parse(&format!("https://flip.test:{port}/")).unwrap();
     let outcome = guard(&dns, &format!("flip.test:{port}")).get(&url, Duration::from_secs(10), CAP).await;
-    assert_eq!(outcome, Err(Failure::Unreachable), "127.9.9.9 has nobody at this port");
+    assert_eq!(outcome, Err(Failure::Unreachable), "nothing listens on 127.9.9.9");
     assert_eq!((asked.load(Ordering::Relaxed), canary.connects()), (2, 0));
 }
 
 #[tokio::test]
-async fn a_name_without_an_address_and_a_server_that_is_silent_are_not_called() {
+async fn missing_and_silent_dns_fail() {
     let dns = TestDns::start(|_| Vec::new()).await;
     let url = Url::parse("https://nothing.test/").unwrap();
     assert_eq!(guard(&dns, "").get(&url, Duration::from_secs(10), CAP).await, Err(Failure::NoAddress));
     let silent = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let settings = WebhookSettings { dns_server: Some(silent.local_addr().unwrap()), ..WebhookSettings::default() };
     let outcome = Egress::new(&settings).unwrap().get(&url, Duration::from_millis(300), CAP).await;
-    assert_eq!(outcome, Err(Failure::Timeout), "asking belongs to the attempt");
+    assert_eq!(outcome, Err(Failure::Timeout), "the deadline includes the lookup");
 }
 
 #[tokio::test]
-async fn an_allowed_receiver_is_allowed_at_its_port_only() {
+async fn allows_a_receiver_only_on_its_port() {
     let dns = TestDns::start(|_| vec![record("127.0.0.1")]).await;
     let canary = TestReceiver::canary().await;
     let egress = guard(&dns, "hooks.test:1");

@@ -1,4 +1,4 @@
-//! A3 and S15: clients that do not read, over real sockets and through the real server.
+//! A3, S15: clients that don't read their response, over real sockets.
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -25,7 +25,7 @@ fn limits() -> Limits {
     Limits { pace: PACE, ..Limits::of(&clients) }
 }
 
-/// So many pieces, and whether they are still wanted.
+/// A body of pieces that counts how many bodies exist.
 struct Pieces {
     left: usize,
     held: Arc<AtomicUsize>,
@@ -50,7 +50,7 @@ impl hyper::body::Body for Pieces {
     }
 }
 
-/// Serves 64 MiB; tells how many answers are held.
+/// Serves 64 MiB; returns the number of responses in progress.
 async fn serving() -> (TestServer, Arc<AtomicUsize>) {
     let held = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&held);
@@ -62,7 +62,7 @@ async fn serving() -> (TestServer, Arc<AtomicUsize>) {
     (TestServer::with(limits(), with_boundary(Router::new().route("/much", get(much)))).await, held)
 }
 
-/// A connection that has asked, with little room for what comes.
+/// Returns a connection with a request and a small receive buffer.
 async fn asked(server: &TestServer, path: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(16 * 1024).unwrap();
@@ -71,7 +71,7 @@ async fn asked(server: &TestServer, path: &str) -> TcpStream {
     stream
 }
 
-/// What is there to be read once the server has hung up, far from all of it.
+/// Reads until the server closes; returns whether most of the response is missing.
 async fn is_cut(mut stream: TcpStream) -> bool {
     let mut read = Vec::new();
     let ended = stream.read_to_end(&mut read).await;
@@ -79,22 +79,22 @@ async fn is_cut(mut stream: TcpStream) -> bool {
 }
 
 #[tokio::test]
-async fn s15_a3_a_client_that_never_reads_its_answer_loses_it_and_its_connection() {
+async fn cuts_off_clients_that_never_read() {
     let (server, held) = serving().await;
     let streams = [asked(&server, "/much").await, asked(&server, "/much").await];
-    eventually("both are answered", || async { (held.load(Ordering::SeqCst) == 2).then_some(()) }).await;
-    eventually("both are cut off", || async { (held.load(Ordering::SeqCst) == 0).then_some(()) }).await;
+    eventually("both responses start", || async { (held.load(Ordering::SeqCst) == 2).then_some(()) }).await;
+    eventually("both responses are cut off", || async { (held.load(Ordering::SeqCst) == 0).then_some(()) }).await;
     for stream in streams {
-        assert!(is_cut(stream).await, "with a reset, so that nothing of it is kept");
+        assert!(is_cut(stream).await, "the connection must be reset");
     }
 }
 
 #[tokio::test]
-async fn s15_a3_a_client_that_reads_a_byte_at_a_time_is_cut_off_too() {
+async fn cuts_off_clients_that_read_single_bytes() {
     let (server, held) = serving().await;
     let stream = asked(&server, "/much").await;
-    eventually("it is answered", || async { (held.load(Ordering::SeqCst) == 1).then_some(()) }).await;
-    eventually("a byte now and then does not help", || async {
+    eventually("the response starts", || async { (held.load(Ordering::SeqCst) == 1).then_some(()) }).await;
+    eventually("a client that reads single bytes is cut off", || async {
         let _ = stream.try_read(&mut [0]);
         (held.load(Ordering::SeqCst) == 0).then_some(())
     })
@@ -102,9 +102,9 @@ async fn s15_a3_a_client_that_reads_a_byte_at_a_time_is_cut_off_too() {
     assert!(is_cut(stream).await);
 }
 
-/// Much slower than it could, and faster than it must.
+/// Much slower than possible, but faster than required.
 #[tokio::test]
-async fn a3_a_client_that_reads_steadily_gets_all_of_its_answer() {
+async fn steady_clients_get_the_whole_response() {
     let (server, _) = serving().await;
     let mut answer = client().get(format!("{}/much", server.url)).send().await.unwrap();
     let (mut read, mut of_step) = (0, 0);
@@ -120,14 +120,14 @@ async fn a3_a_client_that_reads_steadily_gets_all_of_its_answer() {
 }
 
 #[tokio::test]
-async fn s15_a3_the_metrics_listener_cuts_off_who_does_not_read() {
+async fn metrics_listener_cuts_off_slow_clients() {
     let server = TestServer::with(limits(), exposition(|| "metric 1\n".repeat(4_000_000))).await;
     let answer = client().get(format!("{}/metrics", server.url)).send().await.unwrap();
     assert_eq!(answer.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8");
     assert_eq!(answer.headers()["x-content-type-options"], "nosniff");
     assert_eq!(answer.text().await.unwrap().len(), 36_000_000);
     let stream = asked(&server, "/metrics").await;
-    eventually("what is written to it is refused", || async {
+    eventually("the connection is reset", || async {
         let wrote = stream.try_write(b"GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n");
         wrote.is_err_and(|error| error.kind() != std::io::ErrorKind::WouldBlock).then_some(())
     })
@@ -135,7 +135,7 @@ async fn s15_a3_the_metrics_listener_cuts_off_who_does_not_read() {
 }
 
 #[tokio::test]
-async fn s15_a3_an_address_has_its_share_of_connections_and_a_trusted_proxy_is_not_limited() {
+async fn limits_connections_per_address_except_of_proxies() {
     let hello = || with_boundary(Router::new().route("/hello", get(|| async { "hello" })));
     for (trusted_proxies, expected) in [("none", 3), ("127.0.0.0/8", 10)] {
         let clients = ClientSettings {
@@ -155,6 +155,6 @@ async fn s15_a3_an_address_has_its_share_of_connections_and_a_trusted_proxy_is_n
         assert_eq!(answered, expected, "trusting {trusted_proxies}");
         drop(held);
         let again = async || client().get(format!("{}/hello", server.url)).send().await.ok();
-        eventually("places that were given back are there for others", again).await;
+        eventually("freed slots are available", again).await;
     }
 }

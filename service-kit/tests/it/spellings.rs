@@ -1,5 +1,4 @@
-//! S5: more than 400 spellings of URLs that lead inside. Whether the text is refused or what it stands for is, no
-//! canary is ever reached.
+//! S5: more than 400 spellings of internal URLs. No canary is ever reached, whether the URL or its address is rejected.
 
 use crate::egress::CAP;
 use service_kit::egress::{Egress, Failure};
@@ -10,11 +9,11 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 use url::Url;
 
-/// Names that look harmless and stand for the inside: the DNS server says so.
+/// Public-looking names that resolve to internal addresses.
 const HARMLESS: [&str; 5] =
     ["127.0.0.1.nip.io", "localtest.me", "inside.example.com", "xn--bcher-kva.example", "10-0-0-1.a.test"];
 
-/// Every way to write a quad that some parser understands.
+/// Returns every notation of an IPv4 address that some parser accepts.
 fn spellings(quad: Ipv4Addr) -> Vec<String> {
     let [a, b, c, d] = quad.octets();
     let number = u32::from(quad);
@@ -129,10 +128,10 @@ fn corpus() -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn s5_of_four_hundred_spellings_of_the_inside_none_is_called() {
+async fn s5_rejects_every_spelling_of_internal_addresses() {
     let canary = TestReceiver::canary().await;
     let dns = TestDns::start(|_| vec![DnsRecord::Address(Ipv4Addr::LOCALHOST.into())]).await;
-    // The canary's port is open to public receivers, so that a spelling that gets through also gets there.
+    // The canary's port is allowed for public receivers, so a spelling that passes would reach it.
     let port = canary.address.port();
     let settings = WebhookSettings {
         webhook_allow: format!("*:{port}").parse().unwrap(),
@@ -151,6 +150,6 @@ async fn s5_of_four_hundred_spellings_of_the_inside_none_is_called() {
             looked_up += usize::from(outcome == Failure::RefusedAddress);
         }
     }
-    assert!(looked_up >= 2 * HARMLESS.len(), "names that look harmless are judged by what they stand for: {looked_up}");
+    assert!(looked_up >= 2 * HARMLESS.len(), "public-looking names are checked by their address: {looked_up}");
     assert_eq!(canary.connects(), 0);
 }
