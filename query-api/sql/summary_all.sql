@@ -1,6 +1,5 @@
--- The figures of a summary, as summary.sql returns them, if events have several reports with an agent behind them: the report that
--- represents an event and `others`. Events are grouped by these, with a set of sessions for each report. An event counts once for
--- each agent.
+-- Returns the figures of summary.sql, also for events with several agents' reports: the one that represents the event, and
+-- `others`. Groups events by these reports, with a session set for each. An event counts once for each agent.
 SELECT figure, figure_events, sessions,
     arraySlice(arrayPartialSort(
         of -> (NOT has({known:Array(String)}, of.1), -of.2, of.1), {most_types:UInt64}, CAST(of_total.1 AS Array(Tuple(String, UInt64)))

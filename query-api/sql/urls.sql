@@ -1,5 +1,5 @@
--- A page of URLs, by default those with the most events first. Every row has the number of URLs; before a page without items
--- there is one row that is no item. Types as in summary.sql.
+-- A page of URLs, by default those with the most events first. Every row contains the number of URLs. An empty page is one row
+-- that isn't an item. Types as in summary.sql.
 WITH
     arrayConcat(
         [('content_retrieved', retrieved), ('content_grounded', grounded), ('content_cited', cited),
@@ -41,7 +41,7 @@ FROM (
                 countIf(type = 'content_cited') AS cited,
                 countIf(type = 'content_presented') AS presented,
                 countIf(type = 'content_engaged') AS engaged,
-                -- Counting a map is slow, so only what remains is in it.
+                -- Counting in a map is slow, so it contains only the other types.
                 sumMapIf(map(toString(type), toUInt64(1)), NOT is_step) AS others,
                 toUnixTimestamp64Milli(max(at)) AS last_ms
             FROM events FINAL
@@ -53,7 +53,7 @@ FROM (
                     OR toUnixTimestamp64Milli(at) >= owned_since(site), 1)
                 AND NOT startsWith(type, 'turn_')
                 AND if({outcome:String} = '', 1, outcome = {outcome:String})
-                -- A path, or what paths start with; empty for all pages.
+                -- A path or a prefix; empty for all pages.
                 AND if({path:String} = '', 1, if({is_prefix:UInt8}, startsWith(path(url), {path:String}), path(url) = {path:String}))
             GROUP BY url
         )

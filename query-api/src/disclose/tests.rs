@@ -1,4 +1,4 @@
-//! S10: generated sessions at every level, with everything planted that must not be shown.
+//! S10: random sessions at every privacy level, with planted values that must never be shown.
 
 mod generator;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 use service_kit::testing::random_seed;
 use uuid::Uuid;
 
-/// What each level may show, said once more and by hand: docs/api/click-tokens.md#members-of-a-manifest.
+/// Members that each level may show, repeated here independently of the code: docs/api/click-tokens.md#members-of-a-manifest.
 fn allowed(level: PrivacyLevel) -> (&'static [&'static str], &'static [&'static str]) {
     const COUNTS: &[&str] = &["query_tokens", "response_tokens", "tokens_ingested", "excerpt_tokens"];
     const WORDS: &[&str] = &[
@@ -32,7 +32,7 @@ fn allowed(level: PrivacyLevel) -> (&'static [&'static str], &'static [&'static 
     }
 }
 
-/// The words of the standard that a manifest may say, once more and by hand.
+/// Words of the standard that a manifest may contain, repeated independently of the code.
 const STANDARD_WORDS: [&str; 18] = [
     "session",
     "turn",
@@ -58,7 +58,7 @@ fn whole(events: &[SessionEvent]) -> SessionEvents {
     SessionEvents { events: events.to_vec(), is_whole: true }
 }
 
-/// By another way than the code under test: every value, without what is no letter or digit, in lower case.
+/// Whether the text contains one of the encoded ids; independent of the code under test.
 fn is_told(spelt: &[String], text: &str) -> bool {
     spelt.iter().any(|spelt| text.contains(spelt.as_str()))
 }
@@ -88,7 +88,7 @@ fn check(manifest: &ClickManifest, level: PrivacyLevel, spelt: &[String], contex
             };
             assert!(is_of_its_kind, "{context}: {name} {value}");
         }
-        assert!([GROUNDED, CITED, PRESENTED].contains(&event["type"].as_str().unwrap()), "{context}: c9");
+        assert!([GROUNDED, CITED, PRESENTED].contains(&event["type"].as_str().unwrap()), "{context}: unexpected event type");
         let url = event["content_url"].as_str().unwrap();
         assert!(
             ["https://www.example.com/", "https://example.org/"].iter().any(|host| url.starts_with(host)),
@@ -102,8 +102,8 @@ fn check(manifest: &ClickManifest, level: PrivacyLevel, spelt: &[String], contex
     ] {
         let shown = manifest.events.iter().filter(|event| event.event_type == event_type);
         let shown: BTreeSet<&String> = shown.map(|event| &event.content_url).collect();
-        assert_eq!(shown, urls.iter().collect(), "{context}: arrays derive from the shown events");
-        assert_eq!(shown.len(), urls.len(), "{context}: each once");
+        assert_eq!(shown, urls.iter().collect(), "{context}: URL lists contain the URLs of the shown events");
+        assert_eq!(shown.len(), urls.len(), "{context}: no duplicate URLs");
     }
 }
 
@@ -120,7 +120,7 @@ fn collect(value: &Value, strings: &mut Vec<String>) {
 }
 
 #[test]
-fn s10_ct6_ct7_ct8_ct9_ten_thousand_sessions_show_at_each_level_no_more_than_the_table_and_never_their_id() {
+fn s10_ct6_ct7_ct8_ct9_levels_show_only_listed_members() {
     let mut seeds = StdRng::seed_from_u64(random_seed());
     let consents = Consents::to(&SITES[..2]);
     let mut shown = [0_usize; 4];
@@ -134,7 +134,7 @@ fn s10_ct6_ct7_ct8_ct9_ten_thousand_sessions_show_at_each_level_no_more_than_the
             shown[index] += manifest.events.iter().map(|event| event.data.len() + 1).sum::<usize>();
         }
     }
-    assert!(shown[0] > 1_000 && shown.is_sorted() && shown[0] < shown[1], "laxer levels show more: {shown:?}");
+    assert!(shown[0] > 1_000 && shown.is_sorted() && shown[0] < shown[1], "less strict levels show more: {shown:?}");
 }
 
 fn cited(data: &Value) -> SessionEvent {
@@ -152,7 +152,7 @@ fn cited(data: &Value) -> SessionEvent {
 }
 
 #[test]
-fn an_id_that_was_reported_for_two_hosts_is_one_event_and_one_that_may_not_be_shown_takes_no_place() {
+fn events_for_two_hosts_are_shown_once() {
     let of = |key, site: &str, url: &str| {
         let (site, content_url) = (site.to_owned(), url.to_owned());
         SessionEvent { key, site, content_url, ..cited(&json!({})) }
@@ -177,7 +177,7 @@ fn turn(level: Option<&str>) -> SessionEvent {
 }
 
 #[test]
-fn ct7_each_level_shows_what_it_is_to_show() {
+fn levels_show_their_members() {
     let data = json!({"citation_type": "paraphrase", "position": "supporting", "excerpt_tokens": 12, "cached": true, "scope": "turn",
         "query_text": SECRET, "excerpt_chars": 80});
     let session = SessionId(Uuid::from_u128(7));
@@ -195,13 +195,13 @@ fn ct7_each_level_shows_what_it_is_to_show() {
         let event = &manifest.events[0];
         assert_eq!(event.turn_id.as_deref(), reference, "{level:?}");
         assert_eq!(event.output_id.is_some(), reference.is_some(), "{level:?}");
-        assert_eq!(Value::from(event.data.clone()), expected, "{level:?}: c12: positions are kept as they were reported");
+        assert_eq!(Value::from(event.data.clone()), expected, "{level:?}: CT12: positions are unchanged");
         assert_eq!(manifest.content_urls_cited, ["https://www.example.com/a"]);
     }
 }
 
 #[test]
-fn the_level_is_the_sessions_else_the_strictest_of_its_turns_else_the_strictest_of_all() {
+fn level_is_the_sessions_or_the_strictest_of_its_turns() {
     use PrivacyLevel::{Full, Intent, Minimal, Summary};
     let turns = |levels: &[Option<&str>]| levels.iter().map(|level| turn(*level)).collect::<Vec<_>>();
     for (declared, said, expected) in [
@@ -217,21 +217,21 @@ fn the_level_is_the_sessions_else_the_strictest_of_its_turns_else_the_strictest_
         assert_eq!(level_of(declared, &whole(&turns(&said))), expected, "{declared:?} {said:?}");
     }
     let posing = SessionEvent { extra: turn(Some("full")).extra, ..cited(&json!({})) };
-    assert_eq!(level_of(None, &whole(&[posing])), Minimal, "only turns say a level");
+    assert_eq!(level_of(None, &whole(&[posing])), Minimal, "only turns have a level");
     let part = SessionEvents { is_whole: false, ..whole(&turns(&[Some("full")])) };
-    assert_eq!(level_of(None, &part), Minimal, "a turn that was not read may say anything");
+    assert_eq!(level_of(None, &part), Minimal, "turns that were not read may be stricter");
     assert_eq!(level_of(Some(Summary), &part), Summary);
 }
 
 #[test]
-fn an_event_from_before_its_owner_is_not_the_owners_to_show() {
+fn events_before_the_owner_are_not_shown() {
     let consents = Consents::from_times(&[("com.example", Some(1_000))]);
     assert!(!consents.cover("com.example", 999) && consents.cover("com.example", 1_000));
-    assert!(!consents.cover("com.example.www", 1_000), "hosts are asked about one by one");
+    assert!(!consents.cover("com.example.www", 1_000), "consent doesn't extend to subdomains");
 }
 
 #[test]
-fn a7_of_data_a_manifest_says_nothing_but_words_of_the_standard_flags_and_counts_of_tokens() {
+fn data_contains_only_words_flags_and_counts() {
     let clicked = Generator::new(StdRng::seed_from_u64(1)).clicked(Some(PrivacyLevel::Full));
     let id = clicked.scope.session().to_string();
     let half = u64::from_str_radix(&clicked.scope.session().0.simple().to_string()[..16], 16).unwrap();
@@ -245,7 +245,7 @@ fn a7_of_data_a_manifest_says_nothing_but_words_of_the_standard_flags_and_counts
 }
 
 #[test]
-fn a7_the_texts_of_a_manifest_hold_the_id_in_no_spelling_at_any_level() {
+fn manifests_never_contain_the_session_id() {
     for level in PrivacyLevel::ALL {
         let mut generator = Generator::new(StdRng::seed_from_u64(9));
         let clicked = generator.clicked(Some(level));
@@ -263,7 +263,7 @@ fn a7_the_texts_of_a_manifest_hold_the_id_in_no_spelling_at_any_level() {
             event.key = key;
         }
         let shown = manifest(&clicked, &whole(&events), &consents);
-        assert_eq!(shown.events.len(), spelt.len(), "an event is withheld with its URL");
+        assert_eq!(shown.events.len(), spelt.len(), "an event is hidden if its URL is");
         assert!(shown.events.iter().all(|event| event.turn_id.is_none() && event.output_id.is_none()), "{level:?}");
     }
 }

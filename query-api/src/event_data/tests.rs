@@ -12,7 +12,7 @@ fn shown(event_type: &str, data: &Value) -> Value {
 }
 
 #[test]
-fn what_was_reported_is_shown_as_it_was_written() {
+fn values_are_returned_as_reported() {
     let data = r#"{"asn":1.10,"a.big":123456789012345678901234567890,"a.nested":{"b.a":[1e400,{"c.b":null}]}}"#;
     let expected = r#"{"a.big":123456789012345678901234567890,"a.nested":{"b.a":[1e400,{"c.b":null}]},"asn":1.10,"observers":["agent","edge"],"terms_ref":"ä"}"#;
     for audience in [Audience::Owner, Audience::Reporter] {
@@ -22,14 +22,14 @@ fn what_was_reported_is_shown_as_it_was_written() {
 }
 
 #[test]
-fn nobody_can_name_the_observers_himself() {
+fn reporters_cannot_set_observers() {
     for audience in [Audience::Owner, Audience::Reporter, Audience::Issuer] {
         let data = r#"{"observers":["origin"]}"#;
         assert_eq!(composed("content_engaged", data, data, audience), r#"{"observers":["agent","edge"]}"#);
     }
 }
 
-/// Names that reporters have sent, each with something an owner must not learn.
+/// Names that reporters have sent, with values that owners must not see.
 fn hostile() -> Value {
     json!({"ip": "203.0.113.7", "ip_hash": "h", "prompt": "p", "queryText": "q", "query_text": "q", "Query_Text": "q", "email": "e",
         "turn": {"query_text": "q"}, "topics": ["t"], "model_id": "m", "": "x", ".": "x", "a.": "x", ".a": "x", "a..b": "x", "a b.c": "x",
@@ -37,7 +37,7 @@ fn hostile() -> Value {
 }
 
 #[test]
-fn a13_an_owner_is_shown_the_list_of_the_type_and_namespaced_names_and_nothing_else_at_any_depth() {
+fn a13_owners_see_only_listed_and_namespaced_members() {
     for (event_type, names) in shown::BY_TYPE {
         let standard: Vec<&str> =
             names.iter().chain(shown::OF_EVERY_TYPE).copied().filter(|name| *name != shown::FINGERPRINT).collect();
@@ -49,16 +49,16 @@ fn a13_an_owner_is_shown_the_list_of_the_type_and_namespaced_names_and_nothing_e
         let mut data = hostile();
         data.as_object_mut().unwrap().extend(told.as_object().unwrap().clone());
         assert_eq!(shown(event_type, &data), told, "{event_type}");
-        // What stands on the list of one type is not on another's.
+        // Members on the list of one type are not shown for another.
         let only = shown("com.example.own", &data);
         let every: Vec<&str> = only.as_object().unwrap().keys().map(String::as_str).collect();
         assert!(every.iter().all(|name| shown::OF_EVERY_TYPE.contains(name)), "{every:?}");
 
         let within: Value = standard.iter().map(|name| ((*name).to_owned(), hostile())).collect::<serde_json::Map<_, _>>().into();
-        assert_eq!(shown(event_type, &within), json!({}), "{event_type}: a listed name holds no object");
+        assert_eq!(shown(event_type, &within), json!({}), "{event_type}: objects are not shown under a listed name");
         let listed: Value =
             standard.iter().map(|name| ((*name).to_owned(), json!([hostile(), "x"]))).collect::<serde_json::Map<_, _>>().into();
-        assert_eq!(shown(event_type, &listed), json!({}), "{event_type}: nor a list");
+        assert_eq!(shown(event_type, &listed), json!({}), "{event_type}: lists are not shown under a listed name");
     }
     let own = json!({"com.example.score": 3, "com.example.deep": {"com.example.x": [hostile(), {"cached": hostile(), "com.example.y": true}, 4], "ip": "i"}});
     let expected = json!({"com.example.score": 3, "com.example.deep": {"com.example.x": [{}, {"com.example.y": true}, 4]}});
@@ -70,15 +70,15 @@ fn a13_an_owner_is_shown_the_list_of_the_type_and_namespaced_names_and_nothing_e
 }
 
 #[test]
-fn a13_what_is_nested_deeper_than_can_be_looked_through_in_passing_is_left_out() {
+fn deeply_nested_members_are_omitted() {
     let nested = |depth: usize| (0..depth).fold(json!("x"), |value, _| json!({"a.b": value}));
     assert_eq!(shown("content_cited", &nested(MAX_DEPTH + 1)), nested(MAX_DEPTH + 1));
     let cut = (0..=MAX_DEPTH).fold(json!({}), |value, at| if at == 0 { value } else { json!({"a.b": value}) });
-    assert_eq!(shown("content_cited", &nested(30)), cut, "the innermost that is looked at is empty");
+    assert_eq!(shown("content_cited", &nested(30)), cut, "the deepest level that is read is empty");
 }
 
 #[test]
-fn a13_the_reporter_reads_back_all_it_sent() {
+fn reporters_see_everything_they_sent() {
     let text = composed("content_cited", &hostile().to_string(), r#"{"note":1}"#, Audience::Reporter);
     let mut read: Value = serde_json::from_str(&text).unwrap();
     read.as_object_mut().unwrap().remove(OBSERVERS);
@@ -88,7 +88,7 @@ fn a13_the_reporter_reads_back_all_it_sent() {
 }
 
 #[test]
-fn a16_the_issuer_of_a_token_is_shown_of_anothers_data_what_was_clicked_and_what_was_paid() {
+fn a16_issuers_see_engagement_type_and_amount_only() {
     let mut data = hostile();
     let told = json!({"engagement_type": "link_click", "value_amount": 4999, "amount": 49.99, "currency": "EUR", "com.shop.order": "o-1",
         "user_agent": "ua", "scope": "session", "query_tokens": 3, "presentation_id": "p"});

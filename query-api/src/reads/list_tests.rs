@@ -1,4 +1,5 @@
-//! S1: lists, single events, own figures and sessions against a model, over random reports that the merge function has arranged.
+//! S1: compares lists, single events, own figures and sessions with a model, for random reports that the merge function has
+//! processed.
 
 mod agents;
 mod model;
@@ -23,13 +24,13 @@ use service_kit::stores;
 use service_kit::testing::{TestStores, random_seed, size};
 use world::World;
 
-/// More rounds than any test needs to compare enough.
+/// Limit for tests that don't compare enough in their first rounds.
 const MAX_ROUNDS: usize = 100;
 
-/// So few that random reports have more.
+/// Low enough that random reports exceed it.
 const MOST: Most = Most { types: 1, types_of_page: 1, agents: 2, in_series: 2, others_in_series: 2 };
 
-/// Random reports in a store, block by block.
+/// Stores random reports in blocks.
 struct Rounds {
     reads: Reads,
     world: World,
@@ -46,12 +47,12 @@ impl Rounds {
         Self { reads, world: World::new(&stores).await, random: StdRng::seed_from_u64(seed), seed }
     }
 
-    /// Stores reports of a round block by block, and compares after the last and some other blocks. Rounds go on until `check`
+    /// Stores the reports of a round in blocks, and compares after the last and some other blocks. Repeats rounds until `check`
     /// has compared enough.
     async fn compare(mut self, mut check: impl AsyncFnMut(&Reads, &[Copy], &mut StdRng, &str) -> bool) {
         let rounds = size("MODEL_ROUNDS", 5);
         for round in 0.. {
-            assert!(round < rounds + MAX_ROUNDS, "the rounds compare hardly anything: seed {}", self.seed);
+            assert!(round < rounds + MAX_ROUNDS, "the rounds don't compare enough: seed {}", self.seed);
             let copies = random_copies(&mut self.random);
             if self.compare_round(round, &copies, &mut check).await && round + 1 >= rounds {
                 break;
@@ -89,7 +90,7 @@ fn random_period(random: &mut StdRng) -> Period {
     }
 }
 
-/// The rows of a page, its total and the cursor of the next one.
+/// Returns the rows of a page, its total and the cursor of the next page.
 async fn rows(page: Result<EventPage, ApiError>, trace: &str) -> (Vec<EventRow>, u64, Option<String>) {
     let mut page = page.unwrap_or_else(|error| panic!("{error:?}: {trace}"));
     let (total, next) = (page.total(), page.next_page().map(str::to_owned));
@@ -100,7 +101,7 @@ async fn rows(page: Result<EventPage, ApiError>, trace: &str) -> (Vec<EventRow>,
     (rows, total, next)
 }
 
-/// Compares a list with the expected one: read at once, by offset, and by cursors.
+/// Compares a list with the expected one: whole, by offset and by cursors.
 async fn compare_pages(
     expected: &[EventRow],
     random: &mut StdRng,
@@ -121,7 +122,7 @@ async fn compare_pages(
         assert_eq!(counted, total, "{trace}");
         assert_eq!(next.is_some(), found.len() as u64 == limit, "{trace}");
         walked.extend(found);
-        assert!(walked.len() <= expected.len(), "the walk returns an event twice: {trace}");
+        assert!(walked.len() <= expected.len(), "paging returns an event twice: {trace}");
         let Some(next) = next else { break };
         cursor = Cursor::parse(Some(&next)).unwrap();
     }

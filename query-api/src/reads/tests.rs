@@ -1,7 +1,7 @@
-//! S1: every read against a second, naive reading of the same reports (docs/api/counting.md).
+//! S1: compares every read with a second, naive calculation from the same reports (docs/api/counting.md).
 //!
-//! Reports are merged and encoded as the writer does it, in blocks, with tombstones. The model knows all reports and shares no code
-//! with the merge function.
+//! Reports are merged and encoded like the writer does it, in blocks and with tombstones. The model has all reports and shares
+//! no code with the merge function.
 
 mod crawlers;
 mod hosts;
@@ -24,23 +24,22 @@ use schemas::site::Site;
 use service_kit::testing::{random_seed, size};
 use world::{Read, World};
 
-/// Rounds compare at least this many events each, on average.
+/// Minimum average number of compared events per round.
 const EVENTS_PER_ROUND: usize = 2;
-/// More rounds than any test needs to compare enough.
+/// Limit for tests that don't compare enough in their first rounds.
 const MAX_ROUNDS: usize = 200;
 
-/// What a round compares: a read of an owner, and the events that the model shows it.
+/// One comparison: a read of an owner, and the events that the model returns for it.
 struct Round<'a> {
     world: &'a World,
     read: &'a Read,
     outcome: Option<Outcome>,
     events: Vec<Event<'a>>,
-    /// Log lines whose request returned no content.
     lines: Vec<&'a FailedFetch>,
     trace: String,
 }
 
-/// Runs rounds with random reports and reads until they have compared enough.
+/// Runs rounds with random reports and reads until enough events are compared.
 async fn compare(rounds: usize, mut check: impl AsyncFnMut(&Round<'_>, &mut StdRng)) {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
@@ -50,7 +49,7 @@ async fn compare(rounds: usize, mut check: impl AsyncFnMut(&Round<'_>, &mut StdR
         if round >= rounds && compared >= EVENTS_PER_ROUND * rounds {
             break;
         }
-        assert!(round < rounds + MAX_ROUNDS, "the rounds compare hardly anything: seed {seed}");
+        assert!(round < rounds + MAX_ROUNDS, "the rounds don't compare enough: seed {seed}");
         let reports = reports::random(&mut random);
         let copies = lines::random(&mut random);
         world.store.fill(&reports, &copies, &mut random).await;
@@ -85,11 +84,11 @@ fn statements_are_short_and_have_a_header() {
     }
 }
 
-/// The year 2026 begins.
+/// Start of the year 2026.
 const NEW_YEAR_MS: i64 = 1_767_225_600_000;
 const HOUR_MS: i64 = 3_600_000;
 
-/// A time within two days of new year, of which few are different.
+/// Returns one of a few times within two days of the new year.
 fn random_time(random: &mut StdRng) -> i64 {
     NEW_YEAR_MS + random.random_range(-8..8) * 6 * HOUR_MS + random.random_range(0..2)
 }

@@ -1,5 +1,5 @@
-//! Analyst accounts on a ClickHouse of the test's own, with the users file that the upkeep writes: what they count, what they can't do,
-//! and when they end. Statements run as the account itself, over the protocols that clients use.
+//! Analyst accounts on a separate ClickHouse server, with the users file that the upkeep writes: what they count, what they
+//! can't do, and when they end. Statements run as the analyst account, with the protocols that clients use.
 
 mod figures;
 mod guard;
@@ -51,7 +51,7 @@ impl World {
         Self { app, server: Some(server), folder, settings }
     }
 
-    /// The engine reads this file only when it starts.
+    /// ClickHouse reads this file only when it starts.
     fn users_file(&self) -> PathBuf {
         self.folder.path().join("clickhouse/users.d/zz_analysts.xml")
     }
@@ -60,7 +60,7 @@ impl World {
         self.upkeep_through(&self.settings.clickhouse_url).await
     }
 
-    /// The upkeep with its store at this address.
+    /// Returns an upkeep that connects to its store at this address.
     async fn upkeep_through(&self, url: &str) -> Upkeep {
         let stores = self.app.stores.signed_in_as(Role::Query);
         let settings = AnalystSettings { users_file: self.users_file(), every_seconds: 5 };
@@ -78,13 +78,13 @@ impl World {
         self.read_users().await;
     }
 
-    /// What a ClickHouse server does by itself within seconds.
+    /// Restarts ClickHouse. A normal server reads the file within seconds without a restart.
     async fn read_users(&mut self) {
         let mut server = self.server.take().unwrap();
         self.server = Some(tokio::task::spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap());
     }
 
-    /// An account as `telemetry identity-api admin analyst create` stores it.
+    /// Stores an account like `telemetry identity-api admin analyst create`.
     async fn account(&self, number: u32, organization: OrgId, delegated_from: Option<OrgId>) -> Analyst {
         let login = format!("telemetry_analyst_{number:012}");
         let hash: [u8; 32] = Sha256::digest(PASSWORD).into();
@@ -118,7 +118,7 @@ impl World {
     }
 }
 
-/// An address with the account of the upkeep.
+/// Returns the address with the account of the upkeep.
 fn as_upkeep(url: &str) -> String {
     url.replacen("http://", &format!("http://telemetry_analysts:{PASSWORD}@"), 1)
 }
@@ -136,7 +136,7 @@ impl Analyst {
         (answer.status(), answer.text().await.unwrap())
     }
 
-    /// The response to a statement that must succeed.
+    /// Returns the response to a statement that must succeed.
     async fn ask(&self, statement: &str) -> String {
         let (status, text) = self.ask_with("", statement).await;
         assert_eq!(status, StatusCode::OK, "{statement}: {text}");
@@ -147,7 +147,7 @@ impl Analyst {
         self.ask(statement).await.parse().unwrap()
     }
 
-    /// The error of a statement that must fail.
+    /// Returns the error of a statement that must fail.
     async fn refusal(&self, parameters: &str, statement: &str) -> String {
         let (status, text) = self.ask_with(parameters, statement).await;
         assert_ne!(status, StatusCode::OK, "{parameters} {statement} returned {text}");
@@ -159,7 +159,7 @@ async fn owners(world: &World) -> (SeededOrg, SeededOrg) {
     (world.app.seed().owner_of("a.test").await, world.app.seed().owner_of("b.test").await)
 }
 
-/// An owner with an account, beside another owner.
+/// Returns an owner with an account. Another owner exists too.
 async fn single() -> (World, SeededOrg, Analyst) {
     let mut world = World::start().await;
     let (owner, _) = owners(&world).await;
@@ -188,7 +188,8 @@ async fn cast(world: &World) -> Cast {
     Cast { owner, other, partner, analyst, others, partners }
 }
 
-/// The first account's two visible events, and five that it may not see: others' hosts, an earlier owner's time, a turn of a conversation.
+/// Returns two events that the first account sees, and five that it must not see: on hosts of others, from before its time, and
+/// a turn.
 fn theirs() -> Vec<Observation> {
     let theirs = |host, key| seen(host, key).url("https://theirs.test/").after(2 * DAY_MS);
     vec![
@@ -202,7 +203,7 @@ fn theirs() -> Vec<Observation> {
     ]
 }
 
-/// The first account sees its hosts from the second day on; a host below them belongs to the second.
+/// The first account sees its hosts from the second day on. A subdomain of them belongs to the second.
 async fn guarded() -> (World, Analyst, Analyst) {
     let mut world = World::start().await;
     let (owner, other) = owners(&world).await;

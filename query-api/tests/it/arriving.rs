@@ -1,5 +1,5 @@
-//! R13: figures agree for random filters and windows also while events arrive: each answer is of one moment, and what a
-//! later answer counts is never less.
+//! R13: figures for random filters and periods agree while events arrive. Each response describes one moment, and a later one
+//! never counts less.
 
 use crate::test_app::{TestApp, seen};
 use rand::rngs::StdRng;
@@ -12,7 +12,7 @@ use service_kit::testing::random_seed;
 const BLOCKS: u128 = 20;
 const HOSTS: [&str; 3] = ["example.com", "news.example.com", "a.b.example.com"];
 
-/// `domain`, `since` and `until`, each or none.
+/// Returns a random part of `domain`, `since` and `until`.
 fn filter(random: &mut StdRng) -> Vec<(&'static str, String)> {
     let (one, other) = (random.random_range(0..10), random.random_range(0..10));
     let at = |second: u32| format!("2026-01-01T00:00:0{second}Z");
@@ -29,7 +29,7 @@ fn sum(items: &Value, member: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn r13_figures_of_random_filters_agree_while_events_arrive() {
+async fn figures_agree_while_events_arrive() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let app = TestApp::new().await;
@@ -40,7 +40,7 @@ async fn r13_figures_of_random_filters_agree_while_events_arrive() {
                 let host = HOSTS[usize::try_from(key % 3).unwrap()];
                 seen(host, key).after(i64::try_from(key % 10).unwrap() * 1_000).id(&key.to_string())
             };
-            // New ones, others' reports of what is known, and repeats.
+            // New events, reports of known events by others, and repeated reports.
             let fresh = block * 30..(block + 1) * 30;
             let mut rows: Vec<_> = fresh.clone().map(|key| row(key).role(Edge)).collect();
             rows.extend(fresh.clone().map(|key| row(key.saturating_sub(30)).role(Agent).session(key + 1)));
@@ -77,7 +77,7 @@ async fn r13_figures_of_random_filters_agree_while_events_arrive() {
             ];
             assert!(counts.is_sorted(), "{counts:?}: {trace}");
             let all = app.total(&owner.key, &[]).await;
-            assert_eq!(all % 30, 0, "c3: a block is visible whole or not at all: {trace}");
+            assert_eq!(all % 30, 0, "C3: blocks are visible whole or not at all: {trace}");
             if all == u64::try_from(BLOCKS * 30).unwrap() {
                 return;
             }

@@ -1,4 +1,4 @@
-//! `GET /ctx/{token}`: who may ask, who has agreed, and what is shown (CT1 to CT13, S10).
+//! `GET /ctx/{token}`: permissions, consents and the manifest (CT1 to CT13, S10).
 
 use crate::sessions_world::{Clicks, reported, urls_of};
 use crate::test_app::Observation;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 const PAGE: &str = "https://www.example.com/page";
 
 #[tokio::test]
-async fn ct12_a_manifest_is_exactly_as_specified() {
+async fn ct12_manifest_equals_the_specification() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(3)).await;
     let agent = clicks.agent.id;
@@ -59,7 +59,7 @@ async fn ct12_a_manifest_is_exactly_as_specified() {
 }
 
 #[tokio::test]
-async fn ct2_ct10_malformed_unknown_expired_and_unshared_tokens_get_the_very_same_404() {
+async fn ct2_ct10_unusable_tokens_get_the_same_404() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(3)).await;
     let (token, unshared) = (clicks.token(session, PAGE).await, clicks.token(session, PAGE).await);
@@ -85,7 +85,7 @@ async fn ct2_ct10_malformed_unknown_expired_and_unshared_tokens_get_the_very_sam
 }
 
 #[tokio::test]
-async fn ct11_a_token_is_valid_for_ninety_days_and_not_a_moment_longer() {
+async fn ct11_tokens_expire_after_ninety_days() {
     let clicks = Clicks::start().await;
     let token = clicks.token(clicks.session(None).await, PAGE).await;
     clicks.clock.advance(TimeDelta::days(90) - TimeDelta::seconds(1));
@@ -97,7 +97,7 @@ async fn ct11_a_token_is_valid_for_ninety_days_and_not_a_moment_longer() {
 }
 
 #[tokio::test]
-async fn ct5_only_a_platforms_or_an_agents_key_that_may_read_looks_tokens_up() {
+async fn ct5_lookup_requires_a_platform_or_agent_key() {
     let clicks = Clicks::start().await;
     let path = format!("/ctx/{}", clicks.token(clicks.session(None).await, PAGE).await);
     let seed = clicks.app.seed();
@@ -117,11 +117,11 @@ async fn ct5_only_a_platforms_or_an_agents_key_that_may_read_looks_tokens_up() {
 }
 
 #[test]
-fn ct1_tokens_share_no_beginning_and_their_bits_are_even() {
+fn ct1_tokens_are_uniformly_random() {
     let tokens: Vec<String> = (0..100_000).map(|_| PlainClickToken::mint().reveal().to_owned()).collect();
     let beginnings: HashSet<&str> = tokens.iter().map(|token| &token["ctx_".len().."ctx_".len() + 8]).collect();
-    assert_eq!(beginnings.len(), tokens.len(), "one in fifty thousand runs may share one by chance");
-    // Each of the 62 characters stands in each of the 43 places about as often as any other: within seven deviations.
+    assert_eq!(beginnings.len(), tokens.len(), "two prefixes are equal by chance in one of fifty thousand runs");
+    // Each of the 62 characters is equally frequent in each of the 43 places, within seven standard deviations.
     let mut counts = vec![HashMap::new(); 43];
     for token in &tokens {
         for (place, character) in token["ctx_".len()..].chars().enumerate() {
@@ -135,7 +135,7 @@ fn ct1_tokens_share_no_beginning_and_their_bits_are_even() {
 }
 
 #[tokio::test]
-async fn ct1_look_ups_of_one_key_are_limited() {
+async fn lookups_are_limited_per_key() {
     let clicks = Clicks::start_with(ClickSettings { click_lookup_rate: 1 }).await;
     let mut refused = None;
     for _ in 0..20 {
@@ -145,14 +145,14 @@ async fn ct1_look_ups_of_one_key_are_limited() {
             break;
         }
     }
-    let refused = refused.expect("twenty guesses in a row are too many");
+    let refused = refused.expect("twenty lookups exceed the rate limit");
     assert!(refused.headers.contains_key("retry-after"));
     let other = clicks.get("/ctx/ctx_guess", &[("x-api-key", &clicks.agent.key)]).await;
     assert_eq!(other.status, StatusCode::NOT_FOUND, "another key has its own limit");
 }
 
 #[tokio::test]
-async fn ct8_ct10_both_consents_count_from_the_next_look_up_on_and_the_longest_verified_host_decides() {
+async fn ct8_consents_apply_from_the_next_lookup() {
     let clicks = Clicks::start().await;
     let blog = clicks.app.seed().owner_of("blog.example.com").await;
     let session = clicks.session(Some(3)).await;
@@ -175,7 +175,7 @@ async fn ct8_ct10_both_consents_count_from_the_next_look_up_on_and_the_longest_v
         urls.as_array_mut().unwrap().iter_mut().for_each(|list| list.as_array_mut().unwrap().sort_by_key(Value::to_string));
         urls
     };
-    assert_eq!(sorted().await, shown(&[page]), "the blog's owner has not agreed, whoever owns what is above");
+    assert_eq!(sorted().await, shown(&[page]), "only the blog's owner can consent");
     clicks.show(blog.id, true).await;
     assert_eq!(sorted().await, shown(&[page, post]));
     clicks.show(clicks.owner.id, false).await;
@@ -186,17 +186,17 @@ async fn ct8_ct10_both_consents_count_from_the_next_look_up_on_and_the_longest_v
     assert_eq!(clicks.look_up(&token).await.status, StatusCode::NOT_FOUND);
     clicks.share(clicks.agent.id, true).await;
     assert_eq!(sorted().await, shown(&[]));
-    // Released, the blog is its parent's again, but not what happened before.
+    // After the release, later events belong to the parent's owner, earlier ones don't.
     clicks.show(clicks.owner.id, true).await;
     let released = "UPDATE domains SET verified_at = '2025-12-01T00:00:00Z', released_at = '2026-02-01T00:00:00Z' WHERE domain = 'blog.example.com'";
     sqlx::query(released).execute(&clicks.app.stores.pool).await.unwrap();
     assert_eq!(sorted().await, shown(&[page]));
     clicks.app.insert(&[reported(clicks.agent.id, session, "content_cited", post).after(40 * 86_400_000)]).await;
-    assert_eq!(sorted().await[2], json!([page, post]), "what happened since then is its parent's");
+    assert_eq!(sorted().await[2], json!([page, post]), "later events belong to the parent's owner");
 }
 
 #[tokio::test]
-async fn what_happened_while_an_owner_had_a_host_beneath_by_itself_is_the_owners_to_show() {
+async fn owners_show_events_of_their_former_subdomains() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(3)).await;
     let post = "https://blog.example.com/1";
@@ -209,7 +209,7 @@ async fn what_happened_while_an_owner_had_a_host_beneath_by_itself_is_the_owners
 }
 
 #[tokio::test]
-async fn a_session_without_a_level_is_shown_as_its_strictest_turn_asks() {
+async fn sessions_without_a_level_use_the_strictest_turn() {
     let clicks = Clicks::start().await;
     let session = clicks.session(None).await;
     let agent = clicks.agent.id;
@@ -235,7 +235,7 @@ async fn a_session_without_a_level_is_shown_as_its_strictest_turn_asks() {
 }
 
 #[tokio::test]
-async fn ct13_an_answer_is_not_stored_and_sends_no_referrer() {
+async fn ct13_responses_set_no_store_and_no_referrer() {
     let clicks = Clicks::start().await;
     let token = clicks.token(clicks.session(None).await, PAGE).await;
     for answer in [clicks.look_up(&token).await, clicks.look_up("ctx_unknown").await] {
@@ -245,7 +245,7 @@ async fn ct13_an_answer_is_not_stored_and_sends_no_referrer() {
 }
 
 #[tokio::test]
-async fn ct13_no_token_is_logged_at_any_level() {
+async fn tokens_are_never_logged() {
     let clicks = Clicks::start().await;
     let (known, unknown) = (clicks.token(clicks.session(None).await, PAGE).await, PlainClickToken::mint().reveal().to_owned());
     let listen = free_address();
@@ -263,10 +263,10 @@ async fn ct13_no_token_is_logged_at_any_level() {
         let request = client().get(format!("http://{listen}/ctx/{token}")).header("x-api-key", &clicks.network.key);
         request.send().await.ok().map(|response| response.status())
     };
-    // Made by the manual clock, the token is valid whatever the day: it ends after the process's today.
+    // The token's expiry comes from the manual clock. Extend it past today, because the process uses the system's clock.
     let renewed = "UPDATE click_tokens SET expires_at = now() + interval '1 day'";
     sqlx::query(renewed).execute(&stores.pool).await.unwrap();
-    let status = eventually("it answers", || ask(&known)).await;
+    let status = eventually("the process responds", || ask(&known)).await;
     assert_eq!((status, ask(&unknown).await), (StatusCode::OK, Some(StatusCode::NOT_FOUND)));
     let log = eventually("both are logged", || async {
         let log = process.stderr();

@@ -1,4 +1,4 @@
-//! S10 through the stores: sessions that hold their own id in every place a reporter can write to.
+//! S10 through the stores: sessions that contain their id in every member that a reporter can set.
 
 use crate::sessions_world::{Clicks, reported};
 use crate::test_app::Observation;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 const PAGE: &str = "https://www.example.com/page";
 
 #[tokio::test]
-async fn s10_ct6_ct7_sessions_through_the_stores_show_no_more_than_their_level_and_never_their_id() {
+async fn s10_stored_sessions_show_only_their_level_and_no_id() {
     let clicks = Clicks::start().await;
     let mut random = StdRng::seed_from_u64(random_seed());
     let (mut rows, mut planted) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Reads as `Accept-Encoding` asks for them: every route, every encoding, every format, byte for byte what is answered without.
+//! Compressed reads: in every route, encoding and format, the decoded body equals the uncompressed one.
 
 use crate::lists::OWNERS;
 use crate::sessions_world::{Clicks, reported};
@@ -22,7 +22,7 @@ fn decoded(encoding: &str, bytes: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Every read that has something to tell, with a key that may read it and the formats it has.
+/// Returns every read with data, an API key that may read it, and its formats.
 async fn told() -> (Clicks, Vec<(String, String, Vec<&'static str>)>) {
     let clicks = Clicks::start().await;
     let rows: Vec<_> = (0..400_u128)
@@ -57,7 +57,7 @@ async fn told() -> (Clicks, Vec<(String, String, Vec<&'static str>)>) {
 }
 
 #[tokio::test]
-async fn every_read_is_the_same_in_every_encoding_and_small_ones_stay_as_they_are() {
+async fn compressed_reads_equal_uncompressed_ones() {
     let (clicks, reads) = told().await;
     let http = client();
     let mut compressed = Vec::new();
@@ -85,7 +85,7 @@ async fn every_read_is_the_same_in_every_encoding_and_small_ones_stay_as_they_ar
                     continue;
                 };
                 assert!(said == encoding && headers[VARY] == "accept-encoding", "{path} as {accept}: {headers:?}");
-                assert!(!headers.contains_key(CONTENT_LENGTH), "it is not known before");
+                assert!(!headers.contains_key(CONTENT_LENGTH), "the length is unknown in advance");
                 assert_eq!(decoded(encoding, &bytes), plain, "{path} as {accept} in {encoding}");
                 assert!(bytes.len() < plain.len(), "{path} as {accept} in {encoding}: {} of {}", bytes.len(), plain.len());
                 compressed.push(path.split(['?', '/']).nth(2).unwrap_or_default().to_owned());
@@ -94,11 +94,11 @@ async fn every_read_is_the_same_in_every_encoding_and_small_ones_stay_as_they_ar
     }
     compressed.sort_unstable();
     compressed.dedup();
-    assert!(compressed.len() >= 6, "only {compressed:?} were large enough to try");
+    assert!(compressed.len() >= 6, "only {compressed:?} were large enough to compress");
 }
 
 #[tokio::test]
-async fn errors_and_what_nobody_asked_to_compress_go_out_as_they_are() {
+async fn errors_and_refused_encodings_are_uncompressed() {
     let clicks = Clicks::start().await;
     let url = format!("{}/content-owners/events", clicks.app.server.url);
     let refused = client().get(&url).header(ACCEPT_ENCODING, "gzip, br, zstd").send().await.unwrap();

@@ -1,4 +1,4 @@
-//! docs/api/event-keys.md#figures, one by one.
+//! Checks the figures of docs/api/event-keys.md#figures one by one.
 
 use crate::test_app::{Observation, TestApp, platform, seen};
 use schemas::event::SourceRole::{Agent, Edge, Index, Origin};
@@ -7,23 +7,23 @@ use serde_json::json;
 use uuid::Uuid;
 
 #[tokio::test]
-async fn r15_the_counting_contract_holds_figure_by_figure() {
+async fn r15_figures_follow_the_counting_rules() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     app.insert(&[
-        // One retrieval seen by four roles, and once more by another agent.
+        // One fetch that four roles report, and a second agent.
         seen("example.com", 1).role(Agent).by(10).session(7).agent("alpha"),
         seen("example.com", 1).role(Agent).by(11).session(7).agent("beta"),
         seen("example.com", 1).role(Edge).by(20),
         seen("example.com", 1).role(Origin).by(21),
         seen("example.com", 1).role(Index).by(22).session(9),
-        // One seen by the edge only.
+        // A fetch that only the edge reports.
         seen("www.example.com", 2).role(Edge).by(20),
-        // Events of the first agent, in its session 7 and a new one; the last says no role, which only an agent has.
+        // Events of the first agent, in its session 7 and a new one. The last has no role, which implies an agent.
         seen("www.example.com", 3).role(Agent).by(10).session(7).agent("alpha").named("content_cited"),
         seen("www.example.com", 4).role(Agent).by(10).session(8).agent("alpha").named("content_cited"),
         seen("www.example.com", 5).by(10).session(8).agent("alpha2").named("content_engaged"),
-        // An agent that names neither itself nor a session, and a report without role and session.
+        // An agent's report without agent name and session, and a report without role and session.
         seen("example.com", 6).role(Agent).by(12),
         seen("example.com", 7).by(13).named("com.example.shared"),
     ])

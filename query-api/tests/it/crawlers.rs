@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// docs/api/counting.md#measures
+/// See docs/api/counting.md#measures.
 #[tokio::test]
 async fn only_fetches_are_retrievals_and_claims() {
     let app = TestApp::new().await;
@@ -49,7 +49,7 @@ async fn only_fetches_are_retrievals_and_claims() {
 }
 
 #[tokio::test]
-async fn f50_spans_are_bounded_and_hours_are_counted_in_full() {
+async fn coverage_limits_spans_but_counts_all_hours() {
     const HOURS: usize = 100_001;
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
@@ -71,7 +71,7 @@ async fn f50_spans_are_bounded_and_hours_are_counted_in_full() {
 }
 
 #[tokio::test]
-async fn more_agents_than_a_read_has_rows_are_added_up() {
+async fn agents_beyond_the_limit_are_summed_up() {
     const AGENTS: u128 = 100_001;
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
@@ -79,7 +79,7 @@ async fn more_agents_than_a_read_has_rows_are_added_up() {
     let name = |number: u128| format!("agent {number}");
     let report = seen("a.test", 0).role(SourceRole::Agent).of(reporter.id).named("content_cited");
     let cited = |number| Observation { event_key: number, ..report.clone() }.agent(&name(number));
-    // One of them cites twice.
+    // One agent cites twice.
     let last = Observation { event_key: AGENTS + 1, ..report.clone() }.agent(&name(AGENTS));
     app.insert(&(1..=AGENTS).map(cited).chain([last]).collect::<Vec<_>>()).await;
     let told = app.page(&owner.key, "/content-owners/crawlers", &[]).await;
@@ -100,7 +100,7 @@ async fn more_agents_than_a_read_has_rows_are_added_up() {
     }
 }
 
-/// An owner of `a.test` whose drain has told of some hours after new year: hour and lines.
+/// Stores drain lines of the owner of `a.test`, as pairs of hours after the new year and number of lines.
 async fn drained(app: &TestApp, org: OrgId, hours: &[(i64, i64)]) {
     for (hour, lines) in hours {
         sqlx::query(
@@ -117,7 +117,7 @@ async fn drained(app: &TestApp, org: OrgId, hours: &[(i64, i64)]) {
     }
 }
 
-/// One of [`BOTS`].
+/// Returns the facts of one of [`BOTS`].
 fn by_bot(number: usize, verified: Option<bool>) -> Crawler {
     let (bot, operator, purpose) = BOTS[number];
     Crawler { bot: bot.to_owned(), operator: operator.to_owned(), purpose, verified, ..Crawler::default() }
@@ -128,12 +128,12 @@ fn hour(number: i64) -> String {
 }
 
 #[tokio::test]
-async fn hours_without_a_line_say_so_and_are_never_a_zero() {
+async fn hours_without_data_are_uncovered() {
     let app = TestApp::new().await;
     let (owner, other) = (app.seed().owner_of("a.test").await, app.seed().owner_of("b.test").await);
     drained(&app, owner.id, &[(1, 15), (2, 3), (3, 0), (7, 1)]).await;
     drained(&app, other.id, &[(4, 9)]).await;
-    // An edge worker's report makes its hour known; an agent's claim does not.
+    // An edge's report covers its hour; an agent's claim doesn't.
     let reports = [
         seen("a.test", 1).role(SourceRole::Edge).of(owner.id).after(5 * HOUR_MS),
         seen("a.test", 2).role(SourceRole::Agent).after(6 * HOUR_MS),
@@ -155,27 +155,27 @@ async fn hours_without_a_line_say_so_and_are_never_a_zero() {
         assert_eq!(spans(&told), expected, "{path}");
         assert_eq!((&told["coverage"]["hours_covered"], &told["coverage"]["hours_uncovered"]), (&json!(4), &json!(4)), "{path}");
         let open = app.page(&owner.key, path, &[]).await;
-        assert_eq!(spans(&open), expected[1..], "{path}: from the first line to the last");
+        assert_eq!(spans(&open), expected[1..], "{path}: the period spans the covered hours");
     }
     for path in ["/content-owners/summary", "/content-owners/series"] {
         let told = app.page(&owner.key, path, &window).await;
         assert_eq!(spans(&told), expected, "{path}");
     }
     let theirs = app.page(&other.key, "/content-owners/coverage", &window).await;
-    assert_eq!(theirs["coverage"]["hours_covered"], 1, "nobody's coverage is another's");
+    assert_eq!(theirs["coverage"]["hours_covered"], 1, "owners have separate coverage");
     let nobodys = app.seed().owner_of("c.test").await;
     let none = app.page(&nobodys.key, "/content-owners/coverage", &[]).await;
     assert_eq!(none["coverage"], json!({"hours_covered": 0, "hours_uncovered": 0, "spans": []}));
 }
 
-/// A drain of these hosts; it has no line yet.
+/// Creates a drain of these hosts, without lines.
 async fn drain_of(app: &TestApp, org: OrgId, hosts: &[&str]) -> Uuid {
     let made = "INSERT INTO drains (organization_id, name, provider, hosts) VALUES ($1, 'x', 'ndjson', $2) RETURNING id";
     sqlx::query_scalar(made).bind(org.0).bind(hosts).fetch_one(&app.stores.pool).await.unwrap()
 }
 
 #[tokio::test]
-async fn figures_tell_what_is_covered_where_the_hosts_have_a_drain_and_nowhere_else() {
+async fn figures_have_coverage_if_a_drain_covers_the_hosts() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
     app.seed().verify(owner.id, "b.test").await;
@@ -188,11 +188,11 @@ async fn figures_tell_what_is_covered_where_the_hosts_have_a_drain_and_nowhere_e
     };
     let paths = ["/content-owners/summary", "/content-owners/series"];
     for path in paths {
-        assert_eq!(told(path, "a.test").await, Value::Null, "{path}: a silent hour of who has no drain is no news");
+        assert_eq!(told(path, "a.test").await, Value::Null, "{path}: hosts without a drain have no coverage");
     }
     let drain = drain_of(&app, owner.id, &["shop.a.test"]).await;
     for path in paths {
-        assert_eq!(told(path, "a.test").await["hours_uncovered"], 1, "{path}: the hour after the report of the edge");
+        assert_eq!(told(path, "a.test").await["hours_uncovered"], 1, "{path}: the hour after the edge's report");
         assert_eq!(told(path, "news.a.test").await, Value::Null, "{path}: another host's drain");
         assert_eq!(told(path, "b.test").await, Value::Null, "{path}: another domain's drain");
     }
@@ -200,17 +200,17 @@ async fn figures_tell_what_is_covered_where_the_hosts_have_a_drain_and_nowhere_e
     sqlx::query("UPDATE drain_hours SET drain_id = $1").bind(drain).execute(&app.stores.pool).await.unwrap();
     sqlx::query("UPDATE drains SET deleted_at = now()").execute(&app.stores.pool).await.unwrap();
     for path in paths {
-        assert_eq!(told(path, "shop.a.test").await["hours_covered"], 1, "{path}: what a drain has told stays told");
-        assert_eq!(told(path, "b.test").await, Value::Null, "{path}: of its hosts");
+        assert_eq!(told(path, "shop.a.test").await["hours_covered"], 1, "{path}: lines of deleted drains still count");
+        assert_eq!(told(path, "b.test").await, Value::Null, "{path}: other hosts have no coverage");
     }
     let other = app.page(&owner.key, "/content-owners/coverage", &[("domain", "b.test")]).await;
-    assert_eq!(other["coverage"]["hours_covered"], 1, "the edge's report, and no line of the drain of another host");
+    assert_eq!(other["coverage"]["hours_covered"], 1, "only the edge's report counts for this host");
     let text = app.get_as("text/csv", &owner.key, "/content-owners/series").await.3;
-    assert!(text.starts_with("start,total_events,total_sessions\n"), "records have no place for it: {text}");
+    assert!(text.starts_with("start,total_events,total_sessions\n"), "CSV has no coverage: {text}");
 }
 
 #[tokio::test]
-async fn only_the_owners_and_its_partners_servers_cover_hours() {
+async fn only_servers_of_owner_and_partners_cover_hours() {
     let app = TestApp::new().await;
     let seed = app.seed();
     let (owner, partner) = (seed.owner_of("a.test").await, seed.org("partner", OrgType::Platform).await);
@@ -251,7 +251,7 @@ async fn only_the_owners_and_its_partners_servers_cover_hours() {
 }
 
 #[tokio::test]
-async fn a_table_of_ones_own_names_the_operators_of_clicks() {
+async fn custom_bot_tables_name_operators_of_clicks() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bots.json");
     let own = json!({"version": "own-1", "bots": [{"bot": "Own bot", "operator": "Ourselves", "purpose": "search", "documentation": "",
@@ -264,11 +264,11 @@ async fn a_table_of_ones_own_names_the_operators_of_clicks() {
     let clicks = [click(1, "OwnFetcher/1.0").bound(issuer, 1), click(2, "GPTBot").bound(issuer, 1)];
     app.insert(&clicks).await;
     let told = app.page(&owner.key, "/content-owners/crawlers", &[]).await;
-    assert_eq!(told["unattributed"]["clicks"], 1, "GPTBot is nobody's by this table");
+    assert_eq!(told["unattributed"]["clicks"], 1, "this table doesn't contain GPTBot");
 }
 
 #[tokio::test]
-async fn crawlers_are_told_as_csv_and_lines_too() {
+async fn crawlers_support_csv_and_ndjson() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
     let crawler = Crawler { response_status: 200, response_bytes: 3, ..by_bot(3, None) };

@@ -1,5 +1,5 @@
-//! R4: whatever is asked, a partner's answer is the grantor's to the byte, and so is what an owner sees as a partner. How many: `TEST_ROUNDS`
-//! (1000 as it is meant).
+//! R4: a partner gets the same bytes as the grantor for any request, and an owner that reads as a partner gets them too.
+//! `TEST_ROUNDS` sets the number of requests, 1000 in full runs.
 
 use crate::random::{Read, owners, random_rows, refill};
 use crate::test_app::TestApp;
@@ -13,7 +13,7 @@ use service_kit::testing::{SeededOrg, eventually, random_seed, size};
 const READS: [&str; 8] = ["summary", "events", "urls", "corroboration", "funnel", "series", "crawlers", "coverage"];
 const FORMATS: [&str; 4] = ["application/json", "text/csv", "application/x-ndjson", "*/*"];
 
-/// A query string of any parameters, right and wrong.
+/// Returns a query string with random parameters, valid and invalid.
 fn query_of(read: &Read, list: &str, random: &mut StdRng) -> String {
     let mut query = url::form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(&read.query);
@@ -51,13 +51,13 @@ fn query_of(read: &Read, list: &str, random: &mut StdRng) -> String {
     query.finish()
 }
 
-/// An answer; a store that is too busy to give one is asked again.
+/// Returns a response. Repeats requests that fail because the store is busy.
 async fn answered_as(app: &TestApp, accept: &str, key: &str, path: &str) -> (StatusCode, String, String, String) {
     let ask = async || Some(app.get_as(accept, key, path).await).filter(|answer| answer.0 != StatusCode::SERVICE_UNAVAILABLE);
-    eventually("the service answers", ask).await
+    eventually("the service responds", ask).await
 }
 
-/// Grants what is not granted, and takes back what is. Returns whether it is granted now.
+/// Grants a missing delegation or revokes an existing one. Returns whether it exists now.
 async fn turn(app: &TestApp, owner: &SeededOrg, partner: &SeededOrg) -> bool {
     let revoked = sqlx::query(
         "UPDATE delegations SET revoked_at = now() WHERE grantor_org_id = $1 AND grantee_org_id = $2 AND revoked_at IS NULL",
@@ -73,7 +73,7 @@ async fn turn(app: &TestApp, owner: &SeededOrg, partner: &SeededOrg) -> bool {
 }
 
 #[tokio::test]
-async fn r4_a_delegated_answer_is_the_grantors_to_the_byte_for_random_filters() {
+async fn r4_delegated_responses_equal_the_grantors() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let app = TestApp::new().await;
@@ -109,5 +109,5 @@ async fn r4_a_delegated_answer_is_the_grantors_to_the_byte_for_random_filters() 
         }
         refused += usize::from(own.0 == StatusCode::OK);
     }
-    assert!(answered > 5 && refused > 5, "{answered} answered, {refused} refused: seed {seed}");
+    assert!(answered > 5 && refused > 5, "{answered} accepted, {refused} rejected: seed {seed}");
 }

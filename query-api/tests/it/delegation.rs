@@ -1,4 +1,4 @@
-//! `delegated_from`: a partner sees exactly what the grantor sees, or nothing at all.
+//! `delegated_from`: a partner sees exactly what the grantor sees, or an error.
 
 use crate::test_app::{TestApp, seen, serve};
 use reqwest::StatusCode;
@@ -6,7 +6,8 @@ use schemas::identity::{OrgType, Scope};
 use service_kit::testing::{SeededOrg, client};
 use uuid::Uuid;
 
-/// An owner, another one, a partner of the first, a stranger, and two whose delegation is revoked or does not include reading.
+/// Creates an owner, another owner, a partner of the first, an organization without a delegation, one with a revoked
+/// delegation, and one whose delegation doesn't include reads.
 async fn cast(app: &TestApp) -> [SeededOrg; 6] {
     let seed = app.seed();
     let grantor = seed.owner_of("example.com").await;
@@ -29,7 +30,7 @@ async fn cast(app: &TestApp) -> [SeededOrg; 6] {
 async fn r3_r2_refused_delegated_reads_get_one_response() {
     let app = TestApp::new().await;
     let [grantor, other_owner, partner, stranger, revoked, narrow] = cast(&app).await;
-    // Identity grants to platforms only; should a row say otherwise, an owner's key is still bound to its own domains.
+    // The identity API accepts platforms only. Even with such a delegation, a content owner's key reads only its own domains.
     app.seed().delegate(grantor.id, other_owner.id).await;
     let id = grantor.id.to_string();
     let spellings = [id.to_uppercase(), id.replace('-', ""), format!("{{{id}}}")];
@@ -52,7 +53,7 @@ async fn r3_r2_refused_delegated_reads_get_one_response() {
         (&other_owner.key, id.clone()),
     ]);
     for (key, delegated_from) in refused {
-        // Neither does an own, foreign or unknown domain make a difference.
+        // An own, foreign or unknown domain makes no difference.
         for domain in ["example.com", "other.test", "unknown.test"] {
             let answer = app.ask(key, &[("delegated_from", &delegated_from), ("domain", domain)]).await;
             assert_eq!(answer.problem(), expected, "{delegated_from} {domain}");
@@ -62,7 +63,7 @@ async fn r3_r2_refused_delegated_reads_get_one_response() {
 }
 
 #[tokio::test]
-async fn s2_as_a_partner_only_the_owner_looks_and_only_while_the_delegation_is_in_force() {
+async fn s2_seen_by_requires_an_active_delegation() {
     let app = TestApp::new().await;
     let cast = cast(&app).await;
     app.insert(&[seen("example.com", 1).id("own")]).await;
@@ -103,7 +104,7 @@ async fn s2_as_a_partner_only_the_owner_looks_and_only_while_the_delegation_is_i
 }
 
 #[tokio::test]
-async fn r6_a_platform_key_needs_scope_and_delegation() {
+async fn r6_platform_keys_need_scope_and_delegation() {
     let app = TestApp::new().await;
     let grantor = app.seed().owner_of("example.com").await;
     for org_type in [OrgType::Platform, OrgType::Agent] {
@@ -121,7 +122,7 @@ async fn r6_a_platform_key_needs_scope_and_delegation() {
 }
 
 #[tokio::test]
-async fn r5_s4_revoked_credentials_read_nothing_from_then_on() {
+async fn r5_s4_revoked_credentials_cannot_read() {
     const ROUNDS: usize = 60;
     let app = TestApp::new().await;
     let second = serve(&app.settings()).await;
@@ -132,7 +133,7 @@ async fn r5_s4_revoked_credentials_read_nothing_from_then_on() {
         client().get(url).header("x-api-key", key).send().await.unwrap().status()
     };
     let delegated = format!("delegated_from={}", grantor.id);
-    // A walk through a list that has begun goes on no further than what does not go by it.
+    // A cursor from before the revocation doesn't help.
     let walk = async |server: &str, key: &str, after: &str| {
         let url = format!("{server}/content-owners/events?limit=1&{delegated}{after}");
         let answer = client().get(url).header("x-api-key", key).send().await.unwrap();
@@ -146,7 +147,7 @@ async fn r5_s4_revoked_credentials_read_nothing_from_then_on() {
         for server in servers {
             assert_eq!(ask(server, &partner.key, &delegated).await, StatusCode::OK, "round {round}");
         }
-        // Pages cost more than the sum: some rounds are enough.
+        // Pages are slow, so only some rounds read them.
         let walks = round % 10 == 0;
         let mut after = String::new();
         if walks {

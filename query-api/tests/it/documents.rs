@@ -1,4 +1,4 @@
-//! `GET /sessions/{id}/document`: whose document it is. What it holds is tested end to end, in the lab.
+//! `GET /sessions/{id}/document`: access to documents and their limits. The end-to-end tests in the lab check the content.
 
 use crate::sessions_world::{Clicks, reported};
 use crate::test_app::Observation;
@@ -8,7 +8,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 #[tokio::test]
-async fn only_the_organisation_that_reported_a_session_reads_its_document() {
+async fn only_the_reporter_can_read_a_document() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(3)).await;
     let document = |key: &str, id: &str| {
@@ -18,7 +18,7 @@ async fn only_the_organisation_that_reported_a_session_reads_its_document() {
     };
     let id = session.to_string();
     assert_eq!(document(&clicks.agent.key, &id).await.status, StatusCode::OK);
-    assert_eq!(document(&clicks.agent.key, &id.to_uppercase()).await.json()["session_id"], json!(id), "its spellings are one id");
+    assert_eq!(document(&clicks.agent.key, &id.to_uppercase()).await.json()["session_id"], json!(id), "ids are case-insensitive");
     let unknown = document(&clicks.agent.key, &Uuid::new_v4().to_string()).await.alike();
     assert_eq!(unknown.0, StatusCode::NOT_FOUND);
     for (key, asked) in [
@@ -36,7 +36,7 @@ async fn only_the_organisation_that_reported_a_session_reads_its_document() {
 }
 
 #[tokio::test]
-async fn a_document_holds_the_sessions_own_events_in_order_and_nobody_elses_and_keeps_numbers_as_they_were() {
+async fn documents_have_own_events_in_order_with_exact_numbers() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(0)).await;
     let agent = clicks.agent.id;
@@ -71,7 +71,7 @@ async fn a_document_holds_the_sessions_own_events_in_order_and_nobody_elses_and_
     };
     assert_eq!(urls(&document["events"]), ["https://a.test/1", "https://a.test/2"], "{}", answer.text);
     let beside = &document["extensions"]["events"];
-    assert_eq!(urls(beside), ["https://a.test/3", "https://a.test/s"], "a checkout is no event of the standard");
+    assert_eq!(urls(beside), ["https://a.test/3", "https://a.test/s"], "a checkout isn't an event of the standard");
     assert_eq!((&beside[0]["reported_by"], &beside[1]["reported_by"]), (&json!(null), &json!("other")));
     assert!(
         answer.text.contains(r#""n":1.10"#) && answer.text.contains(r#""big":123456789012345678901234567890"#),
@@ -82,7 +82,7 @@ async fn a_document_holds_the_sessions_own_events_in_order_and_nobody_elses_and_
 }
 
 #[tokio::test]
-async fn of_a_session_that_is_too_long_no_part_is_shown_as_the_whole_and_the_strictest_level_holds() {
+async fn too_long_sessions_return_413_and_the_strictest_level() {
     let clicks = Clicks::start().await;
     let session = clicks.session(None).await;
     let turn = |level: &str, ms| {
@@ -108,12 +108,12 @@ async fn of_a_session_that_is_too_long_no_part_is_shown_as_the_whole_and_the_str
     assert!(clicks.manifest(&token).await["events"][0].get("turn_id").is_some());
     clicks.app.insert(&[turn("minimal", 60_000)]).await;
     assert_eq!(clicks.get(&path, &key).await.status, StatusCode::PAYLOAD_TOO_LARGE);
-    assert!(clicks.manifest(&token).await["events"][0].get("turn_id").is_none(), "a turn beyond what is read asks for less");
+    assert!(clicks.manifest(&token).await["events"][0].get("turn_id").is_none(), "unread turns may be stricter");
 }
 
-/// 1,140 events of 60,000 bytes are more than the 64 MiB that are read of a session; asked again they are no fewer.
+/// 1,140 events of 60,000 bytes exceed the limit of 64 MiB per session. A retry can't succeed.
 #[tokio::test]
-async fn a_session_of_more_bytes_than_one_document_holds_is_refused_as_too_large_and_not_to_be_asked_for_again() {
+async fn too_large_sessions_return_413() {
     let clicks = Clicks::start().await;
     let session = clicks.session(None).await;
     let large = |key: i64| Observation {
@@ -129,21 +129,21 @@ async fn a_session_of_more_bytes_than_one_document_holds_is_refused_as_too_large
     let (path, key) = (format!("/sessions/{session}/document"), [("x-api-key", clicks.agent.key.as_str())]);
     let answer = clicks.get(&path, &key).await;
     assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
-    // Of a manifest only what it may show is read.
+    // A manifest reads only the members that it may show.
     let token = clicks.token(session, "https://www.example.com/").await;
     let manifest = clicks.manifest(&token).await;
     assert_eq!(manifest["events"].as_array().map(Vec::len), Some(1_140));
 }
 
-/// The members that a manifest shows are taken out of `data` by the store.
+/// ClickHouse extracts the members that a manifest shows from `data`.
 #[tokio::test]
-async fn a_manifest_shows_of_each_member_what_was_reported_however_it_was_written() {
+async fn manifests_show_members_in_any_json_encoding() {
     let clicks = Clicks::start().await;
     let large = "x".repeat(60_000);
     for (data, shown) in [
         (r#"{"scope":"session","cached":true,"query_tokens":7}"#, json!({"scope": "session", "cached": true, "query_tokens": 7})),
         (r#"{"sc\u006fpe":"ses\u0073ion","excerpt_tokens":7}"#, json!({"scope": "session", "excerpt_tokens": 7})),
-        // What no 64 bits hold is no number to the store.
+        // ClickHouse can't parse numbers of more than 64 bits.
         (r#"{"scope":"turn","n":123456789012345678901234567890}"#, json!({"scope": "turn"})),
         (r#"{"position":"primary","own":{"position":"x"},"list":[{"scope":"y"}]}"#, json!({"position": "primary"})),
         (r#"{"scope":{"a":1},"cached":"yes","query_tokens":-1,"position":null,"citation_type":["x"]}"#, json!({})),
@@ -164,7 +164,7 @@ async fn a_manifest_shows_of_each_member_what_was_reported_however_it_was_writte
 }
 
 #[tokio::test]
-async fn the_level_of_a_turn_holds_however_much_stands_beside_it() {
+async fn turn_levels_count_despite_large_members() {
     let clicks = Clicks::start().await;
     let large = "x".repeat(60_000);
     for (extra, shows_turns) in [
@@ -186,9 +186,9 @@ async fn the_level_of_a_turn_holds_however_much_stands_beside_it() {
     }
 }
 
-/// 9,000 URLs of 8,000 bytes are all to be shown, and more than the 64 MiB that are read of a session.
+/// 9,000 URLs of 8,000 bytes exceed the limit of 64 MiB per session.
 #[tokio::test]
-async fn a_manifest_of_more_bytes_than_are_read_is_refused_for_good() {
+async fn too_large_manifests_return_413() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(0)).await;
     let page = |n: usize| format!("https://www.example.com/{n}/{}", "x".repeat(8_000));
@@ -199,5 +199,5 @@ async fn a_manifest_of_more_bytes_than_are_read_is_refused_for_good() {
     }
     let answer = clicks.look_up(&clicks.token(session, "https://www.example.com/").await).await;
     assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE, "{:.300}", answer.text);
-    assert!(!answer.headers.contains_key("retry-after"), "it will not be less when asked again");
+    assert!(!answer.headers.contains_key("retry-after"), "a retry can't succeed");
 }

@@ -1,4 +1,4 @@
-//! The same lists as CSV and as newline-delimited JSON.
+//! Lists as CSV and as newline-delimited JSON.
 
 use crate::lists::OWNERS;
 use crate::test_app::{TestApp, seen};
@@ -24,7 +24,7 @@ async fn world_of_some_events() -> (TestApp, String, String) {
 }
 
 #[tokio::test]
-async fn lines_are_the_items_of_the_page_and_the_total_is_a_header() {
+async fn ndjson_lines_equal_json_items() {
     let (app, owner, agent) = world_of_some_events().await;
     for (path, key) in OWNERS.map(|path| (path, &owner)).into_iter().chain([("/agent/events", &agent)]) {
         let path = format!("{path}?limit=150&offset=1");
@@ -39,7 +39,7 @@ async fn lines_are_the_items_of_the_page_and_the_total_is_a_header() {
 }
 
 #[tokio::test]
-async fn records_hold_the_members_of_the_items_and_no_formula() {
+async fn csv_records_have_all_members_and_no_formulas() {
     let (app, owner, agent) = world_of_some_events().await;
     let funnels = ["/content-owners/funnel?by=url", "/content-owners/funnel?by=day"];
     let lists = OWNERS.into_iter().chain(funnels).map(|path| (path, &owner)).chain([("/agent/events", &agent)]);
@@ -67,7 +67,7 @@ async fn records_hold_the_members_of_the_items_and_no_formula() {
 }
 
 #[tokio::test]
-async fn what_corroboration_can_and_cannot_mean_is_said_in_every_format() {
+async fn corroboration_note_is_in_every_format() {
     let (app, owner, _) = world_of_some_events().await;
     let path = "/content-owners/corroboration";
     let page = app.page(&owner, path, &[]).await;
@@ -83,7 +83,7 @@ async fn what_corroboration_can_and_cannot_mean_is_said_in_every_format() {
 }
 
 #[tokio::test]
-async fn an_error_is_a_problem_whatever_format_was_asked_for() {
+async fn errors_are_problem_json_in_every_format() {
     let (app, owner, _) = world_of_some_events().await;
     for accept in ["text/csv", "application/x-ndjson"] {
         let (status, kind, ..) = app.get_as(accept, &owner, "/content-owners/events?limit=0").await;
@@ -92,7 +92,7 @@ async fn an_error_is_a_problem_whatever_format_was_asked_for() {
 }
 
 #[tokio::test]
-async fn an_empty_list_is_a_header_alone_or_nothing() {
+async fn empty_lists_have_only_a_csv_header() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let (_, _, total, text) = app.get_as("text/csv", &owner.key, "/content-owners/urls").await;

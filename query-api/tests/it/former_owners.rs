@@ -1,4 +1,4 @@
-//! R7: what another owner had beneath one's domain stays theirs when they leave it.
+//! R7: events from another owner's time with a subdomain stay hidden after that owner leaves.
 
 use crate::test_app::{NEW_YEAR_MS, TestApp, seen};
 use chrono::DateTime;
@@ -6,7 +6,7 @@ use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use schemas::site::Site;
 
-/// A domain that was owned between two instants, in milliseconds after new year; for ever without a second one.
+/// Stores a domain that was owned between two times, in milliseconds after the new year. `None` has no end.
 async fn owned(app: &TestApp, org: OrgId, domain: &str, from_ms: i64, until_ms: Option<i64>) {
     let at = |ms: i64| DateTime::from_timestamp_millis(NEW_YEAR_MS + ms).unwrap();
     sqlx::query("INSERT INTO domains (organization_id, domain, site, verified_at, visible_from, released_at) VALUES ($1, $2, $3, $4, $4, $5)")
@@ -21,7 +21,7 @@ async fn owned(app: &TestApp, org: OrgId, domain: &str, from_ms: i64, until_ms: 
 }
 
 #[tokio::test]
-async fn r7_events_of_a_host_beneath_count_from_when_its_former_owner_left() {
+async fn r7_subdomains_count_from_when_their_owner_left() {
     let app = TestApp::new().await;
     let above = app.seed().owner_of("example.com").await;
     let former = app.seed().org("former", OrgType::ContentOwner).await;
@@ -44,17 +44,17 @@ async fn r7_events_of_a_host_beneath_count_from_when_its_former_owner_left() {
     ] {
         assert_eq!(app.total(&above.key, &[("domain", domain)]).await, expected, "{domain}");
     }
-    assert_eq!(app.summary(&above.key, &[]).await.domains, ["example.com"], "a host that another had is no domain of one's own");
-    assert_eq!(app.total(&former.key, &[]).await, 0, "who left sees nothing");
+    assert_eq!(app.summary(&above.key, &[]).await.domains, ["example.com"], "former subdomains are not verified domains");
+    assert_eq!(app.total(&former.key, &[]).await, 0, "former owners see nothing");
 
-    // Somebody new beneath it: what lies there is theirs, from their verification on, and the owner above sees none of it.
+    // A new owner of the subdomain reads its events from the verification on, and the parent's owner no longer sees them.
     let new = app.seed().org("new", OrgType::ContentOwner).await;
     owned(&app, new.id, "blog.example.com", 3_000, None).await;
     assert_eq!((app.total(&above.key, &[]).await, app.total(&new.key, &[]).await), (8, 3));
 }
 
 #[tokio::test]
-async fn r7_a_host_that_two_had_in_turn_counts_from_when_the_last_of_them_left() {
+async fn subdomains_count_from_when_the_last_owner_left() {
     let app = TestApp::new().await;
     let above = app.seed().owner_of("example.com").await;
     for (name, from_ms, until_ms) in [("one", 1_000, 2_000), ("other", 3_000, 4_000)] {

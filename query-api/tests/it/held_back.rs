@@ -1,4 +1,4 @@
-//! Large pages: one larger than any may be, one whose reader is slow, one whose store dies on the way.
+//! Large pages: above the limit, with a slow reader, and with a store that fails during the response.
 
 use crate::test_app::{TestApp, own_clickhouse, seen};
 use futures::future::join_all;
@@ -15,8 +15,8 @@ use std::time::Duration;
 const FORMATS: [&str; 3] = ["application/json", "application/x-ndjson", "text/csv"];
 const EVENTS: &str = "/content-owners/events?limit=1000";
 
-/// A thousand events of 30 KB each: more than the buffers on the way hold. No two alike, for what comes from the store is
-/// compressed.
+/// Inserts a thousand events of 30 KB, more than all buffers contain. The values are random, because ClickHouse compresses its
+/// responses.
 async fn insert_much(app: &TestApp) {
     let mut random = StdRng::seed_from_u64(6);
     let mut long = || (&mut random).sample_iter(Alphanumeric).take(30_000).map(char::from).collect::<String>();
@@ -36,7 +36,7 @@ async fn get_as(app: &TestApp, key: &str, accept: &str, encoding: &str) -> Respo
 }
 
 #[tokio::test]
-async fn r18_a_page_larger_than_one_may_be_is_refused_for_good_in_every_format_and_a_smaller_one_is_answered() {
+async fn r18_too_large_pages_return_413_in_every_format() {
     let app = TestApp::limited(ReadSettings { read_bytes: 5_000_000, ..ReadSettings::default() }).await;
     let owner = app.seed().owner_of("example.com").await;
     insert_much(&app).await;
@@ -52,9 +52,9 @@ async fn r18_a_page_larger_than_one_may_be_is_refused_for_good_in_every_format_a
     }
 }
 
-/// As large as the gateway takes them (`data`, unknown members, URL and ids at their caps), and as many as a page holds.
+/// The events have the gateway's maximum size (`data`, unknown members, URL and ids), and the page is full.
 #[tokio::test]
-async fn the_largest_page_of_the_largest_events_is_answered() {
+async fn the_largest_possible_page_succeeds() {
     let app = TestApp::limited(ReadSettings::default()).await;
     let agent = app.seed().org("Agent", OrgType::Agent).await;
     let member = |name: &str| format!(r#"{{"{name}":"{}"}}"#, "x".repeat(65_536 - name.len() - 7));
@@ -82,20 +82,20 @@ async fn the_largest_page_of_the_largest_events_is_answered() {
 }
 
 #[tokio::test]
-async fn r18_who_reads_slowly_but_steadily_gets_the_whole_page_however_short_the_stores_time_is() {
+async fn slow_readers_get_the_whole_page() {
     const START_SECONDS: u32 = 3;
     let reads = ReadSettings { read_start_seconds: START_SECONDS, read_seconds: 600, ..ReadSettings::default() };
     let app = TestApp::limited(reads).await;
     let owner = app.seed().owner_of("example.com").await;
     insert_much(&app).await;
-    // On a busy machine the first row may take longer than the time it is given here.
+    // On a busy machine, the first row may take longer than the limit here.
     let begun = async || Some(get(&app, &owner.key, "application/x-ndjson").await).filter(|answer| answer.status() == 200);
     let mut answer = eventually("the page begins in time", begun).await;
     let (mut text, mut read_of_step) = (Vec::new(), 0);
     while let Some(piece) = answer.chunk().await.unwrap() {
         text.extend_from_slice(&piece);
         read_of_step += piece.len();
-        // 30 steps: twice the time that the store has for a first row.
+        // 30 steps take twice the time limit of the first row.
         if read_of_step >= 1_000_000 {
             read_of_step = 0;
             tokio::time::sleep(Duration::from_millis(u64::from(START_SECONDS) * 2_000 / 30)).await;
@@ -105,9 +105,9 @@ async fn r18_who_reads_slowly_but_steadily_gets_the_whole_page_however_short_the
     assert_eq!((lines.lines().count(), lines.ends_with('\n')), (1_000, true));
 }
 
-/// The formats are asked for together, so that one death is in the middle of all of them.
+/// Requests all formats together, so that ClickHouse is killed in the middle of all responses.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_whose_store_dies_on_the_way_looks_whole_in_no_format() {
+async fn store_failures_abort_responses_in_every_format() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let folder = tempfile::tempdir().unwrap();
@@ -132,15 +132,15 @@ async fn an_answer_whose_store_dies_on_the_way_looks_whole_in_no_format() {
                 Err(error) => break Some(error),
             }
         };
-        assert!(broken.is_some(), "{accept:?}: {read} bytes of about {whole} ended like a whole answer");
-        assert!(read < whole, "{accept:?}: nothing was missing, so that nothing was tried");
+        assert!(broken.is_some(), "{accept:?}: {read} bytes of about {whole} ended like a complete response");
+        assert!(read < whole, "{accept:?}: the response was complete, so the test checked nothing");
     }
 }
 
-/// What was reported is read of the events on the page alone.
+/// The content of reports is read only for events on the page.
 #[tokio::test]
-async fn r18_however_much_was_reported_of_one_moment_a_page_costs_a_page() {
-    // Less than half of what was reported.
+async fn pages_read_only_their_own_reports() {
+    // Less than half of the reported bytes.
     let app = TestApp::limited(ReadSettings { read_memory: 100 << 20, ..ReadSettings::default() }).await;
     let owner = app.seed().owner_of("example.com").await;
     let long = format!(r#"{{"n":"{}"}}"#, "x".repeat(60_000));

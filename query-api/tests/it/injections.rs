@@ -1,4 +1,4 @@
-//! R8: nothing that a caller wrote is ever part of a statement. The statements are read on their way to ClickHouse.
+//! R8: statements never contain text of callers. A proxy before ClickHouse records them.
 
 use crate::test_app::{Observation, TestApp, seen};
 use axum::Router;
@@ -14,24 +14,24 @@ use service_kit::testing::{TestServer, ask_clickhouse};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-/// Stands in every hostile text, and in nothing else.
+/// Contained in every hostile text and nowhere else.
 const MARK: &str = "zq7";
 
-/// What a server on the way to ClickHouse has heard.
+/// Statements that a proxy before ClickHouse received.
 #[derive(Clone)]
 struct Heard {
     upstream: String,
     statements: Arc<Mutex<Vec<String>>>,
 }
 
-/// A body without the values in it: of a form, the fields that are no parameter and no table.
+/// Returns a body without values: for a form, without parameters and tables.
 fn without_values(body: &str) -> String {
     let Some(boundary) = body.strip_prefix("--").and_then(|rest| rest.lines().next()) else { return body.to_owned() };
     let is_value = |field: &&str| field.contains("name=\"param_") || field.contains("; filename=\"");
     body.split(boundary).filter(|field| !is_value(field)).collect()
 }
 
-/// Forwards to ClickHouse and keeps every statement: what is sent but for the values, which go as `param_*` and as tables.
+/// Forwards a request to ClickHouse and records its statement, without values, which are sent as `param_*` and as tables.
 async fn listen(Shared(heard): Shared<Heard>, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> impl IntoResponse {
     let target = format!("{}{}", heard.upstream.trim_end_matches('/'), uri);
     let parsed = reqwest::Url::parse(&target).unwrap();
@@ -51,7 +51,7 @@ async fn listen(Shared(heard): Shared<Heard>, method: Method, uri: Uri, headers:
     answer
 }
 
-/// Five hundred texts as a scanner tries them, each with the mark.
+/// Returns 520 typical injection texts, each with the mark.
 fn corpus() -> Vec<String> {
     const ENDS: [&str; 10] = ["", "'", "\"", "`", "\\", "\\'", "')", "'))", "*/", "\0'"];
     const MIDDLES: [&str; 13] = [
@@ -74,7 +74,7 @@ fn corpus() -> Vec<String> {
     texts.flat_map(|(end, middle)| TAILS.iter().map(move |tail| format!("{MARK}{end}{middle}{tail}"))).collect()
 }
 
-/// A world whose reads go by a listener, what that has heard, and the listener.
+/// Returns an app that reads through a proxy, the recorded statements, and the proxy.
 async fn overheard() -> (TestApp, Heard, TestServer) {
     let app = TestApp::new().await;
     let heard = Heard { upstream: app.stores.clickhouse.clickhouse_url.clone(), statements: Arc::default() };
@@ -92,7 +92,7 @@ const OWNERS: [&str; 6] = [
     "/content-owners/series",
 ];
 
-/// Whether a statement reads telemetry: the others ask whether the store lives.
+/// Whether a statement reads telemetry; the others check whether ClickHouse responds.
 fn is_read(statement: &str) -> bool {
     ["events", "reports", "sites"].iter().any(|table| statement.contains(&format!("FROM {table}")))
 }
@@ -106,7 +106,7 @@ impl Heard {
 }
 
 #[tokio::test]
-async fn r8_what_is_no_value_of_a_parameter_is_refused_before_any_statement() {
+async fn r8_invalid_parameters_reach_no_statement() {
     let (app, heard, _listener) = overheard().await;
     let owner = app.seed().owner_of("example.com").await;
     let partner = app.seed().org("Partner", OrgType::Platform).await;
@@ -135,12 +135,12 @@ async fn r8_what_is_no_value_of_a_parameter_is_refused_before_any_statement() {
     assert_eq!(agent.status, StatusCode::BAD_REQUEST);
     let path = format!("/sessions/{}/document", "zq7%27%20OR%201=1");
     assert_eq!(app.get(&partner.key, &path, &[]).await.status, StatusCode::NOT_FOUND);
-    // Asking whether ClickHouse lives is no read.
+    // Checks whether ClickHouse responds aren't reads.
     assert_eq!(heard.take().into_iter().filter(|statement| statement.contains("FROM")).collect::<Vec<_>>(), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn r8_a_value_is_no_part_of_a_statement_and_figures_are_of_one_statement() {
+async fn values_are_not_part_of_statements() {
     let (app, heard, _listener) = overheard().await;
     let owner = app.seed().owner_of("example.com").await;
     let agent = app.seed().org("Agent", OrgType::Agent).await;
@@ -156,11 +156,11 @@ async fn r8_a_value_is_no_part_of_a_statement_and_figures_are_of_one_statement()
             let said = heard.take();
             let reads: Vec<String> = said.iter().filter(|statement| is_read(statement)).cloned().collect();
             let counting = reads.iter().filter(|statement| statement.contains("FROM events")).count();
-            assert_eq!(counting, 1, "{path} {domain}: all figures are of one statement: {said:?}");
+            assert_eq!(counting, 1, "{path} {domain}: all figures come from one statement: {said:?}");
             assert!(said.iter().all(|statement| !statement.contains(MARK) && !statement.contains("600777")), "{path}: {said:?}");
             statements.insert(reads);
         }
-        assert_eq!(statements.len(), 1, "{path}: whatever the values, the statements are the same");
+        assert_eq!(statements.len(), 1, "{path}: the statements don't depend on the values");
     }
     for path in AGENTS {
         heard.take();
@@ -172,7 +172,7 @@ async fn r8_a_value_is_no_part_of_a_statement_and_figures_are_of_one_statement()
 }
 
 #[tokio::test]
-async fn r8_an_id_and_a_filter_are_no_part_of_a_statement() {
+async fn ids_and_filters_are_not_part_of_statements() {
     let (app, heard, _listener) = overheard().await;
     let owner = app.seed().owner_of("example.com").await;
     app.insert(&[seen("example.com", 1).id("own")]).await;
@@ -195,12 +195,12 @@ async fn r8_an_id_and_a_filter_are_no_part_of_a_statement() {
         assert_eq!(answer.status, StatusCode::NOT_FOUND, "{text:?}: {}", answer.text);
     }
     let said = heard.take();
-    assert!(said.iter().any(|statement| statement.contains("event_id = {event_id:String}")), "the listener hears look-ups");
+    assert!(said.iter().any(|statement| statement.contains("event_id = {event_id:String}")), "the proxy records lookups");
     assert!(said.iter().all(|statement| !statement.contains(MARK)), "{said:?}");
 }
 
 #[tokio::test]
-async fn r8_stored_texts_that_look_like_statements_are_read_back_to_the_letter() {
+async fn stored_texts_are_not_part_of_statements() {
     let (app, heard, _listener) = overheard().await;
     let owner = app.seed().owner_of("example.com").await;
     let agent = app.seed().org("Agent", OrgType::Agent).await;
@@ -234,5 +234,5 @@ async fn r8_stored_texts_that_look_like_statements_are_read_back_to_the_letter()
     for path in OWNERS {
         assert_eq!(app.get(&owner.key, path, &[]).await.status, StatusCode::OK, "{path}");
     }
-    assert!(heard.take().iter().all(|statement| !statement.contains(MARK)), "no stored text comes back in a statement");
+    assert!(heard.take().iter().all(|statement| !statement.contains(MARK)), "statements contain no stored text");
 }

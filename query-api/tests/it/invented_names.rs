@@ -1,4 +1,4 @@
-//! Reporters invent event types and agents on the hosts of others: no response grows with them.
+//! Reporters can invent event types and agents on the hosts of others, but responses don't grow with them.
 
 use crate::test_app::{TestApp, seen};
 use schemas::event::SourceRole::Agent;
@@ -6,7 +6,7 @@ use schemas::identity::OrgType;
 use serde_json::{Value, json};
 use service_kit::testing::size;
 
-/// Bytes of a response.
+/// Maximum size of a response in bytes.
 const MOST: usize = 200_000;
 const READS: [&str; 8] = [
     "summary",
@@ -34,7 +34,7 @@ async fn f77_invented_types_and_agents_do_not_grow_a_response() {
         let key = u128::from(key);
         seen("example.com", key).role(Agent).of(reporter.id).session(key % 7 + 1).url("https://example.com/")
     };
-    // Names that are `other` or empty are not those of the sum.
+    // Names that are `other` or empty are separate from the sum.
     let named =
         ["other", "other", "", ""].into_iter().zip(0..).map(|(agent, key)| report(key).agent(agent).named("content_cited"));
     let invented = (4..count).map(|key| report(key).agent(&format!("agent-{key}")).named(&format!("com.example.t{key}")));

@@ -1,4 +1,4 @@
-//! When keys were last used for reading is written down, behind the requests.
+//! Stores when keys were last used for reading, outside of the requests.
 
 use crate::test_app::TestApp;
 use chrono::{DateTime, Utc};
@@ -7,12 +7,12 @@ use service_kit::testing::eventually;
 use uuid::Uuid;
 
 #[tokio::test]
-async fn the_use_of_a_key_is_written_down_and_that_of_others_is_not() {
+async fn key_uses_are_stored_per_key() {
     let app = TestApp::new().await;
     let before = Clock::System.now();
     let (used, _unused) = (app.seed().owner_of("a.test").await, app.seed().owner_of("b.test").await);
     app.total(&used.key, &[]).await;
-    let (org, at): (Uuid, DateTime<Utc>) = eventually("the use is written", || async {
+    let (org, at): (Uuid, DateTime<Utc>) = eventually("the use is stored", || async {
         sqlx::query_as("SELECT k.organization_id, u.last_used_at FROM key_uses_reads u JOIN api_keys k ON k.id = u.key_id")
             .fetch_optional(&app.stores.pool)
             .await

@@ -1,4 +1,4 @@
-//! What an item is, and whose it is.
+//! Items of lists, and access to them.
 
 use crate::test_app::{Observation, TestApp, platform, seen};
 use reqwest::StatusCode;
@@ -7,12 +7,12 @@ use schemas::identity::{OrgType, Scope};
 use serde_json::json;
 use uuid::Uuid;
 
-/// Every list of an owner.
+/// All lists of an owner.
 pub(crate) const OWNERS: [&str; 4] =
     ["/content-owners/events", "/content-owners/urls", "/content-owners/corroboration", "/content-owners/funnel"];
 
 #[tokio::test]
-async fn a_retrieval_seen_by_four_is_one_item_as_its_agent_tells_it() {
+async fn fetch_of_four_observers_is_one_item_of_its_agent() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let agents = seen("www.example.com", 7).role(Agent).by(10).session(5).agent("alpha").after(3).id("agents-own");
@@ -38,7 +38,7 @@ async fn a_retrieval_seen_by_four_is_one_item_as_its_agent_tells_it() {
         "agent_id": "alpha",
     });
     assert_eq!(page.json(), json!({"items": [item], "total": 1, "limit": 100, "offset": 0}));
-    assert!(page.text.contains(r#""com.bot.n":1.10"#), "a number is shown as it was written");
+    assert!(page.text.contains(r#""com.bot.n":1.10"#), "numbers are returned as reported");
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn r17_owners_never_see_conversations() {
     let secret = r#"{"query_text":"planted","nested":{"response_text":"planted"},"position":"primary"}"#;
     let extra = r#"{"turn":{"query_text":"planted"},"terms_ref":"t"}"#;
     app.insert(&[
-        // The gateway gives a turn no site; should a row have one, it is still nobody's but the agent's.
+        // The gateway stores no site for a turn. Even with a site, only the agent's organization may read it.
         own(seen("example.com", 1).role(Agent).named("turn_completed").data(secret)),
         own(Observation { extra: extra.to_owned(), ..seen("example.com", 2).role(Agent).named("content_cited").data(secret) }),
     ])
@@ -64,7 +64,7 @@ async fn r17_owners_never_see_conversations() {
     let shown = json!({"position": "primary", "terms_ref": "t", "observers": ["agent"]});
     assert_eq!((&page["total"], &page["items"][0]["event_data"]), (&json!(1), &shown));
     let text = app.get(&agent.key, "/agent/events", &[]).await.text;
-    assert_eq!(text.matches("planted").count(), 5, "its reporter reads all of it back: {text}");
+    assert_eq!(text.matches("planted").count(), 5, "the reporter sees everything it sent: {text}");
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn r16_agents_read_only_their_own_reports() {
     assert_eq!(ids(&agents[1].key, &[]).await, ["q3", "q1", "q2"]);
     assert_eq!(ids(&agents[1].key, &[("since", "2026-01-01T00:00:00.001Z")]).await, ["q3"]);
     assert_eq!(ids(&agents[1].key, &[("until", "2026-01-01T00:00:01Z")]).await, ["q1", "q2"]);
-    // An owner's grant does not widen it.
+    // A delegation doesn't extend the list.
     app.seed().delegate(owner.id, agents[0].id).await;
     assert_eq!(ids(&agents[0].key, &[]).await, ["p1"]);
     assert_eq!(app.get(&owner.key, "/agent/events", &[]).await.status, StatusCode::FORBIDDEN);
@@ -98,7 +98,7 @@ async fn r16_agents_read_only_their_own_reports() {
 }
 
 #[tokio::test]
-async fn every_list_refuses_as_the_summary_does() {
+async fn lists_return_the_same_errors_as_the_summary() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     app.seed().owner_of("other.test").await;

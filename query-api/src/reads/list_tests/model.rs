@@ -1,4 +1,4 @@
-//! What the lists must contain: a model that knows all copies of all reports and shares no code with reads or merge.
+//! The expected lists, from a model with all copies of all reports. It shares no code with reads or merge.
 
 use super::MOST;
 use super::reports::{BASE_MS, Copy};
@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
-/// Owner, host, and from when on its events are the owner's.
+/// Owner, host, and start time of the owner's events.
 const VERIFIED: [(usize, &str, i64); 4] = [
     (0, "example.com", i64::MIN),
     (1, "blog.example.com", BASE_MS),
@@ -21,7 +21,7 @@ const VERIFIED: [(usize, &str, i64); 4] = [
     (0, "other.test", BASE_MS + 1),
 ];
 
-/// The hosts of an owner as the directory returns them.
+/// Returns the hosts of an owner as the directory does.
 pub(super) fn owned(owner: usize) -> Vec<OwnedSite> {
     let site = |host: &str| super::reports::site(host).unwrap();
     let of = |is_own: bool| VERIFIED.iter().filter(move |(of, ..)| (*of == owner) == is_own);
@@ -41,7 +41,7 @@ fn is_within(host: &str, verified: &str) -> bool {
     host == verified || host.ends_with(&format!(".{verified}"))
 }
 
-/// From when on events on this host are the owner's.
+/// Returns the time from which events on this host belong to the owner.
 fn owned_from(owner: usize, host: &str) -> Option<i64> {
     let above = VERIFIED.iter().filter(|(_, verified, _)| is_within(host, verified));
     let (of, _, from) = above.max_by_key(|(_, verified, _)| verified.len())?;
@@ -52,7 +52,7 @@ fn is_in(period: &Period, at_ms: i64) -> bool {
     period.from_ms.is_none_or(|from| at_ms >= from) && period.before_ms.is_none_or(|before| at_ms < before)
 }
 
-/// The first accepted copy of each report, in order of acceptance.
+/// Returns the first accepted copy of each report, in order of acceptance.
 pub(super) fn firsts(copies: &[Copy]) -> Vec<&Copy> {
     let mut copies: Vec<&Copy> = copies.iter().collect();
     copies.sort_by_key(|copy| (copy.accepted.at_us, copy.accepted.place));
@@ -61,7 +61,7 @@ pub(super) fn firsts(copies: &[Copy]) -> Vec<&Copy> {
     copies
 }
 
-/// An event by its reports in order of acceptance.
+/// An event with its reports in order of acceptance.
 pub(super) struct Event<'a> {
     pub(super) key: u128,
     pub(super) reports: Vec<&'a Copy>,
@@ -86,7 +86,7 @@ fn host(copy: &Copy) -> String {
     copy.site.as_ref().unwrap().domain()
 }
 
-/// A report as an owner may see it.
+/// Returns a report as an owner may see it.
 fn row(owner: usize, key: u128, copy: &Copy) -> EventRow {
     let content = &copy.facts;
     let leads_to = content.link_site.rsplit('.').collect::<Vec<_>>().join(".");
@@ -132,7 +132,7 @@ impl Event<'_> {
         EventRow { at_ms: self.at_ms(), roles: roles.into_iter().collect(), ..row(owner, self.key, self.representing()) }
     }
 
-    /// The reports that the owner may see, by precedence.
+    /// Returns the reports that the owner may see, by precedence.
     fn visible_reports(&self, owner: usize) -> Vec<&Copy> {
         let from = owned_from(owner, &host(self.reports[0])).unwrap();
         let represents = |copy: &Copy| copy.accepted == self.representing().accepted;
@@ -162,7 +162,7 @@ impl Event<'_> {
     }
 }
 
-/// The events that an owner may see, with their keys, in the order of the list.
+/// Returns the events that an owner may see, with their keys, in the order of the list.
 pub(super) fn owners_list<'a>(owner: usize, copies: &'a [Copy], period: &Period) -> Vec<Event<'a>> {
     let mut events = events(copies);
     events.retain(|event| event.is_visible(owner) && is_in(period, event.at_ms()));
@@ -179,7 +179,7 @@ pub(super) fn owners_events(owner: usize, copies: &[Copy], period: &Period, filt
     owners_list(owner, copies, period).iter().map(|event| event.row(owner)).filter(is_wanted).collect()
 }
 
-/// Events with this id, the event as listed, corroboration, and the reports.
+/// Number of events with this id, the event as listed, its corroboration, and its reports.
 pub(super) type OneEvent = (u64, EventRow, Option<(bool, bool)>, Vec<EventRow>);
 
 pub(super) fn one_event(owner: usize, copies: &[Copy], period: &Period, id: &str) -> Option<OneEvent> {
@@ -189,7 +189,7 @@ pub(super) fn one_event(owner: usize, copies: &[Copy], period: &Period, id: &str
     Some((named.len() as u64, newest.row(owner), newest.claimed_and_seen(), newest.report_rows(owner)))
 }
 
-/// What an organization reported, or others with its tokens, in the order of the list.
+/// Returns the reports of an organization, or of others with its click tokens, in the order of the list.
 pub(super) fn own_list<'a>(org: Uuid, copies: &'a [Copy], period: &Period) -> Vec<(&'a Copy, bool)> {
     let role_of = |copy: &Copy| (copy.observer.org.0 == org, copy.facts.platform == org);
     let mut reports: Vec<(&Copy, bool)> = firsts(copies)
@@ -235,7 +235,7 @@ pub(super) fn own_events(org: Uuid, copies: &[Copy], period: &Period, by: Option
 /// A figure and its name.
 pub(super) type Named = (&'static str, String);
 
-/// Under which figures and names a report counts.
+/// Returns the figures and names that a report counts for.
 pub(super) fn figures_of(copy: &Copy, is_others: bool) -> Vec<Named> {
     let row = own_row(copy, is_others);
     if is_others {
@@ -246,10 +246,10 @@ pub(super) fn figures_of(copy: &Copy, is_others: bool) -> Vec<Named> {
     [("total", String::new()), ("type", row.r#type)].into_iter().chain(role).chain(agent).collect()
 }
 
-/// A figure, whether it is the sum of what is not listed, and its name.
+/// A figure, whether it is the sum of values that are not listed, and its name.
 pub(super) type Figure = (String, bool, String);
 
-/// Events and sessions of each figure.
+/// Returns events and sessions of each figure.
 pub(super) fn own_figures(org: Uuid, copies: &[Copy], period: &Period) -> BTreeMap<Figure, (u64, u64)> {
     let mut figures: BTreeMap<(&str, String), (u64, BTreeSet<Uuid>)> = BTreeMap::new();
     for (copy, is_others) in own_list(org, copies, period) {
@@ -283,10 +283,10 @@ pub(super) fn own_figures(org: Uuid, copies: &[Copy], period: &Period) -> BTreeM
     shown.into_iter().map(|(figure, (events, sessions))| (figure, (events, sessions.len() as u64))).collect()
 }
 
-/// Bucket of a cell, whether it is the sum of what is not listed, and its name; events, sessions and clicks of it.
+/// Bucket, whether the cell is the sum of values that are not listed, and name; then events, sessions and clicks.
 pub(super) type Cells = BTreeMap<(i64, bool, String), (u64, u64, u64)>;
 
-/// The cells of an organization's own series, and the first and last bucket with a report.
+/// Returns the cells of an organization's own series, and the first and last bucket with a report.
 pub(super) fn own_series(
     org: Uuid,
     copies: &[Copy],

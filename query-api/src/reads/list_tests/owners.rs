@@ -25,7 +25,7 @@ fn random_filter(random: &mut StdRng) -> EventFilter {
         event_type: random.random_bool(0.3).then(|| types.choose(random).copied().unwrap().to_owned()),
         agent_id: random.random_bool(0.3).then(|| ["", "alpha", "beta"].choose(random).copied().unwrap().to_owned()),
         platform_id: random.random_bool(0.3).then(|| org(random.random_range(1..5))),
-        // Compared in `reads::tests::lists`, because these reports have no status.
+        // `reads::tests::lists` compares outcomes, because these reports have no status.
         outcome: None,
     }
 }
@@ -76,7 +76,7 @@ async fn single_events_equal_the_model() {
 }
 
 #[tokio::test]
-async fn pages_without_one_of_their_reports_are_503() {
+async fn missing_reports_return_503() {
     let mut rounds = Rounds::new().await;
     let copies = loop {
         let copies = random_copies(&mut rounds.random);

@@ -1,4 +1,4 @@
-//! Random reports, of which some are copies of others.
+//! Random reports, some of them copies of others.
 
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -11,16 +11,16 @@ use std::sync::Arc;
 use store::report::{Acceptance, Observer, Report};
 use uuid::Uuid;
 
-/// 2026-01-31T20:00:00Z: acceptance crosses the end of a month.
+/// 2026-01-31T20:00:00Z, so acceptance crosses the end of a month.
 pub(super) const BASE_MS: i64 = 1_769_889_600_000;
 const HOUR_MS: i64 = 3_600_000;
-/// Reported times, so few that many are equal: timely ones, late ones, and ones in the future.
+/// Reported times: timely, late and in the future. There are few, so that many are equal.
 const TIMES_MS: [i64; 8] = [-60 * 24 * HOUR_MS, -20 * HOUR_MS, -HOUR_MS, 0, 1, HOUR_MS, 9 * HOUR_MS, 60 * 24 * HOUR_MS];
-/// Hosts of the owners that the model knows, a host without an owner, and one that can't be owned.
+/// Hosts of the model's owners, a host without an owner, and one that can't be verified.
 pub(super) const HOSTS: [&str; 6] =
     ["example.com", "a.example.com", "blog.example.com", "x.blog.example.com", "other.test", "nobody.test"];
 pub(super) const IDS: [&str; 4] = ["", "", "a", "b"];
-/// Those that a click token can bind are more frequent.
+/// Types that can have a click token are more frequent.
 const TYPES: [&str; 12] = [
     "content_grounded",
     "content_cited",
@@ -36,14 +36,14 @@ const TYPES: [&str; 12] = [
     "checkout_completed",
 ];
 
-/// What a copy of a report says.
+/// Content of one copy of a report.
 #[derive(Clone, Debug)]
 pub(super) struct Content {
     pub(super) event_type: &'static str,
     pub(super) url: String,
-    /// The reported role, and the one it counts for.
+    /// The reported role, and the one that it counts for.
     pub(super) roles: (u8, u8),
-    /// Whose session it is: the issuer's if a click token of another organization bound it.
+    /// Organization of the session: the issuer, if the report has another organization's click token.
     pub(super) platform: Uuid,
     pub(super) session: Uuid,
     pub(super) agent: String,
@@ -57,11 +57,10 @@ pub(super) struct Content {
     pub(super) extra: String,
 }
 
-/// A copy of a report.
 pub(super) type Copy = Report<Arc<Content>>;
 
 pub(super) fn org(number: u128) -> Uuid {
-    // The halves differ in order, because ClickHouse compares the second half first.
+    // The halves have opposite orders, because ClickHouse compares the second half first.
     Uuid::from_u128((4 - number) << 64 | number)
 }
 
@@ -69,7 +68,7 @@ pub(super) fn session(number: u128) -> Uuid {
     if number == 0 { Uuid::nil() } else { Uuid::from_u128(0xabc0 + number) }
 }
 
-/// What all copies of a report have in common.
+/// The part that all copies of a report share.
 #[derive(Clone)]
 struct Subject {
     identity: EventKey,
@@ -78,7 +77,7 @@ struct Subject {
     host: &'static str,
     event_type: &'static str,
     event_id: String,
-    /// The issuer of the token that bound it, its session, kind and host of the link.
+    /// Issuer of the click token, its session, kind of link and host of the link.
     bound: Option<(Uuid, Uuid, u8, String)>,
     at_ms: i64,
 }
@@ -92,7 +91,7 @@ pub(super) fn stored_site(host: &str) -> String {
 }
 
 impl Subject {
-    /// Several observers report few fetches, with ids that are used again; every other report is an event of its own.
+    /// Few fetches have several observers, and they reuse ids. Every other report is a separate event.
     fn random(number: u128, random: &mut StdRng) -> Self {
         let org_id = org(random.random_range(1..4));
         let role =
@@ -100,7 +99,7 @@ impl Subject {
         let observer = Observer { org: OrgId(org_id), role, drain: None };
         let key = random.random_bool(0.5).then(|| random.random_range(1..5_u128));
         let ids = IDS.iter().map(|id| (*id).to_owned());
-        // An id that is written like the key of another event.
+        // An id in the format of another event's key.
         let ids: Vec<String> = ids.chain([Uuid::from_u128(1).to_string(), Uuid::from_u128(1 << 100 | 3).to_string()]).collect();
         let event_type = if key.is_some() { "content_retrieved" } else { TYPES.choose(random).unwrap() };
         let is_bindable = matches!(event_type, "content_engaged" | "checkout_completed");
@@ -130,7 +129,7 @@ impl Subject {
             ["content_grounded", "content_cited", "content_presented", "content_engaged", "turn_started", "turn_completed"];
         let reported = SourceRole::code(self.observer.role);
         let role = if reported == 0 && is_agents.contains(&self.event_type) { 1 } else { reported };
-        // Longer than what is returned of a value.
+        // Longer than the values that are returned.
         let long = "x".repeat(600);
         let content = Content {
             event_type: self.event_type,
@@ -155,13 +154,13 @@ impl Subject {
             shared_key: self.shared_key,
             accepted: Acceptance {
                 at_us: (BASE_MS + random.random_range(0..9) * HOUR_MS) * 1_000,
-                // So no two copies were accepted at once.
+                // Unique, so that no two copies have the same acceptance.
                 place: number,
                 identity: self.identity,
             },
             observer: self.observer,
             site: site(self.host),
-            // Copies of a report mostly agree about its time.
+            // Most copies of a report have the same time.
             at_ms: if random.random_bool(0.6) { self.at_ms } else { BASE_MS + TIMES_MS.choose(random).unwrap() },
             facts: Arc::new(content),
         }
@@ -172,7 +171,7 @@ pub(super) fn random_time(random: &mut StdRng) -> i64 {
     BASE_MS + TIMES_MS.choose(random).unwrap() + random.random_range(-1..2)
 }
 
-/// Copies of random reports, in the order in which they arrive.
+/// Returns copies of random reports in the order in which they arrive.
 pub(super) fn random_copies(random: &mut StdRng) -> Vec<Copy> {
     let subjects: Vec<Subject> = (1..random.random_range(5..50)).map(|number| Subject::random(number, random)).collect();
     let mut copies: Vec<Copy> = (0..subjects.len() * 3)

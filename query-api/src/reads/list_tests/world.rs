@@ -1,4 +1,4 @@
-//! The rows that a writer stores of reports.
+//! The rows that a writer stores for reports.
 
 use super::reports::{Content, Copy, HOSTS, stored_site};
 use chrono::DateTime;
@@ -18,7 +18,7 @@ use uuid::Uuid;
 pub(super) struct World {
     url: String,
     rows: BTreeMap<EventKey, EventRow<Arc<Content>>>,
-    /// Who has a second row of a report.
+    /// Issuers with a second row of a report.
     issuers: BTreeMap<EventKey, Uuid>,
     version: u64,
 }
@@ -42,7 +42,7 @@ impl World {
         (self.rows, self.issuers) = (BTreeMap::new(), BTreeMap::new());
     }
 
-    /// Deletes all rows of `reports`, and none of `events`.
+    /// Deletes all rows of `reports` but none of `events`.
     pub(super) async fn delete_reports(&mut self) {
         self.version += 1;
         let entries = self.rows.values().flat_map(|row| &row.reports);
@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    /// The row of the reporter, and that of the issuer.
+    /// Returns the rows of the reporter and of the issuer.
     fn report_rows(&mut self, write: &ReportWrite, new: &[Copy]) -> Vec<Value> {
         let place = write.place();
         let copy = match write {

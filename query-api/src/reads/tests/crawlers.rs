@@ -1,4 +1,4 @@
-//! Crawlers and hours.
+//! Reads of crawlers and hours.
 
 use super::model::Event;
 use super::reports::{ORGANIZATIONS, TestReport};
@@ -16,7 +16,7 @@ use uuid::Uuid;
 /// Operator, bot, purpose, verified.
 type Bot = (String, String, String, i8);
 
-/// Fetches, bytes, corroborated and by status.
+/// Fetches, bytes, corroborated fetches, fetches by status.
 type Counts = (u64, u64, u64, BTreeMap<u16, u64>);
 
 /// Claimed, cited, presented, clicks.
@@ -44,11 +44,11 @@ fn claims(events: &[Event<'_>], read: &Read) -> BTreeMap<String, Claims> {
     for event in events {
         let report = event.representing();
         let claimant = event.claimant(read).map(|(_, agent)| agent);
-        // It goes by another organization's token and leads to the host of the token's link.
+        // A click uses another organization's token and leads to the host of the token's link.
         let is_click = report.facts.platform != report.observer.org && report.facts.link_site.is_empty();
         let claim = match event.event_type() {
             "content_engaged" if is_click => Some((report.facts.agent.clone(), 3)),
-            // An agent reports the fetch, alone or with others.
+            // An agent claims the fetch, alone or with others.
             "content_retrieved" if event.outcome() == Some(Outcome::Fetch) && event.corroboration(read).0 => {
                 Some((claimant.unwrap_or_default(), 0))
             }
@@ -63,7 +63,7 @@ fn claims(events: &[Event<'_>], read: &Read) -> BTreeMap<String, Claims> {
     claims
 }
 
-/// Requests that returned no content, by operator, bot and status.
+/// Returns the requests without content by operator, bot and status.
 fn refused(events: &[Event<'_>], lines: &[&FailedFetch]) -> BTreeMap<(String, String, u16), u64> {
     let mut refused = BTreeMap::new();
     let fetches = events.iter().filter(|event| event.is_retrieval()).map(Event::fetch);

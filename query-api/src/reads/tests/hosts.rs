@@ -1,4 +1,4 @@
-//! Which hosts are found.
+//! Hosts that a read includes.
 
 use super::NEW_YEAR_MS;
 use super::world::World;
@@ -10,7 +10,7 @@ use schemas::site::Site;
 use service_kit::directory::OwnedSite;
 use uuid::Uuid;
 
-/// The events in total that an owner sees, of everything or of one domain.
+/// Returns the total that an owner sees, of all domains or of one.
 async fn total_of(world: &World, owned: &[OwnedSite], domain: Option<&str>) -> u64 {
     let owner = OrgId(Uuid::nil());
     let all = || Visibility::of_everything(owner, owned);
@@ -29,14 +29,14 @@ async fn total(world: &World, domain: &str, from_ms: Option<i64>) -> u64 {
     total_of(world, &[owned(domain, &[], from_ms)], None).await
 }
 
-/// Two events on a host, and the host in `sites` as the writer inserts it.
+/// Inserts two events on a host, and the host into `sites` like the writer.
 async fn insert_host(world: &World, host: &str) {
     let above = Site::from_stored(host).candidates();
     let above: Vec<&str> = above.iter().map(Site::as_str).collect();
     insert(world, (&above, &format!("'{host}'")), 1).await;
 }
 
-/// Two events per host, one of them from before new year, for hosts as an expression of `number`.
+/// Inserts two events per host, one of them before the new year. `site` is an expression of `number`.
 async fn insert(world: &World, (above, site): (&[&str], &str), count: u64) {
     for above in above {
         world.store.run(&format!("INSERT INTO sites SELECT '{above}', {site} FROM numbers({count})")).await;
@@ -50,7 +50,7 @@ async fn insert(world: &World, (above, site): (&[&str], &str), count: u64) {
 }
 
 #[tokio::test]
-async fn owners_of_many_hosts_are_counted() {
+async fn owners_can_have_many_hosts() {
     const HOSTS: u64 = 20_000;
     let world = World::new().await;
     insert(&world, (&["com.example"], "concat('com.example.h', leftPad(toString(number), 9, '0'))"), HOSTS).await;
@@ -59,7 +59,7 @@ async fn owners_of_many_hosts_are_counted() {
 }
 
 #[tokio::test]
-async fn the_longest_verified_host_decides_whose_events_are_read() {
+async fn longest_verified_host_decides() {
     let world = World::new().await;
     for host in [
         "test.a",
@@ -75,7 +75,7 @@ async fn the_longest_verified_host_decides_whose_events_are_read() {
         "com.mythic-beasts.shop",
         "com.mythic-beasts.vs.x",
     ] {
-        // Twice, because several rows of a host are there until they are merged.
+        // Twice, because duplicate rows of a host exist until they are merged.
         insert_host(&world, host).await;
         insert_host(&world, host).await;
     }
@@ -84,7 +84,7 @@ async fn the_longest_verified_host_decides_whose_events_are_read() {
         owned("c.b.a.test", &[], Some(NEW_YEAR_MS)),
         owned("mythic-beasts.com", &[], None),
     ];
-    // Two events per host; of hosts beneath c.b.a.test one, the later.
+    // Two events per host; only the later one below c.b.a.test.
     for (domain, expected) in [
         (None, 4 + 2 + 6),
         (Some("a.test"), 4 + 2),
@@ -97,7 +97,7 @@ async fn the_longest_verified_host_decides_whose_events_are_read() {
     ] {
         assert_eq!(total_of(&world, &hosts, domain).await, expected, "{domain:?}");
     }
-    assert_eq!(total_of(&world, &hosts[..1], None).await, 4, "what another owner has is not read");
+    assert_eq!(total_of(&world, &hosts[..1], None).await, 4, "hosts of other owners are not read");
     assert_eq!(total_of(&world, &[owned("a.test", &[], None)], None).await, 12);
     assert_eq!(total_of(&world, &[], None).await, 0);
 }

@@ -1,4 +1,4 @@
-//! Log lines whose request returned no content: random copies of a few lines, and which of them count.
+//! Log lines whose request returned no content: random copies, and the ones that count.
 
 use super::reports::{BOTS, HOSTS};
 use super::{HOUR_MS, NEW_YEAR_MS, random_time};
@@ -16,15 +16,15 @@ use store::report::Acceptance;
 use store::tables::FailedFetchRow;
 use uuid::Uuid;
 
-/// Up to 40 lines, each accepted one to three times within some months. Bot and status of copies differ, as if another table of bots
-/// had been read.
+/// Returns up to 40 lines, each accepted one to three times within some months. Bot and status differ between copies, as if the
+/// table of bots had changed.
 pub(super) fn random(random: &mut StdRng) -> Vec<FailedFetchRow> {
     let mut copies = Vec::new();
     for line in 0..random.random_range(0..40_u32) {
         let (host, at_ms) = (HOSTS[random.random_range(0..HOSTS.len())], random_time(random));
         for _ in 0..random.random_range(1..4) {
             let late_ms = HOUR_MS * [0, 1, 800, 1_600][random.random_range(0..4)];
-            // No two are accepted at the same time.
+            // Acceptance times are unique.
             let at_us = (NEW_YEAR_MS + late_ms) * 1_000 + copies.len() as i64;
             let place = random.random_range(0..4_096);
             let accepted = Acceptance { at_us, place, identity: EventKey(u128::from(line)) };
@@ -55,7 +55,7 @@ fn fetch(random: &mut StdRng, host: &str, at_ms: i64) -> FailedFetch {
     }
 }
 
-/// Of the copies of each line, the one that was accepted first.
+/// Returns the first accepted copy of each line.
 pub(super) fn counted(copies: &[FailedFetchRow]) -> Vec<&FailedFetch> {
     let mut first: BTreeMap<EventKey, &FailedFetchRow> = BTreeMap::new();
     for copy in copies {

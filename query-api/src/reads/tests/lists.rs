@@ -1,4 +1,4 @@
-//! URLs, sections, corroboration and funnels: whole lists, pages and orders.
+//! URLs, sections, corroboration and funnels: whole lists, pages and sort orders.
 
 use super::model::{Event, Shown, day, sessions};
 use super::world::{MOST, Read};
@@ -20,24 +20,24 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// An item: its names, and its figures by member.
+/// An item: its texts and figures by member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Item {
     texts: Vec<(&'static str, String)>,
     numbers: Vec<(&'static str, u64)>,
-    /// Event types with their numbers, where the item has any.
+    /// Number of events by type, if the item contains types.
     types: BTreeMap<String, u64>,
 }
 
 impl Item {
-    /// What it is sorted by.
+    /// Returns the value to sort by.
     fn key(&self, member: &str) -> (Option<String>, u64) {
         let text = self.texts.iter().find(|(name, _)| *name == member).map(|(_, text)| text.clone());
         let number = self.numbers.iter().find(|(name, _)| *name == member).map(|(_, number)| *number);
         (text, number.or(self.types.get(member).copied()).unwrap_or_default())
     }
 
-    /// With the listed types, and the sum of the others under no name.
+    /// Keeps the listed types, and sums up the others under an empty name.
     fn shown(mut self) -> Self {
         let listed = listed(&self.types, MOST.types_of_page, |name| is_standard(name));
         let others: u64 = self.types.iter().filter(|(name, _)| !listed.contains(*name)).map(|(_, events)| events).sum();
@@ -47,7 +47,7 @@ impl Item {
     }
 }
 
-/// Compares a list and a page of it that begins anywhere, in the usual order or another.
+/// Compares a whole list and a random page of it, in the default order or another.
 async fn compare_list<R: PageRow>(
     round: &Round<'_>,
     (usual, sortable): (Vec<Item>, &Sortable),
@@ -75,7 +75,7 @@ async fn compare_list<R: PageRow>(
     }
 }
 
-/// What is between the host and the question mark.
+/// Returns the part between the host and the question mark.
 fn path_of(url: &str) -> String {
     let after_host = url.splitn(4, '/').nth(3).map_or_else(String::new, |rest| format!("/{rest}"));
     after_host.split('?').next().unwrap_or_default().to_owned()
@@ -108,7 +108,7 @@ fn urls(events: &[&Event<'_>], read: &Read, name: impl Fn(&Event<'_>) -> String)
 
 fn on_path(event: &Event<'_>, path: Option<&PagePath>) -> bool {
     let of_event = path_of(&event.representing().facts.url);
-    // A URL without a path shows `/`, as the gateway stores it.
+    // The gateway stores `/` for a URL without a path.
     match path {
         None => true,
         Some(PagePath::Whole(path)) => of_event == *path,
@@ -261,12 +261,12 @@ async fn funnels_equal_the_model() {
 }
 
 #[tokio::test]
-async fn lists_of_events_by_outcome_have_as_many_as_the_model() {
+async fn outcome_totals_equal_the_model() {
     let mut narrowed = 0;
     compare(20, async |round, _| {
         let filter = EventFilter { outcome: round.outcome, ..EventFilter::default() };
         let first = Cursor::default();
-        // After the last item, so that no report is read: these reports have no content.
+        // An offset after the last item, so that no report is read: these reports have no content.
         let at = Paging { limit: 1, offset: 1 << 40 };
         let page = round.world.reads.owners_events(&round.read.seen, &round.read.period, &filter, (at, &first)).await;
         assert_eq!(page.ok().map(|page| page.total()), Some(round.events.len() as u64), "{}", round.trace);

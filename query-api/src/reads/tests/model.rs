@@ -1,4 +1,4 @@
-//! The model: which events reports make, and what an owner sees of each, read naively.
+//! The model: calculates the events of reports and what an owner sees of each, naively.
 
 use super::reports::TestReport;
 use super::world::Read;
@@ -25,7 +25,7 @@ pub(super) struct Shown<'a> {
     pub(super) org: Uuid,
     pub(super) platform: Uuid,
     pub(super) agent: &'a str,
-    /// 0 if there is none.
+    /// 0 if there is no session.
     pub(super) session: u64,
 }
 
@@ -39,13 +39,13 @@ impl Shown<'_> {
         self.role <= 1 && self.has_agent()
     }
 
-    /// Whose agent it is, and which.
+    /// Returns platform and agent.
     pub(super) fn named(&self) -> (String, String) {
         (self.platform.to_string(), self.agent.to_owned())
     }
 }
 
-/// The events of a set of reports.
+/// Returns the events of these reports.
 pub(in crate::reads) fn events(reports: &[TestReport]) -> Vec<Event<'_>> {
     let mut ordered: Vec<&TestReport> = reports.iter().collect();
     ordered.sort_by_key(|report| (report.accepted.at_us, report.accepted.place, report.accepted.identity));
@@ -61,7 +61,7 @@ pub(in crate::reads) fn events(reports: &[TestReport]) -> Vec<Event<'_>> {
 }
 
 impl<'a> Event<'a> {
-    /// The time of the first timely report, else of the first.
+    /// Returns the time of the first timely report, else of the first report.
     pub(in crate::reads) fn at_ms(&self) -> i64 {
         let is_timely = |report: &&&TestReport| {
             let late_ms = report.accepted.at_us as f64 / 1_000.0 - report.at_ms as f64;
@@ -70,7 +70,7 @@ impl<'a> Event<'a> {
         self.reports.iter().find(is_timely).unwrap_or(&self.reports[0]).at_ms
     }
 
-    /// Agent, edge, origin, index, no role; of one role the first accepted.
+    /// Returns the reports by role (agent, edge, origin, index, no role), then by acceptance.
     pub(in crate::reads) fn by_precedence(&self) -> Vec<&'a TestReport> {
         let mut reports = self.reports.clone();
         reports.sort_by_key(|report| report.observer.role.map_or(u8::MAX, |role| SourceRole::code(Some(role))));
@@ -93,7 +93,7 @@ impl<'a> Event<'a> {
         self.representing().site.as_ref().map(Site::domain).unwrap_or_default()
     }
 
-    /// As an owner sees a report of it.
+    /// Returns a report as an owner sees it.
     pub(super) fn shown(&self, report: &'a TestReport, read: &Read) -> Shown<'a> {
         let (facts, org) = (&report.facts, report.observer.org.0);
         let link = facts.link_site.rsplit('.').collect::<Vec<_>>().join(".");
@@ -103,18 +103,18 @@ impl<'a> Event<'a> {
         Shown { role: facts.role, org, platform, agent, session }
     }
 
-    /// All of them, the representing one first.
+    /// Returns all reports as an owner sees them, the representing one first.
     pub(super) fn all_shown(&self, read: &Read) -> Vec<Shown<'a>> {
         self.by_precedence().into_iter().map(|report| self.shown(report, read)).collect()
     }
 
-    /// The agent that the event counts for, if its representing report is a claim.
+    /// Returns the agent that the event counts for, if its representing report is a claim.
     pub(super) fn claimant(&self, read: &Read) -> Option<(String, String)> {
         let shown = self.shown(self.representing(), read);
         shown.is_claim().then(|| shown.named())
     }
 
-    /// Whether an agent claims it, and whether a server of an organization that claims nothing reports it.
+    /// Whether an agent claims the event, and whether a server of an organization without a claim reports it.
     pub(super) fn corroboration(&self, read: &Read) -> (bool, bool) {
         let all = self.all_shown(read);
         let claimants: BTreeSet<Uuid> = all.iter().filter(|shown| shown.is_claim()).map(|shown| shown.org).collect();
@@ -122,8 +122,9 @@ impl<'a> Event<'a> {
         (!claimants.is_empty(), is_seen)
     }
 
-    /// The fetch by the owner's first report that names a bot, else by the first with a status, else by the first that describes one; if
-    /// no report of the owner does, by another's in the same way.
+    /// Returns the facts of the fetch from the owner's first report that names a bot, else from the first with a status, else
+    /// from the first with any facts. Uses other organizations' reports, in the same order, only if no report of the owner has
+    /// facts.
     pub(super) fn fetch(&self) -> Fetch {
         let describing = |report: &&TestReport| report.facts.fetch.is_some();
         let reports: Vec<&TestReport> = self.by_precedence().into_iter().filter(describing).collect();
@@ -153,7 +154,7 @@ pub(super) fn sessions<'a, 's: 'a>(shown: impl IntoIterator<Item = &'a Shown<'s>
     distinct.len() as u64
 }
 
-/// The UTC day of a time.
+/// Returns the UTC day of a time.
 pub(super) fn day(at_ms: i64) -> String {
     chrono::DateTime::from_timestamp_millis(at_ms).unwrap().format("%Y-%m-%d").to_string()
 }

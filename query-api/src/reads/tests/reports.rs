@@ -1,4 +1,4 @@
-//! Random reports. Few values are different, so that ids, observers, times and hosts collide.
+//! Random reports. Few values are possible, so ids, observers, times and hosts collide.
 
 use super::{HOUR_MS, random_time};
 use rand::RngExt;
@@ -37,10 +37,10 @@ pub(in crate::reads) const HOSTS: [&str; 16] = [
 const AGENTS_TYPES: [&str; 5] = ["content_grounded", "content_cited", "content_presented", "content_engaged", "turn_started"];
 const INVENTED_TYPES: [&str; 4] = ["com.example.x", "com.example.y", "com.example.z", "com.example.x.y"];
 const AGENTS: [&str; 4] = ["", "alpha", "beta", "\u{e4}' \\"];
-/// Bots with their operators and purposes; the first is none.
+/// Bots with their operators and purposes; the first entry is for no bot.
 pub(super) const BOTS: [(&str, &str, &str); 4] =
     [("", "", ""), ("GPTBot", "OpenAI", "training"), ("ChatGPT-User", "OpenAI", "user"), ("ClaudeBot", "Anthropic", "training")];
-/// Paths of sections and of none, and with what patterns are made of.
+/// Paths with and without a section, and with characters of patterns.
 const PATHS: [&str; 14] = [
     "/",
     "",
@@ -62,14 +62,14 @@ fn pick<'a>(random: &mut StdRng, of: &[&'a str]) -> &'a str {
     of.choose(random).copied().unwrap_or_default()
 }
 
-/// Who reports; the first is a content owner. The halves of the last one sort differently as UUID and as number.
+/// Reporting organizations; the first is a content owner. The halves of the last one sort differently as UUID and as number.
 pub(super) const ORGANIZATIONS: [u128; 4] = [1, 2, 1 << 64, 1 << 127];
 
 fn org(random: &mut StdRng) -> OrgId {
     OrgId(Uuid::from_u128(*ORGANIZATIONS.choose(random).unwrap()))
 }
 
-/// Up to 300 reports, often few: then no event has several.
+/// Returns up to 300 reports, often so few that no event has several.
 pub(in crate::reads) fn random(random: &mut StdRng) -> Vec<TestReport> {
     let most = [10, 60, 300][random.random_range(0..3)];
     (0..random.random_range(0..most)).map(|_| report(random)).collect()
@@ -88,7 +88,7 @@ fn report(random: &mut StdRng) -> TestReport {
     } else {
         &[None, Some(SourceRole::Agent), Some(SourceRole::Edge), Some(SourceRole::Origin), Some(SourceRole::Index)]
     };
-    // Reports without a role are claims only if the reader may see their session.
+    // A report without a role is a claim only if the reader may see its session.
     let role = if random.random_bool(0.3) { None } else { roles[random.random_range(0..roles.len())] };
     let org = org(random);
     let drain = (role == Some(SourceRole::Edge) && shared_key.is_some() && random.random()).then(|| DrainId(Uuid::from_u128(7)));
@@ -108,14 +108,14 @@ fn report(random: &mut StdRng) -> TestReport {
     }
 }
 
-/// When it happened, and when it was accepted: mostly in time.
+/// Returns the time of an event and of its acceptance, mostly in time.
 fn times(random: &mut StdRng) -> (i64, i64) {
     let at_ms = random_time(random);
     let late_ms = [0, 1, 5_000, 2 * HOUR_MS, 25 * HOUR_MS, 800 * HOUR_MS, -2 * HOUR_MS][random.random_range(0..7)];
     (at_ms, at_ms + late_ms)
 }
 
-/// The identity of a report with a correlation id includes its observer and the shared key, that of others organization and host.
+/// Returns the identity. With a correlation id it includes the observer and the shared key, else organization and host.
 fn identity(random: &mut StdRng, observer: &Observer, host: usize, shared_key: Option<EventKey>) -> EventKey {
     let org = observer.org.0.as_u128() % 1_009;
     let id = random.random_range(0..8_u128) | org << 8 | (host as u128) << 24;
@@ -124,7 +124,7 @@ fn identity(random: &mut StdRng, observer: &Observer, host: usize, shared_key: O
 }
 
 fn facts(random: &mut StdRng, (event_type, role): (&str, u8), (org, host): (OrgId, &str), is_alone: bool) -> ReportFacts {
-    // A click token of another organization binds only events without a correlation id.
+    // A click token of another organization requires an event without a correlation id.
     let platform = if is_alone && random.random_bool(0.6) { self::org(random) } else { org };
     let session = match random.random_range(0..4_u128) {
         0 => 0,

@@ -1,4 +1,4 @@
-//! Series of every split.
+//! Series with every split.
 
 use super::model::{Event, Shown, sessions};
 use super::world::{MOST, Read};
@@ -26,7 +26,7 @@ const SPLITS: [Split; 11] = [
     Split::Outcome,
 ];
 
-/// The values of an event, each with the reports under it.
+/// Returns the values of an event, each with its reports.
 fn values<'a>(event: &Event<'a>, split: Split, read: &Read) -> BTreeMap<Value, Vec<Shown<'a>>> {
     let fetch = event.fetch();
     let one = |name: &str| Some((false, String::new(), name.to_owned()));
@@ -58,7 +58,7 @@ fn values<'a>(event: &Event<'a>, split: Split, read: &Read) -> BTreeMap<Value, V
     values
 }
 
-/// The name under which a series has a log line, if it has any.
+/// Returns the value of a log line, if the series contains it.
 fn line_name(line: &FailedFetch, split: Split, asked: Option<Outcome>) -> Option<String> {
     let of_line = lines::outcome(line);
     match split {
@@ -74,10 +74,10 @@ fn line_name(line: &FailedFetch, split: Split, asked: Option<Outcome>) -> Option
     }
 }
 
-/// The reports of a bucket and a value, by event.
+/// The reports by bucket and value, grouped by event.
 type Cells<'a> = BTreeMap<(i64, Value), Vec<Vec<Shown<'a>>>>;
 
-/// Puts the reports of values that are not listed under one.
+/// Merges the values that are not listed.
 fn without_others(reports: Cells<'_>, split: Split) -> Cells<'_> {
     let most = match split {
         Split::Role => return reports,
@@ -95,7 +95,7 @@ fn without_others(reports: Cells<'_>, split: Split) -> Cells<'_> {
     shown
 }
 
-/// The cells of a series, and its extent.
+/// Returns the cells of a series, and its extent.
 fn expected(round: &Round<'_>, (by, split): (By, Split)) -> (Extent, Vec<Cell>) {
     let Round { events, lines, outcome, read, .. } = round;
     let mut reports: Cells<'_> = BTreeMap::new();
@@ -111,7 +111,7 @@ fn expected(round: &Round<'_>, (by, split): (By, Split)) -> (Extent, Vec<Cell>) 
         if let Some(name) = line_name(line, split, *outcome) {
             let bucket = line.at_ms.div_euclid(by.ms());
             buckets.insert(bucket);
-            // Nobody reports it in a session.
+            // Log lines have no session.
             reports.entry((bucket, (false, String::new(), name))).or_default().push(Vec::new());
         }
     }
@@ -159,5 +159,5 @@ async fn series_equal_the_model() {
         }
     })
     .await;
-    assert!(bounded.len() > 4, "few splits had more values than are listed: {bounded:?}");
+    assert!(bounded.len() > 4, "too few splits had more values than are listed: {bounded:?}");
 }

@@ -1,4 +1,4 @@
-//! Reports in the tables, written as the writer does it.
+//! Reports in the tables, written like the writer does it.
 
 use super::reports::TestReport;
 use rand::RngExt;
@@ -15,7 +15,6 @@ use store::row::{EventRow, EventWrite};
 use store::row_binary::Encoder;
 use store::tables::{DDL, EVENT_COLUMNS, FAILED_FETCH_COLUMNS, FailedFetchRow, encode_event};
 
-/// The tables of one test.
 pub(in crate::reads) struct Stored {
     settings: ClickHouseSettings,
 }
@@ -34,7 +33,7 @@ impl Stored {
     }
 
     async fn insert(&self, statement: &str, rows: Vec<u8>) {
-        // ClickHouse refuses a request without a body.
+        // ClickHouse rejects requests without a body.
         if rows.is_empty() {
             return;
         }
@@ -49,7 +48,7 @@ impl Stored {
         assert!(status.is_success(), "{query:?} {status}: {}", response.text().await.unwrap());
     }
 
-    /// Replaces what is stored by these reports and copies of log lines, in blocks of random sizes.
+    /// Replaces the stored rows by these reports and copies of log lines, in blocks of random size.
     pub(in crate::reads) async fn fill(&self, reports: &[TestReport], copies: &[FailedFetchRow], random: &mut StdRng) {
         for table in ["events", "sites", "failed_fetches"] {
             self.run(&format!("TRUNCATE TABLE {table}")).await;
@@ -71,7 +70,7 @@ impl Stored {
         }
     }
 
-    /// Some blocks are inserted again, as after a crash.
+    /// Inserts some blocks twice, as after a crash.
     async fn insert_copies(&self, copies: &[FailedFetchRow], random: &mut StdRng) {
         let columns: Vec<&str> = FAILED_FETCH_COLUMNS.iter().map(|(name, _)| *name).collect();
         let insert = format!("INSERT INTO failed_fetches ({}) FORMAT RowBinary", columns.join(", "));
@@ -112,7 +111,7 @@ impl Stored {
 
 type Rows = BTreeMap<EventKey, EventRow<Facts>>;
 
-/// What the writer would write for a block.
+/// Returns the writer's changes for a block.
 fn changes(rows: &Rows, block: &[TestReport]) -> Changes<Facts> {
     let mut groups: BTreeMap<EventKey, Vec<TestReport>> = BTreeMap::new();
     block.iter().for_each(|report| groups.entry(report.group()).or_default().push(report.clone()));

@@ -36,14 +36,14 @@ fn expected(events: &[Event<'_>], read: &Read) -> SummaryFigures {
     figures
 }
 
-/// Whether another report than the representing one has an agent behind it.
+/// Whether a report other than the representing one has an agent.
 fn has_others(event: &Event<'_>) -> bool {
     event.by_precedence()[1..].iter().any(|report| report.facts.role == 1 || report.facts.session != 0)
 }
 
 #[tokio::test]
 async fn summaries_equal_the_model() {
-    // Each of the two statements has to count something.
+    // Both statements must count something.
     let (mut with_others, mut without_others) = (0, 0);
     let mut bounded = (0, 0);
     for _ in 0..5 {
@@ -61,5 +61,5 @@ async fn summaries_equal_the_model() {
             return;
         }
     }
-    panic!("a statement has counted nothing, or no list was too long: {with_others} {without_others} {bounded:?}");
+    panic!("one statement counted nothing, or no list was too long: {with_others} {without_others} {bounded:?}");
 }

@@ -1,4 +1,4 @@
-//! Two owners with their hosts, and random reads of theirs.
+//! Two owners with their hosts, and random reads of them.
 
 use super::model::Event;
 use super::reports::HOSTS;
@@ -24,7 +24,7 @@ use service_kit::stores;
 use service_kit::testing::{Seed, TestStores};
 use uuid::Uuid;
 
-/// Verified hosts: owner, host and the first millisecond that it may see.
+/// Verified hosts: owner, host and the first visible millisecond.
 const VERIFIED: [(usize, &str, i64); 7] = [
     (0, "example.com", i64::MIN),
     (1, "blog.example.com", i64::MIN),
@@ -35,10 +35,9 @@ const VERIFIED: [(usize, &str, i64); 7] = [
     (0, "sub.other.test", NEW_YEAR_MS + 12 * HOUR_MS),
 ];
 
-/// So few that random reports have more.
+/// Low enough that random reports exceed it.
 pub(in crate::reads) const MOST: Most = Most { types: 6, types_of_page: 3, agents: 5, in_series: 3, others_in_series: 2 };
 
-/// The stores, and who owns what.
 pub(in crate::reads) struct World {
     pub(in crate::reads) reads: Reads,
     pub(in crate::reads) store: Stored,
@@ -67,7 +66,7 @@ impl World {
         }
     }
 
-    /// A read of an owner, half of them of one domain.
+    /// Returns a random read of an owner, half of the time for one domain.
     pub(in crate::reads) async fn random_read(&self, random: &mut StdRng) -> Read {
         let owner = random.random_range(0..2);
         let is_own = |host: &&&str| owner_of(host).is_some_and(|(of, _)| of == owner);
@@ -91,7 +90,7 @@ impl World {
     }
 }
 
-/// What an owner asks for.
+/// A read of an owner.
 #[derive(Debug)]
 pub(in crate::reads) struct Read {
     owner: usize,
@@ -102,12 +101,12 @@ pub(in crate::reads) struct Read {
 }
 
 impl Read {
-    /// Whether the read shows an event.
+    /// Whether the read returns the event.
     pub(in crate::reads) fn shows(&self, event: &Event<'_>) -> bool {
         !event.event_type().starts_with("turn_") && self.covers(&event.host(), event.at_ms())
     }
 
-    /// Whether the read is about what happens on a host at this time.
+    /// Whether the read includes events of this host and time.
     pub(super) fn covers(&self, host: &str, at_ms: i64) -> bool {
         self.may_see(host, at_ms)
             && self.domain.is_none_or(|domain| is_within(host, domain))
@@ -115,13 +114,13 @@ impl Read {
             && self.window.1.is_none_or(|until| at_ms < until)
     }
 
-    /// Whether the owner may see what happens on a host at this time, whatever the read is narrowed to.
+    /// Whether the owner may see events of this host and time, in any read.
     pub(in crate::reads) fn may_see(&self, host: &str, at_ms: i64) -> bool {
         owner_of(host).is_some_and(|(owner, from_ms)| owner == self.owner && at_ms >= from_ms)
     }
 }
 
-/// The owner of the longest verified host above, and from when on it may see the host.
+/// Returns the owner of the longest verified host above, and the first time that it may see.
 fn owner_of(host: &str) -> Option<(usize, i64)> {
     let above = VERIFIED.iter().filter(|(_, verified, _)| is_within(host, verified));
     above.max_by_key(|(_, verified, _)| verified.len()).map(|(owner, _, from_ms)| (*owner, *from_ms))

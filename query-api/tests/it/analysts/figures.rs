@@ -1,4 +1,4 @@
-//! Figures of the views equal those of the API for the same owner.
+//! The views' figures equal those of the API for the same owner.
 
 use super::{Analyst, Cast, DAY_MS, World, cast, single};
 use crate::test_app::{Observation, seen};
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 const STEPS: [&str; 5] = ["retrieved", "grounded", "cited", "presented", "engaged"];
 
-/// Reports on hosts of two owners and of nobody: of several observers, copies, turns, clicks and bots.
+/// Reports on hosts of two owners and on unverified hosts, with several observers, copies, turns, clicks and bots.
 pub(super) fn reports(random: &mut impl Rng) -> Vec<Observation> {
     let hosts = ["a.test", "www.blog.a.test", "shop.a.test", "b.test", "x.b.test", "nota.test"];
     let types =
@@ -40,7 +40,7 @@ pub(super) fn reports(random: &mut impl Rng) -> Vec<Observation> {
     (0..400_u32).map(report).collect()
 }
 
-/// Lines of these members, sorted.
+/// Returns the items as sorted lines of these members.
 fn lines(items: &[Value], members: &[&str]) -> Vec<String> {
     let text = |value: &Value| match value {
         Value::Null => String::new(),
@@ -55,7 +55,7 @@ fn sorted(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// Who reads: an account, and a key with the parameters by which it reads the same.
+/// An account, and an API key with the parameters that read the same data.
 struct Pair<'a> {
     world: &'a World,
     analyst: &'a Analyst,
@@ -65,7 +65,7 @@ struct Pair<'a> {
 
 impl Pair<'_> {
     async fn agree(&self) {
-        // As the process would: on a busy machine a comparison can take longer than rights are valid.
+        // Extends the permissions like the process: on a busy machine, a comparison can take longer than they are valid.
         self.world.round().await;
         self.totals_agree().await;
         self.lists_agree().await;
@@ -95,7 +95,7 @@ impl Pair<'_> {
         }
     }
 
-    /// The pages of the API, and statements that return the same lines.
+    /// Compares pages of the API with statements that return the same lines.
     async fn lists_agree(&self) {
         let steps = STEPS.map(|step| format!("countIf(event_type = 'content_{step}')")).join(", ");
         let claimant = "if(claimant_id = toUUID('00000000-0000-0000-0000-000000000000'), '', toString(claimant_id)), claimed_by";
@@ -123,7 +123,7 @@ impl Pair<'_> {
         assert_eq!(self.number(outcome).await, fetches);
     }
 
-    /// Every event that the API lists is one row, with the same members.
+    /// Compares the events in the API's list with the rows of the view.
     async fn events_agree(&self) {
         let page = self.page("events", &[]).await;
         let text = |item: &Value, member: &str| item[member].as_str().unwrap_or_default().to_owned();
@@ -214,7 +214,7 @@ async fn views_separate_owners_by_host_and_time() {
     world.settle().await;
     let first = [seen("a.test", 1), seen("shop.a.test", 2), seen("blog.a.test", 3), seen("nota.test", 5)];
     world.app.insert(&first).await;
-    // A host that has its first event now, and the day on which the other's begins.
+    // A host whose first event is now, and the first day of the other owner.
     world
         .app
         .insert(&[seen("x.shop.a.test", 6), seen("blog.a.test", 4).after(DAY_MS), seen("y.blog.a.test", 7).after(DAY_MS)])
@@ -228,7 +228,7 @@ async fn views_separate_owners_by_host_and_time() {
     Pair { world: &world, analyst: &analyst, key: &owner.key, query: &[] }.agree().await;
     Pair { world: &world, analyst: &others, key: &other.key, query: &[] }.agree().await;
 
-    // The owner that follows sees what happened below its hosts since the other left.
+    // The next owner sees events below its hosts since the other one left.
     world.sql("UPDATE domains SET released_at = now() WHERE organization_id = $1", other.id.0).await;
     world.round().await;
     assert_eq!(others.number("SELECT count() FROM events").await, 0);
@@ -236,7 +236,7 @@ async fn views_separate_owners_by_host_and_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agents_of_click_tokens_are_shown_as_by_the_api() {
+async fn views_show_agents_of_click_tokens_like_the_api() {
     let (world, owner, analyst) = single().await;
     let click = |key, link_site: &str| {
         let click = seen("a.test", key).named("content_engaged").by(1).session(7).agent("secret-agent");
@@ -249,7 +249,7 @@ async fn agents_of_click_tokens_are_shown_as_by_the_api() {
     let (own, open) = (format!("{}\tsecret-agent", Uuid::from_u128(2)), format!("{}\topen-agent", Uuid::from_u128(1)));
     assert_eq!(analyst.ask(shown).await, [nobody.as_str(), &nobody, &open, &own].join("\n"));
     Pair { world: &world, analyst: &analyst, key: &owner.key, query: &[] }.agree().await;
-    // The link's host has another owner before the click: it is not this account's.
+    // The link's host had another owner before the click, so it isn't this account's.
     world.own_from_second_day(owner.id).await;
     world.round().await;
     world.app.insert(&[Observation { at: crate::test_app::NEW_YEAR_MS + 2 * DAY_MS, ..click(5, "test.a") }]).await;
@@ -258,7 +258,7 @@ async fn agents_of_click_tokens_are_shown_as_by_the_api() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn views_contain_no_session_and_describe_each_column() {
+async fn views_have_no_sessions_and_describe_each_column() {
     let (world, _, analyst) = single().await;
     world.app.insert(&[seen("a.test", 3).session(9).agent("open-agent").data(r#"{"query_text": "secret"}"#)]).await;
     for view in ["events", "reports"] {
@@ -276,11 +276,11 @@ async fn views_contain_no_session_and_describe_each_column() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_behind_an_agents_report_are_hidden_as_by_the_api() {
+async fn views_hide_servers_of_agent_reports_like_the_api() {
     let (world, owner, analyst) = single().await;
     let report = |key, role, org| seen("a.test", key).role(role).by(org);
     let agents = report(1, SourceRole::Agent, 1).session(7).agent("open-agent");
-    // A report that represents its event is shown.
+    // The report that represents its event is shown.
     let represents = report(2, SourceRole::Edge, 3).agent("open-edge");
     let ids = [agents.key_id(), represents.key_id()];
     world.app.insert(&[agents, report(1, SourceRole::Edge, 2).agent("secret-edge"), represents]).await;

@@ -1,4 +1,5 @@
-//! What an account can't do: reach tables, other accounts and the server, change settings, or evaluate conditions on rows of others.
+//! What an account can't do: access tables, other accounts and the server, change settings, or evaluate conditions on rows of
+//! others.
 
 use super::native::Native;
 use super::{Analyst, DAY_MS, PASSWORD, guarded, theirs};
@@ -6,7 +7,7 @@ use crate::test_app::seen;
 use reqwest::StatusCode;
 use service_kit::testing::client;
 
-/// Statements about tables, by every way that names one.
+/// Statements about tables, with every way to name one.
 const OF_TABLES: [&str; 24] = [
     "SELECT count() FROM {table}",
     "SELECT 1 FROM {table} LIMIT 1",
@@ -51,7 +52,7 @@ const OF_ACCOUNTS: [&str; 13] = [
     "ALTER USER {login} IDENTIFIED BY 'mine'",
 ];
 
-/// Statements about the server, its system tables and whatever it can reach.
+/// Statements about the server, its system tables and external resources.
 const OF_SERVER: [&str; 39] = [
     "CREATE TEMPORARY TABLE mine (x UInt8)",
     "CREATE USER mine",
@@ -104,7 +105,7 @@ fn attacks(login: &str, other: &str) -> Vec<String> {
     of_tables.chain(of_accounts).chain(OF_SERVER.map(ToOwned::to_owned)).collect()
 }
 
-/// Settings by which a statement would mean something else, see more, take more or stop another one.
+/// Settings that would change a statement's meaning, reveal more, exceed limits or stop other statements.
 const REFUSED: [&str; 22] = [
     "readonly=0",
     "readonly=2",
@@ -142,7 +143,7 @@ const ALLOWED: [&str; 8] = [
     "log_comment=x",
 ];
 
-/// Limits of an account, written again.
+/// Limits of an account, repeated independently of the configuration.
 const LIMITS: [(&str, &str); 12] = [
     ("readonly", "1"),
     ("allow_ddl", "false"),
@@ -158,12 +159,12 @@ const LIMITS: [(&str, &str); 12] = [
     ("cancel_http_readonly_queries_on_client_close", "true"),
 ];
 
-/// Returns whether the error says that a setting can't be changed.
+/// Whether the error means that a setting can't be changed.
 fn is_no_change(error: &str) -> bool {
     ["Cannot modify", "shouldn't be"].iter().any(|why| error.contains(why))
 }
 
-/// Conditions that fail on rows that aren't the account's.
+/// Conditions that fail on rows of others.
 const PROBES: [&str; 6] = [
     "throwIf(content_url LIKE '%theirs%') = 0",
     "throwIf(host NOT IN ('a.test', 'shop.a.test')) = 0",
@@ -176,7 +177,7 @@ const PROBES: [&str; 6] = [
 const COUNT: &str = "SELECT count() FROM events";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn accounts_read_their_views_and_nothing_else() {
+async fn accounts_can_read_only_their_views() {
     let (world, analyst, other) = guarded().await;
     world.app.insert(&theirs()).await;
     let port = world.server.as_ref().unwrap().native_port();
@@ -201,13 +202,13 @@ async fn accounts_read_their_views_and_nothing_else() {
         analyst.refusal("", &statement).await;
     }
     let merged = "SELECT count() FROM merge(REGEXP('.*'), '^events$')";
-    assert_eq!(analyst.number(merged).await, 2, "it finds the account's view alone");
+    assert_eq!(analyst.number(merged).await, 2, "only the account's view matches");
     let visible = analyst.ask("SELECT arraySort(groupUniqArray((database, name))) FROM system.tables").await;
     assert_eq!(visible, "[('analytics','events'),('analytics','reports')]");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn accounts_change_only_settings_that_reveal_nothing() {
+async fn accounts_can_change_only_harmless_settings() {
     let (world, analyst, _) = guarded().await;
     world.app.insert(&theirs()).await;
     for setting in REFUSED {
@@ -270,7 +271,7 @@ async fn conditions_are_evaluated_only_on_rows_of_the_account() {
     }
 }
 
-/// Views that forgot every condition, with the rights of the real ones.
+/// Replaces a view by one without conditions but with the same definer.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_policies_hide_rows_of_others_from_any_view() {
     let (world, analyst, _) = guarded().await;
@@ -287,7 +288,7 @@ async fn row_policies_hide_rows_of_others_from_any_view() {
     }
 }
 
-/// `currentUser` is what the client says. The views must ask who signed in.
+/// The client chooses `currentUser`, so the views must use the authenticated user.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_cannot_claim_to_be_another_account() {
     let (world, analyst, other) = guarded().await;
@@ -296,7 +297,7 @@ async fn clients_cannot_claim_to_be_another_account() {
     let asked = tokio::task::spawn_blocking(move || {
         let mut native = Native::open(port, &analyst.login, PASSWORD).unwrap();
         let user = native.ask_for(&other.login, "SELECT currentUser()").unwrap();
-        assert_eq!(user, std::slice::from_ref(&other.login), "the claim has an effect, so the test can fail");
+        assert_eq!(user, std::slice::from_ref(&other.login), "the claimed user has an effect");
         native.ask_for(&other.login, "SELECT DISTINCT host FROM events ORDER BY host").unwrap()
     });
     assert_eq!(asked.await.unwrap(), ["a.test", "shop.a.test"]);
@@ -313,7 +314,7 @@ async fn conditions_on_day_and_site_use_the_primary_key() {
     for view in ["events", "reports"] {
         let granules = async |condition: &str| {
             let plan = analyst.ask(&format!("EXPLAIN indexes = 1 SELECT count() FROM {view} WHERE {condition}")).await;
-            // Of the last index: selected and all.
+            // Selected and total granules of the last index.
             let last = plan.lines().filter_map(|line| line.trim().strip_prefix("Granules: ")).next_back().unwrap().to_owned();
             let (selected, all) = last.split_once('/').unwrap();
             (selected.parse::<u64>().unwrap(), all.parse::<u64>().unwrap())
@@ -328,7 +329,7 @@ async fn conditions_on_day_and_site_use_the_primary_key() {
     }
 }
 
-/// docs/operating/analytics.md#what-an-account-can-learn-about-others
+/// See docs/operating/analytics.md#what-an-account-can-learn-about-others.
 #[tokio::test(flavor = "multi_thread")]
 async fn sizes_of_reads_count_only_granules_next_to_own_rows() {
     const GRANULE: u64 = 256;
@@ -356,7 +357,7 @@ async fn sizes_of_reads_count_only_granules_next_to_own_rows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plans_and_definitions_name_no_host_of_others() {
+async fn plans_and_definitions_hide_hosts_of_others() {
     let (world, analyst, _) = guarded().await;
     world.app.insert(&theirs()).await;
     for view in ["events", "reports"] {
@@ -384,7 +385,7 @@ async fn plans_and_definitions_name_no_host_of_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_signs_in_with_another_password_or_as_the_definer() {
+async fn wrong_passwords_and_the_definer_cannot_sign_in() {
     let (_world, analyst, other) = guarded().await;
     let definer = "telemetry_analyst_views";
     for (user, password) in
@@ -397,7 +398,7 @@ async fn nobody_signs_in_with_another_password_or_as_the_definer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_upkeeps_account_creates_no_user_and_changes_no_table() {
+async fn upkeep_account_cannot_create_users_or_change_tables() {
     let (world, analyst, _) = guarded().await;
     world.app.insert(&theirs()).await;
     let upkeep = Analyst { login: "telemetry_analysts".to_owned(), ..analyst };

@@ -1,4 +1,4 @@
-//! When accounts begin and end.
+//! Start and end of accounts.
 
 use super::{Analyst, Cast, World, as_upkeep, cast, owners, single, theirs};
 use query_api::analysts::Round;
@@ -8,13 +8,13 @@ use service_kit::testing::{TestProcess, eventually, free_address};
 
 const COUNT: &str = "SELECT count() FROM events";
 
-/// The error of statements while nobody has checked what the account may see.
+/// Whether the statement fails because the account's permissions have expired.
 async fn is_unchecked(analyst: &Analyst, statement: &str) -> bool {
     analyst.refusal("", statement).await.contains("was not checked lately")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn accounts_end_with_revocation_delegation_or_domain_in_the_next_round() {
+async fn accounts_end_in_the_round_after_a_revocation() {
     let mut world = World::start().await;
     let Cast { owner, other, partner, analyst, others, partners } = cast(&world).await;
     let without = world.account(4, partner.id, Some(other.id)).await;
@@ -23,7 +23,7 @@ async fn accounts_end_with_revocation_delegation_or_domain_in_the_next_round() {
     let own = analyst.number(COUNT).await;
     assert!(own > 0 && others.number(COUNT).await > 0);
     assert_eq!(partners.number(COUNT).await, own);
-    assert!(without.refusal("", "SELECT 1").await.contains("AUTHENTICATION_FAILED"), "its delegation doesn't exist");
+    assert!(without.refusal("", "SELECT 1").await.contains("AUTHENTICATION_FAILED"), "it has no delegation");
     assert_eq!(world.round().await, Round { live: 3, ..Round::default() }, "a round without changes stores nothing");
 
     world.sql("UPDATE delegations SET revoked_at = now() WHERE grantee_org_id = $1", partner.id.0).await;
@@ -50,7 +50,7 @@ async fn accounts_end_with_revocation_delegation_or_domain_in_the_next_round() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unchecked_accounts_fail_and_never_show_less() {
+async fn expired_accounts_fail_instead_of_showing_less() {
     let (world, _, analyst) = single().await;
     let left = "SELECT dateDiff('second', now64(3), until) FROM analyst_access FINAL";
     let left = world.app.clickhouse().query(left).fetch_one::<i64>().await.unwrap();
@@ -74,7 +74,7 @@ async fn unchecked_accounts_fail_and_never_show_less() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_process_starts_and_ends_accounts_by_itself() {
+async fn process_starts_and_ends_accounts() {
     let mut world = World::start().await;
     let (owner, _) = owners(&world).await;
     let analyst = world.account(1, owner.id, None).await;

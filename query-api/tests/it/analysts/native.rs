@@ -1,20 +1,19 @@
-//! A client of ClickHouse's native protocol, as much of it as it takes to send a statement and read texts and numbers back.
-//!
-//! Must speak a revision that is old enough to be short: what came later is settings, addenda and packets that nobody here needs.
+//! A minimal client of ClickHouse's native protocol: sends a statement and reads texts and numbers. It uses an old revision,
+//! which has fewer packets and no settings as text.
 
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Newer than client information, older than time zones and settings as texts.
+/// Has client information, but no time zones and no settings as text.
 const REVISION: u64 = 54_032;
 
-/// A connection of a user who has signed in.
+/// An authenticated connection.
 pub(super) struct Native {
     stream: BufReader<TcpStream>,
 }
 
-/// The values of an answer, or the exception.
+/// The values of a result, or the exception.
 pub(super) type Answer = Result<Vec<String>, String>;
 
 fn number(mut value: u64) -> Vec<u8> {
@@ -32,7 +31,7 @@ fn text(value: &str) -> Vec<u8> {
 }
 
 impl Native {
-    /// Signs in, or says why that is refused.
+    /// Signs in. Returns the exception if the server rejects it.
     pub(super) fn open(port: u16, user: &str, password: &str) -> Result<Self, String> {
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -54,7 +53,7 @@ impl Native {
         self.run(1, "", statement)
     }
 
-    /// Runs a statement as a server does that passes on the statement of `user`.
+    /// Runs a statement like a server that forwards the statement of `user`.
     pub(super) fn ask_for(&mut self, user: &str, statement: &str) -> Answer {
         self.run(2, user, statement)
     }
@@ -64,7 +63,7 @@ impl Native {
         let information = [vec![kind], text(user), text(""), text("127.0.0.1:1"), vec![1], client].concat();
         let settings = text("");
         let query = [number(1), text(""), information, settings, number(2), number(0), text(statement)].concat();
-        // The data that a statement brings: none.
+        // The statement has no data, so the block is empty.
         let block_info = [number(1), vec![0], number(2), (-1_i32).to_le_bytes().to_vec(), number(0)].concat();
         let data = [number(2), text(""), block_info, number(0), number(0)].concat();
         self.send(&[query, data].concat());
@@ -76,7 +75,7 @@ impl Native {
                 3 => self.skip_numbers(3),
                 5 => return Ok(values),
                 6 => self.profile(),
-                other => panic!("packet {other} is none of this revision"),
+                other => panic!("unknown packet {other}"),
             }
         }
     }
@@ -88,7 +87,7 @@ impl Native {
                 0 => break,
                 1 => drop(self.bytes(1)),
                 2 => drop(self.bytes(4)),
-                other => panic!("field {other} of a block is none of this revision"),
+                other => panic!("unknown block field {other}"),
             }
         }
         let (columns, rows) = (self.number(), self.number());
@@ -106,7 +105,7 @@ impl Native {
             "UInt64" => u64::from_le_bytes(self.bytes(8).try_into().unwrap()).to_string(),
             "UInt8" => self.bytes(1)[0].to_string(),
             "String" => self.text(),
-            other => panic!("a column of the type {other} is not read here"),
+            other => panic!("unsupported column type {other}"),
         }
     }
 

@@ -7,7 +7,7 @@ use service_kit::testing::random_seed;
 
 const DOCUMENT: &str = include_str!("../../../../docs/operating/analytics.md");
 
-/// The statements of the document, in order.
+/// Returns the statements of the document, in order.
 fn queries() -> Vec<&'static str> {
     DOCUMENT.split("```sql\n").skip(1).map(|rest| rest.split("```").next().unwrap().trim()).collect()
 }
@@ -17,7 +17,7 @@ fn sum(rows: &str, column: usize) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_query_of_the_document_returns_what_it_says() {
+async fn documented_queries_return_the_documented_figures() {
     let (world, owner, analyst) = single().await;
     let mut random = rand::rngs::StdRng::seed_from_u64(random_seed());
     world.app.insert(&reports(&mut random)).await;

@@ -5,11 +5,11 @@ use crate::test_app::seen;
 use service_kit::testing::{client, eventually};
 use std::time::Duration;
 
-/// Runs as long as the server lets it.
+/// Runs until the server's time limit.
 const ENDLESS: &str = "SELECT sum(cityHash64(a.number, b.number)) FROM numbers(1000000000) AS a CROSS JOIN numbers(1000) AS b";
 
 impl Analyst {
-    /// Starts a statement under a query id; it ends when the result is dropped.
+    /// Starts a statement with this query id. It ends when the task is aborted.
     fn start(&self, query_id: &str) -> tokio::task::JoinHandle<()> {
         let asked = client().post(format!("{}/?query_id={query_id}", self.url)).basic_auth(&self.login, Some(PASSWORD));
         let asked = asked.body(ENDLESS).timeout(Duration::from_secs(60)).send();
@@ -18,14 +18,14 @@ impl Analyst {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn busy_accounts_neither_stop_nor_delay_the_writer() {
+async fn busy_accounts_do_not_delay_the_writer() {
     let (world, analyst, _) = guarded().await;
     let event = |key| seen("a.test", key).after(2 * DAY_MS);
     world.app.insert(&[event(1)]).await;
     let slots: Vec<String> = world.app.clickhouse().query("SELECT slot FROM writers").fetch_all().await.unwrap();
-    assert!(slots.iter().all(|slot| slot.len() >= 32), "query ids of writers can be guessed: {slots:?}");
+    assert!(slots.iter().all(|slot| slot.len() >= 32), "query ids of writers are too short: {slots:?}");
 
-    // Names that writers and their tasks have, and the fixed query id of the first epoch.
+    // Names of writers and their tasks, and the fixed query id of the first epoch.
     let names: Vec<String> =
         world.app.clickhouse().query("SELECT writer FROM writers WHERE epoch > 0").fetch_all().await.unwrap();
     let names = names.iter().map(String::as_str).take(1).chain(["compact-telemetry", "content-telemetry-first-epoch", "1"]);
@@ -39,12 +39,12 @@ async fn busy_accounts_neither_stop_nor_delay_the_writer() {
     let said = analyst.refusal("", "SELECT 1").await;
     assert!(said.contains("TOO_MANY_SIMULTANEOUS_QUERIES"), "{said}");
 
-    // A block, a takeover, and a block of the next writer.
+    // Inserts a block, replaces the writer, and inserts another block.
     world.app.insert(&[event(2)]).await;
     world.app.restart_writer().await;
     world.app.insert(&[event(3)]).await;
     let still: u64 = world.app.clickhouse().query(count).bind(&analyst.login).fetch_one().await.unwrap();
-    assert_eq!(still, 4, "the statements ran all the time");
+    assert_eq!(still, 4, "the statements are still running");
     running.iter().for_each(tokio::task::JoinHandle::abort);
     eventually("the account's own events are complete", async || {
         let (status, text) = analyst.ask_with("", "SELECT count() FROM events").await;

@@ -42,7 +42,7 @@ const EXECUTED: &[(&str, &str)] = &[
     ("telemetry identity-api admin access-request", "lists_approves_and_rejects_access_requests"),
     ("telemetry identity-api admin partner", "trusts_and_untrusts_partners"),
     ("telemetry identity-api admin analyst", "creates_lists_and_revokes_analyst_accounts"),
-    ("telemetry query-api analysts", "the_process_starts_and_ends_accounts_by_itself"),
+    ("telemetry query-api analysts", "process_starts_and_ends_accounts"),
     ("telemetry identity-api migrate", "a_dump_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
     ("telemetry stream-workers prepare", "preparing_twice_is_as_good_as_once"),
     ("telemetry stream-workers deliver", "s7_f34_a_delivery_survives_the_kill_of_its_deliverer_and_comes_again_as_it_was"),
