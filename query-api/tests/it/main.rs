@@ -1,6 +1,6 @@
-//! The reads over HTTP, against the real stores. One binary, so that it links once.
+//! Tests of the reads over HTTP with real stores. A single binary, because linking is slow.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod analysts;
 mod arriving;
@@ -41,7 +41,7 @@ mod visibility;
 mod walks;
 
 #[test]
-#[ignore = "the service itself, which other tests start"]
+#[ignore = "the service, started by other tests"]
 fn as_the_service() {
     service_kit::testing::be_the_service(query_api::start);
 }

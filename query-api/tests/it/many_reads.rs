@@ -1,5 +1,5 @@
-//! R18: reads that cost much, many at a time. Each is capped, a key has so many under way and no more, and who has
-//! none under way is answered.
+//! R18: many expensive reads at a time. Each one is limited, a key has a maximum number in progress, and other callers still
+//! get responses.
 
 use crate::test_app::{TestApp, seen};
 use futures::future::join_all;
@@ -15,14 +15,14 @@ use tokio::net::TcpStream;
 
 const LINES: &str = "application/x-ndjson";
 
-/// Events of 30 KB each: a thousand are more than the buffers on the way hold.
+/// Inserts events of 30 KB each; a thousand exceed all buffers.
 async fn insert_long(app: &TestApp, host: &str, count: u128) {
     let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
     let rows: Vec<_> = (0..count).map(|key| seen(host, key).role(Edge).data(&long).id(&key.to_string())).collect();
     app.insert(&rows).await;
 }
 
-/// Status, `Retry-After` and length of a read of the whole year.
+/// Returns status, `Retry-After` and length of a read of the whole year.
 async fn year(http: &reqwest::Client, app: &TestApp, key: &str, path: &str) -> (u16, Option<String>, usize) {
     let url = format!("{}{path}?since=2026-01-01&until=2026-12-31", app.server.url);
     let response = http.get(url).header("x-api-key", key).send().await.unwrap();
@@ -31,7 +31,7 @@ async fn year(http: &reqwest::Client, app: &TestApp, key: &str, path: &str) -> (
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r18_of_a_hundred_reads_at_once_a_key_has_its_share_and_the_rest_are_told_to_wait() {
+async fn excess_reads_of_a_key_return_429() {
     let app = TestApp::limited(ReadSettings { reads_per_key: 3, reads_at_once: 0, ..ReadSettings::default() }).await;
     let (owner, other) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
     let rows: Vec<_> = (0..20_000)
@@ -42,7 +42,7 @@ async fn r18_of_a_hundred_reads_at_once_a_key_has_its_share_and_the_rest_are_tol
     let paths = ["summary", "events", "urls", "corroboration", "funnel"];
     let asked: Vec<String> = (0..100).map(|number| format!("/content-owners/{}", paths[number % 5])).collect();
     let siege = join_all(asked.iter().map(|path| year(&http, &app, &owner.key, path)));
-    // Who is not the one that asks so much is answered meanwhile.
+    // Another owner gets responses meanwhile.
     let neighbour = async {
         for _ in 0..5 {
             assert_eq!(year(&http, &app, &other.key, "/content-owners/summary").await.0, 200);
@@ -55,7 +55,7 @@ async fn r18_of_a_hundred_reads_at_once_a_key_has_its_share_and_the_rest_are_tol
     for (status, wait, _) in &answers {
         assert_eq!(wait.as_deref(), (*status == 429).then_some("1"));
     }
-    // Every place has come back.
+    // All slots are free again.
     for path in paths {
         let path = format!("/content-owners/{path}");
         assert_eq!(year(&http, &app, &owner.key, &path).await.0, 200, "{path}");
@@ -63,7 +63,7 @@ async fn r18_of_a_hundred_reads_at_once_a_key_has_its_share_and_the_rest_are_tol
 }
 
 #[tokio::test]
-async fn r18_a_streamed_answer_counts_until_its_last_item_is_out_or_its_reader_has_left() {
+async fn streamed_responses_keep_their_slot_until_the_end() {
     let app = TestApp::limited(ReadSettings { reads_per_key: 1, reads_at_once: 0, ..ReadSettings::default() }).await;
     let owner = app.seed().owner_of("example.com").await;
     insert_long(&app, "example.com", 1_000).await;
@@ -71,14 +71,14 @@ async fn r18_a_streamed_answer_counts_until_its_last_item_is_out_or_its_reader_h
     let begun = client().get(&url).header("x-api-key", &owner.key).header("accept", "application/x-ndjson");
     let begun = begun.send().await.unwrap();
     assert_eq!(begun.status(), 200);
-    assert_eq!(app.ask(&owner.key, &[]).await.status, 429, "the list is still on its way");
+    assert_eq!(app.ask(&owner.key, &[]).await.status, 429, "the list is still being sent");
     drop(begun);
-    eventually("the place is free again", || async { (app.ask(&owner.key, &[]).await.status == 200).then_some(()) }).await;
+    eventually("the slot is free again", || async { (app.ask(&owner.key, &[]).await.status == 200).then_some(()) }).await;
 }
 
-/// The reader is a socket that asks and then does not read.
+/// The reader sends a request and then doesn't read the response.
 #[tokio::test]
-async fn r18_who_does_not_read_its_answer_loses_it_and_the_place_and_never_takes_a_part_for_the_whole() {
+async fn stalled_readers_lose_their_slot_and_an_aborted_response() {
     for accept in [LINES, "application/json"] {
         who_does_not_read_loses_its_place(accept).await;
     }
@@ -90,16 +90,16 @@ async fn who_does_not_read_loses_its_place(accept: &str) {
     insert_long(&app, "example.com", 1_000).await;
     let (mut stalled, status) = ask_and_do_not_read(&app, &owner.key, accept).await;
     assert_eq!(status, "200", "{accept}");
-    assert_eq!(app.ask(&other.key, &[]).await.status, 503, "{accept}: what is not read yet holds its place");
-    eventually("the place is free again", || async { (app.ask(&other.key, &[]).await.status == 200).then_some(()) }).await;
+    assert_eq!(app.ask(&other.key, &[]).await.status, 503, "{accept}: the unread response keeps its slot");
+    eventually("the slot is free again", || async { (app.ask(&other.key, &[]).await.status == 200).then_some(()) }).await;
     let mut rest = Vec::new();
-    // A reset is as good as an end: what counts is that the last chunk, which ends an answer, is not there.
+    // The connection may be reset or closed. In both cases the last chunk, which ends a response, is missing.
     let _ = stalled.read_to_end(&mut rest).await;
     assert!(rest.len() < 30_000_000 && !rest.ends_with(b"0\r\n\r\n"), "{accept}: {} bytes", rest.len());
 }
 
-/// A world whose readers have to take something in each `window`, or lose their connection; by the settings one organisation
-/// might have all `places`, for an hour each.
+/// Starts an app with `places` slots whose readers must read something in each `window`, or lose their connection. The settings
+/// allow one organization all slots, for an hour each.
 async fn world_of_places(places: usize, window: Duration) -> TestApp {
     let reads = ReadSettings {
         reads_per_key: 0,
@@ -120,7 +120,7 @@ async fn world_of_places(places: usize, window: Duration) -> TestApp {
 }
 
 #[tokio::test]
-async fn a15_two_organisations_with_slow_readers_leave_places_for_a_third() {
+async fn slow_readers_leave_slots_for_other_organizations() {
     let app = world_of_places(8, Duration::from_secs(600)).await;
     let (one, two) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
     let third = app.seed().owner_of("third.test").await;
@@ -132,21 +132,21 @@ async fn a15_two_organisations_with_slow_readers_leave_places_for_a_third() {
             begun += usize::from(status == "200");
             stalled.push(stream);
         }
-        assert_eq!(begun, expected, "of the half for large responses it has no more than it leaves");
+        assert_eq!(begun, expected, "it gets at most half of the slots for large responses");
     }
-    assert_eq!(app.ask(&third.key, &[]).await.status, 200, "the third is answered meanwhile");
+    assert_eq!(app.ask(&third.key, &[]).await.status, 200, "the third gets a response meanwhile");
 }
 
 #[tokio::test]
-async fn a15_who_reads_nothing_of_its_answer_loses_its_place_long_before_its_time_is_over() {
+async fn stalled_readers_lose_their_slot_early() {
     let app = world_of_places(1, Duration::from_secs(2)).await;
     let (one, two) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
     let (_stalled, status) = ask_and_do_not_read(&app, &one.key, LINES).await;
     assert_eq!(status, "200");
-    eventually("the place is free", || async { (app.ask(&two.key, &[]).await.status == 200).then_some(()) }).await;
+    eventually("the slot is free", || async { (app.ask(&two.key, &[]).await.status == 200).then_some(()) }).await;
 }
 
-/// A connection that has asked for much and has read the status of the answer alone.
+/// Sends a request for a large page and reads only the status of the response.
 async fn ask_and_do_not_read(app: &TestApp, key: &str, accept: &str) -> (TcpStream, String) {
     let server = app.server.url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(server).await.unwrap();
@@ -159,9 +159,9 @@ async fn ask_and_do_not_read(app: &TestApp, key: &str, accept: &str) -> (TcpStre
     (stream, String::from_utf8_lossy(&first[9..]).into_owned())
 }
 
-/// A document and a page of JSON that are larger than what goes out at once.
+/// A JSON page that is larger than the limit for small responses.
 #[tokio::test]
-async fn r18_a_large_json_answer_counts_until_it_is_out_and_arrives_whole() {
+async fn large_json_responses_keep_their_slot_and_are_complete() {
     let app = TestApp::limited(ReadSettings { reads_at_once: 1, ..ReadSettings::default() }).await;
     let owner = app.seed().owner_of("example.com").await;
     insert_long(&app, "example.com", 400).await;
@@ -169,11 +169,11 @@ async fn r18_a_large_json_answer_counts_until_it_is_out_and_arrives_whole() {
     let begun = client().get(&url).header("x-api-key", &owner.key).send().await.unwrap();
     assert_eq!(begun.status(), 200);
     assert_eq!(begun.headers()["content-type"], "application/json");
-    assert_eq!(app.ask(&owner.key, &[]).await.status, 503, "the page is still on its way");
+    assert_eq!(app.ask(&owner.key, &[]).await.status, 503, "the page is still being sent");
     let page: serde_json::Value = begun.json().await.unwrap();
     let mut ids: Vec<&str> = page["items"].as_array().unwrap().iter().map(|item| item["event_id"].as_str().unwrap()).collect();
     ids.sort_unstable();
     ids.dedup();
     assert_eq!((ids.len(), &page["total"], &page["limit"], &page["offset"]), (400, &400.into(), &400.into(), &0.into()));
-    eventually("the place is free again", || async { (app.ask(&owner.key, &[]).await.status == 200).then_some(()) }).await;
+    eventually("the slot is free again", || async { (app.ask(&owner.key, &[]).await.status == 200).then_some(()) }).await;
 }

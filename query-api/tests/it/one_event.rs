@@ -1,4 +1,4 @@
-//! One event with all its observers: what is told, whose it is, and what is not told.
+//! One event with all its reports: what is shown, and access to it.
 
 use crate::test_app::{Observation, TestApp, platform, seen};
 use reqwest::StatusCode;
@@ -13,7 +13,7 @@ async fn event(app: &TestApp, key: &str, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_retrieval_is_told_by_each_of_its_four_observers_whichever_id_is_asked_for() {
+async fn one_event_shows_all_four_reports_for_each_of_its_ids() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let edge =
@@ -27,24 +27,24 @@ async fn a_retrieval_is_told_by_each_of_its_four_observers_whichever_id_is_asked
     let own_key = index.key_id();
     app.insert(&[claim, index, seen("www.example.com", 7).role(Origin).by(21).after(9)]).await;
     let told = event(&app, &owner.key, "agents-own").await;
-    assert_eq!(event(&app, &owner.key, "edges-own").await, told, "an address from before the claim is still right");
-    assert_eq!(event(&app, &owner.key, &own_key).await, told, "a report without an id has its key");
+    assert_eq!(event(&app, &owner.key, "edges-own").await, told, "the URL from before the claim still works");
+    assert_eq!(event(&app, &owner.key, &own_key).await, told, "the key identifies a report without an id");
     let listed = app.page(&owner.key, "/content-owners/events", &[]).await["items"][0].clone();
     for (name, value) in listed.as_object().unwrap() {
-        assert_eq!(&told[name], value, "{name} is what the list says");
+        assert_eq!(&told[name], value, "{name} equals the list");
     }
     assert_eq!((&told["corroboration"], &told["total_reports"]), (&json!("seen_by_both"), &json!(4)));
     let member = |name: &str| told["reports"].as_array().unwrap().iter().map(|report| report[name].clone()).collect::<Vec<_>>();
     assert_eq!(member("source_role"), ["agent", "edge", "origin", "index"]);
     assert_eq!(member("event_id"), ["agents-own", "edges-own", &own_key, &own_key]);
     let agents = [json!(platform(10)), json!(""), json!(""), json!("")];
-    assert_eq!(member("platform_id"), agents, "whose server it was is told of nobody but who represents the event");
+    assert_eq!(member("platform_id"), agents, "servers are named only if their report represents the event");
     assert_eq!(member("event_data"), [json!({"user_agent": "Bot/2.0"}), json!({"user_agent": "Bot/1.0"}), json!({}), json!({})]);
     assert!(!told.to_string().contains("planted"), "{told}");
 }
 
 #[tokio::test]
-async fn an_id_of_nobodys_and_one_of_somebody_elses_are_answered_alike() {
+async fn unknown_and_foreign_ids_return_the_same_404() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let other = app.seed().owner_of("other.test").await;
@@ -62,31 +62,31 @@ async fn an_id_of_nobodys_and_one_of_somebody_elses_are_answered_alike() {
         assert_eq!(refused(&owner.key, id).await, nobody, "{id}");
     }
     assert_eq!(event(&app, &other.key, "theirs").await["event_id"], "theirs");
-    // Where it is in no window, it is not there.
+    // An event outside of the period is not found.
     let late = app.get(&owner.key, "/content-owners/events/own", &[("since", "2027-01-01")]).await;
     assert_eq!(late.status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
-async fn two_events_of_one_id_are_told_apart_by_their_time() {
+async fn events_with_the_same_id_differ_by_period() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let cited = |key, org, ms| seen("example.com", key).role(Agent).by(org).named("content_cited").id("citation-1").after(ms);
     app.insert(&[cited(1, 10, 0), cited(2, 11, 5)]).await;
     let newest = event(&app, &owner.key, "citation-1").await;
     assert_eq!((&newest["platform_id"], &newest["events_of_this_id"]), (&json!(platform(11)), &json!(2)));
-    assert_eq!(newest["corroboration"], Value::Null, "a citation is no retrieval");
+    assert_eq!(newest["corroboration"], Value::Null, "a citation isn't a fetch");
     let window = [("since", "2026-01-01T00:00:00.000Z"), ("until", "2026-01-01T00:00:00.001Z")];
     let older = app.get(&owner.key, "/content-owners/events/citation-1", &window).await.json();
     assert_eq!((&older["platform_id"], &older["events_of_this_id"]), (&json!(platform(10)), &json!(1)));
-    // So many that no answer could choose among them.
+    // More reports with one id than a read compares.
     let same: Vec<Observation> = (10..1_020).map(|key| seen("example.com", key).role(Edge).id("constant")).collect();
     app.insert(&same).await;
     assert_eq!(app.get(&owner.key, "/content-owners/events/constant", &[]).await.status, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
 #[tokio::test]
-async fn a_delegated_event_is_the_grantors_to_the_byte() {
+async fn delegated_event_equals_the_grantors() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let partner = app.seed().org("Partner", OrgType::Platform).await;
@@ -100,9 +100,9 @@ async fn a_delegated_event_is_the_grantors_to_the_byte() {
     assert_eq!(app.get(&partner.key, path, &grantor).await.status, StatusCode::FORBIDDEN);
 }
 
-/// A click whose session may not be told is found by no filter that names its agent.
+/// The filters must not find a click by its agent if the list doesn't show the agent.
 #[tokio::test]
-async fn a_filter_tells_nothing_of_an_agent_that_the_list_does_not() {
+async fn filters_do_not_reveal_hidden_agents() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let (issuer, reporter) = (app.seed().org("I", OrgType::Agent).await, app.seed().org("R", OrgType::Agent).await);

@@ -1,6 +1,5 @@
-//! All of a statement sees one moment of the store, however long the store takes to plan it.
-//!
-//! Must not go by chance: before each part of a statement that reads events the store waits, while reports come and merge.
+//! All parts of a statement read one snapshot, however long ClickHouse plans. To make that deterministic, ClickHouse sleeps
+//! before each part that reads events, while reports arrive and merge.
 
 use crate::test_app::{TestApp, seen};
 use schemas::event::SourceRole::Agent;
@@ -14,8 +13,8 @@ const EVENTS: &str = "WHERE site IN (SELECT site FROM sites WHERE above";
 const SITES: &str = "FROM sites WHERE ";
 const READS: usize = 5;
 
-/// Makes the server wait while it plans, wherever events or hosts are read: after their snapshots. Each time for another while: it
-/// would answer what was asked before from memory.
+/// Makes ClickHouse sleep during planning wherever it reads events or hosts, after it took their snapshots. Durations differ,
+/// because it caches the result of equal subqueries.
 fn planned_slowly(request: &mut ClickHouseRequest) {
     let mut parts = request.statement.split(EVENTS);
     let mut slow = parts.next().unwrap_or_default().to_owned();
@@ -25,8 +24,8 @@ fn planned_slowly(request: &mut ClickHouseRequest) {
     request.statement = slow.replace(SITES, &format!("{SITES}(SELECT sleep(0.19)) = 0 AND "));
 }
 
-/// Inserts requests and merges them, again and again: if a page's total and its events are not of one moment, they differ. Each
-/// request names a host that has events and one that has none yet.
+/// Inserts requests and merges them in a loop, so a page and its total differ if they come from different snapshots. Each
+/// request has an event on a known host and one on a new host.
 async fn arrive(app: &TestApp) -> Infallible {
     for key in (0..).step_by(2) {
         let known = seen("example.com", key).role(Agent).session(key + 1);
@@ -34,28 +33,28 @@ async fn arrive(app: &TestApp) -> Infallible {
         app.insert(&[known, new]).await;
         app.merge().await;
     }
-    unreachable!("keys do not run out")
+    unreachable!("the range of keys has no end")
 }
 
 async fn ask(app: &TestApp, key: &str) {
     let mut totals = BTreeSet::new();
     for _ in 0..READS {
         let events = app.page(key, "/content-owners/events", &[("limit", "1000")]).await;
-        assert_eq!(events["total"], events["items"].as_array().unwrap().len(), "a page and its total are of one moment");
+        assert_eq!(events["total"], events["items"].as_array().unwrap().len(), "a page and its total come from one snapshot");
         let summary = app.summary(key, &[]).await;
-        assert_eq!(summary.total_sessions, summary.total_events, "each retrieval is a session's");
-        assert_eq!(summary.agents.iter().map(|agent| agent.event_count).sum::<u64>(), summary.total_events, "and an agent's");
+        assert_eq!(summary.total_sessions, summary.total_events, "each fetch has a session");
+        assert_eq!(summary.agents.iter().map(|agent| agent.event_count).sum::<u64>(), summary.total_events, "has an agent");
         for total in [events["total"].as_u64().unwrap(), summary.total_events] {
-            // The first event came alone.
-            assert_eq!(total % 2, 1, "c3: an event on a known host is visible without the one on a new host");
+            // The first request had a single event.
+            assert_eq!(total % 2, 1, "C3: only a part of a request is visible");
         }
         totals.insert(summary.total_events);
     }
-    assert!(totals.len() > 1, "nothing came between the reads: {totals:?}");
+    assert!(totals.len() > 1, "no request arrived between the reads: {totals:?}");
 }
 
 #[tokio::test]
-async fn c3_r13_reads_see_one_snapshot_however_long_they_are_planned() {
+async fn c3_r13_reads_use_one_snapshot_despite_slow_planning() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     app.seed().owner_of("blog.example.com").await;
@@ -69,5 +68,5 @@ async fn c3_r13_reads_see_one_snapshot_however_long_they_are_planned() {
     }
     let slowed =
         proxy.take_requests().iter().filter(|request| request.statement.contains(EVENTS.trim_start_matches("WHERE "))).count();
-    assert_eq!(slowed, 2 * READS, "every read of events is slowed");
+    assert_eq!(slowed, 2 * READS, "every read of events is slowed down");
 }

@@ -1,4 +1,4 @@
-//! Query strings: what is refused, what is ignored, what is echoed.
+//! Query strings: rejected, ignored and returned parameters.
 
 use crate::lists::OWNERS;
 use crate::statement_settings::DESCRIBED;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 #[tokio::test]
-async fn unknown_parameters_are_ignored_and_repeated_ones_refused() {
+async fn ignores_unknown_and_rejects_repeated_parameters() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     app.insert(&[seen("example.com", 1)]).await;
@@ -19,17 +19,17 @@ async fn unknown_parameters_are_ignored_and_repeated_ones_refused() {
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{name}");
     }
     let stranger = app.get("", "/content-owners/summary?since=1&since=2", &[]).await;
-    assert_eq!(stranger.status, StatusCode::UNAUTHORIZED, "who asks is decided first");
+    assert_eq!(stranger.status, StatusCode::UNAUTHORIZED, "authentication comes first");
 }
 
-/// The names of the parameters that a read is described with.
+/// Returns the parameters of a read in the OpenAPI document.
 fn described(paths: &Value, path: &str) -> BTreeSet<String> {
     let parameters = paths[path]["get"]["parameters"].as_array().unwrap().iter();
     parameters.filter_map(|parameter| parameter["name"].as_str().map(str::to_owned)).collect()
 }
 
 #[tokio::test]
-async fn parameters_that_only_other_reads_support_are_refused() {
+async fn rejects_parameters_of_other_reads() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let agent = app.seed().org("Agent", OrgType::Agent).await;
@@ -54,7 +54,7 @@ async fn parameters_that_only_other_reads_support_are_refused() {
         }
     }
     let (status, _) = app.get("", "/agent/events", &[("domain", "example.com")]).await.problem();
-    assert_eq!(status, StatusCode::UNAUTHORIZED, "who asks is decided first");
+    assert_eq!(status, StatusCode::UNAUTHORIZED, "authentication comes first");
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! Random reports of a few hosts, organizations and times, so that keys, sessions, observers and times collide, and random reads of them.
+//! Random reports with few hosts, organizations and times, so that keys, sessions, observers and times collide, and random
+//! reads of them.
 
 use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, accept_apart, seen};
 use rand::RngExt;
@@ -86,7 +87,7 @@ const TYPES: [&str; 8] = [
     "com.example.shared",
 ];
 
-/// Bots with their operators and purposes; the first is none.
+/// Bots with their operators and purposes; the first entry is for no bot.
 pub(crate) const BOTS: [(&str, &str, Option<Purpose>); 4] = [
     ("", "", None),
     ("GPTBot", "OpenAI", Some(Purpose::Training)),
@@ -94,10 +95,10 @@ pub(crate) const BOTS: [(&str, &str, Option<Purpose>); 4] = [
     ("ClaudeBot", "Anthropic", Some(Purpose::Training)),
 ];
 
-/// How long after it happened a report is accepted, in milliseconds: at once, in time, too late, in another month, and before.
+/// Delays between an event and its acceptance in milliseconds: none, in time, too late, in another month, and before the event.
 const DELAYS_MS: [i64; 8] = [0, 0, 1, 5_000, 2 * HOUR_MS, 25 * HOUR_MS, 40 * 24 * HOUR_MS, -2 * HOUR_MS];
 
-/// Paths with queries: of sections and of none, written alike, and with what patterns are made of.
+/// Paths with and without a section, with a query, similar to others, and with characters of patterns.
 const PAGES: [&str; 14] = [
     "/",
     "/blog",
@@ -115,8 +116,8 @@ const PAGES: [&str; 14] = [
     "/a\\*",
 ];
 
-/// How many fetches have several observers, how often an observer used an id again, how many copies of reports there are, and in how many
-/// months they were accepted.
+/// Returns the number of fetches with several observers, of ids that an observer reused, of copies, and of months of
+/// acceptance.
 pub(crate) fn variety(rows: &[Observation]) -> [usize; 4] {
     let identities: BTreeSet<EventKey> = rows.iter().map(|row| row.keys().identity).collect();
     let mut fetches: BTreeMap<EventKey, BTreeMap<_, BTreeSet<EventKey>>> = BTreeMap::new();
@@ -132,13 +133,12 @@ pub(crate) fn variety(rows: &[Observation]) -> [usize; 4] {
     [fetches.values().filter(|by| by.len() > 1).count(), again, rows.len() - identities.len(), months.len()]
 }
 
-/// The read in a part of the time of random reports.
+/// Narrows the read to a part of the random reports' period.
 pub(crate) fn in_window(path: &str) -> String {
     let joined = if path.contains('?') { "&" } else { "?" };
     format!("{path}{joined}since=2026-01-01T00:00:00.003Z&until=2026-01-01T00:00:00.007Z")
 }
 
-/// What one asks for.
 #[derive(Debug)]
 pub(crate) struct Read {
     pub(crate) owner: usize,
@@ -165,7 +165,8 @@ pub(crate) fn random_rows(random: &mut StdRng, orgs: &[u128]) -> Vec<Observation
 
 fn random_row(random: &mut StdRng, orgs: &[u128]) -> Observation {
     let event_type = if random.random_bool(0.05) { "turn_started" } else { TYPES.choose(random).unwrap() };
-    // Fetches have one key on few hosts, and many have one reporter, so that several observers report one, and some twice.
+    // Fetches share one key on few hosts, and many have the same reporter. So some have several observers, and some are
+    // reported twice.
     let is_fetch = event_type == "content_retrieved";
     let org = if is_fetch && random.random_bool(0.6) { orgs[0] } else { orgs.choose(random).copied().unwrap() };
     let host = if is_fetch { HOSTS[random.random_range(0..6) * 2] } else { *HOSTS.choose(random).unwrap() };
@@ -173,7 +174,7 @@ fn random_row(random: &mut StdRng, orgs: &[u128]) -> Observation {
     let row = row.by(org).named(event_type).after(random.random_range(0..10));
     let row = row.session(random.random_range(0..4)).agent(["", "alpha", "beta"].choose(random).unwrap());
     let row = row.url(&format!("{}://{host}{}", ["https", "http"].choose(random).unwrap(), PAGES.choose(random).unwrap()));
-    // A report's id is part of its identity, so copies have the same.
+    // A report's id is part of its identity, so copies have the same id.
     let number = row.event_key + 3 * u128::from(row.own) + org % 7 + host.len() as u128;
     let row = row.id(["", "a", "b", "B", "\u{e4}"][usize::try_from(number % 5).unwrap()]);
     let row = row.data(&format!("{{\"org.example.n\":{}.0,\"n\":1}}", random.random_range(0..3)));
@@ -186,7 +187,7 @@ fn random_row(random: &mut StdRng, orgs: &[u128]) -> Observation {
     Observation { accepted_us: Some(accepted_us), ..row }
 }
 
-/// As a server describes a fetch, and through a drain.
+/// Adds the facts of a server's report, and sometimes a drain.
 fn fetched(row: Observation, random: &mut StdRng) -> Observation {
     let drain = (row.source_role == 2 && random.random()).then(|| DrainId(Uuid::from_u128(7)));
     let (bot, operator, purpose) = BOTS.choose(random).copied().unwrap();
@@ -204,7 +205,7 @@ fn fetched(row: Observation, random: &mut StdRng) -> Observation {
     Observation { drain, crawler: Some(crawler).filter(|_| is_described), ..row }
 }
 
-/// Some by the click token of another organization, which binds no fetch.
+/// Adds a click token of another organization to some reports. Fetches can't have one.
 fn bound(row: Observation, orgs: &[u128], random: &mut StdRng) -> Observation {
     let issuer = OrgId(Uuid::from_u128(orgs.choose(random).copied().unwrap()));
     if issuer.0 == row.org_id || random.random_bool(0.7) {
@@ -218,7 +219,7 @@ fn bound(row: Observation, orgs: &[u128], random: &mut StdRng) -> Observation {
     Observation { link_site, ..row }
 }
 
-/// The owners of the hosts.
+/// Creates the owners of the hosts.
 pub(crate) async fn owners(app: &TestApp) -> [SeededOrg; 2] {
     let owners = [app.seed().org("A", OrgType::ContentOwner).await, app.seed().org("B", OrgType::ContentOwner).await];
     for (owner, host, from) in VERIFIED {
@@ -235,13 +236,13 @@ pub(crate) async fn owners(app: &TestApp) -> [SeededOrg; 2] {
     owners
 }
 
-/// Replaces what is stored, in blocks of random sizes, with merges and new writers at random points.
+/// Replaces all stored reports by these.
 pub(crate) async fn refill(app: &TestApp, rows: &[Observation], random: &mut StdRng) {
     app.empty().await;
     add(app, rows, random).await;
 }
 
-/// Stores reports in blocks of random sizes, with merges and new writers at random points.
+/// Stores reports in blocks of random size, with merges and new writers in between.
 pub(crate) async fn add(app: &TestApp, rows: &[Observation], random: &mut StdRng) {
     let mut rest = rows;
     while !rest.is_empty() {
@@ -249,7 +250,7 @@ pub(crate) async fn add(app: &TestApp, rows: &[Observation], random: &mut StdRng
         app.insert(block).await;
         match random.random_range(0..8) {
             0 => app.merge().await,
-            // It knows no row and has to fetch them.
+            // The new writer has no rows in memory and has to fetch them.
             1 => app.restart_writer().await,
             _ => {}
         }

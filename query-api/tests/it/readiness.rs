@@ -1,4 +1,4 @@
-//! Health, readiness, and what reads answer while a store is away.
+//! Health, readiness, and reads while a store is unavailable.
 
 use crate::test_app::{TestApp, own_clickhouse, seen, serve};
 use clap::Parser;
@@ -13,11 +13,11 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// What a read may take to say that a store is away.
+/// Maximum time until a read returns 503.
 const AWAY_WITHIN: Duration = Duration::from_secs(5);
 
 #[tokio::test]
-async fn a_process_with_its_stores_is_healthy_and_ready() {
+async fn process_is_healthy_and_ready() {
     let app = TestApp::new().await;
     assert_eq!(app.get("", "/health", &[]).await.text, r#"{"status":"ok"}"#);
     let ready = app.get("", "/ready", &[]).await;
@@ -25,7 +25,7 @@ async fn a_process_with_its_stores_is_healthy_and_ready() {
 }
 
 #[tokio::test]
-async fn the_health_subcommand_says_by_its_exit_code_whether_the_process_is_up() {
+async fn health_subcommand_sets_the_exit_code() {
     let app = TestApp::new().await;
     let up: SocketAddr = app.server.url.trim_start_matches("http://").parse().unwrap();
     let down = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -41,7 +41,7 @@ async fn the_health_subcommand_says_by_its_exit_code_whether_the_process_is_up()
 }
 
 #[tokio::test]
-async fn a_process_serves_until_it_is_asked_to_stop() {
+async fn process_serves_until_stopped() {
     let app = TestApp::new().await;
     let listen = format!("127.0.0.1:{}", Ports::default().choose(&[]).unwrap());
     let settings = [
@@ -62,7 +62,7 @@ async fn a_process_serves_until_it_is_asked_to_stop() {
 }
 
 #[tokio::test]
-async fn a_clickhouse_that_is_away_or_hangs_is_503_within_seconds() {
+async fn unavailable_clickhouse_returns_503_within_seconds() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let folder = tempfile::tempdir().unwrap();
@@ -74,13 +74,13 @@ async fn a_clickhouse_that_is_away_or_hangs_is_503_within_seconds() {
     expect_away(&app, &owner.key, "clickhouse").await;
     assert_eq!(app.get("", "/resolve", &[("domain", "example.com")]).await.status, StatusCode::OK);
     own.resume();
-    eventually("reads answer again", async || (app.ask(&owner.key, &[]).await.status == StatusCode::OK).then_some(())).await;
+    eventually("reads succeed again", async || (app.ask(&owner.key, &[]).await.status == StatusCode::OK).then_some(())).await;
     own.kill_9();
     expect_away(&app, &owner.key, "clickhouse").await;
 }
 
 #[tokio::test]
-async fn i8_i7_a_postgres_that_is_away_or_hangs_is_503_within_seconds() {
+async fn i8_i7_unavailable_postgres_returns_503_within_seconds() {
     let app = TestApp::new().await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();
@@ -98,7 +98,7 @@ async fn i8_i7_a_postgres_that_is_away_or_hangs_is_503_within_seconds() {
     expect_away(&app, &owner.key, "database").await;
     assert_eq!(app.get("", "/resolve", &[("domain", "example.com")]).await.status, StatusCode::SERVICE_UNAVAILABLE);
     own.resume();
-    eventually("reads answer again", async || (app.ask(&owner.key, &[]).await.status == StatusCode::OK).then_some(())).await;
+    eventually("reads succeed again", async || (app.ask(&owner.key, &[]).await.status == StatusCode::OK).then_some(())).await;
     own.kill_9();
     expect_away(&app, &owner.key, "database").await;
 }

@@ -1,4 +1,4 @@
-//! Who answers for a domain.
+//! Lookup of a domain's owner.
 
 use crate::test_app::TestApp;
 use query_api::ResolveSettings;
@@ -8,7 +8,7 @@ use serde_json::json;
 use service_kit::testing::TestReceiver;
 
 #[tokio::test]
-async fn the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed() {
+async fn resolves_the_longest_verified_suffix() {
     let app = TestApp::new().await;
     let seed = app.seed();
     let a = seed.owner_of("example.com").await;
@@ -56,7 +56,7 @@ async fn the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed(
 }
 
 #[tokio::test]
-async fn rs3_exactly_one_of_domain_and_an_absolute_url_is_required() {
+async fn rs3_requires_exactly_one_of_domain_and_url() {
     let app = TestApp::new().await;
     app.seed().owner_of("example.com").await;
     let long = format!("https://example.com/{}", "a".repeat(9_000));
@@ -79,7 +79,7 @@ async fn rs3_exactly_one_of_domain_and_an_absolute_url_is_required() {
 }
 
 #[tokio::test]
-async fn rs1_rs5_resolving_calls_nobody_and_has_a_rate() {
+async fn rs1_rs5_resolving_sends_no_requests_and_is_rate_limited() {
     let canary = TestReceiver::canary().await;
     let app = TestApp::with(ResolveSettings { resolve_rate: 20 }).await;
     app.seed().owner_of("example.com").await;
@@ -101,5 +101,5 @@ async fn rs1_rs5_resolving_calls_nobody_and_has_a_rate() {
     assert_eq!((status, &problem["code"]), (StatusCode::TOO_MANY_REQUESTS, &"too_many_requests".into()));
     assert!(answered >= 30, "{answered} at once");
     assert_eq!(canary.connects(), 0);
-    assert_eq!(app.ask("", &[]).await.status, StatusCode::UNAUTHORIZED, "other routes go on");
+    assert_eq!(app.ask("", &[]).await.status, StatusCode::UNAUTHORIZED, "other routes have no such limit");
 }

@@ -1,4 +1,4 @@
-//! S3 for this surface: every route, by every credential.
+//! S3: the response of every route to every credential.
 
 use crate::test_app::TestApp;
 use chrono::TimeDelta;
@@ -8,11 +8,11 @@ use schemas::ids::OrgId;
 use schemas::secrets::PlainApiKey;
 use service_kit::testing::{Seed, client};
 
-/// Every route, with what it needs in its query.
+/// Every route with its required parameters.
 #[rustfmt::skip]
 const GOLDEN: [(&str, [u16; 12]); 17] = [
-    // none, unknown key, revoked key, expired session, session of nobody's member, of an owner's, a platform's and an agent's,
-    // key without telemetry:read, owner, platform, agent
+    // none, unknown key, revoked key, expired session, session without a membership, session of an owner's, a platform's and an
+    // agent's member, key without telemetry:read, owner, platform, agent
     ("/content-owners/summary", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
     ("/content-owners/events", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
     ("/content-owners/events/{id}", [401, 401, 401, 401, 403, 404, 403, 403, 403, 404, 403, 403]),
@@ -32,7 +32,7 @@ const GOLDEN: [(&str, [u16; 12]); 17] = [
     ("/ready", [200; 12]),
 ];
 
-/// A route with what names nothing in the place of a token or an id.
+/// Returns the route with an unknown token or id.
 fn of_nothing(route: &str) -> String {
     route.replace("{token}", "ctx_none").replace("{id}", "01900000-0000-7000-8000-000000000000")
 }
@@ -53,7 +53,7 @@ impl Shows {
     }
 }
 
-/// The session of somebody in one organisation.
+/// Returns the session of a person in one organization.
 async fn member(seed: &Seed<'_>, email: &str, org: OrgId) -> String {
     let session = seed.session(email, TimeDelta::days(1)).await;
     seed.join(email, org).await;
@@ -61,7 +61,7 @@ async fn member(seed: &Seed<'_>, email: &str, org: OrgId) -> String {
 }
 
 #[tokio::test]
-async fn s3_every_read_answers_every_credential_as_the_table_says() {
+async fn s3_responses_equal_the_table() {
     let app = TestApp::new().await;
     let (seed, owner) = (app.seed(), app.seed().owner_of("a.test").await);
     let gone = seed.owner_of("gone.test").await;
@@ -94,11 +94,11 @@ async fn s3_every_read_answers_every_credential_as_the_table_says() {
             wrong.push(format!("{route} {found:?}"));
         }
     }
-    assert_eq!(wrong, Vec::<String>::new(), "answers that the table does not say");
+    assert_eq!(wrong, Vec::<String>::new(), "responses that differ from the table");
 }
 
 #[tokio::test]
-async fn s3_a_key_that_feeds_a_drain_reads_nothing() {
+async fn s3_drain_keys_cannot_read() {
     let app = TestApp::new().await;
     let client = client();
     for org_type in [OrgType::ContentOwner, OrgType::Platform, OrgType::Agent] {
@@ -107,14 +107,14 @@ async fn s3_a_key_that_feeds_a_drain_reads_nothing() {
         for (route, expected) in GOLDEN {
             let url = format!("{}{}", app.server.url, of_nothing(route));
             let status = client.get(url).header("x-api-key", &key).send().await.unwrap().status().as_u16();
-            assert_eq!(status, expected[8], "{route}: as any key without telemetry:read");
+            assert_eq!(status, expected[8], "{route}: same as other keys without telemetry:read");
         }
     }
 }
 
-/// R19: only the very path answers, and only GET and HEAD; nothing gets around who asks.
+/// R19: only the exact path works, and only with GET and HEAD. Other methods and spellings don't bypass authentication.
 #[tokio::test]
-async fn r19_no_other_method_or_spelling_of_any_path_gets_around_the_key() {
+async fn r19_other_methods_and_spellings_do_not_bypass_the_key() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
     let agent = app.seed().org("agent", OrgType::Agent).await;
@@ -129,7 +129,7 @@ async fn r19_no_other_method_or_spelling_of_any_path_gets_around_the_key() {
             let allows = response.headers().get("allow").map(|methods| methods.to_str().unwrap().to_owned());
             (response.status().as_u16(), allows, response.text().await.unwrap())
         };
-        // A HEAD is the GET without its body, whoever asks.
+        // HEAD returns the same status as GET, without a body.
         for key in [None, Some(owner.key.as_str()), Some(agent.key.as_str())] {
             let (got, head) = (send("GET", &path, key).await, send("HEAD", &path, key).await);
             assert_eq!((head.0, head.2.as_str()), (got.0, ""), "{path}");
@@ -158,7 +158,7 @@ async fn r19_no_other_method_or_spelling_of_any_path_gets_around_the_key() {
             upper,
             capital,
         ];
-        // A token and an id of an event may be spelt anyhow, and then are unknown to whoever may ask.
+        // Tokens and event ids can have any spelling; unknown ones are not found.
         let is_any = |other: &str| {
             route.contains("/ctx/")
                 || ["/content-owners/events/", "/x/../content-owners/events/"].iter().any(|start| other.starts_with(start))
@@ -177,11 +177,11 @@ async fn r19_no_other_method_or_spelling_of_any_path_gets_around_the_key() {
 }
 
 #[test]
-fn s3_a_route_missing_from_the_table_fails() {
+fn every_route_is_in_the_table() {
     let source = include_str!("../../src/routes.rs");
     let registered = source.split(".route(\"").skip(1).map(|registration| registration.split('"').next().unwrap());
     let expected: Vec<_> = registered.chain(["/health", "/ready"]).collect();
     let table: Vec<_> = GOLDEN.iter().map(|(route, _)| route.split('?').next().unwrap()).collect();
-    assert_eq!(table, expected, "add the new route to GOLDEN, with what each credential gets");
-    assert_eq!(source.matches("get(").count(), expected.len() - 2, "every route of this surface is a GET");
+    assert_eq!(table, expected, "add the new route to GOLDEN, with the status for each credential");
+    assert_eq!(source.matches("get(").count(), expected.len() - 2, "every route is a GET");
 }

@@ -1,4 +1,4 @@
-//! `GET /content-owners/series` and `GET /agent/series`, one by one: what an item is, what is refused, and in which form.
+//! `GET /content-owners/series` and `GET /agent/series`: items, errors and formats.
 
 use crate::sessions_world::Clicks;
 use crate::test_app::{Observation, TestApp, platform, seen};
@@ -12,7 +12,8 @@ const DAY_MS: i64 = 86_400_000;
 const OWNERS: &str = "/content-owners/series";
 const SPLITS: [&str; 10] = ["none", "type", "role", "agent", "platform", "operator", "bot", "purpose", "verified", "status"];
 
-/// A retrieval that two agents and an edge saw around midnight, repeated; and one that nobody but the edge saw.
+/// Creates a fetch that two agents and an edge report around midnight, with a repeated report, and a fetch that only the edge
+/// reports.
 async fn world_of_two_days() -> (TestApp, String) {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
@@ -29,7 +30,7 @@ async fn world_of_two_days() -> (TestApp, String) {
 }
 
 #[tokio::test]
-async fn a_retrieval_is_in_the_bucket_of_its_first_report_and_days_without_any_are_zero() {
+async fn fetches_are_in_the_bucket_of_their_first_report() {
     let (app, key) = world_of_two_days().await;
     let series = app.page(&key, OWNERS, &[]).await;
     let day = |day: u32, events: u64, sessions: u64| json!({"start": format!("2026-01-0{day}T00:00:00.000Z"), "total_events": events, "total_sessions": sessions});
@@ -41,12 +42,12 @@ async fn a_retrieval_is_in_the_bucket_of_its_first_report_and_days_without_any_a
     let window = [("since", "2025-12-31"), ("until", "2026-01-01T23:59:59.999Z"), ("by", "day")];
     let series = app.page(&key, OWNERS, &window).await;
     let before = json!({"start": "2025-12-31T00:00:00.000Z", "total_events": 0, "total_sessions": 0});
-    assert_eq!(series["items"], json!([before, day(1, 0, 0)]), "a bucket at the edge holds what lies in the window");
+    assert_eq!(series["items"], json!([before, day(1, 0, 0)]), "the first and last buckets contain only events in the period");
     assert_eq!((&series["period_start"], &series["period_end"]), (&json!("2025-12-31"), &json!("2026-01-01T23:59:59.999Z")));
 }
 
 #[tokio::test]
-async fn a_retrieval_stands_under_each_role_agent_and_platform_that_saw_it_in_every_bucket() {
+async fn fetches_count_for_each_role_agent_and_platform() {
     let (app, key) = world_of_two_days().await;
     let told = async |split: &str| {
         let series = app.page(&key, OWNERS, &[("split", split)]).await;
@@ -78,7 +79,7 @@ async fn a_retrieval_stands_under_each_role_agent_and_platform_that_saw_it_in_ev
 }
 
 #[tokio::test]
-async fn what_is_no_series_is_refused_with_the_way_out() {
+async fn series_errors_name_the_fix() {
     let app = TestApp::new().await;
     let (owner, agent) = (app.seed().owner_of("example.com").await, app.seed().org("Agent", OrgType::Agent).await);
     let long = [("since", "2000-01-01"), ("until", "2026-01-01"), ("by", "hour")];
@@ -95,15 +96,15 @@ async fn what_is_no_series_is_refused_with_the_way_out() {
             assert!(problem["detail"].as_str().unwrap().contains(detail), "{path} {query:?}: {problem}");
         }
     }
-    // How many there are is only known once they are counted.
+    // The number of buckets is unknown until events are counted.
     app.insert(&[seen("example.com", 1), seen("example.com", 2).after(-9_000 * DAY_MS)]).await;
     let (status, problem) = app.get(&owner.key, OWNERS, &[("by", "hour")]).await.problem();
     assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()));
-    assert_eq!(app.page(&owner.key, OWNERS, &[]).await["total"], 9_001, "days are never too many");
+    assert_eq!(app.page(&owner.key, OWNERS, &[]).await["total"], 9_001, "days never exceed the limit");
 }
 
 #[tokio::test]
-async fn lines_and_records_are_the_items_and_their_number_is_a_header() {
+async fn ndjson_and_csv_equal_json_items() {
     let (app, owner) = world_of_two_days().await;
     let agent = app.seed().org("Agent", OrgType::Agent).await;
     let formula = seen("example.com", 9).role(Agent).of(agent.id).session(3).agent("=cmd()").after(DAY_MS);
@@ -147,7 +148,7 @@ async fn lines_and_records_are_the_items_and_their_number_is_a_header() {
 }
 
 #[tokio::test]
-async fn a_series_of_too_many_items_has_no_zeroes() {
+async fn large_series_have_no_zeros() {
     const AGENTS: u128 = 3_000;
     const LISTED: usize = 100;
     let app = TestApp::new().await;
@@ -162,13 +163,13 @@ async fn a_series_of_too_many_items_has_no_zeroes() {
     assert_eq!((&series["filled"], &series["total"]), (&json!(false), &json!(LISTED + 49)));
     let items = series["items"].as_array().unwrap();
     let order = |item: &Value| (item["start"].to_string(), item["other"] == true, item["agent_id"].to_string());
-    assert!(items.iter().map(order).is_sorted(), "by bucket, then by agent, and the sum of the others last");
+    assert!(items.iter().map(order).is_sorted(), "sorted by bucket and agent, with the sum of others last");
     let (others, named): (Vec<&Value>, Vec<&Value>) = items.iter().partition(|item| item["other"] == true);
     assert_eq!((named.len(), others.len()), (LISTED, 49));
     assert!(named.iter().all(|item| item["total_events"] == 1 && item["total_sessions"] == 1 && item["agent_id"] != ""));
     let events = items.iter().map(|item| u128::from(item["total_events"].as_u64().unwrap())).sum::<u128>();
     assert_eq!(events, AGENTS);
-    // Keys of one day have the same remainder by 7.
+    // Keys of one day have the same remainder modulo 7.
     assert!(others.iter().all(|item| item["total_sessions"] == 1 && item["platform_id"] == "" && item["agent_id"] == ""));
     let csv = client().get(format!("{}{OWNERS}?split=agent&by=hour", app.server.url)).header("x-api-key", &owner.key);
     let csv = csv.header("accept", "text/csv").send().await.unwrap();
@@ -180,7 +181,7 @@ async fn a_series_of_too_many_items_has_no_zeroes() {
 }
 
 #[tokio::test]
-async fn a16_the_figures_of_a_reporter_tell_nothing_of_whose_token_it_was_and_those_of_the_issuer_nothing_of_who_reported() {
+async fn reporter_and_issuer_figures_reveal_nothing_of_each_other() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(0)).await;
     let clicked = |key: u128, link: i8| {

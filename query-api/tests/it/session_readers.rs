@@ -1,5 +1,5 @@
-//! Reads by the session of a person, for an organisation that they belong to: what the organisation's key is answered, noted
-//! in the audit trail, and over when the session or the membership is.
+//! Reads with the user session of an organization's member: they equal those with the organization's key, are in the audit
+//! trail, and end with the session or the membership.
 
 use crate::test_app::{Observation, TestApp, seen, serve};
 use chrono::TimeDelta;
@@ -42,7 +42,7 @@ impl Shows<'_> {
     }
 }
 
-/// Everything of an answer that a caller sees, but for its own request id and the cursor, which says when the walk began.
+/// The response as a caller sees it, without the request id and the cursor, which depend on the request.
 type Seen = (StatusCode, Vec<(String, String)>, String);
 
 async fn ask(server: &str, shows: Shows<'_>, accept: &str, path: &str) -> Seen {
@@ -58,13 +58,13 @@ async fn ask(server: &str, shows: Shows<'_>, accept: &str, path: &str) -> Seen {
     (status, headers, text)
 }
 
-/// What is answered; a store that is too busy to answer is asked again. Of two requests one may find it so, whoever asks.
+/// Returns a response. Repeats requests that fail because the store is busy, which can happen to any of them.
 async fn answered(server: &str, shows: Shows<'_>, accept: &str, path: &str) -> Seen {
     let asked = async || Some(ask(server, shows, accept, path).await).filter(|seen| seen.0 != StatusCode::SERVICE_UNAVAILABLE);
-    eventually("the service answers", asked).await
+    eventually("the service responds", asked).await
 }
 
-/// With the path's own parameters or without.
+/// Adds parameters to a path with or without a query.
 fn with(path: &str, parameters: &str) -> String {
     format!("{path}{}{parameters}", if path.contains('?') { '&' } else { '?' })
 }
@@ -82,7 +82,7 @@ fn rows(agent: OrgId) -> Vec<Observation> {
         .collect()
 }
 
-/// An owner, an agent that may read for it, and a person in both.
+/// Returns an owner, an agent with a delegation from it, and a member of both.
 async fn app() -> (TestApp, SeededOrg, SeededOrg, String) {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
@@ -97,7 +97,7 @@ async fn app() -> (TestApp, SeededOrg, SeededOrg, String) {
 }
 
 #[tokio::test]
-async fn a_member_is_answered_as_the_organisations_key_is_byte_for_byte() {
+async fn members_get_the_same_bytes_as_the_key() {
     let (app, owner, agent, session) = app().await;
     let server = &app.server.url;
     let filters =
@@ -120,19 +120,19 @@ async fn a_member_is_answered_as_the_organisations_key_is_byte_for_byte() {
             }
         }
     }
-    // The owner its six reads unfiltered, by window, by domain and as the agent, and all but a series by page. The agent the same six for the
-    // owner, and its own three unfiltered and by window, and all but a series by page.
+    // The owner: six reads without a filter, by period, by domain and as the agent, and five by page, without series. The
+    // agent: the same six for the owner, and its own three without a filter and by period, and two by page.
     assert_eq!(told, [6 * 4 + 5, 6 + 3 * 2 + 2]);
     let whole =
         answered(server, Shows::Cookie(&session), "*/*", &format!("/content-owners/summary?organization_id={}", owner.id)).await;
     assert!(whole.2.contains("\"total_events\":20"), "{}", whole.2);
     let names: Vec<_> = whole.1.iter().map(|(name, _)| name.as_str()).collect();
     assert!(whole.1.contains(&("cache-control".to_owned(), "no-store".to_owned())), "{names:?}");
-    assert!(!names.iter().any(|name| name.starts_with("access-control-")), "no other site's page reads it: {names:?}");
+    assert!(!names.iter().any(|name| name.starts_with("access-control-")), "no CORS headers: {names:?}");
 }
 
 #[tokio::test]
-async fn an_organisation_of_others_and_one_that_is_not_there_are_refused_alike() {
+async fn foreign_and_unknown_organizations_get_the_same_error() {
     let (app, owner, _, session) = app().await;
     let (server, seed) = (&app.server.url, app.seed());
     let (other, single) = (seed.owner_of("other.test").await, seed.session("single@a.test", TimeDelta::days(1)).await);
@@ -148,8 +148,8 @@ async fn an_organisation_of_others_and_one_that_is_not_there_are_refused_alike()
         for session in [&session, &single, &stranger] {
             assert_eq!(asking(session, &of(&other.id)).await, expected, "{read}");
         }
-        assert_eq!(asking(&stranger, "").await, expected, "{read}: who belongs nowhere");
-        assert_eq!(asking(&single, &of(&owner.id)).await, asking(&single, "").await, "{read}: the only one needs no name");
+        assert_eq!(asking(&stranger, "").await, expected, "{read}: the person has no organization");
+        assert_eq!(asking(&single, &of(&owner.id)).await, asking(&single, "").await, "{read}: it is the default");
         for unclear in [String::new(), of(&"x"), of(&""), format!("{}&{}", of(&owner.id), of(&other.id))] {
             let (status, _, text) = asking(&session, &unclear).await;
             assert_eq!((status, text.contains("invalid_parameter")), (StatusCode::BAD_REQUEST, true), "{read} {unclear}: {text}");
@@ -159,14 +159,14 @@ async fn an_organisation_of_others_and_one_that_is_not_there_are_refused_alike()
             assert_eq!(
                 (status, text.contains("invalid_parameter")),
                 (StatusCode::BAD_REQUEST, true),
-                "a key has its own: {text}"
+                "an API key has one organization: {text}"
             );
         }
     }
 }
 
 #[tokio::test]
-async fn a_key_decides_alone_and_two_sessions_are_none() {
+async fn keys_take_precedence_and_two_sessions_are_rejected() {
     let (app, owner, _, session) = app().await;
     let other = app.seed().session("other@a.test", TimeDelta::days(1)).await;
     app.seed().join("other@a.test", owner.id).await;
@@ -191,7 +191,7 @@ async fn a_key_decides_alone_and_two_sessions_are_none() {
 }
 
 #[tokio::test]
-async fn s4_a_session_reads_nothing_from_its_end_or_that_of_the_membership_on_at_any_process() {
+async fn s4_ended_sessions_and_memberships_cannot_read() {
     const ROUNDS: usize = 40;
     let (app, owner, ..) = app().await;
     let second = serve(&app.settings()).await;
@@ -219,7 +219,7 @@ async fn s4_a_session_reads_nothing_from_its_end_or_that_of_the_membership_on_at
     }
 }
 
-/// Who read for which organisation, as the audit trail says.
+/// Returns user and organization of the reads in the audit trail.
 async fn audited(pool: &PgPool) -> Vec<(Uuid, Uuid)> {
     let rows = "SELECT actor_id, organization_id FROM audit_log WHERE action = 'telemetry.read' AND actor_kind = 'user' \
         AND object_kind = 'user' AND object_id = actor_id ORDER BY id";
@@ -227,14 +227,14 @@ async fn audited(pool: &PgPool) -> Vec<(Uuid, Uuid)> {
 }
 
 #[tokio::test]
-async fn each_session_and_organisation_stands_in_the_audit_trail_once_and_before_its_first_answer() {
+async fn first_read_of_a_session_is_audited_before_the_response() {
     let (app, owner, agent, session) = app().await;
     let pool = &app.stores.pool;
     let second = serve(&app.settings()).await;
     let read = async |server: &str, session: &str, org: OrgId, path: &str| {
         ask(server, Shows::Bearer(session), "*/*", &with(path, &format!("organization_id={org}"))).await.0
     };
-    // What cannot be written down is not answered.
+    // A read that can't be recorded fails.
     let (server, summary) = (&app.server.url, "/content-owners/summary");
     sqlx::query("REVOKE INSERT ON session_reads FROM telemetry_query").execute(pool).await.unwrap();
     assert!(read(server, &session, owner.id, summary).await.is_server_error());
@@ -253,8 +253,8 @@ async fn each_session_and_organisation_stands_in_the_audit_trail_once_and_before
     assert_eq!(read(server, &again, owner.id, summary).await, StatusCode::OK);
     assert_eq!(audited(pool).await, [(person, owner.id.0), (person, agent.id.0), (person, owner.id.0)], "another session");
     assert_eq!(read(server, &again, OrgId(Uuid::from_u128(7)), summary).await, StatusCode::FORBIDDEN);
-    assert_eq!(audited(pool).await.len(), 3, "who is refused has read nothing");
-    // The note goes with its session; the trail stays.
+    assert_eq!(audited(pool).await.len(), 3, "rejected reads are not audited");
+    // The record is deleted with its session; the audit trail remains.
     sqlx::query("DELETE FROM user_sessions").execute(pool).await.unwrap();
     let notes: i64 = sqlx::query_scalar("SELECT count(*) FROM session_reads").fetch_one(pool).await.unwrap();
     assert_eq!((notes, audited(pool).await.len()), (0, 3));

@@ -1,4 +1,4 @@
-//! Sessions, click tokens and their events, as other services store them.
+//! Sessions, click tokens and their events, stored like other services do it.
 
 use crate::test_app::{Observation, TestApp, seen};
 use chrono::{DateTime, TimeDelta};
@@ -16,7 +16,7 @@ use service_kit::testing::{SeededOrg, TestServer, client};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// An event of a session, on a page.
+/// Returns an event of a session on a page.
 pub(crate) fn reported(org: OrgId, session: Uuid, event_type: &str, url: &str) -> Observation {
     let site = ContentUrl::parse(url).ok().and_then(|url| url.site).map(|site| site.as_str().to_owned()).unwrap_or_default();
     Observation {
@@ -31,7 +31,7 @@ pub(crate) fn reported(org: OrgId, session: Uuid, event_type: &str, url: &str) -
     }
 }
 
-/// An answer with its headers.
+/// A response with its headers.
 #[derive(Debug)]
 pub(crate) struct Sealed {
     pub(crate) status: StatusCode,
@@ -44,19 +44,19 @@ impl Sealed {
         serde_json::from_str(&self.text).unwrap()
     }
 
-    /// Everything but what differs from request to request.
+    /// Returns the response without the parts that differ between requests.
     pub(crate) fn alike(&self) -> (StatusCode, BTreeMap<String, String>, Value) {
         let mut body = self.json();
         let id = body.as_object_mut().unwrap().remove("request_id").unwrap();
         let mut headers = self.headers.clone();
         assert_eq!(headers.remove("x-request-id").as_deref(), id.as_str());
-        // The same length, because the ids are of one length; the date is the server's clock.
+        // The content length stays, because all request ids have the same length.
         headers.remove("date");
         (self.status, headers, body)
     }
 }
 
-/// A world with an agent that shares and an owner that agrees to be seen.
+/// An app with an agent that shares its sessions and an owner that consents to be shown.
 pub(crate) struct Clicks {
     pub(crate) app: TestApp,
     pub(crate) clock: Clock,
@@ -98,7 +98,7 @@ impl Clicks {
         sqlx::query(sqlx::AssertSqlSafe(statement)).bind(org.0).bind(value).execute(&self.app.stores.pool).await.unwrap();
     }
 
-    /// A session of the agent's, of a level as it is stored.
+    /// Creates a session of the agent with the stored code of a privacy level.
     pub(crate) async fn session(&self, level: Option<i16>) -> Uuid {
         let session = Uuid::new_v4();
         sqlx::query(
@@ -113,7 +113,7 @@ impl Clicks {
         session
     }
 
-    /// A token made now for a session of the agent's.
+    /// Creates a click token for a session of the agent.
     pub(crate) async fn token(&self, session: Uuid, url: &str) -> String {
         let (token, now) = (PlainClickToken::mint(), self.clock.now());
         sqlx::query(
@@ -136,7 +136,7 @@ impl Clicks {
         self.get(&format!("/ctx/{token}"), &[("x-api-key", &self.network.key)]).await
     }
 
-    /// A manifest that must be there.
+    /// Returns a manifest that must exist.
     pub(crate) async fn manifest(&self, token: &str) -> Value {
         let answer = self.look_up(token).await;
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
@@ -154,7 +154,7 @@ impl Clicks {
     }
 }
 
-/// The members of a manifest's events, one list of URLs for each.
+/// Returns the URLs of a manifest's events, and its three lists of URLs.
 pub(crate) fn urls_of(manifest: &Value) -> Value {
     let events = manifest["events"].as_array().unwrap();
     json!([

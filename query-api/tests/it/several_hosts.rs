@@ -1,4 +1,4 @@
-//! An owner of several hosts: whose click it was that a token for one of them led to another, and that nobody else is told
+//! An owner of several hosts sees the agent of a click if the token's link leads to one of its own hosts; other owners don't
 //! (docs/api/click-tokens.md#what-a-token-tells).
 
 use crate::sessions_world::Clicks;
@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 use service_kit::testing::SeededOrg;
 use uuid::Uuid;
 
-/// As it is stored: the URL is on another host than the token's link.
+/// Stored code: the URL is on another host than the token's link.
 const OTHER: i8 = 3;
 
-/// A click on `host` by a token whose link leads to `link`, and where nobody can own it to nowhere.
+/// Returns a click on `host` with a token whose link leads to `link`; the link has no host if it can't be verified.
 fn clicked(clicks: &Clicks, session: Uuid, key: u128, host: &str, link: &str) -> Observation {
     let link_site = Site::from_domain(link).map(|site| site.as_str().to_owned()).unwrap_or_default();
     let row = seen(host, key).of(clicks.network.id).bound(clicks.agent.id, OTHER).agent("secret-agent").named("content_engaged");
     Observation { session_id: session, link_site, ..row.id(&key.to_string()) }.after(i64::try_from(key).unwrap())
 }
 
-/// Keys of the events of which the owner is told whose click they were, by every page of them; every other one is its reporter's.
+/// Returns the keys of the events whose agent the owner sees. Checks that all others show their reporter.
 async fn told(clicks: &Clicks, owner: &SeededOrg, query: &[(&str, &str)]) -> Vec<u128> {
     let (agent, network) = (clicks.agent.id.to_string(), clicks.network.id.to_string());
     let page = clicks.app.page(&owner.key, "/content-owners/events", query).await;
@@ -30,7 +30,7 @@ async fn told(clicks: &Clicks, owner: &SeededOrg, query: &[(&str, &str)]) -> Vec
     let told = page["items"].as_array().unwrap().iter().filter(|item| is_told(item));
     let mut keys: Vec<u128> = told.map(|item| item["event_id"].as_str().unwrap().parse().unwrap()).collect();
     keys.sort_unstable();
-    // The figures say the same.
+    // The figures agree.
     let summary = clicks.app.summary(&owner.key, query).await;
     assert_eq!(summary.total_sessions, keys.len() as u64, "{query:?}: {summary:?}");
     let of_agent = summary.agents.iter().filter(|of| of.agent_id == "secret-agent").map(|of| of.event_count).sum::<u64>();
@@ -39,7 +39,7 @@ async fn told(clicks: &Clicks, owner: &SeededOrg, query: &[(&str, &str)]) -> Vec
 }
 
 #[tokio::test]
-async fn a16_an_owner_of_several_hosts_learns_whose_click_led_from_one_to_another_whatever_the_read_is_narrowed_to() {
+async fn a16_owners_see_agents_of_clicks_between_their_hosts() {
     let clicks = Clicks::start().await;
     for host in ["shop.test", "deep.elsewhere.test"] {
         clicks.app.seed().verify(clicks.owner.id, host).await;
@@ -50,16 +50,16 @@ async fn a16_an_owner_of_several_hosts_learns_whose_click_led_from_one_to_anothe
         (1, "shop.test", "example.com"),
         (2, "shop.test", "news.example.com"),
         (3, "example.com", "shop.test"),
-        // Of somebody else's host, whether beneath one's own or above it; of nobody's; of one that looks alike.
+        // Links to another owner's host below or above an own one, to unverified hosts, and to a host with a similar name.
         (4, "shop.test", "b.shop.test"),
         (5, "shop.test", "a.b.shop.test"),
         (6, "shop.test", "elsewhere.test"),
         (7, "shop.test", "nobody.test"),
         (8, "shop.test", "127.0.0.1"),
         (9, "shop.test", "notexample.com"),
-        // Of one's own beneath somebody else's.
+        // A link to an own host below another owner's.
         (10, "shop.test", "x.deep.elsewhere.test"),
-        // On somebody else's host.
+        // Clicks on another owner's host.
         (11, "elsewhere.test", "example.com"),
         (12, "b.shop.test", "shop.test"),
     ];
@@ -69,14 +69,14 @@ async fn a16_an_owner_of_several_hosts_learns_whose_click_led_from_one_to_anothe
     clicks.app.insert(&rows[7..]).await;
     for _ in 0..2 {
         assert_eq!(told(&clicks, &clicks.owner, &[]).await, [1, 2, 3, 10]);
-        assert_eq!(told(&clicks, &clicks.owner, &[("domain", "shop.test")]).await, [1, 2, 10], "by all hosts of the owner");
-        assert!(told(&clicks, &other, &[]).await.is_empty(), "not by the host of the event");
+        assert_eq!(told(&clicks, &clicks.owner, &[("domain", "shop.test")]).await, [1, 2, 10], "all hosts of the owner count");
+        assert!(told(&clicks, &other, &[]).await.is_empty(), "the event's host doesn't count");
         clicks.app.merge().await;
     }
 }
 
 #[tokio::test]
-async fn a16_an_event_before_the_links_host_was_the_owners_tells_nothing_of_whose_click_it_was() {
+async fn agents_of_clicks_before_ownership_are_hidden() {
     let clicks = Clicks::start().await;
     clicks.app.seed().verify(clicks.owner.id, "shop.test").await;
     let from = chrono::DateTime::from_timestamp_millis(NEW_YEAR_MS + 10).unwrap();

@@ -1,6 +1,6 @@
-//! Reads over two servers return, byte for byte, what they return over one, and nothing while one of the two is unavailable.
+//! Reads over two servers return the same bytes as reads over one, and 503 while one of the two is unavailable.
 //!
-//! With `TEST_SHARDS=2`, the other tests of this program store their reports on two servers, too.
+//! With `TEST_SHARDS=2`, the other tests of this program use two servers, too.
 
 use crate::random::{OWNERS, in_window, owners, random_rows, refill};
 use crate::test_app::{TestApp, over_shards, seen, start_shards};
@@ -20,7 +20,7 @@ const REPORTERS: [&str; 5] = [
     "/sessions/00000000-0000-0000-0000-000000000001/document",
 ];
 
-/// One server, and the same world over two.
+/// The same stores on one server and on two.
 struct Both {
     one: TestApp,
     two: TestApp,
@@ -39,7 +39,7 @@ impl Both {
         Self { one, two, owners, agent }
     }
 
-    /// Compares all reads of both owners and of the agent. Returns how many bytes the equal responses had.
+    /// Compares all reads of both owners and of the agent. Returns the size of the equal responses.
     async fn compare(&self, trace: &str) -> usize {
         let mut compared = 0;
         let of_owners = self.owners.iter().flat_map(|owner| OWNERS.map(|path| (&owner.key, path)));
@@ -58,7 +58,7 @@ impl Both {
         compared + self.walk(trace).await
     }
 
-    /// Compares a list page by page, each store by its own cursors.
+    /// Compares a list page by page. Each store has its own cursors.
     async fn walk(&self, trace: &str) -> usize {
         let (mut compared, mut cursors) = (0, [String::new(), String::new()]);
         loop {
@@ -70,7 +70,7 @@ impl Both {
                 *cursor = next.map(|next| format!("&after={next}")).unwrap_or_default();
                 pages.push((answer.status(), cursor.is_empty(), answer.text().await.unwrap()));
             }
-            assert_eq!(pages[1], pages[0], "a page of a walk: {trace}");
+            assert_eq!(pages[1], pages[0], "a page differs: {trace}");
             compared += pages[0].2.len();
             if cursors[0].is_empty() {
                 return compared;
@@ -95,13 +95,13 @@ async fn reads_over_two_shards_equal_those_of_one_server() {
         refill(&both.two, &rows, &mut random).await;
         compared += both.compare(&format!("seed {seed} case {case}")).await;
     }
-    assert!(compared > cases * 5_000, "the cases compared hardly anything: {compared} bytes, seed {seed}");
+    assert!(compared > cases * 5_000, "the cases didn't compare enough: {compared} bytes, seed {seed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shard_that_is_unavailable_is_503() {
+async fn unavailable_shards_return_503() {
     let mut both = Both::start().await;
-    // On hosts of both shards.
+    // The hosts are on both shards.
     let rows = ["example.com", "news.example.com", "a.blog.example.com", "b.deep.blog.example.com", "c.late.example.com"]
         .into_iter()
         .zip(1..)
@@ -118,7 +118,6 @@ async fn a_shard_that_is_unavailable_is_503() {
     }
     assert_eq!(both.two.get(&both.agent.key, "/agent/events", &[]).await.status, StatusCode::SERVICE_UNAVAILABLE);
     both.two.restart_shard(1);
-    eventually("reads are answered again", || async { (both.two.ask(&key, &[]).await.status == StatusCode::OK).then_some(()) })
-        .await;
+    eventually("reads succeed again", || async { (both.two.ask(&key, &[]).await.status == StatusCode::OK).then_some(()) }).await;
     assert_eq!(both.two.total(&key, &[]).await, total);
 }

@@ -1,4 +1,4 @@
-//! What a click token tells, and whom: events that one organisation bound by another's token, on every read (S18).
+//! What a click token reveals: events that one organization reports with another's token, in every read (S18).
 
 use crate::sessions_world::Clicks;
 use crate::test_app::{Observation, seen};
@@ -8,14 +8,14 @@ use service_kit::testing::client;
 use std::collections::BTreeSet;
 use uuid::Uuid;
 
-/// As they are stored: the URL is the token's, is on its host, is on another.
+/// Stored codes: the URL is that of the token, is on its host, or is on another host.
 const TAKEN: i8 = 1;
 const SAME: i8 = 2;
 const OTHER: i8 = 3;
 
 const FORMATS: [&str; 3] = ["application/json", "application/x-ndjson", "text/csv"];
 
-/// A click and a checkout as a network reports them, of a session of the agent's.
+/// Returns a click or checkout that a network reports with a token of the agent's session.
 fn clicked(clicks: &Clicks, session: Uuid, key: u128, host: &str, link: i8) -> Observation {
     let row = seen(host, key).of(clicks.network.id).bound(clicks.agent.id, link).agent("secret-agent");
     let data = json!({"engagement_type": "link_click", "value_amount": 4999, "currency": "EUR", "order": "order-of-network"});
@@ -41,7 +41,7 @@ async fn items(clicks: &Clicks, key: &str, path: &str) -> Vec<Value> {
     items
 }
 
-/// What nobody but the issuer may learn.
+/// Returns values that only the issuer may see.
 fn secrets(clicks: &Clicks, session: Uuid) -> Vec<String> {
     vec![
         session.to_string(),
@@ -55,7 +55,7 @@ fn secrets(clicks: &Clicks, session: Uuid) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a16_s18_the_reporter_of_a_click_learns_nothing_of_whose_token_it_was_in_any_format() {
+async fn s18_reporters_of_clicks_learn_nothing_of_the_issuer() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(0)).await;
     let taken = clicked(&clicks, session, 2, "example.com", TAKEN).url("https://example.com/link-of-token");
@@ -104,7 +104,7 @@ async fn a16_s18_the_reporter_of_a_click_learns_nothing_of_whose_token_it_was_in
 }
 
 #[tokio::test]
-async fn a16_the_issuer_sees_the_clicks_on_its_tokens_and_nothing_of_who_reported_them() {
+async fn issuers_see_clicks_but_not_their_reporters() {
     let clicks = Clicks::start().await;
     let (session, another) = (clicks.session(Some(3)).await, clicks.session(Some(3)).await);
     let cited = Observation {
@@ -117,7 +117,7 @@ async fn a16_the_issuer_sees_the_clicks_on_its_tokens_and_nothing_of_who_reporte
         clicked(&clicks, session, 2, "example.com", TAKEN),
         clicked(&clicks, session, 3, "example.com", SAME),
         clicked(&clicks, another, 4, "elsewhere.test", OTHER),
-        // By a token of somebody else, and by none.
+        // Reports with another organization's token, and without a token.
         clicked(&clicks, session, 6, "example.com", SAME).bound(third.id, SAME),
         seen("example.com", 7).of(clicks.network.id),
     ];
@@ -161,7 +161,7 @@ async fn a16_the_issuer_sees_the_clicks_on_its_tokens_and_nothing_of_who_reporte
 }
 
 #[tokio::test]
-async fn a16_an_owner_learns_whose_click_it_was_only_of_the_host_that_the_tokens_link_leads_to() {
+async fn only_the_links_owner_sees_the_agent_of_a_click() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(0)).await;
     let evil = clicks.app.seed().owner_of("evil.test").await;
@@ -200,7 +200,7 @@ async fn a16_an_owner_learns_whose_click_it_was_only_of_the_host_that_the_tokens
     }
     let network = clicks.network.id.to_string();
     let shown = items(&clicks, &evil.key, "/content-owners/events").await;
-    assert_eq!(shown.len(), 2, "such an event counts");
+    assert_eq!(shown.len(), 2, "the event counts");
     for item in shown {
         assert_eq!((&item["session_id"], &item["platform_id"], &item["agent_id"]), (&json!(""), &json!(network), &json!("")));
     }
@@ -209,9 +209,9 @@ async fn a16_an_owner_learns_whose_click_it_was_only_of_the_host_that_the_tokens
     assert_eq!(items(&clicks, &evil.key, "/content-owners/urls").await[0]["unique_sessions"], 0);
 }
 
-/// Who has a token can report any number of clicks: that must not take the session's own document away.
+/// Everyone with a token can report any number of clicks, which must not displace the session's own events.
 #[tokio::test]
-async fn a16_a_document_holds_the_first_thousand_clicks_of_others_and_all_of_its_own() {
+async fn documents_have_all_own_events_and_1000_clicks() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(3)).await;
     let own = Observation { session_id: session, ..seen("example.com", 1).of(clicks.agent.id).named("content_cited") };
@@ -226,15 +226,16 @@ async fn a16_a_document_holds_the_first_thousand_clicks_of_others_and_all_of_its
     let told = document["extensions"]["events"].as_array().unwrap();
     let times: BTreeSet<&str> = told.iter().map(|event| event["timestamp"].as_str().unwrap()).collect();
     assert_eq!((told.len(), times.len(), &document["extensions"]["clicks_left_out"]), (1_000, 1_000, &json!(true)));
-    assert_eq!(times.first(), Some(&"2026-01-01T00:00:00.004Z"), "those accepted first");
+    assert_eq!(times.first(), Some(&"2026-01-01T00:00:00.004Z"), "the first accepted ones are kept");
 }
 
-/// Whoever sends two copies of a report in one request sees which of them counts: the first, whatever their tokens stand for.
+/// An organization that sends two copies of a report in one request sees which one counts. It is always the first one, whatever
+/// the sessions of their tokens.
 #[tokio::test]
-async fn s18_which_of_two_copies_counts_says_nothing_of_the_sessions_behind_their_tokens() {
+async fn duplicate_reports_do_not_reveal_sessions_of_tokens() {
     let clicks = Clicks::start().await;
     let copy = |event: u128, number: u128, session: u128| {
-        // Some copies differ in their details, some in their tokens alone.
+        // Some copies differ in their details, some only in their tokens.
         let data = json!({"engagement_type": "link_click", "n": if event.is_multiple_of(2) { number } else { 0 }});
         let row = clicked(&clicks, Uuid::from_u128(session), event, "example.com", SAME).data(&data.to_string());
         Observation { content_telemetry_id: number.to_string(), ..row.accepted(0) }
@@ -248,5 +249,5 @@ async fn s18_which_of_two_copies_counts_says_nothing_of_the_sessions_behind_thei
         assert_eq!(told.matches(r#""content_telemetry_id":"1""#).count(), 40, "{sessions:?}: {told}");
         shown.insert(told);
     }
-    assert_eq!(shown.len(), 1, "the sessions make a difference");
+    assert_eq!(shown.len(), 1, "the response depends on the sessions");
 }

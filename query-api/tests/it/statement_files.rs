@@ -1,4 +1,4 @@
-//! Every statement that ClickHouse receives is the text of a file; values and lists of any length are sent beside it.
+//! Every statement that ClickHouse receives is the text of a file. Values, and lists of any length, are sent separately.
 
 use crate::statement_settings::statements;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use std::fs;
 /// The longest parameter that ClickHouse accepts.
 const LONGEST_PARAMETER: usize = 128 << 10;
 
-/// The statement of a body, which is a form if there are parameters or tables beside it.
+/// Returns the statement of a body, which is a form if there are parameters or tables.
 pub(crate) fn statement_of(body: &str) -> &str {
     let statement = body.split_once("name=\"query\"\r\n\r\n").map_or(body, |(_, rest)| {
         let boundary = body.lines().next().unwrap();
@@ -16,7 +16,7 @@ pub(crate) fn statement_of(body: &str) -> &str {
     statement.trim()
 }
 
-/// The names of the files by their texts.
+/// Returns the names of the files by their texts.
 pub(crate) fn files() -> BTreeMap<String, String> {
     let folders = ["/sql", "/../store/clickhouse"].map(|folder| format!("{}{folder}", env!("CARGO_MANIFEST_DIR")));
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
@@ -27,7 +27,7 @@ pub(crate) fn files() -> BTreeMap<String, String> {
     files.map(|entry| file(entry.unwrap().path())).collect()
 }
 
-/// The files whose texts were received. Every text has to be one.
+/// Returns the files whose texts were received. Fails if a text is in no file.
 pub(crate) fn received<'a>(texts: impl IntoIterator<Item = (String, &'a str)>) -> BTreeSet<String> {
     let files = files();
     let named = |(trace, text): (String, &str)| {
@@ -37,10 +37,10 @@ pub(crate) fn received<'a>(texts: impl IntoIterator<Item = (String, &'a str)>) -
 }
 
 #[tokio::test]
-async fn every_statement_of_a_read_is_a_file_and_every_file_is_a_statement_of_a_read() {
+async fn reads_send_exactly_the_statement_files() {
     let asked = statements().await;
     let requests = || asked.iter().flat_map(|(path, requests)| requests.iter().map(move |request| (path.clone(), request)));
-    // After a second, a read asks whether the server is alive.
+    // After a second, a read checks whether ClickHouse responds.
     let read = requests().filter(|(_, request)| request.statement != "SELECT 1");
     let received = received(read.map(|(path, request)| (path, statement_of(&request.statement))));
     let folder = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/sql")).unwrap();

@@ -1,4 +1,4 @@
-//! The settings of every statement of every read: what makes figures exact, and what bounds a read.
+//! Settings of the statements of all reads: for exact figures, and limits.
 
 use crate::sessions_world::{Clicks, reported};
 use crate::test_app::Observation;
@@ -8,10 +8,10 @@ use serde_json::Value;
 use service_kit::settings::ClickHouseSettings;
 use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestServer};
 
-/// What the service says of itself; a read that is added is in it.
+/// The OpenAPI document, which contains every read.
 pub(crate) const DESCRIBED: &str = include_str!("../../../schemas/openapi/query-api.json");
 
-/// The path of every read that asks for a key, with what it cannot do without.
+/// Returns the path of every read that needs a key, with its required parameters.
 fn reads(token: &str, session: &str, event: &str) -> Vec<String> {
     let described: Value = serde_json::from_str(DESCRIBED).unwrap();
     let paths = described["paths"].as_object().unwrap().iter();
@@ -28,20 +28,20 @@ fn reads(token: &str, session: &str, event: &str) -> Vec<String> {
     filled.collect()
 }
 
-/// By which settings figures are exact, on every statement of every read. ClickHouse has counted too few rows by what it remembers of
-/// conditions.
+/// Settings that exact figures need, in every statement of every read. With its cache of conditions, ClickHouse has counted too
+/// few rows.
 const EXACT: [(&str, &str); 7] = [
     ("do_not_merge_across_partitions_select_final", "1"),
     ("optimize_move_to_prewhere_if_final", "0"),
     ("use_query_condition_cache", "0"),
     ("use_skip_indexes_if_final", "0"),
     ("enable_shared_storage_snapshot_in_query", "1"),
-    // Over several shards.
+    // For several shards.
     ("distributed_product_mode", "global"),
     ("skip_unavailable_shards", "0"),
 ];
 
-/// By which settings a read is bounded: 1.5 GiB of memory, a quarter of that for a step, and 32 GiB on disk.
+/// Limits of a read: 1.5 GiB of memory, a quarter of that per step, and 32 GiB on disk.
 const BOUNDED: [(&str, &str); 5] = [
     ("max_memory_usage", "1610612736"),
     ("max_bytes_before_external_group_by", "402653184"),
@@ -50,7 +50,7 @@ const BOUNDED: [(&str, &str); 5] = [
     ("cancel_http_readonly_queries_on_client_close", "1"),
 ];
 
-/// Reads that send other statements than those of the paths alone.
+/// Reads that send other statements than the paths without parameters.
 const VARIANTS: [&str; 4] = [
     "/content-owners/urls?by=section",
     "/content-owners/series?split=role",
@@ -58,7 +58,7 @@ const VARIANTS: [&str; 4] = [
     "/content-owners/series?split=outcome",
 ];
 
-/// Gives an owner thousands of domains with a host each, so that no list of hosts fits into a parameter.
+/// Gives an owner thousands of domains with one host each, so that their list exceeds a parameter.
 async fn own_many_domains(clicks: &Clicks) {
     let domains = "INSERT INTO domains (organization_id, domain, site, verification_method, verified_at) \
                    SELECT $1, concat(repeat('h', 50), n, '.test'), concat('test.', repeat('h', 50), n), 'test', now() \
@@ -68,7 +68,7 @@ async fn own_many_domains(clicks: &Clicks) {
     clicks.app.clickhouse().query(hosts).execute().await.unwrap();
 }
 
-/// The statements of every read of every route, by path.
+/// Returns the statements of all reads by path.
 pub(crate) async fn statements() -> Vec<(String, Vec<ClickHouseRequest>)> {
     let mut clicks = Clicks::start().await;
     let proxy = ClickHouseProxy::before(&clicks.app.stores.clickhouse.clickhouse_url, |_| {}).await;
@@ -100,7 +100,7 @@ pub(crate) async fn statements() -> Vec<(String, Vec<ClickHouseRequest>)> {
         let answer = clicks.get(&path, &[("x-api-key", key)]).await;
         assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.text);
         let requests = proxy.take_requests();
-        assert!(!requests.is_empty(), "{path} asks the store");
+        assert!(!requests.is_empty(), "{path} sends no statement");
         asked.push((path, requests));
     }
     asked
@@ -121,14 +121,14 @@ async fn r14_s1_every_statement_has_exact_and_bounded_settings() {
 }
 
 #[tokio::test]
-async fn s1_a_server_that_may_count_too_few_rows_is_refused_in_one_line() {
+async fn rejects_clickhouse_versions_that_miscount() {
     let stores = service_kit::testing::TestStores::fresh().await;
     let older = |request: &mut ClickHouseRequest| {
         request.statement = request.statement.replace("SELECT version()", "SELECT '26.4.4.14'");
     };
     let proxy = ClickHouseProxy::before(&stores.clickhouse.clickhouse_url, older).await;
     let clickhouse = ClickHouseSettings { clickhouse_url: proxy.url().to_owned(), ..stores.clickhouse.clone() };
-    let refused = State::connect(&Settings::on(clickhouse, stores.postgres.clone())).await.err().expect("it is refused");
+    let refused = State::connect(&Settings::on(clickhouse, stores.postgres.clone())).await.err().expect("it is rejected");
     let address = proxy.url().trim_start_matches("http://");
     assert_eq!(
         format!("{refused:#}"),

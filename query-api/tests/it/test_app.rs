@@ -1,4 +1,4 @@
-//! The vocabulary of the tests: a served query-api with stores of its own, and reports to store in them.
+//! Test support: a running query-api with separate stores, and reports to store in them.
 
 use clickhouse::Client;
 use local::private::ClickHouse;
@@ -30,30 +30,30 @@ use uuid::Uuid;
 /// 2026-01-01T00:00:00Z.
 pub(crate) const NEW_YEAR_MS: i64 = 1_767_225_600_000;
 
-/// One report, with its click token looked up.
+/// One report, with its click token resolved.
 #[derive(Clone, Debug)]
 pub(crate) struct Observation {
-    /// Reversed host; empty if nobody can own it.
+    /// Reversed host; empty if it can't be verified.
     pub(crate) site: String,
-    /// Reports of fetches on one host that have the same are of one fetch. Other reports that one organization makes on one host with the
-    /// same are copies of one report.
+    /// Reports of fetches with the same key on one host belong to one fetch. Other reports of one organization with the same
+    /// key on one host are copies of one report.
     pub(crate) event_key: u128,
-    /// Tells reports of one observer with the same `event_key` apart.
+    /// Distinguishes reports of one observer with the same `event_key`.
     pub(crate) own: u64,
     pub(crate) org_id: Uuid,
     pub(crate) drain: Option<DrainId>,
-    /// When the gateway accepted it, in microseconds since 1970; by default in the moment in which it happened.
+    /// Acceptance by the gateway in microseconds since 1970; by default the time of the event.
     pub(crate) accepted_us: Option<i64>,
     pub(crate) source_role: i8,
     pub(crate) event_type: String,
     pub(crate) at: i64,
-    /// Nil if it has none.
+    /// Nil if there is no session.
     pub(crate) session_id: Uuid,
-    /// Who issued the click token that bound it, else the reporter.
+    /// Issuer of the click token, else the reporter.
     pub(crate) platform_id: Uuid,
-    /// As the table `reports` stores it: 1 taken, 2 same, 3 other.
+    /// Stored code of the link in `reports`: 1 taken, 2 same, 3 other.
     pub(crate) link: i8,
-    /// Where the token's link leads, of a click on another host.
+    /// Host of the token's link, if the click is on another host.
     pub(crate) link_site: String,
     pub(crate) agent_id: String,
     pub(crate) content_url: String,
@@ -66,7 +66,7 @@ pub(crate) struct Observation {
     pub(crate) crawler: Option<Crawler>,
 }
 
-/// A fetch on `host`, at new year, reported without a role by an organization named 1.
+/// Returns a fetch on `host` at the new year, reported without a role by organization 1.
 pub(crate) fn seen(host: &str, event_key: u128) -> Observation {
     Observation {
         site: Site::from_domain(host).unwrap().as_str().to_owned(),
@@ -108,7 +108,7 @@ impl Observation {
         Self { org_id: org.0, platform_id: org.0, ..self }
     }
 
-    /// Bound by a click token of another; `link` as it is stored.
+    /// Adds a click token of another organization; `link` is the stored code.
     pub(crate) fn bound(self, issuer: OrgId, link: i8) -> Self {
         Self { platform_id: issuer.0, link, ..self }
     }
@@ -146,12 +146,12 @@ impl Observation {
         Self { own, ..self }
     }
 
-    /// Milliseconds after new year.
+    /// Sets the time, in milliseconds after the new year.
     pub(crate) fn after(self, ms: i64) -> Self {
         Self { at: NEW_YEAR_MS + ms, ..self }
     }
 
-    /// Accepted so many milliseconds after new year.
+    /// Sets the acceptance, in milliseconds after the new year.
     pub(crate) fn accepted(self, ms: i64) -> Self {
         Self { accepted_us: Some((NEW_YEAR_MS + ms) * 1_000), ..self }
     }
@@ -168,12 +168,12 @@ impl Observation {
         SourceRole::from_code(self.source_role.unsigned_abs())
     }
 
-    /// The keys under which it is stored.
+    /// Returns the keys that the report is stored with.
     pub(crate) fn keys(&self) -> ReportKeys {
         ReportKeys::new(self.org(), self.drain, &self.log_event())
     }
 
-    /// The key of its event as an id.
+    /// Returns the key of its event as an id.
     pub(crate) fn key_id(&self) -> String {
         Uuid::from_u128(self.keys().event().0).to_string()
     }
@@ -182,7 +182,7 @@ impl Observation {
         let text = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         let raw = |text: &String| (!text.is_empty()).then(|| RawValue::from_string(text.clone()).unwrap());
         let id = format!("{} {}", self.event_key, self.own);
-        // Observers may report different URLs: what joins them is for the gateway to decide.
+        // Observers may report different URLs: the gateway decides which reports belong together.
         let joins = || EventKey::correlation(&self.event_key.to_string(), FetchedContent::Page(""));
         LogEvent {
             own_key: EventKey::own(&OwnId::Reported { org: self.org(), id: &id }),
@@ -211,12 +211,12 @@ impl Observation {
         }
     }
 
-    /// A request of its own.
+    /// Returns a request with this report only.
     fn record(&self) -> LogRecord {
         Self::request(std::slice::from_ref(self))
     }
 
-    /// Reports of one organization in one request.
+    /// Returns a request with reports of one organization.
     fn request(reports: &[Self]) -> LogRecord {
         let first = &reports[0];
         LogRecord {
@@ -234,7 +234,7 @@ impl Observation {
     }
 }
 
-/// A report has one acceptance: two copies that were accepted in one microsecond would have to be equal.
+/// Makes acceptance times unique: two copies with the same time would have to be equal.
 pub(crate) fn accept_apart(rows: &mut [Observation]) {
     let mut used = BTreeSet::new();
     for row in rows {
@@ -245,7 +245,6 @@ pub(crate) fn accept_apart(rows: &mut [Observation]) {
     }
 }
 
-/// A status and a body.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -257,7 +256,7 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap()
     }
 
-    /// An error without what differs from request to request.
+    /// Returns an error response without its request id.
     pub(crate) fn problem(&self) -> (StatusCode, Value) {
         let mut body = self.json();
         assert!(body.as_object_mut().unwrap().remove("request_id").is_some());
@@ -269,14 +268,13 @@ pub(crate) struct TestApp {
     pub(crate) stores: TestStores,
     pub(crate) server: TestServer,
     shards: Vec<Store>,
-    /// The writers of these, from the first report on.
+    /// The writers of the shards, from the first report on.
     loaders: Mutex<Vec<EventLoader>>,
-    /// Servers of its own, if it has several shards.
+    /// Separate servers, if there are several shards.
     servers: Option<ShardServers>,
     http: reqwest::Client,
 }
 
-/// The tables of a shard.
 struct Store {
     shard: Shard,
     settings: ClickHouseSettings,
@@ -300,12 +298,12 @@ impl TestApp {
         Self::with(ResolveSettings::default()).await
     }
 
-    /// With another rate of resolving.
+    /// Starts an app with this rate limit for lookups of domains.
     pub(crate) async fn with(resolving: ResolveSettings) -> Self {
         Self::set(resolving, BotSettings::default()).await
     }
 
-    /// With a table of bots of one's own.
+    /// Starts an app with a custom table of bots.
     pub(crate) async fn naming_bots_by(file: &Path) -> Self {
         Self::set(ResolveSettings::default(), BotSettings { bots_file: Some(file.to_owned()) }).await
     }
@@ -321,25 +319,25 @@ impl TestApp {
         }
     }
 
-    /// With other limits of reads.
+    /// Starts an app with these limits of reads.
     pub(crate) async fn limited(reads: ReadSettings) -> Self {
         let app = Self::new().await;
         let settings = Settings { reads, ..app.settings() };
         app.served_by(serve(&settings).await)
     }
 
-    /// Settings of a service on these stores.
+    /// Returns the settings of a service that uses these stores.
     pub(crate) fn settings(&self) -> Settings {
         Settings::on(self.stores.clickhouse.clone(), self.stores.postgres.clone())
     }
 
-    /// The same stores, read at another address of ClickHouse.
+    /// Reads ClickHouse through another address.
     pub(crate) async fn through(self, clickhouse: ClickHouseSettings) -> Self {
         let server = serve(&Settings { clickhouse, ..self.settings() }).await;
         self.served_by(server)
     }
 
-    /// On one server, whatever the others are on.
+    /// Starts an app on a single server, whatever `TEST_SHARDS` is.
     pub(crate) async fn on_one_server() -> Self {
         Self::serving(TestStores::fresh().await, ResolveSettings::default(), BotSettings::default()).await
     }
@@ -350,18 +348,18 @@ impl TestApp {
         Self::on(stores, serve(&settings).await)
     }
 
-    /// These stores, asked through a server that is there.
+    /// Returns an app with these stores and a running server.
     pub(crate) fn on(stores: TestStores, server: TestServer) -> Self {
         let shards = Store::all(std::slice::from_ref(&stores.clickhouse));
         Self { stores, server, shards, loaders: Mutex::default(), servers: None, http: client() }
     }
 
-    /// Reports are stored here from now on.
+    /// Stores further reports in this ClickHouse.
     pub(crate) fn storing_in(self, store: &ClickHouseSettings) -> Self {
         Self { shards: Store::all(std::slice::from_ref(store)), loaders: Mutex::default(), ..self }
     }
 
-    /// Ends the server of a shard, counted from 0.
+    /// Kills the server of a shard, counted from 0.
     pub(crate) fn kill_shard(&mut self, shard: usize) {
         self.servers.as_mut().unwrap().servers[shard].kill_9();
     }
@@ -375,7 +373,7 @@ impl TestApp {
         &self.shards[0].client
     }
 
-    /// The same stores, asked through another server.
+    /// Uses another server with the same stores.
     pub(crate) fn served_by(self, server: TestServer) -> Self {
         Self { server, ..self }
     }
@@ -384,17 +382,17 @@ impl TestApp {
         Seed(&self.stores.pool)
     }
 
-    /// Stores reports as the writer does it, as one block.
+    /// Stores reports like the writer, as one block.
     pub(crate) async fn insert(&self, reports: &[Observation]) {
         self.store(&reports.iter().map(Observation::record).collect::<Vec<_>>()).await;
     }
 
-    /// Stores requests of one organization each, as one block.
+    /// Stores requests as one block. All reports of a request are from one organization.
     pub(crate) async fn insert_requests(&self, requests: &[Vec<Observation>]) {
         self.store(&requests.iter().map(|reports| Observation::request(reports)).collect::<Vec<_>>()).await;
     }
 
-    /// Stores records as the writer does it, as one block.
+    /// Stores records like the writer, as one block.
     pub(crate) async fn store(&self, records: &[LogRecord]) {
         let mut loaders = self.loaders.lock().await;
         if loaders.is_empty() {
@@ -407,7 +405,7 @@ impl TestApp {
         }
     }
 
-    /// A writer that starts anew inserts what comes next.
+    /// Replaces the writer by a new one.
     pub(crate) async fn restart_writer(&self) {
         self.loaders.lock().await.clear();
     }
@@ -419,7 +417,7 @@ impl TestApp {
         }
     }
 
-    /// Keeps every block a part of its own.
+    /// Stops merges, so that every block stays a separate part.
     pub(crate) async fn stop_merges(&self) {
         self.command("SYSTEM STOP MERGES events").await;
         self.command("SYSTEM STOP MERGES reports").await;
@@ -452,7 +450,7 @@ impl TestApp {
         Answer { status: response.status(), text: response.text().await.unwrap() }
     }
 
-    /// The same with an `Accept` header; the third is `x-total-count`.
+    /// Sends an `Accept` header. Returns status, content type, `x-total-count` and body.
     pub(crate) async fn get_as(&self, accept: &str, key: &str, path: &str) -> (StatusCode, String, String, String) {
         let request = self.http.get(format!("{}{path}", self.server.url)).header("x-api-key", key).header("accept", accept);
         let response = request.send().await.unwrap();
@@ -462,7 +460,7 @@ impl TestApp {
         (status, kind, total, response.text().await.unwrap())
     }
 
-    /// A page that must be there.
+    /// Returns a page that must exist.
     pub(crate) async fn page(&self, key: &str, path: &str, query: &[(&str, &str)]) -> Value {
         let answer = self.get(key, path, query).await;
         assert_eq!(answer.status, StatusCode::OK, "{path} {query:?}: {}", answer.text);
@@ -487,7 +485,7 @@ impl TestApp {
     }
 }
 
-/// The id of an organisation that [`Observation::by`] names.
+/// Returns the id of an organization of [`Observation::by`].
 pub(crate) fn platform(org: u128) -> String {
     OrgId(Uuid::from_u128(org)).to_string()
 }
@@ -496,7 +494,7 @@ pub(crate) async fn serve(settings: &Settings) -> TestServer {
     TestServer::start(router(State::connect(settings).await.unwrap())).await
 }
 
-/// A ClickHouse of the test's own, with the tables: it can be killed and paused.
+/// Starts a separate ClickHouse with the tables, which the test can kill and pause.
 pub(crate) async fn own_clickhouse(folder: &Path) -> (ClickHouse, ClickHouseSettings) {
     let folder = folder.to_owned();
     let own = tokio::task::spawn_blocking(move || ClickHouse::start(&folder)).await.unwrap().unwrap();
@@ -505,7 +503,7 @@ pub(crate) async fn own_clickhouse(folder: &Path) -> (ClickHouse, ClickHouseSett
     (own, settings)
 }
 
-/// Servers of a test's own, which know each other as shards.
+/// Separate servers that are shards of one cluster.
 pub(crate) struct ShardServers {
     servers: Vec<ClickHouse>,
     _folder: tempfile::TempDir,
@@ -518,7 +516,7 @@ pub(crate) async fn start_shards(count: usize) -> ShardServers {
     ShardServers { servers, _folder: folder }
 }
 
-/// A service that reads these servers as one store, with the other stores of `stores`.
+/// Starts a service that reads these servers as one store, with the other stores of `stores`.
 pub(crate) async fn over_shards(stores: &TestStores, servers: ShardServers) -> TestApp {
     let shards = stores.prepare_shards(&servers.servers).await;
     let stores = TestStores { clickhouse: stores::of_all_shards(&shards[0]), ..stores.clone() };

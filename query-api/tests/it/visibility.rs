@@ -1,4 +1,4 @@
-//! Whose rows a key sees.
+//! Which rows a key may read.
 
 use crate::test_app::{TestApp, seen};
 use reqwest::StatusCode;
@@ -17,7 +17,7 @@ async fn e5_domain_filter_ignores_leading_www() {
 }
 
 #[tokio::test]
-async fn a_registered_domain_shows_nothing_until_it_is_verified_and_a_lost_one_nothing_from_then_on() {
+async fn unverified_and_released_domains_show_nothing() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     app.insert(&[seen("example.com", 1)]).await;
@@ -32,7 +32,7 @@ async fn a_registered_domain_shows_nothing_until_it_is_verified_and_a_lost_one_n
 }
 
 #[tokio::test]
-async fn a_domain_that_is_not_the_callers_is_refused_the_same_whether_it_exists_or_not() {
+async fn foreign_and_unknown_domains_get_the_same_403() {
     let app = TestApp::new().await;
     let a = app.seed().owner_of("example.com").await;
     app.seed().owner_of("other.test").await;
@@ -81,7 +81,7 @@ async fn a_domain_that_is_not_the_callers_is_refused_the_same_whether_it_exists_
     ] {
         assert_eq!(app.ask(&a.key, &[("domain", domain)]).await.problem(), unknown, "{domain:?}");
     }
-    // Of several spellings of one's own domain each one is one's own.
+    // All spellings of an own domain are accepted.
     for domain in ["example.com", "Example.COM", "example.com.", "example。com", "ｅxample.com"] {
         assert_eq!(app.total(&a.key, &[("domain", domain)]).await, 1, "{domain:?}");
     }

@@ -1,7 +1,6 @@
-//! `after`: a list of events walked page by page while others report. Every event that was in the list when the walk began is
-//! returned once, however much is reported before, behind and within the pages, and whatever it ties with. A report that was accepted
-//! earlier and is stored during the walk moves its own event, and no other.
-//! More histories with `TEST_ROUNDS`.
+//! Paging with `after` while others report. Every event that was in the list at the start is returned once, whatever is
+//! reported meanwhile and however many events have the same time. A report that was accepted earlier and stored meanwhile moves
+//! only its own event. `TEST_ROUNDS` sets the number of histories.
 
 use crate::test_app::{Observation, TestApp, seen};
 use rand::rngs::StdRng;
@@ -19,11 +18,11 @@ const OWN: &str = "/agent/events";
 /// All events of these tests.
 const FETCHES: &str = "/content-owners/events?event_type=content_retrieved";
 
-/// When reports of before the walk and of during it were accepted, in milliseconds after new year.
+/// Acceptance of reports before and during paging, in milliseconds after the new year.
 const BEFORE: i64 = 0;
 const DURING: i64 = 100;
 
-/// A page, its ids and what it names as `x-next-after`.
+/// Returns the ids of a page and its `x-next-after`.
 async fn page(app: &TestApp, key: &str, path: &str, query: &[(&str, &str)]) -> (Vec<String>, Option<String>) {
     let mut url = reqwest::Url::parse(&format!("{}{path}", app.server.url)).unwrap();
     url.query_pairs_mut().extend_pairs(query);
@@ -36,19 +35,19 @@ async fn page(app: &TestApp, key: &str, path: &str, query: &[(&str, &str)]) -> (
     (ids.collect(), next)
 }
 
-/// One fetch as `role` reports it: another observer gives it another id, and a time that is elsewhere in the list.
+/// Returns a fetch as `role` reports it. Each observer gives it another id and another time.
 fn told(random: &mut StdRng, key: u128, role: schemas::event::SourceRole, accepted: i64) -> Observation {
-    // Few moments, so that most of it ties.
+    // Few different times, so that many events are tied.
     let row = seen("example.com", key).role(role).by(1).accepted(accepted).after(random.random_range(0..20));
     row.id(&format!("{key}-{}", role.as_str()))
 }
 
-/// The retrieval that an id was given to.
+/// Returns the fetch that has this id.
 fn key_of(id: &str) -> u128 {
     id.split('-').next().unwrap().parse().unwrap()
 }
 
-/// Walks a list while others report; every retrieval once, and all of `stood`.
+/// Pages through a list while others report. Checks that every fetch is returned once, and all of the first `stood`.
 async fn walk_while_others_report(app: &TestApp, key: &str, path: &str, stood: u128, random: &mut StdRng, trace: &str) {
     let (limit, mut told_of, mut after) = (random.random_range(9..40).to_string(), BTreeMap::new(), None::<String>);
     for page_number in 0_u128.. {
@@ -57,15 +56,15 @@ async fn walk_while_others_report(app: &TestApp, key: &str, path: &str, stood: u
         let (ids, next) = page(app, key, path, &query).await;
         for id in ids {
             let again = told_of.insert(key_of(&id), id.clone());
-            assert!(again.is_none(), "{id} is told of twice, before as {again:?}: limit {limit} {trace}");
+            assert!(again.is_none(), "{id} is returned twice, before as {again:?}: limit {limit} {trace}");
         }
         let Some(next) = next else { break };
         after = Some(next);
-        // Reports that come faster than they are read could be walked for ever.
+        // If reports arrived faster than they are read, paging would never end.
         if page_number > 10 {
             continue;
         }
-        // New ones before, behind and among the pages, and what others say later of what stood there, or again.
+        // New fetches before, behind and on the pages, and later or repeated reports of known fetches.
         let fresh = 1_000_000 + page_number * 15;
         let mut rows: Vec<Observation> = (fresh..fresh + 15).map(|key| told(random, key, Edge, DURING)).collect();
         for role in [Agent, Agent, Agent, Origin, Edge].repeat(5) {
@@ -78,11 +77,11 @@ async fn walk_while_others_report(app: &TestApp, key: &str, path: &str, stood: u
         }
     }
     let missed: Vec<u128> = (0..stood).filter(|key| !told_of.contains_key(key)).collect();
-    assert!(missed.is_empty(), "{missed:?} stood there and were not told of: limit {limit} {trace}");
+    assert!(missed.is_empty(), "{missed:?} are missing: limit {limit} {trace}");
 }
 
 #[tokio::test]
-async fn r12_a_walk_tells_of_each_retrieval_once_and_of_all_that_stood_there_while_others_report() {
+async fn r12_paging_returns_each_fetch_once_while_others_report() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let stood = 120;
@@ -91,7 +90,7 @@ async fn r12_a_walk_tells_of_each_retrieval_once_and_of_all_that_stood_there_whi
         let owner = app.seed().owner_of("example.com").await;
         app.stop_merges().await;
         let mut rows: Vec<_> = (0..stood).map(|key| told(&mut random, key, Edge, BEFORE)).collect();
-        // In odd rounds two of one role saw some of them.
+        // In odd rounds, two observers of one role report some fetches.
         if round % 2 == 1 {
             rows.extend((0..20).map(|key| told(&mut random, key, Edge, BEFORE).by(2)));
         }
@@ -102,9 +101,9 @@ async fn r12_a_walk_tells_of_each_retrieval_once_and_of_all_that_stood_there_whi
     }
 }
 
-/// Both kinds arrive meanwhile, and each party reports what the other has reported.
+/// New reports of both kinds arrive meanwhile, and each party also reports fetches of the other.
 #[tokio::test]
-async fn r12_a_walk_of_what_oneself_or_others_reported_tells_each_of_it_once_and_both_are_the_list() {
+async fn r12_paging_by_reporter_returns_each_report_once() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let app = TestApp::new().await;
@@ -141,9 +140,9 @@ async fn r12_a_walk_of_what_oneself_or_others_reported_tells_each_of_it_once_and
     }
 }
 
-/// docs/api/reads.md#after
+/// See docs/api/reads.md#after.
 #[tokio::test]
-async fn r12_a_report_from_before_that_is_stored_during_a_walk_moves_its_own_retrieval_and_no_other() {
+async fn r12_late_stored_reports_move_only_their_own_fetch() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let app = TestApp::new().await;
@@ -151,7 +150,7 @@ async fn r12_a_report_from_before_that_is_stored_during_a_walk_moves_its_own_ret
     let stood = 120;
     let rows: Vec<_> = (0..stood).map(|key| told(&mut random, key, Edge, BEFORE)).collect();
     app.insert(&rows).await;
-    // One that was told moves behind the walk, and one that was not moves before it.
+    // Moves a returned fetch behind the cursor, and one that isn't returned yet before it.
     let (all, _) = page(&app, &owner.key, EVENTS, &[("limit", "1000")]).await;
     let (first, last) = (key_of(&all[0]), key_of(&all[119]));
     let moved = |key, ms| seen("example.com", key).role(Agent).accepted(BEFORE - 1).after(ms).id(&format!("{key}-agent"));
@@ -169,7 +168,7 @@ async fn r12_a_report_from_before_that_is_stored_during_a_walk_moves_its_own_ret
         }
         for _ in 0..5 {
             let key = random.random_range(0..stood);
-            // Those two go where they were sent.
+            // These two keep their new position.
             if key != first && key != last {
                 rows.push(told(&mut random, key, Agent, BEFORE));
                 in_flight.push(key);
@@ -177,19 +176,16 @@ async fn r12_a_report_from_before_that_is_stored_during_a_walk_moves_its_own_ret
         }
         app.insert(&rows).await;
     }
-    assert_eq!((told_of.remove(&first), told_of.remove(&last)), (Some(2), None), "what is admitted: {told_of:?} seed {seed}");
+    assert_eq!((told_of.remove(&first), told_of.remove(&last)), (Some(2), None), "an exception: {told_of:?} seed {seed}");
     for key in 0..stood {
         let times = told_of.get(&key).copied();
-        assert!(
-            in_flight.contains(&key) || times == Some(1),
-            "{key} was not in flight, and was told {times:?} times: seed {seed}"
-        );
+        assert!(in_flight.contains(&key) || times == Some(1), "{key} didn't move, but was returned {times:?} times: seed {seed}");
     }
     assert!(told_of.keys().all(|key| *key < stood), "{told_of:?} seed {seed}");
 }
 
 #[tokio::test]
-async fn what_no_page_has_named_is_400_and_so_is_after_on_other_lists_and_beside_an_offset() {
+async fn rejects_invalid_and_unsupported_cursors() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("example.com").await;
     let agent = app.seed().org("agent", OrgType::Agent).await;
@@ -209,7 +205,7 @@ async fn what_no_page_has_named_is_400_and_so_is_after_on_other_lists_and_beside
     }
     let beside = page(&app, &owner.key, EVENTS, &[("after", next.as_str()), ("offset", "0")]).await;
     assert_eq!((beside.0.len(), beside.1), (1, None));
-    // A place of its own making shows an owner nothing that the list does not.
+    // A cursor of another owner's list shows nothing outside of the own list.
     let stranger = app.seed().owner_of("other.test").await;
     assert_eq!(page(&app, &stranger.key, EVENTS, &[("after", next.as_str())]).await.0, Vec::<String>::new());
 }
